@@ -1,0 +1,312 @@
+"""The ports: what a cache offers to the suite, piece by piece.
+
+An adapter is any object with some of these methods.  Nothing needs to be inherited, and the
+presence of a method *is* the capability; a cache that has no tree simply has no ``match``.
+Slots are plain integers; a returned sequence may be a list, a tuple or anything else that
+iterates (an adapter for tensors returns ``tensor.tolist()``).
+
+What makes adapters is a **target**: an object (often a module) with
+
+``make(config) -> adapter``
+    builds a fresh cache, or raises :class:`Unsupported` with a reason;
+``profile``
+    a :class:`Profile`: the legal choices that this cache makes;
+``capabilities`` (optional)
+    names the ports that the adapters will have, so that they are known before construction;
+    without it one adapter is built to look.
+
+State is fresh per schedule: by ``reset()`` where the adapter has one, else by a new adapter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from kvlitmus.spec.units import Key
+
+
+class Unsupported(Exception):
+    """Raised by ``make`` when a configuration can't be built; the reason is reported as *not applicable*."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """What a target is asked to build.
+
+    ``pages`` counts usable pages (the reserved unit is on top).  ``pool`` says whether the pool
+    to judge is the device's or the host's; a host pool comes without a tree.
+    """
+
+    page_size: int = 1
+    pages: int = 32
+    policy: str = "lru"
+    bigram: bool = False
+    pool: str = "device"
+
+    @property
+    def label(self) -> str:
+        """A short name such as ``page=4 lru``, stable across versions."""
+        words = [f"page={self.page_size}", self.policy]
+        if self.pages != 32:
+            words.append(f"pages={self.pages}")
+        if self.bigram:
+            words.append("bigram")
+        if self.pool != "device":
+            words.append(self.pool)
+        return " ".join(words)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """The legal choices that decide outcomes; declared, so that nobody has to guess.
+
+    reserved: pages at the start of the pool that are never handed out (0 or 1).
+    align: what an allocation does with a size that is no multiple of the page: ``reject``
+        (raises) or ``round_up``.
+    evict_granularity: an eviction removes whole ``node`` s or single ``page`` s.
+    evict_moment: memory is only taken from the tree in an explicit ``evict`` (``call``), or also
+        inside an allocation (``alloc``).
+    match_cap: a match may cover the whole key (``full``) or leaves one token to compute
+        (``len-1``).
+    duplicates: after an insert of what was cached already, the slots brought in vain are freed
+        by the caller (``caller_frees``), by the cache (``cache_frees``), or stay the caller's
+        (``kept``).
+    publish: pages become matchable by an explicit call (``explicit``) or when they are allocated
+        (``at_alloc``).
+    hit_counts: what raises the count used by LFU and SLRU: ``insert`` (a new node starts with 1),
+        ``match``, or ``none``.
+    lock_touches: whether taking a lock counts as a use for recency.
+    split_created: whether the upper half of a split node keeps the creation time (``keeps``) or
+        gets a new one (``renews``); FIFO and FILO follow it.
+    slru_hits: how many hits put a page into the protected segment of SLRU.
+    clock: recency comes from a ``counter`` or from a ``wall`` clock that the adapter orders.
+    misuse: what happens to a call that the contract forbids: ``reject`` (raises), ``ignore``
+        (nothing changes), or ``undefined`` (not judged).
+    """
+
+    reserved: int = 1
+    align: str = "reject"
+    evict_granularity: str = "page"
+    evict_moment: str = "call"
+    match_cap: str = "full"
+    duplicates: str = "caller_frees"
+    publish: str = "explicit"
+    hit_counts: str = "insert"
+    lock_touches: bool = False
+    split_created: str = "keeps"
+    slru_hits: int = 2
+    clock: str = "counter"
+    misuse: str = "undefined"
+
+
+class Hit(NamedTuple):
+    """The answer to a match.
+
+    ``length`` units are cached, in ``slots`` (``None`` where the cache doesn't tell);
+    ``handle`` names the place for :meth:`Locks.lock` until the next call that changes the tree.
+    """
+
+    length: int
+    slots: Sequence[int] | None = None
+    handle: object = None
+
+
+class Stored(NamedTuple):
+    """The answer to an insert.
+
+    ``already`` units were cached before.  ``to_free``: the slots that the caller has to free
+    because the cache did not take them; ``None`` when the profile says who does.
+    """
+
+    already: int
+    to_free: Sequence[int] | None = None
+
+
+class Begun(NamedTuple):
+    """The answer to ``begin`` and ``publish``: the request's slots, the first ``cached`` of them the tree's."""
+
+    row: Sequence[int]
+    cached: int
+
+
+class Sizes(NamedTuple):
+    """The tree's own counters, in units: what could be evicted, and what locks protect."""
+
+    evictable: int
+    protected: int
+
+
+class NodeView(NamedTuple):
+    """One node of the tree.
+
+    ``parent`` is the index of the parent in :attr:`View.nodes` (parents come first), or -1 for a
+    node directly under the root of its ``namespace``.  ``units`` and ``slots`` are the node's own,
+    equally long.  ``locks``, ``hits`` and ``priority`` are ``None`` where they can't be seen.
+    """
+
+    parent: int
+    namespace: str | None
+    units: tuple[int | tuple[int, int], ...]
+    slots: tuple[int, ...]
+    locks: int | None = None
+    hits: int | None = None
+    priority: int | None = None
+
+
+class View(NamedTuple):
+    """A full snapshot: the pages on the free list, as they stand, and the nodes of the tree."""
+
+    free: Sequence[int]
+    nodes: Sequence[NodeView] = ()
+
+
+class Pool(Protocol):
+    """A pool of slots."""
+
+    def alloc(self, n: int) -> Sequence[int] | None:
+        """Hand out ``n`` slots in whole pages, or ``None`` when there are not enough."""
+
+    def free(self, slots: Sequence[int]) -> None:
+        """Take back the pages that these slots lie in."""
+
+    def available(self) -> int:
+        """How many slots could be handed out now."""
+
+
+class Extend(Protocol):
+    """Allocation that continues a request's last page."""
+
+    def alloc_extend(self, before: Sequence[int], after: Sequence[int], last: Sequence[int]) -> Sequence[int] | None:
+        """Slots for positions ``before[i] .. after[i]-1`` of each request ``i``, concatenated.
+
+        ``last[i]`` is the slot of position ``before[i] - 1``, or -1 for an empty request.
+        """
+
+    def alloc_decode(self, after: Sequence[int], last: Sequence[int]) -> Sequence[int] | None:
+        """One slot for each request: the position ``after[i] - 1``."""
+
+
+class FreeGroup(Protocol):
+    """Frees that take effect together."""
+
+    def free_group_begin(self) -> None:
+        """From now on frees are collected."""
+
+    def free_group_end(self) -> None:
+        """All collected frees take effect."""
+
+
+class PrefixTree(Protocol):
+    """A map from prefixes to slots."""
+
+    def match(self, key: Key) -> Hit:
+        """The longest cached prefix of the key, in whole pages."""
+
+    def insert(
+        self, key: Key, slots: Sequence[int], *, protected: int = 0, priority: int = 0, chunked: bool = False
+    ) -> Stored:
+        """Cache the whole pages of the key under the given slots, one per unit.
+
+        The first ``protected`` slots are the tree's own already, from an earlier match.
+        ``chunked`` says that this continues the same request and is no new use.
+        """
+
+
+class Locks(Protocol):
+    """Protection against eviction."""
+
+    def lock(self, handle: object) -> object:
+        """Protect the path to the matched place; returns the receipt."""
+
+    def unlock(self, receipt: object) -> None:
+        """Give the receipt back."""
+
+
+class Evict(Protocol):
+    """Making room."""
+
+    def evict(self, n: int) -> int:
+        """Free at least ``n`` slots of what is cached and unlocked, if there is so much; returns how many."""
+
+
+class Requests(Protocol):
+    """The life of a request.  The suite composes these from the parts above where an adapter lacks them."""
+
+    def begin(self, rid: int, key: Key) -> Begun | None:
+        """Match, lock and allocate slots for all tokens of the key; ``None`` (and nothing changed) when memory is short."""
+
+    def grow(self, rid: int, tokens: Sequence[int]) -> Sequence[int] | None:
+        """Slots for further tokens; ``None`` when memory is short."""
+
+    def publish(self, rid: int, *, chunked: bool) -> Begun:
+        """Cache what the request has computed; it goes on, with the tree's slots for what is cached."""
+
+    def end(self, rid: int, *, keep: bool) -> None:
+        """Finish (``keep``: cache what was computed) or abort; the request owns nothing afterwards."""
+
+
+class Counters(Protocol):
+    """The tree's counters (depth 1)."""
+
+    def sizes(self) -> Sizes:
+        """What the tree says could be evicted and is protected."""
+
+
+class Inspect(Protocol):
+    """The full snapshot (depth 3)."""
+
+    def view(self) -> View:
+        """Everything, as it stands; it must change nothing."""
+
+
+class Resettable(Protocol):
+    """A fresh state without a new adapter."""
+
+    def reset(self) -> None:
+        """Forget everything."""
+
+
+@runtime_checkable
+class Target(Protocol):
+    """What makes adapters."""
+
+    profile: Profile
+
+    def make(self, config: Config) -> object:
+        """A fresh cache, or :class:`Unsupported`."""
+
+
+PORTS: dict[str, tuple[str, ...]] = {
+    "pool": ("alloc", "free", "available"),
+    "extend": ("alloc_extend", "alloc_decode"),
+    "group": ("free_group_begin", "free_group_end"),
+    "tree": ("match", "insert"),
+    "locks": ("lock", "unlock"),
+    "evict": ("evict",),
+    "requests": ("begin", "grow", "publish", "end"),
+    "counters": ("sizes",),
+    "inspect": ("view",),
+    "reset": ("reset",),
+    "hashes": ("page_hashes",),
+    "prefetch": ("plan_prefetch",),
+}
+"""Capability → the methods that make it up."""
+
+
+def capabilities_of(adapter: object) -> frozenset[str]:
+    """The capabilities that an adapter has, by the presence of all methods of a port."""
+    return frozenset(
+        port for port, methods in PORTS.items() if all(callable(getattr(adapter, name, None)) for name in methods)
+    )
+
+
+@dataclass(slots=True)
+class Limits:
+    """Bounds on what the suite accepts from an adapter, so that nonsense ends quickly."""
+
+    call_seconds: float = 10.0
+    max_items: int = 1_000_000
+    max_text: int = 2_000
+    extra: dict[str, int] = field(default_factory=dict)

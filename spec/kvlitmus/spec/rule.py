@@ -1,0 +1,157 @@
+"""What a rule is, and the register of all rules.
+
+A rule is a function.  Its **docstring** is the normative sentence; its **parameters** name the
+**facts** it speaks of (:mod:`kvlitmus.spec.facts`); its **result** says whether the sentence is
+true.  It is pure and total, so prose, symbolic execution, enumeration and judge all use this
+one function, and text and logic cannot drift apart.
+
+Rules of upkeep:
+
+* an id is never reused and never renumbered; a rule that turns out wrong is retired in
+  :data:`RETIRED` with the reason;
+* a rule looks at the facts it is given and at nothing else;
+* whether a rule can be judged at a **depth** of observation follows from its facts alone.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from kvlitmus.spec.facts import FACTS
+
+Predicate = TypeVar("Predicate", bound=Callable[..., bool])
+
+
+class Strength(enum.Enum):
+    """How much is lost when a rule is broken."""
+
+    MUST = "MUST"
+    """A broken rule is a defect: the verdict is *violated*."""
+    SHOULD = "SHOULD"
+    """A broken rule is a weakness that somebody may have chosen: the verdict is *warned*."""
+
+
+class Kind(enum.Enum):
+    """What a rule is a statement about."""
+
+    STATE = "state"
+    """An invariant: true after every step."""
+    STEP = "step"
+    """A relation between what was asked, what was answered, before and after."""
+    HISTORY = "history"
+    """A statement about a whole run."""
+    PROCEDURE = "procedure"
+    """A sentence and a litmus test, no predicate (crash safety, misuse, error texts)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One rule with everything that is known about it."""
+
+    id: str
+    title: str
+    text: str
+    strength: Strength
+    kind: Kind
+    pack: str
+    on: tuple[str, ...]
+    facts: tuple[str, ...]
+    needs: frozenset[str]
+    source: str
+    reference: str
+    allowed: str
+    predicate: Callable[..., bool]
+
+    @property
+    def depth(self) -> int:
+        """The least depth of observation at which all facts of the rule can be known."""
+        return max((FACTS[name].depth for name in self.facts), default=0)
+
+    @property
+    def digest(self) -> str:
+        """Twelve hex digits that change when the text or the logic of the rule changes."""
+        body = inspect.getsource(self.predicate)
+        return hashlib.sha256(f"{self.id}\n{self.strength.value}\n{body}".encode()).hexdigest()[:12]
+
+
+RULES: dict[str, Rule] = {}
+"""All rules by id, in the order of their parts."""
+
+RETIRED: dict[str, str] = {}
+"""Ids that are no longer in force, each with the reason; never used again."""
+
+
+def rule(
+    id: str,
+    *,
+    kind: Kind,
+    on: tuple[str, ...] = (),
+    strength: Strength = Strength.MUST,
+    pack: str = "",
+    needs: tuple[str, ...] = (),
+    source: str,
+    reference: str = "",
+    allowed: str = "",
+) -> Callable[[Predicate], Predicate]:
+    """Register a predicate as a rule; the predicate itself is returned unchanged.
+
+    ``id`` is like ``TREE-03``; the part before the dash, in lower case, is the pack unless
+    ``pack`` says otherwise.  ``on`` names the calls after which a step rule is judged.  ``needs``
+    names capabilities beyond those that the calls in ``on`` imply.  ``source`` is where the rule
+    comes from (the map's id, a paper, an upstream change).  ``reference`` is the function of the
+    reference that shows how one correct cache keeps the rule.  ``allowed`` is a format string
+    over the facts that says what would have been right; it is shown in explanations.
+
+    Raises ``ValueError`` for an id that is in use, retired or malformed, for an unknown fact, and
+    for a rule without a sentence.
+    """
+
+    def register(predicate: Predicate) -> Predicate:
+        text = inspect.getdoc(predicate) or ""
+        facts = tuple(inspect.signature(predicate).parameters)
+        unknown = [name for name in facts if name not in FACTS]
+        prefix, _, number = id.partition("-")
+        if not (prefix.isupper() and number.isdigit()):
+            raise ValueError(f"rule id must look like TREE-03 (got {id!r})", id)
+        if id in RULES or id in RETIRED:
+            raise ValueError(f"rule id {id} is already taken or retired; ids are never reused", id)
+        if unknown:
+            raise ValueError(f"{id}: unknown facts {unknown}; add them to kvlitmus.spec.facts", id, unknown)
+        if not text:
+            raise ValueError(f"{id} has no sentence", id)
+        RULES[id] = Rule(
+            id=id,
+            title=predicate.__name__.replace("_", " "),
+            text=" ".join(text.split()),
+            strength=strength,
+            kind=kind,
+            pack=pack or prefix.lower(),
+            on=on,
+            facts=facts,
+            needs=frozenset(needs),
+            source=source,
+            reference=reference,
+            allowed=allowed,
+            predicate=predicate,
+        )
+        return predicate
+
+    return register
+
+
+def all_rules() -> dict[str, Rule]:
+    """Every rule of the spec, in declared order; importing the parts is what registers them."""
+    from kvlitmus.spec import parts
+
+    parts.load()
+    return RULES
+
+
+def rules_of(pack: str) -> Iterator[Rule]:
+    """The rules of one pack, in declared order."""
+    return (one for one in all_rules().values() if one.pack == pack)
