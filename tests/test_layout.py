@@ -1,0 +1,339 @@
+"""The house itself: who imports whom, what a folder may hold, how long things may grow.
+
+Each check is a function from a tree of files to a list of complaints, so that it can be run on
+the project (no complaints) and on a small tree with a planted violation (exactly that complaint).
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+ROOMS = ("spec", "reference", "optimized", "conformance")
+FOLDERS = (*ROOMS, "tests", "benchmarks", "tools", "docs")
+MAX_FILE_LINES = 400
+MAX_FUNCTION_LINES = 60
+
+LARGE: dict[str, str] = {}
+"""What may be longer, by ``path`` or ``path::function``, each with its reason; a stale entry is a complaint."""
+
+
+@dataclass(frozen=True)
+class Direction:
+    """What the modules below ``prefix`` may import besides the standard library.
+
+    ``ours``: prefixes of the project; ``lazily``: further ones inside functions only.
+    ``others``: third-party packages ``never``, ``lazily`` or ``always``.
+    """
+
+    prefix: str
+    ours: tuple[str, ...]
+    lazily: tuple[str, ...] = ()
+    others: str = "never"
+
+
+_JUDGE = ("kvlitmus.spec", "kvlitmus.reference", "kvlitmus.conformance")
+DIRECTIONS = (  # the most specific prefix comes first
+    Direction(
+        "kvlitmus.conformance.specimen",
+        ("kvlitmus.spec", "kvlitmus.conformance.specimen", "kvlitmus.conformance.ports"),
+    ),
+    Direction("kvlitmus.conformance.adapters", _JUDGE, lazily=("kvlitmus.optimized",), others="lazily"),
+    Direction("kvlitmus.conformance", _JUDGE, others="lazily"),
+    Direction("kvlitmus.spec", ("kvlitmus.spec",)),
+    Direction("kvlitmus.reference", ("kvlitmus.spec", "kvlitmus.reference")),
+    Direction("kvlitmus.optimized", ("kvlitmus.spec", "kvlitmus.optimized"), others="always"),
+)
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported name: where, and whether only when a function runs or a type checker looks."""
+
+    name: str
+    line: int
+    lazy: bool
+
+
+def _below(name: str, prefixes: tuple[str, ...]) -> bool:
+    return any(name == prefix or name.startswith(f"{prefix}.") for prefix in prefixes)
+
+
+def _named_by(call: ast.Call) -> str | None:
+    """What a dynamic import imports: all of a literal, the start of an f-string, ``?`` where the text doesn't tell."""
+    function = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    if function not in ("import_module", "__import__"):
+        return None
+    given = call.args[0] if call.args else None
+    if isinstance(given, ast.JoinedStr) and given.values:
+        given = given.values[0]
+    if isinstance(given, ast.Constant) and isinstance(given.value, str):
+        return given.value.rstrip(".")
+    return "?"
+
+
+def _names(node: ast.AST, package: str) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        parents = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+        start = ".".join([*parents, *([node.module] if node.module else [])])
+        yield from (f"{start}.{alias.name}" for alias in node.names)
+    elif isinstance(node, ast.Call) and (name := _named_by(node)) is not None:
+        yield name
+
+
+def imports_of(source: str, package: str) -> Iterator[Import]:
+    """Every import of a module that lies in ``package``, static or dynamic, at any depth."""
+
+    def walk(node: ast.AST, lazy: bool) -> Iterator[Import]:
+        for name in _names(node, package):
+            yield Import(name, getattr(node, "lineno", 0), lazy)
+        guard = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        inner = lazy or guard or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        for child in ast.iter_child_nodes(node):
+            yield from walk(child, inner)
+
+    return walk(ast.parse(source), False)
+
+
+def _python_files(root: Path, folders: tuple[str, ...]) -> Iterator[tuple[str, Path]]:
+    for folder in folders:
+        for path in sorted((root / folder).rglob("*.py")):
+            if not any(part.startswith(".") for part in path.relative_to(root).parts):
+                yield path.relative_to(root).as_posix(), path
+
+
+def _may(direction: Direction, one: Import) -> bool:
+    if _below(one.name, ("kvlitmus",)):
+        return _below(one.name, direction.ours) or (one.lazy and _below(one.name, direction.lazily))
+    if one.name.partition(".")[0] in sys.stdlib_module_names:
+        return True
+    return direction.others == "always" or (direction.others == "lazily" and one.lazy)
+
+
+def wrong_imports(root: Path) -> list[str]:
+    """Imports against the directions of the house."""
+    complaints = []
+    for name, path in _python_files(root, ROOMS):
+        module = ".".join(Path(name).with_suffix("").parts[1:])
+        package = module.removesuffix(".__init__") if path.stem == "__init__" else module.rpartition(".")[0]
+        direction = next((one for one in DIRECTIONS if _below(module, (one.prefix,))), None)
+        if direction is None:
+            complaints.append(f"{name}: belongs to no room")
+            continue
+        complaints += [
+            f"{name}:{one.line}: {direction.prefix} may not import {one.name}"
+            for one in imports_of(path.read_text(encoding="utf-8"), package)
+            if not _may(direction, one)
+        ]
+    return complaints
+
+
+def wrong_folders(root: Path) -> list[str]:
+    """Rooms that are no clean portion of the namespace, without types, or with folders that are no packages."""
+    complaints = []
+    for room in ROOMS:
+        namespace = root / room / "kvlitmus"
+        found = {path.name for path in namespace.iterdir()} - {"__pycache__"} if namespace.is_dir() else set()
+        complaints += [f"{room}/kvlitmus/{name}: not here; only {room}/ is" for name in sorted(found - {room})]
+        if not (namespace / room / "py.typed").is_file():
+            complaints.append(f"{room}/kvlitmus/{room}/py.typed is missing")
+        folders = {path.parent for path in (namespace / room).rglob("*.py")} | {namespace / room}
+        complaints += [
+            f"{folder.relative_to(root).as_posix()}/__init__.py is missing"
+            for folder in sorted(folders)
+            if not (folder / "__init__.py").is_file()
+        ]
+    return complaints
+
+
+def _functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, int]]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            name = f"{prefix}{node.name}"
+            if not isinstance(node, ast.ClassDef):
+                yield name, (node.end_lineno or node.lineno) - node.lineno + 1
+            yield from _functions(node, f"{name}.")
+        else:
+            yield from _functions(node, prefix)
+
+
+def too_long(root: Path, allowed: dict[str, str]) -> list[str]:
+    """Files and functions over the limits that nobody gave a reason for, and reasons that nothing needs."""
+    long: dict[str, str] = {}
+    for name, path in _python_files(root, FOLDERS):
+        text = path.read_text(encoding="utf-8")
+        if (lines := len(text.splitlines())) > MAX_FILE_LINES:
+            long[name] = f"{name}: {lines} lines, more than {MAX_FILE_LINES}"
+        for function, lines in _functions(ast.parse(text)):
+            if lines > MAX_FUNCTION_LINES:
+                long[f"{name}::{function}"] = f"{name}::{function}: {lines} lines, more than {MAX_FUNCTION_LINES}"
+    complaints = [text for name, text in long.items() if not allowed.get(name, "").strip()]
+    return complaints + [f"{name}: is not too long (any more); take it off the list" for name in allowed.keys() - long]
+
+
+_IMPORT_ALL = """
+import importlib, pkgutil, sys
+sys.path[:0] = sys.argv[2:]
+def failed(name): raise
+names = []
+for room in sys.argv[1].split():
+    package = importlib.import_module(f"kvlitmus.{room}")
+    names += [package.__name__]
+    names += [one.name for one in pkgutil.walk_packages(package.__path__, package.__name__ + ".", failed)]
+for name in names:
+    if not name.endswith(".__main__"):
+        importlib.import_module(name)
+print(len(names))
+"""
+
+
+def import_all(paths: list[Path], rooms: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+    """Import every module of some rooms with nothing but the standard library installed; prints how many there are."""
+    command = [sys.executable, "-I", "-S", "-W", "error", "-c", _IMPORT_ALL, " ".join(rooms), *map(str, paths)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+BASE = ("spec", "reference", "conformance")
+
+
+def test_imports_run_one_way() -> None:
+    assert wrong_imports(ROOT) == []
+
+
+def test_each_room_is_a_clean_portion_of_the_namespace() -> None:
+    assert wrong_folders(ROOT) == []
+
+
+def test_nothing_is_too_long() -> None:
+    assert too_long(ROOT, LARGE) == []
+
+
+def test_the_base_runs_on_the_standard_library_alone() -> None:
+    done = import_all([ROOT / room for room in BASE], BASE)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) == sum(1 for _ in _python_files(ROOT, BASE))
+
+
+def _plant(root: Path, name: str, text: str = '"""Planted."""\n') -> None:
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Path:
+    """A tree that follows all rules."""
+    for room in ROOMS:
+        _plant(tmp_path, f"{room}/kvlitmus/{room}/__init__.py")
+        _plant(tmp_path, f"{room}/kvlitmus/{room}/py.typed", "")
+    for folder in ("specimen", "adapters"):
+        _plant(tmp_path, f"conformance/kvlitmus/conformance/{folder}/__init__.py")
+    assert wrong_imports(tmp_path) == wrong_folders(tmp_path) == too_long(tmp_path, {}) == []
+    assert import_all([tmp_path / room for room in BASE], BASE).stdout == "5\n"
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("where", "text"),
+    [
+        ("spec", "import numpy"),
+        ("spec", "from kvlitmus.reference import pool"),
+        ("spec", "from kvlitmus import reference"),
+        ("spec", "from ..reference import pool"),
+        ("spec", "def f() -> None:\n    import kvlitmus.conformance.judge"),
+        ("spec", "import importlib\nimportlib.import_module('kvlitmus.reference.pool')"),
+        ("spec", "import importlib\nimportlib.import_module(f'kvlitmus.reference.{1}')"),
+        ("spec", "def f(name: str) -> None:\n    __import__(name)"),
+        ("reference", "import kvlitmus.conformance"),
+        ("reference", "if True:\n    from kvlitmus.optimized import tree"),
+        ("reference", "def f() -> None:\n    import hypothesis"),
+        ("optimized", "from kvlitmus.reference.pool import Pool"),
+        ("optimized", "def f() -> None:\n    import kvlitmus.conformance.ports"),
+        ("conformance", "import hypothesis.strategies as st"),
+        ("conformance", "from kvlitmus.optimized import tree"),
+        ("conformance", "def f() -> None:\n    from kvlitmus.optimized import tree"),
+        ("conformance/adapters", "import torch"),
+        ("conformance/adapters", "from kvlitmus.optimized import tree"),
+        ("conformance/specimen", "from kvlitmus.reference import pool"),
+        ("conformance/specimen", "def f() -> None:\n    from kvlitmus.conformance import judge"),
+    ],
+)
+def test_a_wrong_import_is_found(house: Path, where: str, text: str) -> None:
+    room = where.partition("/")[0]
+    _plant(house, f"{room}/kvlitmus/{where}/planted.py", text)
+    (complaint,) = wrong_imports(house)
+    assert complaint.startswith(f"{room}/kvlitmus/{where}/planted.py:{text.count(chr(10)) + 1}: ")
+
+
+@pytest.mark.parametrize(
+    ("where", "text"),
+    [
+        ("spec", "import math\nfrom kvlitmus.spec import units\nfrom . import units"),
+        ("reference", "import kvlitmus.spec.units\nfrom kvlitmus.reference import pool"),
+        ("optimized", "import torch\nfrom kvlitmus.spec import units"),
+        ("conformance", "from kvlitmus.reference import pool\ndef f() -> None:\n    import hypothesis"),
+        ("conformance", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import torch"),
+        ("conformance/adapters", "def f() -> None:\n    import torch\n    from kvlitmus.optimized import tree"),
+        ("conformance/specimen", "from kvlitmus.spec import units\nfrom kvlitmus.conformance.ports import Hit"),
+    ],
+)
+def test_a_right_import_is_no_complaint(house: Path, where: str, text: str) -> None:
+    _plant(house, f"{where.partition('/')[0]}/kvlitmus/{where}/planted.py", text)
+    assert wrong_imports(house) == []
+
+
+def _closed_namespace(house: Path) -> str:
+    _plant(house, "spec/kvlitmus/__init__.py")
+    return "spec/kvlitmus/__init__.py: not here"
+
+
+def _second_package(house: Path) -> str:
+    _plant(house, "spec/kvlitmus/extra/__init__.py")
+    return "spec/kvlitmus/extra: not here"
+
+
+def _untyped(house: Path) -> str:
+    (house / "reference/kvlitmus/reference/py.typed").unlink()
+    return "reference/kvlitmus/reference/py.typed is missing"
+
+
+def _no_package(house: Path) -> str:
+    _plant(house, "conformance/kvlitmus/conformance/litmus/pool.py")
+    return "conformance/kvlitmus/conformance/litmus/__init__.py is missing"
+
+
+@pytest.mark.parametrize("plant", [_closed_namespace, _second_package, _untyped, _no_package])
+def test_a_wrong_folder_is_found(house: Path, plant: Callable[[Path], str]) -> None:
+    expected = plant(house)
+    (complaint,) = wrong_folders(house)
+    assert complaint.startswith(expected)
+
+
+def test_a_long_file_and_a_long_function_are_found(house: Path) -> None:
+    limit = ["class A:", "    def f(self) -> None:", *["        pass"] * (MAX_FUNCTION_LINES - 1)]
+    _plant(house, "tests/planted.py", "\n".join(limit))
+    _plant(house, "spec/kvlitmus/spec/planted.py", "\n" * MAX_FILE_LINES)
+    assert too_long(house, {}) == [], "the limits themselves are allowed"
+    _plant(house, "tests/planted.py", "\n".join([*limit, "        pass"]))
+    _plant(house, "spec/kvlitmus/spec/planted.py", "\n" * (MAX_FILE_LINES + 1))
+    names = ["spec/kvlitmus/spec/planted.py", "tests/planted.py::A.f"]
+    assert [one.rpartition(": ")[0] for one in too_long(house, {})] == names
+    assert too_long(house, dict.fromkeys(names, "a table")) == []
+    assert len(too_long(house, dict.fromkeys(names, " "))) == 2, "an entry without a reason excuses nothing"
+    assert len(too_long(house, dict.fromkeys([*names, "tests/gone.py"], "a table"))) == 1, "a stale entry is found"
+
+
+def test_a_dependency_of_the_base_is_found_when_it_is_imported(house: Path) -> None:
+    _plant(house, "conformance/kvlitmus/conformance/adapters/planted.py", "import hypothesis")
+    done = import_all([house / room for room in BASE], BASE)
+    assert done.returncode == 1
+    assert "No module named 'hypothesis'" in done.stderr
