@@ -40,11 +40,10 @@ class Direction:
 
 
 _JUDGE = ("kvlitmus.spec", "kvlitmus.reference", "kvlitmus.conformance")
+_SPECIMEN = ("kvlitmus.spec", "kvlitmus.conformance.specimen")
 DIRECTIONS = (  # the most specific prefix comes first
-    Direction(
-        "kvlitmus.conformance.specimen",
-        ("kvlitmus.spec", "kvlitmus.conformance.specimen", "kvlitmus.conformance.ports"),
-    ),
+    Direction("kvlitmus.conformance.specimen.cache", (*_SPECIMEN, "kvlitmus.conformance.ports")),
+    Direction("kvlitmus.conformance.specimen", _SPECIMEN),
     Direction("kvlitmus.conformance.adapters", _JUDGE, lazily=("kvlitmus.optimized",), others="lazily"),
     Direction("kvlitmus.conformance", _JUDGE, others="lazily"),
     Direction("kvlitmus.spec", ("kvlitmus.spec",)),
@@ -265,6 +264,7 @@ def house(tmp_path: Path) -> Path:
         ("conformance/adapters", "from kvlitmus.optimized import tree"),
         ("conformance/specimen", "from kvlitmus.reference import pool"),
         ("conformance/specimen", "def f() -> None:\n    from kvlitmus.conformance import judge"),
+        ("conformance/specimen", "from kvlitmus.conformance.ports import Hit"),
     ],
 )
 def test_a_wrong_import_is_found(house: Path, where: str, text: str) -> None:
@@ -283,7 +283,8 @@ def test_a_wrong_import_is_found(house: Path, where: str, text: str) -> None:
         ("conformance", "from kvlitmus.reference import pool\ndef f() -> None:\n    import hypothesis"),
         ("conformance", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import torch"),
         ("conformance/adapters", "def f() -> None:\n    import torch\n    from kvlitmus.optimized import tree"),
-        ("conformance/specimen", "from kvlitmus.spec import units\nfrom kvlitmus.conformance.ports import Hit"),
+        ("conformance/specimen", "from kvlitmus.spec import units\nfrom kvlitmus.conformance.specimen import pool"),
+        ("conformance/specimen/cache", "from kvlitmus.conformance.ports import Hit"),
     ],
 )
 def test_a_right_import_is_no_complaint(house: Path, where: str, text: str) -> None:
