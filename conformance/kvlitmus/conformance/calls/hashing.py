@@ -1,0 +1,110 @@
+"""What happened around page hashing, as facts.
+
+Four calls are judged: ``page_hashes`` (one key), ``hash_pieces`` (the same key in two calls),
+``hash_pair`` (two keys of one namespace) and ``hash_namespaces`` (one key in two namespaces).
+A key with a token that can't be hashed makes the first of them a ``hash_refusal``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from kvlitmus.spec.hashing import TOKEN_LIMIT, HashFunction, namespace_seed, raw, sha256
+from kvlitmus.spec.units import Key, Unit
+
+Facts = dict[str, object]
+
+
+class Hashes(Protocol):
+    """The port: computing page hashes."""
+
+    def page_hashes(self, key: Key, page_size: int, prior: str | None) -> Sequence[str]:
+        """The hashes of the key's whole pages; raises for a token outside ``[0, 2**32)``."""
+
+
+def run_hashes(
+    hasher: Hashes, key: Key, page_size: int, prior: str | None = None, digest: HashFunction = sha256
+) -> tuple[str, Facts, Exception | None]:
+    """Hash one key: the name of the call, its facts, and what it raised where it should not have."""
+    whole = key.length - key.length % page_size
+    hashable = all(0 <= token < TOKEN_LIMIT for token in key.tokens[: whole + (key.bigram and whole > 0)])
+    name = "page_hashes" if hashable else "hash_refusal"
+    try:
+        hashes = checked_hashes(hasher.page_hashes(key, page_size, prior))
+    except Exception as error:  # noqa: BLE001 - whatever somebody else's code raises is an observation
+        return name, {"hashable": hashable, "hashing_raised": True}, error if hashable else None
+    if not hashable:
+        return name, {"hashable": False, "hashing_raised": False}, None
+    return name, facts_of_hashes(key, page_size, prior, hashes, digest), None
+
+
+def run_pieces(hasher: Hashes, key: Key, page_size: int, first_pages: int) -> Facts:
+    """Hash one key whole, and again in two calls of which the first gets ``first_pages`` pages."""
+    whole = checked_hashes(hasher.page_hashes(key, page_size, None))
+    head, tail = split_key(key, first_pages * page_size)
+    pieces = list(checked_hashes(hasher.page_hashes(head, page_size, None)))
+    pieces += checked_hashes(hasher.page_hashes(tail, page_size, pieces[-1] if pieces else None))
+    return {"hashes": whole, "hashes_in_pieces": tuple(pieces)}
+
+
+def run_pair(hasher: Hashes, key: Key, other: Key, page_size: int) -> Facts:
+    """Hash two keys of one namespace."""
+    return {
+        "hashes": checked_hashes(hasher.page_hashes(key, page_size, None)),
+        "other_hashes": checked_hashes(hasher.page_hashes(other, page_size, None)),
+        "common_pages": common_pages(key.units, other.units, page_size),
+    }
+
+
+def run_namespaces(hasher: Hashes, key: Key, foreign: str | None, page_size: int) -> Facts:
+    """Hash one key in its own namespace and in another one."""
+    return {
+        "hashes": checked_hashes(hasher.page_hashes(key, page_size, None)),
+        "foreign_hashes": checked_hashes(hasher.page_hashes(key._replace(namespace=foreign), page_size, None)),
+    }
+
+
+def facts_of_hashes(
+    key: Key, page_size: int, prior: str | None, hashes: Sequence[str], digest: HashFunction = sha256
+) -> Facts:
+    """The facts of one ``page_hashes`` call that answered."""
+    units = key.units
+    whole = len(units) - len(units) % page_size
+    return {
+        "key_length": len(units),
+        "page_size": page_size,
+        "hashes": hashes,
+        "page_units": [units[start : start + page_size] for start in range(0, whole, page_size)],
+        "chain_start": raw(prior) if prior else namespace_seed(key.namespace, digest=digest),
+        "seeded": not prior and key.namespace is not None,
+        "hash_function": digest,
+        "hashable": True,
+        "hashing_raised": False,
+    }
+
+
+def checked_hashes(answer: object) -> tuple[str, ...]:
+    """The answer as a tuple of texts; raises ``TypeError`` for anything else (PORT-03)."""
+    if isinstance(answer, str) or not isinstance(answer, Sequence):
+        raise TypeError(f"page_hashes must answer a sequence of texts (got {type(answer).__name__})")
+    for one in answer:
+        if not isinstance(one, str):
+            raise TypeError(f"a page hash must be text (got {type(one).__name__})")
+    return tuple(answer)
+
+
+def common_pages(units: Sequence[Unit], others: Sequence[Unit], page_size: int) -> int:
+    """How many leading whole pages two keys have in common."""
+    common = 0
+    for one, other in zip(units, others, strict=False):
+        if one != other:
+            break
+        common += 1
+    return common // page_size
+
+
+def split_key(key: Key, units: int) -> tuple[Key, Key]:
+    """A key cut after so many units; a bigram at the cut needs the next token on both sides."""
+    extra = 1 if key.bigram and units else 0
+    return key._replace(tokens=key.tokens[: units + extra]), key._replace(tokens=key.tokens[units:])

@@ -1,0 +1,360 @@
+"""The prefetch plan: how much is fetched from storage, decided before anything is fetched.
+
+When a request arrives whose prompt is longer than what the tree holds, the rest of its KV may
+lie in storage, put there by another machine or an earlier run.  A **prefetch** brings it into
+host memory while the request still waits.  Its **plan** is made first, in one go:
+
+* the **gates**: storage is on, the key's whole pages reach the **threshold** (a short read isn't
+  worth it), and the prefetches under way do not fill their quota.  A shut gate has no effect
+  whatever;
+* the **anchor**, the tree node under which the result will be attached, is protected;
+* host memory for the **full length** (the key down to whole pages) is allocated; when there is
+  too little, something is evicted, once, and the allocation is tried again;
+* when that fails too, the plan is **truncated** to the whole pages that are available, never
+  more than was wanted.  If these reach the threshold, they are allocated, without evicting;
+* otherwise everything taken is given back and there is no prefetch.
+
+Truncation keeps the *beginning* of the key, so that what describes the part before it (the
+last page hash, the anchor) stays true; and everything later, the key that is read, its hashes,
+the quota, follows the truncated length.  Upstream's first version forgot that in two places
+(it is told at the rules).
+
+All lengths are in units of the key (tokens, or bigrams), one host slot each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kvlitmus.spec.facts import define
+from kvlitmus.spec.prefetch_plan import NO_MEMORY, RATE_LIMITED, STORAGE_OFF, TOO_SHORT
+from kvlitmus.spec.rule import Kind, Strength, rule
+from kvlitmus.spec.units import Slot, Tokens
+
+define(
+    0,
+    {
+        "storage_on": "whether the storage is switched on",
+        "threshold": "the least length worth a read, a page at least",
+        "full_length": "the key's length down to whole pages",
+        "occupied": "what the prefetches under way account for, before this one is added",
+        "quota": "how much the prefetches under way may account for",
+        "gates_open": "whether no gate is shut: storage on, full length ≥ threshold, occupied < quota",
+        "host_effects": "how many calls that change something the plan made to the host's memory",
+        "started": "whether the plan says that a prefetch starts",
+        "refusal": "the reason that the plan gives for not starting",
+        "planned_length": "units of the key that the planned read covers",
+        "planned_start": "the first unit of the key that the planned read covers",
+        "hashed_pages": "page hashes that the plan will ask the storage for",
+        "accounted": "what the plan adds to the quota",
+        "reserved": "host slots that the plan was granted and did not give back",
+        "stray_slots": "slots that the plan names but does not hold, or holds but does not name, or names twice",
+        "alloc_sizes": "the sizes of the plan's allocations, in order",
+        "anchor_pins": "how often the anchor was protected and not released",
+        "unpinned_calls": "allocations and evictions that happened while the anchor was not protected",
+        "eviction_sizes": "how much the plan asked to evict, call by call",
+        "eviction_deficit": "how much was lacking for the full length when the eviction was asked for, in whole pages",
+        "last_reading": "the last reading of what is available, none older than the eviction",
+        "full_refused": "whether, after the eviction, the host refused the full length or said that it has less",
+        "last_try": "the size of the allocation that followed the last reading; 0 for none",
+        "truncated_length": "the whole pages of the last reading, at most the full length; 0 below the threshold",
+    },
+)
+
+
+@rule(
+    "PREFETCH-01",
+    kind=Kind.STEP,
+    on=("plan_prefetch",),
+    source="R-PF-01; sglang#16370",
+    reference="prefetch.gate",
+    allowed="no prefetch and no effect, since storage is off",
+)
+def nothing_happens_while_storage_is_off(storage_on: bool, started: bool, host_effects: int) -> bool:
+    """While storage is off, a prefetch MUST NOT start nor touch the host's memory or the anchor."""
+    return storage_on or (not started and host_effects == 0)
+
+
+@rule(
+    "PREFETCH-02",
+    kind=Kind.STEP,
+    on=("plan_prefetch",),
+    source="R-PF-01, R-PF-03, R-PF-12; sglang#16370",
+    reference="prefetch.gate",
+    allowed="no prefetch and no effect, since {full_length} is below {threshold}",
+)
+def nothing_happens_below_the_threshold(
+    full_length: Tokens, threshold: Tokens, started: bool, host_effects: int
+) -> bool:
+    """When the key's whole pages are fewer units than the threshold, a prefetch MUST NOT start nor touch the host's
+    memory or the anchor.
+    """
+    return full_length >= threshold or (not started and host_effects == 0)
+
+
+@rule(
+    "PREFETCH-03",
+    kind=Kind.STEP,
+    on=("plan_prefetch",),
+    source="R-PF-01, R-PF-04; sglang#16370",
+    reference="prefetch.gate",
+    allowed="no prefetch and no effect, since {occupied} fills the quota of {quota}",
+)
+def nothing_happens_when_the_quota_is_full(occupied: Tokens, quota: int, started: bool, host_effects: int) -> bool:
+    """When the prefetches under way account for the quota or more, before this one is added, a prefetch MUST NOT start
+    nor touch the host's memory or the anchor.
+    """
+    return occupied < quota or (not started and host_effects == 0)
+
+
+@rule(
+    "PREFETCH-04",
+    kind=Kind.STEP,
+    on=("plan_prefetch",),
+    source="R-PF-04, R-PF-12; sglang#26449",
+    reference="prefetch.gate",
+    allowed="an attempt to allocate, since storage is on, {full_length} ≥ {threshold} and {occupied} < {quota}",
+)
+def open_gates_let_a_prefetch_through(gates_open: bool, alloc_sizes: Sequence[Tokens]) -> bool:
+    """When no gate is shut, a prefetch MUST try to allocate: a length of exactly the threshold passes, and so does the
+    last free unit of the quota, however long the key.
+    """
+    return not gates_open or len(alloc_sizes) > 0
+
+
+@rule(
+    "PREFETCH-05",
+    kind=Kind.STEP,
+    on=("plan_prefetch",),
+    source="R-PF-03, R-PF-06",
+    reference="prefetch.reserve",
+    allowed="allocations of whole pages, {full_length} at most",
+)
+def a_prefetch_asks_for_whole_pages_of_its_key(
+    alloc_sizes: Sequence[Tokens], full_length: Tokens, page_size: int
+) -> bool:
+    """A prefetch MUST allocate whole pages only, and never more than the whole pages of its key, whatever else has
+    become available.
+    """
+    return all(0 < size <= full_length and size % page_size == 0 for size in alloc_sizes)
+
+
+@rule(
+    "PREFETCH-06",
+    kind=Kind.STEP,
+    on=("plan_prefetch",),
+    source="R-PF-08, R-PF-10; sglang#9927",
+    reference="prefetch.reserve",
+    allowed="the anchor protected before, and still protected",
+)
+def the_anchor_is_protected_first(unpinned_calls: int) -> bool:
+    """The anchor MUST be protected during every allocation and eviction, since these could take it away."""
+    return unpinned_calls == 0
+
+
+@rule(
+    "PREFETCH-07",
+    kind=Kind.STEP,
+    on=("plan_prefetch",),
+    source="R-PF-06, R-PF-09; sglang#16370",
+    reference="prefetch.reserve",
+    allowed="the full length of {full_length} tried again after one eviction",
+)
+def a_prefetch_gives_way_only_after_evicting(
+    gates_open: bool, reserved: Tokens, full_length: Tokens, eviction_sizes: Sequence[Tokens], full_refused: bool
+) -> bool:
+    """A prefetch MUST NOT settle for less than the full length, or for nothing, before it has evicted and the host
+    still couldn't serve the full length.
+    """
+    return not gates_open or reserved >= full_length or (len(eviction_sizes) > 0 and full_refused)
+
+
+@rule(
+    "PREFETCH-08",
+    kind=Kind.STEP,
+    on=("plan_prefetch",),
+    source="R-PF-06, R-PF-12; sglang#16370, sglang#26945",
+    reference="prefetch.reserve",
+    allowed="an allocation of {truncated_length}, since {last_reading} are available (0: none)",
+)
+def a_truncated_prefetch_takes_the_whole_pages_that_are_available(
+    gates_open: bool,
+    reserved: Tokens,
+    full_length: Tokens,
+    last_reading: int | None,
+    last_try: Tokens,
+    truncated_length: Tokens,
+) -> bool:
+    """Where the full length can't be had, a prefetch MUST ask for the whole pages that the host says are available, at
+    most the full length, if these reach the threshold, and for nothing otherwise.
+    """
+    if not gates_open or reserved >= full_length:
+        return True
+    return last_reading is not None and last_try == truncated_length
+
+
+@rule(
+    "PREFETCH-09",
+    kind=Kind.STEP,
+    on=("plan_prefetch",),
+    source="R-PF-09; sglang#26945",
+    reference="prefetch.reserve",
+    allowed="one eviction at most, and none for the truncated length",
+)
+def a_prefetch_evicts_at_most_once(eviction_sizes: Sequence[Tokens]) -> bool:
+    """A prefetch MUST evict at most once: the truncated allocation is made from what is available, without evicting."""
+    return len(eviction_sizes) <= 1
+
+
+@rule(
+    "PREFETCH-10",
+    kind=Kind.STEP,
+    on=("plan_prefetch",),
+    source="R-PF-06, R-PF-12",
+    reference="prefetch.reserve",
+    allowed="{threshold} slots at least",
+)
+def a_started_prefetch_reaches_the_threshold(started: bool, reserved: Tokens, threshold: Tokens) -> bool:
+    """A prefetch that starts MUST have reserved the threshold at least, after truncation too."""
+    return not started or reserved >= threshold
+
+
+@rule(
+    "PREFETCH-11",
+    kind=Kind.STEP,
+    on=("plan_prefetch",),
+    source="R-PF-07; sglang#16370 (as released in 0.5.12 the key stayed untruncated)",
+    reference="prefetch.start",
+    allowed="a key of {reserved} units",
+)
+def the_key_is_as_long_as_the_memory(started: bool, reserved: Tokens, planned_length: Tokens) -> bool:
+    """A prefetch that starts MUST read exactly as many units of its key as it has slots reserved."""
+    return not started or planned_length == reserved
+
+
+@rule(
+    "PREFETCH-12",
+    kind=Kind.STEP,
+    on=("plan_prefetch",),
+    source="R-PF-07; sglang#16370",
+    reference="prefetch.start",
+    allowed="a read from unit 0 on",
+)
+def truncation_keeps_the_beginning_of_the_key(started: bool, planned_start: int) -> bool:
+    """Truncation MUST keep the first units of the key, so that the last page hash and the anchor, which describe what
+    precedes them, stay valid.
+    """
+    return not started or planned_start == 0
+
+
+@rule(
+    "PREFETCH-13",
+    kind=Kind.STEP,
+    on=("plan_prefetch",),
+    source="R-PF-07; sglang#16370",
+    reference="prefetch.start",
+    allowed="hashes for {reserved} units, {page_size} a page",
+)
+def the_hashes_cover_what_is_reserved(started: bool, reserved: Tokens, hashed_pages: int, page_size: int) -> bool:
+    """A prefetch that starts MUST ask the storage for the hashes of exactly the pages that it has memory for."""
+    return not started or hashed_pages * page_size == reserved
+
+
+@rule(
+    "PREFETCH-14",
+    kind=Kind.STEP,
+    on=("plan_prefetch",),
+    source="R-PF-05, R-PF-07; sglang#16370",
+    reference="prefetch.start",
+    allowed="{reserved} accounted for",
+)
+def the_quota_counts_what_is_reserved(reserved: Tokens, accounted: Tokens) -> bool:
+    """A prefetch MUST add to the quota exactly what it has reserved; one that doesn't start adds nothing."""
+    return accounted == reserved
+
+
+@rule(
+    "PREFETCH-15",
+    kind=Kind.STEP,
+    on=("plan_prefetch",),
+    source="R-PF-08; sglang#16370, sglang#26945",
+    reference="prefetch.reserve",
+    allowed="nothing reserved and the anchor released",
+)
+def a_prefetch_that_does_not_start_leaves_nothing_behind(started: bool, reserved: Tokens, anchor_pins: int) -> bool:
+    """A prefetch that doesn't start MUST keep no slot and leave the anchor unprotected, whichever allocation failed,
+    the last one too.
+    """
+    return started or (reserved == 0 and anchor_pins == 0)
+
+
+@rule(
+    "PREFETCH-16",
+    kind=Kind.STEP,
+    on=("plan_prefetch",),
+    source="R-PF-08, R-PF-10",
+    reference="prefetch.reserve",
+    allowed="the anchor protected once",
+)
+def a_started_prefetch_protects_its_anchor(started: bool, anchor_pins: int) -> bool:
+    """A prefetch that starts MUST leave its anchor protected exactly once."""
+    return not started or anchor_pins == 1
+
+
+@rule(
+    "PREFETCH-17",
+    kind=Kind.STEP,
+    on=("plan_prefetch",),
+    source="R-PF-07, R-PF-08",
+    reference="prefetch.start",
+    allowed="the slots that the host granted, each once",
+)
+def the_plan_names_the_slots_it_holds(stray_slots: Sequence[Slot]) -> bool:
+    """A plan MUST name exactly the slots that it was granted and did not give back, each once."""
+    return len(stray_slots) == 0
+
+
+@rule(
+    "PREFETCH-18",
+    kind=Kind.STEP,
+    on=("plan_prefetch",),
+    strength=Strength.SHOULD,
+    source="R-PF-09; sglang#16370 (evicts the full length)",
+    reference="prefetch.reserve",
+    allowed="{eviction_deficit} evicted at most",
+)
+def an_eviction_asks_for_the_deficit(eviction_sizes: Sequence[Tokens], eviction_deficit: Tokens) -> bool:
+    """A prefetch SHOULD evict no more than it lacks for the full length, in whole pages, and one page where it lacks
+    nothing: what is evicted and then not used was lost in vain.
+    """
+    return sum(eviction_sizes) <= eviction_deficit
+
+
+@rule(
+    "PREFETCH-19",
+    kind=Kind.STEP,
+    on=("plan_prefetch",),
+    strength=Strength.SHOULD,
+    source="R-PF-01; sglang#26886, sglang#25520",
+    reference="prefetch.gate",
+    allowed="a reason that is true of this prefetch",
+)
+def a_refusal_gives_its_reason(
+    started: bool,
+    refusal: str | None,
+    storage_on: bool,
+    full_length: Tokens,
+    threshold: Tokens,
+    occupied: Tokens,
+    quota: int,
+    gates_open: bool,
+) -> bool:
+    """A prefetch that doesn't start SHOULD say why, truly: silent refusals have kept storage unread for weeks."""
+    if started:
+        return refusal is None
+    return (
+        (refusal == STORAGE_OFF and not storage_on)
+        or (refusal == TOO_SHORT and full_length < threshold)
+        or (refusal == RATE_LIMITED and occupied >= quota)
+        or (refusal == NO_MEMORY and gates_open)
+    )

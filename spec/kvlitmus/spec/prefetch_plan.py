@@ -1,0 +1,109 @@
+"""The words of a prefetch plan: what is asked, what is decided, and the three lengths between.
+
+What a plan is for, and what must hold of it, is in :mod:`kvlitmus.spec.prefetch`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from kvlitmus.spec.units import Tokens, page_ceil, page_floor
+
+STORAGE_OFF = "storage off"
+TOO_SHORT = "too short"
+RATE_LIMITED = "rate limited"
+NO_MEMORY = "no memory"
+REFUSALS = (STORAGE_OFF, TOO_SHORT, RATE_LIMITED, NO_MEMORY)
+"""Why a prefetch doesn't start."""
+
+
+class PrefetchAsk(NamedTuple):
+    """What a prefetch is asked to do, and what its gates look at.
+
+    ``key_length``: units of the key that the tree doesn't hold.  ``threshold``: the least length
+    worth a read.  ``occupied``: what the prefetches under way account for; ``capacity``: their
+    quota.  All in units, none negative but ``capacity``, which upstream computes as a difference.
+    """
+
+    key_length: int
+    page_size: int
+    threshold: int
+    storage_on: bool = True
+    occupied: int = 0
+    capacity: int = 1 << 30
+
+
+class PrefetchPlan(NamedTuple):
+    """What was decided.
+
+    ``refusal`` is ``None`` for a prefetch that starts, else one of :data:`REFUSALS`.  ``slots``:
+    the host slots that it reserved.  ``key_start``, ``key_length``: which units of the asked key
+    the read covers.  ``hashed_pages``: how many page hashes it will ask the storage for.
+    ``accounted``: what it adds to the quota.
+    """
+
+    refusal: str | None
+    slots: Sequence[int] = ()
+    key_start: int = 0
+    key_length: int = 0
+    hashed_pages: int = 0
+    accounted: int = 0
+
+
+class HostPool(Protocol):
+    """The host memory as a prefetch plan sees it."""
+
+    def alloc(self, n: int) -> Sequence[int] | None:
+        """``n`` slots, or ``None``."""
+
+    def free(self, slots: Sequence[int]) -> None:
+        """Take slots back."""
+
+    def available(self) -> int:
+        """How many slots could be handed out now."""
+
+    def evict(self, n: int) -> int:
+        """Make ``n`` more slots available, or as many as can be; returns how many."""
+
+    def protect(self) -> None:
+        """Protect the anchor, under which the result will be attached, against eviction."""
+
+    def release(self) -> None:
+        """End one protection of the anchor."""
+
+
+class HostCall(NamedTuple):
+    """One call that a plan makes to the host's memory, and the answer.
+
+    ``name``: ``protect``, ``alloc``, ``evict``, ``available``, ``free`` or ``release``;
+    ``amount``: slots asked for (or given back).  ``answer``: slots granted, evicted or available;
+    ``None`` for a refused allocation and for calls that answer nothing.  ``available``: what was
+    available at the moment of the call, asked for or not.
+    """
+
+    name: str
+    amount: int = 0
+    answer: int | None = None
+    available: int = 0
+
+
+def full_length(ask: PrefetchAsk) -> Tokens:
+    """The whole pages of the key."""
+    return page_floor(ask.key_length, ask.page_size)
+
+
+def least_length(ask: PrefetchAsk) -> Tokens:
+    """The least length that is worth a read: the threshold, and never less than a page."""
+    return Tokens(max(ask.threshold, ask.page_size))
+
+
+def truncated_length(ask: PrefetchAsk, available: int) -> Tokens:
+    """The whole pages of what is available, at most the full length; 0 when that isn't worth a read (PREFETCH-08)."""
+    length = min(full_length(ask), page_floor(available, ask.page_size))
+    return Tokens(length if length >= least_length(ask) else 0)
+
+
+def deficit(wanted: int, available: int, page_size: int) -> Tokens:
+    """How much is lacking, in whole pages; one page where nothing is, for a pool that refuses what it says it has."""
+    return Tokens(max(page_size, page_ceil(wanted - available, page_size)))
