@@ -1,0 +1,187 @@
+"""Calls on the prefix tree: match, insert, lock, unlock, evict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from kvlitmus.conformance.calls.order import needless_victims, passed_over
+from kvlitmus.conformance.calls.text import key_text
+from kvlitmus.conformance.observation import Observation
+from kvlitmus.conformance.ports import Hit, Stored
+from kvlitmus.reference import tree as trees
+from kvlitmus.spec.names import page_names
+from kvlitmus.spec.units import Key, Name, PageNo, Slot
+
+if TYPE_CHECKING:
+    from kvlitmus.conformance.judge import Judge
+
+
+def match(judge: Judge, key: Key) -> Hit:
+    """Match a key."""
+    names = judge.names_of(key)
+    paged = page_names(names, judge.size)
+    cap = judge.cap(len(names))
+    certain, possible = judge.cached_range(paged)
+    answer = judge.call(f"match({key_text(key)})", "match", key)
+    hit = _hit(judge, answer)
+    facts: dict[str, Any] = {
+        "key_length": len(names),
+        "key_names": names,
+        "match_length": hit.length,
+        "match_cap": cap,
+        "certain_length": min(certain * judge.size, cap),
+        "possible_length": min(possible * judge.size, cap),
+    }
+    if hit.slots is not None:
+        facts["match_slots"], facts["found_names"] = hit.slots, judge.read(hit.slots)
+    kinds = "match" if hit.slots is not None else "match+blind"
+    covered = paged[: min(hit.length // judge.size, possible)]
+    judge.finish(kinds, facts, _used(judge, paged, covered, possible))
+    return hit
+
+
+def insert(
+    judge: Judge, key: Key, slots: Sequence[Slot], *, protected: int = 0, priority: int = 0, chunked: bool = False
+) -> tuple[Slot, ...]:
+    """Insert a key with the suite's own slots beyond ``protected``; returns the slots that are the caller's to free.
+
+    The suite writes the KV of the key into its own slots first.  What the tree takes is the tree's
+    afterwards.
+    """
+    size = judge.size
+    names = judge.names_of(key)
+    paged = page_names(names, size)
+    whole = len(paged) * size
+    judge.write(slots[protected:whole], names[protected:whole])
+    certain, possible = judge.cached_range(paged)
+    offered = {name: PageNo(slots[at * size] // size) for at, name in enumerate(paged)}
+    answer = judge.call(
+        f"insert({key_text(key)}, {list(slots)}, protected={protected}, priority={priority}, chunked={chunked})",
+        "insert",
+        key,
+        list(slots),
+        protected=protected,
+        priority=priority,
+        chunked=chunked,
+    )
+    stored = _stored(judge, answer)
+    vain = {
+        name: page
+        for name, page in list(offered.items())[protected // size : certain]
+        if judge.tree.pages[name].page != page
+    }
+    to_free = _to_free(judge, stored, slots, protected)
+    facts: dict[str, Any] = {
+        "key_length": len(names),
+        "key_names": names,
+        "reported_already": stored.already,
+        "certain_length": certain * size,
+        "possible_length": possible * size,
+        "missing_before": paged[certain:],
+        "offered": offered,
+        "duplicates": frozenset(vain.values()),
+        "to_free": frozenset(to_free),
+        "expected_to_free": frozenset(
+            slot for page in vain.values() for slot in range(page * size, page * size + size)
+        )
+        if judge.profile.duplicates == "caller_frees"
+        else frozenset(),
+    }
+    tree, _ = trees.insert(
+        judge.tree,
+        judge.names.root(key.namespace),
+        paged,
+        list(offered.values()),
+        counts=judge.profile.hit_counts == "insert" and not chunked,
+        priority=priority,
+    )
+    judge.maybe.difference_update(paged)
+    adopted = [slots[at * size] for at in range(certain, len(paged))]
+    dropped = list(vain.values()) if judge.profile.duplicates == "cache_frees" else []
+    judge.disown([*adopted, *[Slot(page * size) for page in dropped]])
+    judge.finish("insert", facts, tree)
+    return to_free
+
+
+def lock(judge: Judge, hit: Hit, key: Key, receipt: int) -> None:
+    """Lock what a match found; ``receipt`` is the suite's number for it."""
+    names = judge.names_of(key)
+    at = names[hit.length - 1] if hit.length else judge.names.root(key.namespace)
+    answer = judge.call(f"lock(match of {hit.length} units) → receipt {receipt}", "lock", hit.handle)
+    judge.receipts[receipt] = (answer, at)
+    tree = trees.lock(judge.tree, at)
+    judge.maybe.difference_update(trees.path(tree, at))
+    judge.finish("lock", {}, tree)
+
+
+def unlock(judge: Judge, receipt: int) -> None:
+    """Give a receipt back."""
+    token, at = judge.receipts.pop(receipt)
+    judge.call(f"unlock(receipt {receipt})", "unlock", token)
+    judge.finish("unlock", {}, trees.lock(judge.tree, at, -1))
+
+
+def evict(judge: Judge, n: int) -> int:
+    """Make room for ``n`` slots; returns what the cache reports."""
+    before, tree = judge.before, judge.tree
+    locked = frozenset(name for name, page in tree.pages.items() if page.locks)
+    reported = judge.count(judge.call(f"evict({n})", "evict", n), "the number of slots freed")
+    judge.trail[-1] += f" → {reported}"
+    facts: dict[str, Any] = {"asked": n, "reported_evicted": reported, "locked_names": locked}
+    if judge.depth < 3:
+        judge.maybe.update(tree.pages.keys() - locked)
+        judge.finish("evict", facts, tree)
+        return reported
+
+    def held_against_policy(_: Observation, facts: dict[str, Any]) -> None:
+        vanished = facts["vanished"]
+        facts["passed_over"] = passed_over(tree, vanished, judge.config.policy, judge.profile.slru_hits)
+        facts["needless"] = needless_victims(before, vanished, n, judge.size, judge.profile.evict_granularity)
+
+    facts["unlocked_before"] = (len(tree.pages) - len(locked)) * judge.size
+    judge.finish("evict", facts, tree, held_against_policy)
+    return reported
+
+
+def _used(judge: Judge, paged: Sequence[Name], covered: Sequence[Name], possible: int) -> trees.Tree:
+    """The model after a match that covered these pages: used now; what lies just beyond is certainly gone."""
+    tree = judge.tree
+    if judge.maybe:
+        judge.maybe.difference_update(covered)
+        gone = {name for name in paged[len(covered) : possible] if name in judge.maybe}
+        if gone:
+            tree = trees.Tree({name: page for name, page in tree.pages.items() if name not in gone}, tree.clock)
+            judge.maybe -= gone
+    tree = trees.touch(tree, covered, hits=int(judge.profile.hit_counts == "match"))
+    return trees.split(tree, covered[-1]) if covered else tree
+
+
+def _hit(judge: Judge, answer: object) -> Hit:
+    """The answer of a match, in the promised form."""
+    if not isinstance(answer, tuple) or len(answer) != 3:
+        raise judge.broken("PORT-03", f"expected Hit(length, slots, handle), got {answer!r:.200}")
+    length, slots, handle = answer
+    length = judge.count(length, "the length of the match")
+    if slots is None:
+        judge.trail[-1] += f" → {length} units"
+        return Hit(length, None, handle)
+    return Hit(length, judge.slots(slots), handle)
+
+
+def _stored(judge: Judge, answer: object) -> Stored:
+    """The answer of an insert, in the promised form."""
+    if not isinstance(answer, tuple) or len(answer) != 2:
+        raise judge.broken("PORT-03", f"expected Stored(already, to_free), got {answer!r:.200}")
+    already, to_free = answer
+    judge.trail[-1] += f" → already {already!r}"
+    return Stored(judge.count(already, "the units cached already"), None if to_free is None else judge.slots(to_free))
+
+
+def _to_free(judge: Judge, stored: Stored, slots: Sequence[Slot], protected: int) -> tuple[Slot, ...]:
+    """The slots that the caller has to free: as told, or by the contract of the profile."""
+    if stored.to_free is not None:
+        return tuple(Slot(slot) for slot in stored.to_free)
+    if judge.profile.duplicates != "caller_frees":
+        return ()
+    return tuple(slots[protected : stored.already])

@@ -1,0 +1,354 @@
+"""The judge: what happens around one call.
+
+A :class:`Judge` owns one adapter for one run.  For each call it notes what is known before,
+makes the call behind a guard, observes the cache as deeply as the run allows, works out the
+**facts**, and evaluates every rule whose facts are known.  The first broken rule ends the run
+with a :class:`Violation` that carries the facts, so that it can be explained.
+
+What isn't observed is known from the reference: ``self.tree`` is a reference tree that follows
+what the cache was seen to do (its *choice*).  At depth 3 the snapshot confirms it after every
+call.  Below that, pages whose eviction can't be seen are ``maybe``: neither certainly there nor
+certainly gone.
+
+The calls themselves are in :mod:`kvlitmus.conformance.calls`, part by part.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+from kvlitmus.conformance.observation import Observation, Observer
+from kvlitmus.conformance.ports import Config, Profile, capabilities_of
+from kvlitmus.reference.tree import Page, Tree, empty_tree
+from kvlitmus.spec.names import NO_NAME, Names
+from kvlitmus.spec.rule import Kind, Rule, all_rules
+from kvlitmus.spec.units import Key, Name, PageNo, Slot, Tick
+
+Facts = dict[str, Any]
+
+MAX_SLOT = 1 << 48
+"""A slot beyond this is nonsense whatever the pool."""
+
+
+class Violation(Exception):
+    """Rules that a call broke, with everything needed to say why."""
+
+    def __init__(self, rules: Sequence[str], call: str, facts: Facts, detail: str = "") -> None:
+        super().__init__(", ".join(rules))
+        self.rules = tuple(rules)
+        self.call = call
+        self.facts = facts
+        self.detail = detail
+
+
+class Loan(NamedTuple):
+    """Slots that the suite holds as a caller."""
+
+    slots: tuple[Slot, ...]
+
+
+class Running:
+    """What the suite knows of a request: its key and names, its row, what of it is cached, and the lock it holds."""
+
+    __slots__ = ("cached", "key", "locked", "names", "row")
+
+    def __init__(self, key: Key, names: tuple[Name, ...], row: tuple[Slot, ...], cached: int, locked: Name) -> None:
+        self.key = key
+        self.names = names
+        self.row = row
+        self.cached = cached
+        self.locked = locked
+
+
+class Plan(NamedTuple):
+    """The rules to evaluate after one kind of call, with the facts that each one wants."""
+
+    checks: tuple[tuple[str, Callable[..., bool], Callable[[Facts], Any], bool], ...]
+
+
+class Judge:
+    """One adapter under judgement, from a fresh state on."""
+
+    def __init__(
+        self,
+        adapter: Any,
+        config: Config,
+        profile: Profile,
+        *,
+        depth: int = 3,
+        muted: frozenset[str] = frozenset(),
+        names: Names | None = None,
+        force_misuse: bool = False,
+    ) -> None:
+        self.adapter = adapter
+        self.config = config
+        self.profile = profile
+        self.size = config.page_size
+        self.capabilities = capabilities_of(adapter)
+        self.depth = min(depth, 3 if "inspect" in self.capabilities else 1)
+        self.muted = muted
+        self.force_misuse = force_misuse
+        self.names = names or Names()
+        reserved = profile.reserved if config.pool == "device" else 0
+        self.usable = frozenset(map(PageNo, range(reserved, reserved + config.pages)))
+        self.capacity = config.pages * self.size
+        self.rules = all_rules()
+        self.plans: dict[str, Plan] = {}
+        self.evaluated: Counter[str] = Counter()
+        self.reached: Counter[str] = Counter()
+        self.trail: list[str] = []
+        self.steps = 0
+        self.observer = Observer(self.names, self.size)
+        self.forget()
+
+    def forget(self) -> None:
+        """Start from an empty cache again."""
+        self.tree: Tree = empty_tree()
+        self.maybe: set[Name] = set()
+        self.loans: dict[int, Loan] = {}
+        self.requests: dict[int, Running] = {}
+        self.receipts: dict[int, tuple[object, Name]] = {}
+        self.written: dict[Slot, Name] = {}
+        self.owners: Counter[PageNo] = Counter()
+        self.kept: list[tuple[list[Any], list[Any]]] = []
+        self.before = self.observe_now()
+
+    # -- the guard -----------------------------------------------------------------------------
+
+    def call(self, text: str, method: str, *args: Any, **kwargs: Any) -> Any:
+        """Make one port call.  What it raises breaks PORT-01; that it ends the process breaks PORT-02.
+
+        ``text`` is the call as a reader should see it; it goes on the trail.
+        """
+        self.steps += 1
+        self.trail.append(text)
+        given = [(arg, list(arg)) for arg in args if isinstance(arg, list)]
+        try:
+            answer = getattr(self.adapter, method)(*args, **kwargs)
+        except (KeyboardInterrupt, NotImplementedError):
+            raise
+        except Exception as error:
+            raise self.broken("PORT-01", f"the call raised {type(error).__name__}: {error}") from error
+        except BaseException as error:
+            raise self.broken("PORT-02", f"the call tried to end the process: {type(error).__name__}") from error
+        for now, then in given:
+            if now != then:
+                raise self.broken("PORT-04", f"the call changed its argument from {then} to {now}")
+        return answer
+
+    def slots(self, answer: object) -> tuple[Slot, ...]:
+        """The answer as slots; anything but a sequence of non-negative integers breaks PORT-03."""
+        if not isinstance(answer, list | tuple):
+            try:
+                answer = list(answer)  # type: ignore[call-overload]
+            except TypeError:
+                raise self.broken("PORT-03", f"expected a sequence of slots, got {type(answer).__name__}") from None
+        if len(answer) > max(1_000_000, 4 * self.capacity):
+            raise self.broken("PORT-03", f"expected at most {self.capacity} slots, got {len(answer)}")
+        if any(type(slot) is not int for slot in answer):
+            odd = next(slot for slot in answer if type(slot) is not int)
+            raise self.broken("PORT-03", f"expected integer slots, got {odd!r} of type {type(odd).__name__}")
+        if answer and not (min(answer) >= 0 and max(answer) < MAX_SLOT):
+            raise self.broken("PORT-03", f"expected slots from 0 on, got {min(answer)} to {max(answer)}")
+        if isinstance(answer, list) and len(self.kept) < 8:
+            self.kept.append((answer, list(answer)))
+        self.trail[-1] += f" → {list(answer) if len(answer) <= 32 else f'{len(answer)} slots'}"
+        return tuple(answer)
+
+    def count(self, answer: object, what: str) -> int:
+        """The answer as a count; anything but a non-negative integer breaks PORT-03."""
+        if type(answer) is not int or not 0 <= answer < MAX_SLOT:
+            raise self.broken("PORT-03", f"expected {what} as a count, got {answer!r}")
+        return answer
+
+    def broken(self, rule: str, detail: str) -> Violation:
+        """A violation of a rule that has no facts."""
+        self.evaluated[rule] += 1
+        return Violation((rule,), self.trail[-1] if self.trail else "", {}, detail)
+
+    # -- observation ---------------------------------------------------------------------------
+
+    def observe_now(self) -> Observation:
+        """What can be seen of the cache now, at the depth of this run."""
+        adapter = self.adapter
+        available = sizes = view = None
+        try:
+            if self.depth >= 1:
+                if "pool" in self.capabilities:
+                    available = self.count(adapter.available(), "what is available")
+                if "counters" in self.capabilities:
+                    sizes = adapter.sizes()
+            if self.depth >= 3:
+                view = adapter.view()
+        except Violation:
+            raise
+        except Exception as error:
+            raise self.broken("PORT-01", f"observing raised {type(error).__name__}: {error}") from error
+        try:
+            return self.observer.read(available, sizes, view)
+        except (ValueError, TypeError, IndexError, AttributeError) as error:
+            raise self.broken("PORT-03", f"the snapshot has not the promised form: {error}") from error
+
+    def finish(
+        self, kinds: str, facts: Facts, tree: Tree, late: Callable[[Observation, Facts], None] | None = None
+    ) -> None:
+        """Observe, complete the facts, evaluate the rules of ``kinds`` and all state rules, go on with ``tree``.
+
+        ``kinds`` names what the call was and how it ended, several joined by ``+``.  ``late`` adds the
+        facts that need the snapshot after the call; without a snapshot it isn't asked.
+        """
+        before, after = self.before, self.observe_now()
+        for now, then in self.kept:
+            if now != then:
+                raise self.broken("PORT-04", f"a sequence returned earlier changed from {then} to {now}")
+        facts["page_size"] = self.size
+        facts["usable"] = self.usable
+        owned = facts["owned_after"] = frozenset(self.owners)
+        facts["owned_twice"] = (
+            frozenset()
+            if self.owners.total() == len(owned)
+            else frozenset(page for page, times in self.owners.items() if times > 1)
+        )
+        facts["quiet"] = not self.receipts and not self.requests
+        if after.available is not None:
+            facts["available_before"], facts["available_after"] = before.available, after.available
+            facts["capacity"] = self.capacity
+            facts["owned_slots"] = len(owned) * self.size
+        if after.sizes is not None:
+            facts["evictable"], facts["protected"] = after.sizes
+            facts["evictable_before"], facts["protected_before"] = before.sizes or (0, 0)
+        if after.seen:
+            tree = self.follow(tree, after)
+            after.facts(facts, before, tree)
+            if late is not None:
+                late(after, facts)
+        self.tree = tree
+        self.before = after
+        self.evaluate(kinds, facts)
+
+    def follow(self, tree: Tree, after: Observation) -> Tree:
+        """The model with what the snapshot shows: pages that vanished are gone, pages that appeared are there."""
+        cached = after.cached
+        pages = tree.pages
+        if cached == {name: page.page for name, page in pages.items()}:
+            return tree
+        followed: dict[Name, Page] = {}
+        for name, page in cached.items():
+            old = pages.get(name)
+            if old is None:
+                old = Page(after.parent_of(name), page, tree.clock, tree.clock)
+            followed[name] = old if old.page == page else old._replace(page=page)
+        return Tree(followed, tree.clock)
+
+    # -- evaluation ----------------------------------------------------------------------------
+
+    def evaluate(self, kinds: str, facts: Facts) -> None:
+        """Evaluate every rule that applies and whose facts are known; raise for those that are broken."""
+        self.reached[kinds] += 1
+        plan = self.plans.get(kinds)
+        if plan is None:
+            plan = self.plans[kinds] = self.compile(kinds, facts)
+        for _, predicate, want, single in plan.checks:
+            if not (predicate(want(facts)) if single else predicate(*want(facts))):
+                break
+        else:
+            return
+        broken = [
+            id for id, predicate, want, single in plan.checks if not (predicate(want(facts)) if single else predicate(*want(facts)))
+        ]
+        raise Violation(broken, self.trail[-1], facts)
+
+    def compile(self, kinds: str, facts: Facts) -> Plan:
+        """Which rules to evaluate after such a call: state rules and rules about this kind, if their facts are known."""
+        wanted = frozenset(kinds.split("+"))
+        return Plan(
+            tuple(
+                (one.id, one.predicate, itemgetter(*one.facts), len(one.facts) == 1)
+                for one in self.rules.values()
+                if self.applies(one, wanted) and all(name in facts for name in one.facts)
+            )
+        )
+
+    def applies(self, one: Rule, kinds: frozenset[str]) -> bool:
+        """Whether a rule is to be judged after a call of these kinds, in this run."""
+        if one.id in self.muted or one.kind is Kind.PROCEDURE or not one.facts:
+            return False
+        if not one.needs <= self.capabilities or one.depth > self.depth:
+            return False
+        return one.kind is Kind.STATE or not kinds.isdisjoint(one.on)
+
+    def counted(self) -> Counter[str]:
+        """How often each rule was evaluated."""
+        total = Counter(self.evaluated)
+        for kinds, times in self.reached.items():
+            for id, *_ in self.plans[kinds].checks if kinds in self.plans else ():
+                total[id] += times
+        return total
+
+    # -- the ledger ----------------------------------------------------------------------------
+
+    def own(self, slots: Sequence[Slot]) -> None:
+        """The suite owns the pages of these slots from now on."""
+        if self.size == 1:
+            self.owners.update(slots)  # type: ignore[arg-type]
+        else:
+            self.owners.update({PageNo(slot // self.size) for slot in slots})
+
+    def disown(self, slots: Sequence[Slot]) -> None:
+        """The suite does not own the pages of these slots any more."""
+        owners = self.owners
+        for page in {PageNo(slot // self.size) for slot in slots}:
+            if owners[page] > 1:
+                owners[page] -= 1
+            else:
+                del owners[page]
+
+    def write(self, slots: Sequence[Slot], names: Sequence[Name]) -> None:
+        """The suite writes KV: each slot now holds what belongs to that prefix."""
+        self.written.update(zip(slots, names, strict=True))
+
+    def read(self, slots: Sequence[Slot]) -> tuple[Name, ...]:
+        """What was written last into these slots."""
+        get = self.written.get
+        return tuple([get(slot, NO_NAME) for slot in slots])
+
+    def locked_pages(self) -> dict[Name, PageNo]:
+        """Where the protected pages are, by name."""
+        return {name: page.page for name, page in self.tree.pages.items() if page.locks}
+
+    def names_of(self, key: Key) -> tuple[Name, ...]:
+        """The names of all prefixes of a key."""
+        return self.names.of(key.namespace, key.units)
+
+    def token_names(self, key: Key, names: tuple[Name, ...]) -> tuple[Name, ...]:
+        """What each token's slot holds: the last token of a bigram key has no successor yet."""
+        if not key.bigram or not key.tokens:
+            return names
+        start = names[-1] if names else self.names.root(key.namespace)
+        return (*names, *self.names.extend(start, ((key.tokens[-1], -1),)))
+
+    def cap(self, units: int) -> int:
+        """The longest match that the profile allows for a key of this many units."""
+        if self.profile.match_cap == "len-1":
+            units = max(0, units - 1)
+        return units - units % self.size
+
+    def cached_range(self, page_names: Sequence[Name]) -> tuple[int, int]:
+        """How many of a key's pages are certainly cached, and how many possibly."""
+        pages, maybe = self.tree.pages, self.maybe
+        certain = possible = 0
+        for name in page_names:
+            if name not in pages:
+                break
+            possible += 1
+            if certain == possible - 1 and name not in maybe:
+                certain += 1
+        return certain, possible
+
+    @property
+    def now(self) -> Tick:
+        """The model's time."""
+        return self.tree.clock

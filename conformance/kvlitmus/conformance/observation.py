@@ -1,0 +1,179 @@
+"""Observation: from what an adapter shows to the facts that rules want.
+
+An :class:`Observer` reads a snapshot into an :class:`Observation`: free pages, cached pages by
+name, and what the nodes say of themselves.  Naming is remembered by content, so an unchanged
+node costs one look-up.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from kvlitmus.conformance.ports import Sizes, View
+from kvlitmus.reference.tree import Tree
+from kvlitmus.spec.names import NO_NAME, Names
+from kvlitmus.spec.units import Name, PageNo
+
+
+class NodeInfo(NamedTuple):
+    """One node, named: its pages in order, where it hangs, where it ends, and what is wrong with its form."""
+
+    names: tuple[Name, ...]
+    pages: tuple[PageNo, ...]
+    parent: Name
+    end: Name
+    broken_node: str
+    broken_pages: tuple[str, ...]
+    items: dict[Name, PageNo]
+
+
+class NodeSeen(NamedTuple):
+    """A node with the counts it showed."""
+
+    info: NodeInfo
+    parent: int
+    locks: int | None
+    hits: int | None
+    priority: int | None
+
+
+class Observation:
+    """The cache as it was seen at one moment; ``seen`` says whether there was a snapshot."""
+
+    __slots__ = ("available", "cached", "free", "listed", "names", "nodes", "parents", "seen", "sizes", "cached_listed", "broken")
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+        self.available: int | None = None
+        self.sizes: tuple[int, int] | None = None
+        self.seen = False
+        self.listed: tuple[PageNo, ...] = ()
+        self.free: frozenset[PageNo] = frozenset()
+        self.cached: dict[Name, PageNo] = {}
+        self.cached_listed: list[PageNo] = []
+        self.parents: set[Name] = set()
+        self.nodes: list[NodeSeen] = []
+        self.broken: list[str] = []
+
+    def parent_of(self, name: Name) -> Name:
+        """The name of the page (or root) before this page."""
+        for node in self.nodes:
+            if name in node.info.items:
+                at = node.info.names.index(name)
+                return node.info.names[at - 1] if at else node.info.parent
+        return NO_NAME
+
+    def facts(self, facts: dict[str, Any], before: Observation, tree: Tree) -> None:
+        """Add what the snapshots before and after show, beside what the model expects."""
+        cached = self.cached
+        facts["free_before"], facts["free_after"] = before.free, self.free
+        facts["free_listed"] = self.listed
+        facts["cached_before"], facts["cached_after"] = before.cached, cached
+        facts["cached_listed"] = self.cached_listed
+        facts["vanished"] = before.cached.keys() - cached.keys()
+        facts["parents"] = self.parents
+        facts["broken_nodes"] = self.broken
+        facts["broken_pages"] = [text for node in self.nodes for text in node.info.broken_pages]
+        pages = tree.pages
+        locks, hits, priorities, inversions = [], [], [], []
+        locked = 0
+        for node in self.nodes:
+            info = node.info
+            if not info.names:
+                continue
+            first, last = pages[info.names[0]], pages[info.names[-1]]
+            if node.locks is not None:
+                locks.append((node.locks, last.locks))
+                if first.locks != last.locks:
+                    locks.append((node.locks, first.locks))
+                if node.parent >= 0 and (self.nodes[node.parent].locks or 0) < node.locks:
+                    inversions.append(node)
+            if node.hits is not None:
+                hits.append((node.hits, last.hits))
+            if node.priority is not None:
+                priorities.append((node.priority, last.priority))
+        locked_pages = {name: page.page for name, page in pages.items() if page.locks}
+        locked = len(locked_pages)
+        facts["locked_pages"] = locked_pages
+        facts["node_locks"], facts["lock_inversions"] = locks, inversions
+        facts["node_hits"], facts["node_priorities"] = hits, priorities
+
+        size = facts["page_size"]
+        facts["locked_count"] = locked * size
+        facts["unlocked_count"] = (len(pages) - locked) * size
+
+
+class Observer:
+    """Reads snapshots of caches with one page size, with one table of names."""
+
+    def __init__(self, names: Names, page_size: int) -> None:
+        self.names = names
+        self.size = page_size
+        self.known: dict[Any, NodeInfo] = {}
+
+    def read(self, available: int | None, sizes: Any, view: View | None) -> Observation:
+        """What was seen; raises ``ValueError`` when the form is not the one that the port promises."""
+        seen = Observation(self.names)
+        seen.available = available
+        if sizes is not None:
+            sizes = Sizes(*sizes)
+            if type(sizes.evictable) is not int or type(sizes.protected) is not int:
+                raise ValueError(f"sizes must be integers (got {tuple(sizes)})")
+            seen.sizes = (sizes.evictable, sizes.protected)
+        if view is None:
+            return seen
+        seen.seen = True
+        seen.listed = tuple(view.free)
+        seen.free = frozenset(seen.listed)
+        if seen.free and set(map(type, seen.free)) != {int}:
+            raise ValueError("the free list must consist of integers")
+        known, cached, listed, parents, nodes = self.known, seen.cached, seen.cached_listed, seen.parents, seen.nodes
+        roots = set()
+        for parent, namespace, units, slots, locks, hits, priority in view.nodes:
+            if parent >= len(nodes):
+                raise ValueError("parents must come before their children")
+            if parent < 0:
+                start = self.names.root(namespace)
+                roots.add(start)
+            else:
+                start = nodes[parent].info.end
+            info = known.get((start, units, slots))
+            if info is None:
+                info = self.name_node(start, units, slots)
+            nodes.append(NodeSeen(info, parent, locks, hits, priority))
+            cached.update(info.items)
+            listed += info.pages
+            parents.add(start)
+        parents -= roots
+        self.check_form(seen)
+        return seen
+
+    def check_form(self, seen: Observation) -> None:
+        """Nodes that are empty or partial, and siblings that begin alike."""
+        firsts = {node.info.names[0] for node in seen.nodes if node.info.names}
+        if len(firsts) < len(seen.nodes) or len(seen.cached) < len(seen.cached_listed):
+            seen.broken.append("two siblings share their first page, or a node is empty")
+        seen.broken += [node.info.broken_node for node in seen.nodes if node.info.broken_node]
+
+    def name_node(self, start: Name, units: Any, slots: Any) -> NodeInfo:
+        """Name the pages of a node; remembered by content."""
+        units, slots = tuple(units), tuple(slots)
+        size = self.size
+        if any(type(slot) is not int for slot in slots):
+            raise ValueError(f"slots of a node must be integers (got {slots[:8]})")
+        names = self.names.extend(start, units)
+        ends = names[size - 1 :: size]
+        pages = tuple(PageNo(slot // size) for slot in slots[::size])[: len(ends)]
+        broken = ""
+        if not units or len(units) % size or len(units) != len(slots):
+            broken = f"a node has {len(units)} units and {len(slots)} slots; both must be the same multiple of {size}"
+        odd = tuple(
+            f"page {page} is cached in slots {slots[at * size : at * size + size]}"
+            for at, page in enumerate(pages)
+            if slots[at * size : at * size + size] != tuple(range(page * size, page * size + size))
+        )
+        info = NodeInfo(ends, pages, start, names[-1] if names else start, broken, odd, dict(zip(ends, pages, strict=False)))
+        if len(self.known) > 200_000:
+            self.known.clear()
+        self.known[start, units, slots] = info
+        return info

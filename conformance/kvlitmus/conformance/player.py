@@ -1,0 +1,242 @@
+"""The player: plays the operations of a schedule as a lawful caller would.
+
+It keeps the caller's side of the contract: what it allocates it frees, what it locks it
+unlocks, a handle is used at once, and a request that runs is ended once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from kvlitmus.conformance.calls import pool, request, tree
+from kvlitmus.conformance.judge import Judge, Loan
+from kvlitmus.conformance.schedule import Op, evict_size, make_key, more_tokens
+from kvlitmus.spec.units import Key, page_floor
+
+MAX_LOANS = 4
+MAX_RECEIPTS = 4
+MAX_REQUESTS = 6
+
+
+class Player:
+    """Plays schedules against one judge."""
+
+    def __init__(self, judge: Judge) -> None:
+        self.judge = judge
+        self.config = judge.config
+        self.waiting: dict[int, Key] = {}
+        self.serial = 0
+        self.moves: dict[str, Callable[[int, int, int], None]] = {
+            "alloc": self.alloc,
+            "free": self.free,
+            "extend": self.extend,
+            "decode": self.decode,
+            "group": self.group,
+            "match": self.match,
+            "insert": self.insert,
+            "lock": self.lock,
+            "unlock": self.unlock,
+            "evict": self.evict,
+            "begin": self.begin,
+            "grow": self.grow,
+            "publish": self.publish,
+            "finish": self.finish,
+            "abort": self.abort,
+            "retract": self.retract,
+            "resume": self.resume,
+            "reset": self.reset,
+        }
+
+    def play(self, ops: Sequence[Op]) -> None:
+        """Play all operations, then settle: give back what is held and empty the cache."""
+        moves = self.moves
+        for kind, a, b, c in ops:
+            moves[kind](a, b, c)
+        self.settle()
+
+    def settle(self) -> None:
+        """End everything that is still going on, and evict everything: nothing may be left."""
+        judge = self.judge
+        for rid in list(judge.requests):
+            request.end(judge, rid, keep=rid % 2 == 0)
+        for receipt in list(judge.receipts):
+            tree.unlock(judge, receipt)
+        for loan in list(judge.loans):
+            pool.free(judge, judge.loans.pop(loan).slots)
+        if "evict" in judge.capabilities:
+            tree.evict(judge, judge.capacity)
+
+    # -- pool ----------------------------------------------------------------------------------
+
+    def alloc(self, a: int, b: int, c: int) -> None:
+        """Allocate one to four pages."""
+        if len(self.judge.loans) < MAX_LOANS:
+            slots = pool.alloc(self.judge, (1 + a % 4) * self.config.page_size)
+            self.keep(slots)
+
+    def keep(self, slots: tuple[int, ...] | None) -> None:
+        """Note slots as the suite's own."""
+        if slots:
+            self.serial += 1
+            self.judge.loans[self.serial] = Loan(slots)  # type: ignore[arg-type]
+
+    def free(self, a: int, b: int, c: int) -> None:
+        """Free one of the loans, or its first page only."""
+        loan = pick(self.judge.loans, a)
+        if loan is None:
+            return
+        slots = self.judge.loans.pop(loan).slots
+        cut = self.config.page_size if b % 4 == 0 else len(slots)
+        pool.free(self.judge, slots[:cut])
+        self.keep(slots[cut:])
+
+    def extend(self, a: int, b: int, c: int) -> None:
+        """Extend a loan as an engine extends a request, and trim it to whole pages of ownership."""
+        self.continue_loan(a, 1 + b % (2 * self.config.page_size + 1), decode=False)
+
+    def decode(self, a: int, b: int, c: int) -> None:
+        """Extend a loan by one token."""
+        self.continue_loan(a, 1, decode=True)
+
+    def continue_loan(self, a: int, further: int, *, decode: bool) -> None:
+        """Continue part of a loan: its last page counts as partly used."""
+        judge, size = self.judge, self.config.page_size
+        loan = pick(judge.loans, a)
+        if loan is None:
+            return
+        slots = judge.loans[loan].slots
+        used = slots[: len(slots) - (a // 16) % size]
+        got = pool.extend(judge, used, further, decode=decode)
+        if got is not None:
+            opened = [slot for slot in got if slot not in slots]
+            firsts = sorted({slot - slot % size for slot in opened}, key=opened.index if size == 1 else None)
+            judge.loans[loan] = Loan(slots + tuple(slot for first in firsts for slot in range(first, first + size)))  # type: ignore[arg-type]
+
+    def group(self, a: int, b: int, c: int) -> None:
+        """Free up to two loans in one group."""
+        judge = self.judge
+        chosen = list(judge.loans)[: 1 + a % 2]
+        if chosen:
+            pool.free_grouped(judge, [judge.loans.pop(loan).slots for loan in chosen])
+
+    def reset(self, a: int, b: int, c: int) -> None:
+        """Forget everything; rarely."""
+        if a < 64:
+            pool.reset(self.judge)
+            self.waiting.clear()
+
+    # -- tree ----------------------------------------------------------------------------------
+
+    def match(self, a: int, b: int, c: int) -> None:
+        """Match a key."""
+        tree.match(self.judge, make_key(self.config, a, b, c))
+
+    def lock(self, a: int, b: int, c: int) -> None:
+        """Match a key and lock what was found."""
+        if len(self.judge.receipts) < MAX_RECEIPTS:
+            key = make_key(self.config, a, b, c)
+            self.serial += 1
+            tree.lock(self.judge, tree.match(self.judge, key), key, self.serial)
+
+    def unlock(self, a: int, b: int, c: int) -> None:
+        """Give one of the receipts back."""
+        receipt = pick(self.judge.receipts, a)
+        if receipt is not None:
+            tree.unlock(self.judge, receipt)
+
+    def evict(self, a: int, b: int, c: int) -> None:
+        """Make room."""
+        tree.evict(self.judge, evict_size(self.config, a))
+
+    def insert(self, a: int, b: int, c: int) -> None:
+        """Insert a key, as a caller does who reuses the cached prefix, or as one who computed everything anew."""
+        judge = self.judge
+        key = make_key(self.config, a, b, c)
+        whole = page_floor(key.length, self.config.page_size)
+        reuse = c & 16 and "locks" in judge.capabilities
+        shared: tuple[int, ...] = ()
+        receipt = 0
+        if reuse:
+            hit = tree.match(judge, key)
+            if hit.slots is not None:
+                shared = tuple(hit.slots)
+                self.serial += 1
+                receipt = self.serial
+                tree.lock(judge, hit, key, receipt)
+        own = self.room(whole - len(shared))
+        if own is not None:
+            slots = (*shared, *own)
+            vain = tree.insert(
+                judge, key, slots, protected=len(shared), priority=(c >> 5) & 3 if c & 16 else 0, chunked=bool(c & 32)
+            )
+            if vain:
+                pool.free(judge, vain)
+        if receipt:
+            tree.unlock(judge, receipt)
+
+    def room(self, n: int) -> tuple[int, ...] | None:
+        """Slots of the suite's own, making room first where needed; ``None`` when there is no room."""
+        judge = self.judge
+        if not n:
+            return ()
+        known = judge.before.available
+        if known is not None and known < n and "evict" in judge.capabilities:
+            tree.evict(judge, n - known)
+        return pool.alloc(judge, n)
+
+    # -- requests ------------------------------------------------------------------------------
+
+    def begin(self, a: int, b: int, c: int) -> None:
+        """Begin a request."""
+        if len(self.judge.requests) < MAX_REQUESTS:
+            self.serial += 1
+            request.begin(self.judge, self.serial, make_key(self.config, a, b, c))
+
+    def grow(self, a: int, b: int, c: int) -> None:
+        """Grow one of the requests."""
+        rid = pick(self.judge.requests, c)
+        if rid is not None and len(self.judge.requests[rid].row) < 12 * self.config.page_size:
+            request.grow(self.judge, rid, more_tokens(self.config, a, b))
+
+    def publish(self, a: int, b: int, c: int) -> None:
+        """Publish one of the requests."""
+        rid = pick(self.judge.requests, c)
+        if rid is not None:
+            request.publish(self.judge, rid, chunked=bool(a & 1))
+
+    def finish(self, a: int, b: int, c: int) -> None:
+        """Finish one of the requests."""
+        rid = pick(self.judge.requests, c)
+        if rid is not None:
+            request.end(self.judge, rid, keep=True)
+
+    def abort(self, a: int, b: int, c: int) -> None:
+        """Abort one of the requests."""
+        rid = pick(self.judge.requests, c)
+        if rid is not None:
+            request.end(self.judge, rid, keep=False)
+
+    def retract(self, a: int, b: int, c: int) -> None:
+        """Retract one of the requests: it will be resumed under the same id."""
+        rid = pick(self.judge.requests, c)
+        if rid is not None:
+            self.waiting[rid] = self.judge.requests[rid].key
+            request.end(self.judge, rid, keep=False)
+
+    def resume(self, a: int, b: int, c: int) -> None:
+        """Begin a retracted request again, with all that it had."""
+        rid = pick(self.waiting, c)
+        if rid is not None and len(self.judge.requests) < MAX_REQUESTS:
+            request.begin(self.judge, rid, self.waiting.pop(rid))
+
+
+def pick(among: dict[int, object] | dict[int, Loan] | dict[int, Key], which: int) -> int | None:
+    """One of the things that are alive, or ``None``."""
+    if not among:
+        return None
+    at = which % len(among)
+    for number in among:
+        if not at:
+            return number
+        at -= 1
+    return None

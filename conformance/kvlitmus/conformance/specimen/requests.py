@@ -1,0 +1,124 @@
+"""The specimen's requests: rows of slots, and what is done with them on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kvlitmus.conformance.specimen.pool import PagedPool
+from kvlitmus.conformance.specimen.tree import Node, RadixTree
+from kvlitmus.spec.units import Key
+
+
+class Running:
+    """A running request: its key so far, its row, how much of the row is the tree's, and the node it holds."""
+
+    __slots__ = ("cached", "key", "node", "row")
+
+    def __init__(self, key: Key, row: list[int], cached: int, node: Node) -> None:
+        self.key = key
+        self.row = row
+        self.cached = cached
+        self.node = node
+
+
+class RequestTable:
+    """All running requests of one pool and one tree.
+
+    Upkeep: ``row[:cached]`` are the tree's slots, whole pages, protected by one lock on ``node``;
+    ``row[cached:]`` are the request's own.
+    """
+
+    def __init__(self, pool: PagedPool, tree: RadixTree) -> None:
+        self.pool = pool
+        self.tree = tree
+        self.running: dict[int, Running] = {}
+
+    def make_room(self, pages: int) -> bool:
+        """Evict what is missing for ``pages`` free pages; whether there are that many now."""
+        short = pages - len(self.pool.free_list)
+        if short > 0:
+            self.tree.evict(short * self.pool.page_size)
+        return pages <= len(self.pool.free_list)
+
+    def begin(self, rid: int, key: Key) -> Running | None:
+        """Match, lock, allocate; or leave everything as it was."""
+        size = self.pool.page_size
+        pages, node = self.tree.match(key.namespace, key.units)
+        self.tree.lock(node)
+        wanted = -(-len(key.tokens) // size) - len(pages)
+        if not self.make_room(wanted):
+            self.tree.unlock(node)
+            return None
+        own = self.pool.take(wanted)
+        assert own is not None
+        row = self.pool.slots(pages + own)[: len(key.tokens)]
+        self.running[rid] = Running(key, row, len(pages) * size, node)
+        return self.running[rid]
+
+    def grow(self, rid: int, tokens: Sequence[int]) -> list[int] | None:
+        """Slots for further tokens, or ``None``."""
+        request = self.running[rid]
+        size = self.pool.page_size
+        before = len(request.row)
+        after = before + len(tokens)
+        if not self.make_room(-(-after // size) + (-before // size)):
+            return None
+        new = self.pool.alloc_extend([before], [after], [request.row[-1] if request.row else -1])
+        assert new is not None
+        request.row += new
+        request.key = request.key._replace(tokens=request.key.tokens + tuple(tokens))
+        return new
+
+    def publish(self, rid: int, chunked: bool) -> Running:
+        """Cache the whole pages computed so far and go on with the tree's slots."""
+        request = self.running[rid]
+        already, node = self.store(request, chunked)
+        self.drop_duplicates(request, already)
+        self.tree.lock(node)
+        self.tree.unlock(request.node)
+        request.node = node
+        request.row[: self.cacheable(request)] = self.pool.slots(self.path_pages(node))
+        request.cached = self.cacheable(request)
+        return request
+
+    def end(self, rid: int, keep: bool) -> None:
+        """Finish or abort: free everything that the tree did not take."""
+        request = self.running.pop(rid)
+        kept = request.cached
+        if keep:
+            already, _ = self.store(request, chunked=False)
+            self.drop_duplicates(request, already)
+            kept = self.cacheable(request)
+        self.free_tail(request, kept)
+        self.tree.unlock(request.node)
+
+    def cacheable(self, request: Running) -> int:
+        """How many of the request's slots fill whole pages of its key."""
+        length = request.key.length
+        return length - length % self.pool.page_size
+
+    def store(self, request: Running, chunked: bool) -> tuple[int, Node]:
+        """Insert the request's whole pages; returns how many pages were cached already, and the last node."""
+        size = self.pool.page_size
+        end = self.cacheable(request)
+        pages = [slot // size for slot in request.row[:end:size]]
+        return self.tree.insert(request.key.namespace, request.key.units[:end], pages, 0, chunked)
+
+    def drop_duplicates(self, request: Running, already: int) -> None:
+        """Free the pages that another request had cached first."""
+        size = self.pool.page_size
+        self.pool.give_back([slot // size for slot in request.row[request.cached : already * size : size]])
+
+    def free_tail(self, request: Running, start: int) -> None:
+        """Free the request's own pages from position ``start`` on, the partly filled last one included."""
+        size = self.pool.page_size
+        self.pool.give_back([slot // size for slot in request.row[start::size]])
+
+    def path_pages(self, node: Node) -> list[int]:
+        """The pages from the root to this node, in order."""
+        runs: list[list[int]] = []
+        at: Node | None = node
+        while at is not None:
+            runs.append(at.pages)
+            at = at.parent
+        return [page for run in reversed(runs) for page in run]

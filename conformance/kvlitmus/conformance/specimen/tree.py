@@ -1,0 +1,225 @@
+"""The specimen's radix tree: nodes, locks, counters, leaf set, eviction."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Sequence
+
+Unit = int | tuple[int, int]
+
+
+class Node:
+    """A run of whole pages with one fate: matched, locked and evicted together (but for the tail of a leaf)."""
+
+    __slots__ = ("children", "created", "hits", "key", "locks", "pages", "parent", "priority", "serial", "touched")
+
+    def __init__(self, parent: Node | None, key: tuple[Unit, ...], pages: list[int], now: int, serial: int) -> None:
+        self.parent = parent
+        self.key = key
+        self.pages = pages
+        self.children: dict[tuple[Unit, ...], Node] = {}
+        self.locks = 0
+        self.hits = 0
+        self.priority = 0
+        self.touched = now
+        self.created = now
+        self.serial = serial
+
+
+POLICIES: dict[str, Callable[[Node], tuple[int, ...]]] = {
+    "lru": lambda node: (node.touched, node.serial),
+    "mru": lambda node: (-node.touched, node.serial),
+    "lfu": lambda node: (node.hits, node.touched, node.serial),
+    "fifo": lambda node: (node.created, node.serial),
+    "filo": lambda node: (-node.created, node.serial),
+    "priority": lambda node: (node.priority, node.touched, node.serial),
+    "slru": lambda node: (int(node.hits >= 2), node.touched, node.serial),
+}
+"""What each policy compares; the smallest goes first, and the serial number makes the order total."""
+
+
+class RadixTree:
+    """Prefixes to pages, for one pool.
+
+    Upkeep: ``evictable`` and ``protected`` count the units of unlocked and locked nodes; ``leaves``
+    holds exactly the unlocked nodes without children; a node's key is a multiple of the page long
+    and its parent's ``children`` has it under the first page of that key.
+    """
+
+    def __init__(self, page_size: int, policy: str, release: Callable[[Sequence[int]], None]) -> None:
+        self.page_size = page_size
+        self.release = release
+        self.worth = POLICIES[policy]
+        self.roots: dict[str | None, Node] = {}
+        self.leaves: set[Node] = set()
+        self.evictable = 0
+        self.protected = 0
+        self.clock = 0
+        self.serial = 0
+
+    def root(self, namespace: str | None) -> Node:
+        """The root of a namespace."""
+        found = self.roots.get(namespace)
+        if found is None:
+            found = self.roots[namespace] = self.new_node(None, (), [])
+        return found
+
+    def new_node(self, parent: Node | None, key: tuple[Unit, ...], pages: list[int]) -> Node:
+        """A node that nobody refers to yet."""
+        self.serial += 1
+        return Node(parent, key, pages, self.clock, self.serial)
+
+    # -- match and insert ----------------------------------------------------------------------
+
+    def match(self, namespace: str | None, units: tuple[Unit, ...]) -> tuple[list[int], Node]:
+        """The pages of the longest cached prefix, and the node where it ends."""
+        self.clock += 1
+        pages: list[int] = []
+        node = self.root(namespace)
+        for child in self.walk(node, units):
+            pages += child.pages
+            node = child
+            self.on_match(child)
+        return pages, node
+
+    def walk(self, node: Node, units: tuple[Unit, ...]) -> list[Node]:
+        """The nodes that cover the longest cached prefix, split so that the last one ends with it, and used now."""
+        size = self.page_size
+        found: list[Node] = []
+        at = 0
+        while len(units) - at >= size:
+            child = node.children.get(units[at : at + size])
+            if child is None:
+                break
+            common = self.common_pages(child.key, units, at)
+            if common < len(child.pages):
+                child = self.split(child, common)
+            child.touched = self.clock
+            found.append(child)
+            at += len(child.key)
+            node = child
+        return found
+
+    def common_pages(self, key: tuple[Unit, ...], units: tuple[Unit, ...], at: int) -> int:
+        """How many whole pages of ``key`` stand in ``units`` from ``at`` on."""
+        size = self.page_size
+        if units[at : at + len(key)] == key:
+            return len(key) // size
+        common = 0
+        for mine, other in zip(key, units[at:], strict=False):
+            if mine != other:
+                break
+            common += 1
+        return common // size
+
+    def split(self, node: Node, pages: int) -> Node:
+        """Cut a node after ``pages`` pages; returns the upper half, which inherits everything that it is worth."""
+        size = self.page_size
+        parent = node.parent
+        assert parent is not None
+        upper = self.new_node(parent, node.key[: pages * size], node.pages[:pages])
+        upper.locks, upper.hits, upper.priority = node.locks, node.hits, node.priority
+        upper.created, upper.touched = node.created, node.touched
+        parent.children[upper.key[:size]] = upper
+        node.key, node.pages, node.parent = node.key[pages * size :], node.pages[pages:], upper
+        upper.children[node.key[:size]] = node
+        return upper
+
+    def on_match(self, node: Node) -> None:
+        """A hook for caches that count matches; this one doesn't."""
+
+    def insert(
+        self, namespace: str | None, units: tuple[Unit, ...], pages: Sequence[int], priority: int, chunked: bool
+    ) -> tuple[int, Node]:
+        """Cache what is missing of ``units`` in ``pages``; returns how many pages were cached already, and the last node."""
+        self.clock += 1
+        size = self.page_size
+        node = self.root(namespace)
+        already = 0
+        for child in self.walk(node, units):
+            already += len(child.pages)
+            self.use(child, priority, chunked)
+            node = child
+        if already < len(pages):
+            node = self.add_leaf(node, units[already * size :], list(pages[already:]))
+            self.use(node, priority, chunked)
+        return already, node
+
+    def use(self, node: Node, priority: int, chunked: bool) -> None:
+        """An insert came along here."""
+        node.priority = max(node.priority, priority)
+        if not chunked:
+            node.hits += 1
+
+    def add_leaf(self, parent: Node, key: tuple[Unit, ...], pages: list[int]) -> Node:
+        """Hang a new leaf below ``parent``."""
+        leaf = self.new_node(parent, key, pages)
+        parent.children[key[: self.page_size]] = leaf
+        self.evictable += len(key)
+        self.leaves.discard(parent)
+        self.leaves.add(leaf)
+        return leaf
+
+    # -- locks ---------------------------------------------------------------------------------
+
+    def lock(self, node: Node) -> None:
+        """Protect the path from this node to the root."""
+        at: Node | None = node
+        while at is not None and at.parent is not None:
+            if at.locks == 0:
+                self.evictable -= len(at.key)
+                self.protected += len(at.key)
+                self.leaves.discard(at)
+            at.locks += 1
+            at = at.parent
+
+    def unlock(self, node: Node) -> None:
+        """Give one protection of the path back."""
+        if node.parent is not None and node.locks < 1:
+            raise ValueError("this path is not locked")
+        at: Node | None = node
+        while at is not None and at.parent is not None:
+            at.locks -= 1
+            if at.locks == 0:
+                self.evictable += len(at.key)
+                self.protected -= len(at.key)
+                if not at.children:
+                    self.leaves.add(at)
+            at = at.parent
+
+    # -- eviction ------------------------------------------------------------------------------
+
+    def evict(self, n: int) -> int:
+        """Free at least ``n`` slots, page by page from the least valuable leaf on; returns how many."""
+        heap = [(self.worth(leaf), leaf) for leaf in self.leaves]
+        heapq.heapify(heap)
+        freed = 0
+        while freed < n and heap:
+            _, leaf = heapq.heappop(heap)
+            freed += self.trim(leaf, self.pages_to_trim(leaf, n - freed))
+            parent = leaf.parent
+            if not leaf.pages and parent in self.leaves:
+                heapq.heappush(heap, (self.worth(parent), parent))
+        return freed
+
+    def pages_to_trim(self, leaf: Node, n: int) -> int:
+        """How many pages of a victim go when ``n`` slots are still missing: no more than needed."""
+        return min(len(leaf.pages), -(-n // self.page_size))
+
+    def trim(self, leaf: Node, pages: int) -> int:
+        """Evict the last ``pages`` pages of a leaf; an empty leaf leaves the tree.  Returns the slots freed."""
+        size = self.page_size
+        keep = len(leaf.pages) - pages
+        victims = leaf.pages[keep:]
+        first = leaf.key[:size]
+        leaf.pages, leaf.key = leaf.pages[:keep], leaf.key[: keep * size]
+        self.evictable -= pages * size
+        if not keep:
+            parent = leaf.parent
+            assert parent is not None
+            del parent.children[first]
+            self.leaves.discard(leaf)
+            if not parent.children and parent.parent is not None and parent.locks == 0:
+                self.leaves.add(parent)
+        self.release(victims)
+        return pages * size

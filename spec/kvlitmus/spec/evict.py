@@ -1,0 +1,104 @@
+"""Eviction: making room, in the policy's order, without hurting anybody.
+
+An eviction takes leaves, the least valuable first; when a leaf is gone its parent may become a
+leaf.  What "valuable" means is the **policy** (least recently used, least often used, oldest,
+and so on); ties are broken in some total order.  A cache frees whole nodes or single pages, as
+its profile says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kvlitmus.spec.rule import Kind, rule
+from kvlitmus.spec.units import Name, PageNo, Tokens
+
+
+@rule(
+    "EVICT-01",
+    kind=Kind.STEP,
+    on=("evict",),
+    source="R-EV-01; sglang#5499",
+    reference="tree.evict",
+    allowed="at least min({asked}, {unlocked_before}) slots freed",
+)
+def an_eviction_frees_what_was_asked_if_it_can(
+    asked: Tokens, unlocked_before: Tokens, free_before: frozenset[PageNo], free_after: frozenset[PageNo], page_size: int
+) -> bool:
+    """An eviction MUST free at least as much as was asked for, or everything that nothing protects if that is less."""
+    return (len(free_after) - len(free_before)) * page_size >= min(asked, unlocked_before)
+
+
+@rule(
+    "EVICT-02",
+    kind=Kind.STEP,
+    on=("evict",),
+    source="R-EV-01; sglang#4989",
+    reference="tree.evict",
+    allowed="the number of slots that became free",
+)
+def an_eviction_reports_what_it_freed(
+    reported_evicted: Tokens, free_before: frozenset[PageNo], free_after: frozenset[PageNo], page_size: int
+) -> bool:
+    """An eviction MUST report exactly the number of slots that became free."""
+    return reported_evicted == (len(free_after) - len(free_before)) * page_size
+
+
+@rule(
+    "EVICT-03",
+    kind=Kind.STEP,
+    on=("evict",),
+    source="R-EV-01",
+    reference="tree.evict",
+    allowed="victims outside {locked_names}",
+)
+def an_eviction_spares_what_is_locked(vanished: frozenset[Name], locked_names: frozenset[Name]) -> bool:
+    """An eviction MUST NOT take a page that a receipt or a running request protects."""
+    return vanished.isdisjoint(locked_names)
+
+
+@rule(
+    "EVICT-04",
+    kind=Kind.STEP,
+    on=("evict",),
+    source="R-EV-01, R-EV-09; vllm#4764",
+    reference="tree.evict",
+    allowed="the free list grown by exactly the pages of the victims",
+)
+def what_is_evicted_becomes_free(
+    vanished: frozenset[Name],
+    cached_before: Mapping[Name, PageNo],
+    cached_after: Mapping[Name, PageNo],
+    free_before: frozenset[PageNo],
+    free_after: frozenset[PageNo],
+) -> bool:
+    """An eviction MUST free the pages of exactly the names that it removes, and change nothing else."""
+    victims = {cached_before[name] for name in vanished}
+    kept = {name: page for name, page in cached_before.items() if name not in vanished}
+    return free_after == free_before | victims and cached_after == kept
+
+
+@rule(
+    "EVICT-05",
+    kind=Kind.STEP,
+    on=("evict",),
+    source="R-EV-03; sglang#18843, mini-sglang#124",
+    reference="tree.evict",
+    allowed="{passed_over} first, as the policy orders",
+)
+def victims_follow_the_policy(passed_over: frozenset[Name]) -> bool:
+    """Victims MUST be taken in the order of the declared policy: no leaf is passed over for one that is worth more."""
+    return not passed_over
+
+
+@rule(
+    "EVICT-06",
+    kind=Kind.STEP,
+    on=("evict",),
+    source="R-EV-04; sglang#4989",
+    reference="tree.evict",
+    allowed="{needless} left alone",
+)
+def an_eviction_stops_when_enough_is_free(needless: frozenset[Name]) -> bool:
+    """An eviction MUST stop as soon as the target is reached: no victim is taken after that."""
+    return not needless

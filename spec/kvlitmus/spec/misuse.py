@@ -1,0 +1,102 @@
+"""Misuse: what a cache does when its caller breaks the contract.
+
+Ordinary schedules contain legal calls only.  A cache that declares in its profile that it
+*rejects* or *ignores* misuse is held to that: afterwards the pool must be as sound as before.
+After misuse that is *undefined* nothing can be judged, so it is not tried, unless it is forced.
+
+To **reject** is to raise; to **ignore** is to return and to have changed nothing.
+"""
+
+from __future__ import annotations
+
+from kvlitmus.spec.facts import define
+from kvlitmus.spec.rule import Kind, rule
+from kvlitmus.spec.units import Tokens
+
+define(
+    0,
+    {
+        "raised": "whether the call raised",
+        "declared_misuse": "what the profile declares: reject, ignore or undefined",
+        "later_sound": "whether, after the misuse, everything can be allocated once in whole pages and nothing twice",
+        "handle_changed": "whether overwriting a returned handle changed what the pool hands out next",
+    },
+)
+
+
+@rule(
+    "MISUSE-01",
+    kind=Kind.STEP,
+    on=("double_free",),
+    source="R-DEV-08, R-HOST-06",
+    reference="pool.release",
+    allowed="at most {capacity} slots available and every page handed out at most once",
+)
+def a_double_free_creates_no_memory(available_after: Tokens, capacity: Tokens, later_sound: bool) -> bool:
+    """Freeing a page that is free already MUST NOT make more available than there is, nor let one page be handed out twice."""
+    return available_after <= capacity and later_sound
+
+
+@rule(
+    "MISUSE-02",
+    kind=Kind.STEP,
+    on=("double_free", "repeated_free", "partial_free"),
+    source="R-DEV-08, R-HOST-05, R-HOST-06",
+    reference="pool.release",
+    allowed="an error where misuse is rejected, and none where it is ignored",
+)
+def misuse_is_treated_as_declared(raised: bool, declared_misuse: str) -> bool:
+    """A forbidden free MUST raise where the profile says *reject* and MUST NOT raise where it says *ignore*."""
+    return declared_misuse == "undefined" or raised == (declared_misuse == "reject")
+
+
+@rule(
+    "MISUSE-03",
+    kind=Kind.STEP,
+    on=("repeated_free",),
+    source="R-HOST-06; dynamo#13398",
+    reference="pool.release",
+    allowed="at most {capacity} slots available and every page handed out at most once",
+)
+def a_slot_named_twice_in_one_free_counts_once(available_after: Tokens, capacity: Tokens, later_sound: bool) -> bool:
+    """A free that names the same page twice MUST NOT make more available than there is, nor let one page be handed out twice."""
+    return available_after <= capacity and later_sound
+
+
+@rule(
+    "MISUSE-04",
+    kind=Kind.STEP,
+    on=("partial_free",),
+    source="R-HOST-05, R-DEV-07",
+    reference="pool.release",
+    allowed="whole pages only, now and later",
+)
+def freeing_part_of_a_page_breaks_no_page(later_sound: bool) -> bool:
+    """Freeing some slots of a page MUST NOT break pages up: whatever is handed out later is whole pages, and nothing twice."""
+    return later_sound
+
+
+@rule(
+    "MISUSE-05",
+    kind=Kind.STEP,
+    on=("scribble",),
+    source="R-HOST-08; sglang#31296",
+    reference="pool.allocate",
+    allowed="the same pages handed out next, whatever happens to the returned sequence",
+)
+def a_returned_handle_is_the_callers_own(handle_changed: bool, later_sound: bool) -> bool:
+    """Overwriting the sequence that an allocation returned MUST NOT change the pool."""
+    return not handle_changed and later_sound
+
+
+@rule(
+    "MISUSE-06",
+    kind=Kind.STEP,
+    on=("stale_unlock",),
+    source="R-LK-06",
+    reference="tree.unlock",
+    allowed="an error or nothing, and never fewer than no locks",
+)
+def giving_a_receipt_back_twice_takes_nothing(protected: Tokens, protected_before: Tokens) -> bool:
+    """Giving back a receipt that was given back already MUST NOT lower anybody's protection."""
+    return protected == protected_before

@@ -1,0 +1,285 @@
+"""Pools: who owns a slot.
+
+A pool has a fixed number of pages.  At any moment each page has exactly one **home**: it is
+*free*, it is *cached* (a tree refers to it), or it belongs to one *request* (or caller).
+Allocation moves pages from free to a request; freeing moves them back; an insert moves them
+into the tree; an eviction from the tree to the free list.  Nothing else moves a page.
+
+Some pools keep a reserved page at the start as the target of padded writes; it has no home and
+is never handed out.  Balanced sums are not enough: a page owned twice and a page owned by
+nobody cancel out.  So the rules compare *sets*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kvlitmus.spec.rule import Kind, Strength, rule
+from kvlitmus.spec.units import Name, PageNo, Slot, Tokens
+
+ALLOCATIONS = ("alloc", "alloc_extend", "alloc_decode")
+
+
+@rule(
+    "POOL-01",
+    kind=Kind.STEP,
+    on=("alloc",),
+    source="R-DEV-01, R-HOST-02, R-HOST-03",
+    reference="pool.allocate",
+    allowed="{asked} slots",
+)
+def an_allocation_hands_out_what_was_asked_for(asked: Tokens, granted: Sequence[Slot]) -> bool:
+    """A successful allocation MUST hand out exactly as many slots as were asked for; a size is never silently rounded down."""
+    return len(granted) == asked
+
+
+@rule(
+    "POOL-02",
+    kind=Kind.STEP,
+    on=("alloc",),
+    source="R-DEV-01, R-HOST-04",
+    reference="pool.allocate",
+    allowed="runs of {page_size} consecutive slots, each beginning at a multiple of {page_size}",
+)
+def an_allocation_is_made_of_whole_pages(granted: Sequence[Slot], page_size: int) -> bool:
+    """An allocation MUST consist of whole pages: runs of consecutive slots, each beginning at a multiple of the page size."""
+    if page_size == 1:
+        return True
+    if len(granted) % page_size:
+        return False
+    return all(
+        granted[start] % page_size == 0 and granted[start + offset] == granted[start] + offset
+        for start in range(0, len(granted), page_size)
+        for offset in range(page_size)
+    )
+
+
+@rule("POOL-03", kind=Kind.STEP, on=ALLOCATIONS, source="R-DEV-01, R-HOST-03", reference="pool.allocate")
+def an_allocation_names_no_slot_twice(granted: Sequence[Slot]) -> bool:
+    """The slots of an allocation MUST be distinct."""
+    return len(set(granted)) == len(granted)
+
+
+@rule(
+    "POOL-04",
+    kind=Kind.STEP,
+    on=("alloc",),
+    source="R-DEV-01, R-HOST-03, R-LK-01",
+    reference="pool.allocate",
+    allowed="pages other than {held_before}",
+)
+def an_allocation_takes_nothing_that_somebody_holds(
+    granted_pages: frozenset[PageNo], held_before: frozenset[PageNo]
+) -> bool:
+    """An allocation MUST NOT hand out a page that a request or caller owns or a lock protects."""
+    return granted_pages.isdisjoint(held_before)
+
+
+@rule(
+    "POOL-05",
+    kind=Kind.STEP,
+    on=("alloc",),
+    source="R-DEV-01",
+    reference="pool.allocate",
+    allowed="pages of the free list: {free_before}",
+)
+def an_allocation_comes_from_the_free_list(
+    granted_pages: frozenset[PageNo],
+    free_before: frozenset[PageNo],
+    cached_before: Mapping[Name, PageNo],
+    vanished: frozenset[Name],
+) -> bool:
+    """An allocation MUST take pages that were free, or that it evicted itself where the profile lets it."""
+    return granted_pages <= free_before | {cached_before[name] for name in vanished}
+
+
+@rule(
+    "POOL-06",
+    kind=Kind.STEP,
+    on=ALLOCATIONS,
+    source="R-DEV-02",
+    reference="pool.empty_pool",
+    allowed="pages {usable}",
+)
+def the_reserved_page_is_never_handed_out(granted_pages: frozenset[PageNo], usable: frozenset[PageNo]) -> bool:
+    """An allocation MUST stay within the usable pages: never the reserved page, never beyond the pool's end."""
+    return granted_pages <= usable
+
+
+@rule(
+    "POOL-07",
+    kind=Kind.STEP,
+    on=("refused_alloc",),
+    source="R-DEV-01, R-DEV-03",
+    reference="pool.allocate",
+    allowed="an allocation of {asked} slots, since {available_before} were available",
+)
+def an_allocation_is_refused_only_when_memory_is_short(asked: Tokens, available_before: Tokens) -> bool:
+    """An allocation MUST NOT be refused while the pool says that enough is available."""
+    return asked > available_before
+
+
+@rule(
+    "POOL-08",
+    kind=Kind.STEP,
+    on=("refused_alloc", "refused_extend"),
+    source="R-DEV-03, R-HOST-03, vllm#11565",
+    reference="pool.allocate",
+    allowed="{available_before} slots available as before",
+)
+def a_refused_allocation_changes_nothing(available_before: Tokens, available_after: Tokens) -> bool:
+    """A refused allocation MUST leave as much available as before."""
+    return available_before == available_after
+
+
+@rule(
+    "POOL-09",
+    kind=Kind.STEP,
+    on=("free",),
+    source="R-DEV-04, R-DEV-07",
+    reference="pool.release",
+    allowed="the free list grown by exactly {freed_pages}",
+)
+def freeing_returns_exactly_the_pages_touched(
+    freed_pages: frozenset[PageNo], free_before: frozenset[PageNo], free_after: frozenset[PageNo]
+) -> bool:
+    """Freeing slots MUST put exactly the pages that they lie in on the free list."""
+    return free_after == free_before | freed_pages
+
+
+@rule(
+    "POOL-10",
+    kind=Kind.STEP,
+    on=("free",),
+    source="R-DEV-04",
+    reference="pool.release",
+    allowed="{available_before} + {page_size} × {freed_pages} slots available",
+)
+def freeing_makes_the_pages_available(
+    freed_pages: frozenset[PageNo], available_before: Tokens, available_after: Tokens, page_size: int
+) -> bool:
+    """After a free the pool MUST have that many more slots available."""
+    return available_after == available_before + len(freed_pages) * page_size
+
+
+@rule("POOL-11", kind=Kind.STATE, source="R-DEV-08, R-HOST-06", reference="pool.Pool")
+def the_free_list_repeats_nothing(free_listed: Sequence[PageNo], free_after: frozenset[PageNo]) -> bool:
+    """The free list MUST NOT contain a page twice."""
+    return len(free_listed) == len(free_after)
+
+
+@rule(
+    "POOL-12",
+    kind=Kind.STATE,
+    source="R-DEV-04, R-HOST-07, R-TR-09; sglang#27731",
+    reference="cache.homes",
+    allowed="each of {usable} in exactly one of: free, cached, owned by a request or caller",
+)
+def every_page_has_exactly_one_home(
+    usable: frozenset[PageNo],
+    free_after: frozenset[PageNo],
+    cached_listed: Sequence[PageNo],
+    owned_after: frozenset[PageNo],
+) -> bool:
+    """After every call each usable page MUST be in exactly one home: free, cached, or owned by one request or caller."""
+    return (
+        len(free_after) + len(cached_listed) + len(owned_after) == len(usable)
+        and free_after.union(cached_listed, owned_after) == usable
+    )
+
+
+@rule("POOL-13", kind=Kind.STATE, source="R-DEV-04", reference="pool.available")
+def the_pool_counts_its_free_list(available_after: Tokens, free_listed: Sequence[PageNo], page_size: int) -> bool:
+    """What the pool says is available MUST be what its free list holds."""
+    return available_after == len(free_listed) * page_size
+
+
+@rule(
+    "POOL-14",
+    kind=Kind.STATE,
+    needs=("counters",),
+    source="R-DEV-04, R-LK-02; sglang#27731",
+    reference="cache.homes",
+    allowed="available + evictable + protected + owned = {capacity}",
+)
+def the_counters_add_up(
+    available_after: Tokens, evictable: Tokens, protected: Tokens, owned_slots: Tokens, capacity: Tokens
+) -> bool:
+    """What is available, evictable, protected and owned MUST add up to the capacity after every call."""
+    return available_after + evictable + protected + owned_slots == capacity
+
+
+@rule("POOL-15", kind=Kind.STATE, source="R-DEV-08; sglang#27731, sglang#38941", reference="cache.homes")
+def no_two_requests_own_one_page(owned_twice: frozenset[PageNo]) -> bool:
+    """Two requests or callers MUST NOT own the same page."""
+    return not owned_twice
+
+
+@rule(
+    "POOL-16",
+    kind=Kind.STEP,
+    on=("reset",),
+    strength=Strength.MUST,
+    needs=("reset",),
+    source="R-DEV-11",
+    reference="cache.empty_cache",
+    allowed="all of {usable} free and nothing cached",
+)
+def a_reset_restores_the_initial_state(
+    usable: frozenset[PageNo], free_after: frozenset[PageNo], cached_after: Mapping[Name, PageNo]
+) -> bool:
+    """A reset MUST free every page and forget everything that was cached."""
+    return free_after == usable and not cached_after
+
+
+@rule(
+    "POOL-17",
+    kind=Kind.STEP,
+    on=("alloc_extend", "alloc_decode"),
+    source="R-DEV-05, R-DEV-06",
+    reference="pool.extend",
+    allowed="the rest of the last page after slot {last_slot}, then whole new pages in order",
+)
+def an_extension_fills_the_last_page_first(
+    last_slot: Slot, new_slots: Sequence[Slot], row_before: Sequence[Slot], page_size: int
+) -> bool:
+    """An extending allocation MUST continue the last page slot by slot, and then use new pages from their first slot on."""
+    position, previous = len(row_before), last_slot
+    for slot in new_slots:
+        if slot != (previous + 1 if position % page_size else slot - slot % page_size):
+            return False
+        position, previous = position + 1, slot
+    return True
+
+
+@rule(
+    "POOL-18",
+    kind=Kind.STEP,
+    on=("alloc_extend", "alloc_decode"),
+    source="R-DEV-05, R-DEV-06; sglang#27731",
+    reference="pool.extend",
+    allowed="{asked} slots in {opened_needed} new pages that nobody holds",
+)
+def an_extension_opens_no_more_pages_than_it_needs(
+    asked: Tokens,
+    new_slots: Sequence[Slot],
+    opened_pages: frozenset[PageNo],
+    opened_needed: int,
+    held_before: frozenset[PageNo],
+) -> bool:
+    """An extending allocation MUST hand out exactly the slots asked for, opening as many new pages as they need and none that somebody holds."""
+    return len(new_slots) == asked and len(opened_pages) == opened_needed and opened_pages.isdisjoint(held_before)
+
+
+@rule(
+    "POOL-19",
+    kind=Kind.STEP,
+    on=("group_open",),
+    needs=("group",),
+    source="R-DEV-06",
+    reference="pool.release",
+    allowed="{available_before} slots available until the group ends",
+)
+def frees_in_a_group_wait_for_its_end(available_before: Tokens, available_after: Tokens) -> bool:
+    """What is freed within a group MUST become available at the group's end, not before."""
+    return available_before == available_after

@@ -1,0 +1,202 @@
+"""The life of a request: who owns which slots while it runs, and who frees them.
+
+A request **begins** with a prompt: the cached prefix is locked and shared, and slots for the
+rest are its own.  It **grows** by the tokens it generates.  It may **publish** what it has
+computed so far (between chunks of a long prompt): its whole pages become the tree's, stay
+locked, and where another request was faster the request goes on with *that* request's slots.
+At its **end** it is *finished* (what was computed is cached), *aborted* or *retracted* (nothing
+is), and in each case it owns nothing afterwards: cached pages are the tree's, all others free.
+
+The tail that does not fill a page can't be cached: it stays the request's while it runs, and is
+freed at its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kvlitmus.spec.rule import Kind, rule
+from kvlitmus.spec.units import Name, PageNo, Slot, Tokens, same
+
+ROWS = ("begin", "grow", "publish")
+
+
+@rule(
+    "REQ-01",
+    kind=Kind.STEP,
+    on=ROWS,
+    source="R-TR-10; mini-sglang#142, nano-vllm#211",
+    reference="request.begin",
+    allowed="one slot for each of {request_names}",
+)
+def a_request_has_one_slot_for_each_token(row: Sequence[Slot], request_names: Sequence[Name]) -> bool:
+    """After beginning, growing or publishing, a request MUST have exactly one slot for each of its tokens, none twice."""
+    return len(row) == len(request_names) and len(set(row)) == len(row)
+
+
+@rule(
+    "REQ-02",
+    kind=Kind.STEP,
+    on=ROWS,
+    source="R-TR-10; mini-sglang#142",
+    reference="request.publish",
+    allowed="slots that hold {request_names}",
+)
+def a_request_reads_its_own_kv(row_names: Sequence[Name], request_names: Sequence[Name]) -> bool:
+    """Every slot of a running request MUST hold the KV of the request's own token at that position."""
+    return same(row_names, request_names)
+
+
+@rule(
+    "REQ-03",
+    kind=Kind.STEP,
+    on=("begin", "publish"),
+    source="R-TR-10; mini-sglang#142",
+    reference="request.publish",
+    allowed="the tree's own slots for the first {row_cached} tokens",
+)
+def the_cached_part_of_a_request_is_the_trees(unreachable_names: Sequence[Name], row_cached: Tokens) -> bool:
+    """The leading slots that a request shares MUST be the very slots under which the tree caches them."""
+    return not unreachable_names
+
+
+@rule(
+    "REQ-04",
+    kind=Kind.STEP,
+    on=("publish",),
+    source="R-TR-07, R-TR-10",
+    reference="request.publish",
+    allowed="all whole pages cached: {certain_length} of {key_length} units",
+)
+def publishing_caches_every_whole_page(
+    row_cached: Tokens, key_length: Tokens, page_size: int, row: Sequence[Slot], row_before: Sequence[Slot]
+) -> bool:
+    """Publishing MUST cache all whole pages of the request; the tail that fills no page MUST stay the request's own, in the same slots."""
+    tail = key_length - key_length % page_size
+    return row_cached == tail and same(row[tail:], row_before[tail:])
+
+
+@rule(
+    "REQ-05",
+    kind=Kind.STEP,
+    on=("grow",),
+    source="R-DEV-05, R-DEV-06; sglang#31616, sglang#27731",
+    reference="request.grow",
+    allowed="the rest of the last page after slot {last_slot}, then whole new pages",
+)
+def growth_fills_the_last_page_first(
+    last_slot: Slot, new_slots: Sequence[Slot], page_size: int, row_before: Sequence[Slot]
+) -> bool:
+    """A growing request MUST fill its last page before it opens another, and consecutive tokens of one page MUST lie in consecutive slots."""
+    position, previous = len(row_before), last_slot
+    for slot in new_slots:
+        if slot != (previous + 1 if position % page_size else slot - slot % page_size):
+            return False
+        position, previous = position + 1, slot
+    return True
+
+
+@rule(
+    "REQ-06",
+    kind=Kind.STEP,
+    on=("begin", "grow"),
+    source="R-DEV-01, R-DEV-05; sglang#27731",
+    reference="request.grow",
+    allowed="new pages from the free list {free_before}, beside the request's own last page",
+)
+def a_request_gets_free_pages(
+    granted_pages: frozenset[PageNo],
+    free_before: frozenset[PageNo],
+    cached_before: Mapping[Name, PageNo],
+    vanished: frozenset[Name],
+) -> bool:
+    """The pages that a request opens MUST have been free, or been evicted to make room for it."""
+    return granted_pages <= free_before | {cached_before[name] for name in vanished}
+
+
+@rule(
+    "REQ-07",
+    kind=Kind.STEP,
+    on=("end",),
+    source="R-TR-10; sglang#19518, sglang#12224, TensorRT-LLM#15018",
+    reference="request.end",
+    allowed="each of {request_pages} free or cached",
+)
+def an_ended_request_owns_nothing(
+    request_pages: frozenset[PageNo], free_after: frozenset[PageNo], cached_listed: Sequence[PageNo]
+) -> bool:
+    """Every page that an ended request owned alone MUST be free or cached afterwards, and not both."""
+    cached = request_pages.intersection(cached_listed)
+    free = request_pages & free_after
+    return cached.isdisjoint(free) and cached | free == request_pages
+
+
+@rule(
+    "REQ-08",
+    kind=Kind.STEP,
+    on=("finish",),
+    source="R-TR-07, R-TR-10; sglang#38191",
+    reference="request.end",
+    allowed="{missing_before} cached in the request's own pages {offered}, and nothing else changed",
+)
+def finishing_caches_every_whole_page(
+    cached_before: Mapping[Name, PageNo],
+    cached_after: Mapping[Name, PageNo],
+    missing_before: Sequence[Name],
+    offered: Mapping[Name, PageNo],
+) -> bool:
+    """Finishing a request MUST cache its missing whole pages in its own slots and leave everything else that is cached alone."""
+    added = {name: offered[name] for name in missing_before}
+    return dict(cached_after) == {**cached_before, **added}
+
+
+@rule(
+    "REQ-09",
+    kind=Kind.STEP,
+    on=("abort",),
+    source="R-TR-10; vllm#43569, vllm#45498",
+    reference="request.end",
+    allowed="what was cached before, unchanged",
+)
+def aborting_caches_nothing(cached_before: Mapping[Name, PageNo], cached_after: Mapping[Name, PageNo]) -> bool:
+    """Aborting or retracting a request MUST neither add to what is cached nor take from it."""
+    return cached_before == cached_after
+
+
+@rule(
+    "REQ-10",
+    kind=Kind.STEP,
+    on=("refused_begin", "refused_grow"),
+    source="R-DEV-03; vllm#11565, sglang#16067",
+    reference="request.begin",
+    allowed="{available_before} available, evictions aside, and nobody's pages touched",
+)
+def a_refused_request_leaves_nothing_behind(
+    free_before: frozenset[PageNo],
+    free_after: frozenset[PageNo],
+    cached_before: Mapping[Name, PageNo],
+    cached_after: Mapping[Name, PageNo],
+    vanished: frozenset[Name],
+) -> bool:
+    """A request that can't begin or grow for want of memory MUST leave everything as it was, except for what was evicted in the attempt."""
+    victims = {cached_before[name] for name in vanished}
+    kept = {name: page for name, page in cached_before.items() if name not in vanished}
+    return free_after == free_before | victims and cached_after == kept
+
+
+@rule(
+    "REQ-11",
+    kind=Kind.STEP,
+    on=("publish",),
+    source="R-TR-09, R-TR-10; sglang#1858",
+    reference="request.publish",
+    allowed="nothing lost: every page the request owned is now cached, free or still its own",
+)
+def publishing_loses_no_page(
+    request_pages: frozenset[PageNo],
+    owned_after: frozenset[PageNo],
+    free_after: frozenset[PageNo],
+    cached_listed: Sequence[PageNo],
+) -> bool:
+    """Every page that a request owned before publishing MUST be cached, free or still its own afterwards."""
+    return request_pages <= owned_after.union(free_after, cached_listed)
