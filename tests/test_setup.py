@@ -27,7 +27,7 @@ case "$*" in
         ;;
     '-m pip --version') ;;
     '-m pip install '*)
-        echo "pip $*" | sed 's/.* -e //' >>@LOG@
+        echo "$*" | sed 's/.*-c constraints.txt -e //' >>@LOG@
         exit $(cat @PIP@)
         ;;
 esac
@@ -76,11 +76,15 @@ def test_the_first_run_installs_and_the_second_does_nothing(machine: Machine) ->
 
 
 def test_a_smaller_set_up_is_part_of_a_larger_one(machine: Machine) -> None:
-    assert machine.setup("base")[:2] == (0, ["venv", "."])
-    assert machine.setup("dev")[:2] == (0, [".[dev]"]), "the environment is kept"
+    assert machine.setup("dev")[:2] == (0, ["venv", ".[dev]"])
     assert machine.setup("base")[:2] == (0, [])
-    assert machine.setup("docs")[:2] == (0, [".[dev,docs]"])
+    assert machine.setup("docs")[:2] == (0, [".[dev,docs]"]), "the environment is kept"
     assert machine.setup("dev")[:2] == (0, [])
+
+
+def test_a_larger_set_up_extends_a_smaller_one(machine: Machine) -> None:
+    assert machine.setup("base")[:2] == (0, ["venv", "."])
+    assert machine.setup("dev")[:2] == (0, [".[dev]"])
 
 
 def test_a_changed_requirement_is_installed(machine: Machine) -> None:
