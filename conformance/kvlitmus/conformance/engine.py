@@ -1,0 +1,163 @@
+"""The engine: plays items of work against a target and reports what came of it.
+
+One process, one item at a time; :mod:`~kvlitmus.conformance.supervisor` spreads items over
+worker processes and stands by when one of them dies.
+
+A random schedule ends at its first violation.  It is shrunk, and played again with the broken
+rules muted, so that one bug does not hide the rest; what could not be reached because of it is
+*blocked*.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kvlitmus.conformance.explain import allowed_text, harmless, seen_texts
+from kvlitmus.conformance.judge import Judge, Violation
+from kvlitmus.conformance.litmus.registry import all_litmus
+from kvlitmus.conformance.player import Player
+from kvlitmus.conformance.ports import Config, Profile, Unsupported
+from kvlitmus.conformance.results import Finding, Item, ItemResult, Options
+from kvlitmus.conformance.schedule import Op, draw, table
+from kvlitmus.conformance.shrink import shrink
+
+Program = Callable[[Judge], None]
+
+
+class HarnessError(Exception):
+    """The target or the suite itself failed, outside of any judged call."""
+
+
+def make_judge(target: Any, config: Config, options: Options) -> Judge:
+    """A judge over a fresh cache.
+
+    Raises :class:`Unsupported` when the target declines the configuration, and
+    :class:`HarnessError` when it can't be made.
+    """
+    try:
+        adapter = target.make(config)
+        profile = getattr(adapter, "profile", None)
+        profile = profile if isinstance(profile, Profile) else target.profile
+    except Unsupported:
+        raise
+    except Exception as error:
+        raise HarnessError(f"making the cache raised {type(error).__name__}: {harmless(error)}") from error
+    if not isinstance(profile, Profile):
+        raise HarnessError(f"the target's profile must be a Profile (got {type(profile).__name__})")
+    return Judge(
+        adapter, config, profile, depth=options.depth, muted=options.muted, force_misuse=options.force_misuse
+    )
+
+
+def play(target: Any, config: Config, options: Options, program: Program) -> tuple[Judge, Violation | None]:
+    """Run one program on a fresh cache; returns the judge and what was violated."""
+    try:
+        judge = make_judge(target, config, options)
+    except Violation as violation:
+        raise HarnessError(f"a fresh cache could not be observed: {violation.detail}") from violation
+    try:
+        program(judge)
+    except Violation as violation:
+        return judge, violation
+    except NotImplementedError as error:
+        raise HarnessError(f"{judge.trail[-1]}: the adapter has this method, but it isn't implemented: {error}") from error
+    return judge, None
+
+
+def scheduled(ops: Sequence[Op]) -> Program:
+    """The program that plays a schedule."""
+    return lambda judge: Player(judge).play(ops)
+
+
+def run_item(target: Any, item: Item, options: Options) -> ItemResult:
+    """Judge one item: play, and where a rule is broken shrink, mute and play again."""
+    started = time.monotonic()
+    result = ItemResult(item=item.id, config=item.config.label)
+    try:
+        _run(target, item, options, result)
+    except Unsupported as declined:
+        result.unsupported = harmless(declined) or "the target gave no reason"
+    except HarnessError as error:
+        result.error = harmless(error, 2_000)
+    result.seconds = time.monotonic() - started
+    return result
+
+
+def _run(target: Any, item: Item, options: Options, result: ItemResult) -> None:
+    muted = options.muted
+    for attempt in range(1 + max(0, options.reruns)):
+        now = Options(**{**{f: getattr(options, f) for f in options.__dataclass_fields__}, "muted": muted})
+        program, ops = _program(target, item, now)
+        judge, violation = play(target, item.config, now, program)
+        _count(judge, result)
+        if attempt == 0 and item.kind == "litmus" and violation is None:
+            counted = judge.counted()
+            result.unexercised = [rule for rule in all_litmus()[item.name].rules if not counted[rule]]
+        if violation is None:
+            return
+        result.findings.append(finding(target, item, now, judge, violation, ops))
+        muted |= set(violation.rules)
+        if any(rule.startswith("PORT-") for rule in violation.rules):
+            return
+
+
+def _program(target: Any, item: Item, options: Options) -> tuple[Program, list[Op]]:
+    if item.kind == "litmus":
+        return all_litmus()[item.name].program, []
+    if item.kind == "schedule":
+        return scheduled(item.schedule), list(item.schedule)
+    kinds = table(make_judge(target, item.config, options).capabilities)
+    if not kinds:
+        raise Unsupported("the target has no port that a schedule could use")
+    ops = draw(item.seed, item.ops, kinds)
+    return scheduled(ops), ops
+
+
+def _count(judge: Judge, result: ItemResult) -> None:
+    result.steps += judge.steps
+    result.evaluated += judge.counted()
+    for rule in ("PORT-01", "PORT-02", "PORT-03", "PORT-04"):
+        result.evaluated[rule] += judge.steps
+    result.reached += judge.reached
+    result.capabilities = sorted(judge.capabilities)
+
+
+def finding(
+    target: Any, item: Item, options: Options, judge: Judge, violation: Violation, ops: Sequence[Op]
+) -> Finding:
+    """A counterexample, shrunk if it came from a schedule."""
+    drawn = judge.steps
+    best: list[Op] = list(ops)
+    if ops:
+        first = violation.rules[0]
+
+        def still_fails(trial: Sequence[Op]) -> bool:
+            try:
+                other = play(target, item.config, options, scheduled(trial))[1]
+            except (HarnessError, Unsupported):
+                return False
+            return other is not None and first in other.rules
+
+        best = shrink(ops, still_fails, trials=options.shrink_trials, seconds=options.shrink_seconds)
+        again, shorter = play(target, item.config, options, scheduled(best))
+        if shorter is not None and first in shorter.rules:
+            judge, violation = again, shorter
+        else:
+            best = list(ops)
+    rule = judge.rules[violation.rules[0]]
+    return Finding(
+        rules=list(violation.rules),
+        item=item.id,
+        config=item.config,
+        call=harmless(violation.call),
+        calls=[harmless(call) for call in judge.trail],
+        allowed=allowed_text(rule, judge.names, violation.facts),
+        seen={**seen_texts(rule, judge.names, violation.facts)},
+        detail=harmless(violation.detail),
+        schedule=best,
+        litmus=item.name if item.kind == "litmus" else "",
+        drawn_steps=drawn,
+        steps=judge.steps,
+    )

@@ -1,0 +1,85 @@
+"""Explanations: what was allowed, what was seen, in words.
+
+Names of prefixes are turned back into tokens, sets are sorted, long things are cut short, and
+whatever an adapter handed out is made harmless for terminals before it is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from typing import Any
+
+from kvlitmus.spec.names import NO_NAME, Names
+from kvlitmus.spec.rule import Rule
+
+NAMED = frozenset(
+    {
+        "key_names",
+        "found_names",
+        "request_names",
+        "row_names",
+        "missing_before",
+        "vanished",
+        "locked_names",
+        "passed_over",
+        "needless",
+        "parents",
+        "unreachable_names",
+    }
+)
+"""Facts that are names of prefixes, or sequences of them."""
+
+NAMED_KEYS = frozenset({"cached_before", "cached_after", "offered", "locked_pages"})
+"""Facts that map names of prefixes to pages."""
+
+LONGEST = 400
+
+
+def harmless(text: object, limit: int = LONGEST) -> str:
+    """A text without control characters, cut to a bearable length."""
+    plain = "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in str(text)[: limit + 1])
+    return plain if len(plain) <= limit else plain[: limit - 1] + "…"
+
+
+def name_text(names: Names, name: int) -> str:
+    """The prefix that a name stands for, short."""
+    if name == NO_NAME:
+        return "‹never written›"
+    try:
+        namespace, units = names.prefix(name)  # type: ignore[arg-type]
+    except IndexError:
+        return f"‹{name}›"
+    text = " ".join(str(unit[0]) if isinstance(unit, tuple) else str(unit) for unit in units)
+    return f"‹{text if len(units) <= 24 else text[:20] + f' … {len(units)} units'}{'' if namespace is None else f' @{namespace}'}›"
+
+
+def fact_text(names: Names, fact: str, value: Any) -> str:
+    """A fact as a reader wants it."""
+    if fact in NAMED and isinstance(value, Set | tuple | list):
+        ordered = sorted(value) if isinstance(value, Set) else value
+        return harmless("[" + ", ".join(name_text(names, name) for name in ordered) + "]")
+    if fact in NAMED_KEYS and isinstance(value, Mapping):
+        return harmless("{" + ", ".join(f"{name_text(names, name)}: page {page}" for name, page in value.items()) + "}")
+    if isinstance(value, Set):
+        return harmless("{" + ", ".join(map(str, sorted(value))) + "}")
+    return harmless(value)
+
+
+class _Shown(dict[str, str]):
+    """Facts for a format string; a fact that isn't there shows as its name."""
+
+    def __missing__(self, key: str) -> str:
+        return f"‹{key}›"
+
+
+def allowed_text(rule: Rule, names: Names, facts: Mapping[str, Any]) -> str:
+    """What the rule would have allowed; its sentence where it says nothing more specific."""
+    if not rule.allowed:
+        return rule.text
+    shown = _Shown({fact: fact_text(names, fact, value) for fact, value in facts.items() if f"{{{fact}}}" in rule.allowed})
+    return rule.allowed.format_map(shown)
+
+
+def seen_texts(rule: Rule, names: Names, facts: Mapping[str, Any]) -> dict[str, str]:
+    """The facts that the rule speaks of, as they were."""
+    return {fact: fact_text(names, fact, facts[fact]) for fact in rule.facts if fact in facts}

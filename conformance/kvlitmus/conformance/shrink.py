@@ -1,0 +1,82 @@
+"""Shrinking: the shortest schedule that still breaks the rule.
+
+Works on the schedule itself, with nothing but a question "does this one still fail?", so it
+serves caches in other processes and other languages too.  First chunks of operations are
+dropped, ever smaller ones; then the numbers of each operation are lowered; then both again, until
+nothing helps or the budget is spent.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from kvlitmus.conformance.schedule import Op
+
+Fails = Callable[[Sequence[Op]], bool]
+
+
+class Budget:
+    """How many trials and seconds may still be spent."""
+
+    def __init__(self, trials: int, seconds: float) -> None:
+        self.trials = trials
+        self.until = time.monotonic() + seconds
+
+    def spend(self) -> bool:
+        """Take one trial, if there is one left."""
+        self.trials -= 1
+        return self.trials >= 0 and time.monotonic() < self.until
+
+
+def shrink(ops: Sequence[Op], fails: Fails, *, trials: int = 2_000, seconds: float = 10.0) -> list[Op]:
+    """A shorter and simpler schedule that still fails; ``ops`` itself if none is found."""
+    budget = Budget(trials, seconds)
+    best = list(ops)
+    while True:
+        before = list(best)
+        best = drop_chunks(best, fails, budget)
+        best = lower_numbers(best, fails, budget)
+        if best == before or budget.trials <= 0:
+            return best
+
+
+def drop_chunks(ops: list[Op], fails: Fails, budget: Budget) -> list[Op]:
+    """Drop runs of operations, from long ones to single ones, later ones first."""
+    length = max(1, len(ops) // 2)
+    while length:
+        at = len(ops) - length
+        while at >= 0:
+            shorter = ops[:at] + ops[at + length :]
+            if budget.spend() and fails(shorter):
+                ops = shorter
+                at = min(at, len(ops)) - length
+            else:
+                at -= length
+            at = at if at >= 0 or at == -length or not ops else max(at, -length)
+        length //= 2
+    return ops
+
+
+def lower_numbers(ops: list[Op], fails: Fails, budget: Budget) -> list[Op]:
+    """Lower each number of each operation: to nothing, else bit by bit."""
+    for at in range(len(ops)):
+        for field in (1, 2, 3):
+            ops = lower_one(ops, at, field, fails, budget)
+    return ops
+
+
+def lower_one(ops: list[Op], at: int, field: int, fails: Fails, budget: Budget) -> list[Op]:
+    """Lower one number."""
+    value = ops[at][field]
+    for smaller in (0, 1, *(value & ~(1 << bit) for bit in range(7, -1, -1) if value & (1 << bit)), value - 1):
+        value = ops[at][field]
+        if 0 <= smaller < value:
+            parts: list[object] = list(ops[at])
+            parts[field] = smaller
+            trial = [*ops[:at], Op(*parts), *ops[at + 1 :]]  # type: ignore[arg-type]
+            if budget.spend() and fails(trial):
+                ops = trial
+                if smaller == 0:
+                    break
+    return ops
