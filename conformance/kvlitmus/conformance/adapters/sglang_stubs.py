@@ -1,0 +1,243 @@
+"""Importing a few modules of SGLang, and nothing else of it.
+
+SGLang's cache lives in a dozen modules that need torch alone, but importing them the ordinary
+way brings the whole server along: model code, CUDA kernels, HTTP.  This module puts a finder in
+front of Python's own that sorts every module below ``sglang`` into one of three kinds:
+
+* **real**: the file as published, executed unchanged.  Everything that is judged is real.
+* **package**: a parent package without its ``__init__``, so that real modules are found in it.
+* **stub**: everything else.  A stub answers any name: questions about hardware
+  (``is_cuda``, ``can_use_…``) with no, everything else with an empty class.  It exists so that
+  ``from … import …`` works; nothing that is judged calls into it.
+
+Some stubs hold **lifted** functions: single functions whose own source is compiled out of the
+published file, because a real module needs their arithmetic while their module would import the
+server.  They too run as published.
+
+One process holds one release; asking for a second one raises ``Unsupported``.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.machinery
+import importlib.metadata
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.abc import Loader, MetaPathFinder
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any, TypeAlias
+
+from kvlitmus.conformance.ports import Config, Profile, Unsupported
+
+ROOT = "sglang"
+
+Foreign: TypeAlias = Any
+"""Something that belongs to torch or SGLang; neither need be installed, so their types aren't known here."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Which modules of one release are real, and what the stubs must know.
+
+    release: the version that has to be installed.
+    real: modules executed as published; a package listed here runs its ``__init__`` too.
+    lifted: stub module → (file below ``sglang``, names of the functions taken out of it).
+    answers: stub module → names with fixed values.
+    absent: modules outside of ``sglang`` that are stubbed when they are not installed.
+    """
+
+    release: str
+    real: frozenset[str]
+    lifted: Mapping[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+    answers: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    absent: tuple[str, ...] = ()
+
+    @property
+    def packages(self) -> frozenset[str]:
+        """The parents of the real modules that aren't real themselves."""
+        parents = {name.rsplit(".", depth)[0] for name in self.real for depth in range(1, name.count(".") + 1)}
+        return frozenset(parents - self.real)
+
+    @property
+    def command(self) -> str:
+        """The command that makes the environment."""
+        return f"tools/peers {self.release}"
+
+    @property
+    def python(self) -> str:
+        """The interpreter of that environment, relative to the checkout."""
+        return f".peers/sglang-{self.release}/bin/python"
+
+
+class Stub(ModuleType):
+    """A module that has every name."""
+
+    def __getattr__(self, name: str) -> Foreign:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        value = _answer(self.__name__, name)
+        setattr(self, name, value)
+        return value
+
+
+def _answer(module: str, name: str) -> Foreign:
+    """What a stub gives for a name that nobody told it about."""
+    if name.startswith(("is_", "can_use", "get_bool_env_var", "support")):
+        return lambda *_args, **_kwargs: False
+    if name.startswith("_is_"):
+        return False
+    return type(name, (), {"__module__": module})
+
+
+def lift(file: Path, names: Sequence[str]) -> dict[str, object]:
+    """Compile single functions out of a published file, with torch and the typing names in scope.
+
+    Raises ``Unsupported`` when the file has no such function, that is, when this is not the
+    release that the plan was written for.
+    """
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    wanted = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in names]
+    missing = set(names) - {node.name for node in wanted}
+    if missing:
+        raise Unsupported(f"{file} has no function {sorted(missing)}; is this the right release?")
+    # Annotations are dropped: their names need not be in scope.
+    future = ast.parse("from __future__ import annotations").body
+    code: CodeType = compile(ast.Module(body=[*future, *wanted], type_ignores=[]), str(file), "exec")
+    scope: dict[str, object] = {"torch": importlib.import_module("torch")}
+    exec(code, scope)  # noqa: S102 - the published source of the release that is being judged
+    return {name: scope[name] for name in names}
+
+
+class _MakeModule(Loader):
+    """Makes a module from a function; nothing is executed."""
+
+    def __init__(self, make: Callable[[str], ModuleType]) -> None:
+        self._make = make
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        return self._make(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        pass
+
+
+class Finder(MetaPathFinder):
+    """Sorts the modules below ``sglang`` into real ones, packages and stubs."""
+
+    def __init__(self, plan: Plan, folder: Path) -> None:
+        self.plan = plan
+        self.folder = folder
+        self._packages = plan.packages
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Where a module comes from, as the import system asks."""
+        top = fullname.partition(".")[0]
+        if top in self.plan.absent:
+            found = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+            return found or importlib.machinery.ModuleSpec(fullname, _MakeModule(self._stub), is_package=True)
+        if top != ROOT:
+            return None
+        if fullname in self.plan.real:
+            return importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        return importlib.machinery.ModuleSpec(fullname, _MakeModule(self._stub), is_package=True)
+
+    def _stub(self, name: str) -> ModuleType:
+        module = Stub(name)
+        inside = Path(*name.split(".")[1:])
+        module.__path__ = [str(self.folder / inside)] if name in self._packages else []
+        if name in self.plan.lifted:
+            file, names = self.plan.lifted[name]
+            vars(module).update(lift(self.folder / file, names))
+        vars(module).update(self.plan.answers.get(name, {}))
+        return module
+
+
+def installed_folder(plan: Plan) -> Path:
+    """Where the release is installed; ``Unsupported`` with the command to run when it isn't."""
+    for module in ("torch", "numpy"):
+        if importlib.util.find_spec(module) is None:
+            raise Unsupported(
+                f"{module} is not installed for {sys.executable}: run {plan.command!r} and use {plan.python}"
+            )
+    try:
+        found = importlib.metadata.version(ROOT)
+    except importlib.metadata.PackageNotFoundError:
+        raise Unsupported(
+            f"SGLang {plan.release} is not installed for {sys.executable}: run {plan.command!r} and use {plan.python}"
+        ) from None
+    if found != plan.release:
+        raise Unsupported(
+            f"this is the adapter for SGLang {plan.release}, but {found} is installed:"
+            f" run {plan.command!r} and use {plan.python}"
+        )
+    files = importlib.metadata.files(ROOT) or []
+    for file in files:
+        if file.parts[:1] == (ROOT,):
+            return Path(str(file.locate())).parents[len(file.parts) - 2]
+    raise Unsupported(f"SGLang {plan.release} is installed without files: run {plan.command!r} again")
+
+
+def install(plan: Plan) -> Callable[[str], Foreign]:
+    """Put the finder in place (once) and return a function that imports a module of the release.
+
+    Raises ``Unsupported`` when the release is missing, or when another release, or SGLang as a
+    whole, was imported into this process before.
+    """
+    for finder in sys.meta_path:
+        if isinstance(finder, Finder):
+            if finder.plan is not plan:
+                raise Unsupported(f"SGLang {finder.plan.release} is loaded already; use a process of its own")
+            return importlib.import_module
+    if ROOT in sys.modules:
+        raise Unsupported("SGLang was imported before its adapter; use a process of its own")
+    folder = installed_folder(plan)
+    # The allocators' Triton kernels run in Triton's own interpreter: the kernels are the
+    # published ones, only the hardware is missing.
+    os.environ.setdefault("TRITON_INTERPRET", "1")
+    sys.meta_path.insert(0, Finder(plan, folder))
+    return importlib.import_module
+
+
+def torch_module() -> Foreign:
+    """Torch, which the project itself need not have."""
+    return importlib.import_module("torch")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Peer:
+    """A target made of a real release: what the suite needs to know before anything is imported.
+
+    policies: the eviction policies that the release has; empty for a pool without a tree.
+    pool: the pool that the target judges.
+    """
+
+    plan: Plan
+    profile: Profile
+    capabilities: frozenset[str]
+    build: Callable[[Config], object]
+    policies: tuple[str, ...] = ()
+    pool: str = "device"
+
+    @property
+    def python(self) -> str:
+        """The interpreter that has the release, relative to the checkout."""
+        return self.plan.python
+
+    def make(self, config: Config) -> object:
+        """A fresh cache; ``Unsupported`` when the release is missing or the configuration impossible."""
+        if config.pool != self.pool:
+            raise Unsupported(f"this target judges the {self.pool} pool, not the {config.pool} pool")
+        if self.policies and config.policy not in self.policies:
+            raise Unsupported(
+                f"SGLang {self.plan.release} has no eviction policy {config.policy!r}, only {', '.join(self.policies)}"
+            )
+        install(self.plan)
+        return self.build(config)
