@@ -141,8 +141,3 @@ def test_a_machine_without_any_python_is_told_so(machine: Machine) -> None:
 
 def test_an_unknown_level_is_wrong_usage(machine: Machine) -> None:
     assert machine.setup("everything")[:2] == (2, [])
-
-
-def test_readme_and_ci_run_the_same_test_command() -> None:
-    last = (ROOT / ".ci/run").read_text().splitlines()[-1]
-    assert f"tools/setup && {last}\n" in (ROOT / "README.md").read_text()
