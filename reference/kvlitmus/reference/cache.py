@@ -29,7 +29,10 @@ from kvlitmus.spec.units import (
 
 
 class Settings(NamedTuple):
-    """The legal choices of this cache: eviction, ``match_cap`` (full, len-1) and ``hit_counts`` (insert, match, none)."""
+    """The legal choices of this cache.
+
+    How it evicts, ``match_cap`` (full, len-1) and ``hit_counts`` (insert, match, none).
+    """
 
     eviction: Eviction = Eviction()
     match_cap: str = "full"
@@ -49,6 +52,20 @@ class Request(NamedTuple):
     row: tuple[Slot, ...]
     cached: Tokens
     locked: Name
+
+
+class Choice(NamedTuple):
+    """What a call that makes room and opens pages may choose: the names that it evicts, and the pages that it opens.
+
+    ``None``: the reference decides.
+    """
+
+    victims: tuple[Name, ...] | None = None
+    pages: tuple[PageNo, ...] | None = None
+
+
+NO_CHOICE = Choice()
+NO_PAGES = Pages(0)
 
 
 class Cache(NamedTuple):
@@ -81,7 +98,9 @@ def homes(cache: Cache) -> dict[PageNo, str]:
     return found
 
 
-def alloc(cache: Cache, asked: Tokens, choice: Sequence[PageNo] | None = None) -> tuple[Cache, tuple[PageNo, ...]] | None:
+def alloc(
+    cache: Cache, asked: Tokens, choice: Sequence[PageNo] | None = None
+) -> tuple[Cache, tuple[PageNo, ...]] | None:
     """Hand out pages to a caller, or ``None`` when too few are free (POOL-07)."""
     taken = pools.allocate(cache.pool, asked, choice)
     return None if taken is None else (cache._replace(pool=taken[0]), taken[1])
@@ -93,7 +112,7 @@ def free(cache: Cache, pages: Sequence[PageNo]) -> Cache:
 
 
 def match_limit(settings: Settings, units: int, page_size: int) -> Pages:
-    """How many pages a match may cover at most: the whole pages of the key, or of all but one of its units (TREE-10)."""
+    """How many pages a match may cover: the whole pages of the key, or of all but one of its units (TREE-10)."""
     if settings.match_cap == "len-1":
         units = max(0, units - 1)
     return Pages(units // page_size)
@@ -112,7 +131,7 @@ def insert(
     page_names: Sequence[Name],
     offered: Sequence[PageNo],
     *,
-    protected: Pages = Pages(0),
+    protected: Pages = NO_PAGES,
     priority: int = 0,
     chunked: bool = False,
 ) -> tuple[Cache, Pages, tuple[PageNo, ...]]:
@@ -149,11 +168,11 @@ def evict(cache: Cache, asked: Tokens, choice: Sequence[Name] | None = None) -> 
     return cache._replace(tree=tree, pool=pool), Tokens(len(victims) * pool.page_size)
 
 
-def make_room(cache: Cache, pages: Pages) -> Cache | None:
+def make_room(cache: Cache, pages: Pages, choice: Sequence[Name] | None = None) -> Cache | None:
     """Evict what is missing for ``pages`` free pages; ``None`` when even that is not enough."""
     short = pages - len(cache.pool.free)
     if short > 0:
-        cache, _ = evict(cache, Tokens(short * cache.pool.page_size))
+        cache, _ = evict(cache, Tokens(short * cache.pool.page_size), choice)
     return cache if pages <= len(cache.pool.free) else None
 
 

@@ -51,7 +51,7 @@ def priority(page: Page) -> Worth:
 
 
 def slru(page: Page) -> Worth:
-    """Pages on probation before protected ones (used at least :data:`SLRU_HITS` times); then the least recently used."""
+    """Pages on probation before protected ones (:data:`SLRU_HITS` hits or more); then the least recently used."""
     return (int(page.hits >= SLRU_HITS), page.touched)
 
 

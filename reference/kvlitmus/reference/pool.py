@@ -13,11 +13,15 @@ from kvlitmus.spec.units import PageNo, Slot, Tokens, page_slots, pages_needed
 
 
 class Pool(NamedTuple):
-    """The usable pages, and those of them that are free (POOL-11: a set repeats nothing)."""
+    """The usable pages, and those of them that are free (POOL-11: a set repeats nothing).
+
+    ``group`` has the pages that were freed since a group was opened; ``None`` when none is open.
+    """
 
     usable: frozenset[PageNo]
     free: frozenset[PageNo]
     page_size: int
+    group: frozenset[PageNo] | None = None
 
 
 def empty_pool(pages: int, page_size: int, reserved: int = 1) -> Pool:
@@ -31,8 +35,10 @@ def available(pool: Pool) -> Tokens:
     return Tokens(len(pool.free) * pool.page_size)
 
 
-def allocate(pool: Pool, asked: Tokens, choice: Sequence[PageNo] | None = None) -> tuple[Pool, tuple[PageNo, ...]] | None:
-    """Take enough free pages for ``asked`` slots; ``None`` when there are too few (POOL-07), and then nothing has changed (POOL-08).
+def allocate(
+    pool: Pool, asked: Tokens, choice: Sequence[PageNo] | None = None
+) -> tuple[Pool, tuple[PageNo, ...]] | None:
+    """Take enough free pages for ``asked`` slots; ``None``, and nothing changed, when there are too few (POOL-07, POOL-08).
 
     The choice is which free pages; left out, the lowest.  Raises ``ValueError`` when ``asked`` is
     negative or no multiple of the page size: such a size is an error, it is never rounded down (POOL-01).
@@ -47,7 +53,7 @@ def allocate(pool: Pool, asked: Tokens, choice: Sequence[PageNo] | None = None) 
 
 
 def release(pool: Pool, pages: Iterable[PageNo]) -> Pool:
-    """Give pages back (POOL-09, POOL-10).
+    """Give pages back (POOL-09, POOL-10); while a group is open they wait for its end (POOL-19).
 
     Raises ``ValueError`` for a page that is free already, that is named twice, or that isn't the
     pool's (MISUSE-01, MISUSE-03): the pool is then as it was.
@@ -56,11 +62,24 @@ def release(pool: Pool, pages: Iterable[PageNo]) -> Pool:
     distinct = frozenset(returned)
     if len(distinct) < len(returned):
         raise ValueError(f"a page is named twice in {sorted(returned)}", returned)
-    if distinct & pool.free:
-        raise ValueError(f"pages {sorted(distinct & pool.free)} are free already", returned)
+    given = pool.free if pool.group is None else pool.free | pool.group
+    if distinct & given:
+        raise ValueError(f"pages {sorted(distinct & given)} are free already", returned)
     if not distinct <= pool.usable:
         raise ValueError(f"pages {sorted(distinct - pool.usable)} are not the pool's", returned)
+    if pool.group is not None:
+        return pool._replace(group=pool.group | distinct)
     return pool._replace(free=pool.free | distinct)
+
+
+def open_group(pool: Pool) -> Pool:
+    """From now on what is freed waits (POOL-19)."""
+    return pool if pool.group is not None else pool._replace(group=frozenset())
+
+
+def close_group(pool: Pool) -> Pool:
+    """What was freed in the group becomes free together (POOL-19)."""
+    return pool._replace(free=pool.free | (pool.group or frozenset()), group=None)
 
 
 def whole_pages(slots: Sequence[Slot], page_size: int) -> tuple[PageNo, ...]:

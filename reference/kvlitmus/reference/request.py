@@ -10,13 +10,13 @@ from collections.abc import Sequence
 
 from kvlitmus.reference import cache as caches
 from kvlitmus.reference import pool as pools
-from kvlitmus.reference.cache import Cache, Request, own_pages
+from kvlitmus.reference.cache import NO_CHOICE, Cache, Choice, Request, own_pages
 from kvlitmus.spec.names import page_names
 from kvlitmus.spec.units import Name, PageNo, Pages, RequestId, Slot, Tokens, pages_needed
 
 
 def begin(
-    cache: Cache, rid: RequestId, root: Name, names: Sequence[Name], tokens: int
+    cache: Cache, rid: RequestId, root: Name, names: Sequence[Name], tokens: int, choice: Choice = NO_CHOICE
 ) -> tuple[Cache, Request | None]:
     """Start a request of ``tokens`` tokens whose key has the prefixes ``names`` (one fewer for bigrams).
 
@@ -32,10 +32,10 @@ def begin(
     locked = names[len(shared) * size - 1] if shared else root
     cache = caches.lock(cache, locked)
     wanted = Pages(pages_needed(tokens, size) - len(shared))
-    roomy = caches.make_room(cache, wanted)
+    roomy = caches.make_room(cache, wanted, choice.victims)
     if roomy is None:
-        return caches.unlock(_after_room(cache, wanted), locked), None
-    taken = pools.allocate(roomy.pool, Tokens(wanted * size))
+        return caches.unlock(_after_room(cache, wanted, choice), locked), None
+    taken = pools.allocate(roomy.pool, Tokens(wanted * size), choice.pages)
     assert taken is not None
     pool, own = taken
     row = pools.slots_of((*shared, *own), size)[:tokens]
@@ -44,7 +44,7 @@ def begin(
 
 
 def grow(
-    cache: Cache, rid: RequestId, names: Sequence[Name], tokens: int
+    cache: Cache, rid: RequestId, names: Sequence[Name], tokens: int, choice: Choice = NO_CHOICE
 ) -> tuple[Cache, tuple[Slot, ...] | None]:
     """Slots for further tokens: ``tokens`` and ``names`` are the request's new totals.
 
@@ -55,11 +55,11 @@ def grow(
     size = cache.pool.page_size
     before = len(request.row)
     wanted = Pages(pages_needed(tokens, size) - pages_needed(before, size))
-    roomy = caches.make_room(cache, wanted)
+    roomy = caches.make_room(cache, wanted, choice.victims)
     if roomy is None:
-        return _after_room(cache, wanted), None
+        return _after_room(cache, wanted, choice), None
     last = request.row[-1] if request.row else Slot(-1)
-    extended = pools.extend(roomy.pool, before, tokens, last)
+    extended = pools.extend(roomy.pool, before, tokens, last, choice.pages)
     assert extended is not None
     pool, new = extended
     grown = request._replace(names=tuple(names), row=request.row + new)
@@ -102,9 +102,7 @@ def end(cache: Cache, rid: RequestId, *, keep: bool) -> Cache:
     return cache._replace(requests={other: kept for other, kept in cache.requests.items() if other != rid})
 
 
-def _store(
-    cache: Cache, request: Request, names: Sequence[Name], *, chunked: bool
-) -> tuple[Cache, tuple[PageNo, ...]]:
+def _store(cache: Cache, request: Request, names: Sequence[Name], *, chunked: bool) -> tuple[Cache, tuple[PageNo, ...]]:
     """Insert the request's whole pages; returns the pages that were brought in vain."""
     size = cache.pool.page_size
     offered = pools.whole_pages(request.row[: len(names) * size], size)
@@ -114,7 +112,7 @@ def _store(
     return cache, vain
 
 
-def _after_room(cache: Cache, wanted: Pages) -> Cache:
+def _after_room(cache: Cache, wanted: Pages, choice: Choice) -> Cache:
     """The cache after a vain attempt to make room: what could be evicted is gone."""
     size = cache.pool.page_size
-    return caches.evict(cache, Tokens((wanted - len(cache.pool.free)) * size))[0]
+    return caches.evict(cache, Tokens((wanted - len(cache.pool.free)) * size), choice.victims)[0]

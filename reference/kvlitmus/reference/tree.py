@@ -88,7 +88,9 @@ def touch(tree: Tree, names: Iterable[Name], *, hits: int = 0, priority: int | N
 
 def split(tree: Tree, name: Name) -> Tree:
     """End a node at this page: the pages after it begin nodes of their own.  Nothing else changes (TREE-04)."""
-    cut = {child: page._replace(first=True) for child, page in tree.pages.items() if page.parent == name and not page.first}
+    cut = {
+        child: page._replace(first=True) for child, page in tree.pages.items() if page.parent == name and not page.first
+    }
     return Tree({**tree.pages, **cut}, tree.clock) if cut else tree
 
 
@@ -109,10 +111,10 @@ def insert(
     """
     already = cached_prefix(tree, names)
     tree = touch(tree, names[:already], hits=int(counts), priority=priority)
-    if already == len(names):
-        return tree, already
     if already:
         tree = split(tree, names[already - 1])
+    if already == len(names):
+        return tree, already
     pages = dict(tree.pages)
     parent = names[already - 1] if already else root
     for position in range(already, len(names)):
