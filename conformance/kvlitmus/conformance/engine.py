@@ -46,9 +46,7 @@ def make_judge(target: Any, config: Config, options: Options) -> Judge:
         raise HarnessError(f"making the cache raised {type(error).__name__}: {harmless(error)}") from error
     if not isinstance(profile, Profile):
         raise HarnessError(f"the target's profile must be a Profile (got {type(profile).__name__})")
-    return Judge(
-        adapter, config, profile, depth=options.depth, muted=options.muted, force_misuse=options.force_misuse
-    )
+    return Judge(adapter, config, profile, depth=options.depth, muted=options.muted, force_misuse=options.force_misuse)
 
 
 def play(target: Any, config: Config, options: Options, program: Program) -> tuple[Judge, Violation | None]:
@@ -62,7 +60,9 @@ def play(target: Any, config: Config, options: Options, program: Program) -> tup
     except Violation as violation:
         return judge, violation
     except NotImplementedError as error:
-        raise HarnessError(f"{judge.trail[-1]}: the adapter has this method, but it isn't implemented: {error}") from error
+        raise HarnessError(
+            f"{judge.trail[-1]}: the adapter has this method, but it isn't implemented: {error}"
+        ) from error
     return judge, None
 
 

@@ -33,6 +33,10 @@ NAMED_KEYS = frozenset({"cached_before", "cached_after", "offered", "locked_page
 """Facts that map names of prefixes to pages."""
 
 LONGEST = 400
+"""The longest text that is shown of one fact."""
+
+LONGEST_PREFIX = 24
+"""Prefixes of more units are cut short."""
 
 
 def harmless(text: object, limit: int = LONGEST) -> str:
@@ -50,7 +54,9 @@ def name_text(names: Names, name: int) -> str:
     except IndexError:
         return f"‹{name}›"
     text = " ".join(str(unit[0]) if isinstance(unit, tuple) else str(unit) for unit in units)
-    return f"‹{text if len(units) <= 24 else text[:20] + f' … {len(units)} units'}{'' if namespace is None else f' @{namespace}'}›"
+    if len(units) > LONGEST_PREFIX:
+        text = f"{text[:20]} … {len(units)} units"
+    return f"‹{text}›" if namespace is None else f"‹{text} @{namespace}›"
 
 
 def fact_text(names: Names, fact: str, value: Any) -> str:
@@ -76,7 +82,9 @@ def allowed_text(rule: Rule, names: Names, facts: Mapping[str, Any]) -> str:
     """What the rule would have allowed; its sentence where it says nothing more specific."""
     if not rule.allowed:
         return rule.text
-    shown = _Shown({fact: fact_text(names, fact, value) for fact, value in facts.items() if f"{{{fact}}}" in rule.allowed})
+    shown = _Shown(
+        {fact: fact_text(names, fact, value) for fact, value in facts.items() if f"{{{fact}}}" in rule.allowed}
+    )
     return rule.allowed.format_map(shown)
 
 

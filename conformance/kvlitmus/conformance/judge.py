@@ -16,10 +16,11 @@ The calls themselves are in :mod:`kvlitmus.conformance.calls`, part by part.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
+from kvlitmus.conformance.compose import with_requests
 from kvlitmus.conformance.observation import Observation, Observer
 from kvlitmus.conformance.ports import Config, Profile, capabilities_of
 from kvlitmus.reference.tree import Page, Tree, empty_tree
@@ -31,6 +32,12 @@ Facts = dict[str, Any]
 
 MAX_SLOT = 1 << 48
 """A slot beyond this is nonsense whatever the pool."""
+
+KEPT = 8
+"""How many returned lists are watched for changes."""
+
+SHOWN = 32
+"""How many slots of an answer are shown on the trail."""
 
 
 class Violation(Exception):
@@ -83,11 +90,11 @@ class Judge:
         names: Names | None = None,
         force_misuse: bool = False,
     ) -> None:
-        self.adapter = adapter
+        self.adapter = with_requests(adapter, config.page_size, profile)
         self.config = config
         self.profile = profile
         self.size = config.page_size
-        self.capabilities = capabilities_of(adapter)
+        self.capabilities = capabilities_of(self.adapter)
         self.depth = min(depth, 3 if "inspect" in self.capabilities else 1)
         self.muted = muted
         self.force_misuse = force_misuse
@@ -143,20 +150,21 @@ class Judge:
         """The answer as slots; anything but a sequence of non-negative integers breaks PORT-03."""
         if not isinstance(answer, list | tuple):
             try:
-                answer = list(answer)  # type: ignore[call-overload]
+                answer = list(cast("Iterable[Any]", answer))
             except TypeError:
                 raise self.broken("PORT-03", f"expected a sequence of slots, got {type(answer).__name__}") from None
-        if len(answer) > max(1_000_000, 4 * self.capacity):
-            raise self.broken("PORT-03", f"expected at most {self.capacity} slots, got {len(answer)}")
-        if any(type(slot) is not int for slot in answer):
-            odd = next(slot for slot in answer if type(slot) is not int)
+        got: Sequence[Any] = answer
+        if len(got) > max(1_000_000, 4 * self.capacity):
+            raise self.broken("PORT-03", f"expected at most {self.capacity} slots, got {len(got)}")
+        if any(type(slot) is not int for slot in got):
+            odd = next(slot for slot in got if type(slot) is not int)
             raise self.broken("PORT-03", f"expected integer slots, got {odd!r} of type {type(odd).__name__}")
-        if answer and not (min(answer) >= 0 and max(answer) < MAX_SLOT):
-            raise self.broken("PORT-03", f"expected slots from 0 on, got {min(answer)} to {max(answer)}")
-        if isinstance(answer, list) and len(self.kept) < 8:
-            self.kept.append((answer, list(answer)))
-        self.trail[-1] += f" → {list(answer) if len(answer) <= 32 else f'{len(answer)} slots'}"
-        return tuple(answer)
+        if got and not (min(got) >= 0 and max(got) < MAX_SLOT):
+            raise self.broken("PORT-03", f"expected slots from 0 on, got {min(got)} to {max(got)}")
+        if isinstance(got, list) and len(self.kept) < KEPT:
+            self.kept.append((got, list(got)))
+        self.trail[-1] += f" → {list(got) if len(got) <= SHOWN else f'{len(got)} slots'}"
+        return tuple(got)
 
     def count(self, answer: object, what: str) -> int:
         """The answer as a count; anything but a non-negative integer breaks PORT-03."""
@@ -257,17 +265,20 @@ class Judge:
         else:
             return
         broken = [
-            id for id, predicate, want, single in plan.checks if not (predicate(want(facts)) if single else predicate(*want(facts)))
+            id
+            for id, predicate, want, single in plan.checks
+            if not (predicate(want(facts)) if single else predicate(*want(facts)))
         ]
         raise Violation(broken, self.trail[-1], facts)
 
     def compile(self, kinds: str, facts: Facts) -> Plan:
-        """Which rules to evaluate after such a call: state rules and rules about this kind, if their facts are known."""
+        """Which rules to evaluate after such a call: those of state and of this kind, if their facts are known."""
         wanted = frozenset(kinds.split("+"))
+        judged = [one for one in self.rules.values() if (one.pack == "misuse") == ("misuse" in wanted)]
         return Plan(
             tuple(
                 (one.id, one.predicate, itemgetter(*one.facts), len(one.facts) == 1)
-                for one in self.rules.values()
+                for one in judged
                 if self.applies(one, wanted) and all(name in facts for name in one.facts)
             )
         )

@@ -40,7 +40,19 @@ class NodeSeen(NamedTuple):
 class Observation:
     """The cache as it was seen at one moment; ``seen`` says whether there was a snapshot."""
 
-    __slots__ = ("available", "cached", "free", "listed", "names", "nodes", "parents", "seen", "sizes", "cached_listed", "broken")
+    __slots__ = (
+        "available",
+        "broken",
+        "cached",
+        "cached_listed",
+        "free",
+        "listed",
+        "names",
+        "nodes",
+        "parents",
+        "seen",
+        "sizes",
+    )
 
     def __init__(self, names: Names) -> None:
         self.names = names
@@ -123,7 +135,7 @@ class Observer:
         if view is None:
             return seen
         seen.seen = True
-        seen.listed = tuple(view.free)
+        seen.listed = tuple(map(PageNo, view.free))
         seen.free = frozenset(seen.listed)
         if seen.free and set(map(type, seen.free)) != {int}:
             raise ValueError("the free list must consist of integers")
@@ -172,7 +184,9 @@ class Observer:
             for at, page in enumerate(pages)
             if slots[at * size : at * size + size] != tuple(range(page * size, page * size + size))
         )
-        info = NodeInfo(ends, pages, start, names[-1] if names else start, broken, odd, dict(zip(ends, pages, strict=False)))
+        info = NodeInfo(
+            ends, pages, start, names[-1] if names else start, broken, odd, dict(zip(ends, pages, strict=False))
+        )
         if len(self.known) > 200_000:
             self.known.clear()
         self.known[start, units, slots] = info

@@ -6,12 +6,12 @@ unlocks, a handle is used at once, and a request that runs is ended once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from kvlitmus.conformance.calls import pool, request, tree
 from kvlitmus.conformance.judge import Judge, Loan
 from kvlitmus.conformance.schedule import Op, evict_size, make_key, more_tokens
-from kvlitmus.spec.units import Key, page_floor
+from kvlitmus.spec.units import Key, PageNo, Slot, page_floor, page_slots
 
 MAX_LOANS = 4
 MAX_RECEIPTS = 4
@@ -74,11 +74,11 @@ class Player:
             slots = pool.alloc(self.judge, (1 + a % 4) * self.config.page_size)
             self.keep(slots)
 
-    def keep(self, slots: tuple[int, ...] | None) -> None:
+    def keep(self, slots: tuple[Slot, ...] | None) -> None:
         """Note slots as the suite's own."""
         if slots:
             self.serial += 1
-            self.judge.loans[self.serial] = Loan(slots)  # type: ignore[arg-type]
+            self.judge.loans[self.serial] = Loan(slots)
 
     def free(self, a: int, b: int, c: int) -> None:
         """Free one of the loans, or its first page only."""
@@ -108,9 +108,8 @@ class Player:
         used = slots[: len(slots) - (a // 16) % size]
         got = pool.extend(judge, used, further, decode=decode)
         if got is not None:
-            opened = [slot for slot in got if slot not in slots]
-            firsts = sorted({slot - slot % size for slot in opened}, key=opened.index if size == 1 else None)
-            judge.loans[loan] = Loan(slots + tuple(slot for first in firsts for slot in range(first, first + size)))  # type: ignore[arg-type]
+            opened = dict.fromkeys(PageNo(slot // size) for slot in got if slot not in slots)
+            judge.loans[loan] = Loan(slots + tuple(slot for page in opened for slot in page_slots(page, size)))
 
     def group(self, a: int, b: int, c: int) -> None:
         """Free up to two loans in one group."""
@@ -154,12 +153,12 @@ class Player:
         key = make_key(self.config, a, b, c)
         whole = page_floor(key.length, self.config.page_size)
         reuse = c & 16 and "locks" in judge.capabilities
-        shared: tuple[int, ...] = ()
+        shared: tuple[Slot, ...] = ()
         receipt = 0
         if reuse:
             hit = tree.match(judge, key)
             if hit.slots is not None:
-                shared = tuple(hit.slots)
+                shared = tuple(map(Slot, hit.slots))
                 self.serial += 1
                 receipt = self.serial
                 tree.lock(judge, hit, key, receipt)
@@ -174,7 +173,7 @@ class Player:
         if receipt:
             tree.unlock(judge, receipt)
 
-    def room(self, n: int) -> tuple[int, ...] | None:
+    def room(self, n: int) -> tuple[Slot, ...] | None:
         """Slots of the suite's own, making room first where needed; ``None`` when there is no room."""
         judge = self.judge
         if not n:
@@ -230,7 +229,7 @@ class Player:
             request.begin(self.judge, rid, self.waiting.pop(rid))
 
 
-def pick(among: dict[int, object] | dict[int, Loan] | dict[int, Key], which: int) -> int | None:
+def pick(among: Mapping[int, object], which: int) -> int | None:
     """One of the things that are alive, or ``None``."""
     if not among:
         return None

@@ -14,6 +14,10 @@ from collections.abc import Callable, Sequence
 from kvlitmus.conformance.schedule import Op
 
 Fails = Callable[[Sequence[Op]], bool]
+"""Whether a schedule still fails."""
+
+FIELDS = range(3)
+"""The numbers of an operation."""
 
 
 class Budget:
@@ -45,15 +49,11 @@ def drop_chunks(ops: list[Op], fails: Fails, budget: Budget) -> list[Op]:
     """Drop runs of operations, from long ones to single ones, later ones first."""
     length = max(1, len(ops) // 2)
     while length:
-        at = len(ops) - length
-        while at >= 0:
-            shorter = ops[:at] + ops[at + length :]
-            if budget.spend() and fails(shorter):
+        for at in range(max(0, len(ops) - length), -length, -length):
+            start = max(0, at)
+            shorter = ops[:start] + ops[start + length :]
+            if len(shorter) < len(ops) and budget.spend() and fails(shorter):
                 ops = shorter
-                at = min(at, len(ops)) - length
-            else:
-                at -= length
-            at = at if at >= 0 or at == -length or not ops else max(at, -length)
         length //= 2
     return ops
 
@@ -61,22 +61,19 @@ def drop_chunks(ops: list[Op], fails: Fails, budget: Budget) -> list[Op]:
 def lower_numbers(ops: list[Op], fails: Fails, budget: Budget) -> list[Op]:
     """Lower each number of each operation: to nothing, else bit by bit."""
     for at in range(len(ops)):
-        for field in (1, 2, 3):
+        for field in FIELDS:
             ops = lower_one(ops, at, field, fails, budget)
     return ops
 
 
 def lower_one(ops: list[Op], at: int, field: int, fails: Fails, budget: Budget) -> list[Op]:
-    """Lower one number."""
-    value = ops[at][field]
+    """Lower one of the three numbers."""
+    value = ops[at][1:][field]
     for smaller in (0, 1, *(value & ~(1 << bit) for bit in range(7, -1, -1) if value & (1 << bit)), value - 1):
-        value = ops[at][field]
-        if 0 <= smaller < value:
-            parts: list[object] = list(ops[at])
-            parts[field] = smaller
-            trial = [*ops[:at], Op(*parts), *ops[at + 1 :]]  # type: ignore[arg-type]
+        if 0 <= smaller < ops[at][1:][field]:
+            numbers = list(ops[at][1:])
+            numbers[field] = smaller
+            trial = [*ops[:at], Op(ops[at].kind, *numbers), *ops[at + 1 :]]
             if budget.spend() and fails(trial):
                 ops = trial
-                if smaller == 0:
-                    break
     return ops

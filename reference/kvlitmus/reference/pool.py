@@ -38,7 +38,7 @@ def available(pool: Pool) -> Tokens:
 def allocate(
     pool: Pool, asked: Tokens, choice: Sequence[PageNo] | None = None
 ) -> tuple[Pool, tuple[PageNo, ...]] | None:
-    """Take enough free pages for ``asked`` slots; ``None``, and nothing changed, when there are too few (POOL-07, POOL-08).
+    """Take enough free pages for ``asked`` slots; ``None``, and nothing changed, without (POOL-07, POOL-08).
 
     The choice is which free pages; left out, the lowest.  Raises ``ValueError`` when ``asked`` is
     negative or no multiple of the page size: such a size is an error, it is never rounded down (POOL-01).

@@ -23,7 +23,11 @@ from kvlitmus.spec.units import Name, PageNo, Tokens
     allowed="at least min({asked}, {unlocked_before}) slots freed",
 )
 def an_eviction_frees_what_was_asked_if_it_can(
-    asked: Tokens, unlocked_before: Tokens, free_before: frozenset[PageNo], free_after: frozenset[PageNo], page_size: int
+    asked: Tokens,
+    unlocked_before: Tokens,
+    free_before: frozenset[PageNo],
+    free_after: frozenset[PageNo],
+    page_size: int,
 ) -> bool:
     """An eviction MUST free at least as much as was asked for, or everything that nothing protects if that is less."""
     return (len(free_after) - len(free_before)) * page_size >= min(asked, unlocked_before)

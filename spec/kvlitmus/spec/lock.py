@@ -22,9 +22,7 @@ from kvlitmus.spec.units import Name, PageNo, Tokens
     reference="tree.evict",
     allowed="{locked_pages} still cached where they were",
 )
-def what_is_locked_stays_where_it_is(
-    locked_pages: Mapping[Name, PageNo], cached_after: Mapping[Name, PageNo]
-) -> bool:
+def what_is_locked_stays_where_it_is(locked_pages: Mapping[Name, PageNo], cached_after: Mapping[Name, PageNo]) -> bool:
     """A page that a receipt or a running request protects MUST stay cached in the same place."""
     return locked_pages.items() <= cached_after.items()
 

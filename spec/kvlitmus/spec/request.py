@@ -55,7 +55,7 @@ def a_request_reads_its_own_kv(row_names: Sequence[Name], request_names: Sequenc
     reference="request.publish",
     allowed="the tree's own slots for the first {row_cached} tokens",
 )
-def the_cached_part_of_a_request_is_the_trees(unreachable_names: Sequence[Name], row_cached: Tokens) -> bool:
+def the_cached_part_of_a_request_is_the_trees(unreachable_names: Sequence[Name]) -> bool:
     """The leading slots that a request shares MUST be the very slots under which the tree caches them."""
     return not unreachable_names
 

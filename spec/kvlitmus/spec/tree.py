@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kvlitmus.spec.rule import Kind, Strength, rule
+from kvlitmus.spec.rule import Kind, rule
 from kvlitmus.spec.units import Name, PageNo, Slot, Tokens, same
 
 LOOKUPS = ("match", "begin")
@@ -40,9 +40,7 @@ def a_match_ends_at_a_page_boundary(match_length: Tokens, page_size: int) -> boo
     reference="tree.match",
     allowed="{certain_length} to {possible_length} units",
 )
-def a_match_is_the_longest_cached_prefix(
-    match_length: Tokens, certain_length: Tokens, possible_length: Tokens
-) -> bool:
+def a_match_is_the_longest_cached_prefix(match_length: Tokens, certain_length: Tokens, possible_length: Tokens) -> bool:
     """A match MUST cover the longest cached prefix of the key that the profile's cap allows: no less, no more."""
     return certain_length <= match_length <= possible_length
 

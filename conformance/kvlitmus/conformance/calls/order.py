@@ -31,7 +31,11 @@ def passed_over(tree: Tree, vanished: Collection[Name], policy: str, slru_hits: 
     pages = tree.pages
     worth = worths(pages, policy, slru_hits)
     children = Counter([page.parent for page in pages.values()])
-    heap = [(worth[name], name not in vanished, name) for name, page in pages.items() if not page.locks and name not in children]
+    heap = [
+        (worth[name], name not in vanished, name)
+        for name, page in pages.items()
+        if not page.locks and name not in children
+    ]
     heapify(heap)
     left = len(vanished)
     while heap and left:

@@ -74,7 +74,11 @@ def grow(judge: Judge, rid: int, tokens: Sequence[int]) -> bool:
     all_names = judge.token_names(key, names)
     written = max(0, len(before) - 1) if key.bigram else len(before)
     judge.write(row[written : len(all_names)], all_names[written : len(row)])
-    opened = pages_of(new, judge.size) - pages_of(before[-1:], judge.size) if len(before) % judge.size else pages_of(new, judge.size)
+    opened = (
+        pages_of(new, judge.size) - pages_of(before[-1:], judge.size)
+        if len(before) % judge.size
+        else pages_of(new, judge.size)
+    )
     judge.own([Slot(page * judge.size) for page in opened])
     running.key, running.names, running.row = key, names, row
     facts: dict[str, Any] = {

@@ -34,7 +34,7 @@ def match(judge: Judge, key: Key) -> Hit:
         "possible_length": min(possible * judge.size, cap),
     }
     if hit.slots is not None:
-        facts["match_slots"], facts["found_names"] = hit.slots, judge.read(hit.slots)
+        facts["match_slots"], facts["found_names"] = hit.slots, judge.read(tuple(map(Slot, hit.slots)))
     kinds = "match" if hit.slots is not None else "match+blind"
     covered = paged[: min(hit.length // judge.size, possible)]
     judge.finish(kinds, facts, _used(judge, paged, covered, possible))
@@ -82,9 +82,7 @@ def insert(
         "offered": offered,
         "duplicates": frozenset(vain.values()),
         "to_free": frozenset(to_free),
-        "expected_to_free": frozenset(
-            slot for page in vain.values() for slot in range(page * size, page * size + size)
-        )
+        "expected_to_free": frozenset(slot for page in vain.values() for slot in range(page * size, page * size + size))
         if judge.profile.duplicates == "caller_frees"
         else frozenset(),
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 
 Unit = int | tuple[int, int]
 
@@ -17,7 +17,7 @@ class Node:
         self.parent = parent
         self.key = key
         self.pages = pages
-        self.children: dict[tuple[Unit, ...], Node] = {}
+        self.children: dict[Hashable, Node] = {}
         self.locks = 0
         self.hits = 0
         self.priority = 0
@@ -88,7 +88,7 @@ class RadixTree:
         found: list[Node] = []
         at = 0
         while len(units) - at >= size:
-            child = node.children.get(units[at : at + size])
+            child = node.children.get(self.child_key(units[at:]))
             if child is None:
                 break
             common = self.common_pages(child.key, units, at)
@@ -99,6 +99,10 @@ class RadixTree:
             at += len(child.key)
             node = child
         return found
+
+    def child_key(self, units: tuple[Unit, ...]) -> Hashable:
+        """What a node's children are found by: their first page."""
+        return units[: self.page_size]
 
     def common_pages(self, key: tuple[Unit, ...], units: tuple[Unit, ...], at: int) -> int:
         """How many whole pages of ``key`` stand in ``units`` from ``at`` on."""
@@ -120,9 +124,9 @@ class RadixTree:
         upper = self.new_node(parent, node.key[: pages * size], node.pages[:pages])
         upper.locks, upper.hits, upper.priority = node.locks, node.hits, node.priority
         upper.created, upper.touched = node.created, node.touched
-        parent.children[upper.key[:size]] = upper
+        parent.children[self.child_key(upper.key)] = upper
         node.key, node.pages, node.parent = node.key[pages * size :], node.pages[pages:], upper
-        upper.children[node.key[:size]] = node
+        upper.children[self.child_key(node.key)] = node
         return upper
 
     def on_match(self, node: Node) -> None:
@@ -131,7 +135,7 @@ class RadixTree:
     def insert(
         self, namespace: str | None, units: tuple[Unit, ...], pages: Sequence[int], priority: int, chunked: bool
     ) -> tuple[int, Node]:
-        """Cache what is missing of ``units`` in ``pages``; returns how many pages were cached already, and the last node."""
+        """Cache what is missing of ``units`` in ``pages``; returns how many were cached already, and the last node."""
         self.clock += 1
         size = self.page_size
         node = self.root(namespace)
@@ -154,7 +158,7 @@ class RadixTree:
     def add_leaf(self, parent: Node, key: tuple[Unit, ...], pages: list[int]) -> Node:
         """Hang a new leaf below ``parent``."""
         leaf = self.new_node(parent, key, pages)
-        parent.children[key[: self.page_size]] = leaf
+        parent.children[self.child_key(key)] = leaf
         self.evictable += len(key)
         self.leaves.discard(parent)
         self.leaves.add(leaf)
@@ -191,7 +195,7 @@ class RadixTree:
 
     def evict(self, n: int) -> int:
         """Free at least ``n`` slots, page by page from the least valuable leaf on; returns how many."""
-        heap = [(self.worth(leaf), leaf) for leaf in self.leaves]
+        heap = [(self.worth(leaf), leaf) for leaf in self.candidates(n)]
         heapq.heapify(heap)
         freed = 0
         while freed < n and heap:
@@ -202,6 +206,10 @@ class RadixTree:
                 heapq.heappush(heap, (self.worth(parent), parent))
         return freed
 
+    def candidates(self, n: int) -> Collection[Node]:
+        """Where an eviction of ``n`` slots may begin."""
+        return self.leaves
+
     def pages_to_trim(self, leaf: Node, n: int) -> int:
         """How many pages of a victim go when ``n`` slots are still missing: no more than needed."""
         return min(len(leaf.pages), -(-n // self.page_size))
@@ -211,7 +219,7 @@ class RadixTree:
         size = self.page_size
         keep = len(leaf.pages) - pages
         victims = leaf.pages[keep:]
-        first = leaf.key[:size]
+        first = self.child_key(leaf.key)
         leaf.pages, leaf.key = leaf.pages[:keep], leaf.key[: keep * size]
         self.evictable -= pages * size
         if not keep:

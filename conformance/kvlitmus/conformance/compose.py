@@ -1,0 +1,134 @@
+"""Requests composed from parts: for caches that have a pool, a tree, locks and eviction, but no requests.
+
+An engine's scheduler does this work; where it isn't part of the cache (SGLang's isn't), the suite
+does it in the plainest lawful way: match, lock, make room, allocate; insert, free what was
+brought in vain, match again and move the lock; free the rest and unlock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kvlitmus.conformance.ports import Begun, Profile, capabilities_of
+from kvlitmus.spec.units import Key, page_floor
+
+PARTS = frozenset({"pool", "tree", "locks", "evict"})
+"""What it takes to compose requests."""
+
+
+class Running:
+    """A running request: key, row, how much of the row is the tree's, and the receipt that protects it."""
+
+    __slots__ = ("cached", "key", "receipt", "row")
+
+    def __init__(self, key: Key, row: list[int], cached: int, receipt: object) -> None:
+        self.key = key
+        self.row = row
+        self.cached = cached
+        self.receipt = receipt
+
+
+class Composed:
+    """An adapter with requests: its own ports, and ``begin``, ``grow``, ``publish`` and ``end`` made of them."""
+
+    def __init__(self, adapter: Any, page_size: int, profile: Profile) -> None:
+        self._adapter = adapter
+        self._size = page_size
+        self._profile = profile
+        self._running: dict[int, Running] = {}
+        if hasattr(adapter, "reset"):
+            self.reset = self._reset
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._adapter, name)
+
+    def _reset(self) -> None:
+        self._running.clear()
+        self._adapter.reset()
+
+    def begin(self, rid: int, key: Key) -> Begun | None:
+        """Match, lock, make room, allocate; without room the lock is given back."""
+        adapter, size = self._adapter, self._size
+        hit = adapter.match(key)
+        receipt = adapter.lock(hit.handle)
+        own = self._room(-(-len(key.tokens) // size) * size - hit.length)
+        if own is None:
+            adapter.unlock(receipt)
+            return None
+        row = [*hit.slots, *own][: len(key.tokens)]
+        self._running[rid] = Running(key, row, hit.length, receipt)
+        return Begun(tuple(row), hit.length)
+
+    def grow(self, rid: int, tokens: Sequence[int]) -> list[int] | None:
+        """Fill the last page, then whole new pages."""
+        request, size = self._running[rid], self._size
+        before, after = len(request.row), len(request.row) + len(tokens)
+        end = -(-before // size) * size
+        own = self._room(-(-after // size) * size - end)
+        if own is None:
+            return None
+        rest = [request.row[-1] + 1 + offset for offset in range(min(after, end) - before)] if end > before else []
+        new = [*rest, *own][: after - before]
+        request.row += new
+        request.key = request.key._replace(tokens=request.key.tokens + tuple(tokens))
+        return new
+
+    def publish(self, rid: int, *, chunked: bool) -> Begun:
+        """Insert the whole pages, free what was brought in vain, go on with the tree's slots and a lock on them."""
+        request = self._running[rid]
+        whole = page_floor(request.key.length, self._size)
+        if whole:
+            self._store(request, whole, chunked=chunked)
+            hit = self._adapter.match(request.key._replace(tokens=(*request.key.tokens, 0)))
+            receipt = self._adapter.lock(hit.handle)
+            self._adapter.unlock(request.receipt)
+            request.row[:whole] = list(hit.slots)[:whole]
+            request.cached, request.receipt = whole, receipt
+        return Begun(tuple(request.row), request.cached)
+
+    def end(self, rid: int, *, keep: bool) -> None:
+        """Finish or abort: what the tree does not take is freed, and the lock is given back."""
+        request = self._running.pop(rid)
+        kept = request.cached
+        if keep and page_floor(request.key.length, self._size):
+            kept = page_floor(request.key.length, self._size)
+            self._store(request, kept, chunked=False)
+        self._free(request.row[kept:])
+        self._adapter.unlock(request.receipt)
+
+    def _store(self, request: Running, whole: int, *, chunked: bool) -> None:
+        """Insert the first ``whole`` units, and free the slots that the contract leaves to the caller."""
+        tokens = request.key.tokens[: whole + int(request.key.bigram)]
+        stored = self._adapter.insert(
+            request.key._replace(tokens=tokens), request.row[:whole], protected=request.cached, chunked=chunked
+        )
+        if stored.to_free is not None:
+            self._free(stored.to_free)
+        elif self._profile.duplicates == "caller_frees":
+            self._free(request.row[request.cached : stored.already])
+
+    def _free(self, slots: Sequence[int]) -> None:
+        """Free the whole pages that these slots begin."""
+        size = self._size
+        pages = dict.fromkeys(slot // size for slot in slots)
+        if pages:
+            self._adapter.free([slot for page in pages for slot in range(page * size, page * size + size)])
+
+    def _room(self, n: int) -> Sequence[int] | None:
+        """``n`` slots, evicting what is missing; ``None`` when there is no room."""
+        if n <= 0:
+            return ()
+        short = n - self._adapter.available()
+        if short > 0:
+            self._adapter.evict(short)
+        got: Sequence[int] | None = self._adapter.alloc(n)
+        return got
+
+
+def with_requests(adapter: Any, page_size: int, profile: Profile) -> Any:
+    """The adapter itself where it has requests or can't have them, else the adapter with composed ones."""
+    capabilities = capabilities_of(adapter)
+    if "requests" in capabilities or not capabilities >= PARTS:
+        return adapter
+    return Composed(adapter, page_size, profile)
