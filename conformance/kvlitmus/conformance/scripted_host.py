@@ -124,9 +124,11 @@ def reply_from(host: HostPool) -> Callable[[Call], Answer]:
             case "available":
                 return host.available()
             case "protect":
-                return host.protect()
+                host.protect()
+                return None
             case "release":
-                return host.release()
+                host.release()
+                return None
             case name:
                 raise ValueError(f"a plan makes no call named {name!r}", name)
 

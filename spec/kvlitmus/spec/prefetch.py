@@ -41,6 +41,7 @@ define(
         "quota": "how much the prefetches under way may account for",
         "gates_open": "whether no gate is shut: storage on, full length ≥ threshold, occupied < quota",
         "host_effects": "how many calls that change something the plan made to the host's memory",
+        "memory_calls": "how many allocations and evictions the plan asked for",
         "started": "whether the plan says that a prefetch starts",
         "refusal": "the reason that the plan gives for not starting",
         "planned_length": "units of the key that the planned read covers",
@@ -113,13 +114,13 @@ def nothing_happens_when_the_quota_is_full(occupied: Tokens, quota: int, started
     on=("plan_prefetch",),
     source="R-PF-04, R-PF-12; sglang#26449",
     reference="prefetch.gate",
-    allowed="an attempt to allocate, since storage is on, {full_length} ≥ {threshold} and {occupied} < {quota}",
+    allowed="an attempt to get memory, since storage is on, {full_length} ≥ {threshold} and {occupied} < {quota}",
 )
-def open_gates_let_a_prefetch_through(gates_open: bool, alloc_sizes: Sequence[Tokens]) -> bool:
-    """When no gate is shut, a prefetch MUST try to allocate: a length of exactly the threshold passes, and so does the
+def open_gates_let_a_prefetch_through(gates_open: bool, memory_calls: int) -> bool:
+    """When no gate is shut, a prefetch MUST try to get memory: a length of exactly the threshold passes, and so does the
     last free unit of the quota, however long the key.
     """
-    return not gates_open or len(alloc_sizes) > 0
+    return not gates_open or memory_calls > 0
 
 
 @rule(

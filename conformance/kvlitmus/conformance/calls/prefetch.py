@@ -74,7 +74,9 @@ def facts_of_conversation(ask: PrefetchAsk, plan: PrefetchPlan | None, calls: Se
     full = full_length(ask)
     least = least_length(ask)
     started = plan is not None and plan.refusal is None
+    reason = {} if plan is None else {"refusal": plan.refusal}
     return {
+        **reason,
         "key_length": ask.key_length,
         "page_size": ask.page_size,
         "storage_on": ask.storage_on,
@@ -84,8 +86,8 @@ def facts_of_conversation(ask: PrefetchAsk, plan: PrefetchPlan | None, calls: Se
         "quota": ask.capacity,
         "gates_open": ask.storage_on and full >= least and ask.occupied < ask.capacity,
         "host_effects": sum(call.name != "available" for call in calls),
+        "memory_calls": sum(call.name in ("alloc", "evict") for call in calls),
         "started": started,
-        "refusal": None if plan is None else plan.refusal,
         "planned_length": plan.key_length if plan is not None else 0,
         "planned_start": plan.key_start if plan is not None else 0,
         "hashed_pages": plan.hashed_pages if plan is not None else 0,

@@ -62,9 +62,28 @@ VECTORS: tuple[Vector, ...] = (
         None,
         ("e4f68dc4af99b6de199d5a048add282da40aa4ef97942ce9eca321bccada9376",),
     ),
+    Vector(
+        "three pages",
+        _key(1, 2, 3, 4, 5, 6),
+        2,
+        None,
+        (
+            "34fb5c825de7ca4aea6e712f19d439c1da0c92c37b423936c5f618545ca4fa1f",
+            "c57b445f90651b9a650e516ab2238c965b21af35608a31c303e6d9e407f2915c",
+            "4a8a26efbf98ddb0eca98c8913c209b45b7241fb0ccbdb559f74dafba44b7c60",
+        ),
+    ),
+    Vector(
+        "the largest token",
+        _key(TOKEN_LIMIT - 1, 2**16),
+        2,
+        None,
+        ("37fd1c5fb4530f06877025e0132aacd71fdea4f9a46336d5a45e0cba3083b4fe",),
+    ),
     Vector("a named namespace, going on from a hash", _key(5, 6, 7, 8, namespace="lora-a"), 4, FIRST, (SECOND,)),
 )
-"""Keys with their hashes, computed with upstream's code (releases 0.5.13.post1 and 0.5.23)."""
+"""Keys with their hashes: as upstream's releases 0.5.13.post1 and 0.5.23 compute them, or ``sha256sum`` on the bytes.
+"""
 
 EVENT_NUMBERS: dict[str, int] = {FIRST: -3488128144981237669, SECOND: 5674439469042975057}
 """Hashes and the numbers that stand for them in cache events."""

@@ -1,0 +1,75 @@
+"""CrossHair reads the lemmas: each must be *confirmed over all paths*, each planted slip found.
+
+"Not confirmed" fails, so a proof can't silently become a search.  The bound that is left is the
+choice of page sizes in one lemma (see ``prefetch_lemmas.py``); the time limits are CPU seconds,
+about five times what the lemmas take.  A counterexample is run again in plain Python before it
+counts.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.proofs import prefetch_lemmas
+
+HERE = Path(__file__).resolve().parent
+SECONDS = {"every_plan_keeps_every_rule": 60}
+"""CPU seconds that a lemma may take where 20 are not enough."""
+
+LEMMAS = (
+    "every_plan_keeps_every_rule",
+    "the_plan_follows_the_table",
+    "truncation_gives_up_no_page",
+    "truncation_stays_within_its_bounds",
+    "an_eviction_covers_the_deficit_and_less_than_a_page_more",
+)
+PLANTED = tuple(name for name in vars(prefetch_lemmas) if name.startswith("planted_"))
+
+
+def crosshair(name: str) -> str:
+    """What CrossHair says about one lemma."""
+    command = [sys.executable, "-m", "crosshair", "check", "--report_all", "--analysis_kind", "asserts"]
+    command += ["--per_condition_timeout", str(SECONDS.get(name, 20)), f"prefetch_lemmas.{name}"]
+    paths = [str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=110, check=False)
+    return done.stdout + done.stderr
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("name", LEMMAS)
+def test_the_lemma_is_confirmed_over_all_paths(name: str) -> None:
+    said = crosshair(name)
+    assert "Confirmed over all paths" in said, said
+    assert said.count("info:") == 1 and "error:" not in said, said
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("name", PLANTED)
+def test_the_planted_slip_is_found_and_real(name: str) -> None:
+    said = crosshair(name)
+    found = re.search(rf"when calling {name}(\(.*\))", said)
+    assert found, said
+    arguments = ast.literal_eval(found.group(1))
+    with pytest.raises(AssertionError):
+        getattr(prefetch_lemmas, name)(*arguments)
+
+
+def test_every_lemma_is_read() -> None:
+    module = prefetch_lemmas.__name__
+    own = [name for name, value in vars(prefetch_lemmas).items() if getattr(value, "__module__", "") == module]
+    helpers = {"Answers", "chosen", "broken_rules"}
+    assert {name for name in own if not name.startswith("_")} - helpers == {*LEMMAS, *PLANTED}
+
+
+def test_all_rules_but_the_one_about_slots_are_proven() -> None:
+    assert [rule.id for rule in prefetch_lemmas.PROVEN] == [
+        f"PREFETCH-{number:02}" for number in range(1, 20) if number != 17
+    ]

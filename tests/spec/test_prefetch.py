@@ -1,0 +1,189 @@
+"""The rules of prefetch plan and page hashes bite: each is kept by the specimen and broken by a slip."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from kvlitmus.conformance.calls import hashing as hash_calls
+from kvlitmus.conformance.calls.prefetch import Prefetch, checked_plan, run_plan
+from kvlitmus.conformance.litmus import hashing as hash_cases
+from kvlitmus.conformance.litmus import prefetch_table
+from kvlitmus.conformance.mutants import hashing as hash_mutants
+from kvlitmus.conformance.mutants import prefetch as prefetch_mutants
+from kvlitmus.conformance.mutants.slip import Slip
+from kvlitmus.conformance.scripted_host import MAX_CALLS, HostScript, ScriptedHost
+from kvlitmus.conformance.specimen.hashing import PageHasher
+from kvlitmus.conformance.specimen.prefetch import PrefetchPlanner
+from kvlitmus.spec import hashing, prefetch
+from kvlitmus.spec.facts import FACTS
+from kvlitmus.spec.prefetch_plan import PrefetchAsk, PrefetchPlan
+from kvlitmus.spec.rule import RULES, Strength
+
+PLAN_RULES = [rule for rule in RULES.values() if rule.predicate.__module__ == prefetch.__name__]
+HASH_RULES = [rule for rule in RULES.values() if rule.predicate.__module__ == hashing.__name__]
+RANDOM_PLANS = 3000
+RANDOM_KEYS = 400
+
+
+def broken(facts: Mapping[str, object]) -> set[str]:
+    """The ids of the rules that these facts break; a rule whose facts are not all there is not judged."""
+    return {
+        rule.id
+        for rule in PLAN_RULES + HASH_RULES
+        if facts.keys() >= set(rule.facts) and not rule.predicate(**{name: facts[name] for name in rule.facts})
+    }
+
+
+def broken_by_plans(planner: Prefetch, seed: int | None) -> set[str]:
+    """The rules that a planner breaks on the litmus cases (no seed) or on random scripts."""
+    found: set[str] = set()
+    if seed is None:
+        for case in prefetch_table.CASES:
+            found |= broken(run_plan(planner, case.ask, case.script)[0])
+    else:
+        source = random.Random(seed)
+        for _ in range(RANDOM_PLANS):
+            found |= broken(run_plan(planner, *prefetch_table.draw(source.randrange))[0])
+    return found
+
+
+def hash_facts(hasher: hash_calls.Hashes, seed: int | None) -> Iterator[Mapping[str, object]]:
+    """The facts of the litmus cases (no seed) or of random keys."""
+    if seed is None:
+        for vector in hash_cases.VECTORS:
+            yield hash_calls.run_hashes(hasher, vector.key, vector.page_size, vector.prior)[1]
+            yield hash_calls.run_pieces(hasher, vector.key, vector.page_size, 1)
+        for pair in hash_cases.PAIRS:
+            yield hash_calls.run_pair(hasher, pair.key, pair.other, pair.page_size)
+        for own, foreign in hash_cases.FOREIGN:
+            yield hash_calls.run_namespaces(hasher, hash_cases.LARGEST._replace(namespace=own), foreign, 1)
+        for _, key, page_size in hash_cases.REFUSED:
+            yield hash_calls.run_hashes(hasher, key, page_size)[1]
+        return
+    source = random.Random(seed)
+    for _ in range(RANDOM_KEYS):
+        key, other, page, cut = hash_cases.draw(source.randrange)
+        yield hash_calls.run_hashes(hasher, key, page)[1]
+        yield hash_calls.run_pieces(hasher, key, page, cut)
+        yield hash_calls.run_pair(hasher, key, other, page)
+        yield hash_calls.run_namespaces(hasher, key, "lora-c", page)
+
+
+def broken_by_hashes(hasher: hash_calls.Hashes, seed: int | None) -> set[str]:
+    return {rule for facts in hash_facts(hasher, seed) for rule in broken(facts)}
+
+
+@pytest.mark.parametrize("slip", prefetch_mutants.SLIPS, ids=lambda slip: slip.id)
+def test_every_slip_of_the_plan_is_caught_by_the_table_and_at_random(slip: Slip[PrefetchPlanner]) -> None:
+    assert slip.kills and set(slip.kills) <= RULES.keys()
+    assert broken_by_plans(slip.part(), None) >= set(slip.kills)
+    assert broken_by_plans(slip.part(), 7) & set(slip.kills)
+
+
+@pytest.mark.parametrize("slip", hash_mutants.SLIPS, ids=lambda slip: slip.id)
+def test_every_slip_of_the_chain_is_caught_by_the_litmus_cases(slip: Slip[PageHasher]) -> None:
+    assert slip.kills and broken_by_hashes(slip.part(), None) >= set(slip.kills)
+
+
+AT_RANDOM_ONLY_BY_LITMUS = {"hash-16-bit-namespace", "hash-low-bits-only"}
+"""These need a namespace or a token made for them."""
+
+
+@pytest.mark.parametrize("slip", hash_mutants.SLIPS, ids=lambda slip: slip.id)
+def test_most_slips_of_the_chain_are_caught_at_random(slip: Slip[PageHasher]) -> None:
+    caught = bool(broken_by_hashes(slip.part(), 7) & set(slip.kills))
+    assert caught or slip.id in AT_RANDOM_ONLY_BY_LITMUS
+
+
+@pytest.mark.parametrize("slip", prefetch_mutants.VARIATIONS, ids=lambda slip: slip.id)
+def test_legal_plans_raise_no_alarm(slip: Slip[PrefetchPlanner]) -> None:
+    assert not slip.kills
+    for seed in (None, 1, 2, 3):
+        assert broken_by_plans(slip.part(), seed) == set()
+
+
+@pytest.mark.parametrize("slip", hash_mutants.VARIATIONS, ids=lambda slip: slip.id)
+def test_legal_hashers_raise_no_alarm(slip: Slip[PageHasher]) -> None:
+    for seed in (None, 1):
+        assert broken_by_hashes(slip.part(), seed) == set()
+
+
+def test_the_specimen_keeps_every_rule() -> None:
+    for seed in (None, 1, 2, 3):
+        assert broken_by_plans(PrefetchPlanner(), seed) == set()
+        assert broken_by_hashes(PageHasher(), seed) == set()
+
+
+def test_every_rule_has_a_slip_that_it_catches() -> None:
+    kills = [slip.kills for slip in prefetch_mutants.SLIPS] + [slip.kills for slip in hash_mutants.SLIPS]
+    named = {rule for rules in kills for rule in rules}
+    assert named == {rule.id for rule in PLAN_RULES + HASH_RULES}
+
+
+def test_only_two_slips_break_nothing_but_a_should() -> None:
+    weak = {rule.id for rule in PLAN_RULES + HASH_RULES if rule.strength is Strength.SHOULD}
+    only_warned = {slip.id for slip in prefetch_mutants.SLIPS if set(slip.kills) <= weak}
+    assert only_warned == {"prefetch-evicts-full-length", "prefetch-silent-refusal"}
+    assert broken_by_plans(prefetch_mutants.EvictsTheFullLength(), None) == {"PREFETCH-18"}
+    assert broken_by_plans(prefetch_mutants.SilentRefusal(), None) == {"PREFETCH-19"}
+
+
+def test_the_rules_need_nothing_but_what_the_suite_itself_sees() -> None:
+    for rule in PLAN_RULES + HASH_RULES:
+        assert rule.depth == 0, rule.id
+        assert "MUST" in rule.text or rule.strength is Strength.SHOULD
+        assert all(FACTS[name].meaning for name in rule.facts)
+
+
+def test_what_is_allowed_can_be_shown_for_every_rule() -> None:
+    facts, _ = run_plan(PrefetchPlanner(), prefetch_table.CASES[0].ask, prefetch_table.CASES[0].script)
+    for rule in PLAN_RULES:
+        assert rule.allowed.format(**facts)
+
+
+def test_a_plan_of_the_wrong_form_is_refused() -> None:
+    with pytest.raises(TypeError, match="PrefetchPlan"):
+        checked_plan((None, (), 0, 0, 0, 0))
+    with pytest.raises(TypeError, match="integers"):
+        checked_plan(PrefetchPlan(None, slots=(1.5,)))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="integers"):
+        checked_plan(PrefetchPlan(None, accounted=True))
+    with pytest.raises(TypeError, match="refusal"):
+        checked_plan(PrefetchPlan(3))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="sequence of texts"):
+        hash_calls.checked_hashes("ab")
+    with pytest.raises(TypeError, match="must be text"):
+        hash_calls.checked_hashes([b"ab"])
+
+
+def test_planning_that_raises_is_an_observation() -> None:
+    ask, script = PrefetchAsk(16, 4, 8), HostScript(8, refuse=(2,))
+    facts, error = run_plan(prefetch_mutants.UncheckedLastAllocation(), ask, script)
+    assert isinstance(error, TypeError)
+    assert broken(facts) == {"PREFETCH-15"}
+
+
+def test_the_scripted_host_notes_what_is_given_back_wrongly() -> None:
+    host = ScriptedHost(HostScript(8))
+    slots = host.alloc(4)
+    assert slots is not None
+    host.free([*slots[:2], slots[0], 5])
+    assert list(host.held) == slots[2:]
+    assert host.strays == [slots[0], 5]
+    assert host.available() == 6
+
+
+def test_a_plan_that_never_ends_is_stopped() -> None:
+    class Stubborn(PrefetchPlanner):
+        def plan_prefetch(self, ask: PrefetchAsk, host: object) -> PrefetchPlan:
+            assert isinstance(host, ScriptedHost)
+            while host.alloc(ask.key_length) is None:
+                pass
+            return PrefetchPlan(None)
+
+    _, error = run_plan(Stubborn(), PrefetchAsk(16, 4, 8), HostScript(8))
+    assert isinstance(error, RuntimeError)
+    assert str(MAX_CALLS) in str(error)
