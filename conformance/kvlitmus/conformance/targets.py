@@ -1,0 +1,125 @@
+"""Targets by name: where each one is, and which Python runs it.
+
+A target is named in one of two ways: by a short name of the table below, or as
+``module:attribute`` for anybody's own, with the current folder importable.  Nothing is imported
+here until :func:`load_target` is called; that is the business of a worker process, which may be
+another Python than this one.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+PEERS_VARIABLE = "KVLITMUS_PEERS"
+"""The environment variable that names the folder with the environments of the peers."""
+
+ADAPTERS = "kvlitmus.conformance.adapters"
+
+
+class UnknownTarget(ValueError):
+    """A name that stands for no target, or a target whose environment is missing; the text says what to do."""
+
+
+class Known(NamedTuple):
+    """A target of the table: where it is, the release whose environment it needs, and what it is."""
+
+    module: str
+    attribute: str
+    release: str
+    about: str
+
+
+_OLD, _NEW = "sglang-0.5.13.post1", "sglang-0.5.23"
+
+KNOWN: dict[str, Known] = {
+    "specimen": Known("kvlitmus.conformance.specimen.cache", "target", "", "the built-in mutable cache"),
+    "reference": Known(f"{ADAPTERS}.reference", "target", "", "the reference model, as a cache"),
+    _OLD: Known(f"{ADAPTERS}.sglang_0_5_13", "radix", _OLD, "SGLang's RadixCache over its allocators"),
+    f"{_OLD}-sorted": Known(f"{ADAPTERS}.sglang_0_5_13", "radix_sorted", _OLD, "the same, freed pages sorted late"),
+    f"{_OLD}-requests": Known(f"{ADAPTERS}.sglang_0_5_13", "radix_requests", _OLD, "the same, with its requests"),
+    f"{_OLD}-device-pool": Known(f"{ADAPTERS}.sglang_0_5_13", "device_pool", _OLD, "SGLang's allocators alone"),
+    f"{_OLD}-host-pool": Known(f"{ADAPTERS}.sglang_0_5_13", "host_pool", _OLD, "SGLang's HostKVCache alone"),
+}
+"""The targets that have a name of their own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetRef:
+    """Where a target is: ``attribute`` of ``module``, in the interpreter ``python``.
+
+    roots: folders that the interpreter needs on its path to find kvlitmus.
+    """
+
+    name: str
+    module: str
+    attribute: str
+    python: str
+    roots: tuple[str, ...]
+
+
+def known_targets() -> dict[str, str]:
+    """The names that stand for a target, each with what it is."""
+    return {name: known.about for name, known in KNOWN.items()}
+
+
+def resolve_target(name: str, *, python: str | None = None) -> TargetRef:
+    """Where the target of this name is; nothing is imported.
+
+    ``python`` overrides the interpreter.  Raises :class:`UnknownTarget`, whose text can be shown as it is.
+    """
+    known = KNOWN.get(name)
+    if known is not None:
+        interpreter = python or (peer_python(known.release) if known.release else sys.executable)
+        return _ref(name, known.module, known.attribute, interpreter)
+    module, colon, attribute = name.partition(":")
+    if colon and _dotted(module) and (not attribute or _dotted(attribute)):
+        return _ref(name, module, attribute, python or sys.executable)
+    near = difflib.get_close_matches(name.casefold(), list(KNOWN), n=1, cutoff=0.5)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise UnknownTarget(
+        f"there is no target {name[:100]!r}{hint} There are {', '.join(KNOWN)}, and module:attribute for your own"
+    )
+
+
+def load_target(ref: TargetRef) -> Any:
+    """Import the target into this process; whatever its module raises comes through."""
+    found: Any = importlib.import_module(ref.module)
+    for part in ref.attribute.split(".") if ref.attribute else ():
+        found = getattr(found, part)
+    return found
+
+
+def peer_python(release: str) -> str:
+    """The interpreter of a peer's environment; raises :class:`UnknownTarget` when it hasn't been made."""
+    folder = Path(os.environ.get(PEERS_VARIABLE) or ".peers")
+    checkout = Path(__file__).resolve().parents[3] / ".peers"
+    for place in (folder, checkout):
+        python = place / release / "bin" / "python"
+        if python.is_file():
+            return str(python.absolute())
+    raise UnknownTarget(
+        f"the environment of {release} is missing: 'tools/peers {release}' makes it "
+        f"(looked in {folder}; {PEERS_VARIABLE} names another folder, --python another interpreter)"
+    )
+
+
+def roots() -> tuple[str, ...]:
+    """The folders under which this process finds kvlitmus."""
+    import kvlitmus
+
+    return tuple(dict.fromkeys(str(Path(place).resolve().parent) for place in kvlitmus.__path__))
+
+
+def _ref(name: str, module: str, attribute: str, python: str) -> TargetRef:
+    return TargetRef(name=name, module=module, attribute=attribute, python=python, roots=roots())
+
+
+def _dotted(text: str) -> bool:
+    return len(text) < 300 and re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", text) is not None
