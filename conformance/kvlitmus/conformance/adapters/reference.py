@@ -216,7 +216,7 @@ class ReferenceCache:
         parents: list[int] = []
         for name, page in self.cache.tree.pages.items():
             above = node_of.get(page.parent, -1)
-            if page.first:
+            if page.first or above < 0:
                 node_of[name] = len(runs)
                 runs.append([name])
                 parents.append(above)

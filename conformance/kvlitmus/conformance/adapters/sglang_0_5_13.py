@@ -81,7 +81,7 @@ PLAN = Plan(
             "utils",
         )
     ),
-    lifted={"sglang.srt.utils": ("srt/utils/common.py", ("get_num_new_pages", "next_power_of_2"))},
+    lifted={"sglang.srt.utils": {"srt/utils/common.py": ("get_num_new_pages", "next_power_of_2")}},
 )
 
 PROFILE = Profile(

@@ -222,6 +222,11 @@ class Rows:
         """Assign a part of the table."""
         self.req_to_token[indices] = values
 
+    def free(self, request: Foreign) -> None:
+        """Take a request's row back (releases that keep it in a record of its own)."""
+        self.unused.append(request.kv.req_pool_idx)
+        request.kv.req_pool_idx = None
+
     def read(self, row: int, length: int) -> list[int]:
         """The first slots of a row."""
         return list(self.req_to_token[row, :length].tolist())

@@ -10,8 +10,8 @@ front of Python's own that sorts every module below ``sglang`` into one of three
   (``is_cuda``, ``can_use_…``) with no, everything else with an empty class.  It exists so that
   ``from … import …`` works; nothing that is judged calls into it.
 
-Some stubs hold **lifted** functions: single functions whose own source is compiled out of the
-published file, because a real module needs their arithmetic while their module would import the
+Some stubs hold **lifted** functions or classes: ones whose own source is compiled out of the
+published file, because a real module needs them while their module would import the
 server.  They too run as published.
 
 One process holds one release; asking for a second one raises ``Unsupported``.
@@ -20,12 +20,14 @@ One process holds one release; asking for a second one raises ``Unsupported``.
 from __future__ import annotations
 
 import ast
+import dataclasses
 import importlib
 import importlib.machinery
 import importlib.metadata
 import importlib.util
 import os
 import sys
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.abc import Loader, MetaPathFinder
@@ -47,14 +49,14 @@ class Plan:
 
     release: the version that has to be installed.
     real: modules executed as published; a package listed here runs its ``__init__`` too.
-    lifted: stub module → (file below ``sglang``, names of the functions taken out of it).
+    lifted: stub module → file below ``sglang`` → names of what is taken out of it.
     answers: stub module → names with fixed values.
     absent: modules outside of ``sglang`` that are stubbed when they are not installed.
     """
 
     release: str
     real: frozenset[str]
-    lifted: Mapping[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+    lifted: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     answers: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     absent: tuple[str, ...] = ()
 
@@ -95,36 +97,43 @@ def _answer(module: str, name: str) -> Foreign:
     return type(name, (), {"__module__": module})
 
 
-def lift(file: Path, names: Sequence[str]) -> dict[str, object]:
-    """Compile single functions out of a published file, with torch and the typing names in scope.
+def lift(file: Path, names: Sequence[str], scope: dict[str, object]) -> None:
+    """Compile single functions and classes out of a published file, into the scope of a stub.
 
-    Raises ``Unsupported`` when the file has no such function, that is, when this is not the
+    Raises ``Unsupported`` when the file has no such definition, that is, when this is not the
     release that the plan was written for.
     """
     tree = ast.parse(file.read_text(encoding="utf-8"))
-    wanted = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in names]
+    wanted = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name in names]
     missing = set(names) - {node.name for node in wanted}
     if missing:
-        raise Unsupported(f"{file} has no function {sorted(missing)}; is this the right release?")
-    # Annotations are dropped: their names need not be in scope.
+        raise Unsupported(f"{file} has no {sorted(missing)}; is this the right release?")
+    # Annotations are not evaluated: their names need not be in scope.
     future = ast.parse("from __future__ import annotations").body
     code: CodeType = compile(ast.Module(body=[*future, *wanted], type_ignores=[]), str(file), "exec")
-    scope: dict[str, object] = {"torch": importlib.import_module("torch")}
     exec(code, scope)  # noqa: S102 - the published source of the release that is being judged
-    return {name: scope[name] for name in names}
 
 
-class _MakeModule(Loader):
-    """Makes a module from a function; nothing is executed."""
+class _Stubs(Loader):
+    """Makes the stubs of a plan."""
 
-    def __init__(self, make: Callable[[str], ModuleType]) -> None:
-        self._make = make
+    def __init__(self, plan: Plan, folder: Path) -> None:
+        self.plan = plan
+        self.folder = folder
+        self.packages = plan.packages
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
-        return self._make(spec.name)
+        module = Stub(spec.name)
+        inside = Path(*spec.name.split(".")[1:])
+        module.__path__ = [str(self.folder / inside)] if spec.name in self.packages else []
+        return module
 
     def exec_module(self, module: ModuleType) -> None:
-        pass
+        scope = vars(module)
+        scope.update(self.plan.answers.get(module.__name__, {}))
+        for file, names in self.plan.lifted.get(module.__name__, {}).items():
+            scope.update(torch=torch_module(), array=array, dataclasses=dataclasses)
+            lift(self.folder / file, names, scope)
 
 
 class Finder(MetaPathFinder):
@@ -132,8 +141,7 @@ class Finder(MetaPathFinder):
 
     def __init__(self, plan: Plan, folder: Path) -> None:
         self.plan = plan
-        self.folder = folder
-        self._packages = plan.packages
+        self._stubs = _Stubs(plan, folder)
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -142,22 +150,12 @@ class Finder(MetaPathFinder):
         top = fullname.partition(".")[0]
         if top in self.plan.absent:
             found = importlib.machinery.PathFinder.find_spec(fullname, path, target)
-            return found or importlib.machinery.ModuleSpec(fullname, _MakeModule(self._stub), is_package=True)
+            return found or importlib.machinery.ModuleSpec(fullname, self._stubs, is_package=True)
         if top != ROOT:
             return None
         if fullname in self.plan.real:
             return importlib.machinery.PathFinder.find_spec(fullname, path, target)
-        return importlib.machinery.ModuleSpec(fullname, _MakeModule(self._stub), is_package=True)
-
-    def _stub(self, name: str) -> ModuleType:
-        module = Stub(name)
-        inside = Path(*name.split(".")[1:])
-        module.__path__ = [str(self.folder / inside)] if name in self._packages else []
-        if name in self.plan.lifted:
-            file, names = self.plan.lifted[name]
-            vars(module).update(lift(self.folder / file, names))
-        vars(module).update(self.plan.answers.get(name, {}))
-        return module
+        return importlib.machinery.ModuleSpec(fullname, self._stubs, is_package=True)
 
 
 def installed_folder(plan: Plan) -> Path:
