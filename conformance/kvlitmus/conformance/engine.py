@@ -105,7 +105,11 @@ def _run(target: Any, item: Item, options: Options, result: ItemResult) -> None:
 
 def _program(target: Any, item: Item, options: Options) -> tuple[Program, list[Op]]:
     if item.kind == "litmus":
-        return all_litmus()[item.name].program, []
+        test = all_litmus()[item.name]
+        missing = test.needs - make_judge(target, item.config, options).capabilities
+        if missing:
+            raise Unsupported(f"{item.name} needs {', '.join(sorted(missing))}")
+        return test.program, []
     if item.kind == "schedule":
         return scheduled(item.schedule), list(item.schedule)
     kinds = table(make_judge(target, item.config, options).capabilities)

@@ -19,7 +19,7 @@ define(
         "raised": "whether the call raised",
         "declared_misuse": "what the profile declares: reject, ignore or undefined",
         "later_sound": "whether, after the misuse, everything can be allocated once in whole pages and nothing twice",
-        "handle_changed": "whether overwriting a returned handle changed what the pool hands out next",
+        "handle_aliased": "whether a returned handle lies in the memory of the free list, or overwriting it changed that list",
     },
 )
 
@@ -84,9 +84,9 @@ def freeing_part_of_a_page_breaks_no_page(later_sound: bool) -> bool:
     reference="pool.allocate",
     allowed="the same pages handed out next, whatever happens to the returned sequence",
 )
-def a_returned_handle_is_the_callers_own(handle_changed: bool, later_sound: bool) -> bool:
-    """Overwriting the sequence that an allocation returned MUST NOT change the pool."""
-    return not handle_changed and later_sound
+def a_returned_handle_is_the_callers_own(handle_aliased: bool, later_sound: bool) -> bool:
+    """The sequence that an allocation returns MUST be the caller's own: it shares no memory with the free list, and overwriting it changes nothing."""
+    return not handle_aliased and later_sound
 
 
 @rule(

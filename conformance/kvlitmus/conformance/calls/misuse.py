@@ -29,7 +29,7 @@ def repeated_free(judge: Judge, slots: Sequence[Slot]) -> None:
 def partial_free(judge: Judge, slots: Sequence[Slot]) -> None:
     """Free the first slot of a page that the suite owns and goes on using."""
     part = list(slots[:1])
-    _forbidden(judge, "partial_free", f"free({part})  # part of a page", lambda: judge.adapter.free(part))
+    _forbidden(judge, "partial_free", f"free({part})  # part of a page", lambda: judge.adapter.free(part), later=slots)
 
 
 def stale_unlock(judge: Judge, receipt: object, number: int) -> None:
@@ -42,7 +42,8 @@ def stale_unlock(judge: Judge, receipt: object, number: int) -> None:
 def scribble(judge: Judge, n: int) -> None:
     """Allocate, and overwrite the very sequence that was returned.
 
-    An adapter that hands out a copy offers ``scribble()``, which overwrites the cache's own handle.
+    An adapter that hands out a copy offers ``scribble()``, which overwrites the cache's own handle, and
+    ``shares_free_list()``, which says whether that handle lies in the memory of the free list.
     """
     judge.trail.append(f"alloc({n})")
     raw = judge.adapter.alloc(n)
@@ -50,18 +51,31 @@ def scribble(judge: Judge, n: int) -> None:
     judge.own(tuple(map(Slot, slots)))
     before = judge.observe_now()
     judge.trail.append("overwrite the returned sequence in place")
+    shares = getattr(judge.adapter, "shares_free_list", None)
+    aliased = callable(shares) and bool(shares())
     own = getattr(judge.adapter, "scribble", None)
     if callable(own):
         own()
     elif isinstance(raw, list):
         raw[:] = [0] * len(raw)
     after = judge.observe_now()
-    facts: dict[str, Any] = {"handle_changed": before.listed != after.listed, "raised": False}
+    facts: dict[str, Any] = {"handle_aliased": aliased or before.listed != after.listed, "raised": False}
     _judge(judge, "scribble", facts)
 
 
-def _forbidden(judge: Judge, kind: str, text: str, call: Callable[[], object], owned: Sequence[Slot] = ()) -> None:
-    """Make a forbidden call, note whether it raised, and look at the pool."""
+def _forbidden(
+    judge: Judge,
+    kind: str,
+    text: str,
+    call: Callable[[], object],
+    owned: Sequence[Slot] = (),
+    later: Sequence[Slot] = (),
+) -> None:
+    """Make a forbidden call, note whether it raised, and look at the pool.
+
+    The slots ``owned`` are given up where nobody says what the call does.  Of ``later`` all but the
+    first page is freed lawfully afterwards, so that what is free is put together again.
+    """
     before = judge.before
     judge.steps += 1
     judge.trail.append(text)
@@ -73,6 +87,11 @@ def _forbidden(judge: Judge, kind: str, text: str, call: Callable[[], object], o
         judge.trail[-1] += f" → raised {type(error).__name__}"
     if owned and not raised and judge.profile.misuse == "undefined":
         judge.disown(owned)
+    if later:
+        rest = list(later[judge.size :])
+        judge.trail.append(f"free({rest})")
+        judge.adapter.free(rest)
+        judge.disown(later[judge.size :])
     _judge(judge, kind, {"raised": raised, "protected_before": before.sizes[1] if before.sizes else 0})
 
 
