@@ -8,11 +8,9 @@ from pathlib import Path
 
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.results import Item, ItemResult, Options
-from kvlitmus.conformance.targets import TargetRef
+from kvlitmus.conformance.targets import TargetError, TargetRef
 
-
-class TargetError(Exception):
-    """The target can't be judged at all: it can't be imported or made.  The text says why, made harmless."""
+__all__ = ["Event", "Limits", "TargetError", "TargetInfo", "probe", "run_items"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,13 +17,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kvlitmus.conformance.text import harmless
+
 PEERS_VARIABLE = "KVLITMUS_PEERS"
 """The environment variable that names the folder with the environments of the peers."""
 
 ADAPTERS = "kvlitmus.conformance.adapters"
 
 
-class UnknownTarget(ValueError):
+class TargetError(Exception):
+    """A target can't be judged at all: it can't be found, imported or made.  The text, which is harmless, says why."""
+
+
+class UnknownTarget(TargetError):
     """A name that stands for no target, or a target whose environment is missing; the text says what to do."""
 
 
@@ -82,9 +88,10 @@ def resolve_target(name: str, *, python: str | None = None) -> TargetRef:
     if colon and _dotted(module) and (not attribute or _dotted(attribute)):
         return _ref(name, module, attribute, python or sys.executable)
     near = difflib.get_close_matches(name.casefold(), list(KNOWN), n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    hint = f"did you mean {near[0]!r}? " if near else ""
     raise UnknownTarget(
-        f"there is no target {name[:100]!r}{hint} There are {', '.join(KNOWN)}, and module:attribute for your own"
+        f"there is no target {harmless(name, 100)!r}; {hint}"
+        f"there are {', '.join(KNOWN)}, and module:attribute for your own"
     )
 
 
