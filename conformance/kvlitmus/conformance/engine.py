@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from kvlitmus.conformance.explain import allowed_text, harmless, seen_texts
+from kvlitmus.conformance.explain import allowed_text, seen_texts
 from kvlitmus.conformance.judge import Judge, Violation
 from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.player import Player
@@ -22,53 +23,82 @@ from kvlitmus.conformance.ports import Config, Profile, Unsupported
 from kvlitmus.conformance.results import Finding, Item, ItemResult, Options
 from kvlitmus.conformance.schedule import Op, draw, table
 from kvlitmus.conformance.shrink import shrink
+from kvlitmus.conformance.stage import STAGE, Fence
+from kvlitmus.conformance.text import harmless, raised_text, type_name
 
 Program = Callable[[Judge], None]
+
+NO_METHOD = "kvlitmus_asks_for_a_method_that_nobody_has"
+"""An adapter that has this has everything."""
 
 
 class HarnessError(Exception):
     """The target or the suite itself failed, outside of any judged call."""
 
 
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """The program that plays a schedule."""
+
+    ops: Sequence[Op]
+
+    def __call__(self, judge: Judge) -> None:
+        """Play all operations and settle."""
+        Player(judge).play(self.ops)
+
+
 def make_judge(target: Any, config: Config, options: Options) -> Judge:
     """A judge over a fresh cache.
 
     Raises :class:`Unsupported` when the target declines the configuration, and
-    :class:`HarnessError` when it can't be made.
+    :class:`HarnessError` when it can't be made, or can't be looked at when it is fresh.
     """
+    STAGE.making()
+    adapter, profile = make_adapter(target, config)
+    kind = STAGE.judge_type or Judge
+    try:
+        return kind(
+            adapter, config, profile, depth=options.depth, muted=options.muted, force_misuse=options.force_misuse
+        )
+    except Violation as violation:
+        raise HarnessError(f"a fresh cache could not be observed: {violation.detail}") from violation
+    except NotImplementedError as error:
+        raise HarnessError(f"a fresh cache could not be observed: {raised_text(error)}") from error
+
+
+def make_adapter(target: Any, config: Config) -> tuple[Any, Profile]:
+    """A fresh cache and its profile; raises as :func:`make_judge` does."""
     try:
         adapter = target.make(config)
         profile = getattr(adapter, "profile", None)
         profile = profile if isinstance(profile, Profile) else target.profile
-    except Unsupported:
+        everything = callable(getattr(adapter, NO_METHOD, None))
+    except (Unsupported, KeyboardInterrupt):
         raise
-    except Exception as error:
-        raise HarnessError(f"making the cache raised {type(error).__name__}: {harmless(error)}") from error
+    except BaseException as error:
+        raise HarnessError(f"making the cache raised {raised_text(error)}") from error
+    if adapter is None:
+        raise HarnessError("making the cache returned None")
+    if everything:
+        raise HarnessError("the adapter answers to every name, so its ports can't be told from what it lacks")
     if not isinstance(profile, Profile):
-        raise HarnessError(f"the target's profile must be a Profile (got {type(profile).__name__})")
-    return Judge(adapter, config, profile, depth=options.depth, muted=options.muted, force_misuse=options.force_misuse)
+        raise HarnessError(f"the target's profile must be a Profile (got {type_name(profile)})")
+    return (Fence(adapter, STAGE.fenced) if STAGE.fenced else adapter), profile
 
 
 def play(target: Any, config: Config, options: Options, program: Program) -> tuple[Judge, Violation | None]:
     """Run one program on a fresh cache; returns the judge and what was violated."""
-    try:
-        judge = make_judge(target, config, options)
-    except Violation as violation:
-        raise HarnessError(f"a fresh cache could not be observed: {violation.detail}") from violation
+    judge = make_judge(target, config, options)
+    STAGE.playing(judge, options, program)
     try:
         program(judge)
     except Violation as violation:
         return judge, violation
     except NotImplementedError as error:
         raise HarnessError(
-            f"{judge.trail[-1]}: the adapter has this method, but it isn't implemented: {error}"
+            f"{judge.trail[-1]}: the adapter has this method, but it isn't implemented: {harmless(error)}"
         ) from error
     return judge, None
-
-
-def scheduled(ops: Sequence[Op]) -> Program:
-    """The program that plays a schedule."""
-    return lambda judge: Player(judge).play(ops)
 
 
 def run_item(target: Any, item: Item, options: Options) -> ItemResult:
@@ -111,12 +141,12 @@ def _program(target: Any, item: Item, options: Options) -> tuple[Program, list[O
             raise Unsupported(f"{item.name} needs {', '.join(sorted(missing))}")
         return test.program, []
     if item.kind == "schedule":
-        return scheduled(item.schedule), list(item.schedule)
+        return Scheduled(item.schedule), list(item.schedule)
     kinds = table(make_judge(target, item.config, options).capabilities)
     if not kinds:
         raise Unsupported("the target has no port that a schedule could use")
     ops = draw(item.seed, item.ops, kinds)
-    return scheduled(ops), ops
+    return Scheduled(ops), ops
 
 
 def _count(judge: Judge, result: ItemResult) -> None:
@@ -139,13 +169,13 @@ def finding(
 
         def still_fails(trial: Sequence[Op]) -> bool:
             try:
-                other = play(target, item.config, options, scheduled(trial))[1]
+                other = play(target, item.config, options, Scheduled(trial))[1]
             except (HarnessError, Unsupported):
                 return False
             return other is not None and first in other.rules
 
         best = shrink(ops, still_fails, trials=options.shrink_trials, seconds=options.shrink_seconds)
-        again, shorter = play(target, item.config, options, scheduled(best))
+        again, shorter = play(target, item.config, options, Scheduled(best))
         if shorter is not None and first in shorter.rules:
             judge, violation = again, shorter
         else:

@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from typing import Any
 
+from kvlitmus.conformance.text import harmless
 from kvlitmus.spec.names import NO_NAME, Names
 from kvlitmus.spec.rule import Rule
+
+__all__ = ["allowed_text", "fact_text", "harmless", "name_text", "seen_texts"]
 
 NAMED = frozenset(
     {
@@ -32,17 +35,8 @@ NAMED = frozenset(
 NAMED_KEYS = frozenset({"cached_before", "cached_after", "offered", "locked_pages"})
 """Facts that map names of prefixes to pages."""
 
-LONGEST = 400
-"""The longest text that is shown of one fact."""
-
 LONGEST_PREFIX = 24
 """Prefixes of more units are cut short."""
-
-
-def harmless(text: object, limit: int = LONGEST) -> str:
-    """A text without control characters, cut to a bearable length."""
-    plain = "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in str(text)[: limit + 1])
-    return plain if len(plain) <= limit else plain[: limit - 1] + "…"
 
 
 def name_text(names: Names, name: int) -> str:
