@@ -229,6 +229,8 @@ class Judge:
             facts["evictable"], facts["protected"] = after.sizes
             facts["evictable_before"], facts["protected_before"] = before.sizes or (0, 0)
         if after.seen:
+            # What must still be there, by the model: taken before the model follows what was seen.
+            facts["locked_pages"] = {name: page.page for name, page in tree.pages.items() if page.locks}
             tree = self.follow(tree, after)
             after.facts(facts, before, tree)
             if late is not None:

@@ -91,9 +91,11 @@ class Observation:
         locked = 0
         for node in self.nodes:
             info = node.info
-            if not info.names:
+            if not info.items:
                 continue
-            first, last = pages[info.names[0]], pages[info.names[-1]]
+            first, last = pages.get(info.names[0]), pages.get(info.names[-1])
+            if first is None or last is None:
+                continue
             if node.locks is not None:
                 locks.append((node.locks, last.locks))
                 if first.locks != last.locks:
@@ -104,9 +106,7 @@ class Observation:
                 hits.append((node.hits, last.hits))
             if node.priority is not None:
                 priorities.append((node.priority, last.priority))
-        locked_pages = {name: page.page for name, page in pages.items() if page.locks}
-        locked = len(locked_pages)
-        facts["locked_pages"] = locked_pages
+        locked = sum([1 for page in pages.values() if page.locks])
         facts["node_locks"], facts["lock_inversions"] = locks, inversions
         facts["node_hits"], facts["node_priorities"] = hits, priorities
 

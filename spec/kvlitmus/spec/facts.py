@@ -101,7 +101,7 @@ define(
         "broken_pages": "cached pages whose slots are not one whole page in order",
         "missing_before": "names of the key's whole pages that were not cached, before the call, in order",
         "offered": "what the insert offered for each whole page of the key: name to page",
-        "duplicates": "pages that the insert offered in vain, because another page was cached under that name",
+        "duplicates": "pages that the insert was offered in vain and that the cache is to free, as the profile declares",
         "vanished": "names that were cached before the call and are not after it",
         "unlocked_before": "slots of all cached pages that nothing protects, before the call",
         "passed_over": "names that the policy would have evicted before one that was evicted",

@@ -157,7 +157,9 @@ def _finish_shared(
     def shared_as_cached(after: Observation, facts: dict[str, Any]) -> None:
         size = judge.size
         facts["unreachable_names"] = [
-            name for at, name in enumerate(shared) if after.cached.get(name) != row[at * size] // size
+            name
+            for at, name in enumerate(shared)
+            if at * size >= len(row) or after.cached.get(name) != row[at * size] // size
         ]
 
     judge.finish(kinds, facts, tree, shared_as_cached)

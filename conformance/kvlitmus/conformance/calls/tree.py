@@ -80,7 +80,7 @@ def insert(
         "possible_length": possible * size,
         "missing_before": paged[certain:],
         "offered": offered,
-        "duplicates": frozenset(vain.values()),
+        "duplicates": frozenset(vain.values() if judge.profile.duplicates == "cache_frees" else ()),
         "to_free": frozenset(to_free),
         "expected_to_free": frozenset(slot for page in vain.values() for slot in range(page * size, page * size + size))
         if judge.profile.duplicates == "caller_frees"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -61,20 +61,27 @@ def mutant(
     profile: Profile = PROFILE,
     configs: tuple[Config, ...] = (PLAIN, PAGED),
     long_because: str = "",
+    beside: Mapping[str, type] | None = None,
 ) -> Callable[[Part], Part]:
     """Register a class as a mutant: it takes the place ``slot`` (``pool``, ``tree``, ``requests``, ``cache``, …) in the parts.
 
-    The class's docstring is the recipe.  Raises ``ValueError`` for an id that is taken, or a class
+    ``beside`` names further parts that the bug needs around it, such as a pool that believes its
+    callers.  The class's docstring is the recipe.  Raises ``ValueError`` for an id that is taken, or a class
     without a docstring.
     """
-    return _register(id, bugs, links, kills, slot, profile, configs, long_because, null=False)
+    return _register(id, bugs, links, kills, slot, profile, configs, long_because, beside or {}, null=False)
 
 
 def null_mutant(
-    id: str, *, slot: str, profile: Profile = PROFILE, configs: tuple[Config, ...] = (PLAIN, PAGED)
+    id: str,
+    *,
+    slot: str,
+    profile: Profile = PROFILE,
+    configs: tuple[Config, ...] = (PLAIN, PAGED),
+    beside: Mapping[str, type] | None = None,
 ) -> Callable[[Part], Part]:
     """Register a class as a null mutant: a legal variation, under this profile."""
-    return _register(id, (), (), (), slot, profile, configs, "", null=True)
+    return _register(id, (), (), (), slot, profile, configs, "", beside or {}, null=True)
 
 
 def _register(
@@ -86,6 +93,7 @@ def _register(
     profile: Profile,
     configs: tuple[Config, ...],
     long_because: str,
+    beside: Mapping[str, type],
     *,
     null: bool,
 ) -> Callable[[Part], Part]:
@@ -101,7 +109,7 @@ def _register(
             links=links,
             recipe=recipe,
             kills=kills,
-            parts=Parts(**{slot: part}),
+            parts=Parts(**{**beside, slot: part}),
             profile=profile,
             configs=configs,
             null=null,

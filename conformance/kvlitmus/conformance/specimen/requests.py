@@ -43,7 +43,7 @@ class RequestTable:
     def begin(self, rid: int, key: Key) -> Running | None:
         """Match, lock, allocate; or leave everything as it was."""
         size = self.pool.page_size
-        pages, node = self.tree.match(key.namespace, key.units)
+        pages, node = self.find(key)
         self.tree.lock(node)
         wanted = -(-len(key.tokens) // size) - len(pages)
         if not self.make_room(wanted):
@@ -54,6 +54,10 @@ class RequestTable:
         row = self.pool.slots(pages + own)[: len(key.tokens)]
         self.running[rid] = Running(key, row, len(pages) * size, node)
         return self.running[rid]
+
+    def find(self, key: Key) -> tuple[list[int], Node]:
+        """The pages that the tree has for a new request, and the node where they end."""
+        return self.tree.match(key.namespace, key.units)
 
     def grow(self, rid: int, tokens: Sequence[int]) -> list[int] | None:
         """Slots for further tokens, or ``None``."""

@@ -88,7 +88,7 @@ class RadixTree:
         found: list[Node] = []
         at = 0
         while len(units) - at >= size:
-            child = node.children.get(self.child_key(units[at:]))
+            child = node.children.get(self.child_key(units[at : at + size]))
             if child is None:
                 break
             common = self.common_pages(child.key, units, at)
