@@ -1,0 +1,307 @@
+"""All states of a small cache, breadth first, and every rule on every transition between them.
+
+A **state** is a reference cache together with what its callers hold: pages, receipts, requests.
+From each state every call of a lawful caller is made, through the judge, so that the very same
+code that works out facts for real caches works them out here.  The search ends at a fixpoint: no
+call leads to a state that wasn't seen.
+
+What makes the space finite, and why nothing is lost:
+
+* *Recency is a rank.*  Policies compare ticks and do nothing else with them.
+* *Counts that the policy doesn't look at are set to nought; those that it looks at saturate.*
+  Rules compare a count with the same count one call later, from whatever value.
+* *Pages are renumbered* (cached ones by name, then those of requests, of the caller, free ones).
+  Rules and reference compare pages for equality only; which free page is taken, is the one thing
+  that depends on numbers, and any renumbering of it is legal (``test_choices.py`` tries all).
+* *Requests are renumbered* likewise.
+* *Slots that nobody owns hold nothing.*  That is stricter than what stale KV would be.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from kvlitmus.conformance.adapters.reference import PROFILE, ReferenceCache
+from kvlitmus.conformance.judge import Judge, Running, Violation
+from kvlitmus.conformance.observation import Observation
+from kvlitmus.conformance.ports import Config, Profile
+from kvlitmus.reference.cache import Cache, Request
+from kvlitmus.reference.tree import Page, Tree
+from kvlitmus.spec.names import NO_NAME, Names
+from kvlitmus.spec.units import Key, Name, PageNo, Pages, RequestId, Slot, Tick, Tokens, page_slots, pages_of
+
+BY_RECENCY = ("lru", "mru", "lfu", "priority", "slru")
+BY_AGE = ("fifo", "filo")
+HITS_THAT_MATTER = {"lfu": 3, "slru": 2}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """How small the cache is, and what its callers do.
+
+    ``units``: how long keys get at most.  ``alphabet``: the tokens.  ``loans``, ``receipts``,
+    ``requests``: how much the callers hold at once.  ``misuse``: whether forbidden calls are tried
+    in every state, too.
+    """
+
+    pages: int = 3
+    page_size: int = 1
+    units: int = 2
+    alphabet: tuple[int, ...] = (1, 2)
+    namespaces: tuple[str | None, ...] = (None,)
+    policy: str = "lru"
+    bigram: bool = False
+    loans: int = 2
+    receipts: int = 1
+    requests: int = 1
+    misuse: bool = True
+    profile: Profile = PROFILE
+
+    @property
+    def config(self) -> Config:
+        """What the target is asked to build."""
+        return Config(page_size=self.page_size, pages=self.pages, policy=self.policy, bigram=self.bigram)
+
+    @property
+    def keys(self) -> list[Key]:
+        """All keys: every sequence over the alphabet, in every namespace."""
+        longest = self.units + self.bigram
+        runs: list[tuple[int, ...]] = [()]
+        for run in runs:
+            if len(run) < longest:
+                runs += [(*run, token) for token in self.alphabet]
+        return [Key(namespace, run, self.bigram) for namespace in self.namespaces for run in runs]
+
+
+class State(NamedTuple):
+    """A cache, and what its callers hold: the caller's pages, the places of the receipts, the requests' keys."""
+
+    cache: Cache
+    loan: tuple[PageNo, ...]
+    receipts: tuple[Name, ...]
+    keys: tuple[Key, ...]
+
+    def identity(self) -> tuple[object, ...]:
+        """What tells states apart: everything."""
+        cache = self.cache
+        requests = tuple(cache.requests.values())
+        return (tuple(cache.tree.pages.items()), cache.pool.free, requests, self.loan, self.receipts, self.keys)
+
+
+Loan = tuple[PageNo, ...]
+Move = tuple[str, Callable[[], Loan | None]]
+"""What a call is called, and the call: it returns the caller's pages afterwards, ``None`` where nothing follows."""
+
+
+@dataclass
+class Report:
+    """What a search found."""
+
+    scope: Scope
+    states: int = 0
+    transitions: int = 0
+    depth: int = 0
+    seconds: float = 0.0
+    complete: bool = False
+    evaluated: Counter[str] = field(default_factory=Counter)
+    reached: Counter[str] = field(default_factory=Counter)
+
+    def line(self) -> str:
+        """The figures."""
+        scope = self.scope
+        return (
+            f"{scope.config.label} pages={scope.pages} units={scope.units} {scope.profile.evict_granularity}: "
+            f"{self.states:,} states, {self.transitions:,} transitions, depth {self.depth}, "
+            f"{self.evaluated.total():,} evaluations of {len(+self.evaluated)} rules, {self.seconds:.1f} s"
+            f"{'' if self.complete else ', NOT A FIXPOINT'}"
+        )
+
+
+class Counterexample(AssertionError):
+    """A transition that breaks rules, and the calls that lead there."""
+
+    def __init__(self, violation: Violation, calls: list[str]) -> None:
+        super().__init__(f"{', '.join(violation.rules)} broken: {violation.detail}\n  " + "\n  ".join(calls))
+        self.rules = violation.rules
+        self.calls = calls
+
+
+class Explorer:
+    """One search: a judge over a reference adapter that is put into each state and tried with each call."""
+
+    def __init__(self, scope: Scope, make: type[ReferenceCache] = ReferenceCache) -> None:
+        from tests.proofs.moves import moves
+
+        self.scope = scope
+        self.names = Names()
+        self.adapter = make(scope.config, scope.profile, self.names)
+        self.judge = Judge(self.adapter, scope.config, scope.profile, names=self.names)
+        self.moves = moves
+        self.keys = scope.keys
+        self.came_from: dict[object, tuple[object, str]] = {}
+        self.states: list[State] = []
+
+    def run(self, most_states: int = 1_000_000) -> Report:
+        """Search to the fixpoint; raises :class:`Counterexample` at the first broken rule."""
+        report = Report(self.scope)
+        started = time.process_time()
+        first = self.canonical(State(self.adapter.cache, (), (), ()))
+        seen = {first.identity()}
+        frontier = [first]
+        self.states.append(first)
+        while frontier and len(seen) <= most_states:
+            report.depth += 1
+            further: list[State] = []
+            for state in frontier:
+                for label, follower in self.followers(state, report):
+                    identity = follower.identity()
+                    if identity not in seen:
+                        seen.add(identity)
+                        self.came_from[identity] = (state.identity(), label)
+                        further.append(follower)
+            self.states += further
+            frontier = further
+        report.complete = not frontier
+        report.states = len(seen)
+        report.seconds = time.process_time() - started
+        report.reached = self.judge.reached
+        report.evaluated = self.judge.counted()
+        return report
+
+    def followers(self, state: State, report: Report) -> Iterator[tuple[str, State]]:
+        """Every call from this state, judged, and the states it leads to."""
+        self.restore(state, None)
+        seen = self.judge.observe_now()
+        for label, move in self.moves(self, state):
+            self.restore(state, seen)
+            report.transitions += 1
+            try:
+                loan = move()
+            except Violation as violation:
+                raise Counterexample(violation, [*self.path(state), label, *self.judge.trail]) from violation
+            if loan is not None:
+                yield label, self.canonical(self.state_now(loan))
+
+    def path(self, state: State) -> list[str]:
+        """The calls that first led to a state; pages are renumbered between them."""
+        calls: list[str] = []
+        at: object = state.identity()
+        while at in self.came_from:
+            at, label = self.came_from[at]
+            calls.append(label)
+        return calls[::-1]
+
+    # -- from state to judge and back ----------------------------------------------------------
+
+    def restore(self, state: State, seen: Observation | None) -> None:
+        """Put adapter and judge into a state: the cache, and the books of what the suite holds in it."""
+        judge, adapter, cache = self.judge, self.adapter, state.cache
+        size = self.scope.page_size
+        adapter.cache = cache
+        adapter.choice = type(adapter.choice)()
+        adapter.serial = len(state.receipts)
+        adapter.receipts = dict(enumerate(state.receipts, 1))
+        adapter.keys = {int(rid): key for rid, key in zip(cache.requests, state.keys, strict=True)}
+        judge.tree, judge.maybe, judge.kept, judge.trail = cache.tree, set(), [], []
+        judge.receipts = {number: (number, name) for number, name in adapter.receipts.items()}
+        judge.owners = Counter(state.loan)
+        judge.requests, judge.written = {}, {}
+        for rid, request in cache.requests.items():
+            key = adapter.keys[rid]
+            judge.requests[rid] = Running(key, request.names, request.row, request.cached, request.locked)
+            judge.owners.update(pages_of(request.row[request.cached :], size))
+            tokens = judge.token_names(key, request.names)
+            judge.write(request.row, tokens)
+        for name, page in cache.tree.pages.items():
+            judge.write(page_slots(page.page, size), self.run_of(name))
+        if seen is not None:
+            judge.before = seen
+
+    def run_of(self, name: Name) -> tuple[Name, ...]:
+        """The names of a page's prefixes, unit by unit."""
+        run = [name]
+        while len(run) < self.scope.page_size:
+            run.append(self.names.parent(run[-1]))
+        assert NO_NAME not in run
+        return tuple(reversed(run))
+
+    def state_now(self, loan: Loan) -> State:
+        """The state that the adapter is in, with the caller's pages."""
+        adapter = self.adapter
+        return State(
+            adapter.cache,
+            loan,
+            tuple(sorted(adapter.receipts.values())),
+            tuple(adapter.keys[rid] for rid in adapter.cache.requests),
+        )
+
+    def canonical(self, state: State) -> State:
+        """The same state with ranks, saturated counts, renumbered requests and renumbered pages."""
+        cache, size = state.cache, self.scope.page_size
+        running = sorted(
+            zip(cache.requests.values(), state.keys, strict=True), key=lambda one: (one[1].tokens, one[0].cached)
+        )
+        number: dict[PageNo, PageNo] = {}
+
+        def renumber(pages: Any) -> None:
+            for page in pages:
+                number.setdefault(page, PageNo(len(number) + 1))
+
+        names = sorted(cache.tree.pages)
+        renumber(cache.tree.pages[name].page for name in names)
+        for request, _ in running:
+            renumber(slot // size for slot in request.row)
+        renumber(state.loan)
+        renumber(sorted(cache.pool.free))
+        requests = {
+            RequestId(at): Request(
+                one.root,
+                one.names,
+                tuple(Slot(number[PageNo(slot // size)] * size + slot % size) for slot in one.row),
+                Tokens(one.cached),
+                one.locked,
+            )
+            for at, (one, _) in enumerate(running, 1)
+        }
+        free = frozenset(number[page] for page in cache.pool.free)
+        return State(
+            cache._replace(
+                pool=cache.pool._replace(free=free), tree=self.ranked(cache.tree, number), requests=requests
+            ),
+            tuple(sorted(number[page] for page in state.loan)),
+            state.receipts,
+            tuple(key for _, key in running),
+        )
+
+    def ranked(self, tree: Tree, number: dict[PageNo, PageNo]) -> Tree:
+        """The tree with ranks for ticks, the counts that matter, and other page numbers; parents first."""
+        policy = self.scope.policy
+        most = HITS_THAT_MATTER.get(policy, 0)
+        ticks = sorted({page.touched if policy in BY_RECENCY else page.created for page in tree.pages.values()})
+        rank = {tick: Tick(at) for at, tick in enumerate(ticks, 1)}
+        pages = {
+            name: Page(
+                page.parent,
+                number[page.page],
+                rank[page.touched] if policy in BY_RECENCY else Tick(0),
+                rank[page.created] if policy in BY_AGE else Tick(0),
+                min(page.hits, most),
+                page.priority,
+                page.locks,
+                page.first,
+            )
+            for name, page in sorted(tree.pages.items(), key=lambda item: (self.level(item[0]), item[0]))
+        }
+        return Tree(pages, Tick(len(ticks)))
+
+    def level(self, name: Name) -> int:
+        """How long the prefix is."""
+        return len(self.names.prefix(name)[1])
+
+    def page_count(self, key: Key) -> Pages:
+        """The whole pages of a key."""
+        return Pages(key.length // self.scope.page_size)

@@ -1,0 +1,144 @@
+"""A correct cache may choose: the judge accepts every legal choice and no other.
+
+In every state of a small cache, every set of victims is tried for every eviction, and every set
+of pages for every allocation and every request.  What is legal is worked out here once more, by
+trying all orders, and not by the code that judges.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from kvlitmus.conformance.calls import pool, request, tree
+from kvlitmus.conformance.judge import Violation
+from kvlitmus.reference.cache import Choice
+from kvlitmus.reference.policy import POLICIES
+from kvlitmus.reference.tree import Tree, leaves
+from kvlitmus.spec.units import Key, Name, PageNo
+from tests.proofs.explore import Explorer, Scope, State
+
+pytestmark = pytest.mark.proof
+
+SCOPES = {
+    "lru": Scope(misuse=False, loans=1, receipts=1, requests=1),
+    "fifo": Scope(policy="fifo", misuse=False, loans=1, requests=0),
+    "slru": Scope(policy="slru", alphabet=(1,), misuse=False, loans=1, requests=0),
+    "priority": Scope(policy="priority", misuse=False, loans=1, requests=0, receipts=0),
+}
+
+
+@functools.cache
+def explored(name: str) -> Explorer:
+    """A search that has seen every state of its scope."""
+    search = Explorer(SCOPES[name])
+    assert search.run().complete
+    return search
+
+
+def accepted(search: Explorer, state: State, choice: Choice, call: Callable[[], object]) -> bool:
+    """Whether the judge accepts a call in a state when the cache chooses so."""
+    search.restore(state, None)
+    search.judge.before = search.judge.observe_now()
+    search.adapter.choice = choice
+    try:
+        call()
+    except Violation:
+        return False
+    return True
+
+
+def legal_victims(tree_now: Tree, wanted: int, policy: str) -> set[frozenset[Name]]:
+    """All sets of victims: always a least valuable unlocked leaf, until enough are gone or none is left."""
+    pages = dict(tree_now.pages)
+    candidates = [name for name in leaves(tree_now) if not pages[name].locks]
+    if wanted <= 0 or not candidates:
+        return {frozenset()}
+    least = min(POLICIES[policy](pages[name]) for name in candidates)
+    found = set()
+    for name in candidates:
+        if POLICIES[policy](pages[name]) == least:
+            rest = Tree({other: page for other, page in pages.items() if other != name}, tree_now.clock)
+            found |= {victims | {name} for victims in legal_victims(rest, wanted - 1, policy)}
+    return found
+
+
+def subsets(of: Iterator[int] | tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """All subsets."""
+    everything = tuple(of)
+    return itertools.chain.from_iterable(
+        itertools.combinations(everything, many) for many in range(len(everything) + 1)
+    )
+
+
+@pytest.mark.parametrize("name", SCOPES)
+def test_the_judge_accepts_exactly_the_legal_victims(name: str) -> None:
+    search = explored(name)
+    tally: Counter[bool] = Counter()
+    for state in search.states:
+        pages = tuple(state.cache.tree.pages)
+        for wanted in range(1, search.scope.pages + 1):
+            legal = legal_victims(state.cache.tree, wanted, search.scope.policy)
+            for victims in subsets(pages):
+                choice = Choice(victims=tuple(map(Name, victims)))
+                seen = accepted(search, state, choice, lambda n=wanted: tree.evict(search.judge, n))  # type: ignore[misc]
+                assert seen == (frozenset(victims) in legal), (state, wanted, victims, legal, search.judge.trail)
+                tally[seen] += 1
+    print(f"{name}: {len(search.states):,} states, {tally[True]:,} choices accepted, {tally[False]:,} refused")
+    assert tally[True] > 50 and tally[False] > 50
+
+
+def test_the_judge_accepts_exactly_the_free_pages() -> None:
+    search = explored("lru")
+    judge, usable = search.judge, tuple(range(1, search.scope.pages + 1))
+    tally: Counter[bool] = Counter()
+    for state in search.states:
+        free = state.cache.pool.free
+        for asked in range(1, len(free) + 1):
+            for pages in subsets(usable):
+                legal = len(pages) == asked and free.issuperset(pages)
+                choice = Choice(pages=tuple(map(PageNo, pages)))
+                seen = accepted(search, state, choice, lambda n=asked: pool.alloc(judge, n))  # type: ignore[misc]
+                assert seen == legal, (state, asked, pages, judge.trail)
+                tally[seen] += 1
+    print(f"alloc: {len(search.states):,} states, {tally[True]:,} choices accepted, {tally[False]:,} refused")
+    assert tally[True] > 50 and tally[False] > 50
+
+
+def test_the_judge_accepts_exactly_the_free_pages_for_a_request() -> None:
+    search = explored("lru")
+    judge, usable = search.judge, tuple(range(1, search.scope.pages + 1))
+    tally: Counter[bool] = Counter()
+    for state in search.states:
+        if state.cache.requests:
+            continue
+        for key in search.keys:
+            rows = legal_rows(search, state, key)
+            if rows is None:
+                continue
+            opened, legal = rows
+            for pages in itertools.combinations(usable, opened):
+                choice = Choice(pages=tuple(map(PageNo, pages)))
+                seen = accepted(search, state, choice, lambda key=key: request.begin(judge, 1, key))  # type: ignore[misc]
+                assert seen == (frozenset(pages) in legal), (state, key, pages, judge.trail)
+                tally[seen] += 1
+    print(f"begin: {len(search.states):,} states, {tally[True]:,} choices accepted, {tally[False]:,} refused")
+    assert tally[True] > 50 and tally[False] > 50
+
+
+def legal_rows(search: Explorer, state: State, key: Key) -> tuple[int, set[frozenset[int]]] | None:
+    """How many pages a request opens, and the sets of them: free after room was made; ``None`` where it is refused."""
+    search.restore(state, None)
+    search.judge.before = search.judge.observe_now()
+    if not request.begin(search.judge, 1, key):
+        return None
+    before = {page.page for page in state.cache.tree.pages.values()}
+    after = {page.page for page in search.adapter.cache.tree.pages.values()}
+    row = search.judge.requests[1]
+    opened = len(row.row) - row.cached
+    roomy = state.cache.pool.free | (before - after)
+    return opened, {frozenset(pages) for pages in itertools.combinations(sorted(roomy), opened)}

@@ -1,0 +1,71 @@
+"""Every state of small caches, every call in every state, every rule after every call."""
+
+from __future__ import annotations
+
+import pytest
+
+from kvlitmus.spec.rule import Kind, all_rules
+from tests.proofs.explore import Counterexample, Explorer, Report
+from tests.proofs.planted import PLANTED, Planted
+from tests.proofs.scopes import EVERY_RUN, NIGHTLY
+
+pytestmark = pytest.mark.proof
+
+ELSEWHERE = {
+    "hash": "a key of two pages has no states: tests of the hash chain",
+    "prefetch": "the prefetch plan has no states: lemmas for all integers",
+    "port": "kept or broken by the call itself: every call of every search was made through the guard",
+}
+"""Packs that the enumeration can't reach, and what establishes them instead."""
+
+REPORTS: dict[str, Report] = {}
+
+
+def explore(name: str) -> Report:
+    """One search of every run, made once."""
+    if name not in REPORTS:
+        REPORTS[name] = Explorer(EVERY_RUN[name]).run()
+    return REPORTS[name]
+
+
+@pytest.mark.parametrize("name", EVERY_RUN)
+def test_no_transition_breaks_a_rule(name: str) -> None:
+    report = explore(name)
+    print(f"{name}: {report.line()}")
+    assert report.complete
+    assert report.states > 50 and report.transitions > report.states
+
+
+def test_every_rule_is_evaluated_in_some_transition() -> None:
+    counts = {id: sum(explore(name).evaluated[id] for name in EVERY_RUN) for id in all_rules()}
+    for id, count in counts.items():
+        print(f"{id}: {count:,} evaluations")
+    silent = [id for id, count in counts.items() if not count]
+    assert {all_rules()[id].pack for id in silent} <= ELSEWHERE.keys()
+
+
+def test_every_kind_of_call_that_a_rule_is_about_is_reached() -> None:
+    reached = {kind for name in EVERY_RUN for kinds in explore(name).reached for kind in kinds.split("+")}
+    wanted = {
+        kind
+        for rule in all_rules().values()
+        if rule.kind is not Kind.PROCEDURE and rule.pack not in ELSEWHERE
+        for kind in rule.on
+    }
+    assert wanted <= reached
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.make.__name__)
+def test_a_planted_slip_is_found(planted: Planted) -> None:
+    with pytest.raises(Counterexample) as caught:
+        Explorer(planted.scope, planted.make).run(most_states=20_000)
+    assert set(caught.value.rules) & set(planted.rules), caught.value
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(7_200)
+@pytest.mark.parametrize("name", NIGHTLY)
+def test_no_transition_of_a_larger_cache_breaks_a_rule(name: str) -> None:
+    report = Explorer(NIGHTLY[name]).run()
+    print(f"{name}: {report.line()}")
+    assert report.complete
