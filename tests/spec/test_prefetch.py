@@ -8,12 +8,13 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from kvlitmus.conformance.calls import hashing as hash_calls
-from kvlitmus.conformance.calls.prefetch import Prefetch, checked_plan, run_plan
-from kvlitmus.conformance.litmus import hashing as hash_cases
+from kvlitmus.conformance.calls.prefetch import checked_plan, run_plan
+from kvlitmus.conformance.litmus import hashing_table as hash_cases
 from kvlitmus.conformance.litmus import prefetch_table
 from kvlitmus.conformance.mutants import hashing as hash_mutants
 from kvlitmus.conformance.mutants import prefetch as prefetch_mutants
 from kvlitmus.conformance.mutants.slip import Slip
+from kvlitmus.conformance.ports import Hashes, Prefetch
 from kvlitmus.conformance.scripted_host import MAX_CALLS, HostScript, ScriptedHost
 from kvlitmus.conformance.specimen.hashing import PageHasher
 from kvlitmus.conformance.specimen.prefetch import PrefetchPlanner
@@ -50,7 +51,7 @@ def broken_by_plans(planner: Prefetch, seed: int | None) -> set[str]:
     return found
 
 
-def hash_facts(hasher: hash_calls.Hashes, seed: int | None) -> Iterator[Mapping[str, object]]:
+def hash_facts(hasher: Hashes, seed: int | None) -> Iterator[Mapping[str, object]]:
     """The facts of the litmus cases (no seed) or of random keys."""
     if seed is None:
         for vector in hash_cases.VECTORS:
@@ -72,7 +73,7 @@ def hash_facts(hasher: hash_calls.Hashes, seed: int | None) -> Iterator[Mapping[
         yield hash_calls.run_namespaces(hasher, key, "lora-c", page)
 
 
-def broken_by_hashes(hasher: hash_calls.Hashes, seed: int | None) -> set[str]:
+def broken_by_hashes(hasher: Hashes, seed: int | None) -> set[str]:
     return {rule for facts in hash_facts(hasher, seed) for rule in broken(facts)}
 
 

@@ -45,7 +45,15 @@ def configs_of(target: Any) -> tuple[Config, ...]:
 
 def suits(test: Litmus, config: Config, profile: Profile, *, force_misuse: bool) -> bool:
     """Whether a litmus test makes sense in a configuration."""
-    if config.pool == "host" and not test.needs <= {"pool", "extend", "group", "reset", "inspect"}:
+    if config.pool == "host" and not test.needs <= {
+        "pool",
+        "extend",
+        "group",
+        "reset",
+        "inspect",
+        "hashes",
+        "prefetch",
+    }:
         return False
     if test.misuse and profile.misuse == "undefined" and not force_misuse:
         return False
@@ -73,7 +81,7 @@ def items(
             found += [
                 Item(kind="litmus", config=config, name=test.id)
                 for test in all_litmus().values()
-                if suits(test, config, profile, force_misuse=force_misuse)
+                if suits(test, config, profile, force_misuse=force_misuse) and not (test.once and config != configs[0])
             ]
     rounds = -(-steps // OPS)
     for number in range(rounds):

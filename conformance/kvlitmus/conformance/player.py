@@ -6,10 +6,12 @@ unlocks, a handle is used at once, and a request that runs is ended once.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 
-from kvlitmus.conformance.calls import pool, request, tree
+from kvlitmus.conformance.calls import pool, pure, request, tree
 from kvlitmus.conformance.judge import Judge, Loan
+from kvlitmus.conformance.litmus import hashing_table, prefetch_table
 from kvlitmus.conformance.schedule import Op, evict_size, make_key, more_tokens
 from kvlitmus.spec.units import Key, PageNo, Slot, page_floor, page_slots
 
@@ -45,6 +47,8 @@ class Player:
             "retract": self.retract,
             "resume": self.resume,
             "reset": self.reset,
+            "hashes": self.hashes,
+            "plan": self.plan,
         }
 
     def play(self, ops: Sequence[Op]) -> None:
@@ -123,6 +127,22 @@ class Player:
         if a < 64:
             pool.reset(self.judge)
             self.waiting.clear()
+
+    # -- hashes and prefetch -------------------------------------------------------------------
+
+    def hashes(self, a: int, b: int, c: int) -> None:
+        """Hash keys that share a beginning: one of them whole and in pieces, both, and in another namespace."""
+        take = random.Random(a << 16 | b << 8 | c).randrange
+        key, other, size, pages = hashing_table.draw(take)
+        pure.hashes(self.judge, key, size)
+        pure.hash_pieces(self.judge, key, size, pages)
+        pure.hash_pair(self.judge, key, other, size)
+        pure.hash_namespaces(self.judge, key, "lora-c", size)
+
+    def plan(self, a: int, b: int, c: int) -> None:
+        """Have a prefetch planned."""
+        ask, script = prefetch_table.draw(random.Random(a << 16 | b << 8 | c).randrange)
+        pure.plan(self.judge, ask, script)
 
     # -- tree ----------------------------------------------------------------------------------
 

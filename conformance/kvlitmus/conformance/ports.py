@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from kvlitmus.spec.prefetch_plan import HostPool, PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.units import Key
 
 
@@ -259,6 +260,20 @@ class Inspect(Protocol):
 
     def view(self) -> View:
         """Everything, as it stands; it must change nothing."""
+
+
+class Hashes(Protocol):
+    """The keys under which pages are stored."""
+
+    def page_hashes(self, key: Key, page_size: int, prior: str | None) -> Sequence[str]:
+        """The hashes of the key's whole pages, chained from ``prior``; raises for a token beyond 32 bits."""
+
+
+class Prefetch(Protocol):
+    """The plan of a prefetch, before anything is read."""
+
+    def plan_prefetch(self, ask: PrefetchAsk, host: HostPool) -> PrefetchPlan:
+        """Reserve memory of ``host``, which the suite provides, for a read; or refuse and leave nothing behind."""
 
 
 class Resettable(Protocol):

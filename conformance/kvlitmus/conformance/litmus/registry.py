@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kvlitmus.conformance.judge import Judge
 
-MODULES: tuple[str, ...] = ("pool", "tree", "lock", "evict", "request", "misuse")
+MODULES: tuple[str, ...] = ("pool", "tree", "lock", "evict", "request", "hashing", "prefetch", "misuse")
 """The modules of this package that hold litmus tests, part by part."""
 
 
@@ -20,9 +20,9 @@ class Litmus:
     """One litmus test: what it is about, what it needs, and the program.
 
     rules: the rules that it leads to; each must be evaluated in the run.  needs: capabilities.
-    page_sizes, policies, bigram: the configurations in which it makes sense (empty: all).
-    misuse: whether it breaks the contract, so that it runs only where the profile says what
-    happens then.
+    min_page, policies, bigram: the configurations in which it makes sense (empty: all).  once:
+    whether it depends on no configuration, so that one run is enough.  misuse: whether it breaks
+    the contract, so that it runs only where the profile says what happens then.
     """
 
     id: str
@@ -34,6 +34,7 @@ class Litmus:
     policies: tuple[str, ...] = ()
     bigram: bool | None = None
     misuse: bool = False
+    once: bool = False
 
 
 LITMUS: dict[str, Litmus] = {}
@@ -48,29 +49,61 @@ def litmus(
     policies: tuple[str, ...] = (),
     bigram: bool | None = None,
     misuse: bool = False,
+    once: bool = False,
 ) -> Callable[[Callable[[Judge], None]], Callable[[Judge], None]]:
     """Register a program as a litmus test; its name is its id, its docstring the sentence that is shown."""
 
     def register(program: Callable[[Judge], None]) -> Callable[[Judge], None]:
         part = program.__module__.rpartition(".")[2]
         id = f"{part}/{program.__name__.replace('_', '-')}"
-        sentence = inspect.getdoc(program)
-        if id in LITMUS or not sentence:
-            raise ValueError(f"litmus test {id!r} is registered twice or has no sentence", id)
-        LITMUS[id] = Litmus(
-            id=id,
-            sentence=" ".join(sentence.split()),
+        add(
+            id,
+            inspect.getdoc(program) or "",
+            program,
             rules=rules,
-            needs=frozenset(needs),
-            program=program,
+            needs=needs,
             min_page=min_page,
             policies=policies,
             bigram=bigram,
             misuse=misuse,
+            once=once,
         )
         return program
 
     return register
+
+
+def add(
+    id: str,
+    sentence: str,
+    program: Callable[[Judge], None],
+    *,
+    rules: tuple[str, ...],
+    needs: tuple[str, ...],
+    min_page: int = 1,
+    policies: tuple[str, ...] = (),
+    bigram: bool | None = None,
+    misuse: bool = False,
+    once: bool = False,
+) -> None:
+    """Register a program under an id; for tests that come from a table.
+
+    Raises ``ValueError`` for an id that is taken and for a test without a sentence.
+    """
+    if id in LITMUS or not sentence:
+        raise ValueError(f"litmus test {id!r} is registered twice or has no sentence", id)
+    LITMUS[id] = Litmus(
+        id=id,
+        sentence=" ".join(sentence.split()),
+        rules=rules,
+        needs=frozenset(needs),
+        program=program,
+        min_page=min_page,
+        policies=policies,
+        bigram=bigram,
+        misuse=misuse,
+        once=once,
+    )
 
 
 def all_litmus() -> dict[str, Litmus]:

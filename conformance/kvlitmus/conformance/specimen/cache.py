@@ -16,9 +16,12 @@ from kvlitmus.conformance.ports import (
     Unsupported,
     View,
 )
+from kvlitmus.conformance.specimen.hashing import PageHasher
 from kvlitmus.conformance.specimen.pool import PagedPool
+from kvlitmus.conformance.specimen.prefetch import PrefetchPlanner
 from kvlitmus.conformance.specimen.requests import RequestTable
 from kvlitmus.conformance.specimen.tree import POLICIES, Node, RadixTree
+from kvlitmus.spec.prefetch_plan import HostPool, PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.units import Key
 
 PROFILE = Profile(misuse="reject")
@@ -31,6 +34,8 @@ class Parts:
     pool: type[PagedPool] = PagedPool
     tree: type[RadixTree] = RadixTree
     requests: type[RequestTable] = RequestTable
+    hashing: type[PageHasher] = PageHasher
+    prefetch: type[PrefetchPlanner] = PrefetchPlanner
     cache: type[Specimen] = field(default_factory=lambda: Specimen)
 
 
@@ -59,6 +64,8 @@ class Specimen:
         self.pool = self.parts.pool(config.pages, config.page_size, reserved)
         self.tree = self.parts.tree(config.page_size, config.policy, self.pool.give_back)
         self.requests = self.parts.requests(self.pool, self.tree)
+        self.hasher = self.parts.hashing()
+        self.planner = self.parts.prefetch()
 
     # -- pool ----------------------------------------------------------------------------------
 
@@ -145,6 +152,16 @@ class Specimen:
     def end(self, rid: int, *, keep: bool) -> None:
         """See :class:`~kvlitmus.conformance.ports.Requests`."""
         self.requests.end(rid, keep)
+
+    # -- hashes and prefetch -------------------------------------------------------------------
+
+    def page_hashes(self, key: Key, page_size: int, prior: str | None) -> Sequence[str]:
+        """See :class:`~kvlitmus.conformance.ports.Hashes`."""
+        return self.hasher.page_hashes(key, page_size, prior)
+
+    def plan_prefetch(self, ask: PrefetchAsk, host: HostPool) -> PrefetchPlan:
+        """See :class:`~kvlitmus.conformance.ports.Prefetch`."""
+        return self.planner.plan_prefetch(ask, host)
 
     # -- observation ---------------------------------------------------------------------------
 
