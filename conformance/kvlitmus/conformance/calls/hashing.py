@@ -10,56 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvlitmus.conformance.ports import Hashes
-from kvlitmus.conformance.calls.text import key_text
 from kvlitmus.spec.hashing import TOKEN_LIMIT, HashFunction, namespace_seed, raw, sha256
 from kvlitmus.spec.units import Key, Unit
 
-if TYPE_CHECKING:
-    from kvlitmus.conformance.judge import Judge
-
 Facts = dict[str, object]
-
-
-class JudgedHasher:
-    """The judged cache as a hasher: every call goes through the judge's guard and onto its trail."""
-
-    def __init__(self, judge: Judge) -> None:
-        self.judge = judge
-
-    def page_hashes(self, key: Key, page_size: int, prior: str | None) -> tuple[str, ...]:
-        """The hashes; a raise breaks PORT-01, an answer of another form PORT-03."""
-        after = "" if not prior else f", after {prior[:8]}…"
-        text = f"page_hashes({key_text(key)}, page {page_size}{after})"
-        answer = self.judge.call(text, "page_hashes", key, page_size, prior)
-        try:
-            hashes = checked_hashes(answer)
-        except TypeError as error:
-            raise self.judge.broken("PORT-03", str(error)) from None
-        self.judge.trail[-1] += f" → {[one[:8] + '…' for one in hashes]}"
-        return hashes
-
-
-def hashes(judge: Judge, key: Key, page_size: int, prior: str | None = None) -> None:
-    """Hash one key and judge the answer, or the refusal of a token that can't be hashed."""
-    name, facts, error = run_hashes(JudgedHasher(judge), key, page_size, prior)
-    judge.evaluate(name, facts)
-    if error is not None:
-        raise error
-
-
-def pieces(judge: Judge, key: Key, page_size: int, first_pages: int) -> None:
-    """Hash one key whole and in two pieces, and judge that it makes no difference."""
-    judge.evaluate("hash_pieces", run_pieces(JudgedHasher(judge), key, page_size, first_pages))
-
-
-def pair(judge: Judge, key: Key, other: Key, page_size: int) -> None:
-    """Hash two keys of one namespace and judge where they agree."""
-    judge.evaluate("hash_pair", run_pair(JudgedHasher(judge), key, other, page_size))
-
-
-def namespaces(judge: Judge, key: Key, foreign: str | None, page_size: int) -> None:
-    """Hash one key in two namespaces and judge that they share nothing."""
-    judge.evaluate("hash_namespaces", run_namespaces(JudgedHasher(judge), key, foreign, page_size))
 
 
 def run_hashes(
@@ -70,7 +24,7 @@ def run_hashes(
     hashable = all(0 <= token < TOKEN_LIMIT for token in key.tokens[: whole + (key.bigram and whole > 0)])
     try:
         answer = checked_hashes(hasher.page_hashes(key, page_size, prior))
-    except Exception as error:  # noqa: BLE001 - whatever somebody else's code raises is an observation
+    except Exception as error:
         return "hash_refusal", {"hashable": hashable, "hashing_raised": True}, error if hashable else None
     if not hashable:
         return "hash_refusal", {"hashable": False, "hashing_raised": False}, None

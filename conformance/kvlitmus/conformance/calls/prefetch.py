@@ -21,40 +21,13 @@ from kvlitmus.spec.prefetch_plan import (
     truncated_length,
 )
 
-if TYPE_CHECKING:
-    from kvlitmus.conformance.judge import Judge
-
-
-def plan(judge: Judge, ask: PrefetchAsk, script: HostScript) -> None:
-    """Have the judged cache plan a prefetch against a script, and judge what it did.
-
-    A plan that raises breaks PORT-01; but what it left behind is judged first, since that is the
-    graver matter and says more.
-    """
-    # Imported late: the judge imports nothing from here, but its module is heavy for the proofs.
-    from kvlitmus.conformance.judge import Violation
-
-    host = ScriptedHost(script)
-    try:
-        answer = judge.call(f"plan_prefetch({_text(ask)}; {_script_text(script)})", "plan_prefetch", ask, host)
-    except Violation:
-        judge.trail[-1] += f" → raised after {_story(host.calls)}"
-        judge.evaluate("plan_prefetch+raised", facts_of_plan(ask, None, host))
-        raise
-    try:
-        decided = checked_plan(answer)
-    except TypeError as error:
-        raise judge.broken("PORT-03", str(error)) from None
-    judge.trail[-1] += f" → {decided.refusal or f'{len(decided.slots)} slots'} after {_story(host.calls)}"
-    judge.evaluate("plan_prefetch", facts_of_plan(ask, decided, host))
-
 
 def run_plan(planner: Prefetch, ask: PrefetchAsk, script: HostScript) -> tuple[dict[str, object], Exception | None]:
     """Let a planner plan against a script: the facts, and what it raised, if it did."""
     host = ScriptedHost(script)
     try:
         plan = checked_plan(planner.plan_prefetch(ask, host))
-    except Exception as error:  # noqa: BLE001 - whatever somebody else's code raises is an observation
+    except Exception as error:
         return facts_of_plan(ask, None, host), error
     return facts_of_plan(ask, plan, host), None
 
@@ -161,29 +134,3 @@ def _unpinned(calls: Sequence[HostCall]) -> int:
         pins += (call.name == "protect") - (call.name == "release")
         unpinned += call.name in ("alloc", "evict") and pins <= 0
     return unpinned
-
-
-def _text(ask: PrefetchAsk) -> str:
-    words = [f"key of {ask.key_length}", f"page {ask.page_size}", f"threshold {ask.threshold}"]
-    if not ask.storage_on:
-        words.append("storage off")
-    return ", ".join([*words, f"quota {ask.occupied} of {ask.capacity}"])
-
-
-def _script_text(script: HostScript) -> str:
-    words = [f"host: {script.free} free", f"{script.evictable} evictable"]
-    if script.refuse:
-        words.append(f"allocations {list(script.refuse)} fail")
-    if script.arriving:
-        words.append(f"{script.arriving} more after allocation {script.arrives_after}")
-    return ", ".join(words)
-
-
-def _story(calls: Sequence[HostCall]) -> str:
-    """What the plan asked of the host, call by call."""
-    told = []
-    for call in calls:
-        amount = str(call.amount) if call.name in ("alloc", "evict", "free") else ""
-        answer = f"={call.answer}" if call.name in ("alloc", "evict", "available") else ""
-        told.append(f"{call.name}({amount}){answer}")
-    return ", ".join(told) or "no call"
