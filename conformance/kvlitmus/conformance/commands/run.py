@@ -1,0 +1,210 @@
+"""``kvlitmus run``: a verdict per rule."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from kvlitmus.conformance import baseline as baselines
+from kvlitmus.conformance import plan
+from kvlitmus.conformance.commands import common, session
+from kvlitmus.conformance.commands.common import UsageError
+from kvlitmus.conformance.explain import harmless
+from kvlitmus.conformance.litmus.registry import all_litmus
+from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.report import document, failures, markdown, terminal
+from kvlitmus.conformance.report.progress import Progress
+from kvlitmus.conformance.report.style import Style, style_of
+from kvlitmus.conformance.results import Item, Options
+from kvlitmus.conformance.verdicts import Scope, conclude, exit_code, group
+from kvlitmus.spec.rule import Rule, all_rules
+
+MAX_SAVED = 200
+"""How many failures one run saves at most."""
+
+
+def main(args: argparse.Namespace) -> int:
+    """Judge a target and report; returns the exit code."""
+    started = time.monotonic()
+    chosen = common.pick_rules(args.rule, args.pack, args.strength)
+    known = baselines_of(args.baseline)
+    check_report(args.report)
+    style = style_of(sys.stdout, args.color)
+    print(f"{style.paint(f'kvlitmus {common.version()}', 'bold')}: starting {harmless(args.target, 100)}", flush=True)
+    found = session.open_session(args.target, args.python)
+    configs = common.pick_configs(found.configs, args.page_size, args.config)
+    items = narrowed(
+        plan.items(
+            configs,
+            found.profile,
+            seed=args.seed,
+            steps=args.steps,
+            litmus=not args.no_litmus,
+            force_misuse=args.force_misuse,
+        ),
+        chosen,
+    )
+    if args.list:
+        return list_items(items, chosen)
+    options = Options(
+        depth=args.depth, muted=frozenset(all_rules().keys() - chosen.keys()), force_misuse=args.force_misuse
+    )
+    run = prepare(args, found, configs, chosen, len(items))
+    print(terminal.heading(run, style), flush=True)
+    play(run, found, items, options, args.jobs, style)
+    finish(run, known, args)
+    run.seconds = time.monotonic() - started
+    for line in terminal.render(run, style):
+        print(line)
+    write_report(run, args.report)
+    return run.exit_code
+
+
+def baselines_of(path: str | None) -> tuple[baselines.Entry, ...] | None:
+    """The baseline that was named; a mistake in it is the user's."""
+    if path is None:
+        return None
+    try:
+        return baselines.load(Path(path), all_rules())
+    except baselines.BaselineError as error:
+        raise UsageError(str(error)) from None
+
+
+def check_report(paths: Sequence[str]) -> None:
+    """Refuse report files that could not be written, before anything is run."""
+    for name in paths:
+        path = Path(name)
+        if path.suffix not in (".json", ".md"):
+            raise UsageError(f"--report {name}: the name must end in .json or .md")
+        if path.is_dir() or (path.parent.exists() and not os.access(path.parent, os.W_OK)):
+            raise UsageError(f"--report {name}: can't be written")
+
+
+def narrowed(items: list[Item], rules: Mapping[str, Rule]) -> list[Item]:
+    """The items that can say something about the chosen rules: litmus tests by what they name, schedules all."""
+    if len(rules) == len(all_rules()) or any(rule.startswith("PORT-") for rule in rules):
+        return items
+    tests = all_litmus()
+    return [one for one in items if one.kind != "litmus" or not rules.keys().isdisjoint(tests[one.name].rules)]
+
+
+def list_items(items: Sequence[Item], rules: Mapping[str, Rule]) -> int:
+    """Show what would be run."""
+    print(f"{len(rules)} rules: {' '.join(rules)}")
+    tests = all_litmus()
+    for item in items:
+        about = f"  {' '.join(tests[item.name].rules)}" if item.kind == "litmus" else f"  {item.ops} operations"
+        print(f"{item.id}{about}")
+    print(f"{len(items)} items")
+    return 0
+
+
+def now() -> str:
+    """The date of the report; ``SOURCE_DATE_EPOCH`` makes it reproducible."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    moment = datetime.fromtimestamp(int(epoch), UTC) if epoch.isdigit() and len(epoch) < 12 else datetime.now(UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def prepare(
+    args: argparse.Namespace, found: session.Session, configs: tuple[Config, ...], rules: dict[str, Rule], planned: int
+) -> document.Run:
+    """The run before anything was played."""
+    options: dict[str, Any] = {
+        name: getattr(args, name) for name in ("seed", "steps", "depth", "force_misuse", "rule", "pack", "strength")
+    }
+    options["litmus"] = not args.no_litmus
+    options["full"] = full = args.steps >= plan.STEPS and not args.no_litmus and set(configs) >= set(found.configs)
+    return document.Run(
+        target=found.ref.name,
+        target_name=found.name,
+        target_version=found.version,
+        python=found.info.versions.get("python", ""),
+        profile=found.profile,
+        capabilities=found.capabilities,
+        configs=configs,
+        rules=rules,
+        options=options,
+        scope=Scope(
+            depth=args.depth,
+            misuse=found.profile.misuse,
+            force_misuse=args.force_misuse,
+            full=full,
+            capabilities=found.capabilities,
+        ),
+        version=common.version(),
+        date=now(),
+        planned=planned,
+    )
+
+
+def play(
+    run: document.Run, found: session.Session, items: Sequence[Item], options: Options, jobs: int, style: Style
+) -> None:
+    """Play all items and collect the results; Ctrl-C ends it early and marks the run as partial."""
+    progress = Progress(sys.stdout, style, len(items))
+    try:
+        for result in found.run(items, options, jobs=jobs, on_event=lambda *_: progress.tick()):
+            run.results.append(result)
+            progress.add(result)
+    except KeyboardInterrupt:
+        run.scope = Scope(
+            **{name: getattr(run.scope, name) for name in run.scope.__dataclass_fields__ if name != "partial"},
+            partial=True,
+        )
+    finally:
+        progress.clear()
+    order = {item.id: at for at, item in enumerate(items)}
+    run.results.sort(key=lambda result: order.get(result.item, len(order)))
+
+
+def finish(run: document.Run, known: tuple[baselines.Entry, ...] | None, args: argparse.Namespace) -> None:
+    """Conclude: verdicts, baseline, saved failures, exit code."""
+    run.groups = group(run.results)
+    run.verdicts = conclude(run.rules, run.results, run.groups, run.scope)
+    if known is not None:
+        run.baseline = baselines.compare(known, run.verdicts, run.version, partial=run.scope.partial)
+    run.exit_code = exit_code(
+        run.verdicts,
+        run.results,
+        run.scope,
+        accepted=run.baseline.accepted if run.baseline else frozenset(),
+        baseline_fails=bool(run.baseline and run.baseline.fails),
+    )
+    save_failures(run, Path(args.failures), args.python or "")
+
+
+def save_failures(run: document.Run, folder: Path, python: str) -> None:
+    """Save each finding in a file of its own; that it can't be saved is said and loses nothing else."""
+    for at, one in enumerate(run.groups[:MAX_SAVED]):
+        try:
+            run.saved[at] = path = failures.save(
+                folder,
+                one.finding,
+                target=run.target,
+                depth=run.scope.depth,
+                force_misuse=run.scope.force_misuse,
+                version=run.version,
+            )
+        except OSError as error:
+            print(f"kvlitmus: failures can't be saved in {folder}: {error.strerror}", file=sys.stderr)
+            return
+        run.replay[at] = failures.replay_line(path, python)
+
+
+def write_report(run: document.Run, paths: Sequence[str]) -> None:
+    """Write the reports that were asked for."""
+    for name in paths:
+        path = Path(name)
+        text = markdown.render(run) if path.suffix == ".md" else document.dump(document.document(run))
+        try:
+            document.write(path, text)
+        except OSError as error:
+            raise UsageError(f"--report {name}: {error.strerror or error}") from None
+        print(f"report in {path}")

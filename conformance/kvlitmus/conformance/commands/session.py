@@ -1,0 +1,94 @@
+"""A session with a target: what it says of itself, and the results of items that are played on it.
+
+The one seam between the commands and the machinery that finds targets and stands by while they
+are judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from kvlitmus.conformance import supervisor, targets
+from kvlitmus.conformance.commands.common import TargetFailed, UsageError
+from kvlitmus.conformance.explain import harmless
+from kvlitmus.conformance.ports import Config, Profile
+from kvlitmus.conformance.results import Item, ItemResult, Options
+from kvlitmus.conformance.supervisor import Event, TargetInfo
+
+IN_PROCESS = True  # until the supervisor stands
+
+
+@dataclass(slots=True, kw_only=True)
+class Session:
+    """A target that was found and asked what it is."""
+
+    ref: targets.TargetRef
+    info: TargetInfo
+    limits: supervisor.Limits = field(default_factory=supervisor.Limits)
+
+    @property
+    def name(self) -> str:
+        """The name of the target, harmless."""
+        return harmless(self.ref.name, 100)
+
+    @property
+    def version(self) -> str:
+        """What the target states as its version, if anything."""
+        stated = {key: text for key, text in self.info.versions.items() if key not in ("python", "kvlitmus")}
+        return " ".join(harmless(f"{key} {text}", 100) for key, text in sorted(stated.items()))
+
+    @property
+    def profile(self) -> Profile:
+        """The legal choices that the target declares."""
+        return self.info.profile
+
+    @property
+    def configs(self) -> tuple[Config, ...]:
+        """The configurations that the target is judged in."""
+        return self.info.configs
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """What the target can do in at least one configuration."""
+        return frozenset().union(*self.info.capabilities.values())
+
+    def run(
+        self, items: Sequence[Item], options: Options, *, jobs: int = 1, on_event: Callable[[Event], None] | None = None
+    ) -> Iterator[ItemResult]:
+        """The results, in the order of the items; raises :class:`TargetFailed`."""
+        if IN_PROCESS:
+            from kvlitmus.conformance.engine import run_item
+
+            target = targets.load_target(self.ref)
+            yield from (run_item(target, item, options) for item in items)
+            return
+        try:
+            yield from supervisor.run_items(self.ref, items, options, jobs=jobs, limits=self.limits, on_event=on_event)
+        except supervisor.TargetError as error:
+            raise TargetFailed(str(error)) from error
+
+
+def open_session(word: str, python: str | None, *, call_seconds: float = 10.0) -> Session:
+    """Find a target and ask it what it is.
+
+    Raises :class:`UsageError` for a name that stands for nothing, :class:`TargetFailed` for a
+    target that can't be imported or made.
+    """
+    try:
+        ref = targets.resolve_target(word, python=python)
+    except targets.UnknownTarget as error:
+        raise UsageError(harmless(error, 1_000)) from None
+    limits = supervisor.Limits(call_seconds=call_seconds)
+    if IN_PROCESS:
+        from kvlitmus.conformance import plan
+        from kvlitmus.conformance.ports import capabilities_of
+
+        target = targets.load_target(ref)
+        configs = plan.configs_of(target)
+        caps = {configs[0].label: capabilities_of(target.make(configs[0]))}
+        return Session(ref=ref, info=TargetInfo(name=word, profile=target.profile, configs=configs, capabilities=caps))
+    try:
+        return Session(ref=ref, info=supervisor.probe(ref, limits=limits), limits=limits)
+    except supervisor.TargetError as error:
+        raise TargetFailed(str(error)) from error

@@ -1,0 +1,197 @@
+"""What a run brought, and its document: the JSON report.
+
+The form of the document is ``schema/report.schema.json``.  Everything that came from somebody
+else's cache has been made harmless before it gets here, or is made so here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kvlitmus.conformance import baseline as baselines
+from kvlitmus.conformance.explain import harmless
+from kvlitmus.conformance.ports import Config, Profile
+from kvlitmus.conformance.results import REPORT_FORMAT, ItemResult, RuleVerdict, Verdict, to_json
+from kvlitmus.conformance.schedule import describe
+from kvlitmus.conformance.verdicts import EXIT_WORDS, Group, Scope
+from kvlitmus.spec.rule import Rule
+
+MAX_ITEMS = 50
+"""How many of the items that show the same finding are named."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Run:
+    """Everything there is to say about one run."""
+
+    target: str
+    target_name: str
+    target_version: str
+    python: str
+    profile: Profile
+    capabilities: frozenset[str]
+    configs: tuple[Config, ...]
+    rules: Mapping[str, Rule]
+    options: dict[str, Any]
+    scope: Scope
+    version: str
+    date: str
+    planned: int
+    seconds: float = 0.0
+    results: list[ItemResult] = field(default_factory=list)
+    groups: list[Group] = field(default_factory=list)
+    verdicts: list[RuleVerdict] = field(default_factory=list)
+    saved: dict[int, Path] = field(default_factory=dict)
+    replay: dict[int, str] = field(default_factory=dict)
+    baseline: baselines.Outcome | None = None
+    exit_code: int = 0
+
+    @property
+    def steps(self) -> int:
+        """All steps of all items."""
+        return sum(result.steps for result in self.results)
+
+    @property
+    def known(self) -> dict[str, baselines.Entry]:
+        """The violated rules that the baseline knows."""
+        return {entry.rule: entry for entry in self.baseline.known} if self.baseline else {}
+
+    def tally(self) -> Counter[str]:
+        """How many rules got each verdict; known violations count as ``known``."""
+        return Counter("known" if one.rule in self.known else one.verdict.value for one in self.verdicts)
+
+
+def document(run: Run) -> dict[str, Any]:
+    """The report as plain data."""
+    return {
+        "kind": "kvlitmus report",
+        "format": REPORT_FORMAT,
+        "stamps": {
+            "kvlitmus": run.version,
+            "python": run.python or platform.python_version(),
+            "platform": platform.platform(),
+            "date": run.date,
+            "target": {
+                "name": harmless(run.target_name),
+                "version": harmless(run.target_version),
+                "reference": harmless(run.target),
+            },
+        },
+        "partial": run.scope.partial,
+        "exit_code": run.exit_code,
+        "exit_meaning": EXIT_WORDS[run.exit_code],
+        "options": run.options,
+        "profile": describe(run.profile),
+        "capabilities": sorted(run.capabilities),
+        "configs": [_config(run, config) for config in run.configs],
+        "rules": [_rule(run, verdict) for verdict in run.verdicts],
+        "findings": [_finding(run, at, one) for at, one in enumerate(run.groups)],
+        "coverage": _coverage(run.results),
+        "items": [_item(result) for result in run.results],
+        "baseline": _baseline(run.baseline),
+        "totals": {
+            "verdicts": {verdict.value: run.tally()[verdict.value] for verdict in Verdict}
+            | {"known": run.tally()["known"]},
+            "items": len(run.results),
+            "items_planned": run.planned,
+            "steps": run.steps,
+            "seconds": round(run.seconds, 3),
+        },
+    }
+
+
+def _config(run: Run, config: Config) -> dict[str, Any]:
+    results = [result for result in run.results if result.config == config.label]
+    declined = [result.unsupported for result in results if result.unsupported]
+    return {
+        "label": config.label,
+        **to_json(config),
+        "items": len(results),
+        "steps": sum(result.steps for result in results),
+        "declined": harmless(declined[0]) if declined else "",
+    }
+
+
+def _rule(run: Run, verdict: RuleVerdict) -> dict[str, Any]:
+    rule = run.rules[verdict.rule]
+    known = run.known.get(rule.id)
+    return {
+        "id": rule.id,
+        "title": rule.title,
+        "text": rule.text,
+        "pack": rule.pack,
+        "strength": rule.strength.value,
+        "kind": rule.kind.value,
+        "depth": rule.depth,
+        "source": rule.source,
+        "digest": rule.digest,
+        "verdict": verdict.verdict.value,
+        "reason": harmless(verdict.reason, 2_000),
+        "evaluations": verdict.evaluations,
+        "findings": verdict.findings,
+        "known": {"reason": known.reason, "link": known.link, "until": known.until} if known else None,
+    }
+
+
+def _finding(run: Run, at: int, group: Group) -> dict[str, Any]:
+    finding = to_json(group.finding)
+    saved = run.saved.get(at)
+    return {
+        **finding,
+        "items": group.items[:MAX_ITEMS],
+        "items_total": len(group.items),
+        "saved": str(saved) if saved else "",
+        "replay": run.replay.get(at, ""),
+    }
+
+
+def _coverage(results: Sequence[ItemResult]) -> dict[str, dict[str, int]]:
+    reached: Counter[str] = Counter()
+    evaluated: Counter[str] = Counter()
+    for result in results:
+        reached.update(result.reached)
+        evaluated.update(result.evaluated)
+    return {"reached": dict(sorted(reached.items())), "evaluated": dict(sorted(evaluated.items()))}
+
+
+def _item(result: ItemResult) -> dict[str, Any]:
+    return {
+        "item": result.item,
+        "config": result.config,
+        "steps": result.steps,
+        "seconds": round(result.seconds, 4),
+        "findings": len(result.findings),
+        "error": harmless(result.error, 2_000),
+        "declined": harmless(result.unsupported, 2_000),
+        "unexercised": result.unexercised,
+    }
+
+
+def _baseline(outcome: baselines.Outcome | None) -> dict[str, list[str]] | None:
+    if outcome is None:
+        return None
+    return {
+        "known": [entry.rule for entry in outcome.known],
+        "stale": [entry.rule for entry in outcome.stale],
+        "expired": [entry.rule for entry in outcome.expired],
+    }
+
+
+def write(path: Path, text: str) -> None:
+    """Write a report so that nobody ever sees half of it; raises ``OSError``."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    fresh.write_text(text, encoding="utf-8", errors="backslashreplace")
+    fresh.replace(path)
+
+
+def dump(data: Any) -> str:
+    """A document as text."""
+    return json.dumps(data, indent=1, ensure_ascii=True) + "\n"

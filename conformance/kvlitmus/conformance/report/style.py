@@ -1,0 +1,89 @@
+"""Colours, symbols and widths of a terminal."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import textwrap
+from dataclasses import dataclass
+from typing import TextIO
+
+CODES = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "dim": "2", "bold": "1"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Style:
+    """What a stream can show."""
+
+    color: bool = False
+    symbols: bool = True
+    live: bool = False
+    width: int = 100
+
+    def paint(self, text: str, *names: str) -> str:
+        """A text in colours, where there are any."""
+        if not self.color or not names:
+            return text
+        return f"\x1b[{';'.join(CODES[name] for name in names)}m{text}\x1b[0m"
+
+    def symbol(self, name: str) -> str:
+        """A symbol, or letters where the stream has none."""
+        fancy = {
+            "good": "✓",
+            "bad": "✗",
+            "warn": "!",
+            "none": "–",
+            "here": "▶",
+            "dot": "·",
+            "ellipsis": "…",
+            "unsure": "?",
+        }
+        plain = {
+            "good": "ok",
+            "bad": "X",
+            "warn": "!",
+            "none": "-",
+            "here": ">",
+            "dot": "-",
+            "ellipsis": "...",
+            "unsure": "?",
+        }
+        return (fancy if self.symbols else plain)[name]
+
+    def wrap(self, text: str, indent: str, first: str | None = None) -> list[str]:
+        """A text in lines that fit; ``first`` is put before the first one."""
+        return textwrap.wrap(
+            text,
+            width=max(40, self.width),
+            initial_indent=indent if first is None else first,
+            subsequent_indent=indent,
+            break_long_words=True,
+            break_on_hyphens=False,
+        ) or [(first or indent).rstrip()]
+
+
+def style_of(stream: TextIO, color: str = "auto") -> Style:
+    """The style that suits a stream and the user's wish; ``NO_COLOR`` is heeded."""
+    terminal = stream.isatty()
+    dumb = os.environ.get("TERM", "") == "dumb"
+    wanted = color == "always" or (color == "auto" and terminal and not dumb and not os.environ.get("NO_COLOR"))
+    try:
+        "✗✓▶–·…".encode(stream.encoding or "ascii")
+        symbols = True
+    except (UnicodeEncodeError, LookupError):
+        symbols = False
+    width = min(120, shutil.get_terminal_size((100, 24)).columns) if terminal else 100
+    return Style(color=wanted, symbols=symbols, live=terminal and not dumb, width=width)
+
+
+def soften(stream: TextIO) -> None:
+    """Make a stream replace what it can't encode instead of raising."""
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="backslashreplace")
+
+
+def out() -> TextIO:
+    """Standard output as it is now."""
+    return sys.stdout

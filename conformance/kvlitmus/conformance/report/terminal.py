@@ -1,0 +1,221 @@
+"""The report for a terminal: a line per pack, a line per rule that did not pass, then each counterexample."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from kvlitmus.conformance.report.document import Run
+from kvlitmus.conformance.report.style import Style
+from kvlitmus.conformance.results import Finding, RuleVerdict, Verdict
+from kvlitmus.conformance.verdicts import EXIT_WORDS, Group, shortest
+
+LOOK: dict[str, tuple[str, str]] = {
+    "passed": ("good", "green"),
+    "violated": ("bad", "red"),
+    "known": ("warn", "yellow"),
+    "warned": ("warn", "yellow"),
+    "not_applicable": ("none", "dim"),
+    "not_exercised": ("unsure", "yellow"),
+    "blocked": ("none", "yellow"),
+    "inconclusive": ("unsure", "yellow"),
+    "harness_error": ("bad", "red"),
+}
+"""Symbol and colour of each verdict."""
+
+MOST_CALLS = 60
+"""A longer counterexample is shown with its middle left out."""
+
+LABEL = 10
+
+
+def words(verdict: str) -> str:
+    """A verdict as it is spoken."""
+    return verdict.replace("_", " ")
+
+
+def heading(run: Run, style: Style) -> str:
+    """The first line."""
+    target = " ".join(part for part in (run.target_name, run.target_version) if part)
+    configs, rules = len(run.configs), len(run.rules)
+    return (
+        f"judging {style.paint(target, 'bold')}: {rules} rule{'s' * (rules != 1)}, "
+        f"{configs} configuration{'s' * (configs != 1)}, {run.planned} items, depth {run.scope.depth}"
+    )
+
+
+def render(run: Run, style: Style) -> Iterator[str]:
+    """All lines of the report, after the heading."""
+    yield ""
+    yield from packs(run, style)
+    for at, rules in shown(run):
+        yield ""
+        yield from counterexample(run, at, rules, style)
+    yield ""
+    yield from notes(run, style)
+    yield from summary(run, style)
+
+
+def said(run: Run, verdict: RuleVerdict) -> str:
+    """The verdict as shown: a violation that the baseline knows is *known*."""
+    return "known" if verdict.rule in run.known else verdict.verdict.value
+
+
+def packs(run: Run, style: Style) -> Iterator[str]:
+    """A line per pack, below it the rules that did not pass; equal reasons share a line."""
+    by_pack: dict[str, list[RuleVerdict]] = {}
+    for verdict in run.verdicts:
+        by_pack.setdefault(run.rules[verdict.rule].pack, []).append(verdict)
+    for pack, verdicts in by_pack.items():
+        tally = Counter(said(run, one) for one in verdicts)
+        worst = max(tally, key=lambda name: list(LOOK).index(name) if name != "passed" else -1)
+        for name in ("violated", "harness_error"):
+            worst = name if tally[name] else worst
+        mark = style.paint(style.symbol(LOOK[worst][0]), LOOK[worst][1])
+        counts = ", ".join(f"{tally[name]} {words(name)}" for name in LOOK if tally[name])
+        yield f"  {mark} {style.paint(f'{pack:<9}', 'bold')} {counts}"
+        yield from grouped(run, verdicts, style)
+
+
+def grouped(run: Run, verdicts: list[RuleVerdict], style: Style) -> Iterator[str]:
+    """The rules of a pack that did not pass; those with the same verdict and reason together."""
+    together: dict[tuple[str, str], list[str]] = {}
+    for one in verdicts:
+        kind = said(run, one)
+        if kind == "passed":
+            continue
+        if kind in ("violated", "warned"):
+            reason = run.rules[one.rule].title
+        elif kind == "known":
+            reason = f"{run.rules[one.rule].title} ({run.known[one.rule].reason}; {run.known[one.rule].link})"
+        else:
+            reason = one.reason
+        together.setdefault((kind, reason), []).append(one.rule)
+    for (kind, reason), rules in together.items():
+        symbol, color = LOOK[kind]
+        text = f"{', '.join(rules)} {words(kind)}: {reason}" if reason else f"{', '.join(rules)} {words(kind)}"
+        lines = style.wrap(text, " " * 8, " " * 6 + style.symbol(symbol) + " ")
+        yield from (style.paint(line, color) for line in lines)
+
+
+def shown(run: Run) -> list[tuple[int, list[str]]]:
+    """Which counterexamples to show: for each broken rule the shortest, each once; known violations are left out."""
+    chosen: dict[int, list[str]] = {}
+    for verdict in run.verdicts:
+        if verdict.verdict in (Verdict.VIOLATED, Verdict.WARNED) and verdict.rule not in run.known:
+            at = shortest(run.groups, verdict.rule)
+            if at is not None:
+                chosen.setdefault(at, []).append(verdict.rule)
+    return list(chosen.items())
+
+
+def counterexample(run: Run, at: int, rules: list[str], style: Style) -> Iterator[str]:
+    """One counterexample, explained."""
+    group = run.groups[at]
+    finding = group.finding
+    for id in rules:
+        rule = run.rules[id]
+        color = "red" if rule.strength.value == "MUST" else "yellow"
+        yield f"{style.paint(id, 'bold', color)} {style.paint(rule.title, 'bold')}"
+        yield from style.wrap(rule.text, "  ")
+    yield ""
+    yield from explained(finding, style)
+    yield ""
+    yield from sequence(finding, style)
+    yield ""
+    others = [rule for rule in finding.rules if rule not in rules]
+    if others:
+        yield from labelled("broken too", f"{', '.join(others)} by the same call", style)
+    yield from labelled("found by", where(group), style)
+    if at in run.saved:
+        yield from labelled("saved in", str(run.saved[at]), style)
+        yield from labelled("replay", style.paint(run.replay[at], "blue"), style, wrap=False)
+
+
+def explained(finding: Finding, style: Style) -> Iterator[str]:
+    """What was allowed and what was seen."""
+    if finding.detail:
+        yield from labelled("seen", finding.detail, style)
+        return
+    yield from labelled("allowed", finding.allowed, style)
+    label = "seen"
+    for fact, text in finding.seen.items():
+        yield from labelled(label, f"{fact.replace('_', ' ')} = {text}", style)
+        label = ""
+
+
+def labelled(label: str, text: str, style: Style, *, wrap: bool = True) -> list[str]:
+    """A text with a label before it."""
+    first = f"  {style.paint(f'{label:<{LABEL}}', 'dim')} "
+    if not wrap:
+        return [first + text]
+    indent = " " * (LABEL + 3)
+    lines = style.wrap(text, indent)
+    return [first + lines[0][len(indent) :], *lines[1:]]
+
+
+def sequence(finding: Finding, style: Style) -> Iterator[str]:
+    """The numbered calls; the last one is the one that broke the rules."""
+    calls = finding.calls or [finding.call]
+    last = len(calls)
+    for number, call in enumerate(calls, 1):
+        if MOST_CALLS // 2 < number <= last - MOST_CALLS // 2 and last > MOST_CALLS:
+            if number == MOST_CALLS // 2 + 1:
+                yield style.paint(
+                    f"       {style.symbol('ellipsis')} {last - MOST_CALLS} calls, in the saved file", "dim"
+                )
+            continue
+        here = number == last
+        lines = style.wrap(call, " " * 8, f"  {style.symbol('here') if here else ' '} {number:>3} ")
+        yield from (style.paint(line, "bold") if here else line for line in lines)
+
+
+def where(group: Group) -> str:
+    """Which item found it, and how many others."""
+    finding, others = group.finding, len(group.items) - 1
+    text = finding.item
+    if finding.schedule and finding.drawn_steps > finding.steps:
+        text += f", shrunk from {finding.drawn_steps} steps to {finding.steps}"
+    return text + (f"; also in {others} other item{'s' * (others != 1)}" if others else "")
+
+
+def notes(run: Run, style: Style) -> Iterator[str]:
+    """What went wrong beside the rules: failed items, declined configurations, the baseline."""
+    lines: list[tuple[str, str]] = []
+    errors = Counter(result.error for result in run.results if result.error)
+    lines += [(f"{times} item{'s' * (times != 1)} failed: {error}", "red") for error, times in errors.most_common(5)]
+    declined: dict[str, list[str]] = {}
+    for result in run.results:
+        if result.unsupported and result.config not in declined.setdefault(result.unsupported, []):
+            declined[result.unsupported].append(result.config)
+    lines += [
+        (f"declined by the target: {', '.join(configs)}: {reason}", "dim") for reason, configs in declined.items()
+    ]
+    if run.baseline:
+        lines += [
+            (f"baseline: {entry.rule} is listed, but it holds now: take the entry out", "red")
+            for entry in run.baseline.stale
+        ]
+        lines += [
+            (f"baseline: {entry.rule} has expired (until {entry.until}, this is {run.version})", "red")
+            for entry in run.baseline.expired
+        ]
+    if run.scope.partial:
+        lines.append((f"interrupted after {len(run.results)} of {run.planned} items", "yellow"))
+    for text, color in lines:
+        yield from (style.paint(line, color) for line in style.wrap(text, "    ", "  "))
+    if lines:
+        yield ""
+
+
+def summary(run: Run, style: Style) -> Iterator[str]:
+    """The last lines: how many rules got which verdict, how much was done, what the exit code means."""
+    tally = run.tally()
+    parts = [style.paint(f"{tally[name]} {words(name)}", LOOK[name][1]) for name in LOOK if tally[name]]
+    yield f"{len(run.verdicts)} rule{'s' * (len(run.verdicts) != 1)}: {', '.join(parts) or 'nothing judged'}"
+    yield style.paint(f"{run.steps:,} steps in {len(run.results)} items, {run.seconds:.1f} s", "dim")
+    meaning = EXIT_WORDS[run.exit_code]
+    if run.exit_code == 0 and tally["not_exercised"]:
+        meaning += "; a shortened run need not exercise every rule"
+    color = "green" if run.exit_code == 0 else "red" if run.exit_code in (1, 3) else "yellow"
+    yield style.paint(f"exit {run.exit_code}: {meaning}", color)
