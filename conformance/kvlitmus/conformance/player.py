@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 
-from kvlitmus.conformance.calls import hashing, pool, prefetch, request, tree
+from kvlitmus.conformance.calls import pool, pure, request, tree
 from kvlitmus.conformance.judge import Judge, Loan
 from kvlitmus.conformance.litmus import hashing_table, prefetch_table
 from kvlitmus.conformance.schedule import Op, evict_size, make_key, more_tokens
@@ -134,15 +134,15 @@ class Player:
         """Hash keys that share a beginning: one of them whole and in pieces, both, and in another namespace."""
         take = random.Random(a << 16 | b << 8 | c).randrange
         key, other, size, pages = hashing_table.draw(take)
-        hashing.hashes(self.judge, key, size)
-        hashing.pieces(self.judge, key, size, pages)
-        hashing.pair(self.judge, key, other, size)
-        hashing.namespaces(self.judge, key, "lora-c", size)
+        pure.hashes(self.judge, key, size)
+        pure.hash_pieces(self.judge, key, size, pages)
+        pure.hash_pair(self.judge, key, other, size)
+        pure.hash_namespaces(self.judge, key, "lora-c", size)
 
     def plan(self, a: int, b: int, c: int) -> None:
         """Have a prefetch planned."""
         ask, script = prefetch_table.draw(random.Random(a << 16 | b << 8 | c).randrange)
-        prefetch.plan(self.judge, ask, script)
+        pure.plan(self.judge, ask, script)
 
     # -- tree ----------------------------------------------------------------------------------
 

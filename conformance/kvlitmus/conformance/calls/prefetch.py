@@ -27,7 +27,7 @@ def run_plan(planner: Prefetch, ask: PrefetchAsk, script: HostScript) -> tuple[d
     host = ScriptedHost(script)
     try:
         plan = checked_plan(planner.plan_prefetch(ask, host))
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever somebody else's code raises is an observation
         return facts_of_plan(ask, None, host), error
     return facts_of_plan(ask, plan, host), None
 
