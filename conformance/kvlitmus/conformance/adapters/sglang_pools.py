@@ -48,9 +48,16 @@ class Handles:
         raise NotImplementedError
 
     def scribble(self) -> None:
-        """Overwrite the handle that the last allocation returned, in place."""
-        if self.last_raw is not None:
-            self.last_raw.fill_(-1)
+        """Overwrite the handle that the last allocation returned, to the end of the memory it keeps alive.
+
+        That is what an operation in place does whose result is longer than the handle
+        (``torch.arange(n, out=handle)``): a tensor of the caller's own ends where its memory ends,
+        but a view on the free list reaches the slots that are handed out next.
+        """
+        if self.last_raw is None:
+            return
+        behind = self.last_raw.untyped_storage().nbytes() // self.last_raw.element_size()
+        self.last_raw.resize_(behind - self.last_raw.storage_offset()).fill_(-1)
 
     def shares_free_list(self) -> bool:
         """Whether the handle that the last allocation returned lies in the memory of the free list."""

@@ -1,0 +1,238 @@
+"""The adapters for SGLang: without SGLang what they declare and refuse, and how modules are sorted;
+with the environments of ``tools/peers`` (nightly) that they tell the truth, and what is known to be wrong there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kvlitmus.conformance.adapters import sglang_0_5_13, sglang_0_5_23, sglang_pools
+from kvlitmus.conformance.adapters.sglang_stubs import Peer, Plan
+from kvlitmus.conformance.ports import PORTS, Config, Target, Unsupported
+
+HOME = Path(__file__).resolve().parents[2]
+ROOMS = os.pathsep.join(str(HOME / room) for room in ("spec", "reference", "optimized", "conformance"))
+
+PEERS = {
+    f"{module.__name__.rpartition('.')[2]}.{name}": value
+    for module in (sglang_0_5_13, sglang_0_5_23)
+    for name, value in vars(module).items()
+    if isinstance(value, Peer)
+}
+CLASSES = {
+    "sglang_0_5_13.radix": sglang_0_5_13.Radix,
+    "sglang_0_5_13.radix_sorted": sglang_0_5_13.Radix,
+    "sglang_0_5_13.radix_requests": sglang_0_5_13.RadixRequests,
+    "sglang_0_5_13.device_pool": sglang_0_5_13.ExtendPool13,
+    "sglang_0_5_13.host_pool": sglang_pools.HostPool,
+    "sglang_0_5_23.unified_python": sglang_0_5_23.Unified,
+    "sglang_0_5_23.unified_rust": sglang_0_5_23.Unified,
+    "sglang_0_5_23.unified_python_requests": sglang_0_5_23.UnifiedRequests,
+    "sglang_0_5_23.unified_rust_requests": sglang_0_5_23.UnifiedRequests,
+    "sglang_0_5_23.device_pool": sglang_pools.ExtendPool,
+    "sglang_0_5_23.device_pool_triton": sglang_pools.ExtendPool,
+    "sglang_0_5_23.host_pool": sglang_0_5_23.HostPool23,
+}
+
+
+def python(code: str, *path: Path, interpreter: str = sys.executable) -> subprocess.CompletedProcess[str]:
+    """Run code in a process of its own, with the rooms and these folders on the path."""
+    folders = os.pathsep.join([*map(str, path), ROOMS])
+    command = [interpreter, "-c", code]
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=100, env={**os.environ, "PYTHONPATH": folders}
+    )
+
+
+def test_every_target_has_a_class_here() -> None:
+    assert PEERS.keys() == CLASSES.keys()
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_what_a_target_declares_its_adapters_have(name: str) -> None:
+    declared = PEERS[name].capabilities
+    methods = CLASSES[name]
+    had = {port for port, names in PORTS.items() if all(callable(getattr(methods, one, None)) for one in names)}
+    assert had == declared
+    assert isinstance(PEERS[name], Target)
+
+
+@pytest.mark.parametrize("module", [sglang_0_5_13, sglang_0_5_23])
+def test_the_module_itself_is_a_target(module: Target) -> None:
+    assert isinstance(module, Target)
+    assert module.profile.evict_granularity == "node"
+
+
+def test_importing_the_adapters_imports_neither_torch_nor_sglang() -> None:
+    done = python(
+        "import sys\n"
+        "from kvlitmus.conformance.adapters import sglang_0_5_13, sglang_0_5_23\n"
+        "print(sorted({'torch', 'sglang', 'numpy', 'triton'} & sys.modules.keys()))"
+    )
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_without_the_release_the_command_that_makes_it_is_named(name: str) -> None:
+    peer = PEERS[name]
+    with pytest.raises(Unsupported, match=f"tools/peers {peer.plan.release}") as caught:
+        peer.make(Config(pool=peer.pool))
+    assert peer.python in str(caught.value)
+
+
+def test_what_can_not_be_built_is_refused_before_anything_is_loaded() -> None:
+    with pytest.raises(Unsupported, match="device pool, not the host pool"):
+        sglang_0_5_13.radix.make(Config(pool="host"))
+    with pytest.raises(Unsupported, match="host pool, not the device pool"):
+        sglang_0_5_23.host_pool.make(Config(pool="device"))
+    with pytest.raises(Unsupported, match="no eviction policy 'arc', only lru, lfu"):
+        sglang_0_5_23.unified_rust.make(Config(policy="arc"))
+
+
+def test_packages_are_the_parents_of_real_modules() -> None:
+    plan = Plan(release="1", real=frozenset({"sglang.a.b.real", "sglang.a"}))
+    assert plan.packages == {"sglang", "sglang.a.b"}
+
+
+FAKE = {
+    "torch/__init__.py": "",
+    "numpy/__init__.py": "",
+    "sglang-9.9.dist-info/METADATA": "Metadata-Version: 2.1\nName: sglang\nVersion: 9.9\n",
+    "sglang-9.9.dist-info/RECORD": "sglang/__init__.py,,\nsglang/srt/cache.py,,\n",
+    "sglang/__init__.py": "raise RuntimeError('the package ran')",
+    "sglang/srt/__init__.py": "raise RuntimeError('the package ran')",
+    "sglang/srt/cache.py": (
+        "from sglang.srt.hardware import is_cuda, Thing, half\n"
+        "import somebody.elses.thing\n"
+        "answer = (is_cuda(), Thing.__name__, half(9), somebody.elses.thing.Other.__name__)\n"
+    ),
+    "sglang/srt/hardware.py": (
+        "raise RuntimeError('the server was imported')\ndef half(n: Unknown):\n    return n // 2\n"
+    ),
+}
+
+INSTALL = (
+    "from kvlitmus.conformance.adapters.sglang_stubs import Plan, install\n"
+    "from kvlitmus.conformance.ports import Unsupported\n"
+    "plan = Plan(release='{release}', real=frozenset({{'sglang.srt.cache'}}), absent=('somebody',),\n"
+    "    lifted={{'sglang.srt.hardware': {{'srt/hardware.py': ('{lifted}',)}}}})\n"
+    "try:\n"
+    "    print(install(plan)('sglang.srt.cache').answer)\n"
+    "except Unsupported as error:\n"
+    "    print('unsupported:', error)\n"
+)
+
+
+@pytest.fixture
+def fake_release(tmp_path: Path) -> Path:
+    """A package called sglang whose every module would do harm if it ran, but for one."""
+    for name, text in FAKE.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def test_real_modules_run_and_everything_else_is_a_stub(fake_release: Path) -> None:
+    done = python(INSTALL.format(release="9.9", lifted="half"), fake_release)
+    assert done.stdout.strip() == "(False, 'Thing', 4, 'Other')", done.stderr
+
+
+def test_another_release_than_the_plans_is_refused(fake_release: Path) -> None:
+    done = python(INSTALL.format(release="9.10", lifted="half"), fake_release)
+    assert done.stdout.startswith("unsupported: this is the adapter for SGLang 9.10, but 9.9 is installed"), done
+
+
+def test_a_file_without_the_function_to_lift_is_refused(fake_release: Path) -> None:
+    done = python(INSTALL.format(release="9.9", lifted="double"), fake_release)
+    assert "has no ['double']; is this the right release?" in done.stdout, done
+
+
+def test_a_process_holds_one_release(fake_release: Path) -> None:
+    code = INSTALL.format(release="9.9", lifted="half")
+    done = python(code + code, fake_release)  # two plans, though they say the same
+    assert "SGLang 9.9 is loaded already; use a process of its own" in done.stdout, done
+
+
+def environment(release: str) -> str:
+    """The interpreter of a release's environment, or a skip."""
+    interpreter = HOME / ".peers" / f"sglang-{release}" / "bin" / "python"
+    if not interpreter.exists():
+        pytest.skip(f"there is no {interpreter}; tools/peers {release} makes it")
+    return str(interpreter)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", PEERS)
+def test_an_adapter_tells_the_truth(name: str) -> None:
+    module, _, target = name.partition(".")
+    command = [environment(PEERS[name].plan.release), str(HOME / "tests/conformance/sglang_drive.py"), module, target]
+    done = subprocess.run(
+        [*command, "150"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=580,
+        env={**os.environ, "PYTHONPATH": ROOMS},
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert json.loads(done.stdout)["calls"] > 1000
+
+
+@pytest.mark.nightly
+def test_capabilities_declared_are_those_of_a_real_adapter() -> None:
+    for name, peer in PEERS.items():
+        module, _, target = name.partition(".")
+        code = (
+            f"from kvlitmus.conformance.adapters.{module} import {target} as target\n"
+            "from kvlitmus.conformance.ports import Config, capabilities_of\n"
+            "adapter = target.make(Config(pool=target.pool, page_size=4))\n"
+            "assert capabilities_of(adapter) == target.capabilities\n"
+        )
+        done = python(code, interpreter=environment(peer.plan.release))
+        assert done.returncode == 0, (name, done.stderr[-2000:])
+
+
+GROUP = (
+    "from kvlitmus.conformance.adapters.{module} import {target} as target\n"
+    "from kvlitmus.conformance.ports import Config\n"
+    "from kvlitmus.spec.units import Key\n"
+    "cache, key = target.make(Config(page_size=1, pages=8)), Key(None, (1, 2, 3, 4))\n"
+    "cache.begin(1, key); cache.begin(2, key); cache.publish(1, chunked=False)\n"
+    "cache.free_group_begin(); cache.publish(2, chunked=False); cache.free_group_end()\n"
+    "view = cache.view()\n"
+    "print(len(set(view.free) & set(view.nodes[0].slots)))\n"
+)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("module", "target", "twice"),
+    [("sglang_0_5_13", "radix_requests", 4), ("sglang_0_5_23", "unified_rust_requests", 0)],
+)
+def test_a_request_published_in_a_free_group(module: str, target: str, twice: int) -> None:
+    """sglang#34067, merged between the two releases: what was freed in a group changed before it took effect."""
+    interpreter = environment(PEERS[f"{module}.{target}"].plan.release)
+    done = python(GROUP.format(module=module, target=target), interpreter=interpreter)
+    assert done.stdout.strip() == str(twice), done.stderr
+
+
+@pytest.mark.nightly
+def test_an_allocation_kernel_on_an_empty_free_list() -> None:
+    """0.5.13.post1 launches its kernel before it looks whether there are pages; the adapter says so and lives."""
+    code = (
+        "from kvlitmus.conformance.adapters.sglang_0_5_13 import device_pool as target\n"
+        "from kvlitmus.conformance.ports import Config\n"
+        "pool = target.make(Config(page_size=4, pages=2))\n"
+        "pool.alloc(8)\n"
+        "pool.alloc_decode([5], [7])\n"
+    )
+    done = python(code, interpreter=environment("0.5.13.post1"))
+    assert done.returncode == 1
+    assert "NullAddress" in done.stderr
