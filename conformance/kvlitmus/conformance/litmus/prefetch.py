@@ -1,43 +1,41 @@
-"""Litmus tests on prefetch plans: the cases of :mod:`~.prefetch_table`, judged."""
+"""Litmus tests on prefetch plans: one for each case of :mod:`~.prefetch_table`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from kvlitmus.conformance.calls import prefetch
-from kvlitmus.conformance.judge import Judge
-from kvlitmus.conformance.litmus.prefetch_table import BOUNDARIES, FAULTS, GATES, THRESHOLDS, PlanCase
-from kvlitmus.conformance.litmus.registry import litmus
+from kvlitmus.conformance.calls import pure
+from kvlitmus.conformance.litmus.prefetch_table import CASES, PlanCase
+from kvlitmus.conformance.litmus.registry import add
+
+if TYPE_CHECKING:
+    from kvlitmus.conformance.judge import Judge
 
 RULES = tuple(f"PREFETCH-{number:02}" for number in range(1, 20))
+"""Every plan is judged by every rule of the part."""
 
 
-def _plan_all(judge: Judge, cases: Sequence[PlanCase]) -> None:
-    for case in cases:
-        prefetch.plan(judge, case.ask, case.script)
+def _program(case: PlanCase) -> Callable[[Judge], None]:
+    def program(judge: Judge) -> None:
+        pure.plan(judge, case.ask, case.script)
+
+    return program
 
 
-@litmus(rules=RULES, needs=("prefetch",))
-def a_plan_takes_what_there_is(judge: Judge) -> None:
-    """For each amount of memory around the key's length and the threshold, the plan reserves the whole pages there
-    are.
-    """
-    _plan_all(judge, BOUNDARIES)
+def _sentence(case: PlanCase) -> str:
+    outcome = f"{case.expected} slots are reserved" if case.refusal is None else f"refused, {case.refusal}"
+    ask = case.ask
+    return f"{case.name} (key {ask.key_length}, page {ask.page_size}, threshold {ask.threshold}): {outcome}."
 
 
-@litmus(rules=RULES, needs=("prefetch",))
-def a_plan_survives_its_host(judge: Judge) -> None:
-    """Whichever allocation fails, the last one too, and however much becomes available meanwhile, nothing leaks."""
-    _plan_all(judge, FAULTS)
-
-
-@litmus(rules=RULES, needs=("prefetch",))
-def exactly_the_threshold_is_enough(judge: Judge) -> None:
-    """The threshold is compared with whole pages, before truncation and after it, and reaching it is enough."""
-    _plan_all(judge, THRESHOLDS)
-
-
-@litmus(rules=RULES, needs=("prefetch",))
-def a_shut_gate_has_no_effect(judge: Judge) -> None:
-    """Storage off, a key too short, a full quota: nothing is touched; the last unit of the quota lets a plan through."""
-    _plan_all(judge, GATES)
+for _case in CASES:
+    add(
+        f"prefetch/{re.sub('[^a-z0-9]+', '-', _case.name.lower())}",
+        _sentence(_case),
+        _program(_case),
+        rules=RULES,
+        needs=("prefetch",),
+        once=True,
+    )

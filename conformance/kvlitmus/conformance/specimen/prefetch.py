@@ -72,7 +72,7 @@ class PrefetchPlanner:
         host.release()
         return PrefetchPlan(NO_MEMORY)
 
-    def start(self, ask: PrefetchAsk, wanted: int, length: int, slots: Sequence[int]) -> PrefetchPlan:  # noqa: ARG002 - mutants use it
+    def start(self, ask: PrefetchAsk, wanted: int, length: int, slots: Sequence[int]) -> PrefetchPlan:
         """The plan, once there is memory; ``wanted`` is what it would have been without shortening."""
         return PrefetchPlan(
             None, slots=slots, key_start=0, key_length=length, hashed_pages=length // ask.page_size, accounted=length
