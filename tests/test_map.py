@@ -1,0 +1,73 @@
+"""The table of provenance agrees with what the rules say of themselves."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import pytest
+
+from kvlitmus.spec.rule import Rule, all_rules
+from tests.test_layout import ROOT
+
+TEXT = (ROOT / "docs" / "map.md").read_text(encoding="utf-8")
+FATES = {"taken": True, "split": True, "merged": True, "postponed": False, "dropped": False}
+"""Each fate, and whether there are rules then."""
+PACKS = {"R-DEV": 11, "R-HOST": 10, "R-TR": 11, "R-LK": 8, "R-EV": 9, "R-HASH": 8, "R-PF": 12}
+"""The packs whose proposals are all in the table, and how many proposals each has."""
+OF_ITS_OWN = ("PORT",)
+"""Rules that come from no proposal."""
+
+_PROPOSAL = re.compile(r"R-[A-Z]+-\d\d")
+
+
+def rows(text: str) -> list[list[str]]:
+    """The rows about single proposals: id, what about, fate, rules, reason."""
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
+    return [cells for cells in lines if _PROPOSAL.fullmatch(cells[0])]
+
+
+def complaints(text: str, rules: Mapping[str, Rule]) -> list[str]:
+    """Where the table and the sources of the rules differ, and rows that lack something."""
+    sources: dict[str, list[str]] = {}
+    found: list[str] = []
+    for rule in rules.values():
+        named = _PROPOSAL.findall(rule.source)
+        if not named and rule.id.partition("-")[0] not in OF_ITS_OWN:
+            found.append(f"{rule.id} comes from no proposal")
+        for proposal in named:
+            sources.setdefault(proposal, []).append(rule.id)
+    for proposal, _, fate, told, reason in rows(text):
+        wanted = sources.pop(proposal, [])
+        listed = [] if told == "–" else told.split(", ")
+        if listed != wanted:
+            found.append(f"{proposal}: the rules that name it are {', '.join(wanted) or '–'} (the table has {told})")
+        if fate not in FATES or FATES[fate] != bool(listed) or (not reason and fate != "taken"):
+            found.append(f"{proposal}: {fate!r} with {len(listed)} rules and the reason {reason!r}")
+    return found + [
+        f"{proposal} is named by {', '.join(ids)} and not in the table" for proposal, ids in sources.items()
+    ]
+
+
+def test_table_and_rules_agree() -> None:
+    assert complaints(TEXT, all_rules()) == []
+
+
+def test_no_proposal_is_left_out_or_told_twice() -> None:
+    told = [cells[0] for cells in rows(TEXT)]
+    assert told == [f"{pack}-{number:02}" for pack, many in PACKS.items() for number in range(1, many + 1)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("| taken | POOL-06 |", "| taken | POOL-07 |", "R-DEV-02: the rules that name it are POOL-06"),
+        ("| taken | POOL-06 |", "| adopted | POOL-06 |", "R-DEV-02: 'adopted'"),
+        ("| taken | POOL-06 |", "| dropped | POOL-06 |", "R-DEV-02: 'dropped'"),
+        ("| postponed | – | Needs the sliding-window pool. |", "| postponed | – | |", "R-DEV-10: 'postponed'"),
+        ("| R-DEV-11 |", "| R-DEV-12 |", "R-DEV-12: the rules"),
+    ],
+)
+def test_a_planted_slip_is_found(old: str, new: str, expected: str) -> None:
+    assert TEXT.count(old) == 1
+    assert complaints(TEXT.replace(old, new), all_rules())[0].startswith(expected)
