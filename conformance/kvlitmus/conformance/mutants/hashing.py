@@ -6,7 +6,7 @@ import hashlib
 import struct
 from collections.abc import Sequence
 
-from kvlitmus.conformance.mutants.slip import Slip
+from kvlitmus.conformance.mutants.slip import Slip, register
 from kvlitmus.conformance.specimen.hashing import PageHasher
 from kvlitmus.spec.units import Key
 
@@ -198,3 +198,5 @@ SLIPS: tuple[Slip[PageHasher], ...] = (
 
 VARIATIONS: tuple[Slip[PageHasher], ...] = (Slip("null-hash-token-by-token", TokenByToken),)
 """Legal variations: no rule may object."""
+
+register(SLIPS, VARIATIONS, slot="hashing")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvlitmus.conformance.mutants.slip import Slip
+from kvlitmus.conformance.mutants.slip import Slip, register
 from kvlitmus.conformance.specimen.prefetch import PrefetchPlanner
 from kvlitmus.spec.prefetch_plan import NO_MEMORY, RATE_LIMITED, TOO_SHORT, HostPool, PrefetchAsk, PrefetchPlan
 
@@ -294,3 +294,5 @@ VARIATIONS: tuple[Slip[PrefetchPlanner], ...] = (
     Slip("null-prefetch-looks-twice", LooksTwice),
 )
 """Legal variations: no rule may object."""
+
+register(SLIPS, VARIATIONS, slot="prefetch")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import Iterable
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from kvlitmus.conformance.mutants.registry import PLAIN, mutant, null_mutant
 
 Part = TypeVar("Part")
 
@@ -20,3 +23,14 @@ class Slip(NamedTuple, Generic[Part]):
     bugs: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
     kills: tuple[str, ...] = ()
+
+
+def register(slips: Iterable[Slip[Any]], variations: Iterable[Slip[Any]], *, slot: str) -> None:
+    """Register slips as mutants and legal variations as null mutants of the part ``slot``.
+
+    One configuration is enough: these parts get all their sizes with each call.
+    """
+    for slip in slips:
+        mutant(slip.id, bugs=slip.bugs, links=slip.links, kills=slip.kills, slot=slot, configs=(PLAIN,))(slip.part)
+    for variation in variations:
+        null_mutant(variation.id, slot=slot, configs=(PLAIN,))(variation.part)
