@@ -16,19 +16,33 @@ The calls themselves are in :mod:`kvlitmus.conformance.calls`, part by part.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from itertools import islice
 from operator import itemgetter
 from typing import Any, NamedTuple, cast
 
 from kvlitmus.conformance.compose import with_requests
 from kvlitmus.conformance.observation import Observation, Observer
-from kvlitmus.conformance.ports import Config, Profile, capabilities_of
+from kvlitmus.conformance.ports import Begun, Config, Hit, Profile, Stored, capabilities_of
+from kvlitmus.conformance.text import harmless, raised_text, shown, type_name
 from kvlitmus.reference.tree import Page, Tree, empty_tree
 from kvlitmus.spec.names import NO_NAME, Names
 from kvlitmus.spec.rule import Kind, Rule, all_rules
 from kvlitmus.spec.units import Key, Name, PageNo, Slot, Tick
 
 Facts = dict[str, Any]
+
+DEEPEST = 3
+"""The depth of a full snapshot."""
+
+SPARE = 1_000
+"""So many slots more than four times the capacity are read of an answer, and no more."""
+
+PLAIN = frozenset({type(None), int, list, tuple, Hit, Stored, Begun})
+"""Types of answers that do what they say."""
+
+UNORDERED = (str, bytes, bytearray, Mapping, Set)
+"""What iterates without being a sequence of slots."""
 
 MAX_SLOT = 1 << 48
 """A slot beyond this is nonsense whatever the pool."""
@@ -76,8 +90,22 @@ class Plan(NamedTuple):
     checks: tuple[tuple[str, Callable[..., bool], Callable[[Facts], Any], bool], ...]
 
 
+def differ(now: Sequence[Any], then: Sequence[Any]) -> bool:
+    """Whether a sequence that a stranger holds too isn't what it was; what can't be compared is not."""
+    try:
+        return now != then
+    except Exception:  # noqa: BLE001 - what was put in may raise anything
+        return True
+
+
 class Judge:
-    """One adapter under judgement, from a fresh state on."""
+    """One adapter under judgement, from a fresh state on.
+
+    interruptible: whether a ``KeyboardInterrupt`` comes from the user; in a worker it can only come
+    from the adapter.
+    """
+
+    interruptible = True
 
     def __init__(
         self,
@@ -135,41 +163,69 @@ class Judge:
         given = [(arg, list(arg)) for arg in args if isinstance(arg, list)]
         try:
             answer = getattr(self.adapter, method)(*args, **kwargs)
-        except (KeyboardInterrupt, NotImplementedError):
+        except NotImplementedError:
             raise
-        except Exception as error:
-            raise self.broken("PORT-01", f"the call raised {type(error).__name__}: {error}") from error
         except BaseException as error:
-            raise self.broken("PORT-02", f"the call tried to end the process: {type(error).__name__}") from error
+            raise self.raised(error, "the call") from error
         for now, then in given:
-            if now != then:
-                raise self.broken("PORT-04", f"the call changed its argument from {then} to {now}")
+            if differ(now, then):
+                raise self.broken("PORT-04", f"the call changed its argument from {then} to {shown(now)}")
+        if type(answer) not in PLAIN and issubclass(type(answer), tuple):
+            return tuple.__getitem__(
+                cast("tuple[Any, ...]", answer), slice(None)
+            )  # a stranger's class may lie about its length
         return answer
+
+    def look(self, method: str) -> Any:
+        """Make one of the calls that only look; what it raises is judged like that of any call."""
+        try:
+            return getattr(self.adapter, method)()
+        except NotImplementedError:
+            raise
+        except BaseException as error:
+            raise self.raised(error, f"{method}()") from error
+
+    def raised(self, error: BaseException, what: str) -> BaseException:
+        """What it means that a call raised: PORT-01, or PORT-02 for what ends a process."""
+        if isinstance(error, Exception):
+            return self.broken("PORT-01", f"{what} raised {raised_text(error)}")
+        if self.interruptible and isinstance(error, KeyboardInterrupt):
+            return KeyboardInterrupt()
+        return self.broken("PORT-02", f"{what} tried to end the process: it raised {raised_text(error)}")
 
     def slots(self, answer: object) -> tuple[Slot, ...]:
         """The answer as slots; anything but a sequence of non-negative integers breaks PORT-03."""
-        if not isinstance(answer, list | tuple):
-            try:
-                answer = list(cast("Iterable[Any]", answer))
-            except TypeError:
-                raise self.broken("PORT-03", f"expected a sequence of slots, got {type(answer).__name__}") from None
-        got: Sequence[Any] = answer
-        if len(got) > max(1_000_000, 4 * self.capacity):
-            raise self.broken("PORT-03", f"expected at most {self.capacity} slots, got {len(got)}")
+        got = answer if type(answer) is list or type(answer) is tuple else self.listed(answer)
+        if len(got) > 4 * self.capacity + SPARE:
+            raise self.broken("PORT-03", f"expected at most {self.capacity} slots, got {len(got)} or more")
         if any(type(slot) is not int for slot in got):
             odd = next(slot for slot in got if type(slot) is not int)
-            raise self.broken("PORT-03", f"expected integer slots, got {odd!r} of type {type(odd).__name__}")
+            raise self.broken("PORT-03", f"expected integer slots, got {shown(odd)} of type {type_name(odd)}")
         if got and not (min(got) >= 0 and max(got) < MAX_SLOT):
-            raise self.broken("PORT-03", f"expected slots from 0 on, got {min(got)} to {max(got)}")
-        if isinstance(got, list) and len(self.kept) < KEPT:
+            lowest, highest = shown(min(got)), shown(max(got))
+            raise self.broken("PORT-03", f"expected slots from 0 on, got {lowest} to {highest}")
+        if got is answer and type(got) is list and len(self.kept) < KEPT:
             self.kept.append((got, list(got)))
         self.trail[-1] += f" → {list(got) if len(got) <= SHOWN else f'{len(got)} slots'}"
         return tuple(got)
 
+    def listed(self, answer: object) -> list[Any]:
+        """What iterates, as a list that is no longer than it may be; anything else breaks PORT-03."""
+        name = type_name(answer)
+        try:
+            if not isinstance(answer, UNORDERED) and answer is not None:
+                return list(islice(cast("Iterable[Any]", answer), 4 * self.capacity + SPARE + 1))
+        except TypeError:
+            pass
+        except Exception as error:
+            detail = f"expected a sequence of slots, got a {name} that raised {raised_text(error)}"
+            raise self.broken("PORT-03", detail) from error
+        raise self.broken("PORT-03", f"expected a sequence of slots, got {name}")
+
     def count(self, answer: object, what: str) -> int:
         """The answer as a count; anything but a non-negative integer breaks PORT-03."""
         if type(answer) is not int or not 0 <= answer < MAX_SLOT:
-            raise self.broken("PORT-03", f"expected {what} as a count, got {answer!r}")
+            raise self.broken("PORT-03", f"expected {what} as a count, got {shown(answer)}")
         return answer
 
     def broken(self, rule: str, detail: str) -> Violation:
@@ -181,24 +237,19 @@ class Judge:
 
     def observe_now(self) -> Observation:
         """What can be seen of the cache now, at the depth of this run."""
-        adapter = self.adapter
         available = sizes = view = None
-        try:
-            if self.depth >= 1:
-                if "pool" in self.capabilities:
-                    available = self.count(adapter.available(), "what is available")
-                if "counters" in self.capabilities:
-                    sizes = adapter.sizes()
-            if self.depth >= 3:
-                view = adapter.view()
-        except Violation:
-            raise
-        except Exception as error:
-            raise self.broken("PORT-01", f"observing raised {type(error).__name__}: {error}") from error
+        if self.depth >= 1:
+            if "pool" in self.capabilities:
+                available = self.count(self.look("available"), "what is available")
+            if "counters" in self.capabilities:
+                sizes = self.look("sizes")
+        if self.depth >= DEEPEST:
+            view = self.look("view")
         try:
             return self.observer.read(available, sizes, view)
-        except (ValueError, TypeError, IndexError, AttributeError) as error:
-            raise self.broken("PORT-03", f"the snapshot has not the promised form: {error}") from error
+        except Exception as error:
+            detail = f"the snapshot has not the promised form: {harmless(error) or type_name(error)}"
+            raise self.broken("PORT-03", detail) from error
 
     def finish(
         self, kinds: str, facts: Facts, tree: Tree, late: Callable[[Observation, Facts], None] | None = None
@@ -210,8 +261,8 @@ class Judge:
         """
         before, after = self.before, self.observe_now()
         for now, then in self.kept:
-            if now != then:
-                raise self.broken("PORT-04", f"a sequence returned earlier changed from {then} to {now}")
+            if differ(now, then):
+                raise self.broken("PORT-04", f"a sequence returned earlier changed from {then} to {shown(now)}")
         facts["page_size"] = self.size
         facts["usable"] = self.usable
         owned = facts["owned_after"] = frozenset(self.owners)

@@ -1,33 +1,39 @@
-"""The supervisor: spreads items of work over worker processes, and outlives what happens in them."""
+"""The supervisor: spreads items of work over worker processes, and outlives what happens in them.
+
+Adapter and judge share a worker; the supervisor imports neither.  Each worker has one item at a
+time, which is on disk before it is sent.  A worker that dies, or in which no call is made for too
+long, is a verdict on the target: its item gets a finding of PORT-02, shrunk in fresh workers, and
+is judged once more without the method that did it; all other items go on.  A method that has
+killed several workers is not called any more.
+"""
 
 from __future__ import annotations
 
+import json
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
+from typing import Any
 
-from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.conformance.results import Item, ItemResult, Options
+from kvlitmus.conformance.autopsy import Autopsy, read_plays
+from kvlitmus.conformance.crew import Crew, Limits, TargetInfo, probe
+from kvlitmus.conformance.process import Death, Process, wait
+from kvlitmus.conformance.results import Finding, Item, ItemResult, Options, result_from_json, to_json
 from kvlitmus.conformance.targets import TargetError, TargetRef
+from kvlitmus.conformance.text import harmless
 
 __all__ = ["Event", "Limits", "TargetError", "TargetInfo", "probe", "run_items"]
 
+FENCED_AFTER = 2
+"""A method that killed so many workers is not called any more."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Bounds on time, memory and deaths.
+ATTEMPTS = 4
+"""How often one item is judged, each time without the methods that killed its worker before."""
 
-    call_seconds: how long one port call (or making one cache) may take.  start_seconds: how long
-    starting a worker and importing the target may take.  memory_mb: address space of one worker,
-    ``None`` for no bound.  shrink_seconds: time to shrink one schedule that kills its worker.
-    deaths: after so many dead workers the remaining items are not run.
-    """
-
-    call_seconds: float = 10.0
-    start_seconds: float = 120.0
-    memory_mb: int | None = None
-    shrink_seconds: float = 10.0
-    deaths: int = 12
+LOADS = 3
+"""How often in a run loading a target may fail that was loaded before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,32 +50,6 @@ class Event:
     total: int
     steps: int = 0
     text: str = ""
-
-
-@dataclass(slots=True, kw_only=True)
-class TargetInfo:
-    """What a target says of itself before it is judged.
-
-    capabilities: by the label of the configuration.  unsupported: labels of configurations that
-    the target declined, with its reason; errors: those that it failed to make, likewise.
-    versions: of python, kvlitmus, and what the target states.
-    """
-
-    name: str
-    profile: Profile
-    configs: tuple[Config, ...]
-    capabilities: dict[str, frozenset[str]] = field(default_factory=dict)
-    unsupported: dict[str, str] = field(default_factory=dict)
-    errors: dict[str, str] = field(default_factory=dict)
-    versions: dict[str, str] = field(default_factory=dict)
-
-
-def probe(ref: TargetRef, *, configs: Sequence[Config] | None = None, limits: Limits | None = None) -> TargetInfo:
-    """Ask a target for its profile, configurations and capabilities; raises :class:`TargetError`.
-
-    ``configs`` instead of the target's own: those for which the capabilities are wanted.
-    """
-    raise NotImplementedError
 
 
 def run_items(
@@ -89,4 +69,203 @@ def run_items(
     the iterator the finished results are still yielded, then it is raised again; closing the
     iterator stops the workers.
     """
-    raise NotImplementedError
+    if not items:
+        return
+    with Crew(ref, limits or Limits(), state) as crew:
+        run = Run(crew, items, options, max(1, min(jobs, len(items), 256)), on_event or _nobody_listens)
+        told = 0
+        try:
+            while told < len(items):
+                while told not in run.results:
+                    run.turn()
+                left = monotonic()
+                told += 1
+                yield run.results.pop(told - 1)
+                run.paused(monotonic() - left)
+        except KeyboardInterrupt:
+            crew.stop()
+            yield from (run.results[at] for at in sorted(run.results))
+            raise
+
+
+def _nobody_listens(_: Event) -> None:
+    pass
+
+
+class Run:
+    """One run: which worker has which item, what has come of it, what has gone wrong so far.
+
+    working: the item of each worker, ``None`` while it loads the target.  again: items to be judged
+    once more.  found: findings of items that killed their workers.  fenced: the methods that an
+    item must do without.  killers: how many workers each method has killed.
+    """
+
+    def __init__(
+        self, crew: Crew, items: Sequence[Item], options: Options, jobs: int, tell: Callable[[Event], None]
+    ) -> None:
+        self.crew = crew
+        self.items = items
+        self.options = options
+        self.jobs = jobs
+        self.listener = tell
+        self.results: dict[int, ItemResult] = {}
+        self.next = 0
+        self.again: deque[int] = deque()
+        self.working: dict[Process, int | None] = {}
+        self.found: dict[int, list[Finding]] = {}
+        self.fenced: dict[int, frozenset[str]] = {}
+        self.killers: Counter[str] = Counter()
+        self.shrunk: set[tuple[str, int, str]] = set()
+        self.unmade: dict[str, str] = {}
+        self.failed_loads = 0
+        self.deaths = 0
+
+    def tell(self, kind: str, at: int, *, steps: int = 0, text: str = "") -> None:
+        """Tell the listener."""
+        item = self.items[at].id
+        self.listener(Event(kind=kind, item=item, index=at, total=len(self.items), steps=steps, text=text))
+
+    def paused(self, seconds: float) -> None:
+        """For so long nobody listened to the workers; it isn't held against them."""
+        for worker in self.working:
+            worker.changed += seconds
+
+    def turn(self) -> None:
+        """Wait a little, and do what is to be done."""
+        while len(self.working) < self.jobs and (self.again or self.next < len(self.items)):
+            if len(self.working) > len(self.items) - self.next + len(self.again):
+                break
+            self.working[self.crew.launch()] = None
+        wait(list(self.working), 0.1)
+        for worker, at in list(self.working.items()):
+            if at is None:
+                self.look_at_loading(worker)
+            else:
+                self.look_at_working(worker, at)
+
+    def look_at_loading(self, worker: Process) -> None:
+        """Give a worker its first item once the target is loaded."""
+        failed = self.crew.loading_failed(worker)
+        if failed is not None:
+            self.failed_loads += 1
+            if not self.crew.loaded or self.failed_loads > LOADS:
+                raise failed
+            self.let_go(worker)
+        elif worker.answer is not None:
+            self.give(worker)
+
+    def look_at_working(self, worker: Process, at: int) -> None:
+        """Take a worker's result, or see that it is dead."""
+        if worker.answer is not None:
+            if worker.printed:
+                self.tell("output", at, text=worker.printed_text())
+            self.finish(at, self.result_of(at, worker.answer))
+            self.give(worker)
+            return
+        death = worker.death(self.crew.limits.call_seconds)
+        if death is not None:
+            self.bury(worker, at, death)
+        elif worker.steps != worker.told_steps:
+            worker.told_steps = worker.steps
+            self.tell("progress", at, steps=worker.steps)
+
+    # -- items ---------------------------------------------------------------------------------
+
+    def give(self, worker: Process) -> None:
+        """Give a worker the next item, or let it go."""
+        while True:
+            if self.again:
+                at = self.again.popleft()
+            elif self.next < len(self.items):
+                at, self.next = self.next, self.next + 1
+            else:
+                self.let_go(worker)
+                return
+            why_not = self.why_not(self.items[at])
+            if not why_not:
+                break
+            self.finish(at, self.empty(at, error=why_not))
+        often = {method for method, times in self.killers.items() if times >= FENCED_AFTER}
+        self.fenced[at] = self.fenced.get(at, frozenset()) | often
+        command = {
+            "item": to_json(self.items[at]),
+            "options": to_json(self.options),
+            "fenced": sorted(self.fenced[at]),
+        }
+        path = self.crew.folder.path / f"worker-{worker.number}.item"
+        path.write_text(json.dumps({"target": self.crew.ref.name, **command}))
+        self.working[worker] = at
+        worker.told_steps = 0
+        worker.send(do="item", **command)
+        self.tell("started", at)
+
+    def why_not(self, item: Item) -> str:
+        """Why an item isn't run, if it isn't."""
+        if item.config.label in self.unmade:
+            return f"not run: {self.unmade[item.config.label]}"
+        if self.deaths >= self.crew.limits.deaths:
+            return f"not run: {self.deaths} worker processes have died already"
+        return ""
+
+    def let_go(self, worker: Process) -> None:
+        """A worker has nothing more to do."""
+        del self.working[worker]
+        worker.stop(0.0)
+
+    def empty(self, at: int, *, error: str = "") -> ItemResult:
+        """A result that says nothing about the rules."""
+        return ItemResult(item=self.items[at].id, config=self.items[at].config.label, error=error)
+
+    def result_of(self, at: int, answer: dict[str, Any]) -> ItemResult:
+        """The result in a worker's answer."""
+        try:
+            result = result_from_json(answer["result"])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            return self.empty(
+                at, error=harmless(answer.get("failed") or f"a result that makes no sense: {error}", 1_000)
+            )
+        if self.fenced.get(at) and result.unsupported:
+            result.unsupported = ""  # the target has it; it is the suite that does without
+        return result
+
+    def finish(self, at: int, result: ItemResult) -> None:
+        """An item is done."""
+        result.findings[:0] = self.found.pop(at, [])
+        self.fenced.pop(at, None)
+        self.results[at] = result
+        self.tell("finished", at, steps=result.steps)
+
+    # -- deaths --------------------------------------------------------------------------------
+
+    def bury(self, worker: Process, at: int, death: Death) -> None:
+        """A worker has died: find out why, and go on without what did it."""
+        began = monotonic()
+        del self.working[worker]
+        self.deaths += 1
+        self.tell("died", at, steps=worker.steps, text=death.text)
+        played = read_plays(worker.plays)
+        item = self.items[at]
+        if played.making:
+            reason = f"making a fresh cache, or looking at it for the first time, {death.text}"
+            self.unmade[item.config.label] = reason
+            self.finish(at, self.empty(at, error=reason))
+            return
+        self.tell("shrinking", at)
+        limits = self.crew.limits
+        autopsy = Autopsy(
+            self.crew.ready_or_dead,
+            self.crew.folder.path,
+            call_seconds=limits.call_seconds,
+            shrink_seconds=limits.shrink_seconds,
+            fenced=self.fenced.get(at, frozenset()),
+            shrunk=self.shrunk,
+        )
+        found, method = autopsy.find(item, self.options, played, death)
+        self.found.setdefault(at, []).append(found)
+        self.killers[method] += bool(method)
+        if method and len(self.found[at]) < ATTEMPTS:
+            self.fenced[at] = self.fenced.get(at, frozenset()) | {method}
+            self.again.append(at)
+        else:
+            self.finish(at, self.empty(at))
+        self.paused(monotonic() - began)
