@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kvlitmus.conformance.minimise import BRIEF, Short, ranked
 from kvlitmus.conformance.results import Finding, ItemResult, RuleVerdict, Verdict
 from kvlitmus.spec.facts import FACTS
 from kvlitmus.spec.rule import Rule, Strength
@@ -90,10 +91,14 @@ class Scope:
 
 @dataclass(slots=True, kw_only=True)
 class Group:
-    """Findings that say the same: the shortest of them, and where else it was seen."""
+    """Findings that say the same: the shortest of them, and all items in which its first rule was broken.
+
+    ``leads``: it broke without another rule having been muted before.
+    """
 
     finding: Finding
     items: list[str] = field(default_factory=list)
+    leads: bool = True
 
 
 def explanation(finding: Finding) -> str:
@@ -102,20 +107,30 @@ def explanation(finding: Finding) -> str:
     return re.sub(r"\d+(?:[ ,]+\d+)*", "#", text)
 
 
-def group(results: Iterable[ItemResult]) -> list[Group]:
-    """All findings, one group per rules and explanation, in the order in which they were first seen."""
-    groups: dict[str, Group] = {}
+def group(results: Sequence[ItemResult], minimal: Sequence[Short] = ()) -> list[Group]:
+    """What was found, one group per rules and explanation.
+
+    ``minimal`` are the shrunk counterexamples.  Of the others only those of litmus tests count,
+    which are short by themselves, and those that alone show a rule.
+    """
+    raw = [one for result in results for one in ranked(result)]
+    pool = [*minimal, *(one for one in raw if one.leads and one.finding.litmus)]
+    covered = {rule for one in pool for rule in one.finding.rules}
+    for one in sorted(raw, key=lambda one: len(one.finding.calls)):
+        if not covered.issuperset(one.finding.rules):
+            pool.append(one)
+            covered.update(one.finding.rules)
+    items: dict[str, list[str]] = {}
     for result in results:
-        for finding in result.findings:
-            key = explanation(finding)
-            known = groups.get(key)
-            if known is None:
-                groups[key] = Group(finding=finding, items=[result.item])
-                continue
-            if result.item not in known.items:
-                known.items.append(result.item)
-            if len(finding.calls) < len(known.finding.calls):
-                known.finding = finding
+        for rule in dict.fromkeys(rule for finding in result.findings for rule in finding.rules):
+            items.setdefault(rule, []).append(result.item)
+    groups: dict[str, Group] = {}
+    for short in pool:
+        finding = short.finding
+        known = groups.setdefault(explanation(finding), Group(finding=finding, leads=short.leads))
+        known.items = items.get(known.finding.rules[0], [finding.item])
+        if (not short.leads, len(finding.calls)) < (not known.leads, len(known.finding.calls)):
+            known.finding, known.leads = finding, short.leads
     return list(groups.values())
 
 
@@ -124,7 +139,16 @@ def shortest(groups: Sequence[Group], rule: str) -> int | None:
     having = [at for at, one in enumerate(groups) if rule in one.finding.rules]
     if not having:
         return None
-    return min(having, key=lambda at: (len(groups[at].finding.calls), groups[at].finding.rules.index(rule), at))
+    return min(
+        having,
+        key=lambda at: (
+            not groups[at].leads,
+            groups[at].finding.rules.index(rule) if len(groups[at].finding.calls) > BRIEF else 0,
+            len(groups[at].finding.calls),
+            groups[at].finding.rules.index(rule),
+            at,
+        ),
+    )
 
 
 def conclude(

@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from kvlitmus.conformance.commands import common, session
 from kvlitmus.conformance.commands.common import UsageError
 from kvlitmus.conformance.explain import harmless
 from kvlitmus.conformance.litmus.registry import all_litmus
+from kvlitmus.conformance.minimise import Short, minimise
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.report import document, failures, markdown, terminal
 from kvlitmus.conformance.report.progress import Progress
@@ -57,8 +59,8 @@ def main(args: argparse.Namespace) -> int:
     )
     run = prepare(args, found, configs, chosen, len(items))
     print(terminal.heading(run, style), flush=True)
-    play(run, found, items, options, args.jobs, style)
-    finish(run, known, args)
+    minimal = play(run, found, items, options, args.jobs, style)
+    finish(run, minimal, known, args)
     run.seconds = time.monotonic() - started
     for line in terminal.render(run, style):
         print(line)
@@ -146,27 +148,40 @@ def prepare(
 
 def play(
     run: document.Run, found: session.Session, items: Sequence[Item], options: Options, jobs: int, style: Style
-) -> None:
-    """Play all items and collect the results; Ctrl-C ends it early and marks the run as partial."""
+) -> list[Short]:
+    """Play all items and collect the results, then shrink; returns the shrunk counterexamples.
+
+    Ctrl-C ends it early and marks the run as partial.
+    """
     progress = Progress(sys.stdout, style, len(items))
     try:
-        for result in found.run(items, options, jobs=jobs, on_event=lambda *_: progress.tick()):
+        # Nothing is shrunk on the way: a broken cache breaks the same rule again and again.
+        plain = replace(options, shrink_trials=0)
+        for result in found.run(items, plain, jobs=jobs, on_event=lambda _: progress.tick()):
             run.results.append(result)
             progress.add(result)
+        if any(result.findings for result in run.results):
+            progress.stage("shrinking")
+            return minimise(
+                run.results,
+                lambda again, how: found.run(again, how, jobs=jobs, on_event=lambda _: progress.tick()),
+                options,
+            )
     except KeyboardInterrupt:
-        run.scope = Scope(
-            **{name: getattr(run.scope, name) for name in run.scope.__dataclass_fields__ if name != "partial"},
-            partial=True,
-        )
+        run.scope = replace(run.scope, partial=True)
     finally:
         progress.clear()
-    order = {item.id: at for at, item in enumerate(items)}
-    run.results.sort(key=lambda result: order.get(result.item, len(order)))
+    return []
 
 
-def finish(run: document.Run, known: tuple[baselines.Entry, ...] | None, args: argparse.Namespace) -> None:
+def finish(
+    run: document.Run,
+    minimal: Sequence[Short],
+    known: tuple[baselines.Entry, ...] | None,
+    args: argparse.Namespace,
+) -> None:
     """Conclude: verdicts, baseline, saved failures, exit code."""
-    run.groups = group(run.results)
+    run.groups = group(run.results, minimal)
     run.verdicts = conclude(run.rules, run.results, run.groups, run.scope)
     if known is not None:
         run.baseline = baselines.compare(known, run.verdicts, run.version, partial=run.scope.partial)

@@ -16,8 +16,6 @@ from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.results import Item, ItemResult, Options
 from kvlitmus.conformance.supervisor import Event, TargetInfo
 
-IN_PROCESS = True  # until the supervisor stands
-
 
 @dataclass(slots=True, kw_only=True)
 class Session:
@@ -57,12 +55,6 @@ class Session:
         self, items: Sequence[Item], options: Options, *, jobs: int = 1, on_event: Callable[[Event], None] | None = None
     ) -> Iterator[ItemResult]:
         """The results, in the order of the items; raises :class:`TargetFailed`."""
-        if IN_PROCESS:
-            from kvlitmus.conformance.engine import run_item
-
-            target = targets.load_target(self.ref)
-            yield from (run_item(target, item, options) for item in items)
-            return
         try:
             yield from supervisor.run_items(self.ref, items, options, jobs=jobs, limits=self.limits, on_event=on_event)
         except supervisor.TargetError as error:
@@ -80,14 +72,6 @@ def open_session(word: str, python: str | None, *, call_seconds: float = 10.0) -
     except targets.UnknownTarget as error:
         raise UsageError(harmless(error, 1_000)) from None
     limits = supervisor.Limits(call_seconds=call_seconds)
-    if IN_PROCESS:
-        from kvlitmus.conformance import plan
-        from kvlitmus.conformance.ports import capabilities_of
-
-        target = targets.load_target(ref)
-        configs = plan.configs_of(target)
-        caps = {configs[0].label: capabilities_of(target.make(configs[0]))}
-        return Session(ref=ref, info=TargetInfo(name=word, profile=target.profile, configs=configs, capabilities=caps))
     try:
         return Session(ref=ref, info=supervisor.probe(ref, limits=limits), limits=limits)
     except supervisor.TargetError as error:

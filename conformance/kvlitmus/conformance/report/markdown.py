@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from kvlitmus.conformance.explain import harmless
+from kvlitmus.conformance.report.brief import brief
 from kvlitmus.conformance.report.document import Run
 from kvlitmus.conformance.report.terminal import LOOK, said, shown, where, words
 from kvlitmus.conformance.verdicts import EXIT_WORDS
@@ -72,11 +73,13 @@ def _counterexamples(run: Run) -> Iterator[str]:
         if finding.detail:
             yield f"Seen: {escape(finding.detail)}"
         else:
-            yield f"Allowed: {escape(finding.allowed)}"
+            yield f"Allowed: {escape(brief(finding.allowed))}"
             yield ""
-            yield from (f"- seen: {escape(fact)} = {escape(text)}" for fact, text in finding.seen.items())
+            yield from (f"- seen: {escape(fact)} = {escape(brief(text))}" for fact, text in finding.seen.items())
         yield ""
-        calls = [f"{number:>3} {harmless(call)}" for number, call in enumerate(finding.calls or [finding.call], 1)]
+        calls = [
+            f"{number:>3} {brief(harmless(call))}" for number, call in enumerate(finding.calls or [finding.call], 1)
+        ]
         yield fenced([*calls[:-1], f"{calls[-1]}   <-- breaks {', '.join(finding.rules)}"])
         yield ""
         yield f"Found by {escape(where(run.groups[at]))}."

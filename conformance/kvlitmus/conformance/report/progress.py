@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
+from kvlitmus.conformance.report.brief import brief
 from kvlitmus.conformance.report.style import Style
 from kvlitmus.conformance.results import ItemResult
 
@@ -14,6 +15,12 @@ MOVING = 0.1
 
 STILL = 5.0
 """Seconds between two lines where nothing can move."""
+
+
+def short(call: str) -> str:
+    """A call without its answer, cut to a bearable length."""
+    text = brief(call.partition(" → ")[0])
+    return text if len(text) <= 48 else text[:47] + "…"
 
 
 class Progress:
@@ -27,18 +34,19 @@ class Progress:
         self.started = self.shown = clock()
         self.done = self.steps = 0
         self.drawn = False
+        self.name, self.began = "", 0.0
         self.seen: set[str] = set()
 
     def add(self, result: ItemResult) -> None:
         """One more item is done; rules that it is the first to break are named at once."""
         self.done += 1
         self.steps += result.steps
-        for finding in result.findings:
+        for finding in result.findings[:1]:
             for rule in finding.rules:
                 if rule not in self.seen:
                     self.seen.add(rule)
                     mark = self.style.paint(self.style.symbol("bad"), "red")
-                    self.say(f"  {mark} {rule} broken by {finding.call.partition(' → ')[0]:.60}  in {result.item}")
+                    self.say(f"  {mark} {rule} broken by {short(finding.call)} in {result.item}")
         if result.error and "error" not in self.seen:
             self.seen.add("error")
             self.say(f"  {self.style.paint(self.style.symbol('warn'), 'yellow')} {result.item}: {result.error}")
@@ -50,16 +58,29 @@ class Progress:
         if now - self.shown < (MOVING if self.style.live else STILL):
             return
         self.shown = now
-        spent = max(now - self.started, 1e-9)
-        text = (
-            f"  {self.done}/{self.items} items  {self.steps:,} steps  {self.steps / spent:,.0f} steps/s  {spent:.1f} s"
-        )
+        text = self.text(now)
         if self.style.live:
             self.stream.write("\r\x1b[K" + self.style.paint(text[: self.style.width - 1], "dim"))
             self.drawn = True
         else:
             self.stream.write(text + "\n")
         self.stream.flush()
+
+    def stage(self, name: str) -> None:
+        """From now on it is something else that takes time."""
+        self.name = name
+        self.began = self.clock()
+        self.shown = 0.0
+        self.tick()
+
+    def text(self, now: float) -> str:
+        """Where things stand."""
+        if self.name:
+            return f"  {self.name} counterexamples  {now - self.began:.1f} s"
+        spent = max(now - self.started, 1e-9)
+        return (
+            f"  {self.done}/{self.items} items  {self.steps:,} steps  {self.steps / spent:,.0f} steps/s  {spent:.1f} s"
+        )
 
     def say(self, line: str) -> None:
         """A line that stays."""

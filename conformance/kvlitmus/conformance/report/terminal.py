@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from kvlitmus.conformance.report.brief import brief
 from kvlitmus.conformance.report.document import Run
 from kvlitmus.conformance.report.style import Style
 from kvlitmus.conformance.results import Finding, RuleVerdict, Verdict
 from kvlitmus.conformance.verdicts import EXIT_WORDS, Group, shortest
+from kvlitmus.spec.rule import Rule
 
 LOOK: dict[str, tuple[str, str]] = {
     "passed": ("good", "green"),
@@ -25,6 +27,9 @@ LOOK: dict[str, tuple[str, str]] = {
 
 MOST_CALLS = 60
 """A longer counterexample is shown with its middle left out."""
+
+MOST_FOLLOWERS = 4
+"""So many counterexamples are shown in full that may be consequences of others."""
 
 LABEL = 10
 
@@ -48,10 +53,15 @@ def render(run: Run, style: Style) -> Iterator[str]:
     """All lines of the report, after the heading."""
     yield ""
     yield from packs(run, style)
-    for at, rules in shown(run):
+    full, rest = split(run)
+    for at, rules in full:
         yield ""
         yield from counterexample(run, at, rules, style)
     yield ""
+    if rest:
+        yield "  may follow from the above (only seen after other broken rules had been muted):"
+        yield from (f"  {one_line(run, at, rules)}" for at, rules in rest)
+        yield ""
     yield from notes(run, style)
     yield from summary(run, style)
 
@@ -99,14 +109,33 @@ def grouped(run: Run, verdicts: list[RuleVerdict], style: Style) -> Iterator[str
 
 
 def shown(run: Run) -> list[tuple[int, list[str]]]:
-    """Which counterexamples to show: for each broken rule the shortest, each once; known violations are left out."""
+    """Which counterexamples to show: for each broken rule the shortest, each once; known violations are left out.
+
+    What broke only after another rule had been muted comes last.
+    """
     chosen: dict[int, list[str]] = {}
     for verdict in run.verdicts:
         if verdict.verdict in (Verdict.VIOLATED, Verdict.WARNED) and verdict.rule not in run.known:
             at = shortest(run.groups, verdict.rule)
             if at is not None:
                 chosen.setdefault(at, []).append(verdict.rule)
-    return list(chosen.items())
+    return sorted(chosen.items(), key=lambda one: not run.groups[one[0]].leads)
+
+
+def split(run: Run) -> tuple[list[tuple[int, list[str]]], list[tuple[int, list[str]]]]:
+    """The counterexamples that are shown in full, and those that get a line: the longer ones that may be consequences."""
+    chosen = shown(run)
+    later = sorted(
+        (one for one in chosen if not run.groups[one[0]].leads), key=lambda one: len(run.groups[one[0]].finding.calls)
+    )
+    leading = [one for one in chosen if run.groups[one[0]].leads]
+    return leading + later[:MOST_FOLLOWERS], later[MOST_FOLLOWERS:]
+
+
+def one_line(run: Run, at: int, rules: list[str]) -> str:
+    """A counterexample in one line."""
+    where = run.replay.get(at, "not saved")
+    return f"{', '.join(rules)}: {len(run.groups[at].finding.calls)} calls, {where}"
 
 
 def counterexample(run: Run, at: int, rules: list[str], style: Style) -> Iterator[str]:
@@ -114,12 +143,9 @@ def counterexample(run: Run, at: int, rules: list[str], style: Style) -> Iterato
     group = run.groups[at]
     finding = group.finding
     for id in rules:
-        rule = run.rules[id]
-        color = "red" if rule.strength.value == "MUST" else "yellow"
-        yield f"{style.paint(id, 'bold', color)} {style.paint(rule.title, 'bold')}"
-        yield from style.wrap(rule.text, "  ")
+        yield from stated(run.rules[id], style, "red" if run.rules[id].strength.value == "MUST" else "yellow")
     yield ""
-    yield from explained(finding, style)
+    yield from explained(finding, rules, run.rules, style)
     yield ""
     yield from sequence(finding, style)
     yield ""
@@ -127,20 +153,31 @@ def counterexample(run: Run, at: int, rules: list[str], style: Style) -> Iterato
     if others:
         yield from labelled("broken too", f"{', '.join(others)} by the same call", style)
     yield from labelled("found by", where(group), style)
+    if not group.leads:
+        yield from labelled("mind", "only seen after other broken rules had been muted; it may follow from them", style)
     if at in run.saved:
         yield from labelled("saved in", str(run.saved[at]), style)
         yield from labelled("replay", style.paint(run.replay[at], "blue"), style, wrap=False)
 
 
-def explained(finding: Finding, style: Style) -> Iterator[str]:
-    """What was allowed and what was seen."""
+def stated(rule: Rule, style: Style, color: str = "blue") -> Iterator[str]:
+    """A rule and its sentence."""
+    yield f"{style.paint(rule.id, 'bold', color)} {style.paint(rule.title, 'bold')}"
+    yield from style.wrap(rule.text, "  ")
+
+
+def explained(finding: Finding, shown: list[str], rules: Mapping[str, Rule], style: Style) -> Iterator[str]:
+    """What was allowed and what was seen; what the rule's sentence says already isn't said again."""
     if finding.detail:
-        yield from labelled("seen", finding.detail, style)
+        yield from labelled("seen", brief(finding.detail), style)
         return
-    yield from labelled("allowed", finding.allowed, style)
+    about = finding.rules[0]
+    prefix = f"(by {about}) " if len(shown) > 1 or about not in shown else ""
+    if about not in rules or finding.allowed != rules[about].text:
+        yield from labelled("allowed", prefix + brief(finding.allowed), style)
     label = "seen"
     for fact, text in finding.seen.items():
-        yield from labelled(label, f"{fact.replace('_', ' ')} = {text}", style)
+        yield from labelled(label, f"{fact.replace('_', ' ')} = {brief(text)}", style)
         label = ""
 
 
@@ -166,7 +203,7 @@ def sequence(finding: Finding, style: Style) -> Iterator[str]:
                 )
             continue
         here = number == last
-        lines = style.wrap(call, " " * 8, f"  {style.symbol('here') if here else ' '} {number:>3} ")
+        lines = style.wrap(brief(call), " " * 8, f"  {style.symbol('here') if here else ' '} {number:>3} ")
         yield from (style.paint(line, "bold") if here else line for line in lines)
 
 
