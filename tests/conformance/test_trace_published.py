@@ -46,6 +46,7 @@ PUBLISHED = {
 
 pytestmark = [
     pytest.mark.nightly,
+    pytest.mark.timeout(1200),  # half a minute for the largest capacities on a core of its own
     pytest.mark.skipif("KVLITMUS_TRACE" not in os.environ, reason="KVLITMUS_TRACE names no copy of the trace"),
 ]
 

@@ -28,18 +28,19 @@ are touched from the last to the first.
 Where figures differ, and why
 -----------------------------
 
-A cache may make other legal choices; the command names those that its profile declares.  SGLang
-0.5.13.post1's ``RadixCache`` differs in two:
+A cache may make other legal choices; the command names those that its profile declares.  SGLang's
+``RadixCache`` (0.5.13.post1) differs in two:
 
 * It evicts whole nodes.  A node is a run of blocks that no request has parted yet; when one block is
   missing, the whole run goes.
 * When a match ends inside a node, the node is used before it is split, so the lower half, which the
   request did not ask for, counts as used too.
 
-There are no others: the specimen with just these two choices gives SGLang's figures to the last
-digit (conversation trace, ``full-leaf``: 33,660 hit blocks at 5,000 and 94,866 at 30,000, where block
-by block it is 34,193 and 95,337; whole nodes alone give 33,812 and 95,308).  Where nothing is evicted
-the choices don't matter, and all targets agree.
+No third one shows: the specimen with just these two choices gives SGLang's figures to the last digit,
+for both variants and at all six default capacities (conversation trace, ``full-leaf``: 33,660 hit
+blocks at 5,000 and 94,866 at 30,000, where block by block it is 34,193 and 95,337; whole nodes alone
+give 33,812 and 95,308).  0.5.23's ``UnifiedRadixCache`` gives the same figures as ``RadixCache``.
+Where nothing is evicted the choices don't matter, and all targets agree.
 
 Caches without a prefix tree, locks or an explicit eviction can't be replayed: the sequence match,
 lock, evict, allocate, insert, unlock is what makes the figures comparable.
