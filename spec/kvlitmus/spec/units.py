@@ -106,6 +106,11 @@ def pages_of(slots: Sequence[Slot], page_size: int) -> frozenset[PageNo]:
     return frozenset([PageNo(slot // page_size) for slot in slots])
 
 
+def pages_in_order(slots: Sequence[int], page_size: int) -> tuple[PageNo, ...]:
+    """The page of the first slot, of the slot one page on, and so forth: the pages of a row of slots."""
+    return tuple(PageNo(slot // page_size) for slot in slots[::page_size])
+
+
 def same(left: Sequence[object], right: Sequence[object]) -> bool:
     """Whether two sequences are equal, element by element.
 

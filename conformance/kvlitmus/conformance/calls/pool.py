@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kvlitmus.conformance import unseen
 from kvlitmus.spec.units import Slot, page_slots, pages_needed, pages_of
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def alloc(judge: Judge, n: int) -> tuple[Slot, ...] | None:
     slots = judge.slots(answer)
     facts.update(granted=slots, granted_pages=pages_of(slots, judge.size), held_before=held)
     judge.own(slots)
-    judge.finish("alloc", facts, judge.tree)
+    judge.finish("alloc", facts, unseen.taken(judge, judge.tree, pages_of(slots, judge.size)))
     return slots
 
 
@@ -76,7 +77,8 @@ def extend(judge: Judge, slots: Sequence[Slot], further: int, *, decode: bool = 
         held_before=frozenset(judge.owners).union(judge.locked_pages().values()),
     )
     judge.own([slot for page in opened_pages for slot in page_slots(page, judge.size)])
-    judge.finish("alloc_decode" if decode else "alloc_extend", facts, judge.tree)
+    kinds = "alloc_decode" if decode else "alloc_extend"
+    judge.finish(kinds, facts, unseen.taken(judge, judge.tree, opened_pages))
     return got
 
 

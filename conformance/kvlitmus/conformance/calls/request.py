@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from kvlitmus.conformance import unseen
 from kvlitmus.conformance.calls.text import key_text
 from kvlitmus.conformance.judge import Running
 from kvlitmus.conformance.observation import Observation
 from kvlitmus.conformance.ports import Begun
 from kvlitmus.reference import tree as trees
 from kvlitmus.spec.names import page_names
-from kvlitmus.spec.units import Key, Name, PageNo, Slot, pages_of
+from kvlitmus.spec.units import Key, Name, PageNo, Slot, pages_in_order, pages_of
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.judge import Judge
@@ -27,7 +28,7 @@ def begin(judge: Judge, rid: int, key: Key) -> bool:
     answer = judge.call(f"begin({rid}, {key_text(key)})", "begin", rid, key)
     if answer is None:
         judge.trail[-1] += " → None"
-        judge.maybe.update(judge.tree.pages if judge.depth < 3 else ())
+        unseen.unsure(judge, judge.tree)
         judge.finish("refused_begin", {}, _touched_if_seen(judge, paged[: min(certain, cap // judge.size)]))
         return False
     row, cached = _begun(judge, answer)
@@ -49,11 +50,15 @@ def begin(judge: Judge, rid: int, key: Key) -> bool:
     }
     _row_facts(judge, facts, row, cached, tokens)
     covered = paged[: min(cached // judge.size, possible)]
+    judge.tree = unseen.known(judge, judge.tree, covered, pages_in_order(row, judge.size))
+    if cached < cap:
+        judge.tree = unseen.gone(judge, judge.tree, paged[len(covered) :])
     at = covered[-1] if covered else judge.names.root(key.namespace)
     judge.requests[rid] = Running(key, names, row, cached, at)
     tree = trees.touch(judge.tree, covered, hits=int(judge.profile.hit_counts == "match"))
     tree = trees.lock(trees.split(tree, at) if covered else tree, at)
-    judge.maybe.difference_update(covered)
+    unseen.unsure(judge, tree, len(pages_of(row[cached:], judge.size)))
+    tree = unseen.taken(judge, tree, pages_of(row[cached:], judge.size))
     _finish_shared(judge, "begin", facts, tree, row, paged[: cached // judge.size])
     return True
 
@@ -64,7 +69,7 @@ def grow(judge: Judge, rid: int, tokens: Sequence[int]) -> bool:
     answer = judge.call(f"grow({rid}, {list(tokens)})", "grow", rid, list(tokens))
     if answer is None:
         judge.trail[-1] += " → None"
-        judge.maybe.update(judge.tree.pages if judge.depth < 3 else ())
+        unseen.unsure(judge, judge.tree)
         judge.finish("refused_grow", {}, judge.tree)
         return False
     new = judge.slots(answer)
@@ -88,9 +93,8 @@ def grow(judge: Judge, rid: int, tokens: Sequence[int]) -> bool:
         "granted_pages": opened,
     }
     _row_facts(judge, facts, row, running.cached, all_names)
-    if judge.depth < 3:
-        judge.maybe.update(name for name, page in judge.tree.pages.items() if not page.locks)
-    judge.finish("grow", facts, judge.tree)
+    unseen.unsure(judge, judge.tree, len(opened))
+    judge.finish("grow", facts, unseen.taken(judge, judge.tree, opened))
     return True
 
 
@@ -115,7 +119,7 @@ def publish(judge: Judge, rid: int, *, chunked: bool) -> None:
     at = paged[-1] if paged else judge.names.root(running.key.namespace)
     tree = trees.lock(trees.lock(tree, at), running.locked, -1)
     running.row, running.cached, running.locked = row, cached, at
-    judge.maybe.difference_update(paged)
+    tree = unseen.known(judge, tree, paged, pages_in_order(row, size))
     _finish_shared(judge, "publish", facts, tree, row, paged[: cached // size])
 
 
@@ -125,21 +129,28 @@ def end(judge: Judge, rid: int, *, keep: bool) -> None:
     own = running.row[running.cached :]
     paged = page_names(running.names, judge.size) if keep else ()
     missing = [name for name in paged if name not in judge.tree.pages]
-    offered = {name: PageNo(running.row[at * judge.size] // judge.size) for at, name in enumerate(paged)}
+    offered = dict(zip(paged, _offered(judge, running, paged), strict=True))
     judge.call(f"end({rid}, keep={keep})", "end", rid, keep=keep)
     del judge.requests[rid]
     judge.disown(own)
     facts = {"request_pages": pages_of(own, judge.size), "missing_before": missing, "offered": offered}
     tree = _stored_tree(judge, running, paged, chunked=False) if keep else judge.tree
-    judge.maybe.difference_update(paged)
+    doubtful = [name for name in paged if name in judge.maybe]
+    tree = unseen.known(judge, tree, doubtful, [unseen.SOMEWHERE] * len(doubtful))
     judge.finish("end+finish" if keep else "end+abort", facts, trees.lock(tree, running.locked, -1))
 
 
 def _stored_tree(judge: Judge, running: Running, paged: Sequence[Name], *, chunked: bool) -> trees.Tree:
     """The model after the request's whole pages were inserted."""
-    offered = [PageNo(slot // judge.size) for slot in running.row[: len(paged) * judge.size : judge.size]]
+    offered = _offered(judge, running, paged)
     counts = judge.profile.hit_counts == "insert" and not chunked
     return trees.insert(judge.tree, judge.names.root(running.key.namespace), paged, offered, counts=counts)[0]
+
+
+def _offered(judge: Judge, running: Running, paged: Sequence[Name]) -> list[PageNo]:
+    """The request's page for each whole page of its key; no page (-1) where its row is too short."""
+    size, row = judge.size, running.row
+    return [PageNo(row[at * size] // size if at * size < len(row) else -1) for at in range(len(paged))]
 
 
 def _row_facts(

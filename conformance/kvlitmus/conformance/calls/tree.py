@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from kvlitmus.conformance import unseen
 from kvlitmus.conformance.calls.order import needless_victims, passed_over
 from kvlitmus.conformance.calls.text import key_text
 from kvlitmus.conformance.observation import Observation
 from kvlitmus.conformance.ports import Hit, Stored
 from kvlitmus.reference import tree as trees
 from kvlitmus.spec.names import page_names
-from kvlitmus.spec.units import Key, Name, PageNo, Slot
+from kvlitmus.spec.units import Key, PageNo, Slot, pages_in_order
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.judge import Judge
@@ -37,7 +38,12 @@ def match(judge: Judge, key: Key) -> Hit:
         facts["match_slots"], facts["found_names"] = hit.slots, judge.read(tuple(map(Slot, hit.slots)))
     kinds = "match" if hit.slots is not None else "match+blind"
     covered = paged[: min(hit.length // judge.size, possible)]
-    judge.finish(kinds, facts, _used(judge, paged, covered, possible))
+    if hit.slots is not None:
+        judge.tree = unseen.known(judge, judge.tree, covered, pages_in_order(hit.slots, judge.size))
+    if hit.length < cap:
+        judge.tree = unseen.gone(judge, judge.tree, paged[len(covered) :])
+    tree = trees.touch(judge.tree, covered, hits=int(judge.profile.hit_counts == "match"))
+    judge.finish(kinds, facts, trees.split(tree, covered[-1]) if covered else tree)
     return hit
 
 
@@ -66,9 +72,11 @@ def insert(
         chunked=chunked,
     )
     stored = _stored(judge, answer)
+    already = min(max(stored.already // size, certain), possible)
+    judge.tree = unseen.gone(judge, judge.tree, paged[already:])
     vain = {
         name: page
-        for name, page in list(offered.items())[protected // size : certain]
+        for name, page in list(offered.items())[protected // size : already]
         if judge.tree.pages[name].page != page
     }
     to_free = _to_free(judge, stored, slots, protected)
@@ -78,7 +86,7 @@ def insert(
         "reported_already": stored.already,
         "certain_length": certain * size,
         "possible_length": possible * size,
-        "missing_before": paged[certain:],
+        "missing_before": paged[already:],
         "offered": offered,
         "duplicates": frozenset(vain.values() if judge.profile.duplicates == "cache_frees" else ()),
         "to_free": frozenset(to_free),
@@ -95,7 +103,7 @@ def insert(
         priority=priority,
     )
     judge.maybe.difference_update(paged)
-    adopted = [slots[at * size] for at in range(certain, len(paged))]
+    adopted = [slots[at * size] for at in range(already, len(paged))]
     dropped = list(vain.values()) if judge.profile.duplicates == "cache_frees" else []
     judge.disown([*adopted, *[Slot(page * size) for page in dropped]])
     judge.finish("insert", facts, tree)
@@ -128,7 +136,7 @@ def evict(judge: Judge, n: int) -> int:
     judge.trail[-1] += f" → {reported}"
     facts: dict[str, Any] = {"asked": n, "reported_evicted": reported, "locked_names": locked}
     if judge.depth < 3:
-        judge.maybe.update(tree.pages.keys() - locked)
+        unseen.unsure(judge, tree)
         judge.finish("evict", facts, tree)
         return reported
 
@@ -140,19 +148,6 @@ def evict(judge: Judge, n: int) -> int:
     facts["unlocked_before"] = (len(tree.pages) - len(locked)) * judge.size
     judge.finish("evict", facts, tree, held_against_policy)
     return reported
-
-
-def _used(judge: Judge, paged: Sequence[Name], covered: Sequence[Name], possible: int) -> trees.Tree:
-    """The model after a match that covered these pages: used now; what lies just beyond is certainly gone."""
-    tree = judge.tree
-    if judge.maybe:
-        judge.maybe.difference_update(covered)
-        gone = {name for name in paged[len(covered) : possible] if name in judge.maybe}
-        if gone:
-            tree = trees.Tree({name: page for name, page in tree.pages.items() if name not in gone}, tree.clock)
-            judge.maybe -= gone
-    tree = trees.touch(tree, covered, hits=int(judge.profile.hit_counts == "match"))
-    return trees.split(tree, covered[-1]) if covered else tree
 
 
 def _hit(judge: Judge, answer: object) -> Hit:
