@@ -7,12 +7,23 @@ node costs one look-up.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
-from kvlitmus.conformance.ports import Sizes, View
+from kvlitmus.conformance.ports import View
+from kvlitmus.conformance.text import shown, type_name
 from kvlitmus.reference.tree import Tree
 from kvlitmus.spec.names import NO_NAME, Names
 from kvlitmus.spec.units import Name, PageNo
+
+INTEGER = {int}
+
+MAX_NUMBER = 1 << 62
+"""A token or slot beyond this is nonsense."""
+
+PAIR = 2
+"""A unit of a bigram key is two tokens."""
 
 
 class NodeInfo(NamedTuple):
@@ -118,33 +129,43 @@ class Observation:
 class Observer:
     """Reads snapshots of caches with one page size, with one table of names."""
 
-    def __init__(self, names: Names, page_size: int) -> None:
+    def __init__(self, names: Names, page_size: int, most: int = 100_000) -> None:
         self.names = names
         self.size = page_size
+        self.most = most
         self.known: dict[Any, NodeInfo] = {}
 
     def read(self, available: int | None, sizes: Any, view: View | None) -> Observation:
-        """What was seen; raises ``ValueError`` when the form is not the one that the port promises."""
+        """What was seen; raises when the form is not the one that the port promises.
+
+        Nothing that a stranger handed out is kept: what is read are integers, texts and ``None``.
+        """
         seen = Observation(self.names)
         seen.available = available
         if sizes is not None:
-            sizes = Sizes(*sizes)
-            if type(sizes.evictable) is not int or type(sizes.protected) is not int:
-                raise ValueError(f"sizes must be integers (got {tuple(sizes)})")
-            seen.sizes = (sizes.evictable, sizes.protected)
+            seen.sizes = self.read_sizes(sizes)
         if view is None:
             return seen
         seen.seen = True
-        seen.listed = tuple(map(PageNo, view.free))
+        seen.listed = tuple(self.bounded(view.free, "the free list"))
         seen.free = frozenset(seen.listed)
-        if seen.free and set(map(type, seen.free)) != {int}:
+        if seen.listed and set(map(type, seen.listed)) != INTEGER:
             raise ValueError("the free list must consist of integers")
         known, cached, listed, parents, nodes = self.known, seen.cached, seen.cached_listed, seen.parents, seen.nodes
         roots = set()
-        for parent, namespace, units, slots, locks, hits, priority in view.nodes:
+        for parent, namespace, units, slots, locks, hits, priority in self.bounded(view.nodes, "the list of nodes"):
+            if (
+                type(parent) is not int
+                or (locks is not None and type(locks) is not int)
+                or (hits is not None and type(hits) is not int)
+                or (priority is not None and type(priority) is not int)
+            ):
+                raise ValueError("parent, locks, hits and priority of a node must be integers")
             if parent >= len(nodes):
                 raise ValueError("parents must come before their children")
             if parent < 0:
+                if namespace is not None and type(namespace) is not str:
+                    raise ValueError(f"a namespace must be text or None (got {type_name(namespace)})")
                 start = self.names.root(namespace)
                 roots.add(start)
             else:
@@ -160,6 +181,20 @@ class Observer:
         self.check_form(seen)
         return seen
 
+    def bounded(self, given: Any, what: str) -> Sequence[Any]:
+        """What a stranger lists, as an honest sequence that isn't too long."""
+        rows = given if type(given) is list or type(given) is tuple else list(islice(given, self.most + 1))
+        if len(rows) > self.most:
+            raise ValueError(f"{what} has more than {self.most} entries")
+        return rows
+
+    def read_sizes(self, sizes: Any) -> tuple[int, int]:
+        """The tree's counters."""
+        evictable, protected = islice(sizes, 3)
+        if type(evictable) is not int or type(protected) is not int:
+            raise ValueError(f"sizes must be integers (got {type_name(evictable)} and {type_name(protected)})")
+        return evictable, protected
+
     def check_form(self, seen: Observation) -> None:
         """Nodes that are empty or partial, and siblings that begin alike."""
         firsts = {node.info.names[0] for node in seen.nodes if node.info.names}
@@ -169,10 +204,16 @@ class Observer:
 
     def name_node(self, start: Name, units: Any, slots: Any) -> NodeInfo:
         """Name the pages of a node; remembered by content."""
-        units, slots = tuple(units), tuple(slots)
+        units, slots = tuple(self.bounded(units, "a node")), tuple(self.bounded(slots, "a node"))
         size = self.size
-        if any(type(slot) is not int for slot in slots):
-            raise ValueError(f"slots of a node must be integers (got {slots[:8]})")
+        if any(type(slot) is not int or not 0 <= slot < MAX_NUMBER for slot in slots):
+            raise ValueError(f"slots of a node must be integers from 0 on (got {shown(slots[:8])})")
+        if any(
+            not (type(unit) is int and -MAX_NUMBER < unit < MAX_NUMBER)
+            and not (type(unit) is tuple and len(unit) == PAIR and type(unit[0]) is type(unit[1]) is int)
+            for unit in units
+        ):
+            raise ValueError(f"units of a node must be integers, or pairs of them (got {shown(units[:8])})")
         names = self.names.extend(start, units)
         ends = names[size - 1 :: size]
         pages = tuple(PageNo(slot // size) for slot in slots[::size])[: len(ends)]
