@@ -101,7 +101,7 @@ def test_packages_are_the_parents_of_real_modules() -> None:
 
 
 FAKE = {
-    "torch/__init__.py": "",
+    "torch/__init__.py": "def set_num_threads(count): pass\n",
     "numpy/__init__.py": "",
     "sglang-9.9.dist-info/METADATA": "Metadata-Version: 2.1\nName: sglang\nVersion: 9.9\n",
     "sglang-9.9.dist-info/RECORD": "sglang/__init__.py,,\nsglang/srt/cache.py,,\n",

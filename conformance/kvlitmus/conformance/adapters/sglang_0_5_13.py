@@ -115,6 +115,8 @@ class ExtendPool13(ExtendPool):
 class Radix(DevicePool):
     """``RadixCache`` over the device's allocator."""
 
+    rows: Rows | None = None
+
     def __init__(self, config: Config, *, need_sort: bool = False) -> None:
         super().__init__(PLAN, config, need_sort=need_sort)
         load = install(PLAN)
@@ -123,7 +125,6 @@ class Radix(DevicePool):
             monotonic=itertools.count(1).__next__, perf_counter=time.perf_counter, time=time.time
         )
         self.base = load(f"{MEM}.base_prefix_cache")
-        self.rows = Rows(config)
         self.cache: Foreign = self.radix.RadixCache(
             load(f"{MEM}.cache_init_params").CacheInitParams(
                 disable=False,
@@ -193,7 +194,6 @@ class Radix(DevicePool):
     def reset(self) -> None:
         """The tree's ``reset()`` and the allocator's ``clear()``, as SGLang's flush does."""
         self.cache.reset()
-        self.rows.clear()
         super().reset()
 
 
@@ -222,7 +222,10 @@ class Request:
 class RadixRequests(Radix, ExtendPool13):
     """``RadixCache`` with requests that live as SGLang's do."""
 
+    rows: Rows
+
     def __init__(self, config: Config, *, need_sort: bool = False) -> None:
+        self.rows = Rows(config)
         super().__init__(config, need_sort=need_sort)
         self.requests: dict[int, Request] = {}
 
@@ -287,6 +290,7 @@ class RadixRequests(Radix, ExtendPool13):
     def reset(self) -> None:
         """Forget the requests too."""
         super().reset()
+        self.rows.clear()
         self.requests.clear()
 
 

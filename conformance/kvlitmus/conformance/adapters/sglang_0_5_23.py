@@ -163,12 +163,13 @@ CORES = {"python": "UnifiedTreeCore", "rust": "RustUnifiedTreeCore"}
 class Unified(DevicePool):
     """``UnifiedRadixCache`` with the component FULL."""
 
+    rows: Rows | None = None
+
     def __init__(self, core: str, config: Config) -> None:
         super().__init__(PLAN, config)
         load = install(PLAN)
         self.base = load(f"{MEM}.base_prefix_cache")
         self.key_class = load(f"{MEM}.radix_cache").RadixKey
-        self.rows = Rows(config)
         full = load(f"{UNIFIED}.component_type").ComponentType.FULL
         self.cache: Foreign = load(f"{MEM}.unified_radix_cache").UnifiedRadixCache(
             load(f"{MEM}.cache_init_params").CacheInitParams(
@@ -263,7 +264,6 @@ class Unified(DevicePool):
     def reset(self) -> None:
         """The cache's ``reset()`` and the allocator's ``clear()``, as SGLang's flush does."""
         self.cache.reset()
-        self.rows.clear()
         if self.probe is not None:
             self.probe.forget()
         super().reset()
@@ -287,7 +287,10 @@ class Request(SimpleNamespace):
 class UnifiedRequests(Unified, ExtendPool):
     """``UnifiedRadixCache`` with requests that live as SGLang's do."""
 
+    rows: Rows
+
     def __init__(self, core: str, config: Config) -> None:
+        self.rows = Rows(config)
         super().__init__(core, config)
         self.common = install(PLAN)(f"{MEM}.common")
         self.kv_class = install(PLAN)("sglang.srt.managers.schedule_batch").ReqKvInfo
@@ -379,6 +382,7 @@ class UnifiedRequests(Unified, ExtendPool):
     def reset(self) -> None:
         """Forget the requests too."""
         super().reset()
+        self.rows.clear()
         self.requests.clear()
 
 

@@ -213,7 +213,7 @@ class HostPool(Handles):
 class Rows:
     """What the tree needs of SGLang's table of request rows: int32 slots, one row per request."""
 
-    ROWS = 1024
+    ROWS = 256
 
     def __init__(self, config: Config) -> None:
         torch = torch_module()

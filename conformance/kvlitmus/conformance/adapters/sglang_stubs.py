@@ -200,6 +200,8 @@ def install(plan: Plan) -> Callable[[str], Foreign]:
     # The allocators' Triton kernels run in Triton's own interpreter: the kernels are the
     # published ones, only the hardware is missing.
     os.environ.setdefault("TRITON_INTERPRET", "1")
+    # Tensors of a few dozen numbers: threads would only get into each other's way.
+    torch_module().set_num_threads(1)
     sys.meta_path.insert(0, Finder(plan, folder))
     return importlib.import_module
 
