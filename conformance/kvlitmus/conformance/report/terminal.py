@@ -123,7 +123,7 @@ def shown(run: Run) -> list[tuple[int, list[str]]]:
 
 
 def split(run: Run) -> tuple[list[tuple[int, list[str]]], list[tuple[int, list[str]]]]:
-    """The counterexamples that are shown in full, and those that get a line: the longer ones that may be consequences."""
+    """The counterexamples shown in full, and those that get a line: the longer ones that may be consequences."""
     chosen = shown(run)
     later = sorted(
         (one for one in chosen if not run.groups[one[0]].leads), key=lambda one: len(run.groups[one[0]].finding.calls)
