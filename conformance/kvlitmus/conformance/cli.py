@@ -264,6 +264,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except Exception:  # noqa: BLE001  # whatever it is, the exit code must not look like a verdict
+        import traceback
+
+        traceback.print_exc()
+        print("kvlitmus: this is a defect of kvlitmus itself, not of the cache; please report it", file=sys.stderr)
+        return 3
     except SystemExit as ended:  # --help and --version
         return ended.code if isinstance(ended.code, int) else 0
 

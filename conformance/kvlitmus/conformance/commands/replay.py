@@ -30,12 +30,13 @@ def main(args: argparse.Namespace) -> int:
     rules = check(failure, args.file)
     style = style_of(sys.stdout, args.color)
     target = args.target or failure.target
+    ref = session.find(target, args.python)
     print(
         f"replaying {style.paint(', '.join(rules), 'bold')} on {harmless(target, 100)}, {failure.config.label}, "
         f"depth {failure.depth}{note(failure)}",
         flush=True,
     )
-    found = session.open_session(target, args.python)
+    found = session.ask(ref)
     (result,) = found.run([item_of(failure)], options_of(failure, rules))
     for line in told(failure, rules, result, style):
         print(line)

@@ -38,8 +38,9 @@ def main(args: argparse.Namespace) -> int:
     known = baselines_of(args.baseline)
     check_report(args.report)
     style = style_of(sys.stdout, args.color)
-    print(f"{style.paint(f'kvlitmus {common.version()}', 'bold')}: starting {harmless(args.target, 100)}", flush=True)
-    found = session.open_session(args.target, args.python)
+    ref = session.find(args.target, args.python)
+    print(f"{style.paint(f'kvlitmus {common.version()}', 'bold')}: starting {harmless(ref.name, 100)}", flush=True)
+    found = session.ask(ref)
     configs = common.pick_configs(found.configs, args.page_size, args.config)
     items = narrowed(
         plan.items(

@@ -61,17 +61,17 @@ class Session:
             raise TargetFailed(str(error)) from error
 
 
-def open_session(word: str, python: str | None, *, call_seconds: float = 10.0) -> Session:
-    """Find a target and ask it what it is.
-
-    Raises :class:`UsageError` for a name that stands for nothing, :class:`TargetFailed` for a
-    target that can't be imported or made.
-    """
+def find(word: str, python: str | None) -> targets.TargetRef:
+    """Where a target is; nothing is started.  Raises :class:`UsageError` for a name that stands for nothing."""
     try:
-        ref = targets.resolve_target(word, python=python)
+        return targets.resolve_target(word, python=python)
     except targets.UnknownTarget as error:
-        raise UsageError(harmless(error, 1_000)) from None
-    limits = supervisor.Limits(call_seconds=call_seconds)
+        raise UsageError(str(error)) from None
+
+
+def ask(ref: targets.TargetRef) -> Session:
+    """Ask a target what it is; raises :class:`TargetFailed` for one that can't be imported or made."""
+    limits = supervisor.Limits()
     try:
         return Session(ref=ref, info=supervisor.probe(ref, limits=limits), limits=limits)
     except supervisor.TargetError as error:

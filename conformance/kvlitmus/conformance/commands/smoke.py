@@ -27,8 +27,9 @@ def main(args: argparse.Namespace) -> int:
     started = time.monotonic()
     word = harmless(args.target, 100)
     style = style_of(sys.stdout, args.color)
+    ref = session.find(args.target, args.python)
     print(f"{style.paint(f'kvlitmus {version()}', 'bold')}: a quick look at {word}", flush=True)
-    found = session.open_session(args.target, args.python)
+    found = session.ask(ref)
     for line in introduced(found, style):
         print(line)
     items = [Item(kind="random", config=config, seed=1, ops=OPS) for config in found.configs]

@@ -147,6 +147,7 @@ def _finding(run: Run, at: int, group: Group) -> dict[str, Any]:
         **finding,
         "items": group.items[:MAX_ITEMS],
         "items_total": len(group.items),
+        "leads": group.leads,
         "saved": str(saved) if saved else "",
         "replay": run.replay.get(at, ""),
     }
