@@ -57,13 +57,15 @@ def make_judge(target: Any, config: Config, options: Options) -> Judge:
     adapter, profile = make_adapter(target, config)
     kind = STAGE.judge_type or Judge
     try:
-        return kind(
+        judge = kind(
             adapter, config, profile, depth=options.depth, muted=options.muted, force_misuse=options.force_misuse
         )
     except Violation as violation:
         raise HarnessError(f"a fresh cache could not be observed: {violation.detail}") from violation
     except NotImplementedError as error:
         raise HarnessError(f"a fresh cache could not be observed: {raised_text(error)}") from error
+    judge.again = lambda: make_judge(target, config, options)
+    return judge
 
 
 def make_adapter(target: Any, config: Config) -> tuple[Any, Profile]:

@@ -18,19 +18,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from itertools import islice
-from operator import itemgetter
 from typing import Any, NamedTuple, cast
 
 from kvlitmus.conformance.compose import with_requests
 from kvlitmus.conformance.observation import Observation, Observer
 from kvlitmus.conformance.ports import Begun, Config, Hit, Profile, Stored, capabilities_of
+from kvlitmus.conformance.selection import Facts, Plan, plan_for
 from kvlitmus.conformance.text import harmless, raised_text, shown, type_name
 from kvlitmus.reference.tree import Page, Tree, empty_tree
 from kvlitmus.spec.names import NO_NAME, Names
-from kvlitmus.spec.rule import Kind, Rule, all_rules
+from kvlitmus.spec.rule import all_rules
 from kvlitmus.spec.units import Key, Name, PageNo, Slot, Tick
-
-Facts = dict[str, Any]
 
 DEEPEST = 3
 """The depth of a full snapshot."""
@@ -84,12 +82,6 @@ class Running:
         self.locked = locked
 
 
-class Plan(NamedTuple):
-    """The rules to evaluate after one kind of call, with the facts that each one wants."""
-
-    checks: tuple[tuple[str, Callable[..., bool], Callable[[Facts], Any], bool], ...]
-
-
 def differ(now: Sequence[Any], then: Sequence[Any]) -> bool:
     """Whether a sequence that a stranger holds too isn't what it was; what can't be compared is not."""
     try:
@@ -135,8 +127,10 @@ class Judge:
         self.evaluated: Counter[str] = Counter()
         self.reached: Counter[str] = Counter()
         self.trail: list[str] = []
+        self.victims: list[frozenset[Name]] = []
+        self.again: Callable[[], Judge] | None = None
         self.steps = 0
-        self.observer = Observer(self.names, self.size)
+        self.observer = Observer(self.names, self.size, 4 * self.capacity + SPARE)
         self.forget()
 
     def forget(self) -> None:
@@ -158,8 +152,7 @@ class Judge:
 
         ``text`` is the call as a reader should see it; it goes on the trail.
         """
-        self.steps += 1
-        self.trail.append(text)
+        self.announce(text, method)
         given = [(arg, list(arg)) for arg in args if isinstance(arg, list)]
         try:
             answer = getattr(self.adapter, method)(*args, **kwargs)
@@ -175,6 +168,11 @@ class Judge:
                 cast("tuple[Any, ...]", answer), slice(None)
             )  # a stranger's class may lie about its length
         return answer
+
+    def announce(self, text: str, method: str) -> None:
+        """A call is about to be made: it goes on the trail."""
+        self.steps += 1
+        self.trail.append(text)
 
     def look(self, method: str) -> Any:
         """Make one of the calls that only look; what it raises is judged like that of any call."""
@@ -222,6 +220,12 @@ class Judge:
             raise self.broken("PORT-03", detail) from error
         raise self.broken("PORT-03", f"expected a sequence of slots, got {name}")
 
+    def fields(self, answer: object, many: int, form: str) -> tuple[Any, ...]:
+        """The answer as a tuple of so many fields; anything else breaks PORT-03."""
+        if not issubclass(type(answer), tuple) or len(cast("tuple[Any, ...]", answer)) != many:
+            raise self.broken("PORT-03", f"expected {form}, got {shown(answer)}")
+        return cast("tuple[Any, ...]", answer)
+
     def count(self, answer: object, what: str) -> int:
         """The answer as a count; anything but a non-negative integer breaks PORT-03."""
         if type(answer) is not int or not 0 <= answer < MAX_SLOT:
@@ -243,13 +247,23 @@ class Judge:
                 available = self.count(self.look("available"), "what is available")
             if "counters" in self.capabilities:
                 sizes = self.look("sizes")
+                if sizes is None:
+                    raise self.broken("PORT-03", "expected Sizes, got None")
         if self.depth >= DEEPEST:
             view = self.look("view")
+            if view is None:
+                raise self.broken("PORT-03", "expected a View, got None")
         try:
             return self.observer.read(available, sizes, view)
         except Exception as error:
             detail = f"the snapshot has not the promised form: {harmless(error) or type_name(error)}"
             raise self.broken("PORT-03", detail) from error
+
+    def watch_kept(self) -> None:
+        """Sequences returned earlier must be what they were."""
+        for now, then in self.kept:
+            if differ(now, then):
+                raise self.broken("PORT-04", f"a sequence returned earlier changed from {then} to {shown(now)}")
 
     def finish(
         self, kinds: str, facts: Facts, tree: Tree, late: Callable[[Observation, Facts], None] | None = None
@@ -260,9 +274,8 @@ class Judge:
         facts that need the snapshot after the call; without a snapshot it isn't asked.
         """
         before, after = self.before, self.observe_now()
-        for now, then in self.kept:
-            if differ(now, then):
-                raise self.broken("PORT-04", f"a sequence returned earlier changed from {then} to {shown(now)}")
+        if self.kept:
+            self.watch_kept()
         facts["page_size"] = self.size
         facts["usable"] = self.usable
         owned = facts["owned_after"] = frozenset(self.owners)
@@ -311,7 +324,9 @@ class Judge:
         self.reached[kinds] += 1
         plan = self.plans.get(kinds)
         if plan is None:
-            plan = self.plans[kinds] = self.compile(kinds, facts)
+            plan = self.plans[kinds] = plan_for(
+                kinds, facts, self.rules, depth=self.depth, muted=self.muted, capabilities=self.capabilities
+            )
         for _, predicate, want, single in plan.checks:
             if not (predicate(want(facts)) if single else predicate(*want(facts))):
                 break
@@ -323,26 +338,6 @@ class Judge:
             if not (predicate(want(facts)) if single else predicate(*want(facts)))
         ]
         raise Violation(broken, self.trail[-1], facts)
-
-    def compile(self, kinds: str, facts: Facts) -> Plan:
-        """Which rules to evaluate after such a call: those of state and of this kind, if their facts are known."""
-        wanted = frozenset(kinds.split("+"))
-        judged = [one for one in self.rules.values() if (one.pack == "misuse") == ("misuse" in wanted)]
-        return Plan(
-            tuple(
-                (one.id, one.predicate, itemgetter(*one.facts), len(one.facts) == 1)
-                for one in judged
-                if self.applies(one, wanted) and all(name in facts for name in one.facts)
-            )
-        )
-
-    def applies(self, one: Rule, kinds: frozenset[str]) -> bool:
-        """Whether a rule is to be judged after a call of these kinds, in this run."""
-        if one.id in self.muted or one.kind is Kind.PROCEDURE or not one.facts:
-            return False
-        if not one.needs <= self.capabilities or one.depth > self.depth:
-            return False
-        return one.kind is Kind.STATE or not kinds.isdisjoint(one.on)
 
     def counted(self) -> Counter[str]:
         """How often each rule was evaluated."""

@@ -8,10 +8,10 @@ its profile says.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from kvlitmus.spec.rule import Kind, rule
-from kvlitmus.spec.units import Name, PageNo, Tokens
+from kvlitmus.spec.rule import Kind, Strength, rule
+from kvlitmus.spec.units import Name, PageNo, Tokens, same
 
 
 @rule(
@@ -106,3 +106,17 @@ def victims_follow_the_policy(passed_over: frozenset[Name]) -> bool:
 def an_eviction_stops_when_enough_is_free(needless: frozenset[Name]) -> bool:
     """An eviction MUST stop as soon as the target is reached: no victim is taken after that."""
     return not needless
+
+
+@rule(
+    "EVICT-07",
+    kind=Kind.HISTORY,
+    on=("again",),
+    strength=Strength.SHOULD,
+    source="R-EV-03",
+    reference="tree.evict",
+    allowed="the victims of the first cache: {victims}",
+)
+def the_same_calls_have_the_same_victims(victims: Sequence[object], victims_again: Sequence[object]) -> bool:
+    """Two fresh caches that get the same calls SHOULD evict the same pages: ties are broken by something that both have, else ranks drift apart."""
+    return same(victims, victims_again)

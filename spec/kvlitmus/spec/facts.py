@@ -106,6 +106,8 @@ define(
         "unlocked_before": "slots of all cached pages that nothing protects, before the call",
         "passed_over": "names that the policy would have evicted before one that was evicted",
         "needless": "names that were evicted although enough was free without them",
+        "victims": "what each eviction of a schedule removed, in order: the prefixes",
+        "victims_again": "the same for a second, fresh cache that got the same calls",
         "unlocked_count": "units of cached pages that nothing protects, after the call",
         "locked_count": "units of cached pages that something protects, after the call",
         "node_locks": "the lock count of each node, beside the number of receipts that cover it",

@@ -142,6 +142,7 @@ def evict(judge: Judge, n: int) -> int:
 
     def held_against_policy(_: Observation, facts: dict[str, Any]) -> None:
         vanished = facts["vanished"]
+        judge.victims.append(frozenset(vanished))
         facts["passed_over"] = passed_over(tree, vanished, judge.config.policy, judge.profile.slru_hits)
         facts["needless"] = needless_victims(before, vanished, n, judge.size, judge.profile.evict_granularity)
 
@@ -152,9 +153,7 @@ def evict(judge: Judge, n: int) -> int:
 
 def _hit(judge: Judge, answer: object) -> Hit:
     """The answer of a match, in the promised form."""
-    if not isinstance(answer, tuple) or len(answer) != 3:
-        raise judge.broken("PORT-03", f"expected Hit(length, slots, handle), got {answer!r:.200}")
-    length, slots, handle = answer
+    length, slots, handle = judge.fields(answer, 3, "Hit(length, slots, handle)")
     length = judge.count(length, "the length of the match")
     if slots is None:
         judge.trail[-1] += f" → {length} units"
@@ -164,11 +163,10 @@ def _hit(judge: Judge, answer: object) -> Hit:
 
 def _stored(judge: Judge, answer: object) -> Stored:
     """The answer of an insert, in the promised form."""
-    if not isinstance(answer, tuple) or len(answer) != 2:
-        raise judge.broken("PORT-03", f"expected Stored(already, to_free), got {answer!r:.200}")
-    already, to_free = answer
-    judge.trail[-1] += f" → already {already!r}"
-    return Stored(judge.count(already, "the units cached already"), None if to_free is None else judge.slots(to_free))
+    already, to_free = judge.fields(answer, 2, "Stored(already, to_free)")
+    already = judge.count(already, "the units cached already")
+    judge.trail[-1] += f" → already {already}"
+    return Stored(already, None if to_free is None else judge.slots(to_free))
 
 
 def _to_free(judge: Judge, stored: Stored, slots: Sequence[Slot], protected: int) -> tuple[Slot, ...]:
@@ -178,3 +176,13 @@ def _to_free(judge: Judge, stored: Stored, slots: Sequence[Slot], protected: int
     if judge.profile.duplicates != "caller_frees":
         return ()
     return tuple(slots[protected : stored.already])
+
+
+def compare_victims(judge: Judge, other: Judge) -> None:
+    """Judge whether a second cache, which got the same calls, evicted the same prefixes."""
+    judge.trail.append("the same calls again, on a fresh cache")
+    facts: dict[str, Any] = {
+        "victims": [sorted(map(judge.names.prefix, gone), key=repr) for gone in judge.victims],
+        "victims_again": [sorted(map(other.names.prefix, gone), key=repr) for gone in other.victims],
+    }
+    judge.evaluate("again", facts)

@@ -71,3 +71,18 @@ def what_was_evicted_is_not_found_under_its_old_name(judge: Judge) -> None:
     store(judge, prompt(judge, "xyz"))
     for ways in ("abc", "xyz"):
         tree.match(judge, prompt(judge, ways))
+
+
+@litmus(rules=("EVICT-07",), needs=EVICT)
+def two_caches_break_ties_alike(judge: Judge) -> None:
+    """Many leaves of equal worth, evicted one by one: a second cache that gets the same calls takes the same ones."""
+    if judge.again is None:
+        return
+    other = judge.again()
+    for one in (judge, other):
+        for ways in "abcdefgh":
+            store(one, prompt(one, ways + "x"))
+            store(one, prompt(one, ways + "y"))
+        for _ in range(one.config.pages):
+            tree.evict(one, 1)
+    tree.compare_victims(judge, other)

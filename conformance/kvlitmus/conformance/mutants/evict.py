@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 
 from kvlitmus.conformance.mutants.registry import PLAIN, mutant
 from kvlitmus.conformance.ports import Config
@@ -142,7 +142,7 @@ class TwoIdeasOfEvictable(RadixTree):
     "parent-stays-among-the-leaves",
     bugs=("T06",),
     links=("https://github.com/NVIDIA/TensorRT-LLM/pull/3735",),
-    kills=("EVICT-04", "EVICT-05", "POOL-12", "LOCK-01"),
+    kills=("EVICT-04", "POOL-12"),
     slot="tree",
 )
 class ParentStaysAmongTheLeaves(RadixTree):
@@ -198,7 +198,7 @@ class InnerNodeBecomesAGap(RadixTree):
     "evicted-but-still-indexed",
     bugs=("V01",),
     links=("https://github.com/vllm-project/vllm/pull/4764",),
-    kills=("EVICT-01", "EVICT-04", "EVICT-06", "POOL-12"),
+    kills=("EVICT-01", "EVICT-04", "POOL-12"),
     slot="tree",
 )
 class EvictedButStillIndexed(RadixTree):
@@ -260,3 +260,27 @@ class WholeBranchBeforeOthers(RadixTree):
                 freed += self.trim(leaf, self.pages_to_trim(leaf, n - freed))
                 leaf = leaf.parent
         return freed
+
+
+@mutant(
+    "ties-by-address",
+    bugs=(),
+    links=("https://github.com/sgl-project/sglang/pull/34406",),
+    kills=("EVICT-05", "EVICT-07"),
+    slot="tree",
+)
+class TiesByAddress(RadixTree):
+    """A coarse clock makes ties, and ties are broken by where objects lie in memory (hazard H-35).
+
+    Recipe: compare ``touched // 8``, and order equals by object address; here every second tree of a
+    process orders them the other way round.  Two ranks evict different pages, and their trees part.
+    Killed by EVICT-05 within one cache and by EVICT-07 across two.
+    """
+
+    made = 0
+
+    def __init__(self, page_size: int, policy: str, release: Callable[[Sequence[int]], None]) -> None:
+        super().__init__(page_size, policy, release)
+        TiesByAddress.made += 1
+        sign = 1 if TiesByAddress.made % 2 else -1
+        self.worth = lambda node: (node.touched // 8, sign * node.serial)
