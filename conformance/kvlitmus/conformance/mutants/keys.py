@@ -239,7 +239,7 @@ class SingleTokensInSpeculativeMode(RadixTree):
     "one-path-keeps-raw-tokens",
     bugs=("S105",),
     links=("https://github.com/sgl-project/sglang/pull/40733",),
-    kills=("POOL-12", "TREE-07", "REQ-03", "REQ-08"),
+    kills=("POOL-12", "TREE-07", "REQ-03"),
     slot="requests",
     configs=BIGRAM,
 )
@@ -263,7 +263,7 @@ class OnePathKeepsRawTokens(RequestTable):
     "frontier-of-raw-tokens",
     bugs=("S42",),
     links=("https://github.com/sgl-project/sglang/pull/34870", "https://github.com/sgl-project/sglang/pull/40681"),
-    kills=("POOL-12", "REQ-07", "REQ-08"),
+    kills=("POOL-12", "REQ-07"),
     slot="requests",
     configs=BIGRAM,
 )

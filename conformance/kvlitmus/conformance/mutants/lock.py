@@ -15,7 +15,7 @@ from kvlitmus.spec.units import Key
     "split-forgets-locks",
     bugs=("S95",),
     links=("https://github.com/sgl-project/sglang/pull/38480",),
-    kills=("LOCK-03", "LOCK-04", "LOCK-01"),
+    kills=("LOCK-03", "LOCK-04"),
     slot="tree",
 )
 class SplitForgetsLocks(RadixTree):
@@ -35,7 +35,7 @@ class SplitForgetsLocks(RadixTree):
     "match-without-split",
     bugs=("F03",),
     links=("https://github.com/bytedance-iaas/sglang/pull/508",),
-    kills=("LOCK-02", "LOCK-04", "REQ-03"),
+    kills=("LOCK-02", "LOCK-04"),
     slot="tree",
 )
 class MatchWithoutSplit(RadixTree):
@@ -65,7 +65,7 @@ class MatchWithoutSplit(RadixTree):
     "evictable-below-zero-locks",
     bugs=("N02",),
     links=("https://github.com/sgl-project/mini-sglang/pull/45",),
-    kills=("LOCK-02", "LOCK-06", "LOCK-07", "POOL-14"),
+    kills=("LOCK-02", "LOCK-06"),
     slot="tree",
 )
 class EvictableBelowZeroLocks(RadixTree):
@@ -150,7 +150,7 @@ class LookupPins(Specimen):
     "two-owners-of-one-pin",
     bugs=("L06",),
     links=("https://github.com/LMCache/LMCache/pull/3004", "https://github.com/LMCache/LMCache/issues/2954"),
-    kills=("LOCK-01", "LOCK-02", "LOCK-04"),
+    kills=("LOCK-02", "LOCK-04"),
     slot="tree",
 )
 class TwoOwnersOfOnePin(RadixTree):
@@ -171,7 +171,7 @@ class TwoOwnersOfOnePin(RadixTree):
     "last-unlock-frees",
     bugs=("L05",),
     links=("https://github.com/LMCache/LMCache/pull/3884", "https://github.com/LMCache/LMCache/pull/2559"),
-    kills=("LOCK-05", "REQ-09", "REQ-08"),
+    kills=("LOCK-05",),
     slot="cache",
 )
 class LastUnlockFrees(Specimen):
@@ -213,7 +213,7 @@ class LockedYetEvictable(RadixTree):
     "early-release-of-the-rest",
     bugs=("S71",),
     links=("https://github.com/sgl-project/sglang/pull/28161", "https://github.com/sgl-project/sglang/pull/23882"),
-    kills=("LOCK-01", "LOCK-03", "LOCK-04", "LOCK-02"),
+    kills=("LOCK-03", "LOCK-04", "LOCK-02"),
     slot="tree",
     configs=(PAGED,),
 )

@@ -29,7 +29,7 @@ class BelievingPool(PagedPool):
     "extend-past-committed",
     bugs=("S109",),
     links=("https://github.com/sgl-project/sglang/pull/27731", "https://github.com/sgl-project/sglang/issues/28754"),
-    kills=("POOL-12", "POOL-15", "POOL-17", "POOL-18", "REQ-01", "REQ-02", "REQ-05", "REQ-06"),
+    kills=("POOL-12", "POOL-15", "POOL-18", "REQ-01", "REQ-02", "REQ-06"),
     slot="pool",
 )
 class ExtendPastCommitted(PagedPool):
@@ -86,16 +86,16 @@ class RefusalKeepsPages(PagedPool):
 
 @mutant(
     "short-is-success",
-    bugs=("K03",),
-    links=("https://github.com/kvcache-ai/Mooncake/issues/1817",),
+    bugs=("D01",),
+    links=("https://github.com/ai-dynamo/dynamo/issues/15079",),
     kills=("POOL-01",),
     slot="pool",
 )
 class ShortIsSuccess(PagedPool):
     """The caller believes in memory that it did not get.
 
-    The path of failure lacks its return, so a call that could be served in part reports success.
-    Upstream: a store's put; here: an allocation for which too little is free hands out what there is.
+    What failed is counted as done.  Upstream: loads of blocks; here: an allocation for which too little is free
+    hands out what there is, as if that were all.
     """
 
     def alloc(self, n: int) -> list[int] | None:
@@ -183,7 +183,7 @@ class CounterReadAfterTheSwap(PagedPool):
     "page-number-as-slot",
     bugs=("T04",),
     links=("https://github.com/NVIDIA/TensorRT-LLM/pull/13124",),
-    kills=("POOL-02", "POOL-04", "POOL-05", "POOL-06", "POOL-03"),
+    kills=("POOL-02", "POOL-04", "POOL-05", "POOL-03"),
     slot="pool",
     configs=(PAGED,),
 )
@@ -299,3 +299,52 @@ class AnswerIsTheFreeList(PagedPool):
             newest = self.windows[-1]
             back = self.slots(pages)[: len(newest)]
             newest[: len(back)] = back
+
+
+@mutant(
+    "grows-from-the-aligned-length",
+    bugs=("S80",),
+    links=("https://github.com/sgl-project/sglang/pull/31616", "https://github.com/sgl-project/sglang/issues/13741"),
+    kills=("POOL-17", "POOL-18", "REQ-05"),
+    slot="pool",
+    configs=(PAGED,),
+)
+class GrowsFromTheAlignedLength(PagedPool):
+    """Part of a page is stranded whenever a request grows.
+
+    The allocated length that is recorded and the pages that were handed out disagree: here the length is rounded
+    up, so the next token opens a page although the last one has room (the other way round: ``tail-page-stranded``).
+    """
+
+    def alloc_extend(self, before: Sequence[int], after: Sequence[int], last: Sequence[int]) -> list[int] | None:
+        """From the next page on."""
+        size = self.page_size
+        aligned = [-(-old // size) * size for old in before]
+        ends = [start + new - old for start, old, new in zip(aligned, before, after, strict=True)]
+        return super().alloc_extend(aligned, ends, last)
+
+
+@mutant(
+    "batch-skips-the-check",
+    bugs=("K01",),
+    links=("https://github.com/kvcache-ai/Mooncake/issues/4239",),
+    kills=("POOL-04", "POOL-05", "POOL-15", "REQ-06"),
+    slot="pool",
+)
+class BatchSkipsTheCheck(PagedPool):
+    """Memory is handed out while somebody reads it.
+
+    Single operations look whether each thing is theirs to use; the path for many at once looks at the first one
+    only.  Upstream: leases of objects that are read in a batch; here: a run of consecutive pages.
+    """
+
+    def take(self, count: int) -> list[int] | None:
+        """Three pages or more: those that follow the first free one."""
+        end = self.reserved + self.pages
+        if count < 3 or not self.free_list or self.free_list[0] + count > end:
+            return super().take(count)
+        pages = list(range(self.free_list[0], self.free_list[0] + count))
+        self.free_list = [page for page in self.free_list if page not in pages]
+        for page in pages:
+            self.is_free[page] = False
+        return pages

@@ -6,12 +6,12 @@ import importlib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.specimen.cache import PROFILE, Parts, SpecimenTarget
 
-MODULES: tuple[str, ...] = ()
+MODULES: tuple[str, ...] = ("pool", "keys", "tree", "lock", "evict", "request", "release", "misuse", "null")
 """The modules of this package that hold mutants, in the order in which they are listed."""
 
 PAGED = Config(page_size=4)
@@ -63,7 +63,7 @@ def mutant(
     long_because: str = "",
     beside: Mapping[str, type] | None = None,
 ) -> Callable[[Part], Part]:
-    """Register a class as a mutant: it takes the place ``slot`` (``pool``, ``tree``, ``requests``, ``cache``, …) in the parts.
+    """Register a class as a mutant: it takes the place ``slot`` (``pool``, ``tree``, ``requests``, …) in the parts.
 
     ``beside`` names further parts that the bug needs around it, such as a pool that believes its
     callers.  The class's docstring is the recipe.  Raises ``ValueError`` for an id that is taken, or a class
@@ -98,6 +98,7 @@ def _register(
     null: bool,
 ) -> Callable[[Part], Part]:
     def register(part: Part) -> Part:
+        parts: dict[str, Any] = {**beside, slot: part}
         recipe = inspect.getdoc(part)
         if id in MUTANTS:
             raise ValueError(f"mutant {id!r} is registered twice", id)
@@ -109,7 +110,7 @@ def _register(
             links=links,
             recipe=recipe,
             kills=kills,
-            parts=Parts(**{**beside, slot: part}),
+            parts=Parts(**parts),
             profile=profile,
             configs=configs,
             null=null,

@@ -64,7 +64,7 @@ class SlotForkedInMatch(Specimen):
     "memo-of-matches",
     bugs=("N05",),
     links=("https://github.com/GeeeekExplorer/nano-vllm/issues/163",),
-    kills=("TREE-02", "TREE-03", "REQ-03"),
+    kills=("TREE-02", "TREE-03"),
     slot="cache",
 )
 class MemoOfMatches(Specimen):
@@ -92,7 +92,7 @@ class MemoOfMatches(Specimen):
     "page-under-parent-and-child",
     bugs=("S86",),
     links=("https://github.com/sgl-project/sglang/issues/35270",),
-    kills=("TREE-07", "TREE-08", "REQ-08", "POOL-12", "REQ-03"),
+    kills=("TREE-07", "TREE-08", "REQ-08", "POOL-12"),
     slot="tree",
 )
 class PageUnderParentAndChild(RadixTree):
