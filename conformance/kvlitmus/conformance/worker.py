@@ -123,9 +123,9 @@ def traced_judge(tracer: Tracer) -> type[Judge]:
     """A judge that notes each call, with the answer to the one before."""
 
     class TracedJudge(Judge):
-        def call(self, text: str, method: str, *args: Any, **kwargs: Any) -> Any:
+        def announce(self, text: str, method: str) -> None:
             tracer.note(call=harmless(text), method=method, last=harmless(self.trail[-1]) if self.trail else "")
-            return super().call(text, method, *args, **kwargs)
+            super().announce(text, method)
 
         def look(self, method: str) -> Any:
             tracer.note(method=method)

@@ -77,8 +77,7 @@ def _forbidden(
     first page is freed lawfully afterwards, so that what is free is put together again.
     """
     before = judge.before
-    judge.steps += 1
-    judge.trail.append(text)
+    judge.announce(text, text.partition("(")[0])
     raised = False
     try:
         call()

@@ -13,6 +13,7 @@ from kvlitmus.conformance.calls.hashing import run_hashes, run_namespaces, run_p
 from kvlitmus.conformance.calls.prefetch import run_plan
 from kvlitmus.conformance.calls.text import key_text
 from kvlitmus.conformance.scripted_host import HostScript
+from kvlitmus.conformance.text import harmless, raised_text
 from kvlitmus.spec.prefetch_plan import PrefetchAsk
 from kvlitmus.spec.units import Key
 
@@ -25,54 +26,65 @@ Answer = TypeVar("Answer")
 def plan(judge: Judge, ask: PrefetchAsk, script: HostScript) -> None:
     """Have a prefetch planned against a host memory that does what the script says."""
     _begin(judge, f"plan_prefetch({_plain(ask)}) on a host with {_plain(script)}")
-    facts, error = run_plan(judge.adapter, ask, script)
+    facts, error = _contained(judge, lambda: run_plan(judge.adapter, ask, script))
     _end(judge, "plan_prefetch", facts, error)
 
 
 def hashes(judge: Judge, key: Key, page_size: int, prior: str | None = None) -> None:
     """Hash the pages of one key."""
     _begin(judge, f"page_hashes({key_text(key)}, {page_size}, {prior!r})")
-    name, facts, error = run_hashes(judge.adapter, key, page_size, prior)
+    name, facts, error = _contained(judge, lambda: run_hashes(judge.adapter, key, page_size, prior))
     _end(judge, name, facts, error)
 
 
 def hash_pieces(judge: Judge, key: Key, page_size: int, first_pages: int) -> None:
     """Hash one key whole, and in two calls."""
     _begin(judge, f"page_hashes({key_text(key)}, {page_size}), whole and cut after {first_pages} pages")
-    _end(judge, "hash_pieces", *_guarded(lambda: run_pieces(judge.adapter, key, page_size, first_pages)))
+    _end(judge, "hash_pieces", *_guarded(judge, lambda: run_pieces(judge.adapter, key, page_size, first_pages)))
 
 
 def hash_pair(judge: Judge, key: Key, other: Key, page_size: int) -> None:
     """Hash two keys of one namespace."""
     _begin(judge, f"page_hashes({key_text(key)}, {page_size}) and of {key_text(other)}")
-    _end(judge, "hash_pair", *_guarded(lambda: run_pair(judge.adapter, key, other, page_size)))
+    _end(judge, "hash_pair", *_guarded(judge, lambda: run_pair(judge.adapter, key, other, page_size)))
 
 
 def hash_namespaces(judge: Judge, key: Key, foreign: str | None, page_size: int) -> None:
     """Hash one key in two namespaces."""
     _begin(judge, f"page_hashes({key_text(key)}, {page_size}), and in the namespace {foreign!r}")
-    _end(judge, "hash_namespaces", *_guarded(lambda: run_namespaces(judge.adapter, key, foreign, page_size)))
+    _end(judge, "hash_namespaces", *_guarded(judge, lambda: run_namespaces(judge.adapter, key, foreign, page_size)))
 
 
 def _begin(judge: Judge, text: str) -> None:
-    judge.steps += 1
-    judge.trail.append(text)
+    judge.announce(text, text.partition("(")[0])
 
 
-def _guarded(run: Callable[[], dict[str, object]]) -> tuple[dict[str, object], Exception | None]:
+def _contained(judge: Judge, run: Callable[[], Answer]) -> Answer:
+    """The answer of a call that turns exceptions into facts; what would end the process breaks PORT-02."""
     try:
-        return run(), None
+        return run()
+    except BaseException as error:
+        if isinstance(error, Exception):
+            raise
+        raise judge.raised(error, "the call") from error
+
+
+def _guarded(judge: Judge, run: Callable[[], dict[str, object]]) -> tuple[dict[str, object], Exception | None]:
+    try:
+        return _contained(judge, run), None
     except Exception as error:  # noqa: BLE001 - whatever somebody else's code raises is an observation
         return {}, error
 
 
 def _end(judge: Judge, kinds: str, facts: dict[str, Any], error: Exception | None) -> None:
     """Judge the facts first: a rule about the reservation says more than that something was raised."""
+    if isinstance(error, NotImplementedError):
+        raise error
     if facts:
         judge.evaluate(kinds if error is None else f"{kinds}+raised", facts)
     if error is not None:
-        rule = "PORT-03" if isinstance(error, TypeError) and "must" in str(error) else "PORT-01"
-        raise judge.broken(rule, f"the call raised {type(error).__name__}: {error}")
+        rule = "PORT-03" if isinstance(error, TypeError) and "must" in harmless(error) else "PORT-01"
+        raise judge.broken(rule, f"the call raised {raised_text(error)}")
 
 
 def _plain(values: PrefetchAsk | HostScript) -> str:

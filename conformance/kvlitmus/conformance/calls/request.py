@@ -9,7 +9,6 @@ from kvlitmus.conformance import unseen
 from kvlitmus.conformance.calls.text import key_text
 from kvlitmus.conformance.judge import Running
 from kvlitmus.conformance.observation import Observation
-from kvlitmus.conformance.ports import Begun
 from kvlitmus.reference import tree as trees
 from kvlitmus.spec.names import page_names
 from kvlitmus.spec.units import Key, Name, PageNo, Slot, pages_in_order, pages_of
@@ -183,9 +182,8 @@ def _touched_if_seen(judge: Judge, names: Sequence[Name]) -> trees.Tree:
 
 def _begun(judge: Judge, answer: object) -> tuple[tuple[Slot, ...], int]:
     """The answer of begin and publish, in the promised form."""
-    if not isinstance(answer, Begun | tuple) or len(answer) != 2:
-        raise judge.broken("PORT-03", f"expected Begun(row, cached), got {answer!r:.200}")
-    row = judge.slots(answer[0])
-    cached = judge.count(answer[1], "the cached slots of the row")
+    listed, covered = judge.fields(answer, 2, "Begun(row, cached)")
+    row = judge.slots(listed)
+    cached = judge.count(covered, "the cached slots of the row")
     judge.trail[-1] += f", {cached} cached"
     return row, cached
