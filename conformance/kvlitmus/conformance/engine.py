@@ -19,7 +19,7 @@ from kvlitmus.conformance.explain import allowed_text, seen_texts
 from kvlitmus.conformance.judge import Judge, Violation
 from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.player import Player
-from kvlitmus.conformance.ports import Config, Profile, Unsupported
+from kvlitmus.conformance.ports import PORTS, Config, Profile, Unsupported, capabilities_of
 from kvlitmus.conformance.results import Finding, Item, ItemResult, Options
 from kvlitmus.conformance.schedule import Op, draw, table
 from kvlitmus.conformance.shrink import shrink
@@ -54,6 +54,11 @@ def make_judge(target: Any, config: Config, options: Options) -> Judge:
     :class:`HarnessError` when it can't be made, or can't be looked at when it is fresh.
     """
     STAGE.making()
+    return build_judge(target, config, options)
+
+
+def build_judge(target: Any, config: Config, options: Options) -> Judge:
+    """The same, as part of a play that is going on."""
     adapter, profile = make_adapter(target, config)
     kind = STAGE.judge_type or Judge
     try:
@@ -64,7 +69,7 @@ def make_judge(target: Any, config: Config, options: Options) -> Judge:
         raise HarnessError(f"a fresh cache could not be observed: {violation.detail}") from violation
     except NotImplementedError as error:
         raise HarnessError(f"a fresh cache could not be observed: {raised_text(error)}") from error
-    judge.again = lambda: make_judge(target, config, options)
+    judge.again = lambda: build_judge(target, config, options)
     return judge
 
 
@@ -75,6 +80,8 @@ def make_adapter(target: Any, config: Config) -> tuple[Any, Profile]:
         profile = getattr(adapter, "profile", None)
         profile = profile if isinstance(profile, Profile) else target.profile
         everything = callable(getattr(adapter, NO_METHOD, None))
+        declared = frozenset(map(str, getattr(target, "capabilities", ())))
+        lacking = declared - capabilities_of(adapter)
     except (Unsupported, KeyboardInterrupt):
         raise
     except BaseException as error:
@@ -83,6 +90,9 @@ def make_adapter(target: Any, config: Config) -> tuple[Any, Profile]:
         raise HarnessError("making the cache returned None")
     if everything:
         raise HarnessError("the adapter answers to every name, so its ports can't be told from what it lacks")
+    if lacking:
+        ports = "; ".join(f"{port} ({', '.join(PORTS.get(port, ('no such port',)))})" for port in sorted(lacking))
+        raise HarnessError(harmless(f"the target declares ports whose methods its adapter lacks: {ports}"))
     if not isinstance(profile, Profile):
         raise HarnessError(f"the target's profile must be a Profile (got {type_name(profile)})")
     return (Fence(adapter, STAGE.fenced) if STAGE.fenced else adapter), profile
@@ -95,12 +105,25 @@ def play(target: Any, config: Config, options: Options, program: Program) -> tup
     try:
         program(judge)
     except Violation as violation:
+        check_looking(judge)
         return judge, violation
     except NotImplementedError as error:
         raise HarnessError(
             f"{judge.trail[-1]}: the adapter has this method, but it isn't implemented: {harmless(error)}"
         ) from error
+    check_looking(judge)
     return judge, None
+
+
+def check_looking(judge: Judge) -> None:
+    """Looking at a cache must change nothing, else no call can be blamed for anything."""
+    try:
+        first, second = judge.observe_now(), judge.observe_now()
+    except (Violation, NotImplementedError):
+        return
+    seen = [(one.available, one.sizes, one.free, one.cached) for one in (first, second)]
+    if seen[0] != seen[1]:
+        raise HarnessError("looking at the cache changes it: two looks in a row, without a call between them, differ")
 
 
 def run_item(target: Any, item: Item, options: Options) -> ItemResult:

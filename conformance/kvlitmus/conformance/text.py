@@ -8,6 +8,8 @@ printable text on one line.
 
 from __future__ import annotations
 
+import re
+
 LONGEST = 400
 """The usual bound on a text, in characters."""
 
@@ -38,7 +40,8 @@ def shown(value: object, limit: int = 200) -> str:
         raise
     except BaseException as error:  # noqa: BLE001 - a hostile __repr__ may raise SystemExit
         return f"‹{type_name(value)} whose __repr__ raised {type_name(error)}›"
-    return harmless(text, limit)
+    text = harmless(text, limit)
+    return re.sub(" at 0x[0-9a-f]+", "", text) if " at 0x" in text else text
 
 
 def type_name(value: object) -> str:
