@@ -95,7 +95,6 @@ define(
         "cached_before": "every cached page, before the call: name to page",
         "cached_after": "every cached page, after the call: name to page",
         "cached_listed": "the pages that the nodes of the tree refer to, repetitions included",
-        "owned_before": "pages owned by requests and callers, before the call",
         "parents": "the names of the parents of all cached pages, roots left out",
         "broken_nodes": "nodes that are empty, not made of whole pages, or share their first page with a sibling",
         "broken_pages": "cached pages whose slots are not one whole page in order",

@@ -1,0 +1,85 @@
+"""Requests composed from parts behave like requests that a cache has itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from kvlitmus.conformance.compose import Composed, with_requests
+from kvlitmus.conformance.engine import run_item
+from kvlitmus.conformance.ports import Config, Profile, Stored, capabilities_of
+from kvlitmus.conformance.results import Item, Options
+from kvlitmus.conformance.specimen.cache import PROFILE, Specimen, target
+from kvlitmus.spec.units import Key
+
+HIDDEN = {"begin", "grow", "publish", "end"}
+
+
+class Bare:
+    """The specimen without its requests."""
+
+    def __init__(self, inner: Specimen) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        if name in HIDDEN or name.startswith("kvlitmus"):
+            raise AttributeError(name)
+        return getattr(self._inner, name)
+
+
+class Forgets(Bare):
+    """And with an insert that claims more than was cached, so that a caller frees too much."""
+
+    def insert(self, key: Key, slots: Sequence[int], **how: Any) -> Stored:
+        """One page too many, where a page was there."""
+        already = self._inner.insert(key, slots, **how).already
+        return Stored(min(already + self._inner.config.page_size, len(slots)) if already else 0)
+
+
+class BareTarget:
+    """Makes bare specimens."""
+
+    profile = PROFILE
+
+    def __init__(self, kind: type[Bare] = Bare) -> None:
+        self.kind = kind
+
+    def make(self, config: Config) -> Bare:
+        """A fresh one."""
+        return self.kind(target.make(config))
+
+
+@pytest.mark.parametrize(
+    "config",
+    [Config(), Config(page_size=4), Config(page_size=4, bigram=True), Config(page_size=16, pages=8)],
+    ids=lambda config: config.label,
+)
+def test_composed_requests_keep_every_rule(config: Config) -> None:
+    for seed in range(3):
+        result = run_item(BareTarget(), Item(kind="random", config=config, seed=seed, ops=400), Options())
+
+        assert (result.findings, result.error) == ([], "")
+        assert result.evaluated["REQ-04"]
+        assert result.evaluated["REQ-07"]
+
+
+def test_an_insert_that_lies_shows_in_the_requests_made_of_it() -> None:
+    broken = set()
+    for seed in range(3):
+        result = run_item(BareTarget(Forgets), Item(kind="random", config=Config(), seed=seed, ops=200), Options())
+        broken |= {rule for found in result.findings for rule in found.rules}
+
+    assert broken & {"TREE-09", "TREE-11"}
+    assert broken & {"POOL-12", "REQ-07", "LOCK-01", "REQ-11"}
+
+
+def test_only_what_lacks_requests_gets_them() -> None:
+    whole = target.make(Config())
+    bare = Bare(whole)
+
+    assert with_requests(whole, 1, PROFILE) is whole
+    assert isinstance(with_requests(bare, 1, PROFILE), Composed)
+    assert "requests" in capabilities_of(with_requests(bare, 1, PROFILE))
+    assert with_requests(whole.pool, 1, Profile()) is whole.pool

@@ -1,0 +1,98 @@
+"""The register of rules keeps its own house."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from kvlitmus.spec import facts
+from kvlitmus.spec.rule import RULES, Kind, Rule, Strength, all_rules, rule, rules_of
+
+EVERY = list(all_rules().values())
+
+
+@pytest.mark.parametrize("one", EVERY, ids=lambda one: one.id)
+def test_a_rule_says_what_its_strength_is(one: Rule) -> None:
+    says = "SHOULD" if one.strength is Strength.SHOULD else "MUST"
+
+    assert says in one.text, one.text
+    assert one.text.endswith("."), one.text
+
+
+@pytest.mark.parametrize("one", EVERY, ids=lambda one: one.id)
+def test_a_rule_names_facts_and_calls_as_its_kind_wants(one: Rule) -> None:
+    assert (one.kind is Kind.PROCEDURE) == (not one.facts)
+    assert (one.kind in (Kind.STEP, Kind.HISTORY)) == bool(one.on)
+    assert set(re.findall(r"{(\w+)}", one.allowed)) <= facts.FACTS.keys()
+    assert one.source
+
+
+def test_ids_count_up_without_gaps_within_their_pack() -> None:
+    numbers: dict[str, list[int]] = {}
+    for id in RULES:
+        prefix, _, number = id.partition("-")
+        numbers.setdefault(prefix, []).append(int(number))
+
+    assert all(found == list(range(1, len(found) + 1)) for found in numbers.values()), numbers
+
+
+def test_every_fact_is_spoken_of_by_some_rule() -> None:
+    used = {name for one in EVERY for name in one.facts}
+    used |= {name for one in EVERY for name in re.findall(r"{(\w+)}", one.allowed)}
+
+    assert facts.FACTS.keys() - used == set()
+
+
+def test_packs_are_the_parts_of_the_spec() -> None:
+    assert [one.id for one in rules_of("lock")] == [id for id in RULES if id.startswith("LOCK-")]
+    assert {one.pack for one in EVERY} == {
+        "pool",
+        "tree",
+        "lock",
+        "evict",
+        "req",
+        "hash",
+        "prefetch",
+        "port",
+        "misuse",
+    }
+
+
+def a_sentence(page_size: int) -> bool:
+    """A page MUST be."""
+    return page_size > 0
+
+
+def no_sentence(page_size: int) -> bool:
+    return page_size > 0
+
+
+def an_unknown_fact(moon: int) -> bool:
+    """The moon MUST be."""
+    return moon > 0
+
+
+@pytest.mark.parametrize(
+    ("id", "predicate", "says"),
+    [
+        ("POOL-01", a_sentence, "never reused"),
+        ("pool-99", a_sentence, "must look like"),
+        ("POOL-x", a_sentence, "must look like"),
+        ("POOL-99", no_sentence, "no sentence"),
+        ("POOL-99", an_unknown_fact, "unknown facts"),
+    ],
+)
+def test_a_bad_registration_is_refused_with_its_reason(id: str, predicate: Callable[[int], bool], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        rule(id, kind=Kind.STATE, source="a test")(predicate)
+
+    assert "POOL-99" not in RULES
+
+
+def test_the_digest_of_a_rule_follows_its_text_and_its_logic() -> None:
+    digests = {one.digest for one in EVERY}
+
+    assert len(digests) == len(EVERY)
+    assert all(re.fullmatch(r"[0-9a-f]{12}", digest) for digest in digests)
