@@ -1,0 +1,336 @@
+"""How fast the engine judges and finds bugs, beside a Hypothesis state machine with the same rules.
+
+    .venv/bin/python benchmarks/engine.py [--quick] [--date YYYY-MM-DD]
+
+Part one: fully checked steps per second.  A step is one port call, after which the cache is
+observed in full and every rule that applies is evaluated.  Caches of 32 pages, page sizes 1 and
+4.  What the schedules are like is measured, not assumed: how many requests run, and how often a
+call changes the tree (cached pages, node boundaries, locks, hit counts or priorities).
+
+Part two: the time to find and shrink ten planted bugs, taken evenly from the mutants.
+
+Both drivers run in this one process, in turn; times are CPU seconds, of several rounds the
+least.  What comes out is written to ``benchmarks/results/engine-DATE.json``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import platform
+import statistics
+import time
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from kvlitmus.conformance.engine import run_item
+from kvlitmus.conformance.judge import Judge, Violation
+from kvlitmus.conformance.machine import Driver, machine
+from kvlitmus.conformance.mutants.registry import Mutant, all_mutants
+from kvlitmus.conformance.observation import Observation
+from kvlitmus.conformance.player import Player
+from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.results import Item, Options
+from kvlitmus.conformance.schedule import draw, table
+from kvlitmus.conformance.specimen.cache import target as specimen
+from kvlitmus.spec.rule import all_rules
+
+RESULTS = Path(__file__).resolve().parent / "results"
+PAGE_SIZES = (1, 4)
+OPS = 250
+BUGS = 10
+SEEDS = 200
+"""Schedules that the engine tries before it gives a bug up."""
+EXAMPLES = 2_000
+"""Runs that the machine tries before it gives a bug up."""
+MACHINE_STEPS = 50
+"""The length of the machine's runs when it looks for bugs: Hypothesis's own default."""
+
+STEP_GOAL = 8_000
+SPEED_GOAL = 2.5
+BUG_GOAL = 0.1
+LIVE_GOAL = 4.0
+CHANGE_GOAL = 0.5
+STATELESS = ("hash", "prefetch", "port", "misuse")
+"""Packs whose bugs show in one call: they say nothing about a driver."""
+
+
+def play(config: Config, seed: int, make: type[Judge] = Judge) -> Judge:
+    """Play the engine's schedule of a seed on the specimen."""
+    judge = make(specimen.make(config), config, specimen.profile)
+    Player(judge).play(draw(seed, OPS, table(judge.capabilities)))
+    return judge
+
+
+def drive(
+    target: Any, config: Config, *, examples: int, steps: int, shrink: bool
+) -> tuple[list[Judge], Violation | None]:
+    """Run the state machine: the judges of all its runs, and the violation that it ended with, shrunk if so wanted."""
+    judges: list[Judge] = []
+
+    def note_run(driver: Driver) -> None:
+        judges.append(driver.judge)
+
+    how = settings(
+        max_examples=examples,
+        stateful_step_count=steps,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+        phases=(Phase.generate, Phase.shrink) if shrink else (Phase.generate,),
+    )
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            run_state_machine_as_test(machine(target, config, note_run), settings=how)
+    except Violation as violation:
+        return judges, violation
+    return judges, None
+
+
+class Watching(Judge):
+    """A judge that also notes what the schedule is like; used for that alone, never while time is taken."""
+
+    live: list[int]
+    changed: int
+
+    def finish(self, *args: Any, **kwargs: Any) -> None:
+        """Count the running requests, and whether the tree differs from what it was."""
+        before = self.before
+        super().finish(*args, **kwargs)
+        self.live.append(len(self.requests))
+        self.changed += tree_of(before) != tree_of(self.before)
+
+    def forget(self) -> None:
+        """Start counting with the first cache."""
+        if not hasattr(self, "live"):
+            self.live, self.changed = [], 0
+        super().forget()
+
+
+def tree_of(seen: Observation) -> object:
+    """All that a snapshot shows of the tree."""
+    return seen.cached, [(node.info.names, node.locks, node.hits, node.priority) for node in seen.nodes]
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Fully checked steps per second of both drivers at one page size, and how many rules they evaluated."""
+
+    page_size: int
+    engine: float
+    engine_rules: int
+    machine: float
+    machine_rules: int
+
+
+@dataclass(frozen=True)
+class Character:
+    """What the engine's schedules are like at one page size.
+
+    ``live``: running requests after a step, mean; ``live_4``: share of steps with four or more of
+    them; ``changing``: share of steps that changed the tree.
+    """
+
+    page_size: int
+    steps: int
+    live: float
+    live_4: float
+    changing: float
+
+
+@dataclass(frozen=True)
+class Bug:
+    """How long one planted bug took to be found and shrunk, in CPU seconds; ``steps`` of the counterexample."""
+
+    mutant: str
+    page_size: int
+    engine_seconds: float
+    engine_steps: int
+    machine_seconds: float
+    machine_steps: int
+    machine_found: bool
+
+
+def measure_speed(size: int, rounds: int, seeds: int, examples: int) -> Speed:
+    """Both drivers in turn, the best of several rounds each."""
+    config = Config(page_size=size)
+    ours, theirs = 0.0, 0.0
+    played: list[Judge] = []
+    judges: list[Judge] = []
+    for _ in range(rounds):
+        started = time.process_time()
+        played = [play(config, seed) for seed in range(seeds)]
+        ours = max(ours, rate(played, started))
+        started = time.process_time()
+        judges, violation = drive(specimen, config, examples=examples, steps=OPS, shrink=False)
+        theirs = max(theirs, rate(judges, started))
+        assert violation is None
+    return Speed(size, round(ours, 1), len(evaluated(played)), round(theirs, 1), len(evaluated(judges)))
+
+
+def rate(judges: list[Judge], started: float) -> float:
+    """Steps per CPU second since then."""
+    return sum(judge.steps for judge in judges) / (time.process_time() - started)
+
+
+def evaluated(judges: list[Judge]) -> set[str]:
+    """The rules that were evaluated at least once."""
+    return {id for judge in judges for id, times in judge.counted().items() if times}
+
+
+def measure_character(size: int, seeds: int) -> Character:
+    """Play the same schedules again and look at them."""
+    watched = [play(Config(page_size=size), seed, Watching) for seed in range(seeds)]
+    live = [count for judge in watched if isinstance(judge, Watching) for count in judge.live]
+    changed = sum(judge.changed for judge in watched if isinstance(judge, Watching))
+    return Character(
+        size,
+        sum(judge.steps for judge in watched),
+        round(statistics.mean(live), 2),
+        round(sum(count >= LIVE_GOAL for count in live) / len(live), 3),
+        round(changed / len(live), 3),
+    )
+
+
+def chosen() -> list[Mutant]:
+    """Ten mutants, evenly from all whose rules are about more than one call."""
+    rules = all_rules()
+    fit = [
+        one
+        for one in all_mutants().values()
+        if not one.null and all(rules[id].pack not in STATELESS for id in one.kills) and config_of(one) is not None
+    ]
+    return [fit[at * len(fit) // BUGS] for at in range(min(BUGS, len(fit)))]
+
+
+def config_of(mutant: Mutant) -> Config | None:
+    """The larger of the two page sizes at which a mutant shows; ``None`` where it needs another configuration."""
+    plain = [config for config in mutant.configs if config in [Config(page_size=size) for size in PAGE_SIZES]]
+    return max(plain, key=lambda config: config.page_size, default=None)
+
+
+def measure_bug(mutant: Mutant, rounds: int) -> Bug:
+    """Find and shrink one bug with both drivers."""
+    config = config_of(mutant)
+    assert config is not None
+    engine: list[tuple[float, int]] = []
+    other: list[tuple[float, int, bool]] = []
+    for _ in range(rounds):
+        started = time.process_time()
+        steps = find_with_engine(mutant, config)
+        engine.append((time.process_time() - started, steps))
+        started = time.process_time()
+        judges, violation = drive(mutant.target, config, examples=EXAMPLES, steps=MACHINE_STEPS, shrink=True)
+        other.append((time.process_time() - started, judges[-1].steps if violation else 0, violation is not None))
+    (engine_seconds, engine_steps), (machine_seconds, machine_steps, found) = min(engine), min(other)
+    return Bug(
+        mutant.id,
+        config.page_size,
+        round(engine_seconds, 4),
+        engine_steps,
+        round(machine_seconds, 4),
+        machine_steps,
+        found,
+    )
+
+
+def find_with_engine(mutant: Mutant, config: Config) -> int:
+    """Play seeds until one fails, and shrink it; returns the length of the counterexample, in steps."""
+    for seed in range(SEEDS):
+        item = Item(kind="random", config=config, seed=seed, ops=OPS)
+        result = run_item(mutant.target, item, Options(reruns=0))
+        assert not result.error, result.error
+        if result.findings:
+            return result.findings[0].steps
+    raise AssertionError(f"{mutant.id} was not found in {SEEDS} schedules")
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What is wanted, what was measured, and whether that is enough."""
+
+    what: str
+    wanted: str
+    measured: float
+    met: bool
+
+
+def goals(speeds: list[Speed], characters: list[Character], bugs: list[Bug]) -> list[Goal]:
+    """The figures that the project promises."""
+    slowest = min(one.engine for one in speeds)
+    ratio = min(one.engine / one.machine for one in speeds)
+    live = min(one.live for one in characters)
+    changing = min(one.changing for one in characters)
+    share = sum(one.engine_seconds for one in bugs) / sum(one.machine_seconds for one in bugs)
+    return [
+        Goal("fully checked steps per second and core", f">= {STEP_GOAL}", slowest, slowest >= STEP_GOAL),
+        Goal("times the steps of the state machine", f">= {SPEED_GOAL}", round(ratio, 2), ratio >= SPEED_GOAL),
+        Goal("running requests, mean", f">= {LIVE_GOAL}", live, live >= LIVE_GOAL),
+        Goal("share of steps that change the tree", f">= {CHANGE_GOAL}", changing, changing >= CHANGE_GOAL),
+        Goal("time to find and shrink, share of the machine's", f"<= {BUG_GOAL}", round(share, 4), share <= BUG_GOAL),
+    ]
+
+
+def report(speeds: list[Speed], characters: list[Character], bugs: list[Bug], wanted: list[Goal]) -> str:
+    """The tables that are printed."""
+    lines = ["page  engine steps/s (rules)  machine steps/s (rules)  times"]
+    lines += [
+        f"{one.page_size:4} {one.engine:15,.0f} ({one.engine_rules:5}) {one.machine:16,.0f} ({one.machine_rules:5}) "
+        f"{one.engine / one.machine:6.2f}"
+        for one in speeds
+    ]
+    lines += ["", "page   steps  running requests  four or more  tree changed"]
+    lines += [
+        f"{one.page_size:4} {one.steps:7,} {one.live:17.2f} {one.live_4:13.0%} {one.changing:13.1%}"
+        for one in characters
+    ]
+    lines += ["", f"{'planted bug':40} page  engine s  steps  machine s  steps"]
+    lines += [
+        f"{one.mutant:40} {one.page_size:4} {one.engine_seconds:9.3f} {one.engine_steps:6} {one.machine_seconds:10.3f} "
+        f"{one.machine_steps if one.machine_found else 'none':>6}"
+        for one in bugs
+    ]
+    total = (sum(one.engine_seconds for one in bugs), sum(one.machine_seconds for one in bugs))
+    lines += [f"{'all':45} {total[0]:9.3f} {'':6} {total[1]:10.3f}", ""]
+    lines += [f"{'met' if one.met else 'MISSED':7} {one.what}: {one.measured:,} ({one.wanted})" for one in wanted]
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Measure, print, write; 1 when a goal is missed."""
+    parser = argparse.ArgumentParser(description="How fast the engine judges and finds bugs.")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds and schedules; nothing is written")
+    parser.add_argument("--date", default=datetime.now(UTC).strftime("%Y-%m-%d"), help="the date in the file's name")
+    given = parser.parse_args()
+    rounds, seeds, examples = (1, 10, 4) if given.quick else (5, 40, 20)
+    speeds = [measure_speed(size, rounds, seeds, examples) for size in PAGE_SIZES]
+    characters = [measure_character(size, seeds) for size in PAGE_SIZES]
+    bugs = [measure_bug(mutant, 1 if given.quick else 2) for mutant in chosen()]
+    wanted = goals(speeds, characters, bugs)
+    print(report(speeds, characters, bugs, wanted))
+    if not given.quick:
+        data = {
+            "date": given.date,
+            "python": platform.python_version(),
+            "machine": platform.machine(),
+            "speed": [asdict(one) for one in speeds],
+            "schedules": [asdict(one) for one in characters],
+            "bugs": [asdict(one) for one in bugs],
+            "goals": [asdict(one) for one in wanted],
+        }
+        RESULTS.mkdir(exist_ok=True)
+        (RESULTS / f"engine-{given.date}.json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    return 0 if all(one.met for one in wanted) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
