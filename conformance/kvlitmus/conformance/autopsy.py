@@ -113,12 +113,15 @@ class Autopsy:
         ops = list(played.schedule)
         best = first = self.play(item, options, ops, self.patience)
         kind = (death.kind, death.number, first.method)
-        if first.death is not None and ops and kind not in self.shrunk:
-            self.shrunk.add(kind)
+        if first.death is not None and ops:
             cut = ops[: first.op + 1]
-            trial = self.play(item, options, cut, self.patience)
-            if trial.death is not None and trial.death.same(death) and trial.method == first.method:
-                ops, best = self.smaller(item, options, cut, trial)
+            if kind in self.shrunk:
+                ops = cut
+            else:
+                self.shrunk.add(kind)
+                trial = self.play(item, options, cut, self.patience)
+                if trial.death is not None and trial.death.same(death) and trial.method == first.method:
+                    ops, best = self.smaller(item, options, cut, trial)
         again = "" if first.death is not None else "; it did not when the same was played once more in a new process"
         told = best.death if best.death is not None and best.death.same(death) else death
         told = replace(told, seconds=max(told.seconds, death.seconds))

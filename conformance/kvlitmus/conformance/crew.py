@@ -6,8 +6,6 @@ Here is also the first thing that workers are for: :func:`probe` asks a target w
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,7 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.conformance.process import Death, Process, wait
+from kvlitmus.conformance.process import Death, Process, kill_marked, wait
 from kvlitmus.conformance.results import config_from_json, to_json
 from kvlitmus.conformance.targets import TargetError, TargetRef
 from kvlitmus.conformance.text import harmless
@@ -67,6 +65,8 @@ class Folder:
     """A folder for the state of one run; gone when the run is over."""
 
     def __init__(self, state: Path | None) -> None:
+        import tempfile  # these two are slow to import, and not everybody who asks for limits starts a worker
+
         self.base = STATE if state is None else state
         try:
             self.base.mkdir(parents=True, exist_ok=True)
@@ -76,6 +76,8 @@ class Folder:
 
     def remove(self) -> None:
         """Remove the folder, and those above it that were made for it and are empty."""
+        import shutil
+
         shutil.rmtree(self.path, ignore_errors=True)
         with suppress(OSError):
             self.base.rmdir()
@@ -107,6 +109,7 @@ class Crew:
         for worker in self.started:
             with suppress(Exception):
                 worker.stop(0)
+        kill_marked(self.folder.path.name)
 
     def launch(self) -> Process:
         """A process that has begun to load the target."""

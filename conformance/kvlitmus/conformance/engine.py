@@ -10,9 +10,9 @@ rules muted, so that one bug does not hide the rest; what could not be reached b
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any
 
 from kvlitmus.conformance.explain import allowed_text, seen_texts
@@ -128,7 +128,7 @@ def check_looking(judge: Judge) -> None:
 
 def run_item(target: Any, item: Item, options: Options) -> ItemResult:
     """Judge one item: play, and where a rule is broken shrink, mute and play again."""
-    started = time.monotonic()
+    started = monotonic()
     result = ItemResult(item=item.id, config=item.config.label)
     try:
         _run(target, item, options, result)
@@ -136,7 +136,7 @@ def run_item(target: Any, item: Item, options: Options) -> ItemResult:
         result.unsupported = harmless(declined) or "the target gave no reason"
     except HarnessError as error:
         result.error = harmless(error, 2_000)
-    result.seconds = time.monotonic() - started
+    result.seconds = monotonic() - started
     return result
 
 

@@ -30,6 +30,9 @@ LINE_BYTES = 16 << 20
 OUTPUT_BYTES = 4_000
 """So much of what an adapter prints is kept, from the beginning and from the end."""
 
+MARK = "KVLITMUS_RUN"
+"""The environment variable by which the processes of a run are known."""
+
 GRACE_SECONDS = 0.3
 """How long a dying process has for its last words."""
 
@@ -197,7 +200,7 @@ class Process:
 
     def death(self, seconds: float) -> Death | None:
         """How the worker ended, if it has ended or has made no progress for so long; it is killed then."""
-        if self.closed or self.broken or self.popen.poll() is not None:
+        if self.closed or self.broken or self.ended() is not None:
             broken = self.broken
             status = self.stop(GRACE_SECONDS)
             if broken or status is None:
@@ -222,13 +225,10 @@ class Process:
             self.pipe(0).close()
         until, status = monotonic() + grace, None
         while status is None:
-            # The process is left waiting until its group is killed: as long, its number isn't used again.
-            found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
-            if found is not None:
-                status = found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
-            elif monotonic() >= until:
+            status = self.ended()
+            if status is None and monotonic() >= until:
                 break
-            else:
+            if status is None:
                 sleep(0.002)
         kill_group(self.pid)
         self.popen.wait()
@@ -238,6 +238,19 @@ class Process:
             self.pipe(which).close()
         self.status = self.popen.returncode
         return status
+
+    def ended(self) -> int | None:
+        """The exit status of a worker that has ended by itself, negative for a signal.
+
+        The process is left waiting until its group is killed: as long, its number isn't used again.
+        """
+        try:
+            found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+        except ChildProcessError:  # somebody else has waited for it
+            return 0
+        if found is None:
+            return None
+        return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
 
     def receive_rest(self) -> None:
         """What was printed last."""
@@ -324,4 +337,14 @@ def environment(ref: TargetRef, folder: Path) -> dict[str, str]:
             root = str(linked)
         roots.append(root)
     path = os.pathsep.join([*roots, *filter(None, [os.environ.get("PYTHONPATH")])])
-    return {"PYTHONHASHSEED": "0", **os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
+    settings = {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1", MARK: folder.name}
+    return {"PYTHONHASHSEED": "0", **os.environ, **settings}
+
+
+def kill_marked(mark: str) -> None:
+    """Kill what the workers of a run have started and left behind, whatever group it is in (Linux)."""
+    wanted = f"{MARK}={mark}".encode()
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if int(entry.name) != os.getpid() and wanted in (entry / "environ").read_bytes().split(b"\0"):
+                os.kill(int(entry.name), signal.SIGKILL)

@@ -97,9 +97,13 @@ def decode(data: bytes, kinds: Sequence[str]) -> list[Op]:
     ]
 
 
+# Taken now: a schedule stays what it is, even if an adapter replaces parts of the module later.
+_Random, _randbytes = random.Random, random.Random.randbytes
+
+
 def draw(seed: int, ops: int, kinds: Sequence[str]) -> list[Op]:
     """The schedule of a seed."""
-    return decode(random.Random(seed).randbytes(ops * OP_BYTES), kinds)
+    return decode(_randbytes(_Random(seed), ops * OP_BYTES), kinds)
 
 
 NAMESPACES = (None, None, None, None, None, None, "tenant-a", "tenant-b")

@@ -8,8 +8,8 @@ nothing helps or the budget is spent.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
+from time import monotonic
 
 from kvlitmus.conformance.schedule import Op
 
@@ -25,12 +25,12 @@ class Budget:
 
     def __init__(self, trials: int, seconds: float) -> None:
         self.trials = trials
-        self.until = time.monotonic() + seconds
+        self.until = monotonic() + seconds
 
     def spend(self) -> bool:
         """Take one trial, if there is one left."""
         self.trials -= 1
-        return self.trials >= 0 and time.monotonic() < self.until
+        return self.trials >= 0 and monotonic() < self.until
 
 
 def shrink(ops: Sequence[Op], fails: Fails, *, trials: int = 2_000, seconds: float = 10.0) -> list[Op]:
