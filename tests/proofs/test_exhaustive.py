@@ -16,7 +16,7 @@ ELSEWHERE = {
     "prefetch": "the prefetch plan has no states: lemmas for all integers",
     "port": "kept or broken by the call itself: every call of every search was made through the guard",
 }
-"""Packs that the enumeration can't reach, and what establishes them instead."""
+"""Packs that the enumeration can't reach, and what establishes them instead; rules about two runs are lemmas."""
 
 REPORTS: dict[str, Report] = {}
 
@@ -40,7 +40,7 @@ def test_every_rule_is_evaluated_in_some_transition() -> None:
     counts = {id: sum(explore(name).evaluated[id] for name in EVERY_RUN) for id in all_rules()}
     for id, count in counts.items():
         print(f"{id}: {count:,} evaluations")
-    silent = [id for id, count in counts.items() if not count]
+    silent = [id for id, count in counts.items() if not count and all_rules()[id].kind is not Kind.HISTORY]
     assert {all_rules()[id].pack for id in silent} <= ELSEWHERE.keys()
 
 
@@ -49,7 +49,7 @@ def test_every_kind_of_call_that_a_rule_is_about_is_reached() -> None:
     wanted = {
         kind
         for rule in all_rules().values()
-        if rule.kind is not Kind.PROCEDURE and rule.pack not in ELSEWHERE
+        if rule.kind not in (Kind.PROCEDURE, Kind.HISTORY) and rule.pack not in ELSEWHERE
         for kind in rule.on
     }
     assert wanted <= reached

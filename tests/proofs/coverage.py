@@ -1,0 +1,96 @@
+"""Which means establish which rule on the reference: evidence for the traceability matrix, computed.
+
+``property``: rules that random schedules evaluated.  ``exhaustive``: rules that were evaluated in
+a search to the fixpoint.  Both are counted while they run here, in a few seconds; a broken rule
+raises.  ``symbolic``: the lemmas that claim a rule, with their bounds; that they are
+confirmed is what ``test_symbolic.py``, ``test_lemmas_z3.py`` and ``test_prefetch_symbolic.py`` show.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from typing import NamedTuple
+
+from kvlitmus.conformance.adapters.reference import target
+from kvlitmus.conformance.judge import Judge
+from kvlitmus.conformance.player import Player
+from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.schedule import draw, table
+from kvlitmus.spec.rule import all_rules
+
+CONFIGS = (Config(), Config(page_size=4, pages=8), Config(page_size=4, bigram=True))
+SEEDS, OPS = range(12), 150
+
+
+class Evidence(NamedTuple):
+    """What establishes one rule: evaluations in random schedules and in searches, and (lemma, bounds) pairs."""
+
+    property: int
+    exhaustive: int
+    symbolic: tuple[tuple[str, str], ...]
+
+
+@functools.cache
+def by_random_schedules() -> Counter[str]:
+    """How often each rule was evaluated in a few seeded schedules on the reference."""
+    counts: Counter[str] = Counter()
+    for config in CONFIGS:
+        for seed in SEEDS:
+            judge = Judge(target.make(config), config, target.profile)
+            player = Player(judge)
+            player.play([op for op in draw(seed, OPS, table(judge.capabilities)) if op.kind in player.moves])
+            counts += judge.counted()
+    return counts
+
+
+@functools.cache
+def by_enumeration() -> Counter[str]:
+    """How often each rule was evaluated in the quick searches; they end at a fixpoint, or this raises."""
+    from tests.proofs.explore import Explorer
+    from tests.proofs.scopes import QUICK
+
+    counts: Counter[str] = Counter()
+    for name, scope in QUICK.items():
+        report = Explorer(scope).run()
+        if not report.complete:
+            raise AssertionError(f"{name} is not enumerated to the fixpoint")
+        counts += report.evaluated
+    return counts
+
+
+@functools.cache
+def by_lemmas() -> dict[str, tuple[tuple[str, str], ...]]:
+    """The lemmas of each rule, with their bounds; planted slips left out."""
+    from tests.proofs import lock_lemmas, prefetch_lemmas, tree_lemmas
+    from tests.proofs.lemmas import LEMMAS
+
+    assert lock_lemmas.LEMMAS is tree_lemmas.LEMMAS is LEMMAS  # importing them is what registers their lemmas
+    found: dict[str, list[tuple[str, str]]] = {}
+    for one in LEMMAS.values():
+        for rule in () if one.planted else one.rules:
+            found.setdefault(rule, []).append((one.name, one.bounds))
+    sizes = ", ".join(map(str, prefetch_lemmas.PAGE_SIZES))
+    for proven in prefetch_lemmas.PROVEN:
+        found.setdefault(proven.id, []).append(
+            ("every_plan_keeps_every_rule", f"any lengths, thresholds, quotas and answers; page size {sizes}")
+        )
+    for rule, name in _unbounded():
+        found.setdefault(rule, []).append((name, "trees of any size (z3)"))
+    return {rule: tuple(lemmas) for rule, lemmas in found.items()}
+
+
+def _unbounded() -> list[tuple[str, str]]:
+    try:
+        import z3  # noqa: F401
+    except ImportError:
+        return []
+    from tests.proofs.test_lemmas_z3 import CLAIMS
+
+    return [(rule, name) for name, claim in CLAIMS.items() for rule in claim.rules]
+
+
+def evidence() -> dict[str, Evidence]:
+    """The evidence for every rule; nought and nothing where there is none."""
+    random, searched, lemmas = by_random_schedules(), by_enumeration(), by_lemmas()
+    return {id: Evidence(random[id], searched[id], lemmas.get(id, ())) for id in all_rules()}

@@ -1,0 +1,69 @@
+"""CrossHair reads the lemmas of pool, tree, locks, evictions and requests.
+
+Each must be *confirmed over all paths* within its bounds (see :data:`tests.proofs.lemmas.LEMMAS`);
+"not confirmed" fails.  Each planted slip must be found, and the counterexample must fail again in
+plain Python.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kvlitmus.spec.rule import all_rules
+from tests.proofs import lemmas, lock_lemmas, tree_lemmas
+from tests.proofs.lemmas import LEMMAS
+
+HERE = Path(__file__).resolve().parent
+SECONDS = 60
+"""CPU seconds that one lemma may take; the slowest takes about a quarter of that."""
+
+HOLDS = tuple(name for name, one in LEMMAS.items() if not one.planted)
+PLANTED = tuple(name for name, one in LEMMAS.items() if one.planted)
+
+
+MODULES = {name: module for module in (lemmas, lock_lemmas, tree_lemmas) for name in LEMMAS if hasattr(module, name)}
+
+
+def crosshair(name: str) -> str:
+    """What CrossHair says about one lemma."""
+    command = [sys.executable, "-m", "crosshair", "check", "--report_all", "--analysis_kind", "asserts"]
+    command += ["--per_condition_timeout", str(SECONDS), f"{MODULES[name].__name__}.{name}"]
+    paths = [str(HERE.parent.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
+    return done.stdout + done.stderr
+
+
+@pytest.mark.proof
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("name", HOLDS)
+def test_the_lemma_is_confirmed_over_all_paths(name: str) -> None:
+    said = crosshair(name)
+    assert "Confirmed over all paths" in said, said
+    assert said.count("info:") == 1 and "error:" not in said, said
+
+
+@pytest.mark.proof
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("name", PLANTED)
+def test_the_planted_slip_is_found_and_real(name: str) -> None:
+    said = crosshair(name)
+    found = re.search(rf"when calling {name}(\(.*\))", said)
+    assert found, said
+    with pytest.raises(AssertionError):
+        getattr(MODULES[name], name)(*ast.literal_eval(found.group(1)))
+
+
+def test_lemmas_name_rules_and_bounds() -> None:
+    for one in LEMMAS.values():
+        assert one.rules and set(one.rules) <= all_rules().keys(), one
+        assert one.bounds, one
+    planted = {rule.split("-")[0] for name in PLANTED for rule in LEMMAS[name].rules}
+    assert planted == {rule.split("-")[0] for name in HOLDS for rule in LEMMAS[name].rules}
