@@ -201,7 +201,11 @@ class Player:
         known = judge.before.available
         if known is not None and known < n and "evict" in judge.capabilities:
             tree.evict(judge, n - known)
-        return pool.alloc(judge, n)
+        got = pool.alloc(judge, n)
+        if got is None or len(got) == n:
+            return got
+        self.keep(got)  # another number than was asked for (POOL-01, muted) is of no use
+        return None
 
     # -- requests ------------------------------------------------------------------------------
 

@@ -11,7 +11,19 @@ from typing import Any, TypeVar
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.specimen.cache import PROFILE, Parts, SpecimenTarget
 
-MODULES: tuple[str, ...] = ("pool", "keys", "tree", "lock", "evict", "request", "release", "misuse", "null")
+MODULES: tuple[str, ...] = (
+    "pool",
+    "keys",
+    "tree",
+    "lock",
+    "evict",
+    "request",
+    "release",
+    "misuse",
+    "prefetch",
+    "hashing",
+    "null",
+)
 """The modules of this package that hold mutants, in the order in which they are listed."""
 
 PAGED = Config(page_size=4)
