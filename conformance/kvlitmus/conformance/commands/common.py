@@ -35,9 +35,11 @@ def version() -> str:
 
 
 def closest(word: str, among: Iterable[str]) -> str:
-    """A hint such as ``; did you mean 'tree'?``, or nothing."""
+    """A hint such as ``; did you mean 'tree'?``, or nothing.  ``TREE-3`` is exactly ``TREE-03``."""
     folded = {one.casefold(): one for one in among}
-    near = difflib.get_close_matches(word.casefold(), list(folded), n=2, cutoff=0.6)
+    bare = re.sub(r"\b0+(?=\d)", "", word.casefold())
+    near = [one for one in folded if re.sub(r"\b0+(?=\d)", "", one) == bare]
+    near = near or difflib.get_close_matches(word.casefold(), list(folded), n=2, cutoff=0.6)
     return f"; did you mean {' or '.join(repr(folded[one]) for one in near)}?" if near else ""
 
 

@@ -9,6 +9,7 @@ from typing import TextIO
 from kvlitmus.conformance.report.brief import brief
 from kvlitmus.conformance.report.style import Style
 from kvlitmus.conformance.results import ItemResult
+from kvlitmus.conformance.text import harmless
 
 MOVING = 0.1
 """Seconds between two drawings of the moving line."""
@@ -49,7 +50,9 @@ class Progress:
                     self.say(f"  {mark} {rule} broken by {short(finding.call)} in {result.item}")
         if result.error and "error" not in self.seen:
             self.seen.add("error")
-            self.say(f"  {self.style.paint(self.style.symbol('warn'), 'yellow')} {result.item}: {result.error}")
+            self.say(
+                f"  {self.style.paint(self.style.symbol('warn'), 'yellow')} {result.item}: {harmless(result.error)}"
+            )
         self.tick()
 
     def tick(self) -> None:
@@ -85,7 +88,7 @@ class Progress:
     def say(self, line: str) -> None:
         """A line that stays."""
         self.clear()
-        self.stream.write(line + "\n")
+        self.stream.write(self.style.cut(line) + "\n")
         self.stream.flush()
 
     def clear(self) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import textwrap
 from dataclasses import dataclass
 from typing import TextIO
+
+from kvlitmus.conformance.text import harmless
 
 CODES = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "dim": "2", "bold": "1"}
 
@@ -51,10 +54,17 @@ class Style:
         }
         return (fancy if self.symbols else plain)[name]
 
+    def cut(self, line: str) -> str:
+        """A line, cut where a terminal would break it; colours count for nothing."""
+        if not self.live or len(re.sub(r"\x1b\[[0-9;]*m", "", line)) < self.width:
+            return line
+        extra = len(line) - len(re.sub(r"\x1b\[[0-9;]*m", "", line))
+        return line[: self.width + extra - 2] + "…"
+
     def wrap(self, text: str, indent: str, first: str | None = None) -> list[str]:
-        """A text in lines that fit; ``first`` is put before the first one."""
+        """A text in lines that fit, without control characters; ``first`` is put before the first one."""
         return textwrap.wrap(
-            text,
+            harmless(text, 100_000),
             width=max(40, self.width),
             initial_indent=indent if first is None else first,
             subsequent_indent=indent,

@@ -9,6 +9,7 @@ from kvlitmus.conformance.report.brief import brief
 from kvlitmus.conformance.report.document import Run
 from kvlitmus.conformance.report.style import Style
 from kvlitmus.conformance.results import Finding, RuleVerdict, Verdict
+from kvlitmus.conformance.text import harmless
 from kvlitmus.conformance.verdicts import EXIT_WORDS, Group, shortest
 from kvlitmus.spec.rule import Rule
 
@@ -41,7 +42,7 @@ def words(verdict: str) -> str:
 
 def heading(run: Run, style: Style) -> str:
     """The first line."""
-    target = " ".join(part for part in (run.target_name, run.target_version) if part)
+    target = harmless(" ".join(part for part in (run.target_name, run.target_version) if part))
     configs, rules = len(run.configs), len(run.rules)
     return (
         f"judging {style.paint(target, 'bold')}: {rules} rule{'s' * (rules != 1)}, "

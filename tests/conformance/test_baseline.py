@@ -1,0 +1,124 @@
+"""Baselines: what is known is accepted, what is stale, expired or wrong fails, and is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kvlitmus.conformance.baseline import BaselineError, Entry, compare, load, version_parts
+from kvlitmus.conformance.results import RuleVerdict, Verdict
+from kvlitmus.spec.rule import all_rules
+
+RULES = list(all_rules())
+GOOD = '[[known]]\nrule = "TREE-02"\nreason = "rounded down twice"\nlink = "https://example.org/1"\n'
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "known.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def said(rule: str, verdict: Verdict) -> RuleVerdict:
+    return RuleVerdict(rule=rule, verdict=verdict)
+
+
+def test_a_baseline_is_read(tmp_path: Path) -> None:
+    entries = load(write(tmp_path, GOOD + 'until = "0.3"\n'), RULES)
+    assert entries == (Entry(rule="TREE-02", reason="rounded down twice", link="https://example.org/1", until="0.3"),)
+
+
+def test_an_empty_baseline_is_a_baseline(tmp_path: Path) -> None:
+    assert load(write(tmp_path, "# nothing is known yet\n"), RULES) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (GOOD.replace("TREE-02", "TREE-2"), r"entry 1 \(TREE-2\): there is no such rule; did you mean 'TREE-02'"),
+        (GOOD + GOOD.replace("TREE-02", "LOCK-99"), r"entry 2 \(LOCK-99\): there is no such rule"),
+        (GOOD.replace("reason", "why"), r"entry 1 \(TREE-02\): 'reason' is missing"),
+        (GOOD.replace("link", "url"), r"entry 1 \(TREE-02\): 'link' is missing"),
+        ('[[known]]\nreason = "x"\nlink = "https://x"\n', "entry 1: 'rule' is missing"),
+        (GOOD + 'comment = "x"\n', r"entry 1 \(TREE-02\): unknown field 'comment'"),
+        (GOOD.replace('"rounded down twice"', '"  "'), r"entry 1 \(TREE-02\): 'reason' must be a text"),
+        (GOOD.replace('"rounded down twice"', "7"), r"entry 1 \(TREE-02\): 'reason' must be a text"),
+        (GOOD.replace("https://example.org/1", "see the wiki"), "'link' must begin with https://"),
+        (GOOD + 'until = "soon"\n', "'until' must be a version"),
+        (GOOD + "until = 3\n", "'until' must be a text"),
+        (GOOD + GOOD, "entry 2 .*listed twice"),
+        ('[[knwon]]\nrule = "x"\n', r"expected \[\[known\]\] entries only \(got 'knwon'\)"),
+        ('known = "TREE-02"\n', "'known' must be a list"),
+        ("known = [1]\n", "entry 1: expected a table"),
+        ("[[known]\n", "not TOML"),
+        ("a = " + "[" * 5_000, "not TOML"),
+        (GOOD.replace("TREE-02", "\\u001b[31mTREE"), "entry 1"),
+    ],
+)
+def test_a_wrong_entry_is_named(tmp_path: Path, text: str, complaint: str) -> None:
+    with pytest.raises(BaselineError, match=complaint) as caught:
+        load(write(tmp_path, text), RULES)
+    assert "\x1b" not in str(caught.value)
+
+
+def test_files_that_are_no_text_or_too_large_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "known.toml"
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(BaselineError, match="not TOML"):
+        load(path, RULES)
+    path.write_bytes(b"#" * ((1 << 20) + 1))
+    with pytest.raises(BaselineError, match="larger than"):
+        load(path, RULES)
+    with pytest.raises(BaselineError, match="No such file"):
+        load(tmp_path / "nowhere.toml", RULES)
+
+
+ENTRY = Entry(rule="TREE-02", reason="r", link="https://x", until="")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "known", "stale"),
+    [
+        (Verdict.VIOLATED, True, False),
+        (Verdict.WARNED, True, False),
+        (Verdict.PASSED, False, True),
+        (Verdict.NOT_APPLICABLE, False, True),
+        (Verdict.BLOCKED, False, False),
+        (Verdict.INCONCLUSIVE, False, False),
+        (Verdict.NOT_EXERCISED, False, False),
+        (Verdict.HARNESS_ERROR, False, False),
+    ],
+)
+def test_only_a_decided_rule_makes_an_entry_known_or_stale(verdict: Verdict, known: bool, stale: bool) -> None:
+    outcome = compare([ENTRY], [said("TREE-02", verdict)], "0.1.0")
+    assert (bool(outcome.known), bool(outcome.stale)) == (known, stale)
+    assert outcome.fails is stale
+    assert outcome.accepted == (frozenset({"TREE-02"}) if known else frozenset())
+
+
+def test_an_interrupted_run_makes_nothing_stale() -> None:
+    assert not compare([ENTRY], [said("TREE-02", Verdict.PASSED)], "0.1.0", partial=True).fails
+
+
+def test_a_rule_that_was_not_asked_for_makes_nothing_stale() -> None:
+    assert not compare([ENTRY], [said("TREE-03", Verdict.PASSED)], "0.1.0").fails
+
+
+@pytest.mark.parametrize(
+    ("until", "now", "expired"),
+    [("0.2.0", "0.1.9", False), ("0.2.0", "0.2.0", True), ("0.2", "0.10.0", True), ("0.10", "0.9.3.dev1+g1", False)],
+)
+def test_an_entry_expires_with_the_version_it_names(until: str, now: str, expired: bool) -> None:
+    entry = Entry(rule="TREE-02", reason="r", link="https://x", until=until)
+    outcome = compare([entry], [said("TREE-02", Verdict.VIOLATED)], now)
+    assert bool(outcome.expired) is expired
+    assert outcome.fails is expired
+    assert bool(outcome.known) is not expired
+
+
+def test_versions_compare_as_numbers() -> None:
+    assert version_parts("0.10") > version_parts("0.9.9")
+    assert version_parts("1") == version_parts("1.0.0")
+    with pytest.raises(ValueError, match="1\\.x"):
+        version_parts("1.x")

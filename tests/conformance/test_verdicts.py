@@ -1,0 +1,287 @@
+"""Verdicts and exit codes: one test per ground, each with the opposite beside it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from kvlitmus.conformance.minimise import Short, choose, minimise
+from kvlitmus.conformance.ports import PORTS, Config
+from kvlitmus.conformance.results import Finding, Item, ItemResult, Options, RuleVerdict, Verdict
+from kvlitmus.conformance.schedule import Op
+from kvlitmus.conformance.verdicts import CALL_NEEDS, Scope, conclude, exit_code, group, missing, shortest
+from kvlitmus.spec.rule import Rule, Strength, all_rules
+
+ALL = frozenset(PORTS)
+RULES = all_rules()
+ONE = Config()
+
+
+def finding(
+    *rules: str, calls: int = 3, call: str = "evict(1)", item: str = "random:seed=0", **more: object
+) -> Finding:
+    return Finding(
+        rules=list(rules),
+        item=item,
+        config=ONE,
+        call=call,
+        calls=["alloc(1)"] * (calls - 1) + [call],
+        allowed="",
+        seen={},
+        schedule=[Op("alloc")] * calls,
+        steps=calls,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def result(item: str = "random:seed=0", **more: object) -> ItemResult:
+    more.setdefault("capabilities", sorted(ALL))
+    return ItemResult(item=item, config=ONE.label, steps=10, **more)  # type: ignore[arg-type]
+
+
+def verdict_on(id: str, results: list[ItemResult], scope: Scope | None = None) -> RuleVerdict:
+    scope = scope or Scope(capabilities=ALL)
+    (said,) = conclude({id: RULES[id]}, results, group(results), scope)
+    return said
+
+
+def test_evaluated_and_never_broken_is_passed() -> None:
+    said = verdict_on("TREE-03", [result(evaluated=Counter({"TREE-03": 2})), result(evaluated=Counter({"TREE-03": 3}))])
+    assert (said.verdict, said.evaluations, said.reason) == (Verdict.PASSED, 5, "")
+
+
+def test_broken_once_is_violated_however_often_it_held() -> None:
+    results = [result(evaluated=Counter({"TREE-03": 1000})), result(findings=[finding("TREE-03")])]
+    said = verdict_on("TREE-03", results)
+    assert (said.verdict, said.findings) == (Verdict.VIOLATED, [0])
+
+
+def test_a_broken_should_is_a_warning() -> None:
+    weak = replace(RULES["TREE-03"], strength=Strength.SHOULD)
+    results = [result(findings=[finding("TREE-03")])]
+    (said,) = conclude({"TREE-03": weak}, results, group(results), Scope(capabilities=ALL))
+    assert said.verdict is Verdict.WARNED
+    assert exit_code([said], results, Scope()) == 0
+
+
+@pytest.mark.parametrize(
+    ("id", "lacking", "named"),
+    [
+        ("LOCK-05", "locks", "locks"),
+        ("LOCK-02", "counters", "counters"),
+        ("POOL-09", "inspect", "inspect"),
+        ("POOL-19", "group", "group"),
+        ("REQ-01", "requests", "requests"),
+        ("TREE-01", "tree", "tree"),
+        ("HASH-01", "hashes", "hashes"),
+        ("PREFETCH-01", "prefetch", "prefetch"),
+    ],
+)
+def test_what_the_target_lacks_is_not_applicable(id: str, lacking: str, named: str) -> None:
+    less = ALL - {lacking}
+    if id == "TREE-01":  # a match is also seen at the beginning of a request
+        less -= {"requests"}
+    said = verdict_on(id, [result(capabilities=sorted(less))], Scope(capabilities=less))
+    assert said.verdict is Verdict.NOT_APPLICABLE
+    assert named in said.reason
+    assert verdict_on(id, [result()]).verdict is Verdict.NOT_EXERCISED
+
+
+def test_a_rule_about_several_calls_needs_only_one_of_them() -> None:
+    assert missing(RULES["TREE-01"], ALL - {"tree"}) == frozenset()
+    assert missing(RULES["TREE-01"], ALL - {"requests"}) == frozenset()
+
+
+def test_every_call_that_rules_speak_of_has_its_capabilities() -> None:
+    kinds = {kind.removeprefix("refused_") for rule in RULES.values() for kind in rule.on}
+    assert kinds - CALL_NEEDS.keys() == set()
+    assert {port for needs in CALL_NEEDS.values() for port in needs} <= set(PORTS)
+
+
+def test_with_every_capability_no_rule_lacks_anything() -> None:
+    assert [id for id, rule in RULES.items() if missing(rule, ALL)] == []
+
+
+def test_too_little_depth_is_not_applicable() -> None:
+    deep = next(id for id, rule in RULES.items() if rule.depth == 3)
+    said = verdict_on(deep, [result()], Scope(depth=1, capabilities=ALL))
+    assert said.verdict is Verdict.NOT_APPLICABLE
+    assert "depth 3" in said.reason
+    assert "1" in said.reason
+
+
+@pytest.mark.parametrize(
+    ("misuse", "force", "expected"),
+    [
+        ("undefined", False, Verdict.NOT_APPLICABLE),
+        ("undefined", True, Verdict.NOT_EXERCISED),
+        ("reject", False, Verdict.NOT_EXERCISED),
+    ],
+)
+def test_undefined_misuse_is_not_applicable_unless_forced(misuse: str, force: bool, expected: Verdict) -> None:
+    scope = Scope(misuse=misuse, force_misuse=force, capabilities=ALL)
+    assert verdict_on("MISUSE-02", [result()], scope).verdict is expected
+
+
+def test_a_target_that_declines_everything_is_not_applicable() -> None:
+    said = verdict_on("POOL-01", [result(unsupported="only page 64")], Scope(capabilities=ALL))
+    assert (said.verdict, said.reason) == (Verdict.NOT_APPLICABLE, "configuration declined: only page 64")
+
+
+def test_matches_without_slots_leave_their_rule_out() -> None:
+    said = verdict_on("TREE-03", [result(reached=Counter({"match+blind": 4}))])
+    assert said.verdict is Verdict.NOT_APPLICABLE
+
+
+def test_runs_that_ended_at_a_broken_rule_block_what_lies_behind() -> None:
+    said = verdict_on("POOL-16", [result(findings=[finding("LOCK-02")]), result(findings=[finding("LOCK-02")])])
+    assert said.verdict is Verdict.BLOCKED
+    assert "LOCK-02" in said.reason
+    assert "2 runs" in said.reason
+
+
+def test_an_interrupted_run_decides_nothing_about_what_it_did_not_reach() -> None:
+    assert verdict_on("POOL-16", [result()], Scope(partial=True, capabilities=ALL)).verdict is Verdict.INCONCLUSIVE
+
+
+def test_a_failed_item_is_a_harness_error_where_nothing_else_told() -> None:
+    said = verdict_on("POOL-16", [result(error="making the cache raised ValueError")])
+    assert said.verdict is Verdict.HARNESS_ERROR
+    assert "ValueError" in said.reason
+
+
+def test_no_item_at_all_never_reads_as_passed() -> None:
+    verdicts = conclude(RULES, [], [], Scope(misuse="reject", capabilities=ALL))
+    assert {one.verdict for one in verdicts} == {Verdict.INCONCLUSIVE}
+
+
+def said(*verdicts: Verdict) -> list[RuleVerdict]:
+    return [RuleVerdict(rule=id, verdict=one) for id, one in zip(RULES, verdicts, strict=False)]
+
+
+PASSED, VIOLATED, HARNESS = Verdict.PASSED, Verdict.VIOLATED, Verdict.HARNESS_ERROR
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "errors", "scope", "code"),
+    [
+        ((PASSED,), False, Scope(), 0),
+        ((PASSED, Verdict.NOT_APPLICABLE, Verdict.WARNED), False, Scope(), 0),
+        ((PASSED, VIOLATED), False, Scope(), 1),
+        ((PASSED, Verdict.BLOCKED, VIOLATED), False, Scope(), 1),
+        ((PASSED, HARNESS), False, Scope(), 3),
+        ((PASSED,), True, Scope(), 3),
+        ((VIOLATED,), True, Scope(), 1),
+        ((PASSED, Verdict.NOT_EXERCISED), False, Scope(), 4),
+        ((PASSED, Verdict.NOT_EXERCISED), False, Scope(full=False), 0),
+        ((PASSED, Verdict.INCONCLUSIVE), False, Scope(full=False), 4),
+        ((Verdict.NOT_APPLICABLE,), False, Scope(), 4),
+        ((), False, Scope(), 4),
+        ((VIOLATED,), True, Scope(partial=True), 130),
+    ],
+)
+def test_exit_codes_and_their_order(verdicts: tuple[Verdict, ...], errors: bool, scope: Scope, code: int) -> None:
+    results = [result(error="broken" if errors else "")]
+    assert exit_code(said(*verdicts), results, scope) == code
+
+
+def test_a_baseline_accepts_and_fails() -> None:
+    verdicts = said(VIOLATED, PASSED)
+    first = verdicts[0].rule
+    assert exit_code(verdicts, [result()], Scope(), accepted=frozenset({first})) == 0
+    assert exit_code(verdicts, [result()], Scope(), accepted=frozenset({verdicts[1].rule})) == 1
+    assert exit_code(said(PASSED), [result()], Scope(), baseline_fails=True) == 1
+
+
+def test_findings_that_say_the_same_are_one_group_with_the_shortest() -> None:
+    results = [
+        result("a", findings=[finding("LOCK-02", calls=9, call="evict(7)", litmus="x")]),
+        result("b", findings=[finding("LOCK-02", calls=4, call="evict(31)", litmus="x")]),
+        result("c", findings=[finding("LOCK-02", calls=2, call="unlock(receipt 1)", litmus="x")]),
+    ]
+    groups = group(results)
+    assert [len(one.finding.calls) for one in groups] == [4, 2]
+    assert groups[0].items == ["a", "b", "c"]
+    assert shortest(groups, "LOCK-02") == 1
+    assert shortest(groups, "LOCK-01") is None
+
+
+def test_what_broke_first_comes_before_what_broke_when_others_were_muted() -> None:
+    results = [
+        result("a", findings=[finding("POOL-12", calls=6, litmus="x"), finding("TREE-07", calls=2)]),
+        result("b", findings=[finding("TREE-07", calls=5, litmus="y")]),
+    ]
+    groups = group(results)
+    at = shortest(groups, "TREE-07")
+    assert at is not None
+    assert (len(groups[at].finding.calls), groups[at].leads) == (5, True)
+
+
+def test_every_broken_rule_has_a_counterexample_even_if_none_was_shrunk() -> None:
+    results = [result(findings=[finding("POOL-12", calls=200), finding("TREE-07", calls=150)])]
+    groups = group(results)
+    assert {rule for one in groups for rule in one.finding.rules} == {"POOL-12", "TREE-07"}
+
+
+def test_minimising_mutes_round_by_round_and_keeps_where_it_was_found() -> None:
+    results = [
+        result(
+            "random:seed=3",
+            findings=[finding("POOL-12", calls=90, item="random:seed=3"), finding("TREE-07", calls=150)],
+        )
+    ]
+    muted: list[frozenset[str]] = []
+
+    def play(items: object, options: Options) -> list[ItemResult]:
+        muted.append(options.muted)
+        assert options.reruns == 0
+        rule = "TREE-07" if "POOL-12" in options.muted else "POOL-12"
+        return [result("schedule", findings=[finding(rule, calls=3)]) for _ in items]  # type: ignore[attr-defined]
+
+    short = minimise(results, play, Options(muted=frozenset({"PORT-09"})))
+    assert [(one.finding.rules, len(one.finding.calls), one.leads) for one in short] == [
+        (["POOL-12"], 3, True),
+        (["TREE-07"], 3, False),
+    ]
+    assert muted == [frozenset({"PORT-09"}), frozenset({"PORT-09", "POOL-12"})]
+    assert short[0].finding.item == "random:seed=3"
+    assert short[0].finding.drawn_steps == 90
+
+
+def test_minimising_ends_when_nothing_breaks_again() -> None:
+    rounds: list[int] = []
+
+    def play(items: list[Item], options: Options) -> list[ItemResult]:
+        rounds.append(len(items))
+        return [result("schedule") for _ in items]
+
+    assert minimise([result(findings=[finding("POOL-12", calls=90)])], play, Options()) == []  # type: ignore[arg-type]
+    assert rounds == [1]
+
+
+def test_litmus_findings_and_deaths_are_not_shrunk_again() -> None:
+    results = [result(findings=[finding("POOL-12", litmus="x")]), result(findings=[finding("PORT-02")])]
+
+    def play(items: list[Item], options: Options) -> list[ItemResult]:
+        assert not items
+        return []
+
+    assert minimise(results, play, Options()) == []  # type: ignore[arg-type]
+
+
+def test_candidates_come_from_different_configurations_first() -> None:
+    other = replace(finding("POOL-12", calls=50), config=Config(page_size=4))
+    chosen = choose([finding("POOL-12", calls=n) for n in (10, 11, 12, 13)] + [other], set())
+    assert [len(one.calls) for one in chosen] == [10, 50, 11]
+
+
+def test_a_short_leading_counterexample_wins_over_a_long_one() -> None:
+    minimal = [Short(finding("POOL-12", calls=2), True)]
+    groups = group([result(findings=[finding("POOL-12", calls=80)])], minimal)
+    assert [len(one.finding.calls) for one in groups] == [2]
+
+
+def test_rules_are_a_register() -> None:
+    assert all(isinstance(rule, Rule) for rule in RULES.values())
