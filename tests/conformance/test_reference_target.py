@@ -1,0 +1,50 @@
+"""The reference under the judge: random schedules in all its variants, without an alarm."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from kvlitmus.conformance.adapters import reference
+from kvlitmus.conformance.adapters.reference import ReferenceTarget
+from kvlitmus.conformance.judge import Judge
+from kvlitmus.conformance.player import Player
+from kvlitmus.conformance.ports import Config, Unsupported
+from kvlitmus.conformance.schedule import draw, table
+from kvlitmus.reference.policy import POLICIES
+
+TARGETS = {"page": reference.target, "node": reference.node_target, "capped": reference.capped_target}
+CONFIGS = [
+    Config(page_size=size, policy=policy, bigram=bigram)
+    for size, policy, bigram in itertools.product((1, 4), POLICIES, (False, True))
+]
+EVERYTHING = pytest.mark.parametrize(("target", "config"), list(itertools.product(TARGETS.values(), CONFIGS)))
+
+
+def steps_without_alarm(target: ReferenceTarget, config: Config, seeds: range) -> int:
+    """Play seeded schedules; a broken rule raises."""
+    steps = 0
+    for seed in seeds:
+        judge = Judge(target.make(config), config, target.profile)
+        player = Player(judge)
+        player.play([op for op in draw(seed, 200, table(judge.capabilities)) if op.kind in player.moves])
+        steps += judge.steps
+    return steps
+
+
+@EVERYTHING
+def test_random_schedules_raise_no_alarm(target: ReferenceTarget, config: Config) -> None:
+    assert steps_without_alarm(target, config, range(2)) > 250
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3_600)
+@EVERYTHING
+def test_long_random_schedules_raise_no_alarm(target: ReferenceTarget, config: Config) -> None:
+    assert steps_without_alarm(target, config, range(1_000, 1_500)) > 100_000
+
+
+def test_a_policy_that_does_not_exist_is_declined() -> None:
+    with pytest.raises(Unsupported, match="random"):
+        reference.target.make(Config(policy="random"))
