@@ -58,6 +58,16 @@ class Run:
         """All steps of all items."""
         return sum(result.steps for result in self.results)
 
+    def declined(self) -> dict[str, str]:
+        """The configurations that the target can't build, by label, each with its reason.
+
+        One whose litmus tests alone were left out, for want of a capability, is not among them.
+        """
+        reasons: dict[str, list[str]] = {}
+        for result in self.results:
+            reasons.setdefault(result.config, []).append(result.unsupported)
+        return {label: harmless(texts[-1]) for label, texts in reasons.items() if all(texts)}
+
     @property
     def known(self) -> dict[str, baselines.Entry]:
         """The violated rules that the baseline knows."""
@@ -109,13 +119,12 @@ def document(run: Run) -> dict[str, Any]:
 
 def _config(run: Run, config: Config) -> dict[str, Any]:
     results = [result for result in run.results if result.config == config.label]
-    declined = [result.unsupported for result in results if result.unsupported]
     return {
         "label": config.label,
         **to_json(config),
         "items": len(results),
         "steps": sum(result.steps for result in results),
-        "declined": harmless(declined[0]) if declined else "",
+        "declined": run.declined().get(config.label, ""),
     }
 
 

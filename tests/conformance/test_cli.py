@@ -1,0 +1,389 @@
+"""The command line, used as a careful user, a clumsy one and a pipe would."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvlitmus.conformance.cli import COMMANDS, main
+from kvlitmus.conformance.commands import common
+from kvlitmus.conformance.plan import CONFIGS
+from kvlitmus.spec.rule import all_rules
+
+ONE = ["--config", "page_size=1,policy=lru,bigram=false,pool=device", "--jobs", "1", "--color", "never"]
+BROKEN = "kvlitmus.conformance.mutants_run:by_name.lookup_pins"
+ROOT = Path(__file__).resolve().parents[2]
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def _folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+
+
+def command(*words: str) -> list[str]:
+    return [sys.executable, "-m", "kvlitmus.conformance.cli", *words]
+
+
+def report_of(*words: str) -> tuple[int, dict[str, Any]]:
+    code = main(["run", *words, *ONE, "--report", "r.json"])
+    data: dict[str, Any] = json.loads(Path("r.json").read_text())
+    return code, data
+
+
+def verdicts(data: dict[str, Any]) -> dict[str, str]:
+    return {rule["id"]: rule["verdict"] for rule in data["rules"]}
+
+
+# -- run -------------------------------------------------------------------------------------------
+
+
+def test_the_specimen_passes(capsys: Capture) -> None:
+    code, data = report_of("--steps", "250", "--pack", "pool,lock")
+    out = capsys.readouterr().out
+    assert code == 0, out
+    assert set(verdicts(data)) == {id for id, rule in all_rules().items() if rule.pack in ("pool", "lock")}
+    assert verdicts(data)["LOCK-04"] == "passed"
+    assert data["stamps"]["date"] == "2023-11-14T22:13:20Z"
+    assert data["stamps"]["target"]["name"] == "specimen"
+    assert not data["options"]["full"]
+    assert out.splitlines()[-2].startswith("exit 0: every rule that applies holds")
+
+
+def test_a_broken_cache_is_explained_saved_and_replayed(capsys: Capture) -> None:
+    code, data = report_of(BROKEN, "--steps", "250", "--no-litmus")
+    out = capsys.readouterr().out
+    assert code == 1
+    assert verdicts(data)["LOCK-02"] == "violated"
+    assert "LOCK-02 the tree counts what is protected" in out
+    assert all_rules()["LOCK-02"].text.split(".")[0][:40] in out
+    line = next(line for line in out.splitlines() if "kvlitmus replay " in line)
+    file = line.split()[-1]
+    assert file.startswith(".kvlitmus/failures/")
+    best = min(len(one["calls"]) for one in data["findings"] if "LOCK-02" in one["rules"])
+    assert best <= 8
+    for one in data["findings"]:
+        assert one["replay"] == f"kvlitmus replay {one['saved']}"
+        assert main(["replay", one["saved"], "--color", "never"]) == 1
+        again = capsys.readouterr().out
+        assert f"it still occurs: call {len(one['calls'])} breaks" in again
+        assert again.count(f"▶ {len(one['calls']):>3} ") == 1
+    assert main(["replay", file, "--target", "specimen", "--color", "never"]) == 0
+    assert "it does not occur any more" in capsys.readouterr().out
+
+
+def test_a_run_is_the_same_again_whatever_the_number_of_workers(capsys: Capture) -> None:
+    found = []
+    for jobs in ("1", "2"):
+        assert main(["run", BROKEN, *ONE, "--jobs", jobs, "--steps", "500", "--report", f"{jobs}.json"]) == 1
+        data = json.loads(Path(f"{jobs}.json").read_text())
+        data["totals"].pop("seconds")
+        for item in data["items"]:
+            item.pop("seconds")
+        found.append(data)
+    assert found[0] == found[1]
+
+
+def test_another_seed_draws_other_schedules() -> None:
+    first, second = (report_of("--seed", seed, "--steps", "250", "--no-litmus")[1] for seed in ("0", "7"))
+    assert first["items"][0]["item"] != second["items"][0]["item"]
+    assert first["coverage"]["reached"] != second["coverage"]["reached"]
+
+
+def test_less_depth_leaves_rules_out_and_never_calls_them_passed() -> None:
+    _, data = report_of("--depth", "0", "--steps", "250")
+    for rule in data["rules"]:
+        assert (rule["verdict"] == "not_applicable") if rule["depth"] else (rule["verdict"] != "violated")
+    assert verdicts(data)["TREE-03"] == "passed"
+    reasons = {rule["reason"] for rule in data["rules"] if rule["depth"] == 3}
+    assert all("needs depth 3" in reason for reason in reasons)
+
+
+def test_one_rule_alone_is_judged_past_the_others() -> None:
+    """The mutant breaks LOCK-02 in its first match; asked for LOCK-06 alone the run goes on to that."""
+    code, data = report_of(BROKEN, "--rule", "lock-06", "--steps", "500")
+    assert (code, verdicts(data)) == (1, {"LOCK-06": "violated"})
+    assert {rule for one in data["findings"] for rule in one["rules"]} == {"LOCK-06"}
+
+
+def test_strength_chooses_rules() -> None:
+    should = [id for id, rule in all_rules().items() if rule.strength.value == "SHOULD"]
+    if should:
+        assert list(verdicts(report_of("--strength", "should", "--steps", "0")[1])) == should
+    else:
+        assert main(["run", "--strength", "should"]) == 2
+
+
+def test_list_runs_nothing(capsys: Capture) -> None:
+    assert main(["run", "--list", "--pack", "evict", "--page-size", "4"]) == 0
+    out = capsys.readouterr().out
+    assert "random:seed=0 [page=4 lru]" in out
+    assert "litmus:evict/" in out
+    assert "[page=1 " not in out
+    assert not Path(".kvlitmus/failures").exists()
+
+
+def test_what_was_not_reached_in_a_short_run_is_said_and_does_not_fail(capsys: Capture) -> None:
+    code, data = report_of("--steps", "0", "--rule", "TREE-13", "--no-litmus")
+    assert data["totals"]["items"] == 0
+    assert verdicts(data) == {"TREE-13": "inconclusive"}
+    assert code == 4
+    code, data = report_of("--steps", "250", "--no-litmus", "--pack", "misuse")
+    assert set(verdicts(data).values()) == {"not_exercised"}
+    assert code == 0
+    assert "a shortened run need not exercise every rule" in capsys.readouterr().out
+
+
+def test_both_reports_are_written(capsys: Capture) -> None:
+    code = main(["run", *ONE, "--steps", "0", "--pack", "pool", "--report", "a/x.json", "--report", "x.md"])
+    assert code == 0
+    assert json.loads(Path("a/x.json").read_text())["kind"] == "kvlitmus report"
+    assert Path("x.md").read_text().startswith("# kvlitmus: specimen")
+    assert "report in x.md" in capsys.readouterr().out
+
+
+def test_an_unwritable_failures_folder_loses_nothing_else(capsys: Capture) -> None:
+    Path("file").write_text("")
+    code = main(["run", BROKEN, *ONE, "--steps", "0", "--pack", "lock", "--failures", "file/x", "--report", "r.json"])
+    caught = capsys.readouterr()
+    assert code == 1
+    assert "failures can't be saved in file/x" in caught.err
+    assert json.loads(Path("r.json").read_text())["findings"][0]["saved"] == ""
+
+
+# -- baselines -------------------------------------------------------------------------------------
+
+
+def known(*rules: str, more: str = "") -> str:
+    entries = [
+        f'[[known]]\nrule = "{rule}"\nreason = "because"\nlink = "https://example.org"\n{more}' for rule in rules
+    ]
+    Path("known.toml").write_text("\n".join(entries))
+    return "known.toml"
+
+
+def test_a_known_violation_does_not_fail_and_a_stale_one_does(capsys: Capture) -> None:
+    words = [BROKEN, "--steps", "0", "--rule", "LOCK-02,POOL-01"]
+    assert report_of(*words)[0] == 1
+    code, data = report_of(*words, "--baseline", known("LOCK-02"))
+    assert (code, data["baseline"]) == (0, {"known": ["LOCK-02"], "stale": [], "expired": []})
+    assert "because" in capsys.readouterr().out
+    code, data = report_of(*words, "--baseline", known("LOCK-02", "POOL-01"))
+    assert (code, data["baseline"]["stale"]) == (1, ["POOL-01"])
+    assert "POOL-01 is listed, but it holds now" in capsys.readouterr().out
+    code, data = report_of(*words, "--baseline", known("LOCK-02", more='until = "0.0.0"\n'))
+    assert (code, data["baseline"]["expired"]) == (1, ["LOCK-02"])
+
+
+# -- clumsy users ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ("rnu", "there is no command 'rnu'; did you mean 'run'?"),
+        ("run specimn", "did you mean 'specimen'?"),
+        ("run --rule TREE-3", "there is no rule 'TREE-3'; did you mean 'TREE-03'?"),
+        ("run --rule NOPE-01", "there is no rule 'NOPE-01'"),
+        ("run --pack tre", "there is no pack 'tre'; did you mean 'tree'"),
+        ("run --strength may", "invalid choice: 'may'"),
+        ("run --depth 4", "4 is not between 0 and 3"),
+        ("run --depth deep", "'deep' is not a whole number"),
+        ("run --seed -1", "-1 is not between"),
+        ("run --steps 1e9", "'1e9' is not a whole number"),
+        ("run --jobs 0", "0 is not between 1 and"),
+        ("run --page-size 1,x", "'x' is not a whole number"),
+        ("run --page-size ,", "expected page sizes"),
+        ("run --config polcy=lru", "a config has no field 'polcy'; did you mean 'policy'"),
+        ("run --config lru", "expected FIELD=VALUE"),
+        ("run --config pages=many", "config.pages must be a whole number"),
+        ("run --config bigram=maybe", "config.bigram must be true or false"),
+        ("run --report out.txt", "must end in .json or .md"),
+        ("run --report .", "must end in .json or .md"),
+        ("run --baseline nowhere.toml", "baseline nowhere.toml: No such file"),
+        ("run --bogus", "unrecognized arguments: --bogus"),
+        ("run specimen reference", "unrecognized arguments: reference"),
+        ("replay", "the following arguments are required: FILE"),
+        ("replay nowhere.json", "nowhere.json: No such file"),
+        ("replay known.toml", "not JSON"),
+        ("rules TREE-3", "did you mean 'TREE-03'?"),
+        ("rules lokc", "there is no rule or pack 'lokc'; did you mean 'lock'?"),
+        ("rules --json --markdown", "not allowed with"),
+        ("mutants lookup-pin", "there is no mutant 'lookup-pin'; did you mean 'lookup-pins'"),
+        ("mutants --rule LOCK-2", "did you mean 'LOCK-02'?"),
+        ("smoke nothing", "there is no target 'nothing'"),
+    ],
+)
+def test_a_mistake_gets_one_line_and_exit_code_2(words: str, complaint: str, capsys: Capture) -> None:
+    Path("known.toml").write_text("")
+    assert main(words.split()) == 2
+    err = capsys.readouterr().err
+    assert complaint in err
+    assert err.startswith("kvlitmus: ")
+    assert err.count("\n") == 1
+
+
+def test_a_target_that_can_not_be_loaded_is_3_and_says_why(capsys: Capture) -> None:
+    Path("fails.py").write_text("raise RuntimeError('no driver')\n")
+    assert main(["run", "fails:target", *ONE]) == 3
+    err = capsys.readouterr().err
+    assert "no driver" in err
+    assert "Traceback" not in err
+
+
+def test_a_cache_that_can_not_be_made_is_3_in_the_report_as_well() -> None:
+    Path("unmade.py").write_text(
+        "from kvlitmus.conformance.ports import Profile\nprofile = Profile()\n"
+        "capabilities = ('pool',)\ndef make(config):\n    raise OSError('no such device')\n"
+    )
+    code = main(["run", "unmade:", *ONE, "--steps", "250", "--pack", "pool", "--report", "r.json"])
+    assert code == 3
+
+
+def test_a_failure_of_another_version_says_which_rule_is_gone(capsys: Capture) -> None:
+    main(["run", BROKEN, *ONE, "--steps", "0", "--rule", "LOCK-02"])
+    file = next(Path(".kvlitmus/failures").iterdir())
+    data = json.loads(file.read_text())
+    file.write_text(json.dumps({**data, "rules": ["LOCK-2"]}))
+    capsys.readouterr()
+    assert main(["replay", str(file)]) == 2
+    assert "'rules': there is no rule 'LOCK-2'; did you mean 'LOCK-02'?" in capsys.readouterr().err
+
+
+# -- the other commands ----------------------------------------------------------------------------
+
+
+def test_rules_are_listed_and_explained(capsys: Capture) -> None:
+    assert main(["rules"]) == 0
+    listed = capsys.readouterr().out
+    assert all(re.search(rf"^  {id} ", listed, re.MULTILINE) for id in all_rules())
+    assert main(["rules", "tree-03"]) == 0
+    one = " ".join(capsys.readouterr().out.split())
+    rule = all_rules()["TREE-03"]
+    assert rule.text in one
+    assert rule.digest in one
+    assert rule.source in one
+    assert main(["rules", "lock", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert [one["id"] for one in data] == [id for id, rule in all_rules().items() if rule.pack == "lock"]
+    assert main(["rules", "lock", "--markdown"]) == 0
+    assert capsys.readouterr().out.startswith("## lock\n\n### LOCK-01: ")
+
+
+def test_smoke_looks_at_every_configuration(capsys: Capture) -> None:
+    assert main(["smoke", "--color", "never"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("nothing broken") == len(CONFIGS)
+    assert "misuse=reject" in out
+
+
+def test_smoke_tells_who_is_more_often_to_blame(capsys: Capture) -> None:
+    assert main(["smoke", BROKEN, "--color", "never"]) == 1
+    assert "nearly everything failed (LOCK-02" in " ".join(capsys.readouterr().out.split())
+
+
+def test_mutants_end_with_the_line_that_counts(capsys: Capture) -> None:
+    assert main(["mutants", "lookup-pins", "any-order", "--steps", "1000", "--jobs", "1"]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[-1] == "mutants: 1/1 killed, null: 0/1 alarms"
+    assert any(line.startswith("  LOCK-02") for line in out)
+    assert main(["mutants", "lookup-pins", "--steps", "1000", "--json", "--random-only"]) == 0
+    caught = capsys.readouterr()
+    data = json.loads(caught.out)
+    assert data["mutants"][0]["item"].startswith("random:")
+    assert caught.err.splitlines()[-1] == data["summary"]
+
+
+# -- as a process ----------------------------------------------------------------------------------
+
+
+def test_help_and_version_are_quick_and_teach() -> None:
+    best = 9.0
+    for _ in range(5):
+        began = time.monotonic()
+        done = subprocess.run(command("--help"), capture_output=True, text=True, check=True)
+        best = min(best, time.monotonic() - began)
+    assert "examples:" in done.stdout
+    assert all(re.search(rf"^    {name}\s", done.stdout, re.MULTILINE) for name in COMMANDS)
+    assert best < 0.3
+    version = subprocess.run(command("--version"), capture_output=True, text=True, check=True)
+    assert version.stdout == f"kvlitmus {common.version()}\n"
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_every_command_explains_itself(name: str, capsys: Capture) -> None:
+    assert main([name, "--help"]) == 0
+    assert "usage: kvlitmus " + name in capsys.readouterr().out
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from kvlitmus.conformance.cli import main; main(['--help']); "
+        "print([m for m in sys.modules if m.startswith('kvlitmus.spec') or 'engine' in m or 'hypothesis' in m])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_reader_that_goes_away_is_no_traceback() -> None:
+    words = command("run", *ONE, "--steps", "0", "--pack", "lock")
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.readline()
+    process.stdout.close()
+    err = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(30) == 141
+    assert b"Traceback" not in err
+    assert b"Exception ignored" not in err
+
+
+def test_ctrl_c_leaves_a_valid_partial_report() -> None:
+    process = subprocess.Popen(
+        command("run", "--jobs", "1", "--report", "p.json", "--steps", "1000000"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("judging "):
+            break
+    time.sleep(1.0)
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    assert "interrupted after " in out
+    data = json.loads(Path("p.json").read_text())
+    assert (data["partial"], data["exit_code"]) == (True, 130)
+    assert 0 < data["totals"]["items"] < data["totals"]["items_planned"]
+
+
+def test_an_ascii_terminal_gets_ascii() -> None:
+    env = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    words = command("run", BROKEN, *ONE, "--steps", "0", "--rule", "LOCK-02")
+    done = subprocess.run(words, capture_output=True, env=env, check=False)
+    assert done.returncode == 1, done.stderr
+    assert b"X lock" in done.stdout
+    assert b"Traceback" not in done.stderr
+
+
+def test_no_color_is_heeded() -> None:
+    words = command("run", BROKEN, *ONE[:-2], "--steps", "0", "--rule", "LOCK-02")
+    for more, colored in (([], False), (["--color", "always"], True)):
+        done = subprocess.run([*words, *more], capture_output=True, text=True, check=False)
+        assert ("\x1b[" in done.stdout) is colored
