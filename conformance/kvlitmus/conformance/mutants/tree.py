@@ -291,8 +291,8 @@ class BranchVetoed(RadixTree):
         self, namespace: str | None, units: tuple[Unit, ...], pages: Sequence[int], priority: int, chunked: bool
     ) -> tuple[int, Node]:
         """No new branch where somebody reads."""
-        known = self.match(namespace, units)
-        size = self.page_size
-        if known[1].locks > 1 and known[1].children:
-            return len(known[0]), known[1]
-        return super().insert(namespace, units[: len(pages) * size], pages, priority, chunked)
+        found = self.walk(self.root(namespace), units)
+        if found and found[-1].locks > 1 and found[-1].children:
+            known = sum(len(child.pages) for child in found)
+            units, pages = units[: known * self.page_size], pages[:known]
+        return super().insert(namespace, units, pages, priority, chunked)
