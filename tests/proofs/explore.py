@@ -114,7 +114,7 @@ class Report:
         """The figures."""
         scope = self.scope
         return (
-            f"{scope.config.label} pages={scope.pages} units={scope.units} {scope.profile.evict_granularity}: "
+            f"{scope.config.label} units={scope.units} {scope.profile.evict_granularity}: "
             f"{self.states:,} states, {self.transitions:,} transitions, depth {self.depth}, "
             f"{self.evaluated.total():,} evaluations of {len(+self.evaluated)} rules, {self.seconds:.1f} s"
             f"{'' if self.complete else ', NOT A FIXPOINT'}"
