@@ -10,25 +10,25 @@ from __future__ import annotations
 from kvlitmus.spec.rule import Kind, rule
 
 
-@rule("PORT-01", kind=Kind.PROCEDURE, source="design; sglang#28692, sglang#40128", reference="cache.step")
+@rule("PORT-01", kind=Kind.PROCEDURE, source="design; sglang#28692, sglang#40128")
 def a_legal_call_returns() -> bool:
     """A call that the contract allows MUST return: it raises nothing."""
     return True
 
 
-@rule("PORT-02", kind=Kind.PROCEDURE, source="design; sglang#4082", reference="cache.step")
+@rule("PORT-02", kind=Kind.PROCEDURE, source="design; sglang#4082")
 def a_call_ends() -> bool:
     """A call MUST come back within the time limit, and MUST NOT end the process."""
     return True
 
 
-@rule("PORT-03", kind=Kind.PROCEDURE, source="design", reference="cache.step")
+@rule("PORT-03", kind=Kind.PROCEDURE, source="design")
 def an_answer_has_the_promised_form() -> bool:
     """An answer MUST have the form that the port promises: slots are non-negative integers, lengths are counts, a snapshot lists parents before children."""
     return True
 
 
-@rule("PORT-04", kind=Kind.PROCEDURE, source="design; sglang#31296", reference="cache.step")
+@rule("PORT-04", kind=Kind.PROCEDURE, source="design; sglang#31296")
 def arguments_and_earlier_answers_stay_as_they_are() -> bool:
     """A call MUST NOT change the sequences that were passed to it, nor those that an earlier call returned."""
     return True

@@ -89,7 +89,7 @@ def what_is_cached_can_be_reached(parents: frozenset[Name], cached_after: Mappin
     kind=Kind.STATE,
     needs=("tree", "inspect"),
     source="R-TR-05, R-HOST-04; sglang#28692, sglang#36696",
-    reference="tree.nodes",
+    reference="tree.node_of",
 )
 def nodes_form_a_trie_of_whole_pages(broken_nodes: Sequence[object], broken_pages: Sequence[object]) -> bool:
     """Nodes MUST be non-empty runs of whole pages, siblings MUST differ in their first page, and each page's slots MUST be one whole page."""

@@ -1,0 +1,125 @@
+"""The site: every rule is on it, every link leads somewhere, and it builds without a warning."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from kvlitmus.spec.rule import all_rules
+from tests.test_layout import ROOT
+from tools import site
+
+WRITTEN = {
+    path.relative_to(ROOT / "docs").as_posix(): path.read_text(encoding="utf-8")
+    for path in sorted((ROOT / "docs").rglob("*.md"))
+}
+PAGES: Mapping[str, str] = {**site.pages(), **WRITTEN}
+
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_CODE = re.compile(r"^( *)```.*?^\1```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors that a page gives itself, those of its headings included."""
+    found = set(re.findall(r"\{ #([\w-]+) \}", text))
+    for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE):
+        found.add(re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", heading.lower())).strip("-"))
+    return found
+
+
+def broken_links(pages: Mapping[str, str]) -> Iterator[str]:
+    """Links between pages that lead nowhere; anchors of mkdocstrings are names that must exist."""
+    for path, text in pages.items():
+        for link in _LINK.findall(_CODE.sub("", text)):
+            if re.match(r"https?://", link):
+                continue
+            goal, _, anchor = link.partition("#")
+            where = os.path.normpath(PurePosixPath(path).parent / goal) if goal else path
+            if where not in pages and not (ROOT / "docs" / where).is_file():
+                yield f"{path}: {link}"
+            elif anchor.startswith("kvlitmus."):
+                if not _exists(anchor):
+                    yield f"{path}: {link}"
+            elif anchor and anchor not in anchors(pages.get(where, "")):
+                yield f"{path}: {link}"
+
+
+def _exists(name: str) -> bool:
+    module, _, attribute = name.rpartition(".")
+    return hasattr(importlib.import_module(module), attribute)
+
+
+def test_every_link_leads_somewhere() -> None:
+    assert list(broken_links(PAGES)) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[a](nowhere.md)",
+        "[a](rules/pool.md#pool-99)",
+        "[a](#nowhere)",
+        "[a](reference/pool.md#kvlitmus.reference.pool.nowhere)",
+        "[a](../index.md)",
+    ],
+)
+def test_a_link_that_leads_nowhere_is_found(text: str) -> None:
+    assert len(list(broken_links({**site.pages(), "planted.md": text}))) == 1
+
+
+def test_links_that_lead_somewhere_are_no_complaint() -> None:
+    text = "# One two\n[a](#one-two) [b](rules/pool.md#pool-01) [c](https://example.org/x.md) `[d](nowhere.md)`"
+    assert list(broken_links({**site.pages(), "planted.md": text})) == []
+
+
+def test_every_rule_is_on_the_site_as_it_stands() -> None:
+    for rule in all_rules().values():
+        page = PAGES[f"rules/{rule.pack}.md"]
+        assert page.count(f"{{ #{rule.id.lower()} }}") == 1
+        assert f"> {rule.text}\n" in page
+        assert all(f"[{fact}](facts.md#{fact})" in page for fact in rule.facts)
+
+
+def test_every_generated_page_is_in_the_navigation() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
+    listed = re.findall(r"([\w/-]+\.md)$", navigation, re.MULTILINE)
+    assert set(listed) >= set(site.pages())
+    assert [path for path in listed if path not in PAGES] == []
+
+
+def test_roles_become_code() -> None:
+    assert site.markdown("See :mod:`kvlitmus.spec.units` and ``x``.\n* one") == "See `units` and `x`.\n- one"
+
+
+def test_sources_become_links() -> None:
+    text = site.linked("R-EV-03; sglang#18843, mini-sglang#124, design")
+    assert "[R-EV-03](../map.md)" in text
+    assert "https://github.com/sgl-project/sglang/issues/18843" in text
+    assert "mini-sglang#124, design" in text
+
+
+@pytest.mark.nightly
+@pytest.mark.skipif(importlib.util.find_spec("mkdocs") is None, reason="needs the extra 'docs': tools/setup docs")
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    pages = list((tmp_path / "site").rglob("*.html"))
+    assert len(pages) >= len(PAGES)
+    outside = re.compile(r'(?:src|href)="https?://[^"]+\.(?:js|css|woff2?)"|@import|fonts\.g')
+    assert [path.name for path in pages if outside.search(path.read_text(encoding="utf-8"))] == []
