@@ -106,8 +106,7 @@ def load_target(ref: TargetRef) -> Any:
 def peer_python(release: str) -> str:
     """The interpreter of a peer's environment; raises :class:`UnknownTarget` when it hasn't been made."""
     folder = Path(os.environ.get(PEERS_VARIABLE) or ".peers")
-    checkout = Path(__file__).resolve().parents[3] / ".peers"
-    for place in (folder, checkout):
+    for place in (folder, checkout_peers()):
         python = place / release / "bin" / "python"
         if python.is_file():
             return str(python.absolute())
@@ -115,6 +114,11 @@ def peer_python(release: str) -> str:
         f"the environment of {release} is missing: 'tools/peers {release}' makes it "
         f"(looked in {folder}; {PEERS_VARIABLE} names another folder, --python another interpreter)"
     )
+
+
+def checkout_peers() -> Path:
+    """Where ``tools/peers`` puts its environments when kvlitmus runs from a checkout."""
+    return Path(__file__).resolve().parents[3] / ".peers"
 
 
 def roots() -> tuple[str, ...]:

@@ -1,0 +1,368 @@
+"""Worker processes: spread, watched, killed; what dies in one costs its item and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kvlitmus.conformance.engine import run_item
+from kvlitmus.conformance.plan import items as plan_items
+from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.process import innermost
+from kvlitmus.conformance.results import Finding, Item, ItemResult, Options, to_json
+from kvlitmus.conformance.specimen.cache import target as specimen
+from kvlitmus.conformance.supervisor import Event, Limits, TargetError, probe, run_items
+from kvlitmus.conformance.targets import UnknownTarget, known_targets, resolve_target
+
+HERE = Path(__file__).parent
+PAGE4 = Config(page_size=4)
+OPTIONS = Options(reruns=0)
+LIMITS = Limits(call_seconds=1.0, start_seconds=60.0, shrink_seconds=0.8)
+
+
+@pytest.fixture(autouse=True)
+def _here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Targets of these tests are importable from the current folder."""
+    monkeypatch.chdir(HERE)
+
+
+def seeds(many: int, ops: int = 120) -> list[Item]:
+    return [Item(kind="random", config=PAGE4, seed=seed, ops=ops) for seed in range(many)]
+
+
+def run(
+    name: str, items: Sequence[Item], state: Path, *, jobs: int = 2, limits: Limits = LIMITS
+) -> tuple[list[ItemResult], list[Event]]:
+    events: list[Event] = []
+    found = run_items(
+        resolve_target(name), items, OPTIONS, jobs=jobs, limits=limits, on_event=events.append, state=state
+    )
+    results = list(found)
+    assert [result.item for result in results] == [item.id for item in items]
+    assert not state.exists()  # nothing is left on disk
+    assert not own_workers()  # nor running
+    return results, events
+
+
+def own_workers() -> list[int]:
+    """Children of this process that are still there, dead or alive."""
+    return [int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
+
+
+def without_time(result: ItemResult) -> object:
+    return to_json(replace(result, seconds=0.0))
+
+
+def findings(results: Sequence[ItemResult]) -> list[Finding]:
+    return [finding for result in results for finding in result.findings]
+
+
+# -- results -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_results_are_those_of_one_process_in_the_order_of_the_items(tmp_path: Path, jobs: int) -> None:
+    items = [*seeds(5), *plan_items([PAGE4], specimen.profile, steps=0)[:6]]
+    results, events = run("specimen", items, tmp_path / "state", jobs=jobs)
+    assert [without_time(one) for one in results] == [without_time(run_item(specimen, one, OPTIONS)) for one in items]
+    assert sorted(event.index for event in events if event.kind == "finished") == list(range(len(items)))
+    assert {event.index for event in events if event.kind == "started"} == set(range(len(items)))
+
+
+def test_probe_tells_what_a_target_is() -> None:
+    info = probe(resolve_target("specimen"))
+    assert info.profile == specimen.profile
+    assert {"pool", "tree", "inspect"} <= info.capabilities["page=4 lru"]
+    assert info.versions["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert not info.errors
+
+
+def test_no_items_need_no_worker(tmp_path: Path) -> None:
+    assert run("no_such_module:target", [], tmp_path / "state") == ([], [])
+
+
+# -- targets that can't be judged ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("no_such_module:target", "ModuleNotFoundError: No module named 'no_such_module'"),
+        ("hostile:no_such_target", "AttributeError"),
+        ("hostile:profile_wrong", "must be a Profile (got dict)"),
+        ("hostile:profile_fields_wrong", "profile.misuse"),
+        ("hostile:endless", "a target must have make(config)"),
+        ("exits_on_import:target", "exit status 6; it printed: last words"),
+        ("hangs_on_import:target", "did not come back within 0.5 s (hangs_on_import.py, line 2"),
+        ("raises_on_import:target", "SystemExit: \\x1b[2J"),
+    ],
+)
+def test_a_target_that_cannot_be_loaded_is_one_error(
+    name: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "exits_on_import.py").write_text("import os, sys\nprint('last words')\nos._exit(6)\n")
+    (tmp_path / "hangs_on_import.py").write_text("import time\ntime.sleep(1000)\n")
+    (tmp_path / "raises_on_import.py").write_text("raise SystemExit('\\x1b[2J')\n")
+    if "_on_import" in name:
+        monkeypatch.chdir(tmp_path)
+    limits = replace(LIMITS, start_seconds=0.5 if "hangs" in name else 60.0)
+    for ask in (
+        lambda: probe(resolve_target(name), limits=limits),
+        lambda: run(name, seeds(3), tmp_path, limits=limits),
+    ):
+        with pytest.raises(TargetError) as caught:
+            ask()
+        assert text in str(caught.value)
+        assert str(caught.value).isprintable()
+    assert not own_workers()
+
+
+@pytest.mark.parametrize("name", ["makes_none", "make_raises", "make_dies", "make_hangs"])
+def test_a_target_that_can_make_no_cache_is_one_error(name: str) -> None:
+    with pytest.raises(TargetError, match="no cache could be made"):
+        probe(resolve_target(f"hostile:{name}"), limits=replace(LIMITS, call_seconds=0.5))
+
+
+def test_an_interpreter_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(TargetError, match="can't be started"):
+        probe(resolve_target("specimen", python=str(tmp_path / "python")))
+
+
+def test_names_of_targets() -> None:
+    assert {"specimen", "reference"} <= set(known_targets())
+    with pytest.raises(UnknownTarget, match="did you mean 'specimen'"):
+        resolve_target("Specimn")
+    with pytest.raises(UnknownTarget, match="there is no target"):
+        resolve_target("\x1b[2J; rm -rf:x y")
+    assert resolve_target("a.b:c.d").attribute == "c.d"
+
+
+def test_a_missing_environment_names_the_command_that_makes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kvlitmus.conformance.targets.checkout_peers", lambda: tmp_path)
+    monkeypatch.setenv("KVLITMUS_PEERS", str(tmp_path))
+    with pytest.raises(UnknownTarget, match=r"tools/peers sglang-0\.5\.13\.post1"):
+        resolve_target("sglang-0.5.13.post1")
+
+
+# -- deaths ------------------------------------------------------------------------------------
+
+DEATHS = {
+    "hangs_asleep": ("evict(", "did not come back within 1 s (hostile.py, line "),
+    "hangs_busy": ("evict(", "did not come back within 1 s (hostile.py, line "),
+    "hangs_in_c": ("evict(", "did not come back within 1 s (hostile.py, line "),
+    "hangs_in_view": ("", "(in view(), which looks at the cache after it)"),
+    "exits": ("insert(", "ended the process with exit status 7"),
+    "exits_in_hashes": ("page_hashes(", "ended the process with exit status 7"),
+    "crashes": ("match(", "ended the process by SIGSEGV"),
+    "kills_itself": ("end(", "ended the process by SIGKILL"),
+    "leaves_a_child": ("evict(", "ended the process with exit status 3"),
+}
+
+
+@pytest.mark.parametrize(("name", "call", "text"), [(name, *told) for name, told in DEATHS.items()], ids=DEATHS)
+def test_a_deadly_call_is_a_finding_and_the_rest_is_judged(name: str, call: str, text: str, tmp_path: Path) -> None:
+    items = seeds(3)
+    results, events = run(f"hostile:{name}", items, tmp_path / "state")
+    found = findings(results)
+    assert found
+    for finding in found:
+        assert finding.rules == ["PORT-02"]
+        assert finding.call == finding.calls[-1]
+        assert finding.call.startswith(call)
+        assert text in finding.detail
+        assert finding.detail.isprintable()
+    assert min(len(finding.schedule) for finding in found) < 25  # of 120 operations
+    assert all(result.steps > 30 for result in results)  # each item was judged, without the deadly method
+    assert not any(result.error for result in results)
+    assert sum(event.kind == "died" for event in events) == len(found)
+    assert not [process for process in Path("/proc").glob("[0-9]*") if is_stray(process)]
+
+
+def is_stray(process: Path) -> bool:
+    """Whether this process is one of those that ``leaves_a_child`` leaves."""
+    try:
+        return (process / "cmdline").read_bytes() == b"sleep\x00600.125\x00"
+    except OSError:
+        return False
+
+
+def test_the_schedule_of_a_death_kills_again(tmp_path: Path) -> None:
+    results, _ = run("hostile:exits", seeds(1), tmp_path / "state")
+    (finding,) = findings(results)
+    again = Item(kind="schedule", config=PAGE4, schedule=tuple(finding.schedule))
+    results, _ = run("hostile:exits", [again], tmp_path / "state")
+    assert findings(results)[0].call == finding.call
+
+
+def test_a_method_that_killed_twice_is_not_called_any_more(tmp_path: Path) -> None:
+    results, events = run("hostile:exits", seeds(5), tmp_path / "state", jobs=1)
+    assert [len(result.findings) for result in results] == [1, 1, 0, 0, 0]
+    assert sum(event.kind == "died" for event in events) == 2
+
+
+def test_after_too_many_deaths_the_rest_is_not_run(tmp_path: Path) -> None:
+    results, _ = run("hostile:exits", seeds(4), tmp_path / "state", jobs=1, limits=replace(LIMITS, deaths=1))
+    assert len(findings(results)) == 1
+    assert all("not run: 1 worker" in result.error for result in results[1:])
+
+
+def test_a_cache_that_cannot_be_made_costs_its_configuration(tmp_path: Path) -> None:
+    results, _ = run("hostile:make_dies", seeds(3), tmp_path / "state", jobs=1)
+    assert "making a fresh cache" in results[0].error
+    assert all(result.error == f"not run: {results[0].error}" for result in results[1:])
+
+
+def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hungry = tmp_path / "hungry.py"
+    hungry.write_text(
+        f"import sys; sys.path.append({str(HERE)!r})\n"
+        "from hostile import Target, does\n"
+        "target = Target(match=does(lambda: len(bytearray(600 << 20))))\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    results, _ = run("hungry:target", seeds(1), tmp_path / "state", limits=replace(LIMITS, memory_mb=500))
+    (finding,) = findings(results)
+    assert finding.rules == ["PORT-01"]
+    assert "MemoryError" in finding.detail
+
+
+# -- noise -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["prints", "child_prints", "patches_the_world", "starts_threads"])
+def test_noise_changes_no_result(name: str, tmp_path: Path) -> None:
+    items = seeds(2, ops=40 if name == "child_prints" else 120)
+    results, events = run(f"hostile:{name}", items, tmp_path / "state", jobs=1)
+    assert [without_time(one) for one in results] == [without_time(run_item(specimen, one, OPTIONS)) for one in items]
+    printed = [event.text for event in events if event.kind == "output"]
+    assert bool(printed) == ("prints" in name)
+    assert all(text.isprintable() and len(text) <= 500 for text in printed)
+
+
+# -- interruption --------------------------------------------------------------------------------
+
+INTERRUPTED = """
+import json, sys
+from kvlitmus.conformance.supervisor import run_items
+from kvlitmus.conformance.targets import resolve_target
+from kvlitmus.conformance.results import Item, Options, to_json
+from kvlitmus.conformance.ports import Config
+items = [Item(kind="random", config=Config(), seed=seed, ops=200) for seed in range(100_000)]
+results = []
+try:
+    for result in run_items(resolve_target("specimen"), items, Options(), jobs=2):
+        results.append(to_json(result))
+        if len(results) == 3:
+            print("three", flush=True)
+except KeyboardInterrupt:
+    print(json.dumps([result["item"] for result in results]))
+    sys.exit(130)
+"""
+
+
+def test_an_interrupt_leaves_what_is_finished_and_no_process(tmp_path: Path) -> None:
+    paths = os.pathsep.join(resolve_target("specimen").roots)
+    with subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": paths},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "three\n"
+        workers = Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()
+        assert len(workers) == 2
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=20)
+    assert child.returncode == 130, err
+    names = json.loads(out)
+    assert len(names) >= 3
+    assert names[:3] == [f"random:seed={seed} [page=1 lru]" for seed in range(3)]
+    assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
+    assert not (tmp_path / ".kvlitmus").exists()
+
+
+def test_workers_end_when_their_supervisor_is_killed(tmp_path: Path) -> None:
+    paths = os.pathsep.join(resolve_target("specimen").roots)
+    with subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": paths},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        workers = Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()
+        child.kill()
+    until = time.monotonic() + 10
+    while any(running(pid) for pid in workers) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert len(workers) == 2
+    assert not any(running(pid) for pid in workers)
+
+
+def running(pid: str) -> bool:
+    """Whether a process is there and not merely waiting to be noticed as dead."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def test_closing_the_iterator_stops_the_workers(tmp_path: Path) -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    found = run_items(resolve_target("specimen"), seeds(50), OPTIONS, jobs=2, state=tmp_path / "state")
+    next(found)
+    assert len(own_workers()) == 2
+    found.close()  # type: ignore[attr-defined]
+    assert not own_workers()
+    assert not (tmp_path / "state").exists()
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_running_items_are_on_disk(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    found = run_items(resolve_target("specimen"), seeds(50), OPTIONS, jobs=1, state=state)
+    next(found)
+    (file,) = state.glob("*/worker-1.item")
+    assert json.loads(file.read_text())["item"]["kind"] == "random"
+    (plays,) = state.glob("*/worker-1.plays")
+    assert plays.read_bytes()[:1] in (b"M", b"P")
+    found.close()  # type: ignore[attr-defined]
+
+
+def test_a_slow_listener_is_not_held_against_the_workers(tmp_path: Path) -> None:
+    limits = replace(LIMITS, call_seconds=0.5)
+    found = run_items(resolve_target("hostile:prints"), seeds(4), OPTIONS, jobs=2, limits=limits, state=tmp_path / "s")
+    for result in found:
+        assert not result.findings
+        time.sleep(0.7)
+
+
+# -- parts -------------------------------------------------------------------------------------
+
+
+def test_the_innermost_place_of_a_dump() -> None:
+    dump = """Current thread 0x1 (most recent call first):
+  File "/x/kvlitmus/conformance/worker.py", line 140 in beat
+  File "/lib/threading.py", line 982 in run
+
+Thread 0x2 (most recent call first):
+  File "/home/me/cache.py", line 12 in evict
+  File "/x/kvlitmus/conformance/judge.py", line 150 in call
+  File "/x/kvlitmus/conformance/worker.py", line 200 in serve
+"""
+    assert innermost(dump) == "cache.py, line 12 in evict"
+    assert innermost("") == innermost("File") == ""
