@@ -6,16 +6,13 @@ import json
 import re
 from collections import Counter
 from dataclasses import replace
-from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kvlitmus.conformance import baseline, mutants_run
-from kvlitmus.conformance.mutants.registry import all_mutants
+from kvlitmus.conformance import baseline
 from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.conformance.report import document, failures, markdown, terminal
+from kvlitmus.conformance.report import document, markdown, terminal
 from kvlitmus.conformance.report.brief import brief
 from kvlitmus.conformance.report.progress import Progress
 from kvlitmus.conformance.report.style import Style
@@ -24,69 +21,9 @@ from kvlitmus.conformance.schedule import Op
 from kvlitmus.conformance.text import harmless
 from kvlitmus.conformance.verdicts import Scope, conclude, exit_code, group
 from kvlitmus.spec.rule import all_rules
+from tests.conformance.schemas import fits
 
 EVIL = "\x1b[31mred\x07 <script>alert(1)</script> | `x` ``` ![a](http://e.vil) @all \u202e\n# head\r\nnext \ud800"
-SCHEMA_WORDS = {
-    "$schema", "$id", "$defs", "$ref", "title", "description", "type", "const", "enum", "properties", "required",
-    "additionalProperties", "items", "minItems", "maxItems", "minimum", "pattern", "anyOf",
-}  # fmt: skip
-
-
-def schema(name: str) -> dict[str, Any]:
-    text = resources.files("kvlitmus.conformance").joinpath("schema", f"{name}.schema.json").read_text("utf-8")
-    loaded: dict[str, Any] = json.loads(text)
-    return loaded
-
-
-def complaints(value: Any, rule: Any, top: Any, at: str = "$") -> list[str]:
-    """What a value lacks to fit a JSON Schema, for the words of it that the project's schemas use."""
-    unknown = rule.keys() - SCHEMA_WORDS
-    assert not unknown, f"the validator of this test does not know {unknown}"
-    if "$ref" in rule:
-        return complaints(value, top["$defs"][rule["$ref"].rpartition("/")[2]], top, at)
-    if "anyOf" in rule and all(complaints(value, one, top, at) for one in rule["anyOf"]):
-        return [f"{at}: fits none"]
-    if "const" in rule and value != rule["const"]:
-        return [f"{at}: {value!r} is not {rule['const']!r}"]
-    if "enum" in rule and value not in rule["enum"]:
-        return [f"{at}: {value!r} is not in {rule['enum']}"]
-    types: dict[str, Any] = {
-        "object": dict,
-        "array": list,
-        "string": str,
-        "boolean": bool,
-        "integer": int,
-        "number": (int, float),
-        "null": type(None),
-    }
-    kind = rule.get("type")
-    if kind and (not isinstance(value, types[kind]) or (isinstance(value, bool) and kind != "boolean")):
-        return [f"{at}: {type(value).__name__} is no {kind}"]
-    found: list[str] = []
-    if isinstance(value, str) and not re.search(rule.get("pattern", ""), value):
-        found.append(f"{at}: {value!r} does not match")
-    if isinstance(value, int | float) and value < rule.get("minimum", value):
-        found.append(f"{at}: {value} is too small")
-    if isinstance(value, list):
-        if not rule.get("minItems", 0) <= len(value) <= rule.get("maxItems", len(value)):
-            found.append(f"{at}: {len(value)} items")
-        for number, one in enumerate(value):
-            found += complaints(one, rule.get("items", {}), top, f"{at}[{number}]")
-    if isinstance(value, dict):
-        found += [f"{at}: {name} is missing" for name in rule.get("required", []) if name not in value]
-        more = rule.get("additionalProperties", True)
-        for name, one in value.items():
-            known = rule.get("properties", {}).get(name, more)
-            if known is False:
-                found.append(f"{at}: unknown field {name}")
-            elif isinstance(known, dict):
-                found += complaints(one, known, top, f"{at}.{name}")
-    return found
-
-
-def fits(value: Any, name: str) -> list[str]:
-    loaded = schema(name)
-    return complaints(json.loads(json.dumps(value)), loaded, loaded)
 
 
 def make_run(*results: ItemResult, known: tuple[baseline.Entry, ...] = (), partial: bool = False) -> document.Run:
@@ -312,107 +249,3 @@ def test_progress_names_each_broken_rule_once() -> None:
     for _ in range(3):
         progress.add(evil_result())
     assert stream.text.count("TREE-03 broken") == 1
-
-
-def saved(folder: Path) -> Path:
-    return failures.save(
-        folder, evil_result().findings[0], target="specimen", depth=3, force_misuse=False, version="0.1.0"
-    )
-
-
-def test_a_saved_failure_is_read_back_and_fits_its_schema(tmp_path: Path) -> None:
-    path = saved(tmp_path)
-    assert path == saved(tmp_path)
-    assert [one.name for one in tmp_path.iterdir()] == [path.name]
-    assert fits(json.loads(path.read_text()), "failure") == []
-    failure = failures.load(path)
-    assert (failure.target, failure.rules, failure.schedule) == (
-        "specimen",
-        ("TREE-03", "TREE-02"),
-        (Op("alloc", 1, 2, 3),),
-    )
-    assert failures.replay_line(Path("a b.json"), "/x y") == "kvlitmus replay 'a b.json' --python '/x y'"
-
-
-@pytest.mark.parametrize(
-    ("change", "complaint"),
-    [
-        ({"kind": "other"}, "no saved failure"),
-        ({"format": 2}, "'format' must be 1"),
-        ({"format": True}, "'format' must be 1"),
-        ({"depth": 4}, "'depth' must be 0 to 3"),
-        ({"depth": True}, "'depth' must be int"),
-        ({"depth": None}, "'depth' must be int"),
-        ({"config": {"page_size": 0}}, "page_size"),
-        ({"config": {"page": 1}}, "config has no field 'page'"),
-        ({"config": []}, "'config' must be dict"),
-        ({"rules": []}, "'rules' must name"),
-        ({"rules": [1]}, "'rules' must name"),
-        ({"schedule": [["alloc", 1, 2]]}, "operation 0"),
-        ({"schedule": [["alloc", 1, 2, 256]]}, "operation 0"),
-        ({"schedule": [["rm", 1, 2, 3]]}, "operation 0"),
-        ({"schedule": []}, "exactly one of 'litmus' and 'schedule'"),
-        ({"litmus": "x"}, "exactly one of 'litmus' and 'schedule'"),
-        ({"calls": [1]}, "'calls' must be"),
-        ({"target": 1}, "'target' must be str"),
-    ],
-)
-def test_a_wrong_field_of_a_failure_is_named(tmp_path: Path, change: dict[str, Any], complaint: str) -> None:
-    path = saved(tmp_path)
-    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
-    with pytest.raises(failures.FailureError, match=complaint):
-        failures.load(path)
-
-
-@pytest.mark.parametrize("field", list(failures.KINDS))
-def test_a_missing_field_of_a_failure_is_named(tmp_path: Path, field: str) -> None:
-    path = saved(tmp_path)
-    data = json.loads(path.read_text())
-    del data[field]
-    path.write_text(json.dumps(data))
-    with pytest.raises(failures.FailureError, match=f"'{field}' is missing"):
-        failures.load(path)
-
-
-def test_files_that_are_no_failures_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "x.json"
-    for raw, complaint in (
-        (b"", "not JSON"),
-        (b"\x80\x04\x95pickle", "not JSON"),
-        (b"[" * 1_000_000, "nested too deeply"),
-        (b"[]", "no saved failure"),
-        (b" " * ((16 << 20) + 1), "larger than"),
-    ):
-        path.write_bytes(raw)
-        with pytest.raises(failures.FailureError, match=complaint):
-            failures.load(path)
-    with pytest.raises(failures.FailureError, match="Is a directory"):
-        failures.load(tmp_path)
-
-
-def test_a_mutant_is_killed_by_a_rule_that_it_names_and_the_list_fits_its_schema() -> None:
-    effort = mutants_run.Effort(steps=2_000)
-    fates = [mutants_run.run_mutant(id, effort) for id in ("lookup-pins", "any-order")]
-    assert fates[0].killed_by in fates[0].kills
-    assert 0 < fates[0].length <= 8
-    assert (fates[1].null, fates[1].alarms) == (True, [])
-    assert mutants_run.summary(fates) == "mutants: 1/1 killed, null: 0/1 alarms"
-    assert fits(mutants_run.document(fates, effort, "0.1.0"), "mutants") == []
-
-
-def test_a_crash_is_no_kill() -> None:
-    mutant = replace(all_mutants()["lookup-pins"], kills=("PORT-01", "PORT-02", "TREE-03"))
-    crash, rule = (replace(evil_result().findings[0], rules=rules) for rules in (["PORT-01"], ["PORT-01", "TREE-03"]))
-    assert mutants_run.named(mutant, crash) == ""
-    assert mutants_run.named(mutant, rule) == "TREE-03"
-
-
-def test_the_last_line_counts_survivors_and_alarms() -> None:
-    fates = [
-        mutants_run.Fate(id="a", null=False, killed_by="TREE-03"),
-        mutants_run.Fate(id="b", null=False),
-        mutants_run.Fate(id="c", null=False, killed_by="TREE-03", error="the judge failed"),
-        mutants_run.Fate(id="d", null=True),
-        mutants_run.Fate(id="e", null=True, alarms=["x"]),
-    ]
-    assert mutants_run.summary(fates) == "mutants: 1/3 killed, null: 1/2 alarms"

@@ -13,7 +13,8 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from kvlitmus.conformance.commands.common import TargetFailed, UsageError, add_color, add_target, closest, version
+from kvlitmus.conformance.commands import arguments
+from kvlitmus.conformance.commands.common import TargetFailed, UsageError, closest, version
 
 DESCRIPTION = """\
 Puts a KV cache to the test: plays calls against it, judges every answer by the rules of the
@@ -35,22 +36,6 @@ exit codes:
   2 wrong usage                        3 the adapter or the harness failed
   4 inconclusive or not exercised      130 interrupted; the report so far is valid
   Of several, the first of 130, 1, 3, 4 that fits."""
-
-RUN_EXAMPLES = """\
-examples:
-  kvlitmus run                                    the built-in cache, all rules
-  kvlitmus run reference --jobs 2                 the reference model, two workers
-  kvlitmus run my_cache.kvlitmus:target --depth 1 without looking into it
-  kvlitmus run --rule TREE-03,LOCK-02 --seed 7    two rules, other schedules
-  kvlitmus run --config page_size=4,policy=lfu    one configuration
-  kvlitmus run --list --pack evict                what would be run
-
-A rule passes only if it was evaluated and never broken. Rules that need what the target lacks are
-not applicable; rules that nobody reached because runs ended at a broken rule are blocked by it.
-A run with fewer steps, configurations or no litmus tests is shortened: there, what was not
-exercised is shown and does not fail."""
-
-BASELINE_HELP = "known violations (TOML: [[known]] with rule, reason, link, optional until); stale entries fail"
 
 
 class Parser(argparse.ArgumentParser):
@@ -76,147 +61,17 @@ def parser(chosen: str = "") -> Parser:
     return top
 
 
-def add_run(parser: argparse.ArgumentParser) -> None:
-    """The arguments of ``run``."""
-    from kvlitmus.conformance.commands import common
-    from kvlitmus.conformance.plan import STEPS
-
-    add_target(parser)
-    which = parser.add_argument_group("what to judge")
-    which.add_argument("--rule", metavar="ID", action="append", default=[], help="only these rules (repeat, or commas)")
-    which.add_argument("--pack", metavar="P", action="append", default=[], help="only the rules of these packs")
-    which.add_argument("--strength", choices=("must", "should"), type=str.lower, help="only rules of this strength")
-    which.add_argument(
-        "--depth",
-        metavar="0..3",
-        type=common.whole_number(0, 3),
-        default=3,
-        help="how deep to observe: 0 answers, 1 counters, 2 events, 3 snapshots (default: 3)",
-    )
-    which.add_argument(
-        "--force-misuse", action="store_true", help="try misuse even where the profile says it is undefined"
-    )
-    how = parser.add_argument_group("how to run")
-    how.add_argument("--page-size", metavar="1,4", type=common.page_sizes, help="only these page sizes")
-    how.add_argument(
-        "--config",
-        metavar="FIELD=VALUE,…",
-        type=common.config_filter,
-        action="append",
-        default=[],
-        help="only configurations with these values (page_size, pages, policy, bigram, pool)",
-    )
-    how.add_argument(
-        "--seed",
-        metavar="N",
-        type=common.whole_number(0, 1 << 31),
-        default=0,
-        help="where the seeds of the schedules begin (default: 0)",
-    )
-    how.add_argument(
-        "--steps",
-        metavar="N",
-        type=common.whole_number(0, 100_000_000),
-        default=STEPS,
-        help=f"steps of random schedules per configuration (default: {STEPS})",
-    )
-    how.add_argument(
-        "--jobs",
-        metavar="N",
-        type=common.whole_number(1, 64),
-        default=common.default_jobs(),
-        help="worker processes (default: one per core)",
-    )
-    how.add_argument("--no-litmus", action="store_true", help="random schedules only")
-    what = parser.add_argument_group("what to report")
-    what.add_argument("--list", action="store_true", help="list rules and items; run nothing")
-    what.add_argument("--baseline", metavar="FILE", help=BASELINE_HELP)
-    what.add_argument(
-        "--report",
-        metavar="FILE",
-        action="append",
-        default=[],
-        help="write a report: .json (schema in the package) or .md",
-    )
-    what.add_argument(
-        "--failures",
-        metavar="DIR",
-        default=".kvlitmus/failures",
-        help="where counterexamples are saved (default: .kvlitmus/failures)",
-    )
-    add_color(what)
-
-
-def add_replay(parser: argparse.ArgumentParser) -> None:
-    """The arguments of ``replay``."""
-    parser.add_argument("file", metavar="FILE", help="a saved failure")
-    parser.add_argument("--target", metavar="TARGET", help="another target than the one that is named in the file")
-    parser.add_argument("--python", metavar="PATH", help="the Python that the cache lives in, if it is another one")
-    add_color(parser)
-
-
-def add_smoke(parser: argparse.ArgumentParser) -> None:
-    """The arguments of ``smoke``."""
-    add_target(parser)
-    add_color(parser)
-
-
-def add_rules(parser: argparse.ArgumentParser) -> None:
-    """The arguments of ``rules``."""
-    parser.add_argument("names", nargs="*", metavar="ID|PACK", help="rules or packs (default: all)")
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="as JSON")
-    form.add_argument("--markdown", action="store_true", help="as Markdown")
-    add_color(parser)
-
-
-def add_mutants(parser: argparse.ArgumentParser) -> None:
-    """The arguments of ``mutants``."""
-    from kvlitmus.conformance.commands import common
-
-    parser.add_argument("names", nargs="*", metavar="NAME", help="only these mutants (default: all)")
-    parser.add_argument(
-        "--rule", metavar="ID", action="append", default=[], help="only mutants that these rules must kill"
-    )
-    parser.add_argument(
-        "--steps",
-        metavar="N",
-        type=common.whole_number(1, 100_000_000),
-        help="random steps per mutant (default: 20000, null mutants too)",
-    )
-    parser.add_argument(
-        "--seed",
-        metavar="N",
-        type=common.whole_number(0, 1 << 31),
-        default=0,
-        help="where the seeds begin (default: 0)",
-    )
-    parser.add_argument("--random-only", action="store_true", help="without litmus tests")
-    parser.add_argument(
-        "--jobs",
-        metavar="N",
-        type=common.whole_number(1, 64),
-        default=common.default_jobs(),
-        help="processes (default: one per core)",
-    )
-    parser.add_argument("--json", action="store_true", help="as JSON (the summary line goes to stderr)")
-    add_color(parser)
-
-
-def add_replay_trace(parser: argparse.ArgumentParser) -> None:
-    """The arguments of ``replay-trace``."""
-    from kvlitmus.conformance.trace.command import add_arguments
-
-    add_arguments(parser)
-
-
 COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None], str]] = {
-    "run": ("judge a cache: a verdict per rule", add_run, RUN_EXAMPLES),
-    "smoke": ("a quick look at a target: can it be made, what does it offer", add_smoke, ""),
-    "replay": ("play a saved failure again, step by step", add_replay, "exit codes: 1 it still occurs, 0 it does not"),
-    "rules": ("list rules, or explain some", add_rules, ""),
-    "mutants": ("put known bugs into the built-in cache and see which rules catch them", add_mutants, ""),
-    "replay-trace": ("run a trace of real requests through a cache", add_replay_trace, ""),
+    "run": ("judge a cache: a verdict per rule", arguments.add_run, arguments.RUN_EXAMPLES),
+    "smoke": ("a quick look at a target: can it be made, what does it offer", arguments.add_smoke, ""),
+    "replay": (
+        "play a saved failure again, step by step",
+        arguments.add_replay,
+        "exit codes: 1 it still occurs, 0 it does not",
+    ),
+    "rules": ("list rules, or explain some", arguments.add_rules, ""),
+    "mutants": ("put known bugs into the built-in cache and see which rules catch them", arguments.add_mutants, ""),
+    "replay-trace": ("run a trace of real requests through a cache", arguments.add_replay_trace, ""),
 }
 
 MODULES = {"replay-trace": ("kvlitmus.conformance.trace.command", "run")}

@@ -40,7 +40,7 @@ def main(args: argparse.Namespace) -> int:
     style = style_of(sys.stdout, args.color)
     ref = session.find(args.target, args.python)
     print(f"{style.paint(f'kvlitmus {common.version()}', 'bold')}: starting {harmless(ref.name, 100)}", flush=True)
-    found = session.ask(ref)
+    found = session.ask(ref, call_seconds=args.timeout)
     configs = common.pick_configs(found.configs, args.page_size, args.config)
     items = narrowed(
         plan.items(

@@ -69,9 +69,9 @@ def find(word: str, python: str | None) -> targets.TargetRef:
         raise UsageError(str(error)) from None
 
 
-def ask(ref: targets.TargetRef) -> Session:
+def ask(ref: targets.TargetRef, *, call_seconds: float = 10.0) -> Session:
     """Ask a target what it is; raises :class:`TargetFailed` for one that can't be imported or made."""
-    limits = supervisor.Limits()
+    limits = supervisor.Limits(call_seconds=call_seconds)
     try:
         return Session(ref=ref, info=supervisor.probe(ref, limits=limits), limits=limits)
     except supervisor.TargetError as error:

@@ -26,6 +26,19 @@ LOOK: dict[str, tuple[str, str]] = {
 }
 """Symbol and colour of each verdict."""
 
+WORSE = (
+    "not_applicable",
+    "passed",
+    "blocked",
+    "not_exercised",
+    "inconclusive",
+    "known",
+    "warned",
+    "harness_error",
+    "violated",
+)
+"""Verdicts from good to bad: the worst one marks the pack."""
+
 MOST_CALLS = 60
 """A longer counterexample is shown with its middle left out."""
 
@@ -79,9 +92,7 @@ def packs(run: Run, style: Style) -> Iterator[str]:
         by_pack.setdefault(run.rules[verdict.rule].pack, []).append(verdict)
     for pack, verdicts in by_pack.items():
         tally = Counter(said(run, one) for one in verdicts)
-        worst = max(tally, key=lambda name: list(LOOK).index(name) if name != "passed" else -1)
-        for name in ("violated", "harness_error"):
-            worst = name if tally[name] else worst
+        worst = max(tally, key=WORSE.index)
         mark = style.paint(style.symbol(LOOK[worst][0]), LOOK[worst][1])
         counts = ", ".join(f"{tally[name]} {words(name)}" for name in LOOK if tally[name])
         yield f"  {mark} {style.paint(f'{pack:<9}', 'bold')} {counts}"
@@ -104,9 +115,22 @@ def grouped(run: Run, verdicts: list[RuleVerdict], style: Style) -> Iterator[str
         together.setdefault((kind, reason), []).append(one.rule)
     for (kind, reason), rules in together.items():
         symbol, color = LOOK[kind]
-        text = f"{', '.join(rules)} {words(kind)}: {reason}" if reason else f"{', '.join(rules)} {words(kind)}"
+        text = f"{spans(rules)} {words(kind)}" + (f": {reason}" if reason else "")
         lines = style.wrap(text, " " * 8, " " * 6 + style.symbol(symbol) + " ")
         yield from (style.paint(line, color) for line in lines)
+
+
+def spans(rules: list[str]) -> str:
+    """Ids of rules, runs of them shortened: ``TREE-01…05, LOCK-02``."""
+    parts: list[list[str]] = []
+    for id in rules:
+        prefix, _, number = id.partition("-")
+        last = parts[-1][-1] if parts else ""
+        if last.partition("-")[0] == prefix and int(last.partition("-")[2]) + 1 == int(number):
+            parts[-1].append(id)
+        else:
+            parts.append([id])
+    return ", ".join(f"{part[0]}…{part[-1].partition('-')[2]}" if len(part) > 2 else ", ".join(part) for part in parts)
 
 
 def shown(run: Run) -> list[tuple[int, list[str]]]:
@@ -223,9 +247,8 @@ def notes(run: Run, style: Style) -> Iterator[str]:
     errors = Counter(result.error for result in run.results if result.error)
     lines += [(f"{times} item{'s' * (times != 1)} failed: {error}", "red") for error, times in errors.most_common(5)]
     declined: dict[str, list[str]] = {}
-    for result in run.results:
-        if result.unsupported and result.config not in declined.setdefault(result.unsupported, []):
-            declined[result.unsupported].append(result.config)
+    for config, reason in run.declined().items():
+        declined.setdefault(reason, []).append(config)
     lines += [
         (f"declined by the target: {', '.join(configs)}: {reason}", "dim") for reason, configs in declined.items()
     ]

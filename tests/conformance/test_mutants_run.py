@@ -1,0 +1,43 @@
+"""Running mutants: what counts as a kill, and the line that says so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kvlitmus.conformance import mutants_run
+from kvlitmus.conformance.mutants.registry import all_mutants
+from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.results import Finding
+from tests.conformance.schemas import fits
+
+
+def finding(rules: list[str]) -> Finding:
+    return Finding(rules=rules, item="i", config=Config(), call="c", calls=["c"], allowed="", seen={})
+
+
+def test_a_mutant_is_killed_by_a_rule_that_it_names_and_the_list_fits_its_schema() -> None:
+    effort = mutants_run.Effort(steps=2_000)
+    fates = [mutants_run.run_mutant(id, effort) for id in ("lookup-pins", "any-order")]
+    assert fates[0].killed_by in fates[0].kills
+    assert 0 < fates[0].length <= 8
+    assert (fates[1].null, fates[1].alarms) == (True, [])
+    assert mutants_run.summary(fates) == "mutants: 1/1 killed, null: 0/1 alarms"
+    assert fits(mutants_run.document(fates, effort, "0.1.0"), "mutants") == []
+
+
+def test_a_crash_is_no_kill() -> None:
+    mutant = replace(all_mutants()["lookup-pins"], kills=("PORT-01", "PORT-02", "TREE-03"))
+    crash, rule = (finding(rules) for rules in (["PORT-01"], ["PORT-01", "TREE-03"]))
+    assert mutants_run.named(mutant, crash) == ""
+    assert mutants_run.named(mutant, rule) == "TREE-03"
+
+
+def test_the_last_line_counts_survivors_and_alarms() -> None:
+    fates = [
+        mutants_run.Fate(id="a", null=False, killed_by="TREE-03"),
+        mutants_run.Fate(id="b", null=False),
+        mutants_run.Fate(id="c", null=False, killed_by="TREE-03", error="the judge failed"),
+        mutants_run.Fate(id="d", null=True),
+        mutants_run.Fate(id="e", null=True, alarms=["x"]),
+    ]
+    assert mutants_run.summary(fates) == "mutants: 1/3 killed, null: 1/2 alarms"
