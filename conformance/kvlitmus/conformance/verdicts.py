@@ -220,11 +220,13 @@ def inapplicable(rule: Rule, results: Sequence[ItemResult], scope: Scope) -> str
 
 
 def missing(rule: Rule, capabilities: frozenset[str]) -> frozenset[str]:
-    """The capabilities that a rule needs and a target lacks."""
+    """The capabilities that a rule needs and a target lacks: for the calls it is about, else for what must be seen."""
     lacking = set(rule.needs - capabilities)
     if rule.on:
         ways = [frozenset(CALL_NEEDS.get(kind.removeprefix("refused_"), ())) - capabilities for kind in rule.on]
         lacking |= min(ways, key=len)
+    if lacking:
+        return frozenset(lacking)
     for name in rule.facts:
         depth = FACTS[name].depth
         if depth == 3 and "inspect" not in capabilities:
