@@ -31,13 +31,13 @@ class Limits:
     """Bounds on time, memory and deaths.
 
     call_seconds: how long one port call (or making one cache) may take.  start_seconds: how long
-    starting a worker and importing the target may take.  memory_mb: address space of one worker,
-    ``None`` for no bound.  shrink_seconds: time to shrink one schedule that kills its worker.
+    starting a worker, importing the target and making its first cache may take.  memory_mb: address
+    space of one worker, ``None`` for no bound.  shrink_seconds: time to shrink one schedule that kills its worker.
     deaths: after so many dead workers the remaining items are not run.
     """
 
     call_seconds: float = 10.0
-    start_seconds: float = 120.0
+    start_seconds: float = 90.0
     memory_mb: int | None = None
     shrink_seconds: float = 10.0
     deaths: int = 12
@@ -116,7 +116,13 @@ class Crew:
         self.started = [worker for worker in self.started if worker.status is None]
         number = 1 + max((worker.number for worker in self.started), default=0)
         try:
-            worker = Process(self.ref, self.folder.path, number, memory_mb=self.limits.memory_mb or 0)
+            worker = Process(
+                self.ref,
+                self.folder.path,
+                number,
+                start_seconds=self.limits.start_seconds,
+                memory_mb=self.limits.memory_mb or 0,
+            )
         except OSError as error:
             raise TargetError(f"the interpreter {self.ref.python} can't be started: {error.strerror}") from error
         self.started.append(worker)

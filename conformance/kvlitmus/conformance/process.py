@@ -77,9 +77,15 @@ def signal_name(number: int) -> str:
 
 
 class Process:
-    """A worker process and the state of the conversation with it."""
+    """A worker process and the state of the conversation with it.
 
-    def __init__(self, ref: TargetRef, folder: Path, number: int, *, memory_mb: int = 0) -> None:
+    start_seconds: how long it may take to load the target and to make the first cache, for which an
+    adapter may import half a framework.  made: whether that has been done.
+    """
+
+    def __init__(self, ref: TargetRef, folder: Path, number: int, *, start_seconds: float, memory_mb: int = 0) -> None:
+        self.start_seconds = start_seconds
+        self.made = False
         self.plays = folder / f"worker-{number}.plays"
         self.words = folder / f"worker-{number}.words"
         for path in (self.plays, self.words):
@@ -172,8 +178,10 @@ class Process:
                 return
             if beat is not None and beat != self.progress:
                 self.progress, self.changed = beat, monotonic()
+                self.made = self.made or self.steps_known
             if isinstance(answer, dict):
                 self.answer = answer
+                self.made = self.made or "loaded" not in answer
 
     def ask(self, seconds: float, **command: Any) -> dict[str, Any] | Death:
         """Send a command and wait for the answer; ``seconds`` may pass without progress."""
@@ -187,9 +195,14 @@ class Process:
                 return death
 
     @property
+    def steps_known(self) -> bool:
+        """Whether a cache is being played on, not made."""
+        return len(self.progress) > 1 and self.progress[1] >= 0
+
+    @property
     def steps(self) -> int:
         """Calls made in the play that is going on."""
-        return max(0, self.progress[1]) if len(self.progress) > 1 else 0
+        return self.progress[1] if self.steps_known else 0
 
     def printed_text(self) -> str:
         """What the adapter printed since the last command, short and harmless."""
@@ -207,6 +220,7 @@ class Process:
                 return Death(kind="broken", place=self.last_words(), output=self.printed_end())
             kind = "exit" if status >= 0 else "signal"
             return Death(kind=kind, number=abs(status), place=self.last_words(), output=self.printed_end())
+        seconds = seconds if self.made else max(seconds, self.start_seconds)
         if monotonic() - self.changed < seconds:
             return None
         with suppress(OSError):

@@ -43,15 +43,28 @@ class Known(NamedTuple):
 
 
 _OLD, _NEW = "sglang-0.5.13.post1", "sglang-0.5.23"
+_OLD_MODULE, _NEW_MODULE = f"{ADAPTERS}.sglang_0_5_13", f"{ADAPTERS}.sglang_0_5_23"
 
 KNOWN: dict[str, Known] = {
     "specimen": Known("kvlitmus.conformance.specimen.cache", "target", "", "the built-in mutable cache"),
     "reference": Known(f"{ADAPTERS}.reference", "target", "", "the reference model, as a cache"),
-    _OLD: Known(f"{ADAPTERS}.sglang_0_5_13", "radix", _OLD, "SGLang's RadixCache over its allocators"),
-    f"{_OLD}-sorted": Known(f"{ADAPTERS}.sglang_0_5_13", "radix_sorted", _OLD, "the same, freed pages sorted late"),
-    f"{_OLD}-requests": Known(f"{ADAPTERS}.sglang_0_5_13", "radix_requests", _OLD, "the same, with its requests"),
-    f"{_OLD}-device-pool": Known(f"{ADAPTERS}.sglang_0_5_13", "device_pool", _OLD, "SGLang's allocators alone"),
-    f"{_OLD}-host-pool": Known(f"{ADAPTERS}.sglang_0_5_13", "host_pool", _OLD, "SGLang's HostKVCache alone"),
+    _OLD: Known(_OLD_MODULE, "radix", _OLD, "SGLang's RadixCache over its allocators"),
+    f"{_OLD}-sorted": Known(_OLD_MODULE, "radix_sorted", _OLD, "the same, freed pages sorted late"),
+    f"{_OLD}-requests": Known(_OLD_MODULE, "radix_requests", _OLD, "the same, with its requests"),
+    f"{_OLD}-device-pool": Known(_OLD_MODULE, "device_pool", _OLD, "SGLang's allocators alone"),
+    f"{_OLD}-host-pool": Known(_OLD_MODULE, "host_pool", _OLD, "SGLang's HostKVCache alone"),
+    _NEW: Known(_NEW_MODULE, "unified_python", _NEW, "SGLang's UnifiedRadixCache with its tree in Python"),
+    **{
+        f"{_NEW}-{core}{suffix}": Known(_NEW_MODULE, f"unified_{core}{attribute}", _NEW, about)
+        for core, about in (
+            ("python", "SGLang's UnifiedRadixCache with its tree in Python"),
+            ("rust", "SGLang's UnifiedRadixCache with its compiled tree"),
+        )
+        for suffix, attribute, about in (("", "", about), ("-requests", "_requests", f"{about}, and its requests"))
+    },
+    f"{_NEW}-device-pool": Known(_NEW_MODULE, "device_pool", _NEW, "SGLang's allocators alone"),
+    f"{_NEW}-device-pool-triton": Known(_NEW_MODULE, "device_pool_triton", _NEW, "the same, in Triton"),
+    f"{_NEW}-host-pool": Known(_NEW_MODULE, "host_pool", _NEW, "SGLang's HostKVCache alone"),
 }
 """The targets that have a name of their own."""
 
@@ -123,9 +136,8 @@ def checkout_peers() -> Path:
 
 def roots() -> tuple[str, ...]:
     """The folders under which this process finds kvlitmus."""
-    import kvlitmus
-
-    return tuple(dict.fromkeys(str(Path(place).resolve().parent) for place in kvlitmus.__path__))
+    places = sys.modules["kvlitmus"].__path__
+    return tuple(dict.fromkeys(str(Path(place).resolve().parent) for place in places))
 
 
 def _ref(name: str, module: str, attribute: str, python: str) -> TargetRef:
