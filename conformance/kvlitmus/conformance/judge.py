@@ -395,6 +395,11 @@ class Judge:
             units = max(0, units - 1)
         return units - units % self.size
 
+    @property
+    def renews(self) -> bool:
+        """Whether, by the profile, the upper half of a split node counts as created now."""
+        return self.profile.split_created == "renews"
+
     def cached_range(self, page_names: Sequence[Name]) -> tuple[int, int]:
         """How many of a key's pages are certainly cached, and how many possibly."""
         pages, maybe = self.tree.pages, self.maybe

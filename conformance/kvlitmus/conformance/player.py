@@ -28,6 +28,7 @@ class Player:
         self.config = judge.config
         self.waiting: dict[int, Key] = {}
         self.serial = 0
+        self.begun = 0
         self.moves: dict[str, Callable[[int, int, int], None]] = {
             "alloc": self.alloc,
             "free": self.free,
@@ -61,8 +62,8 @@ class Player:
     def settle(self) -> None:
         """End everything that is still going on, and evict everything: nothing may be left."""
         judge = self.judge
-        for rid in list(judge.requests):
-            request.end(judge, rid, keep=rid % 2 == 0)
+        for at, rid in enumerate(list(judge.requests)):
+            request.end(judge, rid, keep=at % 2 == 0)
         for receipt in list(judge.receipts):
             tree.unlock(judge, receipt)
         for loan in list(judge.loans):
@@ -212,8 +213,8 @@ class Player:
     def begin(self, a: int, b: int, c: int) -> None:
         """Begin a request."""
         if len(self.judge.requests) < MAX_REQUESTS:
-            self.serial += 1
-            request.begin(self.judge, self.serial, make_key(self.config, a, b, c))
+            self.begun += 1
+            request.begin(self.judge, self.begun, make_key(self.config, a, b, c))
 
     def grow(self, a: int, b: int, c: int) -> None:
         """Grow one of the requests."""

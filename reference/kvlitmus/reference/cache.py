@@ -31,12 +31,14 @@ from kvlitmus.spec.units import (
 class Settings(NamedTuple):
     """The legal choices of this cache.
 
-    How it evicts, ``match_cap`` (full, len-1) and ``hit_counts`` (insert, match, none).
+    How it evicts, ``match_cap`` (full, len-1), ``hit_counts`` (insert, match, none), and
+    ``split_created``: whether the upper half of a split node keeps its creation time or renews it.
     """
 
     eviction: Eviction = Eviction()
     match_cap: str = "full"
     hit_counts: str = "insert"
+    split_created: str = "keeps"
 
 
 class Request(NamedTuple):
@@ -121,7 +123,9 @@ def match_limit(settings: Settings, units: int, page_size: int) -> Pages:
 def match(cache: Cache, page_names: Sequence[Name], units: int) -> tuple[Cache, tuple[PageNo, ...]]:
     """The pages of the longest cached prefix (TREE-02, TREE-03)."""
     limit = match_limit(cache.settings, units, cache.pool.page_size)
-    tree, length = trees.match(cache.tree, page_names[:limit], counts=cache.settings.hit_counts == "match")
+    settings = cache.settings
+    renews = settings.split_created == "renews"
+    tree, length = trees.match(cache.tree, page_names[:limit], counts=settings.hit_counts == "match", renews=renews)
     return cache._replace(tree=tree), tuple(tree.pages[name].page for name in page_names[:length])
 
 
@@ -141,7 +145,8 @@ def insert(
     that were cached already are the caller's to free (TREE-11, TREE-12).
     """
     counts = cache.settings.hit_counts == "insert" and not chunked
-    tree, already = trees.insert(cache.tree, root, page_names, offered, counts=counts, priority=priority)
+    renews = cache.settings.split_created == "renews"
+    tree, already = trees.insert(cache.tree, root, page_names, offered, counts=counts, priority=priority, renews=renews)
     vain = tuple(
         offered[position]
         for position in range(protected, already)

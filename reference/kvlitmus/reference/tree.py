@@ -65,14 +65,15 @@ def cached_prefix(tree: Tree, names: Sequence[Name]) -> Pages:
     return Pages(length)
 
 
-def match(tree: Tree, names: Sequence[Name], *, counts: bool = False) -> tuple[Tree, Pages]:
+def match(tree: Tree, names: Sequence[Name], *, counts: bool = False, renews: bool = False) -> tuple[Tree, Pages]:
     """The longest cached prefix of a key, in pages, and the tree in which its pages were used now.
 
-    Only recency, node boundaries and, where matches count, hits change (TREE-04).
+    Only recency, node boundaries and, where matches count, hits change (TREE-04); see :func:`split`
+    for ``renews``.
     """
     length = cached_prefix(tree, names)
     tree = touch(tree, names[:length], hits=int(counts))
-    return split(tree, names[length - 1]) if length else tree, length
+    return split(tree, names[length - 1], renews=renews) if length else tree, length
 
 
 def touch(tree: Tree, names: Iterable[Name], *, hits: int = 0, priority: int | None = None) -> Tree:
@@ -86,11 +87,16 @@ def touch(tree: Tree, names: Iterable[Name], *, hits: int = 0, priority: int | N
     return Tree(pages, now)
 
 
-def split(tree: Tree, name: Name) -> Tree:
-    """End a node at this page: the pages after it begin nodes of their own.  Nothing else changes (TREE-04)."""
+def split(tree: Tree, name: Name, *, renews: bool = False) -> Tree:
+    """End a node at this page: the pages after it begin nodes of their own (TREE-04).
+
+    Nothing else changes, except that in some caches the upper half counts as created now (``renews``).
+    """
     cut = {
         child: page._replace(first=True) for child, page in tree.pages.items() if page.parent == name and not page.first
     }
+    if cut and renews:
+        cut |= {upper: tree.pages[upper]._replace(created=tree.clock) for upper in node_of(tree, name)}
     return Tree({**tree.pages, **cut}, tree.clock) if cut else tree
 
 
@@ -102,17 +108,18 @@ def insert(
     *,
     counts: bool = True,
     priority: int = 0,
+    renews: bool = False,
 ) -> tuple[Tree, Pages]:
     """Cache the missing pages of a key in the pages offered; returns how many were cached before (TREE-08, TREE-09).
 
     ``root`` is the name of the key's namespace.  Existing pages win over offered ones.  A use is
     counted on the whole path where ``counts`` says so, which a chunk of the same request does not
-    (TREE-13); priority never falls (TREE-14).
+    (TREE-13); priority never falls (TREE-14); see :func:`split` for ``renews``.
     """
     already = cached_prefix(tree, names)
     tree = touch(tree, names[:already], hits=int(counts), priority=priority)
     if already:
-        tree = split(tree, names[already - 1])
+        tree = split(tree, names[already - 1], renews=renews)
     if already == len(names):
         return tree, already
     pages = dict(tree.pages)

@@ -42,6 +42,7 @@ define(
         "asked": "how much the call asked for, in slots",
         "granted": "the slots that the allocation handed out, in order",
         "granted_pages": "the pages that the granted slots lie in",
+        "may_evict": "whether the profile lets an allocation evict",
         "held_before": "pages known to be owned by a request or a caller, or cached under a lock, before the call",
         "freed_pages": "the pages that the call gave back",
         "owned_after": "pages owned by requests and callers, after the call",

@@ -283,3 +283,16 @@ def an_extension_opens_no_more_pages_than_it_needs(
 def frees_in_a_group_wait_for_its_end(available_before: Tokens, available_after: Tokens) -> bool:
     """What is freed within a group MUST become available at the group's end, not before."""
     return available_before == available_after
+
+
+@rule(
+    "POOL-20",
+    kind=Kind.STEP,
+    on=(*ALLOCATIONS, "refused_alloc", "refused_extend"),
+    source="R-EV-01, R-PF-09",
+    reference="cache.alloc",
+    allowed="nothing evicted: {vanished} still cached",
+)
+def an_allocation_evicts_only_where_it_is_declared(vanished: frozenset[Name], may_evict: bool) -> bool:
+    """An allocation MUST NOT evict anything, unless the profile says that eviction happens inside allocations."""
+    return may_evict or not vanished

@@ -16,7 +16,7 @@ def alloc(judge: Judge, n: int) -> tuple[Slot, ...] | None:
     """Allocate ``n`` slots for the suite itself; ``None`` when the pool refuses."""
     held = frozenset(judge.owners).union(judge.locked_pages().values())
     answer = judge.call(f"alloc({n})", "alloc", n)
-    facts: dict[str, object] = {"asked": n}
+    facts: dict[str, object] = {"asked": n, "may_evict": judge.profile.evict_moment == "alloc"}
     if answer is None:
         judge.trail[-1] += " → None"
         judge.finish("refused_alloc", facts, judge.tree)
@@ -60,7 +60,11 @@ def extend(judge: Judge, slots: Sequence[Slot], further: int, *, decode: bool = 
     else:
         answer = judge.call(f"alloc_extend([{old}], [{new}], [{last}])", "alloc_extend", [old], [new], [last])
     opened = pages_needed(new, judge.size) - pages_needed(old, judge.size)
-    facts: dict[str, object] = {"asked": further, "opened_needed": opened}
+    facts: dict[str, object] = {
+        "asked": further,
+        "opened_needed": opened,
+        "may_evict": judge.profile.evict_moment == "alloc",
+    }
     if answer is None:
         judge.trail[-1] += " → None"
         judge.finish("refused_extend", facts, judge.tree)

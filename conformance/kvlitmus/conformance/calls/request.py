@@ -55,7 +55,7 @@ def begin(judge: Judge, rid: int, key: Key) -> bool:
     at = covered[-1] if covered else judge.names.root(key.namespace)
     judge.requests[rid] = Running(key, names, row, cached, at)
     tree = trees.touch(judge.tree, covered, hits=int(judge.profile.hit_counts == "match"))
-    tree = trees.lock(trees.split(tree, at) if covered else tree, at)
+    tree = trees.lock(trees.split(tree, at, renews=judge.renews) if covered else tree, at)
     unseen.unsure(judge, tree, len(pages_of(row[cached:], judge.size)))
     tree = unseen.taken(judge, tree, pages_of(row[cached:], judge.size))
     _finish_shared(judge, "begin", facts, tree, row, paged[: cached // judge.size])
@@ -143,7 +143,9 @@ def _stored_tree(judge: Judge, running: Running, paged: Sequence[Name], *, chunk
     """The model after the request's whole pages were inserted."""
     offered = _offered(judge, running, paged)
     counts = judge.profile.hit_counts == "insert" and not chunked
-    return trees.insert(judge.tree, judge.names.root(running.key.namespace), paged, offered, counts=counts)[0]
+    return trees.insert(
+        judge.tree, judge.names.root(running.key.namespace), paged, offered, counts=counts, renews=judge.renews
+    )[0]
 
 
 def _offered(judge: Judge, running: Running, paged: Sequence[Name]) -> list[PageNo]:

@@ -43,7 +43,7 @@ def match(judge: Judge, key: Key) -> Hit:
     if hit.length < cap:
         judge.tree = unseen.gone(judge, judge.tree, paged[len(covered) :])
     tree = trees.touch(judge.tree, covered, hits=int(judge.profile.hit_counts == "match"))
-    judge.finish(kinds, facts, trees.split(tree, covered[-1]) if covered else tree)
+    judge.finish(kinds, facts, trees.split(tree, covered[-1], renews=judge.renews) if covered else tree)
     return hit
 
 
@@ -101,6 +101,7 @@ def insert(
         list(offered.values()),
         counts=judge.profile.hit_counts == "insert" and not chunked,
         priority=priority,
+        renews=judge.renews,
     )
     judge.maybe.difference_update(paged)
     adopted = [slots[at * size] for at in range(already, len(paged))]
@@ -117,7 +118,10 @@ def lock(judge: Judge, hit: Hit, key: Key, receipt: int) -> None:
     answer = judge.call(f"lock(match of {hit.length} units) → receipt {receipt}", "lock", hit.handle)
     judge.receipts[receipt] = (answer, at)
     tree = trees.lock(judge.tree, at)
-    judge.maybe.difference_update(trees.path(tree, at))
+    covered = trees.path(tree, at)
+    if judge.profile.lock_touches:
+        tree = trees.touch(tree, covered)
+    judge.maybe.difference_update(covered)
     judge.finish("lock", {}, tree)
 
 

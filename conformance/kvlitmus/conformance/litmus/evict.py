@@ -73,6 +73,16 @@ def what_was_evicted_is_not_found_under_its_old_name(judge: Judge) -> None:
         tree.match(judge, prompt(judge, ways))
 
 
+@litmus(rules=("POOL-20",), needs=EVICT)
+def allocations_leave_the_cache_alone(judge: Judge) -> None:
+    """Allocating to the last page and beyond evicts nothing, where the profile doesn't say so."""
+    store(judge, prompt(judge, "abcd"))
+    for _ in range(judge.config.pages):
+        pool.alloc(judge, 2 * judge.size)
+        pool.alloc(judge, judge.size)
+    tree.match(judge, prompt(judge, "abcd"))
+
+
 @litmus(rules=("EVICT-07",), needs=EVICT)
 def two_caches_break_ties_alike(judge: Judge) -> None:
     """Many leaves of equal worth, evicted one by one: a second cache that gets the same calls takes the same ones."""

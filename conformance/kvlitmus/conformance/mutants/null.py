@@ -298,3 +298,33 @@ class EvictsAhead(RequestTable):
         """Two pages in reserve, where there is something to evict."""
         super().make_room(pages + 2)
         return pages <= len(self.pool.free_list)
+
+
+@null_mutant(
+    "split-renews",
+    slot="tree",
+    profile=replace(PROFILE, split_created="renews"),
+    configs=tuple(Config(page_size=size, policy=policy) for size in (1, 4) for policy in ("fifo", "filo", "lru")),
+)
+class SplitRenews(RadixTree):
+    """The upper half of a split node counts as created at the split, as the profile declares."""
+
+    def split(self, node: Node, pages: int) -> Node:
+        """A new node is a new node."""
+        upper = super().split(node, pages)
+        upper.created = self.clock
+        return upper
+
+
+@null_mutant("locks-are-uses", slot="tree", profile=replace(PROFILE, lock_touches=True))
+class LocksAreUses(RadixTree):
+    """Taking a lock is a use of the path, as the profile declares."""
+
+    def lock(self, node: Node) -> None:
+        """Lock and touch."""
+        super().lock(node)
+        self.clock += 1
+        at: Node | None = node
+        while at is not None:
+            at.touched = self.clock
+            at = at.parent

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvlitmus.conformance.mutants.registry import PAGED, mutant
+from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.specimen.cache import Specimen
 from kvlitmus.conformance.specimen.pool import PagedPool
 
 
@@ -348,3 +350,26 @@ class BatchSkipsTheCheck(PagedPool):
         for page in pages:
             self.is_free[page] = False
         return pages
+
+
+@mutant(
+    "allocation-evicts-unasked",
+    bugs=(),
+    links=("https://github.com/sgl-project/sglang/pull/16370",),
+    kills=("POOL-20",),
+    slot="cache",
+    configs=(Config(page_size=1, pages=8), Config(page_size=4, pages=8)),
+)
+class AllocationEvictsUnasked(Specimen):
+    """Cached prefixes vanish while nobody asked for room.
+
+    An allocation that finds too little evicts the rest on its own, although the profile declares that
+    only explicit calls evict (cf. hazard H-09: evictions as a side effect of a reservation).
+    """
+
+    def alloc(self, n: int) -> Sequence[int] | None:
+        """Evict the shortfall first."""
+        short = n - self.pool.available()
+        if 0 < short <= self.tree.evictable:
+            self.tree.evict(short)
+        return super().alloc(n)
