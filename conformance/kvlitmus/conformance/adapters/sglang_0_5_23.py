@@ -28,8 +28,9 @@ Limits: single process, no host tier behind the tree, no storage, no events, no 
 Rust core shows neither hit counts nor priorities, and of locks only whether there are any; its
 nodes are found by asking, without changing anything, for every key that was inserted.  An insert
 of a chunk (``chunked``) is passed on as *inserted before*, which is how this release says that it
-is no new use.  In the targets with requests, priorities aren't shown: SGLang raises that of a
-prompt by one when its request has generated something.
+is no new use.  In the targets with requests, hit counts and priorities aren't shown: here a request
+counts each node once, however it is published, and a prompt gains one priority when its request
+has generated something; neither can be declared.
 """
 
 from __future__ import annotations
@@ -41,11 +42,14 @@ from functools import partial
 from types import SimpleNamespace
 
 from kvlitmus.conformance.adapters.sglang_pools import (
+    DEVICE_CONFIGS,
     EXTEND_PORTS,
+    HOST_CONFIGS,
     HOST_PORTS,
     MEM,
     POLICIES,
     REQUEST_PORTS,
+    TREE_CONFIGS,
     TREE_PORTS,
     DevicePool,
     ExtendPool,
@@ -370,14 +374,19 @@ class UnifiedRequests(Unified, ExtendPool):
     def end(self, rid: int, *, keep: bool) -> None:
         """``release_kv_cache``, which frees the row too."""
         request = self.requests.pop(rid)
+        if not request.kv.kv_allocated_len:
+            # SGLang admits no request without tokens, and refuses to release one.
+            self.cache.unlock(request.lock)
+            self.rows.free(request)
+            return
         self._remember_request(request)
         request.ended = True
         self.common.release_kv_cache(request, self.cache, checkpoint=keep)
 
     def view(self) -> View:
-        """As without requests, but priorities aren't shown."""
+        """As without requests, but hit counts and priorities aren't shown."""
         seen = super().view()
-        return seen._replace(nodes=[node._replace(priority=None) for node in seen.nodes])
+        return seen._replace(nodes=[node._replace(hits=None, priority=None) for node in seen.nodes])
 
     def reset(self) -> None:
         """Forget the requests too."""
@@ -432,21 +441,26 @@ def _extend_pool(config: Config, *, triton: bool) -> ExtendPool:
         PLATFORM.capabilities.supports_triton = False
 
 
-def _peer(build: Callable[[Config], object], capabilities: frozenset[str]) -> Peer:
-    return Peer(plan=PLAN, profile=PROFILE, capabilities=capabilities, build=build, policies=POLICIES)
+def _peer(
+    build: Callable[[Config], object], capabilities: frozenset[str], configs: tuple[Config, ...] = TREE_CONFIGS
+) -> Peer:
+    return Peer(
+        plan=PLAN, profile=PROFILE, capabilities=capabilities, build=build, configs=configs, policies=POLICIES
+    )
 
 
 unified_python = _peer(partial(Unified, "python"), TREE_PORTS)
 unified_rust = _peer(partial(Unified, "rust"), TREE_PORTS)
 unified_python_requests = _peer(partial(UnifiedRequests, "python"), REQUEST_PORTS)
 unified_rust_requests = _peer(partial(UnifiedRequests, "rust"), REQUEST_PORTS)
-device_pool = _peer(partial(_extend_pool, triton=False), EXTEND_PORTS)
-device_pool_triton = _peer(partial(_extend_pool, triton=True), EXTEND_PORTS)
+device_pool = _peer(partial(_extend_pool, triton=False), EXTEND_PORTS, DEVICE_CONFIGS)
+device_pool_triton = _peer(partial(_extend_pool, triton=True), EXTEND_PORTS, DEVICE_CONFIGS)
 host_pool = Peer(
     plan=PLAN,
     profile=replace(PROFILE, reserved=0, misuse="reject"),
     capabilities=HOST_PORTS,
     build=_host_pool,
+    configs=HOST_CONFIGS,
     pool="host",
 )
 
