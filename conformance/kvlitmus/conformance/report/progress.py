@@ -73,7 +73,7 @@ class Progress:
         """From now on it is something else that takes time."""
         self.name = name
         self.began = self.clock()
-        self.shown = 0.0
+        self.shown = 0.0 if self.style.live else self.began
         self.tick()
 
     def text(self, now: float) -> str:
