@@ -142,6 +142,7 @@ class Worker:
         self.plays = plays
         self.target: Any = None
         self.busy = False
+        self.told = False
 
     def beat(self) -> None:
         """Report progress for ever; the second thread."""
@@ -162,6 +163,9 @@ class Worker:
         data = PLAYING + json.dumps(what, separators=(",", ":")).encode()
         os.pwrite(self.plays, data, 0)
         os.ftruncate(self.plays, len(data))
+        if not self.told:
+            self.told = True  # from now on the supervisor is less patient; the other thread may never get to say so
+            self.channel.say(beat=STAGE.progress)
 
     # -- commands ------------------------------------------------------------------------------
 
@@ -173,6 +177,9 @@ class Worker:
         started = monotonic()
         try:
             self.target = load_target(ref)
+            prepare = getattr(self.target, "prepare", None)
+            if callable(prepare):
+                prepare()  # slow imports count as loading, not as a call
             return {"loaded": described(self.target), "seconds": monotonic() - started}
         except BaseException as error:  # noqa: BLE001 - a module may raise SystemExit when it is imported
             return {"failed": f"{ref.module}:{ref.attribute} can't be loaded: {raised_text(error)}"}
