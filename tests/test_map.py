@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 import pytest
 
-from kvlitmus.spec.rule import Rule, all_rules
-from tests.test_layout import ROOT
+from kvlitmus.spec.rule import Rule
+from tools.evidence import ordered_rules
+from tools.provenance import PROPOSAL, TABLE, renewed, sources
 
-TEXT = (ROOT / "docs" / "map.md").read_text(encoding="utf-8")
+TEXT = TABLE.read_text(encoding="utf-8")
+RULES = ordered_rules()
 FATES = {"taken": True, "split": True, "merged": True, "postponed": False, "dropped": False}
 """Each fate, and whether there are rules then."""
 PACKS = {"R-DEV": 11, "R-HOST": 10, "R-TR": 11, "R-LK": 8, "R-EV": 9, "R-HASH": 8, "R-PF": 12}
@@ -18,39 +19,33 @@ PACKS = {"R-DEV": 11, "R-HOST": 10, "R-TR": 11, "R-LK": 8, "R-EV": 9, "R-HASH": 
 OF_ITS_OWN = ("PORT",)
 """Rules that come from no proposal."""
 
-_PROPOSAL = re.compile(r"R-[A-Z]+-\d\d")
-
 
 def rows(text: str) -> list[list[str]]:
     """The rows about single proposals: id, what about, fate, rules, reason."""
     lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
-    return [cells for cells in lines if _PROPOSAL.fullmatch(cells[0])]
+    return [cells for cells in lines if PROPOSAL.fullmatch(cells[0])]
 
 
 def complaints(text: str, rules: Mapping[str, Rule]) -> list[str]:
     """Where the table and the sources of the rules differ, and rows that lack something."""
-    sources: dict[str, list[str]] = {}
-    found: list[str] = []
-    for rule in rules.values():
-        named = _PROPOSAL.findall(rule.source)
-        if not named and rule.id.partition("-")[0] not in OF_ITS_OWN:
-            found.append(f"{rule.id} comes from no proposal")
-        for proposal in named:
-            sources.setdefault(proposal, []).append(rule.id)
+    named = sources(rules)
+    found = [
+        f"{rule.id} comes from no proposal"
+        for rule in rules.values()
+        if not PROPOSAL.search(rule.source) and rule.id.partition("-")[0] not in OF_ITS_OWN
+    ]
     for proposal, _, fate, told, reason in rows(text):
-        wanted = sources.pop(proposal, [])
+        wanted = named.pop(proposal, [])
         listed = [] if told == "–" else told.split(", ")
         if listed != wanted:
             found.append(f"{proposal}: the rules that name it are {', '.join(wanted) or '–'} (the table has {told})")
         if fate not in FATES or FATES[fate] != bool(listed) or (not reason and fate != "taken"):
             found.append(f"{proposal}: {fate!r} with {len(listed)} rules and the reason {reason!r}")
-    return found + [
-        f"{proposal} is named by {', '.join(ids)} and not in the table" for proposal, ids in sources.items()
-    ]
+    return found + [f"{proposal} is named by {', '.join(ids)} and not in the table" for proposal, ids in named.items()]
 
 
 def test_table_and_rules_agree() -> None:
-    assert complaints(TEXT, all_rules()) == []
+    assert complaints(TEXT, RULES) == []
 
 
 def test_no_proposal_is_left_out_or_told_twice() -> None:
@@ -70,4 +65,9 @@ def test_no_proposal_is_left_out_or_told_twice() -> None:
 )
 def test_a_planted_slip_is_found(old: str, new: str, expected: str) -> None:
     assert TEXT.count(old) == 1
-    assert complaints(TEXT.replace(old, new), all_rules())[0].startswith(expected)
+    assert complaints(TEXT.replace(old, new), RULES)[0].startswith(expected)
+
+
+def test_the_column_of_rules_can_be_renewed() -> None:
+    assert renewed(TEXT, RULES) == TEXT
+    assert renewed(TEXT.replace("| taken | POOL-06 |", "| taken | – |"), RULES) == TEXT

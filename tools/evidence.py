@@ -44,9 +44,10 @@ Found = dict[str, list[str]]
 
 @dataclass
 class Evidence:
-    """What was found: column → rule → texts, and what is wrong with the evidence itself."""
+    """What was found: column → rule → texts, the bounds of the lemmas, and what is wrong with the evidence itself."""
 
     cells: dict[str, Found] = field(default_factory=lambda: {column: {} for column in COLUMNS})
+    bounds: dict[str, str] = field(default_factory=dict)
     targets: Found = field(default_factory=dict)
     complaints: list[str] = field(default_factory=list)
 
@@ -115,7 +116,8 @@ def find_proofs(rules: Mapping[str, Rule], found: Evidence) -> None:
 
     for id, lemmas in by_lemmas().items():
         for name, bounds in lemmas:
-            found.add("proof", rules, id, f"`{name}`: {bounds}", f"lemma {name}")
+            found.add("proof", rules, id, f"`{name}`", f"lemma {name}")
+            found.bounds[name] = bounds
     for id, times in by_enumeration().items():
         if times:
             found.add("proof", rules, id, "all states of small caches", "the enumeration")

@@ -94,24 +94,18 @@ def pack_page(rules: list[Rule]) -> str:
 def rule_section(rule: Rule) -> list[str]:
     """One rule: sentence, strength, what it needs, its logic, and where the reference keeps it."""
     when = "after every call" if rule.kind is Kind.STATE else ", ".join(f"`{kind}`" for kind in rule.on) or "every call"
-    rows = [
-        ("strength", rule.strength.value),
-        ("kind", rule.kind.value),
-        ("judged after", when),
-        ("depth", str(rule.depth)),
-    ]
+    about = [f"**{rule.strength.value}**", f"{rule.kind.value} rule", f"judged after {when}", f"depth {rule.depth}"]
     if rule.needs:
-        rows.append(("needs", ", ".join(sorted(rule.needs))))
+        about.append(f"needs {', '.join(sorted(rule.needs))}")
+    lines = [f"## {rule.id}: {rule.title} {{ #{rule.id.lower()} }}", "", f"> {rule.text}", "", " · ".join(about), ""]
     if rule.facts:
-        rows.append(("facts", ", ".join(f"[{name}](facts.md#{name})" for name in rule.facts)))
+        lines.append(f"- Facts: {', '.join(f'[{name}](facts.md#{name})' for name in rule.facts)}")
     if rule.allowed:
-        rows.append(("allowed", f"`{rule.allowed}`"))
-    rows.append(("source", linked(rule.source)))
+        lines.append(f"- What would have been right: `{rule.allowed}`")
+    lines.append(f"- From: {linked(rule.source)}")
     if rule.reference:
-        module = rule.reference.partition(".")[0]
-        rows.append(("reference", f"[{rule.reference}](../reference/{module}.md#kvlitmus.reference.{rule.reference})"))
-    lines = [f"## {rule.id}: {rule.title} {{ #{rule.id.lower()} }}", "", f"> {rule.text}", "", "| | |", "|---|---|"]
-    lines += [f"| {name} | {text} |" for name, text in rows]
+        goal = f"../reference/{_part(rule)}.md#kvlitmus.reference.{rule.reference}"
+        lines.append(f"- How the reference keeps it: [{rule.reference}]({goal})")
     if rule.facts:
         source = [f"    {line}" for line in inspect.getsource(rule.predicate).rstrip().splitlines()]
         lines += ["", '??? note "as logic"', "", "    ```python", *source, "    ```"]
@@ -141,9 +135,8 @@ def reference_index() -> str:
 def reference_page(name: str, rules: Mapping[str, Rule]) -> str:
     """One module of the reference, with the rules that it keeps."""
     kept = [f"[{one.id}](../rules/{one.pack}.md#{one.id.lower()})" for one in rules.values() if _part(one) == name]
-    title, body = prose(_module(name))
     beside = f"Rules that are kept here: {', '.join(kept)}." if kept else ""
-    return "\n\n".join([f"# {title}", body, beside, f"::: kvlitmus.reference.{name}"]) + "\n"
+    return "\n\n".join([f"# {name}", beside, f"::: kvlitmus.reference.{name}"]) + "\n"
 
 
 def results_page(folder: Path) -> str:
