@@ -31,7 +31,8 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from kvlitmus.conformance.engine import run_item
-from kvlitmus.conformance.judge import Judge, Violation
+from kvlitmus.conformance.guard import Violation
+from kvlitmus.conformance.judge import Judge
 from kvlitmus.conformance.machine import Driver, machine
 from kvlitmus.conformance.mutants.registry import Mutant, all_mutants
 from kvlitmus.conformance.observation import Observation

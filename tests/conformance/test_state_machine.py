@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from kvlitmus.conformance.adapters.reference import target as reference
-from kvlitmus.conformance.judge import Violation
+from kvlitmus.conformance.guard import Violation
 from kvlitmus.conformance.machine import Driver, machine
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.specimen.cache import Parts, SpecimenTarget

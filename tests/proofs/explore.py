@@ -26,7 +26,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kvlitmus.conformance.adapters.reference import PROFILE, ReferenceCache
-from kvlitmus.conformance.judge import Judge, Running, Violation
+from kvlitmus.conformance.guard import Violation
+from kvlitmus.conformance.judge import Judge, Running
 from kvlitmus.conformance.observation import Observation
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.reference.cache import Cache, Request

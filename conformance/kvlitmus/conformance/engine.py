@@ -16,7 +16,8 @@ from time import monotonic
 from typing import Any
 
 from kvlitmus.conformance.explain import allowed_text, seen_texts
-from kvlitmus.conformance.judge import Judge, Violation
+from kvlitmus.conformance.guard import Violation
+from kvlitmus.conformance.judge import Judge
 from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.player import Player
 from kvlitmus.conformance.ports import PORTS, Config, Profile, Unsupported, capabilities_of

@@ -1,9 +1,9 @@
 """The judge: what happens around one call.
 
 A :class:`Judge` owns one adapter for one run.  For each call it notes what is known before,
-makes the call behind a guard, observes the cache as deeply as the run allows, works out the
-**facts**, and evaluates every rule whose facts are known.  The first broken rule ends the run
-with a :class:`Violation` that carries the facts, so that it can be explained.
+makes the call behind its guard (:mod:`kvlitmus.conformance.guard`), observes the cache as deeply as
+the run allows, works out the **facts**, and evaluates every rule whose facts are known.  The first
+broken rule ends the run with a ``Violation`` that carries the facts, so that it can be explained.
 
 What isn't observed is known from the reference: ``self.tree`` is a reference tree that follows
 what the cache was seen to do (its *choice*).  At depth 3 the snapshot confirms it after every
@@ -16,15 +16,15 @@ The calls themselves are in :mod:`kvlitmus.conformance.calls`, part by part.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from itertools import islice
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from kvlitmus.conformance.compose import with_requests
+from kvlitmus.conformance.guard import SPARE, Guard, Violation
 from kvlitmus.conformance.observation import Observation, Observer
-from kvlitmus.conformance.ports import Begun, Config, Hit, Profile, Stored, capabilities_of
+from kvlitmus.conformance.ports import Config, Profile, capabilities_of
 from kvlitmus.conformance.selection import Facts, Plan, plan_for
-from kvlitmus.conformance.text import harmless, raised_text, shown, type_name
+from kvlitmus.conformance.text import harmless, type_name
 from kvlitmus.reference.tree import Page, Tree, empty_tree
 from kvlitmus.spec.names import NO_NAME, Names
 from kvlitmus.spec.rule import all_rules
@@ -32,35 +32,6 @@ from kvlitmus.spec.units import Key, Name, PageNo, Slot, Tick
 
 DEEPEST = 3
 """The depth of a full snapshot."""
-
-SPARE = 1_000
-"""So many slots more than four times the capacity are read of an answer, and no more."""
-
-PLAIN = frozenset({type(None), int, list, tuple, Hit, Stored, Begun})
-"""Types of answers that do what they say."""
-
-UNORDERED = (str, bytes, bytearray, Mapping, Set)
-"""What iterates without being a sequence of slots."""
-
-MAX_SLOT = 1 << 48
-"""A slot beyond this is nonsense whatever the pool."""
-
-KEPT = 8
-"""How many returned lists are watched for changes."""
-
-SHOWN = 32
-"""How many slots of an answer are shown on the trail."""
-
-
-class Violation(Exception):
-    """Rules that a call broke, with everything needed to say why."""
-
-    def __init__(self, rules: Sequence[str], call: str, facts: Facts, detail: str = "") -> None:
-        super().__init__(", ".join(rules))
-        self.rules = tuple(rules)
-        self.call = call
-        self.facts = facts
-        self.detail = detail
 
 
 class Loan(NamedTuple):
@@ -82,22 +53,8 @@ class Running:
         self.locked = locked
 
 
-def differ(now: Sequence[Any], then: Sequence[Any]) -> bool:
-    """Whether a sequence that a stranger holds too isn't what it was; what can't be compared is not."""
-    try:
-        return now != then
-    except Exception:  # noqa: BLE001 - what was put in may raise anything
-        return True
-
-
-class Judge:
-    """One adapter under judgement, from a fresh state on.
-
-    interruptible: whether a ``KeyboardInterrupt`` comes from the user; in a worker it can only come
-    from the adapter.
-    """
-
-    interruptible = True
+class Judge(Guard):
+    """One adapter under judgement, from a fresh state on."""
 
     def __init__(
         self,
@@ -110,7 +67,7 @@ class Judge:
         names: Names | None = None,
         force_misuse: bool = False,
     ) -> None:
-        self.adapter = with_requests(adapter, config.page_size, profile)
+        super().__init__(with_requests(adapter, config.page_size, profile), config.pages * config.page_size)
         self.config = config
         self.profile = profile
         self.size = config.page_size
@@ -121,15 +78,11 @@ class Judge:
         self.names = names or Names()
         reserved = profile.reserved if config.pool == "device" else 0
         self.usable = frozenset(map(PageNo, range(reserved, reserved + config.pages)))
-        self.capacity = config.pages * self.size
         self.rules = all_rules()
         self.plans: dict[str, Plan] = {}
-        self.evaluated: Counter[str] = Counter()
         self.reached: Counter[str] = Counter()
-        self.trail: list[str] = []
         self.victims: list[frozenset[Name]] = []
         self.again: Callable[[], Judge] | None = None
-        self.steps = 0
         self.observer = Observer(self.names, self.size, 4 * self.capacity + SPARE)
         self.forget()
 
@@ -142,100 +95,8 @@ class Judge:
         self.receipts: dict[int, tuple[object, Name]] = {}
         self.written: dict[Slot, Name] = {}
         self.owners: Counter[PageNo] = Counter()
-        self.kept: list[tuple[list[Any], list[Any]]] = []
+        self.kept = []
         self.before = self.observe_now()
-
-    # -- the guard -----------------------------------------------------------------------------
-
-    def call(self, text: str, method: str, *args: Any, **kwargs: Any) -> Any:
-        """Make one port call.  What it raises breaks PORT-01; that it ends the process breaks PORT-02.
-
-        ``text`` is the call as a reader should see it; it goes on the trail.
-        """
-        self.announce(text, method)
-        given = [(arg, list(arg)) for arg in args if isinstance(arg, list)]
-        try:
-            answer = getattr(self.adapter, method)(*args, **kwargs)
-        except NotImplementedError:
-            raise
-        except BaseException as error:
-            raise self.raised(error, "the call") from error
-        for now, then in given:
-            if differ(now, then):
-                raise self.broken("PORT-04", f"the call changed its argument from {then} to {shown(now)}")
-        if type(answer) not in PLAIN and issubclass(type(answer), tuple):
-            return tuple.__getitem__(
-                cast("tuple[Any, ...]", answer), slice(None)
-            )  # a stranger's class may lie about its length
-        return answer
-
-    def announce(self, text: str, method: str) -> None:
-        """A call is about to be made: it goes on the trail."""
-        self.steps += 1
-        self.trail.append(text)
-
-    def look(self, method: str) -> Any:
-        """Make one of the calls that only look; what it raises is judged like that of any call."""
-        try:
-            return getattr(self.adapter, method)()
-        except NotImplementedError:
-            raise
-        except BaseException as error:
-            raise self.raised(error, f"{method}()") from error
-
-    def raised(self, error: BaseException, what: str) -> BaseException:
-        """What it means that a call raised: PORT-01, or PORT-02 for what ends a process."""
-        if isinstance(error, Exception):
-            return self.broken("PORT-01", f"{what} raised {raised_text(error)}")
-        if self.interruptible and isinstance(error, KeyboardInterrupt):
-            return KeyboardInterrupt()
-        return self.broken("PORT-02", f"{what} tried to end the process: it raised {raised_text(error)}")
-
-    def slots(self, answer: object) -> tuple[Slot, ...]:
-        """The answer as slots; anything but a sequence of non-negative integers breaks PORT-03."""
-        got = answer if type(answer) is list or type(answer) is tuple else self.listed(answer)
-        if len(got) > 4 * self.capacity + SPARE:
-            raise self.broken("PORT-03", f"expected at most {self.capacity} slots, got {len(got)} or more")
-        if any(type(slot) is not int for slot in got):
-            odd = next(slot for slot in got if type(slot) is not int)
-            raise self.broken("PORT-03", f"expected integer slots, got {shown(odd)} of type {type_name(odd)}")
-        if got and not (min(got) >= 0 and max(got) < MAX_SLOT):
-            lowest, highest = shown(min(got)), shown(max(got))
-            raise self.broken("PORT-03", f"expected slots from 0 on, got {lowest} to {highest}")
-        if got is answer and type(got) is list and len(self.kept) < KEPT:
-            self.kept.append((got, list(got)))
-        self.trail[-1] += f" → {list(got) if len(got) <= SHOWN else f'{len(got)} slots'}"
-        return tuple(got)
-
-    def listed(self, answer: object) -> list[Any]:
-        """What iterates, as a list that is no longer than it may be; anything else breaks PORT-03."""
-        name = type_name(answer)
-        try:
-            if not isinstance(answer, UNORDERED) and answer is not None:
-                return list(islice(cast("Iterable[Any]", answer), 4 * self.capacity + SPARE + 1))
-        except TypeError:
-            pass
-        except Exception as error:
-            detail = f"expected a sequence of slots, got a {name} that raised {raised_text(error)}"
-            raise self.broken("PORT-03", detail) from error
-        raise self.broken("PORT-03", f"expected a sequence of slots, got {name}")
-
-    def fields(self, answer: object, many: int, form: str) -> tuple[Any, ...]:
-        """The answer as a tuple of so many fields; anything else breaks PORT-03."""
-        if not issubclass(type(answer), tuple) or len(cast("tuple[Any, ...]", answer)) != many:
-            raise self.broken("PORT-03", f"expected {form}, got {shown(answer)}")
-        return cast("tuple[Any, ...]", answer)
-
-    def count(self, answer: object, what: str) -> int:
-        """The answer as a count; anything but a non-negative integer breaks PORT-03."""
-        if type(answer) is not int or not 0 <= answer < MAX_SLOT:
-            raise self.broken("PORT-03", f"expected {what} as a count, got {shown(answer)}")
-        return answer
-
-    def broken(self, rule: str, detail: str) -> Violation:
-        """A violation of a rule that has no facts."""
-        self.evaluated[rule] += 1
-        return Violation((rule,), self.trail[-1] if self.trail else "", {}, detail)
 
     # -- observation ---------------------------------------------------------------------------
 
@@ -258,12 +119,6 @@ class Judge:
         except Exception as error:
             detail = f"the snapshot has not the promised form: {harmless(error) or type_name(error)}"
             raise self.broken("PORT-03", detail) from error
-
-    def watch_kept(self) -> None:
-        """Sequences returned earlier must be what they were."""
-        for now, then in self.kept:
-            if differ(now, then):
-                raise self.broken("PORT-04", f"a sequence returned earlier changed from {then} to {shown(now)}")
 
     def finish(
         self, kinds: str, facts: Facts, tree: Tree, late: Callable[[Observation, Facts], None] | None = None

@@ -99,7 +99,6 @@ class Observation:
         facts["broken_pages"] = [text for node in self.nodes for text in node.info.broken_pages]
         pages = tree.pages
         locks, hits, priorities, inversions = [], [], [], []
-        locked = 0
         for node in self.nodes:
             info = node.info
             if not info.items:
@@ -111,8 +110,9 @@ class Observation:
                 locks.append((node.locks, last.locks))
                 if first.locks != last.locks:
                     locks.append((node.locks, first.locks))
-                if node.parent >= 0 and (self.nodes[node.parent].locks or 0) < node.locks:
-                    inversions.append(node)
+                above = self.nodes[node.parent].locks or 0 if node.parent >= 0 else node.locks
+                if above < node.locks:
+                    inversions.append((above, node.locks))
             if node.hits is not None:
                 hits.append((node.hits, last.hits))
             if node.priority is not None:

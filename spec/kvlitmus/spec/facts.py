@@ -111,7 +111,7 @@ define(
         "unlocked_count": "units of cached pages that nothing protects, after the call",
         "locked_count": "units of cached pages that something protects, after the call",
         "node_locks": "the lock count of each node, beside the number of receipts that cover it",
-        "lock_inversions": "nodes with more locks than their parent",
+        "lock_inversions": "for each node with more locks than its parent: the parent's locks and its own",
         "node_hits": "the hit count of each node, beside the count that its use amounts to",
         "node_priorities": "the priority of each node, beside the highest it was given",
         "unreachable_names": "names of the request's cached part that are not cached, or elsewhere, after the call",

@@ -86,15 +86,24 @@ def _forbidden(
         judge.trail[-1] += f" → raised {type(error).__name__}"
     if owned and not raised and judge.profile.misuse == "undefined":
         judge.disown(owned)
-    if later:
-        rest = list(later[judge.size :])
-        judge.trail.append(f"free({rest})")
-        judge.adapter.free(rest)
-        judge.disown(later[judge.size :])
-    _judge(judge, kind, {"raised": raised, "protected_before": before.sizes[1] if before.sizes else 0})
+    sound = not later or _lawful_free(judge, later[judge.size :])
+    protected = before.sizes[1] if before.sizes else 0
+    _judge(judge, kind, {"raised": raised, "protected_before": protected}, sound=sound)
 
 
-def _judge(judge: Judge, kind: str, facts: dict[str, Any]) -> None:
+def _lawful_free(judge: Judge, slots: Sequence[Slot]) -> bool:
+    """Free whole pages of the suite's own; whether the pool takes them back."""
+    judge.announce(f"free({list(slots)})", "free")
+    try:
+        judge.adapter.free(list(slots))
+    except Exception as error:  # noqa: BLE001 - a pool that refuses a lawful free is unsound, and that is judged
+        judge.trail[-1] += f" → raised {type(error).__name__}"
+        return False
+    judge.disown(slots)
+    return True
+
+
+def _judge(judge: Judge, kind: str, facts: dict[str, Any], *, sound: bool = True) -> None:
     judge.kept.clear()
     after = judge.observe_now()
     facts["declared_misuse"] = judge.profile.misuse
@@ -103,7 +112,7 @@ def _judge(judge: Judge, kind: str, facts: dict[str, Any]) -> None:
         facts["available_after"] = after.available
     if after.sizes is not None:
         facts["protected"] = after.sizes[1]
-    facts["later_sound"] = _later_sound(judge)
+    facts["later_sound"] = sound and _later_sound(judge)
     judge.evaluate(f"misuse+{kind}", facts)
 
 
@@ -111,15 +120,19 @@ def _later_sound(judge: Judge) -> bool:
     """Whether all that is free can be allocated page by page: whole pages, none twice, none that is owned."""
     size = judge.size
     seen: set[int] = set(judge.owners) | set(judge.locked_pages().values()) | set(judge.before.cached.values())
-    judge.trail.append(f"alloc({size}) until it is refused")
+    judge.announce(f"alloc({size}) until it is refused", "alloc")
     for _ in range(2 * judge.config.pages + 1):
-        got = judge.adapter.alloc(size)
-        if got is None:
+        try:
+            got = judge.adapter.alloc(size)
+            slots = None if got is None else [int(slot) for slot in got]
+        except Exception as error:  # noqa: BLE001 - a pool that can't allocate any more is unsound, and that is judged
+            judge.trail[-1] += f" → raised {type(error).__name__}"
+            return False
+        if slots is None:
             return True
-        slots = [int(slot) for slot in got]
         page = slots[0] // size if slots else -1
         if slots != list(range(page * size, page * size + size)) or page not in judge.usable or page in seen:
-            judge.trail[-1] += f" → … {slots}"
+            judge.trail[-1] += f" → … {slots[: 2 * size]}"
             return False
         seen.add(page)
     return False
