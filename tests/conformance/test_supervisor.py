@@ -129,7 +129,7 @@ def test_a_target_that_cannot_be_loaded_is_one_error(
 @pytest.mark.parametrize("name", ["makes_none", "make_raises", "make_dies", "make_hangs"])
 def test_a_target_that_can_make_no_cache_is_one_error(name: str) -> None:
     with pytest.raises(TargetError, match="no cache could be made"):
-        probe(resolve_target(f"hostile:{name}"), limits=replace(LIMITS, start_seconds=3.0))
+        probe(resolve_target(f"hostile:{name}"), limits=replace(LIMITS, start_seconds=1.5))
 
 
 def test_an_interpreter_that_is_not_there(tmp_path: Path) -> None:
