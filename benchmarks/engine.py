@@ -22,7 +22,7 @@ import json
 import platform
 import statistics
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -70,14 +70,27 @@ def play(config: Config, seed: int, make: type[Judge] = Judge) -> Judge:
     return judge
 
 
-def drive(
-    target: Any, config: Config, *, examples: int, steps: int, shrink: bool
-) -> tuple[list[Judge], Violation | None]:
-    """Run the state machine: the judges of all its runs, and the violation that it ended with, shrunk if so wanted."""
-    judges: list[Judge] = []
+@dataclass
+class Tally:
+    """What a number of runs added up to; the judges themselves are let go, so that no driver pays for the other's."""
+
+    steps: int = 0
+    last_steps: int = 0
+    evaluated: set[str] = field(default_factory=set)
+
+    def add(self, judge: Judge) -> None:
+        """Count one run."""
+        self.steps += judge.steps
+        self.last_steps = judge.steps
+        self.evaluated.update(id for id, times in judge.counted().items() if times)
+
+
+def drive(target: Any, config: Config, *, examples: int, steps: int, shrink: bool) -> tuple[Tally, Violation | None]:
+    """Run the state machine: what its runs added up to, and the violation that it ended with, shrunk if so wanted."""
+    tally = Tally()
 
     def note_run(driver: Driver) -> None:
-        judges.append(driver.judge)
+        tally.add(driver.judge)
 
     how = settings(
         max_examples=examples,
@@ -93,8 +106,8 @@ def drive(
         with contextlib.redirect_stdout(io.StringIO()):
             run_state_machine_as_test(machine(target, config, note_run), settings=how)
     except Violation as violation:
-        return judges, violation
-    return judges, None
+        return tally, violation
+    return tally, None
 
 
 class Watching(Judge):
@@ -165,27 +178,18 @@ def measure_speed(size: int, rounds: int, seeds: int, examples: int) -> Speed:
     """Both drivers in turn, the best of several rounds each."""
     config = Config(page_size=size)
     ours, theirs = 0.0, 0.0
-    played: list[Judge] = []
-    judges: list[Judge] = []
+    played = driven = Tally()
     for _ in range(rounds):
         started = time.process_time()
-        played = [play(config, seed) for seed in range(seeds)]
-        ours = max(ours, rate(played, started))
+        played = Tally()
+        for seed in range(seeds):
+            played.add(play(config, seed))
+        ours = max(ours, played.steps / (time.process_time() - started))
         started = time.process_time()
-        judges, violation = drive(specimen, config, examples=examples, steps=OPS, shrink=False)
-        theirs = max(theirs, rate(judges, started))
+        driven, violation = drive(specimen, config, examples=examples, steps=OPS, shrink=False)
+        theirs = max(theirs, driven.steps / (time.process_time() - started))
         assert violation is None
-    return Speed(size, round(ours, 1), len(evaluated(played)), round(theirs, 1), len(evaluated(judges)))
-
-
-def rate(judges: list[Judge], started: float) -> float:
-    """Steps per CPU second since then."""
-    return sum(judge.steps for judge in judges) / (time.process_time() - started)
-
-
-def evaluated(judges: list[Judge]) -> set[str]:
-    """The rules that were evaluated at least once."""
-    return {id for judge in judges for id, times in judge.counted().items() if times}
+    return Speed(size, round(ours, 1), len(played.evaluated), round(theirs, 1), len(driven.evaluated))
 
 
 def measure_character(size: int, seeds: int) -> Character:
@@ -230,8 +234,8 @@ def measure_bug(mutant: Mutant, rounds: int) -> Bug:
         steps = find_with_engine(mutant, config)
         engine.append((time.process_time() - started, steps))
         started = time.process_time()
-        judges, violation = drive(mutant.target, config, examples=EXAMPLES, steps=MACHINE_STEPS, shrink=True)
-        other.append((time.process_time() - started, judges[-1].steps if violation else 0, violation is not None))
+        tally, violation = drive(mutant.target, config, examples=EXAMPLES, steps=MACHINE_STEPS, shrink=True)
+        other.append((time.process_time() - started, tally.last_steps if violation else 0, violation is not None))
     (engine_seconds, engine_steps), (machine_seconds, machine_steps, found) = min(engine), min(other)
     return Bug(
         mutant.id,
