@@ -29,6 +29,10 @@ CRASHES = frozenset({"PORT-01", "PORT-02"})
 FORMAT = 1
 
 
+LONG_LITMUS = 8
+"""A litmus test of more calls is worth the search for a shorter schedule."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
     """How hard to try: random steps per mutant, where the seeds begin, with litmus tests or without."""
@@ -135,7 +139,7 @@ def run_mutant(id: str, effort: Effort) -> Fate:
                 fate.seconds = time.monotonic() - started
     fate.broken = [rule for rule in all_rules() if rule in broken]
     if killer:
-        shortest = shrunk(mutant, fate.killed_by, killer, effort)
+        shortest = shortest_of(mutant, fate.killed_by, killer, effort)
         fate.length, fate.calls = len(shortest.calls), shortest.calls
     else:
         fate.seconds = time.monotonic() - started
@@ -145,6 +149,24 @@ def run_mutant(id: str, effort: Effort) -> Fate:
 def named(mutant: Mutant, finding: Finding) -> str:
     """The rule of a finding that kills the mutant, if there is one."""
     return next((rule for rule in finding.rules if rule in mutant.kills and rule not in CRASHES), "")
+
+
+def shortest_of(mutant: Mutant, rule: str, finding: Finding, effort: Effort) -> Finding:
+    """The shortest counterexample for this rule: a litmus test can't be shrunk, a schedule may say it in fewer calls."""
+    best = shrunk(mutant, rule, finding, effort)
+    if not best.litmus or len(best.calls) <= LONG_LITMUS:
+        return best
+    muted = frozenset(all_rules().keys() - {rule})
+    for seed in range(effort.seed, effort.seed + 4):
+        for config in mutant.configs:
+            item = Item(kind="random", config=config, seed=seed, ops=plan.OPS)
+            options = Options(
+                muted=muted, reruns=0, shrink_trials=effort.shrink_trials, shrink_seconds=effort.shrink_seconds
+            )
+            found = [one for one in engine.run_item(mutant.target, item, options).findings if rule in one.rules]
+            if found:
+                return min([best, *found], key=lambda one: len(one.calls))
+    return best
 
 
 def shrunk(mutant: Mutant, rule: str, finding: Finding, effort: Effort) -> Finding:

@@ -2,8 +2,9 @@
 
 Works on the schedule itself, with nothing but a question "does this one still fail?", so it
 serves caches in other processes and other languages too.  First chunks of operations are
-dropped, ever smaller ones; then the numbers of each operation are lowered; then both again, until
-nothing helps or the budget is spent.
+dropped, ever smaller ones; then pairs, since what begins something and what ends it can only go
+together; then the numbers of each operation are lowered; then all again, until nothing helps or the
+budget is spent.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from kvlitmus.conformance.schedule import Op
 
 Fails = Callable[[Sequence[Op]], bool]
 """Whether a schedule still fails."""
+
+PAIRS_UP_TO = 40
+"""The longest schedule in which pairs are tried: their number grows with the square."""
 
 FIELDS = range(3)
 """The numbers of an operation."""
@@ -40,6 +44,7 @@ def shrink(ops: Sequence[Op], fails: Fails, *, trials: int = 2_000, seconds: flo
     while True:
         before = list(best)
         best = drop_chunks(best, fails, budget)
+        best = drop_pairs(best, fails, budget)
         best = lower_numbers(best, fails, budget)
         if best == before or budget.trials <= 0:
             return best
@@ -55,6 +60,22 @@ def drop_chunks(ops: list[Op], fails: Fails, budget: Budget) -> list[Op]:
             if len(shorter) < len(ops) and budget.spend() and fails(shorter):
                 ops = shorter
         length //= 2
+    return ops
+
+
+def drop_pairs(ops: list[Op], fails: Fails, budget: Budget) -> list[Op]:
+    """Drop two operations at once that may stand apart."""
+    if len(ops) > PAIRS_UP_TO:
+        return ops
+    first = 0
+    while first < len(ops):
+        for second in range(first + 1, len(ops)):
+            shorter = ops[:first] + ops[first + 1 : second] + ops[second + 1 :]
+            if budget.spend() and fails(shorter):
+                ops = shorter
+                break
+        else:
+            first += 1
     return ops
 
 
