@@ -152,7 +152,7 @@ def named(mutant: Mutant, finding: Finding) -> str:
 
 
 def shortest_of(mutant: Mutant, rule: str, finding: Finding, effort: Effort) -> Finding:
-    """The shortest counterexample for this rule: a litmus test can't be shrunk, a schedule may say it in fewer calls."""
+    """The shortest counterexample for this rule: litmus tests can't be shrunk, schedules may say it in fewer calls."""
     best = shrunk(mutant, rule, finding, effort)
     if not best.litmus or len(best.calls) <= LONG_LITMUS:
         return best

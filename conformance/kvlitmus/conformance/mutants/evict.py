@@ -144,7 +144,7 @@ class TwoIdeasOfEvictable(RadixTree):
     links=("https://github.com/NVIDIA/TensorRT-LLM/pull/3735",),
     kills=("EVICT-04", "POOL-12"),
     slot="tree",
-    configs=SMALL,
+    configs=(Config(page_size=4, pages=8), Config(page_size=1, pages=8)),
 )
 class ParentStaysAmongTheLeaves(RadixTree):
     """The queue of what may be evicted holds inner nodes; with one of them a whole branch is lost.
