@@ -13,7 +13,11 @@ What makes adapters is a **target**: an object (often a module) with
     a :class:`Profile`: the legal choices that this cache makes;
 ``capabilities`` (optional)
     names the ports that the adapters will have, so that they are known before construction;
-    without it one adapter is built to look.
+    without it one adapter is built to look;
+``configs`` (optional)
+    the configurations in which it is judged, instead of the suite's usual ones;
+``version`` (optional)
+    a line that reports show.
 
 State is fresh per schedule: by ``reset()`` where the adapter has one, else by a new adapter.
 """

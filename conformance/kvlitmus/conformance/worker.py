@@ -177,9 +177,6 @@ class Worker:
         started = monotonic()
         try:
             self.target = load_target(ref)
-            prepare = getattr(self.target, "prepare", None)
-            if callable(prepare):
-                prepare()  # slow imports count as loading, not as a call
             return {"loaded": described(self.target), "seconds": monotonic() - started}
         except BaseException as error:  # noqa: BLE001 - a module may raise SystemExit when it is imported
             return {"failed": f"{ref.module}:{ref.attribute} can't be loaded: {raised_text(error)}"}

@@ -46,11 +46,14 @@ from functools import partial
 from types import SimpleNamespace
 
 from kvlitmus.conformance.adapters.sglang_pools import (
+    DEVICE_CONFIGS,
     EXTEND_PORTS,
+    HOST_CONFIGS,
     HOST_PORTS,
     MEM,
     POLICIES,
     REQUEST_PORTS,
+    TREE_CONFIGS,
     TREE_PORTS,
     DevicePool,
     ExtendPool,
@@ -311,16 +314,25 @@ def _host_pool(config: Config) -> HostPool:
     return HostPool(config, host(device, 1.0, 0, config.page_size, "layer_first", False, "cpu"))
 
 
-def _peer(build: Callable[[Config], object], capabilities: frozenset[str]) -> Peer:
-    return Peer(plan=PLAN, profile=PROFILE, capabilities=capabilities, build=build, policies=POLICIES)
+def _peer(
+    build: Callable[[Config], object], capabilities: frozenset[str], configs: tuple[Config, ...] = TREE_CONFIGS
+) -> Peer:
+    return Peer(
+        plan=PLAN, profile=PROFILE, capabilities=capabilities, build=build, configs=configs, policies=POLICIES
+    )
 
 
 radix = _peer(Radix, TREE_PORTS)
 radix_sorted = _peer(partial(Radix, need_sort=True), TREE_PORTS)
 radix_requests = _peer(RadixRequests, REQUEST_PORTS)
-device_pool = _peer(partial(ExtendPool13, PLAN), EXTEND_PORTS)
+device_pool = _peer(partial(ExtendPool13, PLAN), EXTEND_PORTS, DEVICE_CONFIGS)
 host_pool = Peer(
-    plan=PLAN, profile=replace(PROFILE, reserved=0), capabilities=HOST_PORTS, build=_host_pool, pool="host"
+    plan=PLAN,
+    profile=replace(PROFILE, reserved=0),
+    capabilities=HOST_PORTS,
+    build=_host_pool,
+    configs=HOST_CONFIGS,
+    pool="host",
 )
 
 profile = radix.profile

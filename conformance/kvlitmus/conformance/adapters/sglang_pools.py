@@ -16,6 +16,18 @@ MEM = "sglang.srt.mem_cache"
 
 POLICIES = ("lru", "lfu", "fifo", "mru", "filo", "priority", "slru")
 
+PAGE_SIZES = (1, 16, 64)
+"""SGLang's usual page sizes: the default, and those that attention kernels ask for."""
+
+DEVICE_CONFIGS = tuple(Config(page_size=size) for size in PAGE_SIZES)
+HOST_CONFIGS = tuple(Config(page_size=size, pool="host") for size in PAGE_SIZES)
+TREE_CONFIGS = (
+    *DEVICE_CONFIGS,
+    *(Config(page_size=4, policy=policy) for policy in POLICIES if policy != "lru"),
+    *(Config(page_size=size, bigram=True) for size in (1, 16)),
+    Config(page_size=16, pages=8),
+)
+
 POOL_PORTS = frozenset({"pool", "group", "inspect", "reset"})
 EXTEND_PORTS = POOL_PORTS | {"extend"}
 TREE_PORTS = POOL_PORTS | {"tree", "locks", "evict", "counters"}

@@ -215,14 +215,15 @@ def torch_module() -> Foreign:
 class Peer:
     """A target made of a real release: what the suite needs to know before anything is imported.
 
-    policies: the eviction policies that the release has; empty for a pool without a tree.
-    pool: the pool that the target judges.
+    configs: the configurations in which it is judged.  policies: the eviction policies that the
+    release has; empty for a pool without a tree.  pool: the pool that the target judges.
     """
 
     plan: Plan
     profile: Profile
     capabilities: frozenset[str]
     build: Callable[[Config], object]
+    configs: tuple[Config, ...]
     policies: tuple[str, ...] = ()
     pool: str = "device"
 
@@ -230,6 +231,11 @@ class Peer:
     def python(self) -> str:
         """The interpreter that has the release, relative to the checkout."""
         return self.plan.python
+
+    @property
+    def version(self) -> str:
+        """What reports say that was judged."""
+        return f"SGLang {self.plan.release}"
 
     def make(self, config: Config) -> object:
         """A fresh cache; ``Unsupported`` when the release is missing or the configuration impossible."""
