@@ -18,6 +18,8 @@ from kvlitmus.spec.units import Key, PageNo, Slot, page_floor, page_slots
 MAX_LOANS = 4
 MAX_RECEIPTS = 4
 MAX_REQUESTS = 6
+GROUPED = 32
+"""Of 256 publications so many happen within a free group."""
 
 
 class Player:
@@ -226,7 +228,8 @@ class Player:
         """Publish one of the requests."""
         rid = pick(self.judge.requests, c)
         if rid is not None:
-            request.publish(self.judge, rid, chunked=bool(a & 1))
+            grouped = b < GROUPED and "group" in self.judge.capabilities
+            request.publish(self.judge, rid, chunked=bool(a & 1), grouped=grouped)
 
     def finish(self, a: int, b: int, c: int) -> None:
         """Finish one of the requests."""

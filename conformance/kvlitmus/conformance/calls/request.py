@@ -97,13 +97,17 @@ def grow(judge: Judge, rid: int, tokens: Sequence[int]) -> bool:
     return True
 
 
-def publish(judge: Judge, rid: int, *, chunked: bool) -> None:
-    """Publish what a request has computed so far."""
+def publish(judge: Judge, rid: int, *, chunked: bool, grouped: bool = False) -> None:
+    """Publish what a request has computed so far; ``grouped`` in a free group, as schedulers do for a whole batch."""
     running = judge.requests[rid]
     size = judge.size
     before, own = running.row, running.row[running.cached :]
     paged = page_names(running.names, size)
+    if grouped:
+        judge.call("free_group_begin()", "free_group_begin")
     row, cached = _begun(judge, judge.call(f"publish({rid}, chunked={chunked})", "publish", rid, chunked=chunked))
+    if grouped:
+        judge.call("free_group_end()", "free_group_end")
     whole = len(paged) * size
     facts: dict[str, Any] = {
         "row_before": before,

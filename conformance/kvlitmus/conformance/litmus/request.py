@@ -25,10 +25,10 @@ def grow(judge: Judge, rid: int, tokens: Sequence[int]) -> None:
         request.grow(judge, rid, tokens)
 
 
-def publish(judge: Judge, rid: int, *, chunked: bool) -> None:
+def publish(judge: Judge, rid: int, *, chunked: bool, grouped: bool = False) -> None:
     """Publish a request, if it runs."""
     if rid in judge.requests:
-        request.publish(judge, rid, chunked=chunked)
+        request.publish(judge, rid, chunked=chunked, grouped=grouped)
 
 
 def end(judge: Judge, rid: int, *, keep: bool) -> None:
@@ -79,6 +79,19 @@ def the_slower_of_two_equal_requests_goes_on_with_the_others_pages(judge: Judge)
     publish(judge, 1, chunked=False)
     publish(judge, 2, chunked=False)
     grow(judge, 2, [5])
+    end(judge, 1, keep=True)
+    end(judge, 2, keep=True)
+
+
+@litmus(rules=("REQ-03", "REQ-11"), needs=(*SEEN, "group"))
+def publishing_within_a_free_group(judge: Judge) -> None:
+    """What publishing frees within a group is freed at its end, and nothing that the tree has is freed with it."""
+    for rid in (1, 2):
+        begin(judge, rid, prompt(judge, "ab", tail=1))
+    publish(judge, 1, chunked=True, grouped=True)
+    publish(judge, 2, chunked=True, grouped=True)
+    grow(judge, 1, [5] * judge.size)
+    publish(judge, 1, chunked=True, grouped=True)
     end(judge, 1, keep=True)
     end(judge, 2, keep=True)
 

@@ -198,3 +198,46 @@ class OneFlagKeepsTheLock(RequestTable):
         if keep and request.cached and request.cached == self.cacheable(request):
             self.tree.lock(request.node)
         super().end(rid, keep)
+
+
+class LatePool(BelievingPool):
+    """A pool whose groups keep what callers pass by reference and read it when the group ends."""
+
+    def __init__(self, pages: int, page_size: int, reserved: int) -> None:
+        super().__init__(pages, page_size, reserved)
+        self.lent: list[tuple[list[int], int, int]] = []
+
+    def give_back_part(self, row: list[int], start: int, end: int) -> None:
+        """Free the pages of ``row[start:end]``: now, or as the row stands when the group ends."""
+        if self.group is None:
+            self.give_back([slot // self.page_size for slot in row[start : end : self.page_size]])
+        else:
+            self.lent.append((row, start, end))
+
+    def free_group_end(self) -> None:
+        """Read what was lent, and let it take effect."""
+        for row, start, end in self.lent:
+            self.give_back([slot // self.page_size for slot in row[start : end : self.page_size]])
+        self.lent = []
+        super().free_group_end()
+
+
+@mutant(
+    "group-reads-the-row-later",
+    bugs=(),
+    links=("https://github.com/sgl-project/sglang/pull/34067",),
+    kills=("POOL-12", "REQ-11"),
+    slot="requests",
+    beside={"pool": LatePool},
+)
+class GroupReadsTheRowLater(RequestTable):
+    """The tree's own slots are freed, and a page that another request computed first is lost.
+
+    Within a free group the duplicates are passed as a view of the request's row; publishing then
+    overwrites that row with the tree's slots, and the group's end frees what stands there by then.
+    """
+
+    def drop_duplicates(self, request: Running, already: int) -> None:
+        """Lend the row."""
+        assert isinstance(self.pool, LatePool)
+        self.pool.give_back_part(request.row, request.cached, already * self.pool.page_size)
