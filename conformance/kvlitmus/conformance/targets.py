@@ -100,12 +100,20 @@ def resolve_target(name: str, *, python: str | None = None) -> TargetRef:
     module, colon, attribute = name.partition(":")
     if colon and _dotted(module) and (not attribute or _dotted(attribute)):
         return _ref(name, module, attribute, python or sys.executable)
+    if _dotted(name) and _here(name):
+        return _ref(name, name, "", python or sys.executable)
     near = difflib.get_close_matches(name.casefold(), list(KNOWN), n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""
     raise UnknownTarget(
         f"there is no target {harmless(name, 100)!r}; {hint}"
-        f"there are {', '.join(KNOWN)}, and module:attribute for your own"
+        f"there are {', '.join(KNOWN)}, and module or module:attribute for your own"
     )
+
+
+def _here(module: str) -> bool:
+    """Whether the current folder has a module of this name, so that a bare name can only mean that."""
+    place = Path(*module.split("."))
+    return place.with_suffix(".py").is_file() or (place / "__init__.py").is_file()
 
 
 def load_target(ref: TargetRef) -> Any:

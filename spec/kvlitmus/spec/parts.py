@@ -12,3 +12,9 @@ def load() -> None:
     """Import every part, which registers its rules."""
     for part in PARTS:
         importlib.import_module(f"kvlitmus.spec.{part}")
+
+
+def place(module: str) -> int:
+    """Where a module stands in the order of the parts; modules that are none come last."""
+    part = module.rpartition(".")[2]
+    return PARTS.index(part) if part in PARTS else len(PARTS)

@@ -149,6 +149,12 @@ def all_rules() -> dict[str, Rule]:
     from kvlitmus.spec import parts
 
     parts.load()
+    places = [parts.place(one.predicate.__module__) for one in RULES.values()]
+    if places != sorted(places):
+        # A part may have been imported before the parts that come before it.
+        ordered = sorted(RULES.values(), key=lambda one: parts.place(one.predicate.__module__))
+        RULES.clear()
+        RULES.update({one.id: one for one in ordered})
     return RULES
 
 
