@@ -12,10 +12,14 @@ from kvlitmus.conformance.observation import Observation
 from kvlitmus.conformance.ports import Hit, Stored
 from kvlitmus.reference import tree as trees
 from kvlitmus.spec.names import page_names
-from kvlitmus.spec.units import Key, PageNo, Slot, pages_in_order
+from kvlitmus.spec.units import Key, PageNo, Slot, page_slots, pages_in_order
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.judge import Judge
+
+
+FREED_BY = ("cache_frees", "caller_frees")
+"""Who may have to free what an insert was brought in vain, as profiles say it."""
 
 
 def match(judge: Judge, key: Key) -> Hit:
@@ -80,6 +84,7 @@ def insert(
         if judge.tree.pages[name].page != page
     }
     to_free = _to_free(judge, stored, slots, protected)
+    by_cache, by_caller = (frozenset(vain.values() if judge.profile.duplicates == who else ()) for who in FREED_BY)
     facts: dict[str, Any] = {
         "key_length": len(names),
         "key_names": names,
@@ -88,11 +93,9 @@ def insert(
         "possible_length": possible * size,
         "missing_before": paged[already:],
         "offered": offered,
-        "duplicates": frozenset(vain.values() if judge.profile.duplicates == "cache_frees" else ()),
+        "duplicates": by_cache,
         "to_free": frozenset(to_free),
-        "expected_to_free": frozenset(slot for page in vain.values() for slot in range(page * size, page * size + size))
-        if judge.profile.duplicates == "caller_frees"
-        else frozenset(),
+        "expected_to_free": frozenset(slot for page in by_caller for slot in page_slots(page, size)),
     }
     tree, _ = trees.insert(
         judge.tree,
@@ -105,8 +108,7 @@ def insert(
     )
     judge.maybe.difference_update(paged)
     adopted = [slots[at * size] for at in range(already, len(paged))]
-    dropped = list(vain.values()) if judge.profile.duplicates == "cache_frees" else []
-    judge.disown([*adopted, *[Slot(page * size) for page in dropped]])
+    judge.disown([*adopted, *[Slot(page * size) for page in by_cache]])
     judge.finish("insert", facts, tree)
     return to_free
 
