@@ -52,6 +52,7 @@ from kvlitmus.conformance.adapters.sglang_pools import (
     HOST_PORTS,
     MEM,
     POLICIES,
+    REQUEST_CONFIGS,
     REQUEST_PORTS,
     TREE_CONFIGS,
     TREE_PORTS,
@@ -317,14 +318,12 @@ def _host_pool(config: Config) -> HostPool:
 def _peer(
     build: Callable[[Config], object], capabilities: frozenset[str], configs: tuple[Config, ...] = TREE_CONFIGS
 ) -> Peer:
-    return Peer(
-        plan=PLAN, profile=PROFILE, capabilities=capabilities, build=build, configs=configs, policies=POLICIES
-    )
+    return Peer(plan=PLAN, profile=PROFILE, capabilities=capabilities, build=build, configs=configs, policies=POLICIES)
 
 
 radix = _peer(Radix, TREE_PORTS)
 radix_sorted = _peer(partial(Radix, need_sort=True), TREE_PORTS)
-radix_requests = _peer(RadixRequests, REQUEST_PORTS)
+radix_requests = _peer(RadixRequests, REQUEST_PORTS, REQUEST_CONFIGS)
 device_pool = _peer(partial(ExtendPool13, PLAN), EXTEND_PORTS, DEVICE_CONFIGS)
 host_pool = Peer(
     plan=PLAN,

@@ -48,6 +48,7 @@ from kvlitmus.conformance.adapters.sglang_pools import (
     HOST_PORTS,
     MEM,
     POLICIES,
+    REQUEST_CONFIGS,
     REQUEST_PORTS,
     TREE_CONFIGS,
     TREE_PORTS,
@@ -444,15 +445,13 @@ def _extend_pool(config: Config, *, triton: bool) -> ExtendPool:
 def _peer(
     build: Callable[[Config], object], capabilities: frozenset[str], configs: tuple[Config, ...] = TREE_CONFIGS
 ) -> Peer:
-    return Peer(
-        plan=PLAN, profile=PROFILE, capabilities=capabilities, build=build, configs=configs, policies=POLICIES
-    )
+    return Peer(plan=PLAN, profile=PROFILE, capabilities=capabilities, build=build, configs=configs, policies=POLICIES)
 
 
 unified_python = _peer(partial(Unified, "python"), TREE_PORTS)
 unified_rust = _peer(partial(Unified, "rust"), TREE_PORTS)
-unified_python_requests = _peer(partial(UnifiedRequests, "python"), REQUEST_PORTS)
-unified_rust_requests = _peer(partial(UnifiedRequests, "rust"), REQUEST_PORTS)
+unified_python_requests = _peer(partial(UnifiedRequests, "python"), REQUEST_PORTS, REQUEST_CONFIGS)
+unified_rust_requests = _peer(partial(UnifiedRequests, "rust"), REQUEST_PORTS, REQUEST_CONFIGS)
 device_pool = _peer(partial(_extend_pool, triton=False), EXTEND_PORTS, DEVICE_CONFIGS)
 device_pool_triton = _peer(partial(_extend_pool, triton=True), EXTEND_PORTS, DEVICE_CONFIGS)
 host_pool = Peer(

@@ -28,6 +28,14 @@ TREE_CONFIGS = (
     Config(page_size=16, pages=8),
 )
 
+REQUEST_CONFIGS = (
+    *DEVICE_CONFIGS,
+    *(Config(page_size=4, policy=policy) for policy in ("lfu", "priority", "slru")),
+    Config(page_size=4, bigram=True),
+    Config(page_size=4, pages=8),
+)
+"""Fewer than for a tree alone: Triton's interpreter is slow, and what requests add is hits and priorities."""
+
 POOL_PORTS = frozenset({"pool", "group", "inspect", "reset"})
 EXTEND_PORTS = POOL_PORTS | {"extend"}
 TREE_PORTS = POOL_PORTS | {"tree", "locks", "evict", "counters"}

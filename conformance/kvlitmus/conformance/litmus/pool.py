@@ -66,10 +66,12 @@ def a_last_page_is_filled_before_another_is_opened(judge: Judge) -> None:
 
 @litmus(rules=("POOL-08", "POOL-17", "POOL-18"), needs=("pool", "extend"))
 def one_token_opens_a_page_only_when_the_last_is_full(judge: Judge) -> None:
-    """Decoding token by token opens a page exactly when the last one is full, until the pool is empty."""
-    row = pool.extend(judge, (), 1) or ()
-    while row and len(row) <= judge.capacity:
-        got = pool.extend(judge, row, 1, decode=True)
+    """Decoding opens a page exactly when the last one is full, and is refused when there is none left."""
+    size = judge.size
+    pool.alloc(judge, judge.capacity - 2 * size)
+    row = pool.extend(judge, (), max(1, size - 1)) or ()
+    for further in (1, 1, size - 1, 1):
+        got = pool.extend(judge, row, further, decode=further == 1) if row and further else ()
         if got is None:
             return
         row += got
