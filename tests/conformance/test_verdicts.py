@@ -58,6 +58,13 @@ def test_broken_once_is_violated_however_often_it_held() -> None:
     assert (said.verdict, said.findings) == (Verdict.VIOLATED, [0])
 
 
+def test_rules_whose_ids_differ_in_the_number_alone_are_not_taken_for_one() -> None:
+    """Two counterexamples that say the same of two rules of a pack are two violations, not one."""
+    results = [result(findings=[finding("MISUSE-01")]), result(findings=[finding("MISUSE-03")])]
+    for id in ("MISUSE-01", "MISUSE-03"):
+        assert verdict_on(id, results).verdict is Verdict.VIOLATED
+
+
 def test_a_broken_should_is_a_warning() -> None:
     weak = replace(RULES["TREE-03"], strength=Strength.SHOULD)
     results = [result(findings=[finding("TREE-03")])]

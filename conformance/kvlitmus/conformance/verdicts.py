@@ -107,9 +107,9 @@ class Group:
 
 
 def explanation(finding: Finding) -> str:
-    """What a finding says, without the numbers: equal for findings that are one and the same."""
-    text = f"{'+'.join(finding.rules)}|{finding.call.partition('(')[0]}|{finding.detail or finding.allowed}"
-    return re.sub(r"\d+(?:[ ,]+\d+)*", "#", text)
+    """The rules of a finding, and what it says without the numbers: equal for findings that are one and the same."""
+    text = f"{finding.call.partition('(')[0]}|{finding.detail or finding.allowed}"
+    return "+".join(finding.rules) + "|" + re.sub(r"\d+(?:[ ,]+\d+)*", "#", text)
 
 
 def group(results: Sequence[ItemResult], minimal: Sequence[Short] = ()) -> list[Group]:
