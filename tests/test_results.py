@@ -1,0 +1,144 @@
+"""The results page: classified, complete and up to date; and, where SGLang's environments exist, all of it again."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kvlitmus.conformance.targets import checkout_peers
+from tools import results
+
+ROOT = Path(__file__).resolve().parent.parent
+OLD, NEW = "0.5.13.post1", "0.5.23"
+
+SNIPPETS = [
+    (OLD, ["evict_05_radix_split.py"], "[1, 2] has 2 cached (expected 1), [8] has 0 (expected 1)"),
+    (NEW, ["evict_05_radix_split.py"], "[1, 2] has 2 cached (expected 1), [8] has 0 (expected 1)"),
+    (NEW, ["evict_05_unified_split.py", "python"], "UnifiedTreeCore; "),
+    (NEW, ["evict_05_unified_split.py", "rust"], "RustUnifiedTreeCore; "),
+    (OLD, ["port_01_kernel_before_check.py"], "alloc_decode on an exhausted pool: the process died of signal 11"),
+    (OLD, ["misuse_01_double_free.py"], "HostKVCache, freed twice in two calls: 80 slots available of 64"),
+    (NEW, ["misuse_01_double_free.py"], "HostKVCache, freed twice in one call: 80 slots available of 64"),
+    (OLD, ["misuse_04_partial_free.py"], "pages are [[0, 4, 5, 6], [7, 8, 9, 10]]"),
+    (NEW, ["misuse_04_partial_free.py"], "pages are [[0, 4, 5, 6], [7, 8, 9, 10]]"),
+    (
+        OLD,
+        ["misuse_05_handle_is_a_view.py"],
+        "HostKVCache: after writing to the first handle, the next allocation gives [102",
+    ),
+    (NEW, ["misuse_05_handle_is_a_view.py"], "TokenToKVPoolAllocator: after writing to the first handle, the next"),
+    (OLD, ["misuse_06_stale_unlock.py"], "RadixCache: evict(2) with one lock held evicted 2"),
+    (NEW, ["misuse_06_stale_unlock.py", "rust"], "UnifiedRadixCache: evict(2) with one lock held evicted 2"),
+]
+"""Release, script with its arguments, and what it must print."""
+
+
+def test_every_violation_is_classified_and_the_page_is_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:
+    code = results.main([])
+    assert code == 0, capsys.readouterr().out
+
+
+def test_a_violation_without_a_classification_and_a_stale_one_are_found() -> None:
+    found = results.reports()
+    entries, _, _ = results.classification()
+    first, *rest = entries
+    missing = results.complaints(found, rest)
+    assert f"{first.targets[0]}: {first.rules[0]} is broken, and nobody classified it" in missing
+    stale = results.complaints(found, [replace(first, rules=(*first.rules, "TREE-01")), *rest])
+    assert stale == [f"{target}: TREE-01 is classified, but not broken" for target in sorted(first.targets)]
+    assert any("is classified twice" in one for one in results.complaints(found, [first, first, *rest]))
+    assert "snippets/none.py: a classification names it, but it isn't there" in results.complaints(
+        found, [replace(first, snippets=(*first.snippets, "none.py")), *rest]
+    )
+
+
+def test_a_counterexample_that_no_report_names_is_found(tmp_path: Path) -> None:
+    (tmp_path / "counterexamples" / "cache").mkdir(parents=True)
+    (tmp_path / "counterexamples" / "cache" / "TREE-01-0.json").write_text("{}")
+    assert results.complaints({}, [], tmp_path) == [
+        "docs/results/counterexamples/cache/TREE-01-0.json: no report refers to it"
+    ]
+
+
+def test_the_committed_reports_are_whole_and_say_what_was_judged() -> None:
+    found = results.reports()
+    assert len(found) == 12
+    for target, data in found.items():
+        release = re.match(r"sglang-(0\.5\.\d+(?:\.post1)?)", target)
+        assert release is not None and data["stamps"]["target"]["version"].endswith(f"SGLang {release[1]}")
+        assert data["options"]["full"] and data["options"]["force_misuse"] and data["exit_code"] == 1
+        assert {config["page_size"] for config in data["configs"]} >= {1, 16, 64}
+        assert (results.FOLDER / f"{target}.json").stat().st_size < 300_000
+
+
+def test_the_known_hazards_of_the_old_release_are_found_again() -> None:
+    broken = results.broken_rules(results.reports())
+    host, device = f"sglang-{OLD}-host-pool", f"sglang-{OLD}-device-pool"
+    assert (host, "MISUSE-05") in broken, "H-38: an allocation returns a view on the free list"
+    assert {(host, "MISUSE-01"), (host, "MISUSE-03"), (device, "MISUSE-01")} <= broken, "H-39: double frees"
+    assert {(host, "MISUSE-04"), (device, "MISUSE-04")} <= broken, "H-45: frees of parts of pages"
+
+
+def environment(release: str) -> None:
+    """Skip where the release's environment has not been made."""
+    if not (checkout_peers() / f"sglang-{release}" / "bin" / "python").is_file():
+        pytest.skip(f"no environment: tools/peers {release}")
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("release", "script", "said"), SNIPPETS, ids=lambda one: "-".join(one) if isinstance(one, list) else None
+)
+def test_a_snippet_shows_the_fault_with_sglang_alone(release: str, script: list[str], said: str) -> None:
+    environment(release)
+    path = results.FOLDER / "snippets" / script[0]
+    assert "kvlitmus" not in path.read_text(encoding="utf-8")
+    command = [sys.executable, str(ROOT / "tools" / "peers"), "exec", release, str(path), *script[1:]]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
+    assert said in done.stdout, done.stdout
+
+
+@pytest.mark.nightly
+def test_the_allocators_of_the_new_release_check_before_they_launch() -> None:
+    environment(NEW)
+    path = results.FOLDER / "snippets" / "port_01_kernel_before_check.py"
+    command = [sys.executable, str(ROOT / "tools" / "peers"), "exec", NEW, str(path)]
+    assert subprocess.run(command, capture_output=True, timeout=300, check=False).returncode == 0
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    "path", sorted(results.FOLDER.glob("counterexamples/**/*.json")), ids=lambda path: f"{path.parent.name}-{path.stem}"
+)
+def test_a_counterexample_replays(path: Path) -> None:
+    saved = json.loads(path.read_text(encoding="utf-8"))
+    environment(OLD if OLD in saved["target"] else NEW)
+    command = [sys.executable, "-m", "kvlitmus.conformance.cli", "replay", str(path), "--color", "never"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=ROOT)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert all(rule in done.stdout for rule in saved["rules"]), done.stdout
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("target", [f"sglang-{OLD}", f"sglang-{NEW}-python", f"sglang-{NEW}-rust"])
+def test_the_trace_gives_the_figures_of_the_page(target: str) -> None:
+    environment(OLD if OLD in target else NEW)
+    trace = ROOT / "tests" / "data" / "small_trace.jsonl"
+    command = [sys.executable, "-m", "kvlitmus.conformance.cli", "replay-trace", str(trace), "--json"]
+    command += ["--capacity", "50,100,200,400", "--target", target]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True, cwd=ROOT)
+    figures = [(one["hit_blocks"], one["evictions"]) for one in json.loads(done.stdout)]
+    assert figures == [(707, 401), (772, 286), (781, 179), (792, 0)]
+    row = next(
+        line
+        for line in (results.FOLDER / "index.md").read_text(encoding="utf-8").splitlines()
+        if f"`{target}`" in line and "707" in line
+    )
+    assert all(f"{hits}, {evictions}" in row for hits, evictions in figures)
