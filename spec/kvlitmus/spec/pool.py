@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kvlitmus.spec.rule import Kind, Strength, rule
-from kvlitmus.spec.units import Name, PageNo, Slot, Tokens
+from kvlitmus.spec.units import Name, PageNo, Slot, Tokens, continues_pages
 
 ALLOCATIONS = ("alloc", "alloc_extend", "alloc_decode")
 
@@ -244,12 +244,7 @@ def an_extension_fills_the_last_page_first(
     last_slot: Slot, new_slots: Sequence[Slot], row_before: Sequence[Slot], page_size: int
 ) -> bool:
     """An extending allocation MUST continue the last page slot by slot, and then use new pages from their first slot on."""
-    position, previous = len(row_before), last_slot
-    for slot in new_slots:
-        if slot != (previous + 1 if position % page_size else slot - slot % page_size):
-            return False
-        position, previous = position + 1, slot
-    return True
+    return continues_pages(len(row_before), last_slot, new_slots, page_size)
 
 
 @rule(

@@ -16,7 +16,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kvlitmus.spec.rule import Kind, rule
-from kvlitmus.spec.units import Name, PageNo, Slot, Tokens, same
+from kvlitmus.spec.tree import adds_exactly
+from kvlitmus.spec.units import Name, PageNo, Slot, Tokens, continues_pages, same
 
 ROWS = ("begin", "grow", "publish")
 
@@ -88,12 +89,7 @@ def growth_fills_the_last_page_first(
     last_slot: Slot, new_slots: Sequence[Slot], page_size: int, row_before: Sequence[Slot]
 ) -> bool:
     """A growing request MUST fill its last page before it opens another, and consecutive tokens of one page MUST lie in consecutive slots."""
-    position, previous = len(row_before), last_slot
-    for slot in new_slots:
-        if slot != (previous + 1 if position % page_size else slot - slot % page_size):
-            return False
-        position, previous = position + 1, slot
-    return True
+    return continues_pages(len(row_before), last_slot, new_slots, page_size)
 
 
 @rule(
@@ -146,8 +142,7 @@ def finishing_caches_every_whole_page(
     offered: Mapping[Name, PageNo],
 ) -> bool:
     """Finishing a request MUST cache its missing whole pages in its own slots and leave everything else that is cached alone."""
-    added = {name: offered[name] for name in missing_before}
-    return dict(cached_after) == {**cached_before, **added}
+    return adds_exactly(cached_before, cached_after, missing_before, offered)
 
 
 @rule(

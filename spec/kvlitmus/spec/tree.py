@@ -19,6 +19,13 @@ from kvlitmus.spec.units import Name, PageNo, Slot, Tokens, same
 LOOKUPS = ("match", "begin")
 
 
+def adds_exactly(
+    before: Mapping[Name, PageNo], after: Mapping[Name, PageNo], missing: Sequence[Name], offered: Mapping[Name, PageNo]
+) -> bool:
+    """Whether exactly the missing pages were added, in the places that were offered, and nothing else moved."""
+    return dict(after) == {**before, **{name: offered[name] for name in missing}}
+
+
 @rule(
     "TREE-01",
     kind=Kind.STEP,
@@ -124,8 +131,7 @@ def an_insert_adds_exactly_the_missing_pages(
     offered: Mapping[Name, PageNo],
 ) -> bool:
     """An insert MUST cache the key's missing pages in the slots it was given, and leave every page that was cached where it is."""
-    added = {name: offered[name] for name in missing_before}
-    return dict(cached_after) == {**cached_before, **added}
+    return adds_exactly(cached_before, cached_after, missing_before, offered)
 
 
 @rule(

@@ -111,6 +111,18 @@ def pages_in_order(slots: Sequence[int], page_size: int) -> tuple[PageNo, ...]:
     return tuple(PageNo(slot // page_size) for slot in slots[::page_size])
 
 
+def continues_pages(start: int, last: int, new: Sequence[int], page_size: int) -> bool:
+    """Whether the slots ``new``, for positions from ``start`` on, fill the page of slot ``last`` before they open others.
+
+    Within a page each slot follows the one before; a position that begins a page has the first slot of one.
+    """
+    for position, slot in enumerate(new, start):
+        if slot != (last + 1 if position % page_size else slot - slot % page_size):
+            return False
+        last = slot
+    return True
+
+
 def same(left: Sequence[object], right: Sequence[object]) -> bool:
     """Whether two sequences are equal, element by element.
 
