@@ -23,6 +23,7 @@ SNIPPETS = [
     (NEW, ["evict_05_unified_split.py", "python"], "UnifiedTreeCore; "),
     (NEW, ["evict_05_unified_split.py", "rust"], "RustUnifiedTreeCore; "),
     (OLD, ["port_01_kernel_before_check.py"], "alloc_decode on an exhausted pool: the process died of signal 11"),
+    (OLD, ["pool_12_deferred_free.py"], "free as well: [1, 2] (expected none); lost: [3, 4]"),
     (OLD, ["misuse_01_double_free.py"], "HostKVCache, freed twice in two calls: 80 slots available of 64"),
     (NEW, ["misuse_01_double_free.py"], "HostKVCache, freed twice in one call: 80 slots available of 64"),
     (OLD, ["misuse_04_partial_free.py"], "pages are [[0, 4, 5, 6], [7, 8, 9, 10]]"),
