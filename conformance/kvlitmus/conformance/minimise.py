@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import replace
+from time import monotonic
 from typing import NamedTuple
 
 from kvlitmus.conformance.results import Finding, Item, ItemResult, Options
@@ -25,6 +26,9 @@ ROUNDS = 6
 CANDIDATES = 3
 MOST = 48
 """Shrunk per rule and round, and in all per round."""
+
+TOTAL = 40.0
+"""Seconds for shrinking, in all."""
 
 BRIEF = 8
 """Calls of a counterexample that is short enough to explain all rules that it breaks at once."""
@@ -48,19 +52,34 @@ def ranked(result: ItemResult) -> Iterator[Short]:
         leads = leads and DEATH in finding.rules
 
 
-def minimise(results: Sequence[ItemResult], play: Play, options: Options, *, seconds: float = 10.0) -> list[Short]:
-    """Short counterexamples from the drawn schedules of a run; ``seconds`` bounds each single one."""
+def minimise(
+    results: Sequence[ItemResult],
+    play: Play,
+    options: Options,
+    *,
+    seconds: float = 10.0,
+    jobs: int = 1,
+    total: float = TOTAL,
+) -> list[Short]:
+    """Short counterexamples from the drawn schedules of a run.
+
+    ``seconds`` bounds each single one.  All together get about ``total``: when many rules are broken, or
+    calls are slow, each of ``jobs`` processes shrinks for its share of what is left, a second at least.
+    """
+    until = monotonic() + total
     raw = [one for result in results for one in ranked(result)]
     raw = [one for one in raw if one.finding.schedule and not one.finding.litmus and DEATH not in one.finding.rules]
     found: list[Short] = []
     done: set[str] = set()
     for number in range(ROUNDS):
         chosen = choose([one.finding for one in raw if one.leads or number], done)
-        if number and not chosen:
+        left = until - monotonic()
+        if number and (not chosen or left <= 0):
             break
         items = [Item(kind="schedule", config=one.config, schedule=tuple(one.schedule)) for one in chosen]
         muted = options.muted | done
-        again = replace(options, muted=muted, reruns=0, shrink_seconds=seconds)
+        share = max(1.0, min(seconds, left * jobs / max(1, len(items))))
+        again = replace(options, muted=muted, reruns=0, shrink_seconds=share)
         for one, result in zip(chosen, play(items, again), strict=False):
             if not result.findings:
                 # It broke nothing by itself; it would only be tried again in vain.

@@ -183,7 +183,8 @@ def _finish_shared(
 
 def _touched_if_seen(judge: Judge, names: Sequence[Name]) -> trees.Tree:
     """A refused beginning has matched already: the match is a use."""
-    return trees.touch(judge.tree, names, hits=int(judge.profile.hit_counts == "match"))
+    tree = trees.touch(judge.tree, names, hits=int(judge.profile.hit_counts == "match"))
+    return trees.split(tree, names[-1], renews=judge.renews) if names else tree
 
 
 def _begun(judge: Judge, answer: object) -> tuple[tuple[Slot, ...], int]:

@@ -167,6 +167,7 @@ def play(
                 run.results,
                 lambda again, how: found.run(again, how, jobs=jobs, on_event=lambda _: progress.tick()),
                 options,
+                jobs=jobs,
             )
     except KeyboardInterrupt:
         run.scope = replace(run.scope, partial=True)
