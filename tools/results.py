@@ -186,7 +186,7 @@ def part_of(id: str) -> str:
     """The page on which a rule is rendered."""
     from kvlitmus.spec.rule import all_rules
 
-    return all_rules()[id].predicate.__module__.rpartition(".")[2]
+    return all_rules()[id].pack
 
 
 def section(number: int, entry: Judged, found: Mapping[str, Report]) -> list[str]:
