@@ -13,6 +13,7 @@ no classification names.
 from __future__ import annotations
 
 import json
+import re
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -129,7 +130,7 @@ def page(found: Mapping[str, Report], entries: Sequence[Judged], introduction: s
         "| | rules | class | shown by |",
         "|---|---|---|---|",
         *(
-            f"| [{entry.title}](#{number}) | {', '.join(entry.rules)} | **{entry.kind}** "
+            f"| [{entry.title}](#{anchor(number, entry.title)}) | {', '.join(entry.rules)} | **{entry.kind}** "
             f"| {len(entry.targets)} target{'s' * (len(entry.targets) > 1)} |"
             for number, entry in enumerate(entries, 1)
         ),
@@ -180,6 +181,12 @@ def verdict_table(found: Mapping[str, Report]) -> list[str]:
             f"Not applicable to any of them: {', '.join(packs)} ({len(nowhere)} rules); no target offers those ports.",
         ]
     return lines
+
+
+def anchor(number: int, title: str) -> str:
+    """The anchor that a heading ``number. title`` gets, here and on most hosts."""
+    plain = re.sub(r"[^\w\s-]", "", f"{number}. {title}".lower())
+    return re.sub(r"\s+", "-", plain.strip())
 
 
 def part_of(id: str) -> str:
