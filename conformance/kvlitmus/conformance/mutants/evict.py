@@ -269,6 +269,7 @@ class WholeBranchBeforeOthers(RadixTree):
     links=("https://github.com/sgl-project/sglang/pull/34406",),
     kills=("EVICT-05", "EVICT-07"),
     slot="tree",
+    long_because="each new cache breaks ties the other way round, so a trial may miss what the last one hit",
 )
 class TiesByAddress(RadixTree):
     """A coarse clock makes ties, and ties are broken by where objects lie in memory (hazard H-35).
