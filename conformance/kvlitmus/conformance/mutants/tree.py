@@ -66,6 +66,7 @@ class SlotForkedInMatch(Specimen):
     links=("https://github.com/GeeeekExplorer/nano-vllm/issues/163",),
     kills=("TREE-02", "TREE-03"),
     slot="cache",
+    long_because="a match has to be remembered, its pages to go, and the same key to be asked for again",
 )
 class MemoOfMatches(Specimen):
     """A prompt is served what has been written over it in the meantime.
