@@ -11,7 +11,7 @@ rules muted, so that one bug does not hide the rest; what could not be reached b
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any
 
@@ -143,9 +143,9 @@ def run_item(target: Any, item: Item, options: Options) -> ItemResult:
 
 def _run(target: Any, item: Item, options: Options, result: ItemResult) -> None:
     muted = options.muted
+    program, ops = _program(target, item, options)
     for attempt in range(1 + max(0, options.reruns)):
-        now = Options(**{**{f: getattr(options, f) for f in options.__dataclass_fields__}, "muted": muted})
-        program, ops = _program(target, item, now)
+        now = replace(options, muted=muted)
         judge, violation = play(target, item.config, now, program)
         _count(judge, result)
         if attempt == 0 and item.kind == "litmus" and violation is None:
@@ -190,7 +190,7 @@ def finding(
     """A counterexample, shrunk if it came from a schedule."""
     drawn = judge.steps
     best: list[Op] = list(ops)
-    if ops:
+    if ops and options.shrink_trials > 0:
         first = violation.rules[0]
 
         def still_fails(trial: Sequence[Op]) -> bool:
@@ -214,7 +214,7 @@ def finding(
         call=harmless(violation.call),
         calls=[harmless(call) for call in judge.trail],
         allowed=allowed_text(rule, judge.names, violation.facts),
-        seen={**seen_texts(rule, judge.names, violation.facts)},
+        seen=seen_texts(rule, judge.names, violation.facts),
         detail=harmless(violation.detail),
         schedule=best,
         litmus=item.name if item.kind == "litmus" else "",

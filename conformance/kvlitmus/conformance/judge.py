@@ -28,7 +28,7 @@ from kvlitmus.conformance.text import harmless, type_name
 from kvlitmus.reference.tree import Page, Tree, empty_tree
 from kvlitmus.spec.names import NO_NAME, Names
 from kvlitmus.spec.rule import all_rules
-from kvlitmus.spec.units import Key, Name, PageNo, Slot, Tick
+from kvlitmus.spec.units import Key, Name, PageNo, Slot
 
 DEEPEST = 3
 """The depth of a full snapshot."""
@@ -266,8 +266,3 @@ class Judge(Guard):
             if certain == possible - 1 and name not in maybe:
                 certain += 1
         return certain, possible
-
-    @property
-    def now(self) -> Tick:
-        """The model's time."""
-        return self.tree.clock

@@ -25,7 +25,7 @@ State is fresh per schedule: by ``reset()`` where the adapter has one, else by a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from kvlitmus.spec.prefetch_plan import HostPool, PrefetchAsk, PrefetchPlan
@@ -319,13 +319,3 @@ def capabilities_of(adapter: object) -> frozenset[str]:
     return frozenset(
         port for port, methods in PORTS.items() if all(callable(getattr(adapter, name, None)) for name in methods)
     )
-
-
-@dataclass(slots=True)
-class Limits:
-    """Bounds on what the suite accepts from an adapter, so that nonsense ends quickly."""
-
-    call_seconds: float = 10.0
-    max_items: int = 1_000_000
-    max_text: int = 2_000
-    extra: dict[str, int] = field(default_factory=dict)

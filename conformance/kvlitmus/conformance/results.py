@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.schedule import NEEDS, Op
+from kvlitmus.conformance.schedule import MAX_OPS, NEEDS, Op
 
 REPORT_FORMAT = 1
 """The version of the report's form; it rises when a reader would have to change."""
@@ -156,8 +156,8 @@ def config_from_json(data: Any) -> Config:
 
 def schedule_from_json(data: Any) -> tuple[Op, ...]:
     """A schedule from plain data; raises ``ValueError`` that names the operation."""
-    if not isinstance(data, list) or len(data) > 100_000:
-        raise ValueError("a schedule must be a list of at most 100,000 operations")
+    if not isinstance(data, list) or len(data) > MAX_OPS:
+        raise ValueError(f"a schedule must be a list of at most {MAX_OPS:,} operations")
     ops: list[Op] = []
     for at, row in enumerate(data):
         if (

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from kvlitmus.reference.policy import POLICIES, Worth
+from kvlitmus.reference.policy import POLICIES
 from kvlitmus.spec.units import Name, PageNo, Pages, Tick
 
 
@@ -216,8 +216,3 @@ def sizes(tree: Tree) -> tuple[Pages, Pages]:
     """How many pages could be evicted, and how many are protected (LOCK-02)."""
     protected = sum(1 for page in tree.pages.values() if page.locks)
     return Pages(len(tree.pages) - protected), Pages(protected)
-
-
-def worth_of(tree: Tree, name: Name, policy: str) -> Worth:
-    """What the policy compares when it decides about this page."""
-    return POLICIES[policy](tree.pages[name])
