@@ -28,6 +28,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from kvlitmus.conformance.tier_ports import TIER_PORTS
 from kvlitmus.spec.prefetch_plan import HostPool, PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.units import Key
 
@@ -42,6 +43,13 @@ class Config:
 
     ``pages`` counts usable pages (the reserved unit is on top).  ``pool`` says whether the pool
     to judge is the device's or the host's; a host pool comes without a tree.
+
+    A hierarchy has ``host_pages`` > 0 usable pages of host memory and a ``write`` policy:
+    ``write_through`` (a page is backed up when it is inserted), ``write_through_selective`` (at its second
+    use) or ``write_back`` (when it is evicted).  ``storage``: ``none``, ``attached`` from the beginning, or
+    attached ``later``.  For its prefetches: the ``stop`` policy (``best_effort``, ``wait_complete``,
+    ``timeout``), the ``threshold`` in units below which none is worth it, and the ``rate_limit`` in
+    units that running prefetches may occupy.
     """
 
     page_size: int = 1
@@ -49,6 +57,17 @@ class Config:
     policy: str = "lru"
     bigram: bool = False
     pool: str = "device"
+    host_pages: int = 0
+    write: str = "write_through"
+    storage: str = "none"
+    stop: str = "best_effort"
+    threshold: int = 0
+    rate_limit: int = 0
+
+    @property
+    def tiered(self) -> bool:
+        """Whether there is a host tier below the device pool."""
+        return self.host_pages > 0
 
     @property
     def label(self) -> str:
@@ -60,6 +79,10 @@ class Config:
             words.append("bigram")
         if self.pool != "device":
             words.append(self.pool)
+        if self.tiered:
+            words += [f"host={self.host_pages}", self.write]
+        if self.storage != "none":
+            words += [f"storage={self.storage}", self.stop]
         return " ".join(words)
 
 
@@ -89,6 +112,20 @@ class Profile:
     clock: recency comes from a ``counter`` or from a ``wall`` clock that the adapter orders.
     misuse: what happens to a call that the contract forbids: ``reject`` (raises), ``ignore``
         (nothing changes), or ``undefined`` (not judged).
+
+    Of hierarchies:
+
+    reserve: a prefetch takes host memory when it is asked for (``submit``) or when storage has told
+        how much it has (``hit``).
+    backup_parent: what happens to a page whose parent isn't backed when it is due for backup: it waits
+        (``skip``), or its ancestors go first (``chain``).
+    fill_matched: whether a commit gives what it read to pages that are on the device alone.
+    load_threshold: fewer units than these are not worth a load back.
+    timeout: base, seconds per 1024 units, and most seconds (0: no limit) that a prefetch may take
+        under the stop policy ``timeout``.
+    timeout_basis: the units that count are those found in storage (``hit``) or those ``requested``.
+    timeout_from: time runs from the ``submit`` or from the ``first_poll``.
+    restored_counts: whether the insert that brings a page back to the device counts as a hit.
     """
 
     reserved: int = 1
@@ -104,6 +141,14 @@ class Profile:
     slru_hits: int = 2
     clock: str = "counter"
     misuse: str = "undefined"
+    reserve: str = "submit"
+    backup_parent: str = "skip"
+    fill_matched: bool = False
+    load_threshold: int = 0
+    timeout: tuple[float, float, float] = (2.0, 0.1, 30.0)
+    timeout_basis: str = "hit"
+    timeout_from: str = "submit"
+    restored_counts: bool = False
 
 
 class Hit(NamedTuple):
@@ -111,11 +156,13 @@ class Hit(NamedTuple):
 
     ``length`` units are cached, in ``slots`` (``None`` where the cache doesn't tell);
     ``handle`` names the place for :meth:`Locks.lock` until the next call that changes the tree.
+    ``host``: how many further units are cached on the host alone; ``None`` where it isn't told.
     """
 
     length: int
     slots: Sequence[int] | None = None
     handle: object = None
+    host: int | None = None
 
 
 class Stored(NamedTuple):
@@ -310,6 +357,7 @@ PORTS: dict[str, tuple[str, ...]] = {
     "reset": ("reset",),
     "hashes": ("page_hashes",),
     "prefetch": ("plan_prefetch",),
+    **TIER_PORTS,
 }
 """Capability → the methods that make it up."""
 

@@ -159,12 +159,13 @@ def evict(judge: Judge, n: int) -> int:
 
 def _hit(judge: Judge, answer: object) -> Hit:
     """The answer of a match, in the promised form."""
-    length, slots, handle = judge.fields(answer, 3, "Hit(length, slots, handle)")
+    length, slots, handle, host = judge.fields(answer, 4, "Hit(length, slots, handle, host)")
     length = judge.count(length, "the length of the match")
+    host = None if host is None else judge.count(host, "the units on the host alone")
     if slots is None:
         judge.trail[-1] += f" → {length} units"
-        return Hit(length, None, handle)
-    return Hit(length, judge.slots(slots), handle)
+        return Hit(length, None, handle, host)
+    return Hit(length, judge.slots(slots), handle, host)
 
 
 def _stored(judge: Judge, answer: object) -> Stored:
