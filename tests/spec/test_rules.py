@@ -55,6 +55,7 @@ def test_packs_are_the_parts_of_the_spec() -> None:
         "req",
         "hash",
         "prefetch",
+        "store",
         "port",
         "misuse",
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-PARTS = ("pool", "tree", "lock", "evict", "request", "hashing", "prefetch", "port", "misuse")
+PARTS = ("pool", "tree", "lock", "evict", "request", "hashing", "prefetch", "store", "port", "misuse")
 """One module each; a rule's declared order is this order, then the order within the module."""
 
 

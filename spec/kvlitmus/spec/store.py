@@ -1,0 +1,368 @@
+"""The page store: what keeps pages outside the machine's memory, and what it owes its callers.
+
+A page store maps keys (page hashes, as a rule) to **objects**: the bytes of one page, always whole.
+It works in **batches** and answers by position, for an engine asks for the pages of a prefix
+at once.  Because a page is of no use without the pages before it, ``exists`` answers one number: how many of
+the *leading* keys are there.
+
+A store is a cache, and a cache may be wrong about what it has lost; it may never be wrong about what
+it returns.  So whatever has gone wrong below it (a file cut short, a flipped bit, a writer that died half
+way) is a **miss**, for that one object, and never an exception that takes the rest of the batch along.
+
+The rules speak of what the suite knows of each asked key, position by position: which values were
+put under it, whether an object is there, whether the suite damaged it.  Values are unlike each
+other, so that a mix-up of keys, positions or ranks shows in the bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from kvlitmus.spec.facts import define
+from kvlitmus.spec.rule import Kind, Strength, rule
+
+SHORT = ("short", "empty")
+"""Damage that leaves an object with fewer bytes than it had."""
+
+CORRUPT = ("flip", "other")
+"""Damage that leaves all its bytes: one of them changed, or those of another object in its place."""
+
+DAMAGES = (*SHORT, *CORRUPT)
+"""Every way in which the suite damages a stored object."""
+
+define(
+    0,
+    {
+        "store_counted": "how many leading keys the store says are there",
+        "store_asked": "how many keys the call named",
+        "store_answered": "how many positions the answer has",
+        "store_keys": "the keys that the call named, in order",
+        "store_there": "for each key: whether an object is there (None: it can't be known), before the call",
+        "store_got": "for each key: the bytes that the store returned (None: a miss)",
+        "store_puts": "for each key: the values put under it by this rank since nothing was there",
+        "store_due": "for each key: the one value that the profile allows where several were put (None: several are allowed)",
+        "store_damage": "for each key: how the suite damaged its object (empty: it did not)",
+        "store_mended": "for each key: the value of a successful put after the damage (None: there was none)",
+        "store_foreign": "for each key: the values that other ranks put under it",
+        "store_accepted": "for each key: whether the put says that the value is stored",
+        "store_ordinary": "for each key: whether it is a key that every store takes, with nothing in its way",
+        "store_raised": "whether the call raised",
+        "store_excused": "whether the call named a key that a store may refuse by raising",
+        "store_leading": "how many leading keys the store said are there, just before they were read",
+        "store_glimpses": "what was read under the key while, or after, a put did not get to its end",
+        "store_wholes": "the values that were whole under the key: the one that was there, and the one being put",
+        "store_filled": "for each key: whether the store says that it filled the buffer",
+        "buffers_before": "the buffers that were passed, before the call",
+        "buffers_after": "the buffers that were passed, after the call",
+        "store_strays": "what lies beside the store's own place although only the store could have put it there",
+        "store_left": "the keys that are there, or can be read, after everything was cleared",
+    },
+)
+
+
+@rule(
+    "STORE-01",
+    kind=Kind.STEP,
+    on=("store_exists",),
+    source="R-L3-01",
+    reference="store.exists",
+    allowed="the number of leading keys that are there: {store_there}",
+)
+def exists_counts_the_leading_run(store_counted: int, store_there: Sequence[bool | None]) -> bool:
+    """``exists`` MUST answer how many of the keys are there from the first one on without a gap."""
+    if not 0 <= store_counted <= len(store_there):
+        return False
+    if any(there is False for there in store_there[:store_counted]):
+        return False
+    return store_counted == len(store_there) or store_there[store_counted] is not True
+
+
+@rule(
+    "STORE-02",
+    kind=Kind.STEP,
+    on=("store_get", "store_put", "store_get_into"),
+    source="R-L3-03",
+    reference="store.get",
+    allowed="{store_asked} answers",
+)
+def each_position_is_answered(store_asked: int, store_answered: int) -> bool:
+    """The answer to a batch MUST have one position for each key: what failed is told from what did not."""
+    return store_asked == store_answered
+
+
+@rule(
+    "STORE-03",
+    kind=Kind.STEP,
+    on=("store_get",),
+    source="R-L3-02, R-L3-03",
+    reference="store.get",
+    allowed="for each key none, or one of {store_puts}",
+)
+def a_get_returns_what_was_put_under_its_key(
+    store_got: Sequence[bytes | None],
+    store_puts: Sequence[Collection[bytes]],
+    store_foreign: Sequence[Collection[bytes]],
+    store_damage: Sequence[str],
+) -> bool:
+    """What a get returns MUST be, byte for byte, one whole value that was put under the key at this position."""
+    return all(
+        got is None or bool(damage) or got in puts or got in foreign
+        for got, puts, foreign, damage in zip(store_got, store_puts, store_foreign, store_damage, strict=False)
+    )
+
+
+@rule(
+    "STORE-04",
+    kind=Kind.STEP,
+    on=("store_get",),
+    source="R-L3-02",
+    reference="store.get",
+    allowed="bytes wherever an object is there: {store_there}",
+)
+def what_was_put_is_found(
+    store_got: Sequence[bytes | None], store_there: Sequence[bool | None], store_damage: Sequence[str]
+) -> bool:
+    """A get after a successful put MUST find the object, as long as it was neither cleared nor damaged."""
+    return not any(
+        got is None and there is True and not damage
+        for got, there, damage in zip(store_got, store_there, store_damage, strict=False)
+    )
+
+
+@rule(
+    "STORE-05",
+    kind=Kind.STEP,
+    on=("store_get",),
+    source="R-L3-02",
+    reference="store.get",
+    allowed="none for every key that is not there: {store_there}",
+)
+def what_is_not_there_is_a_miss(
+    store_got: Sequence[bytes | None],
+    store_there: Sequence[bool | None],
+    store_foreign: Sequence[Collection[bytes]],
+) -> bool:
+    """A get of a key under which nothing was put, or nothing since the store was cleared, MUST answer none."""
+    return all(
+        got is None or there is not False or got in foreign
+        for got, there, foreign in zip(store_got, store_there, store_foreign, strict=False)
+    )
+
+
+@rule(
+    "STORE-06",
+    kind=Kind.STEP,
+    on=("store_get",),
+    source="R-L3-02; design",
+    reference="store.put",
+    allowed="by the profile: {store_due}",
+)
+def a_second_put_does_as_declared(
+    store_got: Sequence[bytes | None], store_due: Sequence[bytes | None], store_damage: Sequence[str]
+) -> bool:
+    """Of two values put under one key, the first or the last MUST be kept, as the profile declares; *either* leaves it
+    open.
+    """
+    return all(
+        got is None or due is None or bool(damage) or got == due
+        for got, due, damage in zip(store_got, store_due, store_damage, strict=False)
+    )
+
+
+@rule(
+    "STORE-07",
+    kind=Kind.STEP,
+    on=("store_get",),
+    needs=("store_faults",),
+    source="R-L3-08; sglang#39269",
+    reference="store.get",
+    allowed="none, or a whole value, where the object was cut short: {store_damage}",
+)
+def a_short_object_is_a_miss(
+    store_got: Sequence[bytes | None], store_puts: Sequence[Collection[bytes]], store_damage: Sequence[str]
+) -> bool:
+    """An object of which a part is missing MUST be a miss: no part of it is returned, and nothing filled up."""
+    return all(
+        got is None or damage not in SHORT or got in puts
+        for got, puts, damage in zip(store_got, store_puts, store_damage, strict=False)
+    )
+
+
+@rule(
+    "STORE-08",
+    kind=Kind.STEP,
+    on=("store_get",),
+    needs=("store_faults",),
+    source="R-L3-08",
+    reference="store.get",
+    allowed="none, or a whole value, where the object was changed: {store_damage}",
+)
+def a_corrupt_object_is_a_miss(
+    store_got: Sequence[bytes | None], store_puts: Sequence[Collection[bytes]], store_damage: Sequence[str]
+) -> bool:
+    """An object that has all its bytes, but not those that were put under its key, MUST be a miss."""
+    return all(
+        got is None or damage not in CORRUPT or got in puts
+        for got, puts, damage in zip(store_got, store_puts, store_damage, strict=False)
+    )
+
+
+@rule(
+    "STORE-09",
+    kind=Kind.STEP,
+    on=("store_get",),
+    strength=Strength.SHOULD,
+    needs=("store_faults",),
+    source="R-L3-08, H-11",
+    reference="store.put",
+    allowed="the value put after the damage: {store_mended}",
+)
+def a_damaged_object_can_be_replaced(store_got: Sequence[bytes | None], store_mended: Sequence[bytes | None]) -> bool:
+    """A successful put under the key of a damaged object SHOULD replace it: else the page is lost until somebody clears
+    the store, although every put says that it is stored.
+    """
+    return all(mended is None or got == mended for got, mended in zip(store_got, store_mended, strict=False))
+
+
+@rule(
+    "STORE-10",
+    kind=Kind.STEP,
+    on=("store_exists", "store_get", "store_put", "store_get_into"),
+    source="R-L3-03, R-L3-09; sglang#39269",
+    reference="store.get",
+    allowed="an answer for each of the keys; the damaged ones are misses: {store_damage}",
+)
+def one_bad_object_fails_no_other(store_raised: bool, store_excused: bool) -> bool:
+    """A call MUST NOT raise for what one of its objects is like: that position fails, all others are answered."""
+    return not store_raised or store_excused
+
+
+@rule(
+    "STORE-11",
+    kind=Kind.STEP,
+    on=("store_lookup",),
+    source="R-L3-01, R-L3-07; design",
+    reference="store.exists",
+    allowed="bytes for each of the first {store_leading} keys, but for damaged ones",
+)
+def what_exists_can_be_read(
+    store_leading: int, store_got: Sequence[bytes | None], store_raised: bool, store_damage: Sequence[str]
+) -> bool:
+    """An object that ``exists`` counts MUST be readable: an engine reserves memory for what is counted."""
+    if store_raised:
+        return False
+    return not any(
+        got is None and not damage
+        for got, damage in zip(store_got[:store_leading], store_damage[:store_leading], strict=False)
+    )
+
+
+@rule(
+    "STORE-12",
+    kind=Kind.STEP,
+    on=("store_get",),
+    needs=("store_ranks",),
+    source="R-L3-10; sglang#10969, sglang#26670",
+    reference="store.place",
+    allowed="none, or a value of this rank: {store_puts}",
+)
+def no_rank_gets_the_pages_of_another(
+    store_got: Sequence[bytes | None],
+    store_puts: Sequence[Collection[bytes]],
+    store_foreign: Sequence[Collection[bytes]],
+) -> bool:
+    """What a rank stores of its own share of a page MUST be found by that rank alone: the place of an object includes
+    the rank's identity.
+    """
+    return all(
+        got is None or got in puts or got not in foreign
+        for got, puts, foreign in zip(store_got, store_puts, store_foreign, strict=False)
+    )
+
+
+@rule(
+    "STORE-13",
+    kind=Kind.STEP,
+    on=("store_get_into",),
+    source="R-L3-02",
+    reference="store.get",
+    allowed="a whole value in each buffer said to be filled; {buffers_before} unchanged where nothing is there",
+)
+def a_miss_leaves_its_buffer_alone(
+    store_filled: Sequence[bool],
+    store_there: Sequence[bool | None],
+    store_puts: Sequence[Collection[bytes]],
+    store_damage: Sequence[str],
+    buffers_before: Sequence[bytes],
+    buffers_after: Sequence[bytes],
+) -> bool:
+    """A get into buffers MUST fill the buffer of what it reports as read with one whole value, and MUST leave the buffer
+    of a key that is not there as it was.
+    """
+    for filled, there, puts, damage, before, after in zip(
+        store_filled, store_there, store_puts, store_damage, buffers_before, buffers_after, strict=False
+    ):
+        if there is False and (filled or before != after):
+            return False
+        if there is True and not damage and not filled:
+            return False
+        if filled and after not in puts:
+            return False
+    return True
+
+
+@rule(
+    "STORE-14",
+    kind=Kind.STEP,
+    on=("store_crash", "store_race"),
+    source="R-L3-07, H-10; sglang#39269",
+    reference="store.put",
+    allowed="none, or one whole value",
+)
+def no_reader_sees_half_an_object(
+    store_glimpses: Sequence[bytes | None], store_wholes: Collection[bytes], store_raised: bool
+) -> bool:
+    """While a put is going on, and after its writer died at any moment of it, every reader MUST find nothing or one whole
+    value under the key.
+    """
+    return not store_raised and all(glimpse is None or glimpse in store_wholes for glimpse in store_glimpses)
+
+
+@rule(
+    "STORE-15",
+    kind=Kind.STEP,
+    on=("store_put",),
+    needs=("store_yard",),
+    source="design; CWE-22",
+    reference="store.place",
+    allowed="nothing outside of the store's own place, whatever the key {store_keys}",
+)
+def a_key_cant_leave_the_store(store_strays: Sequence[str]) -> bool:
+    """Whatever its text, a key MUST NOT name anything outside of the store's own place: it is refused or contained."""
+    return not store_strays
+
+
+@rule(
+    "STORE-16",
+    kind=Kind.STEP,
+    on=("store_clear",),
+    source="R-L3-02; design",
+    reference="store.clear",
+    allowed="nothing",
+)
+def clear_leaves_nothing(store_left: Sequence[str]) -> bool:
+    """After a clear no key MUST be there: none is counted, and none can be read."""
+    return not store_left
+
+
+@rule(
+    "STORE-17",
+    kind=Kind.STEP,
+    on=("store_put",),
+    source="design",
+    reference="store.put",
+    allowed="all stored, but for keys out of the ordinary: {store_ordinary}",
+)
+def an_ordinary_put_is_accepted(store_accepted: Sequence[bool], store_ordinary: Sequence[bool]) -> bool:
+    """While nothing fails, a put of a page under an ordinary key MUST be accepted."""
+    return all(accepted or not ordinary for accepted, ordinary in zip(store_accepted, store_ordinary, strict=False))
