@@ -111,7 +111,7 @@ WRONG = {
     "slots_no_repr": "whose __repr__ raised SystemExit",
     "slots_long_repr": "expected integer slots, got xxx",
     "slots_fake_class": "raised LookupError",
-    "hit_none": "expected Hit(length, slots, handle), got None",
+    "hit_none": "expected Hit(length, slots, handle, host), got None",
     "hit_lying_tuple": "the length of the match as a count, got 'a'",
     "hit_nan": "as a count, got nan",
     "hit_no_repr": "whose __repr__ raised",

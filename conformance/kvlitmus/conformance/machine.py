@@ -21,7 +21,8 @@ from typing import Any, TypeVar
 
 from kvlitmus.conformance.calls import pool, request, tree
 from kvlitmus.conformance.judge import Judge, Loan
-from kvlitmus.conformance.player import MAX_LOANS, MAX_RECEIPTS, MAX_REQUESTS, Player
+from kvlitmus.conformance.moves.registry import MAX_LOANS, MAX_RECEIPTS, MAX_REQUESTS
+from kvlitmus.conformance.player import Player
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.schedule import evict_size, make_key, more_tokens
 
@@ -137,27 +138,27 @@ def machine(target: Any, config: Config, observers: Any = None) -> Any:
         @has("pool", "extend")
         @rule(numbers=three)
         def extend(self, numbers: tuple[int, int, int]) -> None:
-            self.driver.player.extend(*numbers)
+            self.driver.player.do("extend", *numbers)
 
         @has("pool", "extend")
         @rule(numbers=three)
         def decode(self, numbers: tuple[int, int, int]) -> None:
-            self.driver.player.decode(*numbers)
+            self.driver.player.do("decode", *numbers)
 
         @has("pool", "group")
         @rule(a=byte)
         def group(self, a: int) -> None:
-            self.driver.player.group(a, 0, 0)
+            self.driver.player.do("group", a, 0, 0)
 
         @has("tree")
         @rule(numbers=three)
         def match(self, numbers: tuple[int, int, int]) -> None:
-            self.driver.player.match(*numbers)
+            self.driver.player.do("match", *numbers)
 
         @has("pool", "tree")
         @rule(numbers=three)
         def insert(self, numbers: tuple[int, int, int]) -> None:
-            self.driver.player.insert(*numbers)
+            self.driver.player.do("insert", *numbers)
 
         @has("tree", "locks")
         @rule(target=receipts, numbers=three)
@@ -193,7 +194,7 @@ def machine(target: Any, config: Config, observers: Any = None) -> Any:
         @has("reset")
         @rule(a=byte)
         def reset(self, a: int) -> None:
-            self.driver.player.reset(a, 0, 0)
+            self.driver.player.do("reset", a, 0, 0)
 
         def teardown(self) -> None:
             if sys.exc_info()[0] is None:  # a run that ended with a violation has nothing more to say
