@@ -104,11 +104,14 @@ class Prefetched(NamedTuple):
 
     ``started``; ``matched``: how many units of the key were found cached, on either tier, so that
     the prefetch begins behind them; ``asked``: how many units it set out to read (0 if refused).
+    ``anchor``: at how many units the node ends below which it will attach what it reads, and from
+    which it chains the names that it asks for; ``None`` where that can't be seen.
     """
 
     started: bool
     matched: int
     asked: int
+    anchor: int | None = None
 
 
 class Loaded(NamedTuple):
