@@ -4,7 +4,24 @@ from __future__ import annotations
 
 import importlib
 
-PARTS = ("pool", "tree", "lock", "evict", "request", "hashing", "prefetch", "store", "port", "misuse")
+PARTS = (
+    "pool",
+    "tree",
+    "lock",
+    "evict",
+    "request",
+    "hashing",
+    "prefetch",
+    "tier",
+    "backup",
+    "load",
+    "fetch",
+    "life",
+    "event",
+    "store",
+    "port",
+    "misuse",
+)
 """One module each; a rule's declared order is this order, then the order within the module."""
 
 

@@ -1,0 +1,55 @@
+"""Events: what a cache tells the world about its contents.
+
+Routers send a request to where its prefix is cached; all they know is what caches tell them.  Whoever
+replays every event from the beginning must know exactly what is cached, and on which tier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kvlitmus.spec import tier as _tier  # noqa: F401 - its facts
+from kvlitmus.spec.facts import define
+from kvlitmus.spec.rule import Kind, rule
+from kvlitmus.spec.units import Name, PageNo
+
+define(
+    2,
+    {
+        "odd_events": "events that make no sense: an unknown page or parent, a page stored twice or removed while absent",
+        "told_device": "names of the pages that are on the device by all events so far",
+        "told_host": "names of the pages that are on the host by all events so far",
+    },
+)
+
+
+@rule("EVENT-01", kind=Kind.STATE, needs=("events",), source="R-EVT-01", reference="hierarchy.events")
+def events_make_sense(odd_events: Sequence[object]) -> bool:
+    """An event MUST name a page that was told before or whose parent was, with the page's own units, and MUST NOT remove what isn't there."""
+    return not odd_events
+
+
+@rule(
+    "EVENT-02",
+    kind=Kind.STEP,
+    on=("settled", "quiet_tick"),
+    needs=("events", "tiers"),
+    source="R-EVT-02; map §4.12",
+    reference="hierarchy.events",
+)
+def events_tell_what_the_device_has(told_device: frozenset[Name], cached_after: Mapping[Name, PageNo]) -> bool:
+    """When nothing is under way, the events so far MUST tell exactly the pages that are on the device."""
+    return told_device == frozenset(cached_after)
+
+
+@rule(
+    "EVENT-03",
+    kind=Kind.STEP,
+    on=("settled", "quiet_tick"),
+    needs=("events", "tiers"),
+    source="R-EVT-02; H-34",
+    reference="hierarchy.events",
+)
+def events_tell_what_the_host_has(told_host: frozenset[Name], hosted: Mapping[Name, PageNo]) -> bool:
+    """When nothing is under way, the events so far MUST tell exactly the pages that are on the host."""
+    return told_host == frozenset(hosted)

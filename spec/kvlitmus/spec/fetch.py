@@ -1,0 +1,296 @@
+"""The life of a prefetch, from the request that asks for it to its place in the tree.
+
+What a prefetch may reserve is the plan of :mod:`kvlitmus.spec.prefetch`.  This part is about what follows.
+The prefetch **asks** storage how much it has of the pages behind the **anchor** (the last page
+that is cached); too little, and it is **revoked**.  It **fetches** what storage has, page by page, in order.
+The request that waits for it **polls**; when the stop policy says so the prefetch is ended, and what has
+been fetched, always a prefix, is **committed** to the tree on the host.
+
+Of the n reserved slots, with hit found, c fetched and x already in the tree when m of them are committed, each
+has one way back: [0,x) is freed at the commit, [x,m) is the tree's, [m,c), [c,hit) and [hit,n) return by the
+release queue.  Every way that a prefetch can end (commit, revoke, abort, detach, reset) returns all the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kvlitmus.spec import load as _load  # noqa: F401 - its facts, and those of tiers
+from kvlitmus.spec.facts import define
+from kvlitmus.spec.rule import Kind, Strength, rule
+from kvlitmus.spec.units import Name, Tokens
+
+define(
+    0,
+    {
+        "gate": "why the prefetch must be refused, as far as can be known (empty: no gate is shut)",
+        "begun": "whether the cache says that the prefetch has begun",
+        "fetch_matched": "units that the prefetch found cached on either tier",
+        "fetch_anchor": "at how many units the page is behind which the prefetch will attach what it reads",
+        "known_certain": "units of the key that are certainly cached on either tier, before the call",
+        "known_possible": "units of the key that are possibly cached on either tier, before the call",
+        "fetch_asked": "units that the prefetch set out to read",
+        "fetch_full": "whole pages of the key behind what is cached, in units",
+        "occupied_now": "units that the cache says running prefetches occupy",
+        "occupied_least": "units that prefetches occupy which are certainly under way",
+        "occupied_most": "units that prefetches occupy which may still be under way",
+        "query_hit": "units that storage told the query it has",
+        "query_least": "units below which a prefetch isn't worth going on",
+        "fetch_length": "units that the fetch is for which the query led to; 0 without one",
+        "fetch_disorder": "pages that a fetch read out of order, twice, or beyond what the query found",
+        "fetch_done": "units that the fetch counts as completed",
+        "fetch_got": "units of whole pages that storage has given the fetch, from the first to the first that it hasn't",
+        "stop_allowed": "the answers to a poll that the stop policy allows at this moment",
+        "poll_answer": "whether the poll says that the request need not wait",
+        "told_loaded": "units that the cache says the prefetch has added",
+        "loaded_least": "the fewest units that the prefetch can have added",
+        "loaded_most": "the most units that the prefetch can have added",
+        "own_prefetch": "whether a prefetch of this request was under way",
+    },
+)
+define(
+    3,
+    {
+        "reservable": "what a prefetch can reserve: the plan for what is free and can be dropped, before the call",
+        "taken": "slots of host memory that work in flight holds more than before the call",
+        "host_appeared": "names without a host copy before the call and with one after it",
+        "commit_range": "names of the pages that a commit may add: those fetched so far",
+        "commit_missing": "names of fetched pages that are not in the tree after the commit, though they could be",
+        "pins_changed": "nodes whose pins changed",
+        "tree_changed": "whether the set of pages on either tier changed",
+    },
+)
+
+
+@rule(
+    "FETCH-01",
+    kind=Kind.STEP,
+    on=("prefetch", "refused_prefetch"),
+    needs=("prefetching",),
+    source="R-PF-01, R-PF-04, R-PF-11, R-PF-12",
+    reference="fetch.gate",
+    allowed="refused: {gate}",
+)
+def a_prefetch_behind_a_shut_gate_is_refused(gate: str, begun: bool) -> bool:
+    """A prefetch MUST be refused without storage, below the threshold, at the rate limit, and while one of the same request is under way."""
+    return not (gate and begun)
+
+
+@rule(
+    "FETCH-02",
+    kind=Kind.STEP,
+    on=("gated_prefetch",),
+    needs=("prefetching", "tiers"),
+    source="R-PF-01",
+    reference="fetch.submit",
+)
+def a_shut_gate_has_no_side_effect(
+    tree_changed: bool, taken: Tokens, pins_changed: Sequence[object], jobs_begun: Sequence[str]
+) -> bool:
+    """A prefetch that a gate refuses MUST evict, reserve, protect and begin nothing."""
+    return not (tree_changed or taken or pins_changed or jobs_begun)
+
+
+@rule(
+    "FETCH-03",
+    kind=Kind.STEP,
+    on=("prefetch", "refused_prefetch"),
+    needs=("prefetching", "tiers", "host"),
+    source="R-PF-03, R-PF-06, R-PF-08, R-PF-12; seeds #16370, H-01, H-03",
+    reference="fetch.submit",
+    allowed="{reservable} units",
+)
+def a_prefetch_reserves_what_the_plan_says(fetch_asked: Tokens, reservable: Tokens) -> bool:
+    """A prefetch MUST set out to read its full length if host memory can be had for it, else the whole pages there is memory for if they reach the threshold, else be refused."""
+    return fetch_asked == reservable
+
+
+@rule(
+    "FETCH-04",
+    kind=Kind.STEP,
+    on=("prefetch", "refused_prefetch"),
+    needs=("prefetching", "tiers"),
+    source="R-PF-07, R-PF-08",
+    reference="fetch.submit",
+    allowed="{fetch_asked} units more in flight",
+)
+def a_prefetch_holds_exactly_what_it_reserved(begun: bool, fetch_asked: Tokens, taken: Tokens) -> bool:
+    """A prefetch that begins MUST hold as much host memory as it set out to read, and one that is refused none."""
+    return taken == (fetch_asked if begun else 0)
+
+
+@rule(
+    "FETCH-05",
+    kind=Kind.STEP,
+    on=("prefetch",),
+    needs=("prefetching",),
+    source="R-PF-02; H-08",
+    reference="fetch.submit",
+    allowed="an anchor at {fetch_matched} units",
+)
+def a_prefetch_begins_where_its_anchor_ends(fetch_matched: Tokens, fetch_anchor: Tokens) -> bool:
+    """A prefetch MUST begin directly behind the page to which it will attach what it reads, else be refused: its names are chained from there."""
+    return fetch_matched == fetch_anchor
+
+
+@rule(
+    "FETCH-06",
+    kind=Kind.STEP,
+    on=("prefetch",),
+    needs=("prefetching",),
+    source="R-PF-02, R-HT-03",
+    reference="fetch.submit",
+    allowed="from {known_certain} to {known_possible} units",
+)
+def a_prefetch_skips_what_is_cached(fetch_matched: Tokens, known_certain: Tokens, known_possible: Tokens) -> bool:
+    """A prefetch MUST begin behind everything of the key that is cached on either tier."""
+    return known_certain <= fetch_matched <= known_possible
+
+
+@rule(
+    "FETCH-07",
+    kind=Kind.STATE,
+    needs=("prefetching",),
+    source="R-PF-05; H-40, sglang#30053",
+    reference="hierarchy.occupied",
+    allowed="from {occupied_least} to {occupied_most} units",
+)
+def prefetches_under_way_are_counted(occupied_now: Tokens, occupied_least: Tokens, occupied_most: Tokens) -> bool:
+    """The units that count against the rate limit MUST be those of the prefetches under way, and return to zero with them."""
+    return occupied_least <= occupied_now <= occupied_most
+
+
+@rule(
+    "FETCH-08",
+    kind=Kind.STEP,
+    on=("query",),
+    needs=("prefetching", "steps"),
+    source="R-PFT-01, R-PFT-02",
+    reference="fetch.query",
+    allowed="a fetch of {query_hit} units if these are at least {query_least}, else none",
+)
+def a_query_leads_to_a_fetch_of_what_was_found(query_hit: Tokens, query_least: Tokens, fetch_length: Tokens) -> bool:
+    """A prefetch MUST go on to fetch exactly what storage has from the first page on, if that reaches the threshold, and be revoked if not."""
+    return fetch_length == (query_hit if query_hit >= query_least else 0)
+
+
+@rule("FETCH-09", kind=Kind.STATE, needs=("prefetching", "lifecycle"), source="R-PFT-02", reference="fetch.fetch")
+def a_fetch_reads_the_pages_found_in_order(fetch_disorder: Sequence[object]) -> bool:
+    """A fetch MUST read the pages that its query found, each once, in order, and no others."""
+    return not fetch_disorder
+
+
+@rule(
+    "FETCH-10",
+    kind=Kind.STEP,
+    on=("fetch",),
+    needs=("prefetching", "steps"),
+    source="R-PFT-03, R-PFT-05",
+    reference="fetch.fetch",
+    allowed="{fetch_got} units",
+)
+def a_fetch_counts_what_has_arrived(fetch_done: Tokens, fetch_got: Tokens) -> bool:
+    """A fetch MUST count as completed exactly the whole pages that have arrived, up to the first that has not."""
+    return fetch_done == fetch_got
+
+
+@rule(
+    "FETCH-11",
+    kind=Kind.STEP,
+    on=("poll",),
+    needs=("prefetching",),
+    source="R-PFT-04, R-PFT-05, R-PFT-06, R-PFT-07; H-12, H-64",
+    reference="fetch.may_stop",
+    allowed="one of {stop_allowed}",
+)
+def a_request_waits_as_the_stop_policy_says(poll_answer: bool, stop_allowed: Sequence[bool]) -> bool:
+    """A poll MUST say that the request need not wait when its stop policy allows it to go on, and not before; a request without a prefetch need not wait."""
+    return poll_answer in stop_allowed
+
+
+@rule(
+    "FETCH-12",
+    kind=Kind.STEP,
+    on=("poll",),
+    needs=("prefetching", "tiers"),
+    source="R-PFC-01, R-PFC-06",
+    reference="fetch.commit",
+    allowed="at most {commit_range}",
+)
+def a_commit_adds_nothing_but_what_was_fetched(host_appeared: frozenset[Name], commit_range: frozenset[Name]) -> bool:
+    """A commit MUST add to the tree no page beyond those that were fetched completely."""
+    return host_appeared <= commit_range
+
+
+@rule(
+    "FETCH-13",
+    kind=Kind.STEP,
+    on=("poll",),
+    needs=("prefetching", "tiers"),
+    source="R-PFC-01, R-PFC-09",
+    reference="fetch.commit",
+)
+def a_commit_adds_all_that_was_fetched(commit_missing: Sequence[object]) -> bool:
+    """After a commit every page that was fetched MUST be in the tree, unless it would hang below a page without a host copy."""
+    return not commit_missing
+
+
+@rule(
+    "FETCH-14",
+    kind=Kind.STEP,
+    on=("poll", "abandon", "query", "fetch", "put", "prefetch_tick"),
+    needs=("tiers",),
+    source="R-PFC-03, R-PFC-08",
+    reference="fetch.commit",
+)
+def what_was_cached_stays_where_it_was(
+    hosted_before: dict[Name, int],
+    hosted: dict[Name, int],
+    cached_before: dict[Name, int],
+    cached_after: dict[Name, int],
+) -> bool:
+    """The end of a prefetch, and whatever goes on in the background, MUST leave the pages that are cached already where they are."""
+    return hosted_before.items() <= hosted.items() and cached_before == cached_after
+
+
+@rule(
+    "FETCH-15",
+    kind=Kind.STEP,
+    on=("abandon", "query", "fetch", "put", "prefetch_tick"),
+    needs=("tiers",),
+    source="R-PFC-08, R-PFC-06",
+    reference="fetch.abandon",
+)
+def only_a_poll_commits(host_appeared: frozenset[Name]) -> bool:
+    """Nothing that was fetched MUST get into the tree but by the poll of the request that waits for it: an aborted one leaves nothing."""
+    return not host_appeared
+
+
+@rule(
+    "FETCH-16",
+    kind=Kind.STEP,
+    on=("loaded",),
+    needs=("prefetching",),
+    source="R-PFC-03, R-PFT-07",
+    reference="fetch.told",
+    allowed="from {loaded_least} to {loaded_most} units",
+)
+def what_a_prefetch_added_is_told_once(told_loaded: Tokens, loaded_least: Tokens, loaded_most: Tokens) -> bool:
+    """The units that a prefetch has added MUST be told truly, once, and be 0 for any other request."""
+    return loaded_least <= told_loaded <= loaded_most
+
+
+@rule(
+    "FETCH-17",
+    kind=Kind.STEP,
+    on=("poll", "abandon"),
+    strength=Strength.MUST,
+    needs=("tiers",),
+    source="R-PFT-07; H-58",
+    reference="fetch.poll",
+)
+def asking_about_a_stranger_changes_nothing(
+    own_prefetch: bool, tree_changed: bool, pins_changed: Sequence[object]
+) -> bool:
+    """A poll or an abort of a request without a prefetch under way MUST change nothing."""
+    return own_prefetch or not (tree_changed or pins_changed)

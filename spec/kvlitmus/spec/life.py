@@ -1,0 +1,156 @@
+"""The life of the whole: storage that comes and goes, a fresh start, and rest.
+
+Whatever was begun ends: after every piece of work in flight was delivered, a few ticks later nothing is
+in flight, protected, reserved or counted any more, and every request that waited can go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kvlitmus.spec import fetch as _fetch  # noqa: F401 - its facts
+from kvlitmus.spec.facts import define
+from kvlitmus.spec.rule import Kind, rule
+from kvlitmus.spec.units import Name, PageNo, Tokens
+
+define(
+    0,
+    {
+        "store_before": "how many pages storage has, before the call",
+        "store_after": "how many pages storage has, after the call",
+        "attaching": "whether the call was to attach storage, not to detach it",
+        "attached_before": "whether storage was attached, before the call",
+        "accepted": "whether the cache says that it did what was asked",
+        "still_waiting": "requests that still have to wait after everything in flight was delivered",
+        "work_left": "work that never ended although everything was delivered",
+    },
+)
+define(
+    3,
+    {
+        "moving_left": "host pages that work in flight still holds",
+        "protected_left": "device pages that are locked though nobody holds a lock",
+        "pins_left": "pages that are still protected on the host",
+        "storage_work": "work to and from storage that is still under way, as kinds",
+    },
+)
+
+
+@rule("LIFE-01", kind=Kind.STEP, on=("reset",), needs=("tiers",), source="R-LIFE-01; H-04", reference="hierarchy.reset")
+def a_reset_hierarchy_is_as_new(
+    in_tree: frozenset[Name],
+    host_free: Sequence[PageNo],
+    host_usable: frozenset[PageNo],
+    moving_left: Sequence[PageNo],
+    work_left: Sequence[str],
+) -> bool:
+    """After a reset the tree MUST be empty on both tiers, every host page free, and nothing under way."""
+    return not in_tree and frozenset(host_free) == host_usable and not moving_left and not work_left
+
+
+@rule(
+    "LIFE-02",
+    kind=Kind.STEP,
+    on=("reset", "attach", "detach"),
+    needs=("lifecycle",),
+    source="R-LIFE-02, R-LIFE-04",
+    reference="hierarchy.reset",
+)
+def storage_outlives_the_cache(store_before: int, store_after: int) -> bool:
+    """A reset, an attach or a detach MUST NOT remove anything from storage."""
+    return store_after >= store_before
+
+
+@rule(
+    "LIFE-03",
+    kind=Kind.STEP,
+    on=("attach", "detach"),
+    needs=("lifecycle",),
+    source="R-LIFE-03",
+    reference="hierarchy.attach",
+)
+def storage_is_attached_once(accepted: bool, attached_before: bool, attaching: bool) -> bool:
+    """An attach MUST succeed when no storage is attached and be refused when one is; a detach the other way round."""
+    return accepted == (attaching != attached_before)
+
+
+@rule(
+    "LIFE-04",
+    kind=Kind.STEP,
+    on=("attach", "detach"),
+    needs=("lifecycle", "tiers"),
+    source="R-LIFE-03, R-LIFE-04",
+    reference="hierarchy.detach",
+)
+def what_is_cached_survives_a_change_of_storage(tree_changed: bool) -> bool:
+    """Attaching and detaching MUST leave what is cached on the device and the host as it is."""
+    return not tree_changed
+
+
+@rule(
+    "LIFE-05",
+    kind=Kind.STEP,
+    on=("detached",),
+    needs=("lifecycle", "tiers", "steps"),
+    source="R-LIFE-04; H-06",
+    reference="hierarchy.detach",
+)
+def a_detach_ends_all_work_with_storage(
+    storage_work: Sequence[str], moving_left: Sequence[PageNo], occupied_now: Tokens
+) -> bool:
+    """One tick after a detach nothing MUST be under way to or from storage, and no host page held for it."""
+    return not storage_work and not moving_left and not occupied_now
+
+
+@rule(
+    "LIFE-06",
+    kind=Kind.STEP,
+    on=("settled",),
+    needs=("steps",),
+    source="R-L3-09, R-PFT-06, R-LIFE-05; H-07, H-40",
+    reference="hierarchy.tick",
+)
+def what_was_begun_ends(work_left: Sequence[str]) -> bool:
+    """When everything in flight was delivered, nothing MUST be under way a few ticks later, whatever storage raised."""
+    return not work_left
+
+
+@rule(
+    "LIFE-07",
+    kind=Kind.STEP,
+    on=("settled",),
+    needs=("prefetching", "steps"),
+    source="R-PFT-06, R-LIFE-05; H-07",
+    reference="fetch.may_stop",
+)
+def every_request_can_go_on_in_the_end(still_waiting: Sequence[int]) -> bool:
+    """When everything in flight was delivered, no request MUST have to wait for its prefetch a few ticks later."""
+    return not still_waiting
+
+
+@rule(
+    "LIFE-08",
+    kind=Kind.STEP,
+    on=("settled",),
+    needs=("tiers", "steps"),
+    source="R-PFC-05, R-LIFE-05, I9; H-05, H-40",
+    reference="hierarchy.tick",
+)
+def nothing_is_held_when_nothing_is_under_way(
+    moving_left: Sequence[PageNo], pins_left: Sequence[object], protected_left: Tokens
+) -> bool:
+    """When everything has settled, no host page MUST be held, none protected, and no page of the device locked."""
+    return not moving_left and not pins_left and not protected_left
+
+
+@rule(
+    "LIFE-09",
+    kind=Kind.STEP,
+    on=("settled",),
+    needs=("prefetching", "steps"),
+    source="R-PF-05, R-LIFE-05; H-40",
+    reference="hierarchy.occupied",
+)
+def no_quota_is_used_when_nothing_is_under_way(occupied_now: Tokens) -> bool:
+    """When everything has settled, nothing MUST count against the rate limit of prefetches."""
+    return occupied_now == 0

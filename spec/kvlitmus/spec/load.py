@@ -1,0 +1,112 @@
+"""Load back: from the host to the device, before a request that needs it.
+
+All that is cached on the host behind what the device has comes back, or nothing does.  The pages count
+as the tree's at once; their contents are right when the copy has landed, and until the cache has taken
+note of that both ends of the copy are protected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kvlitmus.spec import tier as _tier  # noqa: F401 - its facts
+from kvlitmus.spec.facts import define
+from kvlitmus.spec.rule import Kind, rule
+from kvlitmus.spec.units import Name, PageNo, Slot, Tokens
+
+define(
+    0,
+    {
+        "load_wanted": "units that were on the host alone, directly behind those on the device, before the call",
+        "load_slots": "the device slots that the load back returned",
+        "load_before": "units that the load back says were on the device before",
+        "load_resident": "units of the key that were on the device, before the call",
+        "load_threshold": "units below which the profile declines a load back",
+    },
+)
+define(
+    3,
+    {
+        "load_names": "names of the pages that were to be loaded, in order",
+        "load_room": "device slots that were free or could be evicted, what is to be loaded and what it hangs on left out",
+        "appeared": "names that were not on the device before the call and are after it",
+        "jobs_begun": "work that began during the call, as kinds",
+    },
+)
+
+
+@rule(
+    "LOAD-01",
+    kind=Kind.STEP,
+    on=("load_back",),
+    needs=("host",),
+    source="R-LB-01; map §4.9",
+    reference="hierarchy.load_back",
+    allowed="{load_wanted} slots behind {load_resident} units",
+)
+def a_load_back_brings_everything(
+    load_slots: Sequence[Slot], load_wanted: Tokens, load_before: Tokens, load_resident: Tokens
+) -> bool:
+    """A load back MUST bring every unit that is cached on the host alone behind what the device has, and tell that boundary."""
+    return len(load_slots) == load_wanted and (load_before == load_resident or not load_wanted)
+
+
+@rule(
+    "LOAD-02",
+    kind=Kind.STEP,
+    on=("load_back",),
+    needs=("host", "tiers"),
+    source="R-LB-01, R-LB-02",
+    reference="hierarchy.load_back",
+)
+def what_is_loaded_is_where_it_was_said(
+    load_slots: Sequence[Slot], load_names: Sequence[Name], cached_after: Mapping[Name, PageNo], page_size: int
+) -> bool:
+    """The slots that a load back returns MUST be, in order, those where the tree then has the pages."""
+    slots = [slot for name in load_names if name in cached_after for slot in _slots(cached_after[name], page_size)]
+    return slots == list(load_slots)
+
+
+@rule(
+    "LOAD-03",
+    kind=Kind.STEP,
+    on=("refused_load_back",),
+    needs=("host", "tiers"),
+    source="R-LB-03; H-53",
+    reference="hierarchy.load_back",
+    allowed="a load of {load_wanted} units, with room for {load_room}",
+)
+def a_load_back_is_declined_for_a_reason(load_wanted: Tokens, load_threshold: Tokens, load_room: Tokens) -> bool:
+    """A load back MUST be declined only when it is shorter than the declared threshold, or when the device has no room for it."""
+    return load_wanted < max(1, load_threshold) or load_room < load_wanted
+
+
+@rule(
+    "LOAD-04",
+    kind=Kind.STEP,
+    on=("refused_load_back",),
+    needs=("host", "tiers"),
+    source="R-LB-01",
+    reference="hierarchy.load_back",
+)
+def a_load_back_that_is_declined_leaves_nothing(appeared: frozenset[Name], jobs_begun: Sequence[str]) -> bool:
+    """A load back that is declined MUST bring no page to the device and begin no copy."""
+    return not appeared and "load" not in jobs_begun
+
+
+@rule(
+    "LOAD-05",
+    kind=Kind.STEP,
+    on=("load_back",),
+    needs=("host", "tiers"),
+    source="R-LB-08",
+    reference="hierarchy.load_back",
+    allowed="the host copies of {load_names} still there",
+)
+def the_host_copy_survives_a_load_back(load_names: Sequence[Name], hosted: Mapping[Name, PageNo]) -> bool:
+    """A page that is loaded back MUST keep its host copy."""
+    return all(name in hosted for name in load_names)
+
+
+def _slots(page: PageNo, page_size: int) -> range:
+    return range(page * page_size, (page + 1) * page_size)

@@ -1,0 +1,284 @@
+"""Tiers: where a page is, when there is host memory below the device.
+
+A cached page is on the **device**, on the **host**, or on both.  Only what is on the device can be
+used by a request; what is on the host can be brought back.  An eviction of the device leaves the
+host copy (the page is *demoted*); an eviction of the host forgets pages that are nowhere else.
+
+Each page of the host pool is at home in exactly one place: on the free list, under one page of the
+tree, or in the hands of work in flight (reserved by a prefetch, waiting to be released).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kvlitmus.spec.facts import define
+from kvlitmus.spec.rule import Kind, Strength, rule
+from kvlitmus.spec.units import Name, PageNo, Tokens
+
+define(
+    0,
+    {
+        "host_hit": "units that a match reports as cached on the host alone",
+        "host_hit_certain": "units of the key that are cached on the host alone, directly behind those on the device",
+        "host_asked": "slots of host memory that an eviction of the host asked for",
+    },
+)
+define(
+    1,
+    {
+        "host_available": "slots that the host pool says it could hand out, after the call",
+        "host_reported": "slots that an eviction of the host says it dropped",
+    },
+)
+define(
+    3,
+    {
+        "host_usable": "the pages of the host pool",
+        "host_free": "pages on the host's free list as it stands, after the call",
+        "host_free_before": "pages on the host's free list, before the call",
+        "host_listed": "host pages that the nodes of the tree refer to, repetitions included",
+        "host_moving": "host pages in the hands of work in flight, repetitions included",
+        "host_broken": "host copies that aren't whole pages in order",
+        "hosted_before": "every page with a host copy, before the call: name to host page",
+        "hosted": "every page with a host copy, after the call: name to host page",
+        "host_vanished": "names that had a host copy before the call and have none after it",
+        "host_droppable": "slots of pages that an eviction of the host could drop, before the call",
+        "host_undroppable": "names that were on the device too, had something below them, or were held, before the call",
+        "homeless": "nodes of the tree with neither copy, or whose parent isn't in the tree",
+        "gaps": "pages on the device whose parent is not",
+        "unbacked_parents": "pages with a host copy whose parent has none",
+        "host_wrong": "host copies that don't hold the KV of their prefix, copies under way left out",
+        "device_wrong": "pages on the device that don't hold the KV of their prefix, copies under way left out",
+        "demoted_lost": "pages that were on both tiers before an eviction of the device, and are on none after it",
+        "held_sources": "host copies that work in flight reads from, as they were when it began: name to host page",
+        "anchors": "names of the pages behind which a prefetch under way began to read",
+        "in_tree": "names of all pages of the tree, on either tier",
+    },
+)
+
+
+@rule(
+    "TIER-01",
+    kind=Kind.STATE,
+    needs=("tiers",),
+    source="map §2.2, I1, R-PFC-02",
+    reference="hierarchy.host_homes",
+    allowed="each host page in one of: free, the tree, work in flight",
+)
+def a_host_page_has_one_home(
+    host_free: Sequence[PageNo], host_listed: Sequence[PageNo], host_moving: Sequence[PageNo]
+) -> bool:
+    """A page of the host pool MUST be in one place only: once on the free list, or under one page of the tree, or held by one piece of work in flight."""
+    homes = [*host_free, *host_listed, *host_moving]
+    return len(set(homes)) == len(homes)
+
+
+@rule(
+    "TIER-02",
+    kind=Kind.STATE,
+    needs=("tiers",),
+    source="map §2.2, I1, R-PFC-02, R-LIFE-04",
+    reference="hierarchy.host_homes",
+    allowed="all of {host_usable} accounted for",
+)
+def no_host_page_is_lost(
+    host_usable: frozenset[PageNo],
+    host_free: Sequence[PageNo],
+    host_listed: Sequence[PageNo],
+    host_moving: Sequence[PageNo],
+) -> bool:
+    """Free pages, pages of the tree and pages in flight together MUST be exactly the pages of the host pool."""
+    return host_usable == frozenset(host_free).union(host_listed, host_moving)
+
+
+@rule("TIER-03", kind=Kind.STATE, needs=("tiers",), source="R-HOST-05; H-45", reference="tiers.host_slots")
+def host_copies_are_whole_pages(host_broken: Sequence[object]) -> bool:
+    """The host copy of a page MUST be one whole page of the host pool, slots in order, and work in flight MUST hold whole pages."""
+    return not host_broken
+
+
+@rule(
+    "TIER-04", kind=Kind.STATE, needs=("tiers",), source="R-EV-09, R-HT-01, I7; sglang#30106", reference="tiers.known"
+)
+def a_page_in_the_tree_is_somewhere_and_reachable(homeless: Sequence[object]) -> bool:
+    """A page of the tree MUST be on the device or on the host, and its parent MUST be in the tree."""
+    return not homeless
+
+
+@rule("TIER-05", kind=Kind.STATE, needs=("tiers",), source="R-HT-01 (S1)", reference="tiers.demote")
+def what_is_on_the_device_is_reachable_there(gaps: Sequence[object]) -> bool:
+    """The parent of a page on the device MUST be on the device."""
+    return not gaps
+
+
+@rule(
+    "TIER-06",
+    kind=Kind.STATE,
+    needs=("tiers",),
+    source="R-HT-01 (S2), R-PFC-07; H-28, sglang#30106",
+    reference="backup.due",
+)
+def what_is_on_the_host_is_reachable_there(unbacked_parents: Sequence[object]) -> bool:
+    """With a write-through policy, the parent of a page with a host copy MUST have a host copy."""
+    return not unbacked_parents
+
+
+@rule(
+    "TIER-07",
+    kind=Kind.STATE,
+    needs=("tiers", "data"),
+    source="R-WB-05, R-PFC-04, R-PFT-03; H-13, H-14",
+    reference="hierarchy.advance",
+)
+def the_host_holds_what_belongs_there(host_wrong: Sequence[object]) -> bool:
+    """A host copy that no copy or read is still filling MUST hold the KV of exactly its prefix, in its namespace."""
+    return not host_wrong
+
+
+@rule(
+    "TIER-08",
+    kind=Kind.STATE,
+    needs=("tiers", "data"),
+    source="R-LB-06; H-29, sglang#27631, sglang#31427",
+    reference="hierarchy.advance",
+)
+def the_device_holds_what_belongs_there(device_wrong: Sequence[object]) -> bool:
+    """A cached page on the device that no load is still filling MUST hold the KV of exactly its prefix, in its namespace."""
+    return not device_wrong
+
+
+@rule(
+    "TIER-09",
+    kind=Kind.STATE,
+    needs=("tiers", "host"),
+    source="R-HOST-02",
+    reference="hierarchy.host_available",
+    allowed="a page size times the number of pages in {host_free}",
+)
+def the_host_pool_counts_its_free_pages(host_available: Tokens, host_free: Sequence[PageNo], page_size: int) -> bool:
+    """The host pool MUST report as available exactly the slots of its free pages."""
+    return host_available == len(host_free) * page_size
+
+
+@rule(
+    "TIER-10",
+    kind=Kind.STEP,
+    on=("match",),
+    needs=("host",),
+    source="R-HT-03",
+    reference="tiers.match",
+    allowed="{host_hit_certain} units",
+)
+def a_match_tells_what_the_host_has(host_hit: Tokens, host_hit_certain: Tokens) -> bool:
+    """A match MUST report how many units are cached on the host alone directly behind those on the device."""
+    return host_hit == host_hit_certain
+
+
+@rule(
+    "TIER-11",
+    kind=Kind.STATE,
+    needs=("tiers",),
+    source="R-PF-10, R-BK-02, R-LB-06; H-29",
+    reference="tiers.evict_host",
+    allowed="{held_sources} still there",
+)
+def what_is_read_from_stays(held_sources: Mapping[Name, PageNo], hosted: Mapping[Name, PageNo]) -> bool:
+    """A host copy that a load or a put under way reads from MUST stay where it is until that has ended."""
+    return held_sources.items() <= hosted.items()
+
+
+@rule(
+    "TIER-12",
+    kind=Kind.STATE,
+    needs=("tiers", "prefetching"),
+    source="R-PF-10",
+    reference="tiers.evict_host",
+    allowed="{anchors} still in the tree",
+)
+def the_anchor_of_a_prefetch_stays(anchors: frozenset[Name], in_tree: frozenset[Name]) -> bool:
+    """The page behind which a prefetch reads MUST stay in the tree as long as the prefetch is under way."""
+    return anchors <= in_tree
+
+
+@rule(
+    "TIER-13",
+    kind=Kind.STEP,
+    on=("evict",),
+    needs=("tiers",),
+    source="map §4.6",
+    reference="tiers.demote",
+)
+def an_eviction_of_the_device_leaves_the_host_copy(demoted_lost: Sequence[object]) -> bool:
+    """A page that has a host copy MUST keep it when an eviction takes the page from the device."""
+    return not demoted_lost
+
+
+@rule(
+    "TIER-14",
+    kind=Kind.STEP,
+    on=("evict_host",),
+    source="R-EV-01 for the host; map §4.7",
+    reference="tiers.evict_host",
+    allowed="none of {host_undroppable} dropped",
+)
+def an_eviction_of_the_host_drops_what_is_nowhere_else_and_holds_nothing(
+    host_vanished: frozenset[Name], host_undroppable: frozenset[Name]
+) -> bool:
+    """An eviction of the host MUST drop only pages that are on the host alone, have nothing below them when they go, and aren't held by work in flight."""
+    return host_vanished.isdisjoint(host_undroppable)
+
+
+@rule(
+    "TIER-15",
+    kind=Kind.STEP,
+    on=("evict_host",),
+    source="R-EV-01 for the host",
+    reference="tiers.evict_host",
+    allowed="at least min({host_asked}, {host_droppable}) slots freed",
+)
+def an_eviction_of_the_host_frees_what_was_asked_if_it_can(
+    host_asked: Tokens,
+    host_droppable: Tokens,
+    host_free_before: frozenset[PageNo],
+    host_free: Sequence[PageNo],
+    page_size: int,
+) -> bool:
+    """An eviction of the host MUST free at least as much as was asked for, or all that it may drop if that is less."""
+    return (len(host_free) - len(host_free_before)) * page_size >= min(host_asked, host_droppable)
+
+
+@rule(
+    "TIER-16",
+    kind=Kind.STEP,
+    on=("evict_host",),
+    source="R-EV-01 for the host; map §4.7",
+    reference="tiers.evict_host",
+    allowed="the host pages of {host_vanished} free, and no other change",
+)
+def what_the_host_drops_becomes_free(
+    host_vanished: frozenset[Name],
+    hosted_before: Mapping[Name, PageNo],
+    hosted: Mapping[Name, PageNo],
+    host_free_before: frozenset[PageNo],
+    host_free: Sequence[PageNo],
+) -> bool:
+    """An eviction of the host MUST free the host pages of exactly the names that it drops, and change nothing else."""
+    dropped = {hosted_before[name] for name in host_vanished}
+    kept = {name: page for name, page in hosted_before.items() if name not in host_vanished}
+    return frozenset(host_free) == host_free_before | dropped and hosted == kept
+
+
+@rule(
+    "TIER-17",
+    kind=Kind.STEP,
+    on=("evict_host",),
+    strength=Strength.SHOULD,
+    source="R-EV-01 for the host",
+    reference="tiers.evict_host",
+)
+def an_eviction_of_the_host_reports_what_it_freed(
+    host_reported: Tokens, host_vanished: frozenset[Name], page_size: int
+) -> bool:
+    """An eviction of the host SHOULD report the number of slots that became free."""
+    return host_reported == len(host_vanished) * page_size
