@@ -141,11 +141,16 @@ class Observer:
         Nothing that a stranger handed out is kept: what is read are integers, texts and ``None``.
         """
         seen = Observation(self.names)
+        self.read_into(seen, available, sizes, view)
+        return seen
+
+    def read_into(self, seen: Observation, available: int | None, sizes: Any, view: View | None) -> None:
+        """Read counters and snapshot into an observation."""
         seen.available = available
         if sizes is not None:
             seen.sizes = self.read_sizes(sizes)
         if view is None:
-            return seen
+            return
         seen.seen = True
         seen.listed = tuple(self.bounded(view.free, "the free list"))
         seen.free = frozenset(seen.listed)
@@ -179,7 +184,6 @@ class Observer:
             parents.add(start)
         parents -= roots
         self.check_form(seen)
-        return seen
 
     def bounded(self, given: Any, what: str) -> Sequence[Any]:
         """What a stranger lists, as an honest sequence that isn't too long."""
