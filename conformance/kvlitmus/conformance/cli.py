@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from kvlitmus.conformance.commands import arguments
+from kvlitmus.conformance.commands import arguments, arguments_more
 from kvlitmus.conformance.commands.common import TargetFailed, UsageError, closest, version
 
 DESCRIPTION = """\
@@ -23,12 +23,14 @@ specification, and shows for each broken rule the shortest call sequence that br
 EXAMPLES = """\
 examples:
   kvlitmus run                               judge the built-in cache
-  kvlitmus run my_cache.kvlitmus:target      judge yours, by its adapter
+  kvlitmus init-adapter my_cache.py          write an adapter for yours, to fill in
+  kvlitmus run my_cache:target               judge yours, by its adapter
   kvlitmus run --pack tree --page-size 1,16  some rules, some configurations
   kvlitmus run --report out.json --report out.md --baseline known.toml
   kvlitmus smoke my_cache.kvlitmus:target    a quick look while the adapter is being written
   kvlitmus replay .kvlitmus/failures/TREE-03-1a2b3c4d.json
   kvlitmus rules TREE-03                     what a rule says, and where it comes from
+  kvlitmus diff before.json after.json       what changed between two reports
   kvlitmus mutants                           which known bugs the suite catches
 
 exit codes:
@@ -70,11 +72,29 @@ COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None], str]] 
         "exit codes: 1 it still occurs, 0 it does not",
     ),
     "rules": ("list rules, or explain some", arguments.add_rules, ""),
+    "init-adapter": (
+        "write a commented adapter for your cache, to fill in",
+        arguments_more.add_init_adapter,
+        arguments_more.INIT_EXAMPLES,
+    ),
+    "report": (
+        "show a saved report, or write it in another form",
+        arguments_more.add_report,
+        arguments_more.REPORT_EXAMPLES,
+    ),
+    "diff": (
+        "compare two reports: what got worse, what is fixed",
+        arguments_more.add_diff,
+        arguments_more.DIFF_EXAMPLES,
+    ),
     "mutants": ("put known bugs into the built-in cache and see which rules catch them", arguments.add_mutants, ""),
     "replay-trace": ("run a trace of real requests through a cache", arguments.add_replay_trace, ""),
 }
 
-MODULES = {"replay-trace": ("kvlitmus.conformance.trace.command", "run")}
+MODULES = {
+    "replay-trace": ("kvlitmus.conformance.trace.command", "run"),
+    "init-adapter": ("kvlitmus.conformance.commands.init_adapter", "main"),
+}
 
 
 def dispatch(argv: Sequence[str]) -> int:

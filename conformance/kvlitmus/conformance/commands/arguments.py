@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from kvlitmus.conformance.commands import common
+from kvlitmus.conformance.commands import arguments_more, common
 from kvlitmus.conformance.commands.common import add_color, add_target
 
 RUN_EXAMPLES = """\
@@ -100,6 +100,7 @@ def add_what(what: argparse._ArgumentGroup) -> None:
         default=[],
         help="write a report: .json (schema in the package) or .md",
     )
+    arguments_more.add_forms(what)
     what.add_argument(
         "--failures",
         metavar="DIR",

@@ -15,6 +15,7 @@ from typing import Any
 from kvlitmus.conformance import baseline as baselines
 from kvlitmus.conformance import plan
 from kvlitmus.conformance.commands import common, session
+from kvlitmus.conformance.commands import report as forms
 from kvlitmus.conformance.commands.common import UsageError
 from kvlitmus.conformance.explain import harmless
 from kvlitmus.conformance.litmus.registry import all_litmus
@@ -37,6 +38,7 @@ def main(args: argparse.Namespace) -> int:
     chosen = common.pick_rules(args.rule, args.pack, args.strength)
     known = baselines_of(args.baseline)
     check_report(args.report)
+    forms.check_writable(args.junit, args.markdown)
     style = style_of(sys.stdout, args.color)
     ref = session.find(args.target, args.python)
     print(f"{style.paint(f'kvlitmus {common.version()}', 'bold')}: starting {harmless(ref.name, 100)}", flush=True)
@@ -66,6 +68,7 @@ def main(args: argparse.Namespace) -> int:
     for line in terminal.render(run, style):
         print(line)
     write_report(run, args.report)
+    forms.write(document.document(run), args.junit, args.markdown)
     return run.exit_code
 
 

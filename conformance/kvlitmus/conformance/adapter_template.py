@@ -1,0 +1,357 @@
+"""What ``kvlitmus init-adapter`` writes: an adapter to fill in.
+
+Everything that could drift is read where it is defined, when the file is written: which ports there
+are from ``ports.PORTS``, their methods from the protocols, the choices from ``Profile``, what is
+asked for from ``Config``.  Only the frame around that is text of this module.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import importlib
+import inspect
+import pkgutil
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from kvlitmus.conformance import ports
+from kvlitmus.conformance.plan import POLICIES
+from kvlitmus.conformance.ports import PORTS, Config, Profile
+
+WIDTH = 88
+"""Columns: what formatters take for the limit where nobody tells them another."""
+
+USUAL = ("pool", "tree", "locks", "evict")
+"""The ports of a prefix cache, when none are named."""
+
+STEPS = (
+    (
+        "Fill in every method below that raises NotImplementedError. Slots are plain integers; a page is page_size "
+        "slots in a row. A sequence may be a list, a tuple or anything that iterates (tensor.tolist()). Out of memory "
+        "is None, never an exception."
+    ),
+    (
+        "Delete the ports that the cache doesn't have. A method that is there is a capability: rules that need what "
+        "isn't there are reported as not applicable, never as passed."
+    ),
+    "Declare in the profile of the target, at the end, the legal choices that the cache makes.",
+)
+"""What to do with the file."""
+
+Imports = dict[str, set[str]]
+"""Module → the names that are imported from it."""
+
+
+class Port(NamedTuple):
+    """One port: its name, the protocol that says what its methods are, and their names."""
+
+    name: str
+    protocol: type
+    methods: tuple[str, ...]
+
+    @property
+    def about(self) -> str:
+        """What the port is about, in a sentence."""
+        return prose(self.protocol).split("\n\n")[0].replace("\n", " ")
+
+
+def all_ports() -> dict[str, Port]:
+    """Every port by name; raises ``LookupError`` for one that no protocol describes."""
+    protocols = [one for module in modules() for one in vars(module).values() if _is_protocol(one)]
+    found = {}
+    for name, methods in PORTS.items():
+        fitting = [one for one in protocols if set(methods) <= set(vars(one))]
+        if not fitting:
+            raise LookupError(f"no protocol has the methods of the port {name!r}: {', '.join(methods)}")
+        found[name] = Port(name, min(fitting, key=lambda one: len(vars(one))), methods)
+    return found
+
+
+def modules() -> list[ModuleType]:
+    """The modules of this room that define ports."""
+    import kvlitmus.conformance as room
+
+    names = [one.name for one in pkgutil.iter_modules(room.__path__) if one.name.endswith("ports")]
+    return [ports, *(importlib.import_module(f"{room.__name__}.{name}") for name in names if name != "ports")]
+
+
+def _is_protocol(value: object) -> bool:
+    return isinstance(value, type) and bool(getattr(value, "_is_protocol", False)) and value.__module__ != "typing"
+
+
+def generate(name: str, module: str, chosen: Sequence[Port], *, folder: str = "") -> str:
+    """The file: an adapter for the cache ``name`` with the chosen ports, in the module ``module`` of ``folder``."""
+    cache = "".join(part[:1].upper() + part[1:] for part in re.split(r"[\W_]+", name))
+    cache = f"Cache{cache}" if not cache[:1].isalpha() else cache
+    imports: Imports = {ports.__name__: {"Config", "Profile", "Target", "Unsupported"}}
+    told: set[str] = set()
+    body = [line for port in chosen for line in port_lines(port, name, imports, told)]
+    lines = [
+        *heading(name, module, chosen, folder),
+        "",
+        "from __future__ import annotations",
+        "",
+        *import_lines(imports),
+        "",
+        f"POLICIES = ({', '.join(quoted(one) for one in ('lru', *POLICIES))})",
+        '"""Keep the eviction policies that the cache has."""',
+        "",
+        "",
+        f"class {cache}Adapter:",
+        f'    """{name} behind the ports: it translates, and repairs and hides nothing."""',
+        "",
+        "    def __init__(self, config: Config) -> None:",
+        *comment(
+            "Build a fresh cache here, of config.pages pages of config.page_size slots each, and import it "
+            "here as well: a module that can't be imported is reported, but tells less. The reserved page, "
+            "if there is one, comes on top of config.pages.",
+            8,
+        ),
+        "        self.config = config",
+        *body,
+        "",
+        "",
+        *target_lines(name, cache, module),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def heading(name: str, module: str, chosen: Sequence[Port], folder: str) -> Iterator[str]:
+    """The docstring of the module: what to do."""
+    lacking = [one for one in PORTS if one not in {port.name for port in chosen}]
+    place = f"in {folder}" if folder else "where this file's module can be imported from"
+    steps = (STEPS[0], STEPS[1], STEPS[2], f"Run, {place}:")
+    yield f'"""An adapter for kvlitmus: {name} behind the ports of the suite.'
+    for number, text in enumerate(steps, 1):
+        yield ""
+        yield from textwrap.wrap(text, WIDTH, initial_indent=f"{number}. ", subsequent_indent="   ")
+    yield ""
+    yield f"       kvlitmus smoke {module}:target    a quick look: can it be made, what does it offer"
+    yield f"       kvlitmus run {module}:target      the verdict, rule by rule"
+    yield ""
+    if lacking:
+        yield from wrapped(
+            f"Ports that are left out: {', '.join(lacking)}. 'kvlitmus init-adapter --list' says what they are "
+            "about; the more the suite can see (sizes, view), the more rules bite.",
+        )
+    else:
+        yield "No port is left out."
+    yield '"""'
+
+
+def port_lines(port: Port, name: str, imports: Imports, told: set[str]) -> Iterator[str]:
+    """One port: a comment that says what it is, and its methods."""
+    methods = [inspect.getattr_static(port.protocol, one) for one in port.methods]
+    title = f"    # -- {port.name} "
+    yield ""
+    yield title + "-" * (WIDTH - len(title))
+    yield from comment(prose(port.protocol), 4)
+    for kind in dict.fromkeys(one for method in methods for one in types_of(method)):
+        if kind.__name__ not in told:
+            told.add(kind.__name__)
+            yield "    #"
+            yield from comment(f"{kind.__name__}{fields_of(kind)}: {prose(kind)}", 4)
+    for method in methods:
+        yield ""
+        yield from method_lines(method, name, imports)
+
+
+def method_lines(method: Any, name: str, imports: Imports) -> Iterator[str]:
+    """One method: signature and docstring of the protocol's, and nothing in it yet."""
+    signature = inspect.signature(method)
+    parameters = list(parameters_of(signature, method, imports))
+    answer = annotation(signature.return_annotation)
+    one_line = f"    def {method.__name__}({', '.join(parameters)}) -> {answer}:"
+    if len(one_line) <= WIDTH:
+        yield one_line
+    else:
+        yield f"    def {method.__name__}("
+        yield from (f"        {one}," for one in parameters)
+        yield f"    ) -> {answer}:"
+    document = prose(method).replace("\\", "\\\\").replace('"""', "'''").split("\n\n")
+    text = list(wrapped(f'"""{document[0]}', 8))
+    for paragraph in document[1:]:
+        text += ["", *wrapped(paragraph, 8)]
+    closed = f'{text[-1]}"""'
+    yield from [*text[:-1], closed] if len(text) == 1 and len(closed) <= WIDTH else [*text, '        """']
+    yield f'        raise NotImplementedError("{name}: {method.__name__} is not filled in")'
+
+
+def parameters_of(signature: inspect.Signature, method: Any, imports: Imports) -> Iterator[str]:
+    """The parameters as they are written; what they name is imported."""
+    note(annotation(signature.return_annotation), method, imports)
+    starred = False
+    for one in signature.parameters.values():
+        if one.kind is one.KEYWORD_ONLY and not starred:
+            starred = True
+            yield "*"
+        starred |= one.kind is one.VAR_POSITIONAL
+        stars = 1 if one.kind is one.VAR_POSITIONAL else 2 if one.kind is one.VAR_KEYWORD else 0
+        text = "*" * stars + one.name
+        if one.annotation is not one.empty:
+            note(annotation(one.annotation), method, imports)
+            text += f": {annotation(one.annotation)}"
+        if one.default is not one.empty:
+            sign = " = " if one.annotation is not one.empty else "="
+            text += sign + value_of(one.default, method, imports)
+        yield text
+
+
+def annotation(given: Any) -> str:
+    """An annotation as it is written."""
+    return (given if isinstance(given, str) else inspect.formatannotation(given)).replace("'", '"')
+
+
+def note(text: str, method: Any, imports: Imports) -> None:
+    """Import what an annotation names."""
+    for node in ast.walk(ast.parse(text, mode="eval")):
+        if isinstance(node, ast.Name) and node.id in method.__globals__:
+            value = method.__globals__[node.id]
+            home = getattr(value, "__module__", None)
+            known = home and getattr(importlib.import_module(home), node.id, None) is value
+            imports.setdefault(str(home) if known else method.__module__, set()).add(node.id)
+
+
+def types_of(method: Any) -> Iterator[type]:
+    """The project's own types in a method's annotations, which a reader must know to write it."""
+    signature = inspect.signature(method)
+    given = [signature.return_annotation, *(one.annotation for one in signature.parameters.values())]
+    for text in (annotation(one) for one in given if one is not inspect.Signature.empty):
+        for node in ast.walk(ast.parse(text, mode="eval")):
+            found = method.__globals__.get(node.id) if isinstance(node, ast.Name) else None
+            if isinstance(found, type) and found.__module__.startswith("kvlitmus."):
+                yield found
+
+
+def fields_of(kind: type) -> str:
+    """The fields of a type as in a call: ``(length, slots=None)``; nothing for one that isn't made of fields."""
+    if dataclasses.is_dataclass(kind):
+        return f"({', '.join(one.name for one in dataclasses.fields(kind))})"
+    if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        defaults: dict[str, Any] = getattr(kind, "_field_defaults", {})
+        return f"({', '.join(f'{one}={defaults[one]!r}' if one in defaults else one for one in kind._fields)})"
+    return ""
+
+
+def value_of(value: Any, method: Any, imports: Imports) -> str:
+    """A default as it is written: a literal, or the name of a constant of the protocol's module, imported."""
+    if value is None or type(value) in (bool, int, float, str, tuple):
+        return literal(value)
+    name: str = next(name for name, one in method.__globals__.items() if one is value)
+    imports.setdefault(method.__module__, set()).add(name)
+    return name
+
+
+def import_lines(imports: Imports) -> Iterator[str]:
+    """The imports, the standard library's first, as formatters sort them."""
+    ours = sorted(one for one in imports if one.startswith("kvlitmus."))
+    others = sorted(imports.keys() - set(ours) - {"builtins"})
+    for group in filter(None, (others, ours)):
+        for module in group:
+            names = sorted(imports[module], key=lambda one: (not one.isupper(), not one[:1].isupper(), one))
+            line = f"from {module} import {', '.join(names)}"
+            yield from (
+                [line]
+                if len(line) <= WIDTH
+                else [
+                    f"from {module} import (",
+                    *(f"    {one}," for one in names),
+                    ")",
+                ]
+            )
+        if group is others:
+            yield ""
+
+
+def target_lines(name: str, cache: str, module: str) -> Iterator[str]:
+    """What makes adapters, with every choice that can be declared."""
+    yield f"class {cache}Target:"
+    yield f'    """What makes adapters: ``kvlitmus run {module}:target`` finds it by its name below."""'
+    yield ""
+    yield from comment("A line that reports show.", 4)
+    yield f"    version = {quoted(f'{name} (unknown version)')}"
+    yield ""
+    yield from comment("The legal choices that the cache makes, here the usual ones. They decide what is judged.", 4)
+    yield "    profile = Profile("
+    meanings = meanings_of(Profile)
+    for field in dataclasses.fields(Profile):
+        yield from comment(f"{field.name}: {meanings.get(field.name, 'see kvlitmus.conformance.ports.Profile')}", 8, 4)
+        yield f"        {field.name}={literal(field.default)},"
+    yield "    )"
+    yield ""
+    yield from comment(
+        "An attribute 'configs', a tuple of Config, names the configurations in which the cache is judged, "
+        "in place of the suite's.",
+        4,
+    )
+    yield ""
+    yield f"    def make(self, config: Config) -> {cache}Adapter:"
+    yield '        """A fresh cache; raises Unsupported, with the reason, for what can\'t be built."""'
+    about = prose(Config)
+    yield from comment(f"Config{fields_of(Config)}. {about}", 8)
+    yield "        if config.policy not in POLICIES:"
+    yield f'            raise Unsupported(f"{name} has no policy {{config.policy!r}}")'
+    yield f"        return {cache}Adapter(config)"
+    yield ""
+    yield ""
+    yield f"target: Target = {cache}Target()"
+
+
+def meanings_of(kind: type) -> dict[str, str]:
+    """What each field of a class means, from the paragraphs ``name: …`` of its docstring."""
+    text = inspect.getdoc(kind) or ""
+    found = re.findall(r"^((?:\w+, )*\w+): (.*(?:\n[ \t]+\S.*)*)", text, re.MULTILINE)
+    return {name: plain(" ".join(rest.split())) for names, rest in found for name in names.split(", ")}
+
+
+def prose(thing: Any) -> str:
+    """A docstring without markup."""
+    return plain(inspect.getdoc(thing) or "")
+
+
+def plain(text: str) -> str:
+    """A text without roles and double backquotes; a plural that had to stand apart is joined again."""
+    text = re.sub(r":\w+:`~?(?:\w+\.)*(\w+)`", r"\1", text)
+    text = re.sub(r"``(\w+)``\ss\b", r"\1s", text)
+    return text.replace("``", "").replace("`", "'")
+
+
+def literal(value: Any) -> str:
+    """A value as formatters want it written; raises ``TypeError`` for one that is no literal."""
+    if type(value) is tuple:
+        return f"({', '.join(map(literal, value))}{',' * (len(value) == 1)})"
+    if value is None or type(value) in (bool, int, float):
+        return repr(value)
+    if type(value) is str:
+        return quoted(value)
+    raise TypeError(f"{value!r} can't be written as a literal")
+
+
+def quoted(text: str) -> str:
+    """A text as Python writes it, in double quotes."""
+    body = repr(text)[1:-1].replace("\\'", "'")
+    return '"' + body.replace('"', '\\"') + '"'
+
+
+def wrapped(text: str, indent: int = 0, hang: int = 0, mark: str = "") -> Iterator[str]:
+    """A paragraph in lines that fit, each behind the mark."""
+    yield from textwrap.wrap(
+        " ".join(text.split()),
+        WIDTH,
+        initial_indent=" " * indent + mark,
+        subsequent_indent=" " * indent + mark + " " * hang,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def comment(text: str, indent: int, hang: int = 0) -> Iterator[str]:
+    """A text as comment lines, paragraph by paragraph."""
+    for number, paragraph in enumerate(text.split("\n\n")):
+        if number:
+            yield " " * indent + "#"
+        yield from wrapped(paragraph, indent, hang, "# ")

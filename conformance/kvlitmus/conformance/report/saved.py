@@ -1,0 +1,211 @@
+"""Reports that were saved as JSON, read back: for other forms of the same report, and for comparing two.
+
+A file is read with a limit on its size and a check of every field that a reader here uses, so that
+a torn file, somebody else's JSON and a report of another form are told apart, in one line that
+names the field.  Fields that other versions have in addition do no harm.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.report.brief import brief
+from kvlitmus.conformance.report.failures import FailureError, read_json
+from kvlitmus.conformance.results import REPORT_FORMAT, Finding, Verdict
+from kvlitmus.conformance.text import harmless, shown
+from kvlitmus.conformance.verdicts import Group, shortest
+
+MAX_BYTES = 64 << 20
+"""A larger file is no report."""
+
+Report = dict[str, Any]
+"""A report as plain data; its form is ``schema/report.schema.json``."""
+
+NAMES = {
+    dict: "an object",
+    list: "a list",
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+}
+
+SHAPE: dict[str, Any] = {
+    "stamps": {
+        "kvlitmus": str,
+        "python": str,
+        "platform": str,
+        "date": str,
+        "target": {"name": str, "version": str, "reference": str},
+    },
+    "partial": bool,
+    "exit_code": int,
+    "exit_meaning": str,
+    "options": dict,
+    "profile": dict,
+    "capabilities": [str],
+    "configs": [{"label": str, "items": int, "steps": int, "declined": str}],
+    "rules": [
+        {
+            "id": str,
+            "title": str,
+            "text": str,
+            "pack": str,
+            "strength": str,
+            "digest": str,
+            "verdict": str,
+            "reason": str,
+            "evaluations": int,
+            "findings": [int],
+        }
+    ],
+    "findings": [
+        {"rules": [str], "item": str, "call": str, "calls": [str], "allowed": str, "seen": dict, "detail": str,
+         "items_total": int, "leads": bool, "replay": str}
+    ],
+    "coverage": {"reached": dict, "evaluated": dict},
+    "items": [{"item": str, "error": str}],
+    "totals": {"items": int, "items_planned": int, "steps": int, "seconds": float},
+}  # fmt: skip
+"""What is read of a report, and of what type it must be; a list has one entry, the form of each of its own."""
+
+
+class ReportError(Exception):
+    """A file that is no report of this form; the text names the file and the field."""
+
+
+def load(path: Path) -> Report:
+    """Read a saved report; raises :class:`ReportError`."""
+    try:
+        data = read_json(path, MAX_BYTES)
+    except FailureError as error:
+        raise ReportError(str(error)) from None
+    try:
+        return checked(data)
+    except ValueError as error:
+        raise ReportError(f"{path}: {error}") from None
+
+
+def checked(data: Any) -> Report:
+    """A report from plain data; raises ``ValueError`` that names the field."""
+    kind = data.get("kind") if isinstance(data, dict) else None
+    if kind != "kvlitmus report":
+        what = f"its 'kind' is {shown(kind, 60)}" if kind is not None else "it has no 'kind'"
+        raise ValueError(f"this is no report: {what}; 'kvlitmus run --report FILE.json' writes one")
+    form = data.get("format")
+    if type(form) is not int or form != REPORT_FORMAT:
+        raise ValueError(
+            f"a report of another form: 'format' is {shown(form, 40)}, this kvlitmus reads {REPORT_FORMAT}; "
+            "judge the target again with this version, or read the file with the version that wrote it"
+        )
+    _check(data, SHAPE, "")
+    report: Report = data
+    for name, value in report["options"].items():
+        if name == "full" and type(value) is not bool:
+            raise ValueError("'options.full' must be true or false")
+    _check_rules(report)
+    return report
+
+
+def _check_rules(report: Report) -> None:
+    verdicts = {one.value for one in Verdict}
+    seen: set[str] = set()
+    for at, rule in enumerate(report["rules"]):
+        if rule["verdict"] not in verdicts:
+            raise ValueError(f"'rules[{at}].verdict' must be a verdict (got {shown(rule['verdict'], 40)})")
+        if rule["id"] in seen:
+            raise ValueError(f"'rules[{at}].id': {shown(rule['id'], 40)} is listed twice")
+        if any(not 0 <= number < len(report["findings"]) for number in rule["findings"]):
+            raise ValueError(f"'rules[{at}].findings' names a finding that is not there")
+        if rule["findings"] and not any(rule["id"] in report["findings"][one]["rules"] for one in rule["findings"]):
+            raise ValueError(f"'rules[{at}].findings' names findings that are about other rules")
+        known = rule.get("known")
+        if known is not None and not (isinstance(known, dict) and all(type(text) is str for text in known.values())):
+            raise ValueError(f"'rules[{at}].known' must be null or an object of texts")
+        seen.add(rule["id"])
+    baseline = report.get("baseline")
+    if baseline is not None:
+        if not isinstance(baseline, dict):
+            raise ValueError("'baseline' must be null or an object")
+        _check(baseline, {"known": [str], "stale": [str], "expired": [str]}, "baseline")
+
+
+def _check(value: Any, form: Any, at: str) -> None:
+    """Hold a value against the form of it."""
+    kind = type(form) if isinstance(form, dict | list) else form
+    fits = type(value) in (int, float) if kind is float else type(value) is kind
+    if not fits:
+        raise ValueError(f"'{at}' must be {NAMES[kind]} (got {type(value).__name__})")
+    if kind in (int, float) and not 0 <= value < 1e18:
+        raise ValueError(f"'{at}' must not be negative, nor beyond 1e18 (got {shown(value, 40)})")
+    if isinstance(form, dict):
+        for name, inner in form.items():
+            where = f"{at}.{name}" if at else name
+            if name not in value:
+                raise ValueError(f"'{where}' is missing")
+            _check(value[name], inner, where)
+    elif isinstance(form, list):
+        for number, one in enumerate(value):
+            _check(one, form[0], f"{at}[{number}]")
+
+
+def groups(report: Report) -> list[Group]:
+    """The findings of a report, as far as it takes to choose among them and to show them."""
+    return [
+        Group(
+            finding=Finding(
+                rules=list(one["rules"]),
+                item=one["item"],
+                config=Config(),
+                call=one["call"],
+                calls=list(one["calls"]),
+                allowed=one["allowed"],
+                seen={str(name): str(text) for name, text in one["seen"].items()},
+                detail=one["detail"],
+            ),
+            items=[one["item"]] * one["items_total"],
+            leads=one["leads"],
+        )
+        for one in report["findings"]
+    ]
+
+
+def explained(report: Report, rule: dict[str, Any]) -> list[str]:
+    """The shortest counterexample of a rule, in plain lines without control characters; none if it has none."""
+    lines = [f"{harmless(rule['id'], 40)} {harmless(rule['title'])}", f"  {harmless(rule['text'], 2_000)}"]
+    at = shortest(groups(report), rule["id"])
+    if at is None:
+        return []
+    finding = report["findings"][at]
+    lines.append("")
+    if finding["detail"]:
+        lines.append(f"  seen     {brief(harmless(finding['detail'], 2_000))}")
+    else:
+        about = harmless(finding["rules"][0], 40)
+        other = f"(by {about}) " if about != rule["id"] else ""
+        if finding["allowed"] != rule["text"]:
+            lines.append(f"  allowed  {other}{brief(harmless(finding['allowed'], 2_000))}")
+        label = "seen"
+        for fact, text in finding["seen"].items():
+            lines.append(f"  {label:<8} {harmless(fact, 80).replace('_', ' ')} = {brief(harmless(text, 2_000))}")
+            label = ""
+    lines.append("")
+    calls = [brief(harmless(call)) for call in finding["calls"] or [finding["call"]]]
+    lines += [f"    {number:>3} {call}" for number, call in enumerate(calls[:-1], 1)]
+    lines.append(f"  > {len(calls):>3} {calls[-1]}")
+    others = [harmless(id, 40) for id in finding["rules"] if id != rule["id"]]
+    lines.append("")
+    if others:
+        lines.append(f"  broken too  {', '.join(others)} by the same call")
+    if not finding["leads"]:
+        lines.append("  mind        only seen after other broken rules had been muted; it may follow from them")
+    more = finding["items_total"] - 1
+    lines.append(
+        f"  found by    {harmless(finding['item'])}"
+        + (f"; also in {more} other item{'s' * (more != 1)}" if more > 0 else "")
+    )
+    if finding["replay"]:
+        lines.append(f"  replay      {harmless(finding['replay'], 1_000)}")
+    return lines

@@ -1,0 +1,141 @@
+"""The report in short, as Markdown: for the summary of a CI job (``$GITHUB_STEP_SUMMARY``) or a comment.
+
+What passed is counted; what did not is named, and for each broken rule the shortest counterexample
+is folded away below.  :mod:`~kvlitmus.conformance.report.markdown` is the whole page.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from kvlitmus.conformance.report import document
+from kvlitmus.conformance.report.markdown import escape, fenced
+from kvlitmus.conformance.report.outcomes import Outcome, of_rule, of_run
+from kvlitmus.conformance.report.saved import Report
+
+STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
+"""The environment variable that names the file to which the steps of a GitHub job append."""
+
+MOST_EXAMPLES = 20
+"""So many counterexamples are shown; a summary may have a megabyte at most."""
+
+MOST_NAMED = 12
+"""So many skipped rules are named for one reason."""
+
+MOST_LINES = 80
+"""A longer counterexample is shown with its middle left out."""
+
+MARKS = {
+    "failed": "❌",
+    "error": "💥",
+    "known": "➖",
+    "warned": "⚠️",
+    "skipped": "⏭️",
+    "passed": "✅",
+}
+
+
+def render(report: Report) -> str:
+    """The summary."""
+    outcomes = [(rule, of_rule(report, rule)) for rule in report["rules"]]
+    run = of_run(report)
+    lines = [*_head(report, outcomes, run), "", *_packs(outcomes), "", *_noteworthy(outcomes)]
+    lines += [*_examples(outcomes), *_skipped(outcomes)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def write(path: Path, text: str) -> None:
+    """Write a summary; raises ``OSError``.
+
+    The file that ``GITHUB_STEP_SUMMARY`` names belongs to all steps of a job, so it is appended to;
+    any other one is replaced.
+    """
+    shared = os.environ.get(STEP_SUMMARY, "")
+    if shared and path.exists() and path.samefile(shared):
+        with path.open("a", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text if path.stat().st_size == 0 else f"\n{text}")
+    else:
+        document.write(path, text)
+
+
+def _head(report: Report, outcomes: list[tuple[dict[str, Any], Outcome]], run: Outcome) -> Iterator[str]:
+    target, totals = report["stamps"]["target"], report["totals"]
+    worst = next((kind for kind in MARKS if kind in {run.kind, *(one.kind for _, one in outcomes)}), "passed")
+    mark = MARKS[worst if worst in ("failed", "error") else "passed"]
+    yield f"## {mark} kvlitmus: {escape(target['name'], 200)} {escape(target['version'], 200)}".rstrip()
+    yield ""
+    yield f"**Exit {report['exit_code']}: {escape(report['exit_meaning'])}.**"
+    if run.kind == "error":
+        yield ""
+        yield f"{MARKS['error']} The run itself: {escape(run.message)}."
+    yield ""
+    yield (
+        f"{totals['steps']:,} steps in {totals['items']:,} items, {len(report['configs'])} configurations, "
+        f"{totals['seconds']:.1f} s; kvlitmus {escape(report['stamps']['kvlitmus'], 80)}, "
+        f"{escape(report['stamps']['date'], 40)}."
+    )
+
+
+def _packs(outcomes: list[tuple[dict[str, Any], Outcome]]) -> Iterator[str]:
+    """A row per pack with its rules by outcome."""
+    names = [kind for kind in reversed(MARKS) if any(one.kind == kind for _, one in outcomes)]
+    yield f"| pack | {' | '.join(f'{MARKS[kind]} {kind}' for kind in names)} |"
+    yield f"|---|{'---:|' * len(names)}"
+    packs: dict[str, Counter[str]] = {}
+    for rule, outcome in outcomes:
+        packs.setdefault(rule["pack"], Counter())[outcome.kind] += 1
+    for pack, counted in packs.items():
+        yield f"| {escape(pack, 80)} | {' | '.join(str(counted[kind] or '') for kind in names)} |"
+
+
+def _noteworthy(outcomes: list[tuple[dict[str, Any], Outcome]]) -> Iterator[str]:
+    """A row per rule that failed, warned, or could not be decided."""
+    rows = [(rule, one) for rule, one in outcomes if one.kind in ("failed", "error", "warned", "known")]
+    if not rows:
+        return
+    yield "| rule | | what it says |"
+    yield "|---|---|---|"
+    for rule, one in sorted(rows, key=lambda row: list(MARKS).index(row[1].kind)):
+        why = f" ({escape(one.message, 300)})" if one.kind in ("error", "known") else ""
+        yield f"| {escape(rule['id'], 40)} | {MARKS[one.kind]} {one.kind} | {escape(rule['text'])}{why} |"
+    yield ""
+
+
+def _skipped(outcomes: list[tuple[dict[str, Any], Outcome]]) -> Iterator[str]:
+    """Why rules were skipped: what was not judged must not read as passed."""
+    reasons: dict[str, list[str]] = {}
+    for rule, one in outcomes:
+        if one.kind == "skipped":
+            reasons.setdefault(one.message, []).append(escape(rule["id"], 40))
+    for reason, ids in sorted(reasons.items(), key=lambda row: -len(row[1])):
+        more = f" and {len(ids) - MOST_NAMED} more" if len(ids) > MOST_NAMED else ""
+        yield f"- {MARKS['skipped']} {escape(reason, 300)}: {', '.join(ids[:MOST_NAMED])}{more}"
+    if reasons:
+        yield ""
+
+
+def cut(lines: list[str]) -> list[str]:
+    """Lines that fit: the middle of many is left out, and so is the end of a long one."""
+    half = MOST_LINES // 2
+    if len(lines) > MOST_LINES:
+        lines = [*lines[:half], f"    … {len(lines) - MOST_LINES} lines, in the report …", *lines[-half:]]
+    return [line[:1_000] for line in lines]
+
+
+def _examples(outcomes: list[tuple[dict[str, Any], Outcome]]) -> Iterator[str]:
+    """The counterexamples, folded away."""
+    broken = [(rule, one) for rule, one in outcomes if one.kind in ("failed", "warned") and one.text]
+    for rule, one in broken[:MOST_EXAMPLES]:
+        yield f"<details><summary>{escape(rule['id'], 40)}: {escape(rule['title'])}</summary>"
+        yield ""
+        yield fenced(cut(one.text.split("\n")))
+        yield ""
+        yield "</details>"
+        yield ""
+    if len(broken) > MOST_EXAMPLES:
+        yield f"{len(broken) - MOST_EXAMPLES} more counterexamples are in the report."
+        yield ""

@@ -1,0 +1,256 @@
+"""Adapters that are written for somebody: clean, complete, honest while empty, and judged once they are filled in."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from kvlitmus.conformance import adapter_template, ports
+from kvlitmus.conformance.adapter_template import Port, all_ports, generate
+from kvlitmus.conformance.cli import main
+from kvlitmus.conformance.ports import PORTS, Config, Profile, capabilities_of
+from kvlitmus.conformance.specimen.cache import target as specimen
+from tests.test_layout import ROOT
+
+Capture = pytest.CaptureFixture[str]
+
+FEW = ["--page-size", "1,4", "--steps", "250", "--jobs", "1", "--color", "never"]
+
+
+@pytest.fixture(autouse=True)
+def _folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def methods(source: str) -> dict[str, ast.FunctionDef]:
+    """The methods of the adapter in a generated file, without ``__init__``."""
+    (adapter,) = (
+        one for one in ast.parse(source).body if isinstance(one, ast.ClassDef) and one.name.endswith("Adapter")
+    )
+    found = (one for one in adapter.body if isinstance(one, ast.FunctionDef))
+    return {one.name: one for one in found if one.name != "__init__"}
+
+
+class Fill(ast.NodeTransformer):
+    """Fills an adapter in: each method that isn't hands its own arguments on to a specimen."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        if node.name == "__init__":
+            node.body += ast.parse(
+                "from kvlitmus.conformance.specimen.cache import target\nself._cache = target.make(config)"
+            ).body
+        elif isinstance(node.body[-1], ast.Raise) and "is not filled in" in ast.unparse(node.body[-1]):
+            given = [one.arg for one in node.args.args[1:]] + [f"{one.arg}={one.arg}" for one in node.args.kwonlyargs]
+            node.body[-1] = ast.parse(f"return self._cache.{node.name}({', '.join(given)})").body[0]
+        return node
+
+
+def fill(path: Path, profile: str) -> None:
+    """Fill a generated file in, and declare a profile."""
+    tree = Fill().visit(ast.parse(path.read_text(encoding="utf-8")))
+    text = ast.unparse(ast.fix_missing_locations(tree))
+    assert "is not filled in" not in text
+    assert text.count("misuse='undefined'") == 1
+    path.write_text(text.replace("misuse='undefined'", profile), encoding="utf-8")
+
+
+def offered() -> list[str]:
+    """The ports that the specimen has."""
+    return [port for port in PORTS if port in capabilities_of(specimen.make(Config()))]
+
+
+def test_a_filled_in_adapter_is_judged_as_the_cache_behind_it(capsys: Capture) -> None:
+    assert main(["init-adapter", "filled_cache.py", "--ports", ",".join(offered())]) == 0
+    assert "kvlitmus run filled_cache:target" in capsys.readouterr().out
+    fill(Path("filled_cache.py"), "misuse='reject'")
+    seen = []
+    for target in ("filled_cache:target", "specimen"):
+        code = main(["run", target, *FEW, "--report", "r.json"])
+        data = json.loads(Path("r.json").read_text())
+        seen.append((code, {one["id"]: (one["verdict"], one["evaluations"]) for one in data["rules"]}))
+    assert seen[0][0] == 0, capsys.readouterr().out
+    assert seen[0] == seen[1]
+
+
+def test_what_is_filled_in_wrong_is_found(capsys: Capture) -> None:
+    assert main(["init-adapter", "wrong_cache.py", "--ports", ",".join(offered())]) == 0
+    path = Path("wrong_cache.py")
+    fill(path, "misuse='reject'")
+    right = "return self._cache.alloc(n)"
+    text = path.read_text()
+    assert right in text
+    path.write_text(text.replace(right, "return (self._cache.alloc(n) or [])[1:]"))
+    assert main(["run", "wrong_cache:target", *FEW, "--pack", "pool"]) == 1
+    assert "POOL-01 violated" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("chosen", ["pool", "tree", "all"])
+def test_an_adapter_that_is_not_filled_in_says_so(chosen: str, capsys: Capture) -> None:
+    assert main(["init-adapter", f"empty_{chosen}.py", "--ports", chosen]) == 0
+    assert main(["run", f"empty_{chosen}:target", *FEW]) == 3
+    seen = capsys.readouterr()
+    assert "is not filled in" in seen.out + seen.err
+    assert "Traceback" not in seen.out + seen.err
+    assert main(["smoke", f"empty_{chosen}:target", "--color", "never"]) == 3
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_every_port_and_every_method_is_written() -> None:
+    assert list(all_ports()) == list(PORTS)
+    written = methods(generate("a", "a", list(all_ports().values())))
+    assert list(written) == [method for names in PORTS.values() for method in names]
+    for port in all_ports().values():
+        assert port.about, port.name
+        for name in port.methods:
+            method = vars(port.protocol)[name]
+            assert ast.get_docstring(written[name]), name
+            given = [*written[name].args.args, *written[name].args.kwonlyargs]
+            assert tuple(one.arg for one in given) == method.__code__.co_varnames[: len(given)], name
+
+
+def test_every_choice_is_written_with_its_meaning() -> None:
+    text = generate("a", "a", list(all_ports().values()))
+    meanings = adapter_template.meanings_of(Profile)
+    space: dict[str, object] = {}
+    exec(compile(text, "a.py", "exec", dont_inherit=True), space)
+    assert space["target"].profile == Profile()  # type: ignore[attr-defined]
+    flat = " ".join(text.replace("#", " ").split())
+    for field in dataclasses.fields(Profile):
+        assert meanings.get(field.name), f"the docstring of Profile says nothing about {field.name}"
+        assert f"{field.name}: {meanings[field.name]}" in flat
+    for one in dataclasses.fields(Config):
+        assert one.name in flat
+
+
+def test_a_port_that_is_added_later_is_written_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Journal(Protocol):
+        """What was written, in order."""
+
+        def entries(
+            self, since: float = 0.5, *, kind: str = "it's", most: tuple[int, ...] = (1,)
+        ) -> Sequence[Config] | None:
+            """All of them, from ``since`` on; see :class:`~kvlitmus.conformance.ports.Config`."""
+
+    monkeypatch.setattr(ports, "Journal", Journal, raising=False)
+    monkeypatch.setitem(PORTS, "journal", ("entries",))
+    text = generate("a", "a", [all_ports()["journal"]])
+    compile(text, "a.py", "exec")
+    joined = " ".join(text.split())
+    assert """def entries( self, since: float = 0.5, *, kind: str = "it's", most: tuple[int, ...] = (1,),""" in joined
+    assert "All of them, from since on; see Config." in joined
+    assert "from collections.abc import Sequence" in text
+    assert ast.unparse(methods(text)["entries"].returns or ast.Pass()) == "Sequence[Config] | None"
+
+
+def test_a_port_without_a_protocol_is_not_left_out_quietly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PORTS, "journal", ("no_protocol_has_this",))
+    with pytest.raises(LookupError, match="journal"):
+        all_ports()
+
+
+@pytest.mark.skipif(importlib.util.find_spec("mypy") is None, reason="mypy is in the extra 'lint'")
+def test_what_is_written_is_clean() -> None:
+    """By strict types, by the linter's own rules and by this project's, formatted for short lines and for long ones."""
+    assert main(["init-adapter", "one.py", "--ports", "all"]) == 0
+    assert main(["init-adapter", "sub/two.py", "--name", "My engine 2.0"]) == 0
+    mypy_path = os.pathsep.join(str(ROOT / room) for room in ("spec", "reference", "conformance"))
+    tool = [sys.executable, "-m"]
+    for command in (
+        [*tool, "mypy", "--strict", "--namespace-packages", "--explicit-package-bases", "one.py", "sub/two.py"],
+        [*tool, "ruff", "check", "--isolated", "."],
+        [*tool, "ruff", "check", "--config", str(ROOT / "pyproject.toml"), "."],
+        [*tool, "ruff", "format", "--isolated", "--check", "."],
+        [*tool, "ruff", "format", "--config", str(ROOT / "pyproject.toml"), "--check", "."],
+    ):
+        done = subprocess.run(
+            command, env={**os.environ, "MYPYPATH": mypy_path}, capture_output=True, text=True, timeout=100, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["a_cache.py", "--ports", "pol"], "there is no port 'pol'; did you mean 'pool'? (there are pool, extend,"),
+        (["a_cache.py", "--ports", "pool,alloc"], "there is no port 'alloc'; alloc is a method of 'pool'"),
+        (["a_cache.py", "--ports", ","], "--ports names no port"),
+        (["a_cache.txt"], "the name must end in .py"),
+        (["my-cache.py"], "'my-cache' can't be imported; try my_cache.py"),
+        (["1st.py"], "try st.py"),
+        (["class.py"], "try class_.py"),
+        (["queue.py"], "it would hide the module 'queue'; try queue_adapter.py"),
+        (["kvlitmus.py"], "it would hide the module 'kvlitmus'"),
+        (["a_cache.py", "--name", 'x"; import os'], "a name begins with a letter"),
+        (["there.py"], "there.py exists; --force replaces it"),
+        (["folder.py"], "folder.py is a folder"),
+        (["there.py/a_cache.py"], "there.py"),
+    ],
+)
+def test_what_can_not_be_written_is_refused_in_one_line(words: list[str], complaint: str, capsys: Capture) -> None:
+    Path("there.py").write_text("mine")
+    Path("folder.py").mkdir()
+    before = sorted(Path().rglob("*"))
+    assert main(["init-adapter", *words]) == 2
+    seen = capsys.readouterr()
+    assert complaint in seen.err
+    assert seen.err.count("\n") == 1
+    assert not seen.out
+    assert sorted(Path().rglob("*")) == before
+    assert Path("there.py").read_text() == "mine"
+
+
+def test_force_replaces_and_the_name_is_free() -> None:
+    Path("old_adapter.py").write_text("mine")
+    assert main(["init-adapter", "old_adapter.py", "--force", "--name", "gen.x"]) == 0
+    text = Path("old_adapter.py").read_text()
+    assert "class GenXAdapter:" in text
+    assert main(["init-adapter"]) == 0
+    assert "class CacheAdapter:" in Path("cache_adapter.py").read_text()
+
+
+@pytest.mark.parametrize(
+    ("path", "lines"),
+    [
+        ("a_cache.py", ["kvlitmus run a_cache:target"]),
+        ("sub/a_cache.py", ["kvlitmus run sub.a_cache:target"]),
+        ("sub-x/a_cache.py", ["cd sub-x && kvlitmus run a_cache:target"]),
+    ],
+)
+def test_what_it_says_comes_next_works(path: str, lines: list[str], capsys: Capture) -> None:
+    assert main(["init-adapter", path, "--ports", "pool"]) == 0
+    said = capsys.readouterr().out
+    for line in lines:
+        assert line in said
+    folder, _, name = lines[0].rpartition("kvlitmus run ")
+    if folder:
+        os.chdir(folder.split()[1])
+    assert main(["run", name, "--list", "--pack", "port"]) == 3
+    assert f"{name.partition('.')[2].partition(':')[0] or 'a_cache'}" in said
+    assert "available is not filled in" in capsys.readouterr().err
+
+
+def test_the_list_names_every_port(capsys: Capture) -> None:
+    assert main(["init-adapter", "--list"]) == 0
+    out = capsys.readouterr().out
+    for port, names in PORTS.items():
+        assert f"{port:<12} {', '.join(names)}\n" in out
+
+
+def test_a_port_knows_what_it_is_about() -> None:
+    class Two(Protocol):
+        """First.  Second.
+
+        Third.
+        """
+
+    assert Port("two", Two, ()).about == "First.  Second."
