@@ -6,10 +6,10 @@ whatever an adapter handed out is made harmless for terminals before it is shown
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
-from kvlitmus.conformance.text import harmless
+from kvlitmus.conformance.text import harmless, page_text
 from kvlitmus.spec.names import NO_NAME, Names
 from kvlitmus.spec.rule import Rule
 
@@ -34,6 +34,21 @@ NAMED = frozenset(
 
 NAMED_KEYS = frozenset({"cached_before", "cached_after", "offered", "locked_pages"})
 """Facts that map names of prefixes to pages."""
+
+PAGES = frozenset(
+    {
+        "store_got",
+        "store_puts",
+        "store_due",
+        "store_mended",
+        "store_foreign",
+        "store_glimpses",
+        "store_wholes",
+        "buffers_before",
+        "buffers_after",
+    }
+)
+"""Facts that hold the bytes of pages."""
 
 LONGEST_PREFIX = 24
 """Prefixes of more units are cut short."""
@@ -60,9 +75,25 @@ def fact_text(names: Names, fact: str, value: Any) -> str:
         return harmless("[" + ", ".join(name_text(names, name) for name in ordered) + "]")
     if fact in NAMED_KEYS and isinstance(value, Mapping):
         return harmless("{" + ", ".join(f"{name_text(names, name)}: page {page}" for name, page in value.items()) + "}")
+    if fact in PAGES and isinstance(value, Set | tuple | list):
+        return harmless(pages_text(value))
     if isinstance(value, Set):
         return harmless("{" + ", ".join(map(str, sorted(value))) + "}")
     return harmless(value)
+
+
+def pages_text(value: Set[Any] | Sequence[Any]) -> str:
+    """Pages by the names that the suite gave them, in whatever they are nested."""
+    items = sorted(value, key=str) if isinstance(value, Set) else value
+    texts = [
+        pages_text(one)
+        if isinstance(one, Set | tuple | list)
+        else page_text(one)
+        if one is None or isinstance(one, bytes)
+        else str(one)
+        for one in items
+    ]
+    return "[" + ", ".join(texts) + "]"
 
 
 class _Shown(dict[str, str]):

@@ -24,6 +24,7 @@ from kvlitmus.conformance.guard import SPARE, Guard, Violation
 from kvlitmus.conformance.observation import Observation, Observer
 from kvlitmus.conformance.ports import Config, Profile, capabilities_of
 from kvlitmus.conformance.selection import Facts, Plan, plan_for
+from kvlitmus.conformance.shelf import Shelf
 from kvlitmus.conformance.text import harmless, type_name
 from kvlitmus.reference.tree import Page, Tree, empty_tree
 from kvlitmus.spec.names import NO_NAME, Names
@@ -95,6 +96,7 @@ class Judge(Guard):
         self.receipts: dict[int, tuple[object, Name]] = {}
         self.written: dict[Slot, Name] = {}
         self.owners: Counter[PageNo] = Counter()
+        self.shelf = Shelf(self.profile.store_put)
         self.kept = []
         self.before = self.observe_now()
 

@@ -7,13 +7,14 @@ schedules drawn from consecutive seeds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from kvlitmus.conformance.litmus.registry import Litmus, all_litmus
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.results import Item
+from kvlitmus.conformance.vectors import Vector, all_vectors
 
 OPS = 250
 """Operations in one schedule."""
@@ -36,15 +37,29 @@ CONFIGS: tuple[Config, ...] = (
 )
 """The configurations of a full run; a target may declare ``configs`` of its own."""
 
+STORE_CONFIGS: tuple[Config, ...] = (Config(page_size=1, pool="store"), Config(page_size=16, pool="store"))
+"""The configurations in which a page store is judged alone."""
+
 
 def configs_of(target: Any) -> tuple[Config, ...]:
-    """The configurations in which a target is judged."""
+    """The configurations in which a target is judged.
+
+    A target that declares the capability ``store`` and no pool is a page store alone; one that has
+    ``store`` among its ``pools`` is judged as a cache, and its page store by itself.
+    """
     declared = getattr(target, "configs", None)
-    return tuple(declared) if declared else CONFIGS
+    if declared:
+        return tuple(declared)
+    capabilities = frozenset(map(str, getattr(target, "capabilities", ())))
+    if "store" in capabilities and "pool" not in capabilities:
+        return STORE_CONFIGS
+    return CONFIGS + STORE_CONFIGS if "store" in getattr(target, "pools", ()) else CONFIGS
 
 
 def suits(test: Litmus, config: Config, profile: Profile, *, force_misuse: bool) -> bool:
     """Whether a litmus test makes sense in a configuration."""
+    if (config.pool == "store") != ("store" in test.needs):
+        return False
     if config.pool == "host" and not test.needs <= {
         "pool",
         "extend",
@@ -73,15 +88,28 @@ def items(
     steps: int = STEPS,
     litmus: bool = True,
     force_misuse: bool = False,
+    vectors: Iterable[Vector] | None = None,
 ) -> list[Item]:
-    """All items of a run: litmus tests first, then schedules, configuration by configuration."""
+    """All items of a run: litmus tests and vectors first, then schedules, configuration by configuration.
+
+    ``vectors`` instead of those of the package.
+    """
+
+    def fits(config: Config, test: Litmus) -> bool:
+        return suits(test, config, profile, force_misuse=force_misuse)
+
     found: list[Item] = []
     for config in configs:
         if litmus:
             found += [
                 Item(kind="litmus", config=config, name=test.id)
                 for test in all_litmus().values()
-                if suits(test, config, profile, force_misuse=force_misuse) and not (test.once and config != configs[0])
+                if fits(config, test) and not (test.once and config != next(one for one in configs if fits(one, test)))
+            ]
+            found += [
+                Item(kind="vector", config=config, name=vector.id, schedule=vector.schedule)
+                for vector in (all_vectors().values() if vectors is None else vectors)
+                if vector.config == config
             ]
     rounds = -(-steps // OPS)
     for number in range(rounds):

@@ -28,6 +28,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from kvlitmus.conformance.store_ports import STORE_PORTS
 from kvlitmus.conformance.tier_ports import TIER_PORTS
 from kvlitmus.spec.prefetch_plan import HostPool, PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.units import Key
@@ -42,7 +43,8 @@ class Config:
     """What a target is asked to build.
 
     ``pages`` counts usable pages (the reserved unit is on top).  ``pool`` says whether the pool
-    to judge is the device's or the host's; a host pool comes without a tree.
+    to judge is the ``device``'s or the ``host``'s; a host pool comes without a tree.  With ``store`` a page
+    store is judged alone (:mod:`~kvlitmus.conformance.store_ports`), without pool and tree.
 
     A hierarchy has ``host_pages`` > 0 usable pages of host memory and a ``write`` policy:
     ``write_through`` (a page is backed up when it is inserted), ``write_through_selective`` (at its second
@@ -126,6 +128,10 @@ class Profile:
     timeout_basis: the units that count are those found in storage (``hit``) or those ``requested``.
     timeout_from: time runs from the ``submit`` or from the ``first_poll``.
     restored_counts: whether the insert that brings a page back to the device counts as a hit.
+
+    Of page stores:
+
+    store_put: of two values put under one key, the ``first`` or the ``last`` is kept, or ``either``.
     """
 
     reserved: int = 1
@@ -149,6 +155,7 @@ class Profile:
     timeout_basis: str = "hit"
     timeout_from: str = "submit"
     restored_counts: bool = False
+    store_put: str = "either"
 
 
 class Hit(NamedTuple):
@@ -358,6 +365,7 @@ PORTS: dict[str, tuple[str, ...]] = {
     "hashes": ("page_hashes",),
     "prefetch": ("plan_prefetch",),
     **TIER_PORTS,
+    **STORE_PORTS,
 }
 """Capability → the methods that make it up."""
 

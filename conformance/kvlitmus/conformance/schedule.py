@@ -54,6 +54,14 @@ NEEDS: dict[str, frozenset[str]] = {
     "reset": frozenset({"reset"}),
     "hashes": frozenset({"hashes"}),
     "plan": frozenset({"prefetch"}),
+    "store_put": frozenset({"store"}),
+    "store_get": frozenset({"store"}),
+    "store_lookup": frozenset({"store"}),
+    "store_damage": frozenset({"store", "store_faults"}),
+    "store_crash": frozenset({"store", "store_crash"}),
+    "store_rank": frozenset({"store", "store_ranks"}),
+    "store_odd": frozenset({"store"}),
+    "store_clear": frozenset({"store"}),
 }
 """Which capabilities an operation needs."""
 
@@ -78,6 +86,14 @@ WEIGHTS: dict[str, int] = {
     "reset": 1,
     "hashes": 1,
     "plan": 4,
+    "store_put": 10,
+    "store_get": 6,
+    "store_lookup": 6,
+    "store_damage": 3,
+    "store_crash": 1,
+    "store_rank": 2,
+    "store_odd": 1,
+    "store_clear": 1,
 }
 """How often each kind is drawn, among those that the target can do."""
 

@@ -44,6 +44,16 @@ def shown(value: object, limit: int = 200) -> str:
     return re.sub(" at 0x[0-9a-f]+", "", text) if " at 0x" in text else text
 
 
+def page_text(value: bytes | None) -> str:
+    """A page of a page store as a reader wants it: the suite begins its pages with a name, such as ``v3``."""
+    if value is None:
+        return "None"
+    head, _, rest = value.partition(b"|")
+    if not rest or len(head) > 20:
+        return f"{len(value)} bytes that nobody put" if value else "no bytes"
+    return harmless(head.decode("ascii", "replace"))
+
+
 def type_name(value: object) -> str:
     """The name of an object's type, whatever the type says of itself."""
     return harmless(_TYPE_NAME.__get__(type(value)), 80)

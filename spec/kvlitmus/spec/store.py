@@ -42,7 +42,7 @@ define(
         "store_puts": "for each key: the values put under it by this rank since nothing was there",
         "store_due": "for each key: the one value that the profile allows where several were put (None: several are allowed)",
         "store_damage": "for each key: how the suite damaged its object (empty: it did not)",
-        "store_mended": "for each key: the value of a successful put after the damage (None: there was none)",
+        "store_mended": "for each key: what may be there by successful puts after the damage (empty: there were none)",
         "store_foreign": "for each key: the values that other ranks put under it",
         "store_accepted": "for each key: whether the put says that the value is stored",
         "store_ordinary": "for each key: whether it is a key that every store takes, with nothing in its way",
@@ -215,13 +215,15 @@ def a_corrupt_object_is_a_miss(
     needs=("store_faults",),
     source="R-L3-08, H-11",
     reference="store.put",
-    allowed="the value put after the damage: {store_mended}",
+    allowed="a value put after the damage: {store_mended}",
 )
-def a_damaged_object_can_be_replaced(store_got: Sequence[bytes | None], store_mended: Sequence[bytes | None]) -> bool:
+def a_damaged_object_can_be_replaced(
+    store_got: Sequence[bytes | None], store_mended: Sequence[Collection[bytes]]
+) -> bool:
     """A successful put under the key of a damaged object SHOULD replace it: else the page is lost until somebody clears
     the store, although every put says that it is stored.
     """
-    return all(mended is None or got == mended for got, mended in zip(store_got, store_mended, strict=False))
+    return all(not mended or got in mended for got, mended in zip(store_got, store_mended, strict=False))
 
 
 @rule(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kvlitmus.conformance.judge import Judge
 
-MODULES: tuple[str, ...] = ("pool", "tree", "lock", "evict", "request", "hashing", "prefetch", "misuse")
+MODULES: tuple[str, ...] = ("pool", "tree", "lock", "evict", "request", "hashing", "prefetch", "store", "misuse")
 """The modules of this package that hold litmus tests, part by part."""
 
 

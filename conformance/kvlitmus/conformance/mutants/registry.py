@@ -22,6 +22,7 @@ MODULES: tuple[str, ...] = (
     "misuse",
     "prefetch",
     "hashing",
+    "store",
     "null",
 )
 """The modules of this package that hold mutants, in the order in which they are listed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from kvlitmus.conformance.ports import (
     Begun,
@@ -20,11 +21,12 @@ from kvlitmus.conformance.specimen.hashing import PageHasher
 from kvlitmus.conformance.specimen.pool import PagedPool
 from kvlitmus.conformance.specimen.prefetch import PrefetchPlanner
 from kvlitmus.conformance.specimen.requests import RequestTable
+from kvlitmus.conformance.specimen.store import PageShelf, StoreSpecimen
 from kvlitmus.conformance.specimen.tree import POLICIES, Node, RadixTree
 from kvlitmus.spec.prefetch_plan import HostPool, PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.units import Key
 
-PROFILE = Profile(misuse="reject")
+PROFILE = Profile(misuse="reject", store_put="first")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +38,7 @@ class Parts:
     requests: type[RequestTable] = RequestTable
     hashing: type[PageHasher] = PageHasher
     prefetch: type[PrefetchPlanner] = PrefetchPlanner
+    store: type[PageShelf] = PageShelf
     cache: type[Specimen] = field(default_factory=lambda: Specimen)
 
 
@@ -191,12 +194,16 @@ class Specimen:
 class SpecimenTarget:
     """The target ``specimen``, or a variant of it made of other parts."""
 
+    pools = ("device", "host", "store")
+
     def __init__(self, parts: Parts | None = None, profile: Profile = PROFILE) -> None:
         self.parts = parts or Parts()
         self.profile = profile
 
-    def make(self, config: Config) -> Specimen:
-        """A fresh specimen."""
+    def make(self, config: Config) -> Any:
+        """A fresh :class:`Specimen`; its page store alone, where that is asked for."""
+        if config.pool == "store":
+            return StoreSpecimen(self.parts.store)
         if config.policy not in POLICIES:
             raise Unsupported(f"the specimen has no policy {config.policy!r}; it has {', '.join(POLICIES)}")
         return self.parts.cache(config, self.parts, self.profile)
