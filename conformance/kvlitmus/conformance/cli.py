@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from kvlitmus.conformance.commands import arguments, arguments_more
+from kvlitmus.conformance.commands import arguments, arguments_fuzz, arguments_more
 from kvlitmus.conformance.commands.common import TargetFailed, UsageError, closest, version
 
 DESCRIPTION = """\
@@ -87,7 +87,18 @@ COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None], str]] 
         arguments_more.add_diff,
         arguments_more.DIFF_EXAMPLES,
     ),
+    "fuzz": (
+        "search for violations for hours, guided by what schedules reach",
+        arguments_fuzz.add_fuzz,
+        arguments_fuzz.FUZZ_EXAMPLES,
+    ),
+    "promote": (
+        "make a finding part of the deterministic set",
+        arguments_fuzz.add_promote,
+        arguments_fuzz.PROMOTE_EXAMPLES,
+    ),
     "mutants": ("put known bugs into the built-in cache and see which rules catch them", arguments.add_mutants, ""),
+    "check": ("judge a recorded trace, without driving anything", arguments.add_check, arguments.CHECK_EXAMPLES),
     "replay-trace": ("run a trace of real requests through a cache", arguments.add_replay_trace, ""),
 }
 

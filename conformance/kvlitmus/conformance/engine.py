@@ -26,6 +26,7 @@ from kvlitmus.conformance.schedule import Op, draw, table
 from kvlitmus.conformance.shrink import shrink
 from kvlitmus.conformance.stage import STAGE, Fence
 from kvlitmus.conformance.text import harmless, raised_text, type_name
+from kvlitmus.conformance.vectors import needs_of
 
 Program = Callable[[Judge], None]
 
@@ -147,7 +148,7 @@ def _run(target: Any, item: Item, options: Options, result: ItemResult) -> None:
     for attempt in range(1 + max(0, options.reruns)):
         now = replace(options, muted=muted)
         judge, violation = play(target, item.config, now, program)
-        _count(judge, result)
+        count(judge, result)
         if attempt == 0 and item.kind == "litmus" and violation is None:
             counted = judge.counted()
             result.unexercised = [rule for rule in all_litmus()[item.name].rules if not counted[rule]]
@@ -166,7 +167,11 @@ def _program(target: Any, item: Item, options: Options) -> tuple[Program, list[O
         if missing:
             raise Unsupported(f"{item.name} needs {', '.join(sorted(missing))}")
         return test.program, []
-    if item.kind == "schedule":
+    if item.kind == "vector":
+        missing = needs_of(item.schedule) - make_judge(target, item.config, options).capabilities
+        if missing:
+            raise Unsupported(f"{item.name} needs {', '.join(sorted(missing))}")
+    if item.kind in ("schedule", "vector"):
         return Scheduled(item.schedule), list(item.schedule)
     kinds = table(make_judge(target, item.config, options).capabilities)
     if not kinds:
@@ -175,7 +180,8 @@ def _program(target: Any, item: Item, options: Options) -> tuple[Program, list[O
     return Scheduled(ops), ops
 
 
-def _count(judge: Judge, result: ItemResult) -> None:
+def count(judge: Judge, result: ItemResult) -> None:
+    """Add what a play has brought to the result of its item."""
     result.steps += judge.steps
     result.evaluated += judge.counted()
     for rule in ("PORT-01", "PORT-02", "PORT-03", "PORT-04"):

@@ -36,8 +36,8 @@ class Verdict(enum.Enum):
 class Item:
     """A unit of work that one worker does in one go.
 
-    kind: ``litmus`` (``name`` is the test), ``random`` (``seed`` and ``ops`` give the schedule), or
-    ``schedule`` (``schedule`` is given).
+    kind: ``litmus`` (``name`` is the test), ``random`` (``seed`` and ``ops`` give the schedule),
+    ``schedule`` (``schedule`` is given), or ``vector`` (likewise; ``name`` is the vector).
     """
 
     kind: str
@@ -50,7 +50,7 @@ class Item:
     @property
     def id(self) -> str:
         """A name that is the same in every run of this version."""
-        what = self.name if self.kind == "litmus" else f"seed={self.seed}" if self.kind == "random" else "schedule"
+        what = f"seed={self.seed}" if self.kind == "random" else self.name or "schedule"
         return f"{self.kind}:{what} [{self.config.label}]"
 
 

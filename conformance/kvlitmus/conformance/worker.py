@@ -201,6 +201,13 @@ class Worker:
             result = ItemResult(item=item.id, config=item.config.label, error=f"the suite failed: {where(error)}")
         return {"result": to_json(result)}
 
+    def do_fuzz(self, command: dict[str, Any]) -> dict[str, Any]:
+        """Play one schedule of a campaign."""
+        from kvlitmus.conformance.fuzz.play import play_item
+
+        STAGE.fenced = frozenset(command["fenced"])
+        return play_item(self.target, item_from_json(command["item"]), options_from_json(command["options"]))
+
     def do_trial(self, command: dict[str, Any]) -> dict[str, Any]:
         """Play one schedule or litmus test once, noting every call."""
         STAGE.fenced = frozenset(command["fenced"])
@@ -222,7 +229,13 @@ class Worker:
 
     def serve(self) -> None:
         """Do what the supervisor asks, until it hangs up."""
-        handlers = {"load": self.do_load, "make": self.do_make, "item": self.do_item, "trial": self.do_trial}
+        handlers = {
+            "load": self.do_load,
+            "make": self.do_make,
+            "item": self.do_item,
+            "fuzz": self.do_fuzz,
+            "trial": self.do_trial,
+        }
         for command in self.channel.lines():
             self.busy = True
             try:

@@ -80,6 +80,7 @@ def add_how(how: argparse._ArgumentGroup) -> None:
         help="worker processes (default: one per core)",
     )
     how.add_argument("--no-litmus", action="store_true", help="random schedules only")
+    how.add_argument("--vectors", metavar="DIR", help="play the vectors of this folder too (see 'kvlitmus promote')")
     how.add_argument(
         "--timeout",
         metavar="SECONDS",

@@ -18,13 +18,14 @@ from kvlitmus.conformance.commands import common, session
 from kvlitmus.conformance.commands import report as forms
 from kvlitmus.conformance.commands.common import UsageError
 from kvlitmus.conformance.explain import harmless
-from kvlitmus.conformance.litmus.registry import all_litmus
+from kvlitmus.conformance.litmus.registry import Litmus, all_litmus
 from kvlitmus.conformance.minimise import Short, minimise
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.report import document, failures, markdown, terminal
 from kvlitmus.conformance.report.progress import Progress
 from kvlitmus.conformance.report.style import Style, style_of
 from kvlitmus.conformance.results import Item, Options
+from kvlitmus.conformance.vectors import Vector, VectorError, all_vectors, load_all
 from kvlitmus.conformance.verdicts import Scope, conclude, exit_code, group
 from kvlitmus.spec.rule import Rule, all_rules
 
@@ -37,6 +38,7 @@ def main(args: argparse.Namespace) -> int:
     started = time.monotonic()
     chosen = common.pick_rules(args.rule, args.pack, args.strength)
     known = baselines_of(args.baseline)
+    vectors = vectors_of(args.vectors)
     check_report(args.report)
     forms.check_writable(args.junit, args.markdown)
     style = style_of(sys.stdout, args.color)
@@ -52,11 +54,13 @@ def main(args: argparse.Namespace) -> int:
             steps=args.steps,
             litmus=not args.no_litmus,
             force_misuse=args.force_misuse,
+            vectors=vectors.values(),
         ),
         chosen,
+        vectors,
     )
     if args.list:
-        return list_items(items, chosen)
+        return list_items(items, chosen, vectors)
     options = Options(
         depth=args.depth, muted=frozenset(all_rules().keys() - chosen.keys()), force_misuse=args.force_misuse
     )
@@ -92,20 +96,28 @@ def check_report(paths: Sequence[str]) -> None:
             raise UsageError(f"--report {name}: can't be written")
 
 
-def narrowed(items: list[Item], rules: Mapping[str, Rule]) -> list[Item]:
-    """The items that can say something about the chosen rules: litmus tests by what they name, schedules all."""
+def vectors_of(folder: str | None) -> dict[str, Vector]:
+    """The vectors of the package and of the folder that was named; a mistake in that is the user's."""
+    try:
+        return {**all_vectors(), **(load_all(Path(folder)) if folder is not None else {})}
+    except VectorError as error:
+        raise UsageError(str(error)) from None
+
+
+def narrowed(items: list[Item], rules: Mapping[str, Rule], vectors: Mapping[str, Vector]) -> list[Item]:
+    """The items that can say something about the chosen rules: tests and vectors by what they name, schedules all."""
     if len(rules) == len(all_rules()) or any(rule.startswith("PORT-") for rule in rules):
         return items
-    tests = all_litmus()
-    return [one for one in items if one.kind != "litmus" or not rules.keys().isdisjoint(tests[one.name].rules)]
+    named: dict[str, Litmus | Vector] = {**all_litmus(), **vectors}
+    return [one for one in items if not one.name or not rules.keys().isdisjoint(named[one.name].rules)]
 
 
-def list_items(items: Sequence[Item], rules: Mapping[str, Rule]) -> int:
+def list_items(items: Sequence[Item], rules: Mapping[str, Rule], vectors: Mapping[str, Vector]) -> int:
     """Show what would be run."""
     print(f"{len(rules)} rules: {' '.join(rules)}")
-    tests = all_litmus()
+    named: dict[str, Litmus | Vector] = {**all_litmus(), **vectors}
     for item in items:
-        about = f"  {' '.join(tests[item.name].rules)}" if item.kind == "litmus" else f"  {item.ops} operations"
+        about = f"  {' '.join(named[item.name].rules)}" if item.name else f"  {item.ops} operations"
         print(f"{item.id}{about}")
     print(f"{len(items)} items")
     return 0

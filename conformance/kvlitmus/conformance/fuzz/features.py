@@ -1,0 +1,121 @@
+"""Features: what a play reached, so that schedules that reach more can be told from the rest.
+
+A **feature** is one of these, as seen by the judge after a call:
+
+* ``call``: the call, how it ended, and in which configuration;
+* ``then``: the call and the one before it;
+* ``fact``: one fact of the rules about this call, its size rounded to a power of two;
+* ``state``: the call, how full the pool and the tree are, how many requests run and locks are held.
+
+The facts are what the rules are about, so parts that are added later bring their situations with
+them.  Features travel as numbers, the checksum of their text, which is the same in every process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+from zlib import crc32
+
+from kvlitmus.conformance.judge import Judge
+from kvlitmus.conformance.selection import Facts
+
+FAMILIES = ("call", "then", "fact", "state")
+
+PARTS = 4
+"""How full something is comes in so many parts; empty and full count by themselves."""
+
+LARGEST = 7
+"""Sizes from two to the power of this on are all alike."""
+
+_BUCKETS = tuple(min(LARGEST, number.bit_length()) for number in range(1 << LARGEST))
+_SIZED = frozenset({tuple, list, frozenset, set, dict})
+
+Key = tuple[object, ...]
+
+
+class Collector:
+    """The features of one item, in the order in which they were reached.
+
+    reached: the number of each feature, and the position in the schedule at which it was first reached.
+    texts: the features that this process has met, by what they are; shared between items.
+    """
+
+    def __init__(self, texts: dict[Key, int]) -> None:
+        self.texts = texts
+        self.reached: dict[int, int] = {}
+        self.met: set[Key] = set()
+        self.last = ""
+        self.at = 0
+
+    def begin(self) -> None:
+        """A cache is fresh, and nothing was called."""
+        self.last = ""
+        self.at = 0
+
+    def note(self, keys: Iterable[Key]) -> None:
+        """Features were reached."""
+        met = self.met
+        for key in keys:
+            if key not in met:
+                met.add(key)
+                number = self.texts.get(key)
+                if number is None:
+                    number = self.texts[key] = crc32(text_of(key).encode())
+                self.reached.setdefault(number, self.at)
+
+    def step(self, judge: Judge, kinds: str, facts: Facts) -> None:
+        """A call was made, and its facts are known."""
+        keys: list[Key] = [("call", kinds, judge.config.label), ("then", self.last, kinds)]
+        keys += [
+            ("fact", kinds, name, bucket) for name, value in facts.items() if (bucket := bucket_of(value)) is not None
+        ]
+        keys.append(("state", kinds, *fill(judge)))
+        self.last = kinds
+        self.note(keys)
+
+
+def text_of(key: Key) -> str:
+    """A feature in words."""
+    return " ".join(map(str, key))
+
+
+def bucket_of(value: Any) -> int | None:
+    """How large a fact is: the binary length of a number, or of how many there are; ``None`` for what has no size."""
+    kind = type(value)
+    if kind is bool:
+        return int(value)
+    if kind is not int:
+        if kind not in _SIZED:
+            return -1 if value is None else None
+        value = len(value)
+    return _BUCKETS[value] if 0 <= value < 1 << LARGEST else LARGEST
+
+
+def part_of(number: int, whole: int) -> int:
+    """How full: 0 for empty, ``PARTS + 1`` for full, and what is between in ``PARTS``."""
+    if number <= 0:
+        return 0
+    return PARTS + 1 if number >= whole else 1 + number * PARTS // whole
+
+
+def fill(judge: Judge) -> tuple[int, ...]:
+    """The state in four small numbers: free slots, cached pages, running requests, receipts."""
+    free = judge.before.available
+    return (
+        -1 if free is None else part_of(free, judge.capacity),
+        part_of(len(judge.tree.pages), judge.config.pages),
+        min(2, len(judge.requests)),
+        min(1, len(judge.receipts)),
+    )
+
+
+def watching(collector: Collector) -> type[Judge]:
+    """A judge that notes features."""
+
+    class WatchingJudge(Judge):
+        def evaluate(self, kinds: str, facts: Facts) -> None:
+            collector.step(self, kinds, facts)
+            super().evaluate(kinds, facts)
+
+    return WatchingJudge

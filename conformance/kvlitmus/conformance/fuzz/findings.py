@@ -1,0 +1,71 @@
+"""Counterexamples on disk: the files that ``kvlitmus replay`` reads, and back from them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from kvlitmus.conformance.commands.common import version
+from kvlitmus.conformance.fuzz.dedupe import Distinct
+from kvlitmus.conformance.fuzz.store import Store, sync
+from kvlitmus.conformance.report import failures
+from kvlitmus.conformance.results import Finding, Options
+from kvlitmus.conformance.text import harmless
+from kvlitmus.spec.rule import all_rules
+
+
+def save_finding(folder: Path, finding: Finding, target: str, options: Options) -> Path:
+    """Save a finding; when this returns, it is on disk.  The same finding gets the same name."""
+    path = failures.save(
+        folder, finding, target=target, depth=options.depth, force_misuse=options.force_misuse, version=version()
+    )
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+    sync(folder)
+    return path
+
+
+def load_findings(store: Store, folder: Path) -> Iterator[tuple[Finding, Path]]:
+    """The findings of a folder, the short ones first; a file that can't be read is set aside."""
+    for path in sorted(folder.glob("*.json"), key=lambda path: (path.stat().st_size, path.name)):
+        try:
+            yield finding_of(path), path
+        except (failures.FailureError, ValueError) as error:
+            store.put_aside(path, str(error).removeprefix(f"{path}: "))
+
+
+def finding_of(path: Path) -> Finding:
+    """The finding in a file; raises ``FailureError`` or ``ValueError`` for what is none."""
+    plain = failures.read_json(path)
+    failure = failures.parse(plain)
+    unknown = [rule for rule in failure.rules if rule not in all_rules()]
+    if unknown:
+        raise ValueError(f"there is no rule {harmless(unknown[0], 40)!r} any more")
+    if failures.name_of(plain) != path.name:
+        raise ValueError("its name is not the digest of what is in it: it was torn or changed")
+    seen = plain.get("seen", {})
+    return Finding(
+        rules=list(failure.rules),
+        item=str(plain.get("item", "")),
+        config=failure.config,
+        call=str(plain.get("call", "")),
+        calls=list(failure.calls),
+        allowed=str(plain.get("allowed", "")),
+        seen={str(name): str(text) for name, text in seen.items()} if isinstance(seen, dict) else {},
+        detail=str(plain.get("detail", "")),
+        schedule=list(failure.schedule),
+        litmus=failure.litmus,
+        steps=len(failure.calls),
+    )
+
+
+def retire(store: Store, distinct: Distinct) -> None:
+    """A finding does not occur any more: its file is kept, apart."""
+    target = store.findings / "gone" / distinct.path.name
+    distinct.path.replace(target)
+    distinct.path, distinct.gone = target, True
+    store.note("gone", rules=distinct.finding.rules, file=target.name)

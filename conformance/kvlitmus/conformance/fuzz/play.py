@@ -1,0 +1,112 @@
+"""Playing one schedule of a campaign, in a worker.
+
+As the engine judges an item, with two additions: it is noted what was reached and where in the
+schedule, and a schedule that violates a rule is cut after the operation that did it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from time import monotonic
+from typing import Any, overload
+
+from kvlitmus.conformance import engine
+from kvlitmus.conformance.fuzz.features import Collector, Key, text_of, watching
+from kvlitmus.conformance.judge import Judge
+from kvlitmus.conformance.player import Player
+from kvlitmus.conformance.ports import Unsupported
+from kvlitmus.conformance.results import Item, ItemResult, Options, to_json
+from kvlitmus.conformance.schedule import Op, table
+from kvlitmus.conformance.stage import STAGE
+from kvlitmus.conformance.text import harmless
+
+TEXTS: dict[Key, int] = {}
+"""The features that this process has met."""
+
+
+class Noted(Sequence[Op]):
+    """A schedule that notes which of its operations is being played."""
+
+    def __init__(self, ops: Sequence[Op], collector: Collector) -> None:
+        self.ops = ops
+        self.collector = collector
+
+    def __len__(self) -> int:
+        return len(self.ops)
+
+    @overload
+    def __getitem__(self, at: int) -> Op: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Op]: ...
+
+    def __getitem__(self, at: int | slice) -> Op | Sequence[Op]:
+        return self.ops[at]
+
+    def __iter__(self) -> Iterator[Op]:
+        for at, op in enumerate(self.ops):
+            self.collector.at = at
+            yield op
+        self.collector.at = len(self.ops)
+
+
+class Program:
+    """Plays a schedule, without the operations that the cache has no port for."""
+
+    def __init__(self, ops: Sequence[Op], collector: Collector) -> None:
+        self.ops = ops
+        self.collector = collector
+
+    def __call__(self, judge: Judge) -> None:
+        """Play what can be played."""
+        can = frozenset(table(judge.capabilities))
+        self.ops = [op for op in self.ops if op.kind in can]
+        self.collector.begin()
+        Player(judge).play(Noted(self.ops, self.collector))
+
+
+def play_item(target: Any, item: Item, options: Options) -> dict[str, Any]:
+    """Play a schedule; the answer for the campaign.
+
+    ``result`` is an :class:`ItemResult`; ``reached`` lists the features in the order in which they were
+    reached, ``where`` the position of each; ``texts`` names those that this process met for the first time.
+    """
+    collector = Collector(TEXTS)
+    known = len(TEXTS)
+    started = monotonic()
+    result = ItemResult(item=item.id, config=item.config.label)
+    before, STAGE.judge_type = STAGE.judge_type, watching(collector)
+    try:
+        judge_item(target, item, options, result, collector)
+    except Unsupported as declined:
+        result.unsupported = harmless(declined) or "the target gave no reason"
+    except engine.HarnessError as error:
+        result.error = harmless(error, 2_000)
+    finally:
+        STAGE.judge_type = before
+    result.seconds = monotonic() - started
+    fresh = list(TEXTS.items())[known:]
+    return {
+        "result": to_json(result),
+        "reached": list(collector.reached),
+        "where": list(collector.reached.values()),
+        "texts": {number: text_of(key) for key, number in fresh},
+    }
+
+
+def judge_item(target: Any, item: Item, options: Options, result: ItemResult, collector: Collector) -> None:
+    """Play, and where a rule is broken mute it and play again, so that one bug does not hide the rest."""
+    muted = options.muted
+    for _ in range(1 + max(0, options.reruns)):
+        now = replace(options, muted=muted, shrink_trials=0)
+        program = Program(item.schedule, collector)
+        judge, violation = engine.play(target, item.config, now, program)
+        engine.count(judge, result)
+        if violation is None:
+            return
+        cut = program.ops[: collector.at + 1]
+        result.findings.append(engine.finding(target, item, now, judge, violation, cut))
+        muted |= set(violation.rules)
+        if any(rule.startswith("PORT-") for rule in violation.rules):
+            return

@@ -1,0 +1,239 @@
+"""The summary of a campaign: a document, and a few lines for people.
+
+The form of the document is ``schema/fuzz.schema.json``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kvlitmus.conformance.fuzz.campaign import Campaign
+from kvlitmus.conformance.fuzz.canary import Canary
+from kvlitmus.conformance.fuzz.dedupe import Distinct
+from kvlitmus.conformance.fuzz.features import FAMILIES
+from kvlitmus.conformance.fuzz.store import Store
+from kvlitmus.conformance.report import failures
+from kvlitmus.conformance.text import harmless
+from kvlitmus.spec.rule import Strength, all_rules
+
+FORMAT = 1
+
+EXIT_WORDS = {
+    0: "nothing was found that fails",
+    1: "a rule is violated, or the baseline is out of date",
+    3: "the adapter or the harness failed",
+    4: "inconclusive: the canary was not found, or nothing was played",
+    130: "interrupted; what is reported up to here is valid",
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """Everything there is to say about one session of a campaign.
+
+    campaign: ``None`` if it was interrupted before the target's turn.  canary: ``None`` if there was to be none;
+    ``canary_wanted`` tells that from one that was interrupted.  accepted: rules that the baseline knows.
+    """
+
+    target: str
+    target_version: str
+    python: str
+    version: str
+    date: str
+    settings: dict[str, Any]
+    store: Store
+    campaign: Campaign | None = None
+    canary: Canary | None = None
+    canary_wanted: bool = True
+    interrupted: bool = False
+    accepted: frozenset[str] = frozenset()
+    expired: tuple[str, ...] = ()
+    earlier: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def distinct(self) -> list[Distinct]:
+        """All distinct findings that still occur, the new ones first."""
+        found = [] if self.campaign is None else [one for one in self.campaign.known.distinct.values() if not one.gone]
+        return sorted(found, key=lambda one: (not one.new, not one.leads, one.finding.rules, one.path.name))
+
+    @property
+    def open(self) -> list[Path]:
+        """Findings that are on disk as they were met: there was no time to shrink them."""
+        return [] if self.campaign is None else list(self.campaign.open)
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code, by the same order as a run's."""
+        if self.interrupted:
+            return 130
+        if self.expired or self.open or any(self.fails(one) for one in self.distinct):
+            return 1
+        campaign = self.campaign
+        if campaign is not None and (campaign.tally.errors or campaign.hands.worn_out):
+            return 3
+        unsure = self.canary_wanted and (self.canary is None or not self.canary.found)
+        return 4 if unsure or campaign is None or not campaign.tally.steps else 0
+
+    def accepts(self, one: Distinct) -> bool:
+        """Whether the baseline knows a finding."""
+        return self.accepted.issuperset(one.finding.rules)
+
+    def fails(self, one: Distinct) -> bool:
+        """Whether a finding fails the night: it breaks a MUST that no baseline knows."""
+        rules = all_rules()
+        return any(rules[id].strength is Strength.MUST and id not in self.accepted for id in one.finding.rules)
+
+
+def totals(lines: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """What all sessions in a journal add up to."""
+    total = {"sessions": 0.0, "steps": 0.0, "plays": 0.0, "seconds": 0.0}
+    last: Mapping[str, Any] = {}
+
+    def number(name: str) -> float:
+        value = last.get(name, 0)
+        return float(value) if isinstance(value, int | float) else 0.0
+
+    for line in [*lines, {"what": "began"}]:
+        if line.get("what") == "began":
+            for name, source in (("steps", "steps"), ("plays", "plays"), ("seconds", "elapsed")):
+                total[name] += number(source)
+            total["sessions"] += 1
+            last = {}
+        elif line.get("what") in ("beat", "ended"):
+            last = line
+    total["sessions"] -= 1
+    return total
+
+
+def document(outcome: Outcome) -> dict[str, Any]:
+    """All of it as plain data."""
+    data: dict[str, Any] = {
+        "kind": "kvlitmus fuzz",
+        "format": FORMAT,
+        "kvlitmus": outcome.version,
+        "date": outcome.date,
+        "target": {"name": outcome.target, "version": outcome.target_version, "python": outcome.python},
+        "settings": outcome.settings,
+        "folder": str(outcome.store.folder),
+        "exit_code": outcome.exit_code,
+        "interrupted": outcome.interrupted,
+        "canary": None if outcome.canary is None else {**asdict(outcome.canary), "found": outcome.canary.found},
+        "findings": [_finding(outcome, one) for one in outcome.distinct],
+        "unshrunk": [str(path) for path in outcome.open],
+        "expired": list(outcome.expired),
+        "torn": outcome.store.torn,
+        "earlier": {name: round(number, 3) for name, number in outcome.earlier.items()},
+    }
+    if outcome.campaign is not None:
+        data |= _played(outcome.campaign)
+    return data
+
+
+def _finding(outcome: Outcome, one: Distinct) -> dict[str, Any]:
+    finding = one.finding
+    return {
+        "rules": finding.rules,
+        "file": str(one.path),
+        "replay": failures.replay_line(one.path, outcome.settings.get("python") or ""),
+        "config": finding.config.label,
+        "call": finding.call,
+        "calls": len(finding.calls),
+        "allowed": finding.allowed,
+        "detail": finding.detail,
+        "seen": finding.seen,
+        "hits": one.hits,
+        "new": one.new,
+        "leads": one.leads,
+        "steady": one.steady,
+        "fails": outcome.fails(one),
+    }
+
+
+def _played(campaign: Campaign) -> dict[str, Any]:
+    tally, corpus = campaign.tally, campaign.corpus
+    spent = max(campaign.elapsed, 1e-9)
+    families = Counter(campaign.texts.get(number, "").partition(" ")[0] for number in corpus.hits)
+    return {
+        "session": {
+            "seconds": round(spent, 3),
+            "plays": tally.plays,
+            "steps": tally.steps,
+            "replayed_steps": tally.replayed,
+            "steps_per_second": round((tally.steps + tally.replayed) / spent, 1),
+        },
+        "corpus": {
+            "entries": len(corpus.entries),
+            "kept": tally.kept,
+            "loaded": tally.loaded,
+            "redundant": tally.redundant,
+            "features": len(corpus.hits),
+            "by_family": {name: families[name] for name in FAMILIES},
+        },
+        "rules": {
+            "evaluated": sum(1 for id in all_rules() if tally.evaluated[id]),
+            "never": [id for id in all_rules() if not tally.evaluated[id]],
+            "resting": campaign.known.resting(),
+            "further": dict(campaign.known.further),
+        },
+        "fenced": campaign.hands.fenced,
+        "dead_workers": campaign.hands.deaths,
+        "declined": {label: harmless(reason) for label, reason in tally.declined.items()},
+        "errors": [{"text": harmless(text, 1_000), "times": times} for text, times in tally.errors.most_common(10)],
+    }
+
+
+def lines(outcome: Outcome) -> Iterator[str]:
+    """A few lines for people."""
+    campaign = outcome.campaign
+    if campaign is not None:
+        yield from _standing(outcome, campaign)
+    yield from _canary(outcome)
+    for one in outcome.distinct:
+        kind = "new" if one.new else "known"
+        notes = [kind, f"{len(one.finding.calls)} calls", f"met {one.hits} time{'s' * (one.hits != 1)}"]
+        notes += ["follows from another"] * (not one.leads) + ["not seen again"] * (not one.steady)
+        notes += [] if outcome.fails(one) else ["in the baseline" if outcome.accepts(one) else "SHOULD"]
+        yield f"  {'+'.join(one.finding.rules)} ({', '.join(notes)})"
+        yield f"    {failures.replay_line(one.path, outcome.settings.get('python') or '')}"
+    for path in outcome.open:
+        yield f"  not shrunk yet, there was no time: {failures.replay_line(path)}"
+    for entry in outcome.expired:
+        yield f"  baseline: the entry of {entry} has expired"
+    if outcome.store.torn:
+        yield f"  {outcome.store.torn} damaged files are set aside in {outcome.store.folder / 'aside'}"
+    yield f"exit {outcome.exit_code}: {EXIT_WORDS[outcome.exit_code]}"
+
+
+def _standing(outcome: Outcome, campaign: Campaign) -> Iterator[str]:
+    tally, corpus, known = campaign.tally, campaign.corpus, campaign.known
+    spent = max(campaign.elapsed, 1e-9)
+    made = tally.steps + tally.replayed
+    yield (
+        f"{made:,} steps in {tally.plays + tally.loaded:,} plays, {spent:.1f} s, {made / spent:,.0f} steps/s; "
+        f"corpus {len(corpus.entries):,} ({tally.kept} new), {len(corpus.hits):,} features, "
+        f"{sum(1 for id in all_rules() if tally.evaluated[id])} of {len(all_rules())} rules evaluated"
+    )
+    if outcome.earlier.get("sessions"):
+        before = outcome.earlier
+        yield f"  before: {before['sessions']:.0f} sessions, {before['steps']:,.0f} steps, {before['seconds']:,.0f} s"
+    if known.resting():
+        yield f"  rules that rest, because nothing new was found of them: {', '.join(known.resting())}"
+    for rule, times in known.further.items():
+        yield f"  {rule}: {times} more findings say something else each; they are not saved"
+    if campaign.hands.fenced:
+        many = campaign.hands.deaths
+        yield f"  not called any more, after {many} workers have died: {', '.join(campaign.hands.fenced)}"
+    for text, times in tally.errors.most_common(3):
+        yield f"  {times} plays failed: {harmless(text)}"
+
+
+def _canary(outcome: Outcome) -> Iterator[str]:
+    bird = outcome.canary
+    if bird is not None and bird.found:
+        yield f"  canary {bird.name}: found by {bird.rule} after {bird.steps:,} steps, {bird.seconds:.1f} s"
+    elif bird is not None:
+        yield f"  canary {bird.name}: NOT found in {bird.steps:,} steps, {bird.seconds:.1f} s"
