@@ -98,7 +98,6 @@ COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None], str]] 
         arguments_fuzz.PROMOTE_EXAMPLES,
     ),
     "mutants": ("put known bugs into the built-in cache and see which rules catch them", arguments.add_mutants, ""),
-    "check": ("judge a recorded trace, without driving anything", arguments.add_check, arguments.CHECK_EXAMPLES),
     "replay-trace": ("run a trace of real requests through a cache", arguments.add_replay_trace, ""),
 }
 
