@@ -35,11 +35,13 @@ from kvlitmus.spec.units import Key, Name, PageNo, Pages, RequestId, Slot, Token
 PROFILE = Profile(misuse="reject")
 
 
-class ReferenceCache:
-    """One reference cache behind the ports.
+class ReferencePorts:
+    """The ports of the reference, with a host below the device or without; what shows it whole is its heirs' affair.
 
     ``choice`` is handed to every transition that has one; tests set it for a single call.
     """
+
+    cache: Cache
 
     def __init__(self, config: Config, profile: Profile, names: Names | None = None) -> None:
         self.config = config
@@ -52,10 +54,18 @@ class ReferenceCache:
 
     def reset(self) -> None:
         """See :class:`~kvlitmus.conformance.ports.Resettable`."""
-        config, profile = self.config, self.profile
-        settings = Settings(Eviction(config.policy, profile.evict_granularity), profile.match_cap, profile.hit_counts)
-        reserved = profile.reserved if config.pool == "device" else 0
-        self.cache: Cache = caches.empty_cache(config.pages, config.page_size, reserved=reserved, settings=settings)
+        config = self.config
+        reserved = self.profile.reserved if config.pool == "device" else 0
+        self.cache = caches.empty_cache(config.pages, config.page_size, reserved=reserved, settings=self.settings())
+        self.forget()
+
+    def settings(self) -> Settings:
+        """The legal choices that the profile and the configuration come to."""
+        eviction = Eviction(self.config.policy, self.profile.evict_granularity)
+        return Settings(eviction, self.profile.match_cap, self.profile.hit_counts)
+
+    def forget(self) -> None:
+        """No receipts and no requests."""
         self.receipts: dict[int, Name] = {}
         self.keys: dict[int, Key] = {}
         self.serial = 0
@@ -209,6 +219,18 @@ class ReferenceCache:
         evictable, protected = trees.sizes(self.cache.tree)
         return Sizes(evictable * self.size, protected * self.size)
 
+    def units_of(self, name: Name) -> tuple[str | None, tuple[int | tuple[int, int], ...]]:
+        """The namespace of a page, and its own units."""
+        found = self.page_units.get(name)
+        if found is None:
+            namespace, units = self.names.prefix(name)
+            found = self.page_units[name] = namespace, units[-self.size :]
+        return found
+
+
+class ReferenceCache(ReferencePorts):
+    """One reference cache without a host behind the ports."""
+
     def view(self) -> View:
         """See :class:`~kvlitmus.conformance.ports.Inspect`: a page that is marked begins a node."""
         runs: list[list[Name]] = []
@@ -234,14 +256,6 @@ class ReferenceCache:
         first = pages[run[0]]
         return NodeView(parent, namespace, units, slots, first.locks, first.hits, first.priority)
 
-    def units_of(self, name: Name) -> tuple[str | None, tuple[int | tuple[int, int], ...]]:
-        """The namespace of a page, and its own units."""
-        found = self.page_units.get(name)
-        if found is None:
-            namespace, units = self.names.prefix(name)
-            found = self.page_units[name] = namespace, units[-self.size :]
-        return found
-
 
 class ReferenceTarget:
     """The target ``reference``, or a variant of it with other legal choices."""
@@ -249,10 +263,14 @@ class ReferenceTarget:
     def __init__(self, profile: Profile = PROFILE) -> None:
         self.profile = profile
 
-    def make(self, config: Config) -> ReferenceCache:
-        """A fresh reference cache."""
+    def make(self, config: Config) -> ReferencePorts:
+        """A fresh reference cache, with a host below it where the configuration has one."""
         if config.policy not in POLICIES:
             raise Unsupported(f"the reference has no policy {config.policy!r}; it has {', '.join(POLICIES)}")
+        if config.tiered:
+            from kvlitmus.conformance.adapters.reference_tiers import TieredReference
+
+            return TieredReference(config, self.profile)
         return ReferenceCache(config, self.profile)
 
 

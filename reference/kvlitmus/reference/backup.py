@@ -1,0 +1,89 @@
+"""Device to host: which pages are backed up, when, and what protects them meanwhile.
+
+Under **write-through** a page is due when an insert uses it for the first time, under **selective write-through**
+for the second time; under write-back nothing is due (see :mod:`~kvlitmus.reference.tier`).  Backed pages are
+prefix-closed: a page waits until its parent is backed, or, where the choice is ``chain``, takes its ancestors along.
+
+A page gets its host slots when its backup is *submitted*, and counts as backed from then on; the contents are there
+when the copy has *landed*.  In between the device slots must stay what they are: the path to the end of the run is
+locked, until a tick *acknowledges* the copy.  Acknowledgements come in the order of submission: a copy that has not
+landed holds up those behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kvlitmus.reference import cache as caches
+from kvlitmus.reference import tier
+from kvlitmus.reference.hierarchy import BACKUP, DEVICE, HOST, SELECTIVE, WRITE_BACK, Hierarchy, Moved, Transfer
+from kvlitmus.reference.put import start_puts
+from kvlitmus.spec.units import Name
+
+
+def threshold(write: str) -> int:
+    """How many hits make a page due for backup."""
+    return 2 if write == SELECTIVE else 1
+
+
+def due(now: Hierarchy, names: Sequence[Name]) -> tuple[Name, ...]:
+    """The run of resident pages of this path that are to be backed up now, parents first."""
+    if now.choices.write == WRITE_BACK:
+        return ()
+    copies, resident = now.host.copies, now.cache.tree.pages
+    bare = [name for name in names if name not in copies]
+    hot = [resident[name].hits >= threshold(now.choices.write) for name in bare]
+    if now.choices.backup_parent == "chain":
+        return tuple(bare[: len(hot) - hot[::-1].index(True)]) if True in hot else ()
+    return tuple(bare[: hot.index(False)]) if False in hot else tuple(bare)
+
+
+def used(now: Hierarchy, names: Sequence[Name]) -> Hierarchy:
+    """What follows from an insert that uses these pages, all resident: backups that are due, puts that are outstanding.
+
+    Without enough host memory for the run nothing happens, and it waits for its next use.
+    """
+    run = due(now, names)
+    if run:
+        now, pages = tier.allocate_or_evict(now, len(run))
+        if pages is not None:
+            now = tier.back(now, run, pages, settled=False, stored=False)
+            serial = now.serial + 1
+            transfers = (*now.transfers, Transfer(serial, BACKUP, run))
+            now = now._replace(cache=caches.lock(now.cache, run[-1]), transfers=transfers, serial=serial)
+    return start_puts(now, names)
+
+
+def land(now: Hierarchy, job: int) -> Hierarchy:
+    """A copy between the tiers has reached its end; the copies of its contents are to be made now."""
+    transfers, moved = [], list(now.moved)
+    copies, resident = dict(now.host.copies), now.cache.tree.pages
+    for transfer in now.transfers:
+        if transfer.id == job:
+            for name in transfer.names:
+                copy, page = copies[name], resident[name].page
+                if transfer.kind == BACKUP:
+                    moved.append(Moved(DEVICE, page, copy.page))
+                    copies[name] = copy._replace(settled=True)
+                else:
+                    moved.append(Moved(HOST, copy.page, page))
+            transfers.append(transfer._replace(landed=True))
+        else:
+            transfers.append(transfer)
+    host = now.host._replace(copies=copies)
+    return now._replace(host=host, transfers=tuple(transfers), moved=tuple(moved))
+
+
+def acknowledge_backups(now: Hierarchy) -> Hierarchy:
+    """Take note of the backups that have landed, up to the first that has not: unlock, and begin to put."""
+    over: list[Transfer] = []
+    for transfer in now.transfers:
+        if transfer.kind == BACKUP:
+            if not transfer.landed:
+                break
+            over.append(transfer)
+    now = now._replace(transfers=tuple([transfer for transfer in now.transfers if transfer not in over]))
+    for transfer in over:
+        now = now._replace(cache=caches.unlock(now.cache, transfer.names[-1]))
+        now = start_puts(now, transfer.names)
+    return now

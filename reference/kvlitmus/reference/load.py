@@ -1,0 +1,75 @@
+"""Host to device: what is cached on the host alone is brought back before it is computed with.
+
+A **load back** is all or nothing: every page behind the resident prefix comes back, or none does.  Its pages are
+resident at once, in slots whose contents arrive when the copy lands; until a tick acknowledges it the path is locked,
+and the host copies that it reads from are pinned.  The host copies stay.
+
+Room is made with both already protected: under write-back an eviction on the device may evict on the host, and would
+otherwise take the very pages that are about to be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kvlitmus.reference import cache as caches
+from kvlitmus.reference import pool as pools
+from kvlitmus.reference import tier
+from kvlitmus.reference.hierarchy import LOAD, Hierarchy, Transfer, pin
+from kvlitmus.spec.units import Name, PageNo, Pages, Tokens
+
+
+def load_back(
+    now: Hierarchy, root: Name, names: Sequence[Name], units: int, choice: Sequence[Name] | None = None
+) -> tuple[Hierarchy, Pages, tuple[PageNo, ...] | None]:
+    """Bring what a key has on the host alone to the device: pages resident before, and the new device pages.
+
+    ``None`` instead of pages when they are fewer units than is worth a copy, or when device memory is short; then
+    nothing has changed but recency and what was evicted.  The choice is what is evicted.
+    """
+    now, pages, behind = tier.match(now, names, units)
+    before = Pages(len(pages))
+    size = now.cache.pool.page_size
+    if behind * size < now.choices.load_threshold:
+        return now, before, None
+    if not behind:
+        return now, before, ()
+    end = names[before - 1] if before else root
+    sources = tuple(names[before : before + behind])
+    now = pin(now._replace(cache=caches.lock(now.cache, end)), sources)
+    short = behind - len(now.cache.pool.free)
+    if short > 0:
+        now, _, _ = tier.evict(now, Tokens(short * size), choice)
+    now = now._replace(cache=caches.unlock(now.cache, end))
+    taken = pools.allocate(now.cache.pool, Tokens(behind * size))
+    if taken is None:
+        return pin(now, sources, -1), before, None
+    pool, slots = taken
+    return _start(now._replace(cache=now.cache._replace(pool=pool)), sources, slots), before, slots
+
+
+def _start(now: Hierarchy, sources: Sequence[Name], slots: Sequence[PageNo]) -> Hierarchy:
+    """The pages are resident, locked, and their copy is under way; their sources are pinned already."""
+    resident = dict(now.cache.tree.pages)
+    alone = dict(now.host.alone)
+    for name, page in zip(sources, slots, strict=True):
+        old = alone.pop(name)
+        resident[name] = old._replace(page=page, first=old.first or name == sources[0])
+    cache = now.cache._replace(tree=now.cache.tree._replace(pages=resident))
+    serial = now.serial + 1
+    transfers = (*now.transfers, Transfer(serial, LOAD, tuple(sources)))
+    host = now.host._replace(alone=alone)
+    return now._replace(cache=caches.lock(cache, sources[-1]), host=host, transfers=transfers, serial=serial)
+
+
+def acknowledge_loads(now: Hierarchy) -> Hierarchy:
+    """Take note of the loads that have landed, up to the first that has not: unlock the path, unpin the sources."""
+    over: list[Transfer] = []
+    for transfer in now.transfers:
+        if transfer.kind == LOAD:
+            if not transfer.landed:
+                break
+            over.append(transfer)
+    for transfer in over:
+        now = pin(now._replace(cache=caches.unlock(now.cache, transfer.names[-1])), transfer.names, -1)
+    return now._replace(transfers=tuple([transfer for transfer in now.transfers if transfer not in over]))
