@@ -99,10 +99,10 @@ class Guard:
         self.steps += 1
         self.trail.append(text)
 
-    def look(self, method: str) -> Any:
+    def look(self, method: str, *args: Any) -> Any:
         """Make one of the calls that only look; what it raises is judged like that of any call."""
         try:
-            return getattr(self.adapter, method)()
+            return getattr(self.adapter, method)(*args)
         except NotImplementedError:
             raise
         except BaseException as error:
@@ -155,6 +155,12 @@ class Guard:
         """The answer as a count; anything but a non-negative integer breaks PORT-03."""
         if type(answer) is not int or not 0 <= answer < MAX_SLOT:
             raise self.broken("PORT-03", f"expected {what} as a count, got {shown(answer)}")
+        return answer
+
+    def flag(self, answer: object, what: str) -> bool:
+        """The answer as yes or no; anything else breaks PORT-03."""
+        if type(answer) is not bool:
+            raise self.broken("PORT-03", f"expected {what}, True or False, got {shown(answer)}")
         return answer
 
     def broken(self, rule: str, detail: str) -> Violation:

@@ -26,6 +26,8 @@ from kvlitmus.conformance.ports import Config, Profile, capabilities_of
 from kvlitmus.conformance.selection import Facts, Plan, plan_for
 from kvlitmus.conformance.shelf import Shelf
 from kvlitmus.conformance.text import harmless, type_name
+from kvlitmus.conformance.tier_books import TierBooks, Work
+from kvlitmus.conformance.tier_observation import TierObservation, TierObserver
 from kvlitmus.reference.tree import Page, Tree, empty_tree
 from kvlitmus.spec.names import NO_NAME, Names
 from kvlitmus.spec.rule import all_rules
@@ -73,19 +75,28 @@ class Judge(Guard):
         self.profile = profile
         self.size = config.page_size
         self.capabilities = capabilities_of(self.adapter)
-        self.depth = min(depth, 3 if "inspect" in self.capabilities else 1)
+        self.deepest = DEEPEST if self.capabilities & {"inspect", "tiers"} else 1
+        self.depth = min(depth, self.deepest)
         self.muted = muted
         self.force_misuse = force_misuse
         self.names = names or Names()
         reserved = profile.reserved if config.pool == "device" else 0
         self.usable = frozenset(map(PageNo, range(reserved, reserved + config.pages)))
         self.rules = all_rules()
-        self.plans: dict[str, Plan] = {}
+        self.plans: dict[tuple[str, ...], Plan] = {}
+        self.planned: Counter[tuple[str, ...]] = Counter()
         self.reached: Counter[str] = Counter()
         self.victims: list[frozenset[Name]] = []
         self.again: Callable[[], Judge] | None = None
-        self.observer = Observer(self.names, self.size, 4 * self.capacity + SPARE)
+        most = 4 * (config.pages + config.host_pages) * self.size + SPARE
+        self.tiers: TierBooks | None = None
+        self.observer = Observer(self.names, self.size, most)
+        if "tiers" in self.capabilities and self.depth >= DEEPEST:
+            self.observer = TierObserver(self.names, self.size, most)
+            self.tiers = TierBooks(self)
         self.forget()
+        if self.tiers is not None and config.storage == "attached":
+            self.tiers.attached = bool(self.call("attach(the suite's storage)", "attach", self.tiers.store))
 
     def forget(self) -> None:
         """Start from an empty cache again."""
@@ -98,6 +109,8 @@ class Judge(Guard):
         self.owners: Counter[PageNo] = Counter()
         self.shelf = Shelf(self.profile.store_put)
         self.kept = []
+        if self.tiers is not None:
+            self.tiers.forget()
         self.before = self.observe_now()
 
     # -- observation ---------------------------------------------------------------------------
@@ -112,19 +125,22 @@ class Judge(Guard):
                 sizes = self.look("sizes")
                 if sizes is None:
                     raise self.broken("PORT-03", "expected Sizes, got None")
+        jobs = None
         if self.depth >= DEEPEST:
-            view = self.look("view")
+            view = self.look("view" if self.tiers is None else "tiers")
             if view is None:
-                raise self.broken("PORT-03", "expected a View, got None")
+                raise self.broken("PORT-03", f"expected a {'View' if self.tiers is None else 'TierView'}, got None")
+            if self.tiers is not None and self.tiers.steps:
+                jobs = self.look("jobs")
         try:
+            if isinstance(self.observer, TierObserver):
+                return self.observer.read_tiers(available, sizes, view, jobs)
             return self.observer.read(available, sizes, view)
         except Exception as error:
             detail = f"the snapshot has not the promised form: {harmless(error) or type_name(error)}"
             raise self.broken("PORT-03", detail) from error
 
-    def finish(
-        self, kinds: str, facts: Facts, tree: Tree, late: Callable[[Observation, Facts], None] | None = None
-    ) -> None:
+    def finish(self, kinds: str, facts: Facts, tree: Tree, late: Callable[[Any, Facts], None] | None = None) -> None:
         """Observe, complete the facts, evaluate the rules of ``kinds`` and all state rules, go on with ``tree``.
 
         ``kinds`` names what the call was and how it ended, several joined by ``+``.  ``late`` adds the
@@ -141,7 +157,12 @@ class Judge(Guard):
             if self.owners.total() == len(owned)
             else frozenset(page for page, times in self.owners.items() if times > 1)
         )
-        facts["quiet"] = not self.receipts and not self.requests
+        fresh: list[Work] = []
+        tiers = self.tiers
+        if tiers is not None:
+            assert isinstance(after, TierObservation)
+            tree = tiers.noted(tree, kinds, after, facts)
+        facts["quiet"] = not self.receipts and not self.requests and not (tiers is not None and tiers.copying)
         if after.available is not None:
             facts["available_before"], facts["available_after"] = before.available, after.available
             facts["capacity"] = self.capacity
@@ -153,7 +174,16 @@ class Judge(Guard):
             # What must still be there, by the model: taken before the model follows what was seen.
             facts["locked_pages"] = {name: page.page for name, page in tree.pages.items() if page.locks}
             tree = self.follow(tree, after)
+            if tiers is not None:
+                assert isinstance(before, TierObservation)
+                assert isinstance(after, TierObservation)
+                tree = tiers.revived(tree, before, after)
+                tree, fresh = tiers.begun(tree, after)
+                facts["quiet"] = facts["quiet"] and not tiers.copying
             after.facts(facts, before, tree)
+            if isinstance(before, TierObservation) and isinstance(after, TierObservation) and tiers is not None:
+                tiers.facts(facts, kinds, tree, before, after, fresh)
+                tiers.remember(self.tree, tree, after)
             if late is not None:
                 late(after, facts)
         self.tree = tree
@@ -179,9 +209,11 @@ class Judge(Guard):
     def evaluate(self, kinds: str, facts: Facts) -> None:
         """Evaluate every rule that applies and whose facts are known; raise for those that are broken."""
         self.reached[kinds] += 1
-        plan = self.plans.get(kinds)
+        alike = (kinds, *facts)
+        plan = self.plans.get(alike)
+        self.planned[alike] += 1
         if plan is None:
-            plan = self.plans[kinds] = plan_for(
+            plan = self.plans[alike] = plan_for(
                 kinds, facts, self.rules, depth=self.depth, muted=self.muted, capabilities=self.capabilities
             )
         for _, predicate, want, single in plan.checks:
@@ -199,8 +231,8 @@ class Judge(Guard):
     def counted(self) -> Counter[str]:
         """How often each rule was evaluated."""
         total = Counter(self.evaluated)
-        for kinds, times in self.reached.items():
-            for id, *_ in self.plans[kinds].checks if kinds in self.plans else ():
+        for alike, times in self.planned.items():
+            for id, *_ in self.plans[alike].checks if alike in self.plans else ():
                 total[id] += times
         return total
 
@@ -224,12 +256,25 @@ class Judge(Guard):
 
     def write(self, slots: Sequence[Slot], names: Sequence[Name]) -> None:
         """The suite writes KV: each slot now holds what belongs to that prefix."""
+        if self.tiers is not None and self.tiers.has_data:
+            self.adapter.poke(list(slots), list(names))
         self.written.update(zip(slots, names, strict=True))
 
     def read(self, slots: Sequence[Slot]) -> tuple[Name, ...]:
-        """What was written last into these slots."""
+        """What is in these slots: what was written last, or, where copies move contents, what the slots show."""
+        if self.tiers is not None and self.tiers.has_data:
+            loading = self.tiers.loading()
+            found = self.peek("device", slots)
+            return tuple([loading.get(slot, Name(value)) for slot, value in zip(slots, found, strict=True)])
         get = self.written.get
         return tuple([get(slot, NO_NAME) for slot in slots])
+
+    def peek(self, tier: str, slots: Sequence[int]) -> list[int]:
+        """What slots of a tier hold."""
+        values = list(self.look("peek", tier, list(slots)))
+        if len(values) != len(slots) or any(type(value) is not int for value in values):
+            raise self.broken("PORT-03", f"expected {len(slots)} integers from peek, got {values[:8]}")
+        return values
 
     def locked_pages(self) -> dict[Name, PageNo]:
         """Where the protected pages are, by name."""

@@ -37,6 +37,18 @@ CONFIGS: tuple[Config, ...] = (
 )
 """The configurations of a full run; a target may declare ``configs`` of its own."""
 
+TIERED = Config(page_size=4, pages=16, host_pages=16, storage="attached", threshold=8, rate_limit=64)
+TIER_CONFIGS: tuple[Config, ...] = (
+    TIERED,
+    replace(TIERED, page_size=1, pages=24, host_pages=20, threshold=2, rate_limit=20, stop="wait_complete"),
+    replace(TIERED, write="write_through_selective", stop="timeout", storage="later"),
+    replace(TIERED, write="write_back", pages=12, host_pages=12),
+    replace(TIERED, page_size=1, pages=12, host_pages=8, threshold=2, rate_limit=8, write="write_back", stop="timeout"),
+    replace(TIERED, bigram=True, host_pages=10, stop="wait_complete"),
+    replace(TIERED, page_size=2, threshold=4, host_pages=8, storage="later", rate_limit=32),
+)
+"""The configurations of a hierarchy: each write policy, each stop policy, storage from the beginning and later."""
+
 STORE_CONFIGS: tuple[Config, ...] = (Config(page_size=1, pool="store"), Config(page_size=16, pool="store"))
 """The configurations in which a page store is judged alone."""
 
@@ -58,7 +70,7 @@ def configs_of(target: Any) -> tuple[Config, ...]:
 
 def suits(test: Litmus, config: Config, profile: Profile, *, force_misuse: bool) -> bool:
     """Whether a litmus test makes sense in a configuration."""
-    if (config.pool == "store") != ("store" in test.needs):
+    if (config.pool == "store") != ("store" in test.needs) or config.tiered != ("tiers" in test.needs):
         return False
     if config.pool == "host" and not test.needs <= {
         "pool",
@@ -76,7 +88,7 @@ def suits(test: Litmus, config: Config, profile: Profile, *, force_misuse: bool)
         config.page_size >= test.min_page
         and (not test.policies or config.policy in test.policies)
         and test.bigram in (None, config.bigram)
-        and config.pages >= 32
+        and (config.pages >= 32 or config.tiered)
     )
 
 

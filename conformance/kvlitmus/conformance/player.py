@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvlitmus.conformance.calls import pool, request, tree
+from kvlitmus.conformance.calls import pool, request, tiers, tree
 from kvlitmus.conformance.judge import Judge
 from kvlitmus.conformance.moves import MOVES
 from kvlitmus.conformance.schedule import Op
@@ -25,6 +25,8 @@ class Player:
         self.judge = judge
         self.config = judge.config
         self.waiting: dict[int, Key] = {}
+        self.waits: dict[int, Key] = {}
+        self.waited: list[int] = []
         self.serial = 0
         self.begun = 0
 
@@ -42,11 +44,22 @@ class Player:
     def settle(self) -> None:
         """End everything that is still going on, and evict everything: nothing may be left."""
         judge = self.judge
+        self.give_back()
+        if judge.tiers is not None and judge.tiers.steps:
+            tiers.settle(judge)
+            self.waits.clear()
+        if "evict" in judge.capabilities:
+            tree.evict(judge, judge.capacity)
+        if judge.tiers is not None and judge.tiers.steps:
+            tiers.settle(judge)
+            tiers.evict_host(judge, judge.config.host_pages * judge.size)
+
+    def give_back(self) -> None:
+        """End requests, give back receipts, free loans."""
+        judge = self.judge
         for at, rid in enumerate(list(judge.requests)):
             request.end(judge, rid, keep=at % 2 == 0)
         for receipt in list(judge.receipts):
             tree.unlock(judge, receipt)
         for loan in list(judge.loans):
             pool.free(judge, judge.loans.pop(loan).slots)
-        if "evict" in judge.capabilities:
-            tree.evict(judge, judge.capacity)

@@ -372,6 +372,7 @@ PORTS: dict[str, tuple[str, ...]] = {
 
 def capabilities_of(adapter: object) -> frozenset[str]:
     """The capabilities that an adapter has, by the presence of all methods of a port."""
-    return frozenset(
+    has = frozenset(
         port for port, methods in PORTS.items() if all(callable(getattr(adapter, name, None)) for name in methods)
     )
+    return has | {"inspect"} if "tiers" in has else has

@@ -67,6 +67,10 @@ class Names:
         assert namespace is None or isinstance(namespace, str)
         return namespace, tuple(reversed(units))
 
+    def knows(self, name: int) -> bool:
+        """Whether this number is a name."""
+        return 0 <= name < len(self._parents)
+
     def _walk(self, start: Name, units: Iterable[Unit]) -> Iterable[Name]:
         for unit in units:
             found = self._ids.get((start, unit))

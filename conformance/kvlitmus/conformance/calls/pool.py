@@ -91,9 +91,18 @@ def reset(judge: Judge) -> None:
 
     The suite's books are cleared *before* the cache is looked at, since nobody owns anything now.
     """
+    had = len(judge.tiers.store.contents) if judge.tiers is not None else 0
     judge.call("reset()", "reset")
     before = judge.before
     judge.forget()
     judge.before, after = before, judge.before
-    judge.finish("reset", {}, judge.tree)
+    facts: dict[str, object] = {}
+    if judge.tiers is not None:
+        facts.update(
+            store_before=had,
+            store_after=len(judge.tiers.store.contents),
+            work_left=[job.kind for job in getattr(after, "jobs", {}).values()],
+            moving_left=getattr(after, "moving", ()),
+        )
+    judge.finish("reset", facts, judge.tree)
     judge.before = after

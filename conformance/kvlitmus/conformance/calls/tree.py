@@ -10,9 +10,10 @@ from kvlitmus.conformance.calls.order import needless_victims, passed_over
 from kvlitmus.conformance.calls.text import key_text
 from kvlitmus.conformance.observation import Observation
 from kvlitmus.conformance.ports import Hit, Stored
+from kvlitmus.conformance.tier_observation import TierObservation
 from kvlitmus.reference import tree as trees
 from kvlitmus.spec.names import page_names
-from kvlitmus.spec.units import Key, PageNo, Slot, page_slots, pages_in_order
+from kvlitmus.spec.units import Key, Name, PageNo, Slot, page_slots, pages_in_order
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.judge import Judge
@@ -41,6 +42,9 @@ def match(judge: Judge, key: Key) -> Hit:
     if hit.slots is not None:
         facts["match_slots"], facts["found_names"] = hit.slots, judge.read(tuple(map(Slot, hit.slots)))
     kinds = "match" if hit.slots is not None else "match+blind"
+    if judge.tiers is not None and hit.host is not None:
+        kinds += "+host"
+        facts["host_hit"], facts["host_hit_certain"] = hit.host, host_hit(judge, paged, hit.length, cap)
     covered = paged[: min(hit.length // judge.size, possible)]
     if hit.slots is not None:
         judge.tree = unseen.known(judge, judge.tree, covered, pages_in_order(hit.slots, judge.size))
@@ -107,6 +111,8 @@ def insert(
         renews=judge.renews,
     )
     judge.maybe.difference_update(paged)
+    if judge.tiers is not None and not chunked:
+        judge.tiers.inserted = paged
     adopted = [slots[at * size] for at in range(already, len(paged))]
     judge.disown([*adopted, *[Slot(page * size) for page in by_cache]])
     judge.finish("insert", facts, tree)
@@ -146,15 +152,36 @@ def evict(judge: Judge, n: int) -> int:
         judge.finish("evict", facts, tree)
         return reported
 
-    def held_against_policy(_: Observation, facts: dict[str, Any]) -> None:
+    def held_against_policy(after: Observation, facts: dict[str, Any]) -> None:
         vanished = facts["vanished"]
         judge.victims.append(frozenset(vanished))
-        facts["passed_over"] = passed_over(tree, vanished, judge.config.policy, judge.profile.slru_hits)
+        if judge.tiers is None or judge.tiers.ordered(tree):
+            facts["passed_over"] = passed_over(tree, vanished, judge.config.policy, judge.profile.slru_hits)
+        if judge.tiers is not None:
+            facts["demoted_lost"] = judge.tiers.demoted_lost(before, after)
         facts["needless"] = needless_victims(before, vanished, n, judge.size, judge.profile.evict_granularity)
 
     facts["unlocked_before"] = (len(tree.pages) - len(locked)) * judge.size
+    if judge.tiers is not None:
+        facts["unlocked_before"] = min(facts["unlocked_before"], judge.tiers.evictable(tree) * judge.size)
     judge.finish("evict", facts, tree, held_against_policy)
     return reported
+
+
+def host_hit(judge: Judge, paged: Sequence[Name], length: int, cap: int) -> int:
+    """How many units behind a match are on the host alone, as far as the match may go."""
+    assert isinstance(judge.before, TierObservation)
+    at = end = length // judge.size
+    while end < min(len(paged), cap // judge.size) and paged[end] in judge.before.hosted:
+        end += 1
+    return (end - at) * judge.size
+
+
+def room_of(judge: Judge, *, spared: Sequence[Name]) -> int:
+    """Slots of the device that are free or that an eviction could free without these pages."""
+    assert judge.tiers is not None
+    tree = trees.lock(judge.tree, spared[-1]) if spared else judge.tree
+    return (len(judge.before.free) + judge.tiers.evictable(tree)) * judge.size
 
 
 def _hit(judge: Judge, answer: object) -> Hit:

@@ -5,7 +5,7 @@ makes the calls that a lawful caller would make.  Which capabilities it needs an
 in :mod:`kvlitmus.conformance.schedule`.
 """
 
-from kvlitmus.conformance.moves import pool, pure, request, store, tree
+from kvlitmus.conformance.moves import pool, pure, request, store, tiers, tree
 from kvlitmus.conformance.moves.registry import MOVES
 
-__all__ = ["MOVES", "pool", "pure", "request", "store", "tree"]
+__all__ = ["MOVES", "pool", "pure", "request", "store", "tiers", "tree"]

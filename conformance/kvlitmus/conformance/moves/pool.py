@@ -65,8 +65,11 @@ def group(player: Player, a: int, b: int, c: int) -> None:
 def reset(player: Player, a: int, b: int, c: int) -> None:
     """Forget everything; rarely."""
     if a < 64:
+        if player.judge.tiers is not None:
+            player.give_back()
         pool.reset(player.judge)
         player.waiting.clear()
+        player.waits.clear()
 
 
 def continue_loan(player: Player, a: int, further: int, *, decode: bool) -> None:

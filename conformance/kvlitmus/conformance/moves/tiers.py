@@ -1,0 +1,144 @@
+"""Moves on the host tier, on what is under way, and on storage."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from kvlitmus.conformance.calls import fetch, tiers
+from kvlitmus.conformance.moves.registry import move, pick
+from kvlitmus.conformance.schedule import evict_size, make_key
+from kvlitmus.conformance.tier_ports import BACKUP, DONE, FETCH, LOAD, PUT, QUERY, Outcome
+
+if TYPE_CHECKING:
+    from kvlitmus.conformance.player import Player
+
+MAX_WAITING = 4
+"""So many requests wait for a prefetch at once."""
+
+FAULTY = 40
+"""Of 256 outcomes so many are faults."""
+
+
+@move("load_back")
+def load_back(player: Player, a: int, b: int, c: int) -> None:
+    """Load a key back."""
+    tiers.load_back(player.judge, make_key(player.config, a, b, c))
+
+
+@move("evict_host")
+def evict_host(player: Player, a: int, b: int, c: int) -> None:
+    """Make room on the host."""
+    tiers.evict_host(player.judge, evict_size(player.config, a))
+
+
+@move("prefetch")
+def prefetch(player: Player, a: int, b: int, c: int) -> None:
+    """A request begins to wait: mostly a new one, sometimes one that waited before, or that waits."""
+    longer = make_key(player.config, a, b | 1, c)
+    rid = player.begun + 1
+    if b >= 208:
+        rid = pick(player.waits, b) or pick(dict.fromkeys(player.waited), b) or rid
+    if rid == player.begun + 1:
+        if len(player.waits) >= MAX_WAITING:
+            return
+        player.begun += 1
+    if fetch.prefetch(player.judge, rid, longer):
+        player.waits[rid] = longer
+
+
+@move("poll")
+def poll(player: Player, a: int, b: int, c: int) -> None:
+    """A request asks whether it need not wait any more; then it is told what was added, or not."""
+    rid = pick(player.waits, c)
+    if rid is None:
+        rid = player.begun + 1000 if c < 32 else None
+    if rid is not None and fetch.poll(player.judge, rid):
+        player.waits.pop(rid, None)
+        player.waited.append(rid)
+        del player.waited[:-MAX_WAITING]
+        if a & 1:
+            fetch.loaded(player.judge, rid)
+
+
+@move("abandon")
+def abandon(player: Player, a: int, b: int, c: int) -> None:
+    """A request that waits is aborted."""
+    rid = pick(player.waits, c)
+    if rid is not None:
+        player.waits.pop(rid)
+        player.waited.append(rid)
+        fetch.abandon(player.judge, rid)
+
+
+@move("advance")
+def advance(player: Player, a: int, b: int, c: int) -> None:
+    """One of the jobs that are ready goes on."""
+    ready = {number: job for number, job in tiers.seen(player.judge).jobs.items() if job.ready and not job.landed}
+    number = pick(ready, a)
+    if number is not None:
+        tiers.advance(player.judge, number, outcome(ready[number].kind, b, c))
+
+
+def outcome(kind: str, b: int, c: int) -> Outcome:
+    """How a job goes on: mostly to its end."""
+    if kind in (BACKUP, LOAD) or b >= 128 + FAULTY:
+        return DONE
+    if b < 128 - FAULTY or (kind == QUERY and b < 128):
+        return Outcome("part", 1 + c % 3) if kind in (FETCH, PUT) else DONE
+    return Outcome("fail" if b % 3 == 0 else "short", c % 4)
+
+
+@move("tick")
+def tick(player: Player, a: int, b: int, c: int) -> None:
+    """The scheduler ticks."""
+    tiers.tick(player.judge)
+
+
+@move("attach")
+def attach(player: Player, a: int, b: int, c: int) -> None:
+    """Storage is attached if there is none; sometimes if there is one."""
+    if not tiers.books_of(player.judge).attached or b < 32:
+        tiers.attach(player.judge, on=True)
+
+
+@move("detach")
+def detach(player: Player, a: int, b: int, c: int) -> None:
+    """Storage is detached; rarely, since a prefetch needs time."""
+    if a < 48:
+        tiers.attach(player.judge, on=False)
+        player.waited += player.waits
+        player.waits.clear()
+
+
+@move("spoil")
+def spoil(player: Player, a: int, b: int, c: int) -> None:
+    """Storage loses a page, or cuts it short."""
+    store = tiers.books_of(player.judge).store
+    if store.contents:
+        name = random.Random(a << 8 | b).choice(sorted(store.contents))
+        if c < 192:
+            store.lose(name)
+        else:
+            store.shorten(name)
+        tiers.spoiled(player.judge, name, lost=c < 192)
+
+
+@move("fault")
+def fault(player: Player, a: int, b: int, c: int) -> None:
+    """An allocation of host memory is going to fail."""
+    if tiers.books_of(player.judge).fault is None:
+        fetch.fail_alloc(player.judge, a % 3)
+
+
+@move("clock")
+def clock(player: Player, a: int, b: int, c: int) -> None:
+    """Time passes: a little, a second, or a minute."""
+    books = tiers.books_of(player.judge)
+    fetch.set_clock(player.judge, books.clock + (0.25, 1.0, 2.0, 60.0)[a % 4])
+
+
+@move("deliver")
+def deliver(player: Player, a: int, b: int, c: int) -> None:
+    """Everything under way is delivered and noted: what is backed up gets into storage."""
+    tiers.deliver(player.judge)
