@@ -44,7 +44,7 @@ class Known(NamedTuple):
 
 _OLD, _NEW = "sglang-0.5.13.post1", "sglang-0.5.23"
 _OLD_MODULE, _NEW_MODULE = f"{ADAPTERS}.sglang_0_5_13", f"{ADAPTERS}.sglang_0_5_23"
-_OLD_HICACHE = f"{_OLD_MODULE}_hicache"
+_OLD_HICACHE, _OLD_UNIFIED = f"{_OLD_MODULE}_hicache", f"{_OLD_MODULE}_unified"
 
 KNOWN: dict[str, Known] = {
     "specimen": Known("kvlitmus.conformance.specimen.cache", "target", "", "the built-in mutable cache"),
@@ -54,6 +54,10 @@ KNOWN: dict[str, Known] = {
     f"{_OLD}-requests": Known(_OLD_MODULE, "radix_requests", _OLD, "the same, with its requests"),
     f"{_OLD}-hicache": Known(_OLD_HICACHE, "hiradix", _OLD, "SGLang's HiRadixCache with host tier and storage"),
     f"{_OLD}-hicache-events": Known(_OLD_HICACHE, "hiradix_events", _OLD, "the same, with its events told"),
+    f"{_OLD}-unified-hicache": Known(
+        _OLD_UNIFIED, "unified", _OLD, "SGLang's UnifiedRadixCache with host tier and storage"
+    ),
+    f"{_OLD}-unified-hicache-events": Known(_OLD_UNIFIED, "unified_events", _OLD, "the same, with its events told"),
     f"{_OLD}-device-pool": Known(_OLD_MODULE, "device_pool", _OLD, "SGLang's allocators alone"),
     f"{_OLD}-host-pool": Known(_OLD_MODULE, "host_pool", _OLD, "SGLang's HostKVCache alone"),
     _NEW: Known(_NEW_MODULE, "unified_python", _NEW, "SGLang's UnifiedRadixCache with its tree in Python"),

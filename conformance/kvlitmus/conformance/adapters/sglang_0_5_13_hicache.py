@@ -97,10 +97,10 @@ class HiRadix(Stepped):
         return bool(done)
 
 
-class HiRadixEvents(HiRadix):
-    """The same, with ``enable_kv_cache_events``."""
+class Telling:
+    """A cache whose events are told."""
 
-    telling = True
+    cache: Foreign
 
     def events(self) -> list[Event]:
         """``take_events``; SGLang names a page by the first 64 bits of its hash, and no namespace."""
@@ -118,7 +118,13 @@ class HiRadixEvents(HiRadix):
         return told
 
 
-HICACHE_PORTS = TREE_PORTS - {"inspect"} | {
+class HiRadixEvents(Telling, HiRadix):
+    """The same, with ``enable_kv_cache_events``."""
+
+    telling = True
+
+
+HICACHE_PORTS = TREE_PORTS | {
     "host",
     "tiers",
     "steps",

@@ -40,13 +40,9 @@ from kvlitmus.conformance.adapters import sglang_steps as steps
 from kvlitmus.conformance.adapters.sglang_pools import MEM
 from kvlitmus.conformance.adapters.sglang_stubs import Foreign, Plan, install, torch_module
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.tier_ports import Outcome, PageStore
+from kvlitmus.conformance.tier_ports import PageStore
 
 SRT = "sglang.srt"
-
-
-class Fault(RuntimeError):
-    """What the storage raises when the suite wants it to fail."""
 
 
 class StorageMedium(enum.StrEnum):
@@ -77,48 +73,34 @@ class AllBlocksCleared(Told):
 class Backend:
     """A storage backend over the suite's store, as the controllers use it.
 
-    ``outcome`` is how the step that is being made shall end; its ``pages`` are counted down.
+    Whether the store has, takes or refuses a page is the store's own answer.  ``left`` is how many
+    more pages may be read or written before the thread stops; ``None``: any number.
     """
 
     def __init__(self, store: PageStore, page_size: int) -> None:
         self.store = store
         self.page_size = page_size
-        self.outcome = Outcome()
         self.left: int | None = None
         self.torch: Foreign = torch_module()
 
-    def begin(self, outcome: Outcome) -> None:
-        """The step that follows ends like this."""
-        self.outcome = outcome
-        self.left = None if outcome.how == "done" else outcome.pages
-
-    def _page(self) -> bool:
-        """Whether the next page may be had: counts it; raises, or stops the thread, where the step says so."""
+    def _page(self) -> None:
+        """Another page is about to be read or written: the thread stops here if it is one too many."""
         thread = steps.here()
-        while self.left == 0 and self.outcome.how == "part" and thread is not None and not thread.joined:
+        while self.left == 0 and thread is not None and not thread.joined:
             thread.stop()
-        if self.left is None or self.outcome.how == "part":
-            self.left = None if self.left is None else max(0, self.left - 1)
-            return True
-        if self.left > 0:
+        if self.left:
             self.left -= 1
-            return True
-        if self.outcome.how == "fail":
-            raise Fault("the storage fails here")
-        return False
 
-    def batch_exists(self, keys: Sequence[str], extra_info: object = None) -> int:
+    def batch_exists(self, keys: Sequence[str], _extra_info: object = None) -> int:
         """How many of the pages are stored, up to the first one that isn't."""
-        for count, key in enumerate(keys):
-            if not self._page() or not self.store.exists([key]):
-                return count
-        return len(keys)
+        return self.store.exists(list(keys))
 
-    def batch_get(self, keys: Sequence[str], targets: object = None, sizes: object = None) -> list[Foreign]:
+    def batch_get(self, keys: Sequence[str], _targets: object = None, _sizes: object = None) -> list[Foreign]:
         """The pages, flat, K before V; ``None`` for those that aren't stored."""
         pages: list[Foreign] = []
         for key in keys:
-            contents = self.store.get(key) if self._page() else None
+            self._page()
+            contents = self.store.get(key)
             numbers = None if contents is None else [*contents, *contents]
             pages.append(None if numbers is None else self.torch.tensor(numbers, dtype=self.torch.float32))
         return pages
@@ -126,10 +108,13 @@ class Backend:
     def batch_set(self, keys: Sequence[str], values: Sequence[Foreign]) -> bool:
         """Store the pages; stops at the first one that the store refuses."""
         for key, value in zip(keys, values, strict=True):
-            contents = [int(number) for number in value[: self.page_size].tolist()]
-            if not self._page() or not self.store.put(key, contents):
+            self._page()
+            if not self.store.put(key, [int(number) for number in value[: self.page_size].tolist()]):
                 return False
         return True
+
+    def register_mem_host_pool_v2(self, *_args: object) -> None:
+        """Nothing to prepare."""
 
     def register_mem_pool_host(self, mem_pool_host: object) -> None:
         """Nothing to prepare."""
@@ -270,6 +255,7 @@ def modules() -> Modules:
     hiradix.time = counted
     hiradix.atexit = SimpleNamespace(register=lambda _function: None)
     unified = load(f"{MEM}.unified_radix_cache")
+    unified.time = late  # it counts accesses itself
     return Modules(
         host=host,
         hiradix=hiradix,

@@ -206,14 +206,12 @@ class Stepped(Hierarchy):
         return FETCH if operation.hash_value else QUERY
 
     def _resume(self, thread: steps.Thread | None, outcome: Outcome) -> None:
-        """Let a thread go on to its next stop, the store being what the outcome says."""
+        """Let a thread go on to its next stop; what the store answers meanwhile is the store's business."""
         if thread is None:
             return
         if self.backend is not None:
-            self.backend.begin(outcome)
+            self.backend.left = outcome.pages if outcome.how == "part" else None
         thread.resume()
-        if self.backend is not None:
-            self.backend.begin(DONE)
 
     def advance(self, job: int, outcome: Outcome) -> None:
         """Let one job go on."""
@@ -270,7 +268,7 @@ class Stepped(Hierarchy):
             return Prefetched(False, matched, 0)
         operation = after[3]
         self._asked[id(operation)] = Asked(operation, key, matched, rid)
-        return Prefetched(True, matched, len(operation.host_indices))
+        return Prefetched(True, matched, len(operation.host_indices), self._path(last).length)
 
     def poll(self, rid: int) -> bool:
         """``check_prefetch_progress``, which the scheduler asks before it admits a request."""
@@ -316,8 +314,6 @@ class Stepped(Hierarchy):
         """``detach_storage_backend``."""
         if not self.cache.enable_storage:
             return False
-        if self.backend is not None:
-            self.backend.begin(DONE)
         done, _message = self.cache.detach_storage_backend()
         return bool(done)
 
