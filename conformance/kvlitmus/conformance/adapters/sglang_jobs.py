@@ -101,6 +101,10 @@ class Stepped(Hierarchy):
         waiting = getattr(self.controller, queue, None)
         return [] if waiting is None else [item for item in waiting.queue if item is not None]
 
+    def _served_operations(self, queue: str) -> list[Foreign]:
+        """What waits for a thread; after a detach there is none any more, and what is left is forgotten."""
+        return self._operations(queue) if self.controller.enable_storage else []
+
     def _in_hands(self, *, alive: bool) -> list[Foreign]:
         """What living threads, or dead ones, have in hand."""
         return [t.hands for t in self.rig.threads if t.hands is not None and t.alive is alive]
@@ -191,7 +195,7 @@ class Stepped(Hierarchy):
             yield Job(known.id, kind, known.key, known.start, known.rid, landed=True, ready=False), _nothing
         first = True
         held = [operation for operation in self._in_hands(alive=True) if self._kind(operation) == kind]
-        for operation in (*held, *self._operations(queue)):
+        for operation in (*held, *self._served_operations(queue)):
             known = self._know((kind, id(operation)), operation, made)
             thread = self.rig.holder(operation) or (self.rig.idle(waiting) if first else None)
             units = operation.completed_tokens
@@ -232,8 +236,8 @@ class Stepped(Hierarchy):
         held = {
             id(operation): operation
             for operation in (
-                *self._operations("prefetch_queue"),
-                *self._operations("prefetch_buffer"),
+                *self._served_operations("prefetch_queue"),
+                *self._served_operations("prefetch_buffer"),
                 *self._in_hands(alive=True),
             )
             if self._kind(operation) != PUT
