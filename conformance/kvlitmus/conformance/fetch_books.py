@@ -86,9 +86,11 @@ class FetchBooks:
         self.many_prefixes: list[str] = []
         self.page_units: dict[Name, tuple[Name, ...]] = {}
 
-    def anchors(self) -> frozenset[Name]:
-        """The pages behind which prefetches under way began."""
-        return frozenset(one.anchor for one in self.running.values() if one.anchor is not None and not one.revoked)
+    def anchors(self, *, revoked: bool = False) -> frozenset[Name]:
+        """The pages behind which prefetches under way began; with ``revoked`` those that are only just over, too."""
+        return frozenset(
+            one.anchor for one in self.running.values() if one.anchor is not None and (revoked or not one.revoked)
+        )
 
     # -- prefetches ----------------------------------------------------------------------------
 

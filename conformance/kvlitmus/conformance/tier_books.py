@@ -281,10 +281,11 @@ class TierBooks:
         """The pages that evictions of the host can drop one by one; ``spared`` ones and what is held left out.
 
         Work holds pages, but a cache may protect the whole node that they are in: with ``nodes`` what
-        shares a node with a page that is held counts as held too.
+        shares a node with a page that is held counts as held too, and so do anchors until the tick that
+        takes note of a revocation.
         """
         held = {name for work in self.work.values() for name in work.sources}
-        held.update(self.fetches.anchors(), spared)
+        held.update(self.fetches.anchors(revoked=nodes), spared)
         if nodes:
             for node in seen.tier_nodes:
                 if not held.isdisjoint(node.named.pages):

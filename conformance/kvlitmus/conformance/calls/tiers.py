@@ -121,6 +121,7 @@ def advance(judge: Judge, number: int, outcome: Outcome) -> None:
         _advance_fetch(judge, number, facts)
     else:
         well = books.fetches.puts_seen(work)
+        books.fetches.put_refused |= outcome.how in ("short", "fail")
 
         def through(after: TierObservation, _: dict[str, Any]) -> None:
             job = after.jobs.get(number)
