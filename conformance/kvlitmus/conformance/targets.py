@@ -45,6 +45,7 @@ class Known(NamedTuple):
 _OLD, _NEW = "sglang-0.5.13.post1", "sglang-0.5.23"
 _OLD_MODULE, _NEW_MODULE = f"{ADAPTERS}.sglang_0_5_13", f"{ADAPTERS}.sglang_0_5_23"
 _OLD_HICACHE, _OLD_UNIFIED = f"{_OLD_MODULE}_hicache", f"{_OLD_MODULE}_unified"
+_NEW_HICACHE = f"{_NEW_MODULE}_hicache"
 
 KNOWN: dict[str, Known] = {
     "specimen": Known("kvlitmus.conformance.specimen.cache", "target", "", "the built-in mutable cache"),
@@ -69,6 +70,7 @@ KNOWN: dict[str, Known] = {
         )
         for suffix, attribute, about in (("", "", about), ("-requests", "_requests", f"{about}, and its requests"))
     },
+    f"{_NEW}-hicache": Known(_NEW_HICACHE, "hicache_python", _NEW, "SGLang's hierarchy with its tree in Python"),
     f"{_NEW}-device-pool": Known(_NEW_MODULE, "device_pool", _NEW, "SGLang's allocators alone"),
     f"{_NEW}-device-pool-triton": Known(_NEW_MODULE, "device_pool_triton", _NEW, "the same, in Triton"),
     f"{_NEW}-host-pool": Known(_NEW_MODULE, "host_pool", _NEW, "SGLang's HostKVCache alone"),

@@ -59,7 +59,7 @@ from kvlitmus.conformance.adapters.sglang_pools import (
     Rows,
 )
 from kvlitmus.conformance.adapters.sglang_probe import Probe
-from kvlitmus.conformance.adapters.sglang_stubs import Foreign, Peer, install
+from kvlitmus.conformance.adapters.sglang_stubs import Foreign, Peer, Plan, install
 from kvlitmus.conformance.ports import Begun, Config, Hit, NodeView, Profile, Sizes, Stored, Unsupported, View
 from kvlitmus.spec.units import Key, page_floor
 
@@ -85,31 +85,34 @@ CORES = {"python": "UnifiedTreeCore", "rust": "RustUnifiedTreeCore"}
 class Unified(DevicePool):
     """``UnifiedRadixCache`` with the component FULL."""
 
+    plan: Plan = PLAN
     rows: Rows | None = None
 
     def __init__(self, core: str, config: Config) -> None:
-        super().__init__(PLAN, config)
-        load = install(PLAN)
+        super().__init__(self.plan, config)
+        load = install(self.plan)
         self.base = load(f"{MEM}.base_prefix_cache")
         self.key_class = load(f"{MEM}.radix_cache").RadixKey
-        full = load(f"{UNIFIED}.component_type").ComponentType.FULL
-        self.cache: Foreign = load(f"{MEM}.unified_radix_cache").UnifiedRadixCache(
-            load(f"{MEM}.cache_init_params").CacheInitParams(
-                disable=False,
-                req_to_token_pool=self.rows,
-                token_to_kv_pool_allocator=self.allocator,
-                page_size=config.page_size,
-                is_eagle=config.bigram,
-                eviction_policy=config.policy,
-                tree_components=(full,),
-                tree_core_backend=core,
-            )
-        )
+        self.full = load(f"{UNIFIED}.component_type").ComponentType.FULL
+        self.params: Foreign = self._params(core, config)
+        self.cache: Foreign = load(f"{MEM}.unified_radix_cache").UnifiedRadixCache(self.params)
         found = type(self.cache.tree_core).__name__
         if found != CORES[core]:
             raise Unsupported(f"SGLang {PLAN.release} fell back to {found} where {CORES[core]} was asked for")
-        self.full = full
         self.probe = Probe(self.cache, self._key) if core == "rust" else None
+
+    def _params(self, core: str, config: Config) -> Foreign:
+        """What the cache is made with."""
+        return install(self.plan)(f"{MEM}.cache_init_params").CacheInitParams(
+            disable=False,
+            req_to_token_pool=self.rows,
+            token_to_kv_pool_allocator=self.allocator,
+            page_size=config.page_size,
+            is_eagle=config.bigram,
+            eviction_policy=config.policy,
+            tree_components=(self.full,),
+            tree_core_backend=core,
+        )
 
     def _key(self, key: Key) -> Foreign:
         return self.key_class(array("q", key.tokens), key.namespace)

@@ -1,0 +1,370 @@
+"""SGLang 0.5.23's hierarchy: ``UnifiedRadixCache`` with a host tier and storage.
+
+See :mod:`kvlitmus.conformance.adapters.sglang_0_5_23_hicache_plan` for what is real and what is
+replaced, and :mod:`kvlitmus.conformance.adapters.sglang_0_5_23_jobs` for what runs in the background.
+
+The scheduler's part is played here as SGLang 0.5.23 plays it:
+
+* **After an insert**: ``flush_pending_backups``, as at the end of ``process_batch_result``.
+* **A step** (``tick``): ``check_hicache_events``.  Nobody waits in a queue here, so there are no
+  retries of prefetches (``_process_storage_prefetch_retries``).
+* **A request arrives** (``prefetch``): ``_prefetch_kvcache``: match, and if the deepest node is backed
+  or the root, ``prefetch_from_storage`` with the tokens behind the match.  The key stands for what of
+  a request may be matched: SGLang leaves the last token out (``_compute_max_prefix_len``), here that
+  token isn't part of the key.
+* **Admission** (``poll``): ``check_prefetch_progress``; when it agrees, the request is admitted, which ends
+  its time budget (``finish_storage_prefetch_admission``).  ``load_back``: ``init_load_back`` for the match,
+  then ``ready_to_load_host_cache``, one batch per load.
+* **Abort**: ``finish`` with ``ABORT``, which is ``release_aborted_request``.
+* **Flushing** (``reset``): ``flush_cache`` waits until ``is_fully_idle``: waiting requests are aborted,
+  copies and puts run to their end with scheduler steps between, then cache and allocator are reset.
+  Threads may be busy with aborted prefetches meanwhile.
+* **Detaching** calls the cache as it stands, without the scheduler's check that it is idle, because
+  ``StorageAttachment`` says that it takes care of what is under way.
+* Attaching a second backend of the same name is answered by SGLang with a change of policies; it
+  keeps the first one, so here it counts as refused.
+
+A request id is one of SGLang's handles, at its first attempt: retries of a request use the same.
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
+
+from kvlitmus.conformance.adapters import sglang_steps as steps
+from kvlitmus.conformance.adapters.sglang_0_5_23 import PROFILE, Unified
+from kvlitmus.conformance.adapters.sglang_0_5_23_hicache_plan import (
+    BACKEND,
+    HICACHE_PLAN,
+    MEMORY,
+    Backend23,
+    KVPool,
+    prepare,
+)
+from kvlitmus.conformance.adapters.sglang_0_5_23_jobs import Background
+from kvlitmus.conformance.adapters.sglang_hicache import BackendFactory
+from kvlitmus.conformance.adapters.sglang_pools import TREE_PORTS
+from kvlitmus.conformance.adapters.sglang_stubs import Foreign, Peer
+from kvlitmus.conformance.ports import Config, Hit, Stored, Unsupported
+from kvlitmus.conformance.tier_ports import Loaded, PageStore, Prefetched, TierNode, TierView
+from kvlitmus.spec.units import Key, page_floor
+
+HICACHE_PROFILE = replace(
+    PROFILE,
+    reserve="hit",
+    backup_parent="chain",
+    fill_matched=True,
+    load_threshold=10,
+    timeout=(1.0, 0.25, 0.0),
+    timeout_basis="requested",
+    timeout_from="first_poll",
+    restored_counts=True,
+)
+
+BY_HITS = ("lfu", "slru")
+
+
+class Tiered(Background, Unified):
+    """``UnifiedRadixCache`` with the component FULL, a host tier and storage."""
+
+    plan = HICACHE_PLAN
+    view = None  # type: ignore[assignment]  # a hierarchy has ``tiers`` instead
+
+    def __init__(self, core: str, config: Config) -> None:
+        if not config.tiered:
+            raise Unsupported("this target is a hierarchy: it needs host pages")
+        if config.write == "write_back" and config.policy in BY_HITS:
+            raise Unsupported(f"under write_back SGLang counts no hits, so {config.policy} has nothing to go by")
+        self.config = config
+        prepare()
+        super().__init__(core, config)
+        self.root: Foreign = self.cache.tree_core.root_node_handle()
+        self.kv: KVPool = self.allocator.get_kvcache()
+        self.handle_class = self.base.CacheRequestHandle
+        self.abort = self.base.CacheRequestOutcome.ABORT
+        MEMORY.hicache_write_policy = config.write
+        MEMORY.hicache_storage_prefetch_policy = config.stop
+        self.cache.init_hicache(SimpleNamespace(host_tokens=config.host_pages * config.page_size), self.params)
+        self.controller: Foreign = self.cache.cache_controller
+        self.host: Foreign = self.cache.full_kv_pool_host
+        self.start_background()
+        self._faults: int | None = None
+        self._alloc: Callable[[int], Foreign] = self.host.alloc
+        self.host.alloc = self._host_alloc
+
+    def _params(self, core: str, config: Config) -> Foreign:
+        self.allocator._kvcache = KVPool(config)  # noqa: SLF001 - allocators are built without KV
+        return super()._params(core, config)
+
+    def _host_alloc(self, need_size: int) -> Foreign:
+        """``alloc`` of the host pool, unless the suite wants it to find nothing."""
+        if self._faults is not None:
+            self._faults -= 1
+            if self._faults < 0:
+                self._faults = None
+                return None
+        return self._alloc(need_size)
+
+    def fail_host_alloc(self, after: int) -> None:
+        """The allocation after the next ``after`` ones returns ``None``, once."""
+        self._faults = after
+
+    # --- the tree
+
+    def _find(self, key: Key) -> Foreign:
+        return self.cache.match_prefix(self.base.MatchPrefixParams(key=self._key(key)))
+
+    def match(self, key: Key) -> Hit:
+        """``match_prefix``; the handle is the last resident node's id."""
+        found = self._find(key)
+        slots = self.cache.path_device_indices(found.last_device_node).tolist()
+        return Hit(int(found.device_prefix_len), slots, found.last_device_node, int(found.host_hit_length))
+
+    def insert(
+        self, key: Key, slots: Sequence[int], *, protected: int = 0, priority: int = 0, chunked: bool = False
+    ) -> Stored:
+        """``insert``; pages that were on the host alone take the slots and don't count as cached before."""
+        self._remember(key)
+        params = self.base.InsertParams(
+            key=self._key(key),
+            value=self._tensor(slots),
+            prev_prefix_len=protected,
+            inserted_len=page_floor(key.length, self.page_size) if chunked else 0,
+            priority=priority,
+            track_adopted_ranges=True,
+        )
+        result = self.cache.insert(params)
+        self.cache.flush_pending_backups()
+        known = int(result.prefix_len)
+        adopted = [start for start, _ in (result.adopted_ranges or {}).get(self.full, ())]
+        return Stored(min([known, *adopted]))
+
+    # --- the host tier
+
+    def host_available(self) -> int:
+        """``available_size()`` of the host pool."""
+        return int(self.host.available_size())
+
+    def evict_host(self, n: int) -> int:
+        """``evict_host``."""
+        return int(self.cache.evict_host(n))
+
+    def load_back(self, key: Key) -> Loaded:
+        """``init_load_back`` as ``PrefillAdder.add_one_req`` calls it, then the batch begins."""
+        found = self._find(key)
+        before = int(found.device_prefix_len)
+        request = SimpleNamespace(
+            rid="load",
+            last_node=found.last_device_node,
+            swa_host_hit_length=0,
+            mamba_host_hit_length=0,
+            kv=SimpleNamespace(mamba_pool_idx=None),
+        )
+        params = self.base.InitLoadBackParams(
+            best_match_node=found.best_match_node, host_hit_length=found.host_hit_length, req=request
+        )
+        length, node = self.cache.init_load_back(params)
+        if not length:
+            return Loaded(before, None)
+        slots = self.cache.path_device_indices(node).tolist()
+        self.loads.append((node, key))
+        self.start_loads()
+        return Loaded(before, slots[before:])
+
+    # --- prefetches
+
+    def _handle(self, rid: int) -> Foreign:
+        return self.handle_class(rid=str(rid), attempt_id=0)
+
+    def prefetch(self, rid: int, key: Key) -> Prefetched:
+        """``Scheduler._prefetch_kvcache``."""
+        cache, handle = self.cache, self._handle(rid)
+        found = self._find(key)
+        matched = int(found.device_prefix_len) + int(found.host_hit_length)
+        node = found.last_host_node
+        anchor = self.depth(node)
+        before = cache.ongoing_prefetch.get(handle)
+        if cache.enable_storage and (cache.is_backuped(node) or cache.is_root(node)):
+            tokens = array("q", key.tokens)
+            cache.prefetch_from_storage(
+                handle,
+                node,
+                tokens[matched:],
+                cache.get_last_hash_value(node),
+                None,
+                matched_prefix_tokens=tokens[:matched],
+                extra_key=key.namespace,
+                cache_salt=None,
+                storage_hit_end=None,
+            )
+        info = cache.ongoing_prefetch.get(handle)
+        if info is None or info is before:
+            return Prefetched(False, matched, 0, anchor)
+        self.remember_prefetch(info.operation, rid, key, matched)
+        return Prefetched(True, matched, len(info.prefetch_key), anchor)
+
+    def poll(self, rid: int) -> bool:
+        """``check_prefetch_progress``, and the end of the request's time budget when it is admitted."""
+        handle = self._handle(rid)
+        if not self.cache.check_prefetch_progress(handle):
+            return False
+        loaded = self.cache.prefetch_loaded_tokens_by_reqid.get(handle, 0)
+        self.cache.finish_storage_prefetch_admission(handle, loaded, None)
+        return True
+
+    def loaded(self, rid: int) -> int:
+        """``pop_prefetch_loaded_tokens``."""
+        return int(self.cache.pop_prefetch_loaded_tokens(self._handle(rid)))
+
+    def abandon(self, rid: int) -> None:
+        """``finish`` of an aborted request."""
+        self.cache.finish(self._handle(rid), self.abort)
+
+    def occupied(self) -> int:
+        """``prefetch_tokens_occupied``."""
+        return int(getattr(self.controller, "prefetch_tokens_occupied", 0))
+
+    # --- storage that comes and goes
+
+    def attach(self, store: PageStore) -> bool:
+        """``attach_storage_backend`` with the thresholds and policies of the configuration."""
+        if self.cache.enable_storage:
+            return False
+        steps.Rig.current = self.rig
+        self.backend = BackendFactory.made = Backend23(store, self.page_size)
+        done, why = self.cache.attach_storage_backend(
+            BACKEND,
+            storage_backend_extra_config_json=json.dumps({"prefetch_threshold": self.config.threshold}),
+            hicache_storage_prefetch_policy=self.config.stop,
+        )
+        if not done:
+            raise RuntimeError(why)
+        self.controller.prefetch_capacity_limit = self.config.rate_limit
+        return True
+
+    def detach(self) -> bool:
+        """``detach_storage_backend``."""
+        if not self.cache.enable_storage:
+            return False
+        self.backend.left = None
+        done, why = self.cache.detach_storage_backend()
+        if not done:
+            raise RuntimeError(why)
+        return True
+
+    def set_clock(self, seconds: float) -> None:
+        """The time that ``PollTimer`` reads."""
+        steps.Time.seconds = seconds
+
+    def reset(self) -> None:
+        """``flush_cache``: wait until idle, then ``reset()`` of the cache and ``clear()`` of the allocator."""
+        for handle in list(self.cache.ongoing_prefetch):
+            self.cache.finish(handle, self.abort)
+        self.run_to_idle()
+        steps.Rig.current = self.rig
+        if self.backend is not None:
+            self.backend.left = None
+        super().reset()
+        self.forget_background()
+        self._faults = None
+        steps.Time.seconds = 0.0
+
+    # --- looking
+
+    def tiers(self) -> TierView:
+        """Free lists, the tree by a walk from its root, and what work in flight holds."""
+        return TierView(self._free_pages(), self._tier_nodes(), self._host_free(), list(self.moving()))
+
+    def _tier_nodes(self) -> list[TierNode]:
+        nodes: list[TierNode] = []
+        counted = self.config.write != "write_back"
+        queue = [(-1, child) for child in self.cache.tree_core.root_node.children.values()]
+        for parent, node in queue:  # grows while it is walked
+            queue.extend((len(nodes), child) for child in node.children.values())
+            data = node.component_data[self.full]
+            nodes.append(
+                TierNode(
+                    parent=parent,
+                    namespace=node.key.extra_key,
+                    units=tuple(node.key),
+                    slots=None if data.value is None else tuple(data.value.tolist()),
+                    host=None if data.host_value is None else tuple(data.host_value.tolist()),
+                    locks=data.lock_ref,
+                    hits=node.hit_count if counted else None,
+                    priority=node.priority,
+                    pins=data.host_lock_ref,
+                )
+            )
+        return nodes
+
+    def _host_free(self) -> list[int]:
+        """The host's free list, page by page; a run that isn't one whole page, slot by slot."""
+        slots = [slot for chunk in (self.host.free_slots, *self.host.release_slots) for slot in chunk.tolist()]
+        size = self.page_size
+        if size == 1:
+            return slots
+        free: list[int] = []
+        for start in range(0, len(slots), size):
+            run = slots[start : start + size]
+            whole = run == list(range(run[0], run[0] + size)) and run[0] % size == 0
+            free.extend([run[0] // size] if whole else [slot // size for slot in run])
+        return free
+
+    def poke(self, slots: Sequence[int], values: Sequence[int]) -> None:
+        """Write K and V of these device slots."""
+        numbers = self.torch.tensor(list(values), dtype=self.torch.float32)
+        where = self._tensor(slots)
+        self.kv.k.view(-1)[where] = numbers
+        self.kv.v.view(-1)[where] = numbers
+
+    def peek(self, tier: str, slots: Sequence[int]) -> list[int]:
+        """Read K; -1 where V differs from it."""
+        pair = (self.kv.k, self.kv.v) if tier == "device" else (self.host.k_data_refs[0], self.host.v_data_refs[0])
+        where = self._tensor(slots)
+        keys, values = (buffer.view(-1)[where].tolist() for buffer in pair)
+        return [int(k) if k == v else -1 for k, v in zip(keys, values, strict=True)]
+
+
+def _target(core: str, configs: tuple[Config, ...]) -> Peer:
+    return Peer(
+        plan=HICACHE_PLAN,
+        profile=HICACHE_PROFILE,
+        capabilities=HICACHE_PORTS,
+        build=partial(Tiered, core),
+        configs=configs,
+        policies=POLICIES,
+    )
+
+
+POLICIES = ("lru", "lfu", "fifo", "mru", "filo", "priority", "slru")
+
+HICACHE_PORTS = (TREE_PORTS - {"inspect"}) | frozenset(
+    {"host", "tiers", "steps", "prefetching", "lifecycle", "clock", "faults", "data"}
+)
+
+_STORED = Config(
+    page_size=4, pages=16, host_pages=24, storage="attached", stop="wait_complete", threshold=8, rate_limit=64
+)
+
+HICACHE_CONFIGS = (
+    Config(page_size=1, pages=32, host_pages=48),
+    Config(page_size=4, pages=16, host_pages=24),
+    Config(page_size=4, pages=16, host_pages=24, write="write_through_selective"),
+    Config(page_size=4, pages=16, host_pages=24, write="write_back"),
+    _STORED,
+    replace(_STORED, stop="best_effort"),
+    replace(_STORED, stop="timeout"),
+    replace(_STORED, write="write_through_selective"),
+    replace(_STORED, write="write_back"),
+    replace(_STORED, storage="later"),
+    replace(_STORED, bigram=True),
+    replace(_STORED, policy="slru"),
+    replace(_STORED, page_size=1, pages=32, host_pages=48),
+)
+
+hicache_python = _target("python", HICACHE_CONFIGS)
