@@ -47,6 +47,10 @@ _JUDGE = ("kvlitmus.spec", "kvlitmus.reference", "kvlitmus.conformance")
 _SPECIMEN = ("kvlitmus.spec", "kvlitmus.conformance.specimen")
 DIRECTIONS = (  # the most specific prefix comes first
     Direction("kvlitmus.conformance.specimen.cache", (*_SPECIMEN, "kvlitmus.conformance.ports")),
+    Direction(
+        "kvlitmus.conformance.specimen.hierarchy",
+        (*_SPECIMEN, "kvlitmus.conformance.ports", "kvlitmus.conformance.tier_ports"),
+    ),
     Direction("kvlitmus.conformance.specimen", _SPECIMEN),
     Direction("kvlitmus.conformance.adapters", _JUDGE, lazily=("kvlitmus.optimized",), others="lazily"),
     Direction("kvlitmus.conformance", _JUDGE, others="lazily"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kvlitmus.conformance.ports import (
     Begun,
@@ -17,21 +17,41 @@ from kvlitmus.conformance.ports import (
     Unsupported,
     View,
 )
+from kvlitmus.conformance.specimen.backup import BackupQueue
+from kvlitmus.conformance.specimen.fetching import Prefetcher
 from kvlitmus.conformance.specimen.hashing import PageHasher
+from kvlitmus.conformance.specimen.host import Copier, HostPool
+from kvlitmus.conformance.specimen.loading import Loader
 from kvlitmus.conformance.specimen.pool import PagedPool
 from kvlitmus.conformance.specimen.prefetch import PrefetchPlanner
+from kvlitmus.conformance.specimen.putting import PutQueue
 from kvlitmus.conformance.specimen.requests import RequestTable
 from kvlitmus.conformance.specimen.store import PageShelf, StoreSpecimen
+from kvlitmus.conformance.specimen.tiers import TierTree
 from kvlitmus.conformance.specimen.tree import POLICIES, Node, RadixTree
-from kvlitmus.spec.prefetch_plan import HostPool, PrefetchAsk, PrefetchPlan
+from kvlitmus.conformance.specimen.works import WorkTable
+from kvlitmus.spec.prefetch_plan import HostPool as PlannedPool
+from kvlitmus.spec.prefetch_plan import PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.units import Key
+
+if TYPE_CHECKING:
+    from kvlitmus.conformance.specimen.hierarchy import TieredSpecimen
 
 PROFILE = Profile(misuse="reject", store_put="first")
 
 
+def _tiered() -> type[TieredSpecimen]:
+    from kvlitmus.conformance.specimen.hierarchy import TieredSpecimen  # it builds on this module
+
+    return TieredSpecimen
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What a specimen is made of; a mutant replaces one or more of them."""
+    """What a specimen is made of; a mutant replaces one or more of them.
+
+    ``host`` to ``tiered`` are the parts of a hierarchy, where ``tiers`` takes the place of ``tree``.
+    """
 
     pool: type[PagedPool] = PagedPool
     tree: type[RadixTree] = RadixTree
@@ -40,6 +60,15 @@ class Parts:
     prefetch: type[PrefetchPlanner] = PrefetchPlanner
     store: type[PageShelf] = PageShelf
     cache: type[Specimen] = field(default_factory=lambda: Specimen)
+    host: type[HostPool] = HostPool
+    copier: type[Copier] = Copier
+    works: type[WorkTable] = WorkTable
+    tiers: type[TierTree] = TierTree
+    backups: type[BackupQueue] = BackupQueue
+    loads: type[Loader] = Loader
+    fetches: type[Prefetcher] = Prefetcher
+    puts: type[PutQueue] = PutQueue
+    tiered: type[TieredSpecimen] = field(default_factory=_tiered)
 
 
 class Receipt:
@@ -162,7 +191,7 @@ class Specimen:
         """See :class:`~kvlitmus.conformance.ports.Hashes`."""
         return self.hasher.page_hashes(key, page_size, prior)
 
-    def plan_prefetch(self, ask: PrefetchAsk, host: HostPool) -> PrefetchPlan:
+    def plan_prefetch(self, ask: PrefetchAsk, host: PlannedPool) -> PrefetchPlan:
         """See :class:`~kvlitmus.conformance.ports.Prefetch`."""
         return self.planner.plan_prefetch(ask, host)
 
@@ -204,9 +233,19 @@ class SpecimenTarget:
         """A fresh :class:`Specimen`; its page store alone, where that is asked for."""
         if config.pool == "store":
             return StoreSpecimen(self.parts.store)
+        if config.tiered:
+            return self.make_tiered(config)
         if config.policy not in POLICIES:
             raise Unsupported(f"the specimen has no policy {config.policy!r}; it has {', '.join(POLICIES)}")
         return self.parts.cache(config, self.parts, self.profile)
+
+    def make_tiered(self, config: Config) -> TieredSpecimen:
+        """A fresh specimen with a host tier."""
+        from kvlitmus.conformance.specimen.hierarchy import STOPS, WRITES
+
+        if config.policy not in POLICIES or config.write not in WRITES or config.stop not in STOPS:
+            raise Unsupported(f"the specimen has no policies {config.policy!r}, {config.write!r} and {config.stop!r}")
+        return self.parts.tiered(config, self.parts, self.profile)
 
 
 target = SpecimenTarget()

@@ -1,0 +1,95 @@
+"""The specimen's loads: what is cached on the host alone comes back to the device."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from kvlitmus.conformance.specimen.host import Copier
+from kvlitmus.conformance.specimen.pool import PagedPool
+from kvlitmus.conformance.specimen.tiers import TieredNode, TierTree
+from kvlitmus.conformance.specimen.works import Work, WorkTable, cut
+from kvlitmus.spec.units import Key
+
+
+class Loader:
+    """Loads of all that a key has on the host alone.
+
+    Upkeep: from the start to the notice of its end, the path to the end of a load is locked, and the
+    host copies that it reads are pinned.
+    """
+
+    def __init__(self, tree: TierTree, pool: PagedPool, copier: Copier, works: WorkTable, threshold: int) -> None:
+        self.tree = tree
+        self.pool = pool
+        self.copier = copier
+        self.works = works
+        self.threshold = threshold
+        self.queue: deque[Work] = deque()
+
+    def load_back(self, key: Key) -> tuple[int, list[int] | None]:
+        """How many units were resident, and the pages for the others; ``None`` where it isn't done."""
+        pages, resident, behind = self.tree.reach(key.namespace, key.units)
+        before = len(pages) * self.pool.page_size
+        units = sum(len(node.key) for node in behind)
+        if units < self.threshold:
+            return before, None
+        if not behind:
+            return before, []
+        for node in behind:
+            self.tree.pin(node)
+        self.tree.lock(resident)
+        found = self.room(units // self.pool.page_size)
+        if found is None:
+            self.undo(resident, behind)
+            return before, None
+        self.start(cut(key, before + units), before, behind, found)
+        self.tree.unlock(resident)
+        return before, found
+
+    def room(self, pages: int) -> list[int] | None:
+        """Device pages; what lacks is evicted."""
+        found = self.pool.take(pages)
+        if found is None:
+            self.tree.evict((pages - len(self.pool.free_list)) * self.pool.page_size)
+            found = self.pool.take(pages)
+        return found
+
+    def undo(self, resident: TieredNode, behind: list[TieredNode]) -> None:
+        """Nothing is loaded: protect nothing."""
+        self.tree.unlock(resident)
+        for node in behind:
+            self.tree.unpin(node)
+
+    def start(self, key: Key, before: int, behind: list[TieredNode], found: list[int]) -> None:
+        """The nodes are resident; their contents are under way."""
+        at = 0
+        for node in behind:
+            self.tree.restore(node, found[at : at + len(node.host)])
+            at += len(node.host)
+        self.tree.lock(behind[-1])
+        work = self.works.add("load", key, before)
+        work.pins = True
+        work.nodes = list(behind)
+        work.sources = [page for node in behind for page in node.host]
+        work.targets = found
+        for node in behind:
+            node.works.append(work)
+        self.queue.append(work)
+
+    def land(self, work: Work) -> None:
+        """The copy is made."""
+        self.copier.to_device(work.sources, work.targets)
+        work.landed = True
+
+    def acks(self) -> None:
+        """Take note of loads that have landed, in the order in which they were started."""
+        while self.queue and self.queue[0].landed:
+            self.finish(self.queue.popleft())
+
+    def finish(self, work: Work) -> None:
+        """One of them."""
+        nodes = list(work.nodes)
+        self.works.remove(work)
+        for node in nodes:
+            self.tree.unpin(node)
+        self.tree.unlock(nodes[-1])
