@@ -42,6 +42,8 @@ PAGES = frozenset(
         "store_due",
         "store_mended",
         "store_foreign",
+        "store_odd_got",
+        "store_odd_puts",
         "store_glimpses",
         "store_wholes",
         "buffers_before",

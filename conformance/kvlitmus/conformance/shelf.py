@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
+VAGUE = "perhaps"
+"""Damage to an object that another rank's clear may have removed: nothing can be said of it until a clear."""
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -31,7 +34,7 @@ class Entry:
         puts = (*self.puts, value) if value not in self.puts else self.puts
         if self.damage:
             mended = self.mended
-            if accepted and not (policy == "first" and mended):
+            if accepted and self.damage != VAGUE and not (policy == "first" and mended):
                 mended = (value,) if policy == "last" else (*mended, value)
             return replace(self, there=None, puts=puts, mended=mended)
         if self.there is False:
@@ -72,6 +75,8 @@ class Shelf:
         self.rank = 0
         self.entries: dict[tuple[int, str], Entry] = {}
         self.serial = 0
+        self.odd: set[bytes] = set()
+        """What was put under keys out of the ordinary."""
 
     def entry(self, key: str) -> Entry:
         """What is known of a key, to the present rank."""
@@ -97,6 +102,7 @@ class Shelf:
     def clear(self) -> None:
         """After a clear: nothing of this rank is there; of the others nobody promised anything."""
         for (rank, key), entry in self.entries.items():
-            self.entries[rank, key] = (
-                NOTHING if rank == self.rank else (replace(entry, there=None) if entry.there is not False else entry)
-            )
+            if rank == self.rank:
+                self.entries[rank, key] = NOTHING
+            elif entry.there is not False:
+                self.entries[rank, key] = replace(entry, there=None, mended=(), damage=VAGUE if entry.damage else "")

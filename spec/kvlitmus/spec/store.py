@@ -46,6 +46,9 @@ define(
         "store_foreign": "for each key: the values that other ranks put under it",
         "store_accepted": "for each key: whether the put says that the value is stored",
         "store_ordinary": "for each key: whether it is a key that every store takes, with nothing in its way",
+        "store_odd_got": "the same as store_got, for keys out of the ordinary and for what was put under such keys",
+        "store_odd_puts": "for each of these: the values put under that very key",
+        "store_odd_there": "for each of these: whether a put said that something is stored under that very key",
         "store_raised": "whether the call raised",
         "store_excused": "whether the call named a key that a store may refuse by raising",
         "store_leading": "how many leading keys the store said are there, just before they were read",
@@ -308,7 +311,7 @@ def a_miss_leaves_its_buffer_alone(
             return False
         if there is True and not damage and not filled:
             return False
-        if filled and after not in puts:
+        if filled and not damage and after not in puts:
             return False
     return True
 
@@ -368,3 +371,26 @@ def clear_leaves_nothing(store_left: Sequence[str]) -> bool:
 def an_ordinary_put_is_accepted(store_accepted: Sequence[bool], store_ordinary: Sequence[bool]) -> bool:
     """While nothing fails, a put of a page under an ordinary key MUST be accepted."""
     return all(accepted or not ordinary for accepted, ordinary in zip(store_accepted, store_ordinary, strict=False))
+
+
+@rule(
+    "STORE-18",
+    kind=Kind.STEP,
+    on=("store_get",),
+    strength=Strength.SHOULD,
+    source="design; CWE-22",
+    reference="store.place",
+    allowed="none where it was refused, else what was put under that very key: {store_odd_puts}",
+)
+def an_odd_key_names_nothing_but_itself(
+    store_odd_got: Sequence[bytes | None],
+    store_odd_puts: Sequence[Collection[bytes]],
+    store_odd_there: Sequence[bool | None],
+) -> bool:
+    """A key that is no page hash SHOULD be refused, or name an object of its own: keys that are paths to the same file, or
+    differ in a part that is cut off, are different keys.
+    """
+    return all(
+        there is not True if got is None else got in puts
+        for got, puts, there in zip(store_odd_got, store_odd_puts, store_odd_there, strict=False)
+    )

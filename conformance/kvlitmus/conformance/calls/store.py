@@ -95,7 +95,7 @@ def get(judge: Judge, keys: Sequence[str], size: int = 0, kinds: str = "store_ge
     for key, one in zip(keys, got, strict=False):
         judge.shelf.note(key, judge.shelf.entry(key).read(one))
     facts.update(store_got=got, store_answered=len(got), store_raised=False)
-    judge.evaluate(kinds, facts)
+    judge.evaluate(kinds, _apart(judge, keys, facts))
     return True
 
 
@@ -316,8 +316,26 @@ def _known(judge: Judge, keys: Sequence[str], entries: Sequence[Entry]) -> dict[
     }
 
 
+def _apart(judge: Judge, keys: Sequence[str], facts: dict[str, Any]) -> dict[str, Any]:
+    """The facts of a get with the odd positions apart: odd keys, and what was put under such a key."""
+    got = facts["store_got"]
+    odd = [
+        at for at, (key, one) in enumerate(zip(keys, got, strict=False)) if not ordinary(key) or one in judge.shelf.odd
+    ]
+    plain = facts
+    if odd:
+        lists = {name: value for name, value in facts.items() if isinstance(value, list)}
+        plain = facts | {name: [one for at, one in enumerate(value) if at not in odd] for name, value in lists.items()}
+    return plain | {
+        "store_odd_got": [got[at] for at in odd],
+        "store_odd_puts": [facts["store_puts"][at] for at in odd],
+        "store_odd_there": [facts["store_there"][at] for at in odd],
+    }
+
+
 def _record(judge: Judge, keys: Sequence[str], values: Sequence[bytes], accepted: Sequence[bool]) -> None:
     shelf = judge.shelf
+    shelf.odd.update(value for key, value in zip(keys, values, strict=False) if not ordinary(key))
     for key, value, stored in zip(keys, values, accepted, strict=False):
         shelf.note(key, shelf.entry(key).put(value, stored, shelf.policy))
 

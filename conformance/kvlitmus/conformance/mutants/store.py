@@ -146,7 +146,7 @@ class ExistsWithoutTheTag(PageShelf):
         return not self.refused(key) and self.disk.size(self.name(key).partition("-")[2]) is not None
 
 
-@mutant("store-says-stored", bugs=(), links=(), kills=("STORE-04",), slot="store", configs=STORE)
+@mutant("store-says-stored", bugs=(), links=(), kills=("STORE-18",), slot="store", configs=STORE)
 class SaysStored(PageShelf):
     """A put answers for the batch, not for its pages: what was refused or failed counts as stored."""
 
@@ -165,7 +165,7 @@ class StopsAtAFailure(PageShelf):
         return stored
 
 
-@mutant("store-cuts-names", bugs=(), links=(), kills=("STORE-03",), slot="store", configs=STORE)
+@mutant("store-cuts-names", bugs=(), links=(), kills=("STORE-18",), slot="store", configs=STORE)
 class CutsNames(PageShelf):
     """A key that is too long for a file name is cut: keys that differ in their end share a file."""
 

@@ -1,0 +1,93 @@
+"""The optimized room's file store as a target, in a temporary folder that is removed afterwards.
+
+``target`` (also the module itself)
+    as it is by default.
+``durable``
+    waiting for the medium with every put.
+
+It keeps a page that is there and whole, so of two values the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kvlitmus.conformance.adapters.file_stores import FolderStore
+from kvlitmus.conformance.plan import STORE_CONFIGS
+from kvlitmus.conformance.ports import Config, Profile, Unsupported
+from kvlitmus.conformance.store_ports import STORE_PORTS
+
+
+class FileStoreAdapter(FolderStore):
+    """``FileStore`` behind the ports."""
+
+    durable = False
+
+    def opened(self, rank: int) -> Any:
+        """A ``FileStore`` of this rank of two."""
+        from kvlitmus.optimized.storage.base import Identity
+        from kvlitmus.optimized.storage.file import FileStore
+
+        return FileStore(self.folder, Identity(model="litmus", rank=rank, ranks=2), durable=self.durable)
+
+    def file_of(self, key: str) -> Path | None:
+        """``path_of``."""
+        found: Path | None = self.handle.path_of(key)
+        return found
+
+    def store_exists(self, keys: Sequence[str]) -> int:
+        """``exists``."""
+        return int(self.handle.exists(keys))
+
+    def store_get(self, keys: Sequence[str], size: int) -> Sequence[bytes | None]:
+        """``get``."""
+        found: list[bytes | None] = self.handle.get(keys, size)
+        return found
+
+    def store_get_into(self, keys: Sequence[str], buffers: Sequence[bytearray]) -> Sequence[bool]:
+        """``get_into``."""
+        filled: list[bool] = self.handle.get_into(keys, buffers)
+        return filled
+
+    def store_put(self, keys: Sequence[str], values: Sequence[bytes]) -> Sequence[bool]:
+        """``put``."""
+        stored: list[bool] = self.handle.put(keys, values)
+        return stored
+
+    def store_clear(self) -> None:
+        """``clear``."""
+        self.handle.clear()
+
+
+class DurableFileStore(FileStoreAdapter):
+    """``FileStore`` with ``durable``."""
+
+    durable = True
+
+
+@dataclass(frozen=True)
+class FileStoreTarget:
+    """The target ``file-store``, or ``file-store-durable``."""
+
+    adapter: type[FileStoreAdapter] = FileStoreAdapter
+    profile = Profile(store_put="first")
+    capabilities = frozenset(STORE_PORTS)
+    configs = STORE_CONFIGS
+
+    def make(self, config: Config) -> FileStoreAdapter:
+        """A fresh store in a folder of its own."""
+        if config.pool != "store":
+            raise Unsupported("this target is a page store alone")
+        return self.adapter()
+
+
+target = FileStoreTarget()
+durable = FileStoreTarget(DurableFileStore)
+
+profile = target.profile
+capabilities = target.capabilities
+configs = target.configs
+make = target.make
