@@ -65,6 +65,6 @@ def complaints(value: Any, rule: Any, top: Any, at: str = "$") -> list[str]:
     return found
 
 
-def fits(value: Any, name: str) -> list[str]:
-    loaded = schema(name)
+def fits(value: Any, name: str, loaded: Any = None) -> list[str]:
+    loaded = loaded or schema(name)
     return complaints(json.loads(json.dumps(value)), loaded, loaded)

@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from kvlitmus.conformance.commands import arguments, arguments_fuzz, arguments_more
+from kvlitmus.conformance.commands import arguments, arguments_check, arguments_fuzz, arguments_more
 from kvlitmus.conformance.commands.common import TargetFailed, UsageError, closest, version
 
 DESCRIPTION = """\
@@ -98,6 +98,11 @@ COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None], str]] 
         arguments_fuzz.PROMOTE_EXAMPLES,
     ),
     "mutants": ("put known bugs into the built-in cache and see which rules catch them", arguments.add_mutants, ""),
+    "check": (
+        "judge a recorded trace, without driving anything",
+        arguments_check.add_check,
+        arguments_check.CHECK_EXAMPLES,
+    ),
     "replay-trace": ("run a trace of real requests through a cache", arguments.add_replay_trace, ""),
 }
 

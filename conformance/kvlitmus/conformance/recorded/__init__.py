@@ -1,0 +1,15 @@
+"""Recorded traces: what a cache did in its own engine, judged afterwards.
+
+``kvlitmus check TRACE.jsonl`` drives nothing.  Somebody's engine ran, a logger wrote one line for each
+call at the cache's boundary, and the judge that otherwise stands beside a cache is fed these lines.
+
+* :mod:`~kvlitmus.conformance.recorded.lines` reads the file: a header, then a call on each line;
+* :mod:`~kvlitmus.conformance.recorded.forms` knows the calls: their parameters and what an answer looks like;
+* :mod:`~kvlitmus.conformance.recorded.playback` stands in for the cache: it answers what was recorded, and its
+  judge goes on after a broken rule where that is wanted;
+* :mod:`~kvlitmus.conformance.recorded.contract` keeps the caller's books: what the *engine* must not do;
+* :mod:`~kvlitmus.conformance.recorded.checker` takes line after line and has it judged;
+* :mod:`~kvlitmus.conformance.recorded.verdict` makes a report of it, in the form of every other run's.
+
+The form of a line is ``schema/trace.schema.json``; ``docs/check.md`` explains it.
+"""

@@ -1,0 +1,209 @@
+"""Recorded traces: what a run finds in a cache, a check finds in its trace; and what only a check finds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvlitmus.conformance.adapters import reference
+from kvlitmus.conformance.litmus.registry import all_litmus
+from kvlitmus.conformance.mutants.registry import Mutant, all_mutants
+from kvlitmus.conformance.plan import suits
+from kvlitmus.conformance.ports import Config, capabilities_of
+from kvlitmus.conformance.recorded.forms import JUDGED_PORTS, OPTIONAL, PARAMETERS
+from kvlitmus.conformance.specimen import cache as specimen
+from tests.conformance.recorder import call, check, key, record, schedule, written
+from tests.conformance.schemas import fits, schema
+
+CONFIGS = (
+    Config(page_size=1),
+    Config(page_size=4, policy="slru"),
+    Config(page_size=4, bigram=True),
+    Config(page_size=4, pool="host"),
+)
+
+
+@pytest.mark.parametrize("target", [specimen.target, reference.target], ids=["specimen", "reference"])
+@pytest.mark.parametrize("depth", [0, 1, 3])
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.label)
+def test_a_recorded_run_passes_and_every_rule_is_evaluated_as_often(
+    target: Any, depth: int, config: Config, tmp_path: Path
+) -> None:
+    for seed in (1, 2):
+        program = schedule(target, config, seed, 120, leave="hashes")
+        judge, violation = record(target, config, program, tmp_path / "t.jsonl", depth=depth)
+        checker = check(tmp_path / "t.jsonl")
+        assert violation is None
+        assert (checker.outcome.findings, checker.outcome.misuse) == ([], [])
+        assert not checker.outcome.stopped and not checker.outcome.error
+        assert checker.judge.depth == judge.depth == depth
+        assert checker.judge.steps == judge.steps
+        assert checker.judge.reached == judge.reached
+        run, again = judge.counted(), checker.judge.counted()
+        # Which slots a plan holds is the one thing that a trace doesn't say.
+        assert {id: times for id, times in run.items() if id != "PREFETCH-17"} == dict(again)
+
+
+def test_litmus_tests_pass_and_two_calls_are_held_against_each_other(tmp_path: Path) -> None:
+    target, config = specimen.target, Config(page_size=4)
+    evaluated: set[str] = set()
+    for test in all_litmus().values():
+        needs_another_cache = any(rule in test.rules for rule in ("EVICT-07",))
+        if test.misuse or needs_another_cache or not suits(test, config, target.profile, force_misuse=False):
+            continue
+        _, violation = record(target, config, test.program, tmp_path / "t.jsonl")
+        checker = check(tmp_path / "t.jsonl")
+        assert violation is None
+        assert (checker.outcome.findings, checker.outcome.misuse, checker.outcome.error) == ([], [], ""), test.id
+        evaluated |= set(checker.judge.counted())
+    assert {"HASH-04", "HASH-05", "HASH-06", "POOL-19", "REQ-01"} <= evaluated
+
+
+def test_every_line_of_a_recorded_run_fits_the_schema(tmp_path: Path) -> None:
+    config = Config(page_size=4, bigram=True)
+    record(specimen.target, config, schedule(specimen.target, config, 3, 150), tmp_path / "t.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().splitlines()]
+    loaded = schema("trace")
+    for line in lines:
+        name = "header" if "kind" in line else f"call_{line['call']}"
+        one = {**loaded, "anyOf": [{"$ref": f"#/$defs/{name}"}]}
+        assert fits(line, "trace", one) == [], line
+    assert len({line.get("call") for line in lines}) > 12
+    assert fits({**lines[0], "format": 2}, "trace")
+    assert fits(call("match", key(1), answer={"length": -1}), "trace")
+    assert fits({**call("free", [1]), "more": 1}, "trace")
+
+
+def test_the_schema_knows_the_calls_and_parameters_that_the_reader_knows() -> None:
+    loaded = schema("trace")["$defs"]
+    assert {name.removeprefix("call_") for name in loaded if name.startswith("call_")} == set(PARAMETERS)
+    for method, parameters in PARAMETERS.items():
+        known = loaded[f"call_{method}"]["properties"]
+        assert list(known["kwargs"]["properties"]) == list(parameters)
+        assert known["args"]["maxItems"] == len(parameters)
+    assert set(OPTIONAL) <= {name for parameters in PARAMETERS.values() for name in parameters}
+
+
+# -- mutants ---------------------------------------------------------------------------------------
+
+UNSEEN = {
+    "staging-buffer-reused": "a trace holds copies of what was answered (PORT-04)",
+    "answer-is-the-free-list": "a trace holds copies of what was answered (PORT-04)",
+    "prefetch-forgets-a-page": "a trace tells how many host slots a plan got, and not which (PREFETCH-17)",
+}
+"""Mutants whose bug leaves no trace, and why; those of the pack ``misuse`` need a caller that breaks the contract."""
+
+
+def recordable(*, null: bool) -> list[Mutant]:
+    """The mutants of caches whose every call can stand in a trace."""
+    return [
+        mutant
+        for mutant in all_mutants().values()
+        if mutant.null == null and capabilities_of(mutant.target.make(mutant.configs[-1])) <= JUDGED_PORTS
+    ]
+
+
+def test_a_check_finds_in_a_mutants_trace_what_the_run_found_in_the_mutant(tmp_path: Path) -> None:
+    found: dict[str, tuple[str, ...]] = {}
+    for mutant in recordable(null=False):
+        if mutant.id in UNSEEN:
+            continue
+        config = mutant.configs[-1]
+        program = schedule(mutant.target, config, 1, 100)
+        _, violation = record(mutant.target, config, program, tmp_path / "t.jsonl")
+        checker = check(tmp_path / "t.jsonl")
+        assert not checker.outcome.error, (mutant.id, checker.outcome.error)
+        if violation is None:
+            assert checker.outcome.findings == [], mutant.id
+        elif violation.rules != ("PORT-04",):
+            (one,) = checker.outcome.findings
+            lines = (tmp_path / "t.jsonl").read_text().splitlines()
+            assert tuple(one.finding.rules) == violation.rules, mutant.id
+            assert one.line >= len(lines) - 8, f"{mutant.id}: the run ended there (one step may be several lines)"
+            found[mutant.id] = violation.rules
+    assert len(found) >= 60
+    assert len({rule for rules in found.values() for rule in rules}) >= 30
+
+
+def test_a_check_is_silent_on_null_mutants(tmp_path: Path) -> None:
+    nulls = recordable(null=True)
+    assert len(nulls) >= 20
+    for mutant in nulls:
+        config = mutant.configs[-1]
+        for depth in (0, 3):
+            record(mutant.target, config, schedule(mutant.target, config, 1, 80), tmp_path / "t.jsonl", depth=depth)
+            outcome = check(tmp_path / "t.jsonl").outcome
+            assert (outcome.findings, outcome.misuse, outcome.error) == ([], [], ""), mutant.id
+
+
+# -- what is known of contents ---------------------------------------------------------------------
+
+ALIASED = (
+    call("alloc", 4, answer=[4, 5, 6, 7]),
+    call("write", [4, 5, 6, 7], key(1, 2, 3, 4)),
+    call("insert", key(1, 2, 3, 4), [4, 5, 6, 7], answer={"already": 0}),
+    call("alloc", 4, answer=[8, 9, 10, 11]),
+    call("write", [4, 5, 6, 7], key(9, 9, 9, 9)),
+    call("match", key(1, 2, 3, 4), answer={"length": 4, "slots": [4, 5, 6, 7], "handle": "h1"}),
+)
+"""Somebody computed another prompt into the slots that the tree holds."""
+
+
+@pytest.mark.parametrize(("contents", "rules"), [("unknown", []), ("as_asked", []), ("recorded", [["TREE-03"]])])
+def test_contents_are_judged_only_as_far_as_the_trace_tells_them(
+    contents: str, rules: list[list[str]], tmp_path: Path
+) -> None:
+    checker = check(written(tmp_path / "t.jsonl", *ALIASED, contents=contents))
+    assert [one.finding.rules for one in checker.outcome.findings] == rules
+    assert checker.judge.counted()["TREE-03"] == (0 if contents == "unknown" else 1)
+    assert [one.line for one in checker.outcome.findings] == [7] * len(rules)
+
+
+def test_a_wrong_row_is_seen_where_the_trace_vouches_for_what_is_written(tmp_path: Path) -> None:
+    stale = (
+        call("begin", "a", key(1, 2, 3, 4), answer={"row": [4, 5, 6, 7], "cached": 0}),
+        call("end", "a", kwargs={"keep": True}),
+        call("begin", "b", key(9, 2, 3, 4), answer={"row": [4, 5, 6, 7], "cached": 4}),
+    )
+    (one,) = check(written(tmp_path / "t.jsonl", *stale, contents="as_asked")).outcome.findings
+    assert one.line == 4 and one.finding.rules == ["TREE-02", "TREE-03", "REQ-02"]
+    (one,) = check(written(tmp_path / "t.jsonl", *stale)).outcome.findings
+    assert one.finding.rules == ["TREE-02"], "that a hit was impossible is seen all the same"
+
+
+# -- batches and groups ----------------------------------------------------------------------------
+
+
+def test_a_batch_is_one_allocation_and_each_of_its_requests_continues_its_page(tmp_path: Path) -> None:
+    begin = call("alloc", 8, answer=[4, 5, 6, 7, 8, 9, 10, 11])
+    args = [2, 3], [5, 4], [5, 10]
+    good = check(written(tmp_path / "a.jsonl", begin, call("alloc_extend", *args, answer=[6, 7, 12, 11])))
+    assert good.outcome.findings == [] and good.judge.counted()["POOL-17"] == 2
+    bad = check(written(tmp_path / "b.jsonl", begin, call("alloc_extend", *args, answer=[6, 7, 12, 13])))
+    assert [one.finding.rules for one in bad.outcome.findings] == [["POOL-17"]]
+    page_too_many = call("alloc_decode", [3, 4], [5, 10], answer=[12, 16])
+    worse = check(written(tmp_path / "c.jsonl", begin, page_too_many)).outcome
+    assert [one.finding.rules for one in worse.findings] == [["POOL-18"]]
+
+
+def test_in_a_group_of_all_sorts_the_pool_is_judged_at_its_end(tmp_path: Path) -> None:
+    def lines(at_end: int) -> tuple[dict[str, Any], ...]:
+        return (
+            call("begin", 1, key(1, 2, 3, 4), answer={"row": [4, 5, 6, 7], "cached": 0}, available=28),
+            call("alloc", 4, answer=[8, 9, 10, 11], available=24),
+            call("free_group_begin", available=24),
+            call("end", 1, kwargs={"keep": False}, available=24),
+            call("free", [8, 9, 10, 11], available=24),
+            call("free_group_end", available=at_end),
+            call("alloc", 4, answer=[12, 13, 14, 15], available=at_end - 4),
+        )
+
+    assert check(written(tmp_path / "a.jsonl", *lines(32), available=32)).outcome.findings == []
+    lost = [*lines(28)[:-1], call("alloc", 32, answer=None, available=28)]
+    good_so_far = check(written(tmp_path / "b.jsonl", *lost, available=32))
+    assert good_so_far.outcome.findings == [], "a pool without counters of the tree may hold something back"
+    in_between = check(written(tmp_path / "c.jsonl", *lines(32)[:5], available=32)).outcome
+    assert "ends within the free group" in in_between.stopped and in_between.findings == []
