@@ -15,6 +15,9 @@ from kvlitmus.conformance.moves import MOVES
 from kvlitmus.conformance.schedule import Op
 from kvlitmus.spec.units import Key
 
+PAST = 24
+"""So many keys are remembered that were computed before."""
+
 
 class Player:
     """Plays schedules against one judge; remembers what the judge has no need to know."""
@@ -27,6 +30,7 @@ class Player:
         self.waiting: dict[int, Key] = {}
         self.waits: dict[int, Key] = {}
         self.waited: list[int] = []
+        self.past: list[Key] = []
         self.serial = 0
         self.begun = 0
 
@@ -40,6 +44,12 @@ class Player:
     def do(self, kind: str, a: int = 0, b: int = 0, c: int = 0) -> None:
         """Play one operation."""
         self.moves[kind](self, a, b, c)
+
+    def computed(self, key: Key) -> None:
+        """Somebody has computed this key, and may want it again."""
+        if key.tokens and (not self.past or self.past[-1] != key):
+            self.past.append(key)
+            del self.past[:-PAST]
 
     def settle(self) -> None:
         """End everything that is still going on, and evict everything: nothing may be left."""

@@ -34,6 +34,7 @@ def publish(player: Player, a: int, b: int, c: int) -> None:
     rid = pick(player.judge.requests, c)
     if rid is not None:
         grouped = b < GROUPED and "group" in player.judge.capabilities
+        player.computed(player.judge.requests[rid].key)
         request.publish(player.judge, rid, chunked=bool(a & 1), grouped=grouped)
 
 
@@ -42,6 +43,7 @@ def finish(player: Player, a: int, b: int, c: int) -> None:
     """Finish one of the requests."""
     rid = pick(player.judge.requests, c)
     if rid is not None:
+        player.computed(player.judge.requests[rid].key)
         request.end(player.judge, rid, keep=True)
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Container
 from typing import TYPE_CHECKING
 
-from kvlitmus.conformance.calls import fetch, tiers
+from kvlitmus.conformance.calls import fetch, tiers, tree
 from kvlitmus.conformance.moves.registry import move, pick
 from kvlitmus.conformance.schedule import evict_size, make_key
 from kvlitmus.conformance.tier_ports import BACKUP, DONE, FETCH, LOAD, PUT, QUERY, Outcome
+from kvlitmus.spec.names import page_names
+from kvlitmus.spec.units import Key, Name
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.player import Player
@@ -20,10 +23,60 @@ FAULTY = 40
 """Of 256 outcomes so many are faults."""
 
 
+STEERED = 144
+"""Of 256 keys that are wanted back so many are looked for where something has to move."""
+
+AGAIN = 208
+"""Above this a request waits that waited before, or that waits."""
+
+ANEW = 176
+"""Below this a key that is wanted back is drawn anew; above, it was computed before."""
+
+
+def wanted(player: Player, a: int, b: int, c: int) -> Key:
+    """A key that somebody wants back: mostly one that was computed before, whole, cut, or with more behind it."""
+    past = player.past
+    if not past or b < ANEW:
+        return make_key(player.config, a, b | 1, c)
+    key = past[a % len(past)]
+    size = player.config.page_size
+    if c < 32:
+        return key._replace(tokens=key.tokens[: max(1, len(key.tokens) - 1 - c % (2 * size))])
+    if c < 96:
+        return key._replace(tokens=key.tokens + (1,) * (1 + c % (2 * size)))
+    return key
+
+
+def below(player: Player, a: int, *, stored: bool) -> Key | None:
+    """A key that was computed before and whose next page is further down: in storage, or on the host alone.
+
+    Without such a preference most keys are still where they were, and nothing has to move.
+    """
+    judge, past = player.judge, player.past
+    seen, books = tiers.seen(judge), tiers.books_of(judge)
+    for at in range(len(past)):
+        key = past[(a + at) % len(past)]
+        paged = page_names(judge.names_of(key), judge.size)
+        have: Container[Name] = seen.parent_names if stored else seen.cached
+        fresh = next((name for name in paged if name not in have), None)
+        if fresh is not None and fresh in (books.fetches.stored if stored else seen.hosted):
+            return key
+    return None
+
+
 @move("load_back")
 def load_back(player: Player, a: int, b: int, c: int) -> None:
     """Load a key back."""
-    tiers.load_back(player.judge, make_key(player.config, a, b, c))
+    key = below(player, a, stored=False) if b < STEERED else None
+    tiers.load_back(player.judge, key or wanted(player, a, b, c))
+
+
+@move("flush")
+def flush(player: Player, a: int, b: int, c: int) -> None:
+    """The device is emptied of what nobody uses, sometimes the host too: what is wanted again must come from below."""
+    tree.evict(player.judge, player.judge.capacity)
+    if a < 160 and "host" in player.judge.capabilities:
+        tiers.evict_host(player.judge, player.config.host_pages * player.config.page_size)
 
 
 @move("evict_host")
@@ -35,10 +88,11 @@ def evict_host(player: Player, a: int, b: int, c: int) -> None:
 @move("prefetch")
 def prefetch(player: Player, a: int, b: int, c: int) -> None:
     """A request begins to wait: mostly a new one, sometimes one that waited before, or that waits."""
-    longer = make_key(player.config, a, b | 1, c)
+    longer = (below(player, a, stored=True) if b < STEERED or b >= AGAIN else None) or wanted(player, a, b, c)
     rid = player.begun + 1
-    if b >= 208:
-        rid = pick(player.waits, b) or pick(dict.fromkeys(player.waited), b) or rid
+    if b >= AGAIN:
+        again = pick(dict.fromkeys(player.waited), b)
+        rid = pick(player.waits, b) or rid if b >= 240 or again is None else again
     if rid == player.begun + 1:
         if len(player.waits) >= MAX_WAITING:
             return
