@@ -26,31 +26,42 @@ def threshold(write: str) -> int:
     return 2 if write == SELECTIVE else 1
 
 
-def due(now: Hierarchy, names: Sequence[Name]) -> tuple[Name, ...]:
-    """The run of resident pages of this path that are to be backed up now, parents first."""
+def due(now: Hierarchy, names: Sequence[Name]) -> tuple[tuple[Name, ...], ...]:
+    """The nodes of this path, all resident, that are to be backed up now, parents first.
+
+    What isn't backed is the end of the path.  Of that, all down to the last node with enough hits is due where
+    ancestors are taken along, else all before the first node without.
+    """
     if now.choices.write == WRITE_BACK:
         return ()
     copies, resident = now.host.copies, now.cache.tree.pages
-    bare = [name for name in names if name not in copies]
-    hot = [resident[name].hits >= threshold(now.choices.write) for name in bare]
+    nodes: list[list[Name]] = []
+    for name in names:
+        if name not in copies:
+            if resident[name].first or not nodes:
+                nodes.append([])
+            nodes[-1].append(name)
+    hot = [resident[node[0]].hits >= threshold(now.choices.write) for node in nodes]
     if now.choices.backup_parent == "chain":
-        return tuple(bare[: len(hot) - hot[::-1].index(True)]) if True in hot else ()
-    return tuple(bare[: hot.index(False)]) if False in hot else tuple(bare)
+        many = len(hot) - hot[::-1].index(True) if True in hot else 0
+    else:
+        many = hot.index(False) if False in hot else len(hot)
+    return tuple([tuple(node) for node in nodes[:many]])
 
 
 def used(now: Hierarchy, names: Sequence[Name]) -> Hierarchy:
     """What follows from an insert that uses these pages, all resident: backups that are due, puts that are outstanding.
 
-    Without enough host memory for the run nothing happens, and it waits for its next use.
+    A node for which there isn't enough host memory waits for its next use, and so does what is below it.
     """
-    run = due(now, names)
-    if run:
-        now, pages = tier.allocate_or_evict(now, len(run))
-        if pages is not None:
-            now = tier.back(now, run, pages, settled=False, stored=False)
-            serial = now.serial + 1
-            transfers = (*now.transfers, Transfer(serial, BACKUP, run))
-            now = now._replace(cache=caches.lock(now.cache, run[-1]), transfers=transfers, serial=serial)
+    for node in due(now, names):
+        now, pages = tier.allocate_or_evict(now, len(node))
+        if pages is None:
+            break
+        now = tier.back(now, node, pages, settled=False, stored=False)
+        serial = now.serial + 1
+        transfers = (*now.transfers, Transfer(serial, BACKUP, node))
+        now = now._replace(cache=caches.lock(now.cache, node[-1]), transfers=transfers, serial=serial)
     return start_puts(now, names)
 
 

@@ -4,7 +4,7 @@ A prefetch is an :class:`~kvlitmus.reference.hierarchy.Operation` that goes thro
 
 ``query``     storage is being asked how many of the pages it has;
 ``answered``  it has told, and the next tick takes memory for as many (only where memory is reserved at the hit);
-``revoked``   it has too few; the next tick ends the operation;
+``revoked``   it has too few; the next tick takes note of that and ends the operation;
 ``fetch``     the pages are being read, one after the other;
 ``ended``     the read is over: complete, or cut short by a page that is missing, too short, or raises.
 
@@ -29,6 +29,7 @@ from typing import NamedTuple
 
 from kvlitmus.reference import pool as pools
 from kvlitmus.reference import tier
+from kvlitmus.reference import tree as trees
 from kvlitmus.reference.hierarchy import (
     BEST_EFFORT,
     FETCH,
@@ -48,7 +49,7 @@ from kvlitmus.spec.prefetch_plan import PrefetchAsk, full_length
 from kvlitmus.spec.units import Name, PageNo, Pages, RequestId, Tokens
 
 ANSWERED, REVOKED, ENDED = "answered", "revoked", "ended"
-"""The stages without a job under way; with one they are ``query`` and ``fetch``."""
+"""The stages without work under way; with it they are ``query`` and ``fetch``."""
 
 NO_PAGES = Pages(0)
 
@@ -74,7 +75,7 @@ def submit(
     :func:`~kvlitmus.reference.prefetch.plan_prefetch`.
     """
     if not now.storage or find(now, rid) is not None:
-        return now, Submitted(False, Pages(sum(tier.known_prefix(now, names))), Tokens(0))
+        return now, Submitted(False, NO_PAGES, Tokens(0))
     now, pages, behind = tier.match(now, names, units)
     matched = Pages(len(pages) + behind)
     anchor = names[matched - 1] if matched else root
@@ -186,7 +187,7 @@ def leave(now: Hierarchy, operation: Operation) -> Hierarchy:
     Anchor and quota are free at once.  What storage or a thread still works on stays held until that work ends.
     """
     now = pin(now, [operation.anchor], -1)
-    if operation.stage in (QUERY, ANSWERED, FETCH):
+    if operation.stage != ENDED:
         return change(now, operation._replace(live=False, held=operation.held[operation.completed :]))
     return drop(now, operation)
 
@@ -203,8 +204,11 @@ def commit(now: Hierarchy, operation: Operation) -> Hierarchy:
     """
     names, pages = operation.names[: operation.completed], operation.held[: operation.completed]
     if names:
-        already = sum(tier.known_prefix(now, names))
-        now = tier.use(now, [*tier.path(now, operation.anchor), *names[:already]])
+        there, behind = tier.known_prefix(now, names)
+        already = there + behind
+        now = now._replace(cache=now.cache._replace(tree=trees.touch(now.cache.tree, names[:there])))
+        now = tier.use_alone(now, names[there:already])
+        now = tier.cut(now, names[already - 1] if already else operation.anchor)
         now = fill(now, names[:already], pages[:already])
         now, added = attach(now, operation.anchor, names, pages, Pages(already))
         if added:
@@ -288,9 +292,8 @@ def settle(now: Hierarchy) -> Hierarchy:
         if operation.stage == ANSWERED and operation.live:
             now = take_memory(now, operation)
     for operation in now.operations:
-        if operation.stage == REVOKED:
-            now = drop(pin(now, [operation.anchor], -1), operation)
-        elif operation.stage == ANSWERED:
+        if operation.stage in (ANSWERED, REVOKED):
+            now = pin(now, [operation.anchor], -1) if operation.live else now
             now = drop(now, operation)
     return now
 

@@ -53,8 +53,7 @@ def _start(now: Hierarchy, sources: Sequence[Name], slots: Sequence[PageNo]) -> 
     resident = dict(now.cache.tree.pages)
     alone = dict(now.host.alone)
     for name, page in zip(sources, slots, strict=True):
-        old = alone.pop(name)
-        resident[name] = old._replace(page=page, first=old.first or name == sources[0])
+        resident[name] = alone.pop(name)._replace(page=page)
     cache = now.cache._replace(tree=now.cache.tree._replace(pages=resident))
     serial = now.serial + 1
     transfers = (*now.transfers, Transfer(serial, LOAD, tuple(sources)))

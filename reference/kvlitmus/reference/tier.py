@@ -14,7 +14,7 @@ to.  A page that is resident too keeps its host copy: dropping it would gain lit
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from kvlitmus.reference import cache as caches
 from kvlitmus.reference import pool as pools
@@ -31,8 +31,7 @@ from kvlitmus.reference.hierarchy import (
 from kvlitmus.reference.policy import POLICIES
 from kvlitmus.reference.put import start_puts
 from kvlitmus.reference.tree import Page
-from kvlitmus.spec.prefetch_plan import deficit
-from kvlitmus.spec.units import Name, PageNo, Pages, Tick, Tokens, pages_needed
+from kvlitmus.spec.units import Name, PageNo, Pages, Tokens, pages_needed
 
 # -- looking ----------------------------------------------------------------------------------------------
 
@@ -61,10 +60,30 @@ def match(now: Hierarchy, names: Sequence[Name], units: int) -> tuple[Hierarchy,
     if not behind:
         return now, pages, behind
     counts = int(cache.settings.hit_counts == "match")
-    alone = dict(now.host.alone)
-    for name in names[len(pages) : len(pages) + behind]:
-        alone[name] = _used(alone[name], cache.tree.clock, counts)
-    return now._replace(host=now.host._replace(alone=alone)), pages, behind
+    now = use_alone(now, names[len(pages) : len(pages) + behind], counts)
+    return cut(now, names[len(pages) + behind - 1]), pages, behind
+
+
+def use_alone(now: Hierarchy, names: Iterable[Name], hits: int = 0) -> Hierarchy:
+    """Note a use of these pages, all on the host alone, at the present tick."""
+    alone, tick = dict(now.host.alone), now.cache.tree.clock
+    for name in names:
+        alone[name] = alone[name]._replace(touched=tick, hits=alone[name].hits + hits)
+    return now._replace(host=now.host._replace(alone=alone))
+
+
+def cut(now: Hierarchy, name: Name) -> Hierarchy:
+    """End a node at this page, on whichever tier it is: see :func:`kvlitmus.reference.tree.split`."""
+    marks = {
+        child: page._replace(first=True)
+        for child, page in now.host.alone.items()
+        if page.parent == name and not page.first
+    }
+    if marks:
+        now = now._replace(host=now.host._replace(alone={**now.host.alone, **marks}))
+    if name not in now.cache.tree.pages:
+        return now
+    return now._replace(cache=now.cache._replace(tree=trees.split(now.cache.tree, name)))
 
 
 def adopt(now: Hierarchy, cache: Cache, names: Sequence[Name]) -> Hierarchy:
@@ -77,43 +96,17 @@ def adopt(now: Hierarchy, cache: Cache, names: Sequence[Name]) -> Hierarchy:
     back = [name for name in names if name in alone]
     if not back:
         return now._replace(cache=cache)
-    pages = dict(cache.tree.pages)
+    now = cut(now, back[-1])
+    pages, left = dict(cache.tree.pages), dict(now.host.alone)
     for name in back:
-        new = pages[name]
-        pages[name] = _remembered(new, alone[name], new.hits if now.choices.restored_counts else 0)
-    left = {name: page for name, page in alone.items() if name not in pages}
-    return now._replace(cache=cache._replace(tree=cache.tree._replace(pages=pages)), host=now.host._replace(alone=left))
-
-
-def path(now: Hierarchy, name: Name) -> tuple[Name, ...]:
-    """The pages from the root to this one, in order, on whichever tier."""
-    resident, alone = now.cache.tree.pages, now.host.alone
-    names: list[Name] = []
-    page = resident.get(name) or alone.get(name)
-    while page is not None:
-        names.append(name)
-        name = page.parent
-        page = resident.get(name) or alone.get(name)
-    return tuple(reversed(names))
-
-
-def use(now: Hierarchy, names: Sequence[Name]) -> Hierarchy:
-    """Note a use of these pages, on whichever tier, all at the same tick."""
-    resident = now.cache.tree.pages
-    tree = trees.touch(now.cache.tree, [name for name in names if name in resident])
-    alone = dict(now.host.alone)
-    for name in names:
-        if name in alone:
-            alone[name] = _used(alone[name], tree.clock, 0)
-    return now._replace(cache=now.cache._replace(tree=tree), host=now.host._replace(alone=alone))
-
-
-def _used(page: Page, tick: Tick, hits: int) -> Page:
-    return page._replace(touched=tick, hits=page.hits + hits)
-
-
-def _remembered(new: Page, old: Page, hits: int) -> Page:
-    return new._replace(created=old.created, hits=old.hits + hits, priority=max(new.priority, old.priority))
+        new, old = pages[name], left.pop(name)
+        hits = old.hits + (new.hits if now.choices.restored_counts else 0)
+        priority = max(new.priority, old.priority)
+        pages[name] = new._replace(created=old.created, hits=hits, priority=priority, first=old.first)
+    for name in names[names.index(back[-1]) + 1 :][:1]:
+        pages[name] = pages[name]._replace(first=True)
+    tree = cache.tree._replace(pages=pages)
+    return now._replace(cache=cache._replace(tree=tree), host=now.host._replace(alone=left))
 
 
 # -- the host's memory ------------------------------------------------------------------------------------
@@ -137,9 +130,7 @@ def allocate_or_evict(now: Hierarchy, pages: int) -> tuple[Hierarchy, tuple[Page
     now, got = allocate(now, pages)
     if got is not None:
         return now, got
-    size = now.host.pool.page_size
-    lacking = deficit(pages * size, pools.available(now.host.pool), size)
-    now, _ = evict_host(now, Pages(lacking // size))
+    now, _ = evict_host(now, Pages(pages - len(now.host.pool.free)))
     return allocate(now, pages)
 
 
@@ -169,6 +160,14 @@ def least_valuable(pages: Mapping[Name, Page], policy: str, spared: Collection[N
     return Name(min(ranked)[-1]) if ranked else None
 
 
+def tail(pages: Mapping[Name, Page], leaf: Name, most: int, granularity: str) -> tuple[Name, ...]:
+    """The pages that go together when this leaf goes, last page first: of its node, ``most`` pages or all of them."""
+    names = [leaf]
+    while not pages[names[-1]].first and (granularity == "node" or len(names) < most):
+        names.append(pages[names[-1]].parent)
+    return tuple(names)
+
+
 def evict(
     now: Hierarchy, asked: Tokens, choice: Sequence[Name] | None = None
 ) -> tuple[Hierarchy, Tokens, tuple[Name, ...]]:
@@ -177,45 +176,53 @@ def evict(
     Backed leaves are demoted, others deleted; under write-back these are copied to the host first, and where that
     fails they stay and are passed over.  The choice is which pages go, all of which must be able to.
     """
-    size = now.cache.pool.page_size
+    size, how = now.cache.pool.page_size, now.cache.settings.eviction
     victims: list[Name] = []
     passed: set[Name] = set()
     wanted = pages_needed(asked, size) if choice is None else Pages(len(choice))
-    policy = now.cache.settings.eviction.policy
     while len(victims) < wanted:
-        leaf = least_valuable(now.cache.tree.pages, policy, passed) if choice is None else choice[len(victims)]
+        resident = now.cache.tree.pages
+        leaf = least_valuable(resident, how.policy, passed) if choice is None else choice[len(victims)]
         if leaf is None:
             break
+        run = (leaf,) if choice is not None else tail(resident, leaf, wanted - len(victims), how.granularity)
         if leaf not in now.host.copies and now.choices.write == WRITE_BACK:
-            now = write_back(now, leaf)
-            if leaf not in now.host.copies:
+            now, run = write_back(now, run)
+            if not run:
+                passed.add(leaf)
                 if choice is not None:
                     raise ValueError(f"page {leaf} can't leave the device: the host has no room for it", leaf)
-                passed.add(leaf)
-                continue
-        now = leave_device(now, leaf)
-        victims.append(leaf)
+        now = leave_device(now, run)
+        victims += run
     return now, Tokens(len(victims) * size), tuple(victims)
 
 
-def leave_device(now: Hierarchy, name: Name) -> Hierarchy:
-    """Free a leaf's device slots: it is demoted if it has a host copy, else gone."""
-    page = now.cache.tree.pages[name]
-    cache, _ = caches.evict(now.cache, Tokens(now.cache.pool.page_size), (name,))
-    host = now.host
-    if name in host.copies:
-        host = host._replace(alone={**host.alone, name: page._replace(page=NOWHERE)})
+def leave_device(now: Hierarchy, run: Sequence[Name]) -> Hierarchy:
+    """Free the device slots of the end of a branch, last page first: it is demoted if it has host copies, else gone."""
+    resident, host = now.cache.tree.pages, now.host
+    cache, _ = caches.evict(now.cache, Tokens(0), run)
+    if run and run[0] in host.copies:
+        demoted = {name: resident[name]._replace(page=NOWHERE) for name in run}
+        demoted[run[-1]] = demoted[run[-1]]._replace(first=True)
+        host = host._replace(alone={**host.alone, **demoted})
     return now._replace(cache=cache, host=host)
 
 
-def write_back(now: Hierarchy, name: Name) -> Hierarchy:
-    """Copy a page to the host within this call; nothing happens when the host has no room for it."""
-    now, pages = allocate_or_evict(now, 1)
-    if pages is None:
-        return now
-    move = Moved(DEVICE, now.cache.tree.pages[name].page, pages[0])
-    now = back(now, [name], pages, settled=True, stored=False)
-    return start_puts(now._replace(moved=(*now.moved, move)), [name])
+def write_back(now: Hierarchy, run: Sequence[Name]) -> tuple[Hierarchy, tuple[Name, ...]]:
+    """Copy the end of a branch, last page first, to the host within this call; which of it there was room for.
+
+    Where there isn't room for all of it, the last pages go; of a node that must go as one, none do.
+    """
+    now, pages = allocate_or_evict(now, len(run))
+    if pages is None and now.cache.settings.eviction.granularity == "page":
+        now, pages = allocate(now, min(len(run), len(now.host.pool.free)))
+    if not pages:
+        return now, ()
+    names = tuple(reversed(run[: len(pages)]))
+    resident = now.cache.tree.pages
+    moved = [Moved(DEVICE, resident[name].page, page) for name, page in zip(names, pages, strict=True)]
+    now = back(now, names, pages, settled=True, stored=False)
+    return start_puts(now._replace(moved=(*now.moved, *moved)), names), tuple(reversed(names))
 
 
 def evict_host(now: Hierarchy, wanted: Pages) -> tuple[Hierarchy, Tokens]:
@@ -223,15 +230,19 @@ def evict_host(now: Hierarchy, wanted: Pages) -> tuple[Hierarchy, Tokens]:
 
     Returns how many slots became free; fewer where there is no more.
     """
-    host = now.host
+    host, how = now.host, now.cache.settings.eviction
     alone, copies, freed = dict(host.alone), dict(host.copies), list[PageNo]()
-    policy = now.cache.settings.eviction.policy
+    pinned = {name for name in alone if copies[name].pins}
     while len(freed) < wanted:
-        pinned = [name for name in alone if copies[name].pins]
-        name = least_valuable(alone, policy, pinned)
-        if name is None:
+        leaf = least_valuable(alone, how.policy, pinned)
+        if leaf is None:
             break
-        del alone[name]
-        freed.append(copies.pop(name).page)
+        for name in tail(alone, leaf, wanted - len(freed), how.granularity):
+            if name in pinned:
+                break
+            del alone[name]
+            freed.append(copies.pop(name).page)
+    if not freed:
+        return now, Tokens(0)
     now = now._replace(host=host._replace(alone=alone, copies=copies))
     return free(now, freed), Tokens(len(freed) * host.pool.page_size)

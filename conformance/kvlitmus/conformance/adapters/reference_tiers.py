@@ -232,9 +232,9 @@ class TieredReference(ReferencePorts):
         found = [self.job(one.id, one.kind, one.names, landed=one.landed) for one in self.now.transfers]
         found += [self.job(one.id, PUT, one.names, done=one.done, landed=one.landed) for one in self.now.puts]
         for one in self.now.operations:
-            if one.stage in (QUERY, FETCH, fetch.ANSWERED):
+            if one.stage != fetch.ENDED:
                 kind = FETCH if one.stage == FETCH else QUERY
-                landed = one.stage == fetch.ANSWERED
+                landed = one.stage in (fetch.ANSWERED, fetch.REVOKED)
                 found.append(self.job(one.job, kind, one.names, one.rid, done=one.completed, landed=landed))
         return sorted(found)
 
@@ -304,28 +304,18 @@ class TieredReference(ReferencePorts):
         return told
 
     def tiers(self) -> TierView:
-        """See :class:`~kvlitmus.conformance.tier_ports.TierInspect`: a node is a run of pages that are alike."""
-        resident, alone, copies = self.now.cache.tree.pages, self.now.host.alone, self.now.host.copies
-        pages = [*resident.items(), *sorted(alone.items())] if alone else list(resident.items())
-        children: dict[Name, int] = {}
-        for _, page in pages:
-            children[page.parent] = children.get(page.parent, 0) + 1
+        """See :class:`~kvlitmus.conformance.tier_ports.TierInspect`: a page that is marked begins a node."""
         runs: list[list[Name]] = []
-        looks: list[tuple[object, ...]] = []
         parents: list[int] = []
-        at: dict[Name, int] = {}
-        for name, page in pages:
-            copy = copies.get(name)
-            pins = None if copy is None else copy.pins
-            look = (page.page < 0, page.locks, page.hits, page.priority, pins)
-            above = at.get(page.parent, -1)
-            if above < 0 or page.first or children[page.parent] > 1 or looks[above] != look:
-                at[name] = len(runs)
+        node_of: dict[Name, int] = {}
+        for name, page in [*self.now.cache.tree.pages.items(), *sorted(self.now.host.alone.items())]:
+            above = node_of.get(page.parent, -1)
+            if page.first or above < 0:
+                node_of[name] = len(runs)
                 runs.append([name])
-                looks.append(look)
                 parents.append(above)
             else:
-                at[name] = above
+                node_of[name] = above
                 runs[above].append(name)
         nodes = [self.tier_node(parent, run) for parent, run in zip(parents, runs, strict=True)]
         return TierView(
