@@ -37,15 +37,15 @@ CONFIGS: tuple[Config, ...] = (
 )
 """The configurations of a full run; a target may declare ``configs`` of its own."""
 
-TIERED = Config(page_size=4, pages=16, host_pages=16, storage="attached", threshold=8, rate_limit=64)
+TIERED = Config(page_size=4, pages=20, host_pages=16, storage="attached", threshold=8, rate_limit=64)
 TIER_CONFIGS: tuple[Config, ...] = (
     TIERED,
-    replace(TIERED, page_size=1, pages=24, host_pages=20, threshold=2, rate_limit=20, stop="wait_complete"),
-    replace(TIERED, write="write_through_selective", stop="timeout", storage="later"),
-    replace(TIERED, write="write_back", pages=12, host_pages=12),
-    replace(TIERED, page_size=1, pages=12, host_pages=8, threshold=2, rate_limit=8, write="write_back", stop="timeout"),
-    replace(TIERED, bigram=True, host_pages=10, stop="wait_complete"),
-    replace(TIERED, page_size=2, threshold=4, host_pages=8, storage="later", rate_limit=32),
+    replace(TIERED, page_size=1, pages=24, host_pages=20, threshold=1, rate_limit=20, stop="wait_complete"),
+    replace(TIERED, write="write_through_selective", threshold=4, stop="timeout", storage="later"),
+    replace(TIERED, write="write_back", host_pages=12),
+    replace(TIERED, page_size=1, pages=16, host_pages=8, threshold=2, rate_limit=8, write="write_back", stop="timeout"),
+    replace(TIERED, bigram=True, host_pages=10, threshold=4, stop="wait_complete"),
+    replace(TIERED, page_size=2, threshold=2, host_pages=8, storage="later", rate_limit=32),
 )
 """The configurations of a hierarchy: each write policy, each stop policy, storage from the beginning and later."""
 

@@ -212,9 +212,12 @@ class TierBooks:
         facts["tree_changed"] = (
             before.hosted != after.hosted or before.cached != after.cached or before.in_tree != after.in_tree
         )
-        shared = {node.named.pages[-1] for node in before.tier_nodes if node.named.pages}
-        then, now = before.pins(), after.pins()
-        facts["pins_changed"] = [name for name in {*then, *now} & shared if then.get(name, 0) != now.get(name, 0)]
+        then = {node.named.pages: node.pins for node in before.tier_nodes}  # a node that was split is another one
+        facts["pins_changed"] = [
+            node.named.pages[-1]
+            for node in after.tier_nodes
+            if node.named.pages and then.get(node.named.pages, node.pins) != node.pins
+        ]
         facts["taken"] = (len(after.moving) - len(before.moving)) * self.size
 
     def check_contents(self, facts: dict[str, Any], after: TierObservation) -> None:
@@ -308,18 +311,18 @@ class TierBooks:
         """Whether victims can be held against the policy: how recently each page was used is known, and any may go."""
         return self.judge.config.write != "write_back" and not self.blurred & tree.pages.keys()
 
-    def evictable(self, tree: Tree) -> int:
+    def evictable(self, tree: Tree, spared: Collection[Name] = ()) -> int:
         """How many pages an eviction of the device can take for certain.
 
         Under write-back a page without a host copy goes only if the host has room for one; when it
-        may not have room for all of them, nothing is certain.
+        may not have room for all of them, nothing is certain.  The host copies of ``spared`` pages stay.
         """
         seen = self.judge.before
         assert isinstance(seen, TierObservation)
         unlocked = [name for name, page in tree.pages.items() if not page.locks]
         if self.judge.config.write == "write_back":
             bare = sum(1 for name in unlocked if name not in seen.hosted)
-            room = len(seen.host_free) + len(self.droppable(seen))
+            room = len(seen.host_free) + len(self.droppable(seen, spared))
             return len(unlocked) if bare <= room and self.fault is None else 0
         return len(unlocked)
 

@@ -77,7 +77,7 @@ def load_back(judge: Judge, key: Key) -> None:
         if name not in before.hosted:
             break
         names.append(name)
-    room = room_of(judge, spared=paged[:resident])
+    room = room_of(judge, paged[:resident], names)
     answer = judge.call(f"load_back({key_text(key)})", "load_back", key)
     on_device, given = judge.fields(answer, 2, "Loaded(before, slots)")
     facts: dict[str, Any] = {

@@ -177,11 +177,11 @@ def host_hit(judge: Judge, paged: Sequence[Name], length: int, cap: int) -> int:
     return (end - at) * judge.size
 
 
-def room_of(judge: Judge, *, spared: Sequence[Name]) -> int:
-    """Slots of the device that are free or that an eviction could free without these pages."""
+def room_of(judge: Judge, path: Sequence[Name], below: Sequence[Name]) -> int:
+    """Slots of the device that are free or could be evicted for what hangs ``below`` a ``path``."""
     assert judge.tiers is not None
-    tree = trees.lock(judge.tree, spared[-1]) if spared else judge.tree
-    return (len(judge.before.free) + judge.tiers.evictable(tree)) * judge.size
+    tree = trees.lock(judge.tree, path[-1]) if path else judge.tree
+    return (len(judge.before.free) + judge.tiers.evictable(tree, (*path, *below))) * judge.size
 
 
 def _hit(judge: Judge, answer: object) -> Hit:

@@ -58,8 +58,10 @@ def below(player: Player, a: int, *, stored: bool) -> Key | None:
         key = past[(a + at) % len(past)]
         paged = page_names(judge.names_of(key), judge.size)
         have: Container[Name] = seen.parent_names if stored else seen.cached
-        fresh = next((name for name in paged if name not in have), None)
-        if fresh is not None and fresh in (books.fetches.stored if stored else seen.hosted):
+        known = next((at for at, name in enumerate(paged) if name not in have), len(paged))
+        least = max(1, judge.config.threshold // judge.size) if stored else 1
+        fresh = paged[known : known + least]
+        if len(fresh) == least and all(name in (books.fetches.stored if stored else seen.hosted) for name in fresh):
             return key
     return None
 
