@@ -50,6 +50,11 @@ _NEW_HICACHE = f"{_NEW_MODULE}_hicache"
 KNOWN: dict[str, Known] = {
     "specimen": Known("kvlitmus.conformance.specimen.cache", "target", "", "the built-in mutable cache"),
     "reference": Known(f"{ADAPTERS}.reference", "target", "", "the reference model, as a cache"),
+    "reference-store": Known(f"{ADAPTERS}.reference_store", "target", "", "the reference's page store"),
+    "file-store": Known(f"{ADAPTERS}.file_store", "target", "", "the built-in page store in files"),
+    "file-store-durable": Known(f"{ADAPTERS}.file_store", "durable", "", "the same, waiting for the medium"),
+    "redis": Known(f"{ADAPTERS}.redis_store", "redis", "", "pages on a Redis server, found or started"),
+    "valkey": Known(f"{ADAPTERS}.redis_store", "valkey", "", "pages on a Valkey server, found or started"),
     _OLD: Known(_OLD_MODULE, "radix", _OLD, "SGLang's RadixCache over its allocators"),
     f"{_OLD}-sorted": Known(_OLD_MODULE, "radix_sorted", _OLD, "the same, freed pages sorted late"),
     f"{_OLD}-requests": Known(_OLD_MODULE, "radix_requests", _OLD, "the same, with its requests"),
@@ -71,9 +76,15 @@ KNOWN: dict[str, Known] = {
         for suffix, attribute, about in (("", "", about), ("-requests", "_requests", f"{about}, and its requests"))
     },
     f"{_NEW}-hicache": Known(_NEW_HICACHE, "hicache_python", _NEW, "SGLang's hierarchy with its tree in Python"),
+    f"{_NEW}-hicache-rust": Known(_NEW_HICACHE, "hicache_rust", _NEW, "the same with its compiled tree"),
     f"{_NEW}-device-pool": Known(_NEW_MODULE, "device_pool", _NEW, "SGLang's allocators alone"),
     f"{_NEW}-device-pool-triton": Known(_NEW_MODULE, "device_pool_triton", _NEW, "the same, in Triton"),
     f"{_NEW}-host-pool": Known(_NEW_MODULE, "host_pool", _NEW, "SGLang's HostKVCache alone"),
+    f"{_OLD}-file": Known(f"{ADAPTERS}.sglang_file", "file_13", _OLD, "SGLang's storage in files, HiCacheFile, alone"),
+    f"{_NEW}-file": Known(f"{ADAPTERS}.sglang_file", "file_23", _NEW, "SGLang's storage in files, HiCacheFile, alone"),
+    f"{_NEW}-file-metadata": Known(
+        f"{ADAPTERS}.sglang_file", "file_23_metadata", _NEW, "the same, remembering what is there"
+    ),
 }
 """The targets that have a name of their own."""
 

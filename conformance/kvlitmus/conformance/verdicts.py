@@ -73,6 +73,9 @@ DEPTHS = {1: "the pool's counters", 2: "events", 3: "a full snapshot"}
 FACT_NEEDS = dict.fromkeys(("evictable", "protected", "evictable_before", "protected_before"), "counters")
 """Facts of depth 1 that do not come from the pool."""
 
+OWNING = frozenset({"owned_after", "owned_twice"})
+"""Facts about who owns pages, which takes a pool or requests: a page store alone has neither."""
+
 MATCH_SLOTS = frozenset({"match_slots", "found_names"})
 """Facts that a target keeps to itself when its match names no slots."""
 
@@ -239,6 +242,8 @@ def missing(rule: Rule, capabilities: frozenset[str]) -> frozenset[str]:
         depth = FACTS[name].depth
         if depth == 3 and "inspect" not in capabilities:
             lacking.add("inspect")
+        elif name in OWNING and capabilities.isdisjoint(("pool", "requests")):
+            lacking.add("pool")
         elif depth == 1 and FACT_NEEDS.get(name, "pool") not in capabilities:
             lacking.add(FACT_NEEDS.get(name, "pool"))
     return frozenset(lacking)
