@@ -76,7 +76,7 @@ def submit(
     """
     if not now.storage or find(now, rid) is not None:
         return now, Submitted(False, NO_PAGES, Tokens(0))
-    now, pages, behind = tier.match(now, names, units)
+    now, pages, behind = tier.match_all(now, names)
     matched = Pages(len(pages) + behind)
     anchor = names[matched - 1] if matched else root
     if matched and anchor not in now.host.copies:
@@ -172,9 +172,16 @@ def poll(now: Hierarchy, rid: RequestId) -> tuple[Hierarchy, bool]:
     return commit(now, operation), True
 
 
+def told(now: Hierarchy, rid: RequestId) -> tuple[Hierarchy, Tokens]:
+    """How many units a request's prefetch has added to the cache; told once, then 0."""
+    loaded = dict(now.loaded)
+    units = loaded.pop(rid, Tokens(0))
+    return now._replace(loaded=loaded), units
+
+
 def abandon(now: Hierarchy, rid: RequestId) -> Hierarchy:
     """The request is aborted: nothing of its prefetch is cached, and nothing is told of it."""
-    now = now._replace(loaded={other: units for other, units in now.loaded.items() if other != rid})
+    now, _ = told(now, rid)
     operation = find(now, rid)
     if operation is None:
         return now

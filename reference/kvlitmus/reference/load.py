@@ -20,14 +20,14 @@ from kvlitmus.spec.units import Name, PageNo, Pages, Tokens
 
 
 def load_back(
-    now: Hierarchy, root: Name, names: Sequence[Name], units: int, choice: Sequence[Name] | None = None
+    now: Hierarchy, root: Name, names: Sequence[Name], choice: Sequence[Name] | None = None
 ) -> tuple[Hierarchy, Pages, tuple[PageNo, ...] | None]:
     """Bring what a key has on the host alone to the device: pages resident before, and the new device pages.
 
     ``None`` instead of pages when they are fewer units than is worth a copy, or when device memory is short; then
     nothing has changed but recency and what was evicted.  The choice is what is evicted.
     """
-    now, pages, behind = tier.match(now, names, units)
+    now, pages, behind = tier.match_all(now, names)
     before = Pages(len(pages))
     size = now.cache.pool.page_size
     if behind * size < now.choices.load_threshold:

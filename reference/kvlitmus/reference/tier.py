@@ -51,7 +51,8 @@ def known_prefix(now: Hierarchy, names: Sequence[Name]) -> tuple[Pages, Pages]:
 def match(now: Hierarchy, names: Sequence[Name], units: int) -> tuple[Hierarchy, tuple[PageNo, ...], Pages]:
     """The device pages of the longest resident prefix, and how many pages follow on the host alone.
 
-    All of them were used now, at the same tick.
+    All of them were used now, at the same tick.  Where a match leaves a unit to compute it covers fewer pages than are
+    cached; see :func:`match_all`.
     """
     cache, pages = caches.match(now.cache, names, units)
     limit = caches.match_limit(cache.settings, units, cache.pool.page_size)
@@ -62,6 +63,11 @@ def match(now: Hierarchy, names: Sequence[Name], units: int) -> tuple[Hierarchy,
     counts = int(cache.settings.hit_counts == "match")
     now = use_alone(now, names[len(pages) : len(pages) + behind], counts)
     return cut(now, names[len(pages) + behind - 1]), pages, behind
+
+
+def match_all(now: Hierarchy, names: Sequence[Name]) -> tuple[Hierarchy, tuple[PageNo, ...], Pages]:
+    """As :func:`match`, and everything that is cached: what is moved between tiers need not be computed."""
+    return match(now, names, len(names) * now.cache.pool.page_size + 1)
 
 
 def use_alone(now: Hierarchy, names: Iterable[Name], hits: int = 0) -> Hierarchy:
@@ -192,6 +198,7 @@ def evict(
                 passed.add(leaf)
                 if choice is not None:
                     raise ValueError(f"page {leaf} can't leave the device: the host has no room for it", leaf)
+                continue
         now = leave_device(now, run)
         victims += run
     return now, Tokens(len(victims) * size), tuple(victims)
@@ -201,7 +208,7 @@ def leave_device(now: Hierarchy, run: Sequence[Name]) -> Hierarchy:
     """Free the device slots of the end of a branch, last page first: it is demoted if it has host copies, else gone."""
     resident, host = now.cache.tree.pages, now.host
     cache, _ = caches.evict(now.cache, Tokens(0), run)
-    if run and run[0] in host.copies:
+    if run[0] in host.copies:
         demoted = {name: resident[name]._replace(page=NOWHERE) for name in run}
         demoted[run[-1]] = demoted[run[-1]]._replace(first=True)
         host = host._replace(alone={**host.alone, **demoted})

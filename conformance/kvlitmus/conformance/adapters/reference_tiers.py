@@ -190,7 +190,7 @@ class TieredReference(ReferencePorts):
         """See :class:`~kvlitmus.conformance.tier_ports.HostTier`."""
         root, names = self.named(key)
         paged = page_names(names, self.size)
-        after, before, pages = load.load_back(self.now, root, paged, len(names), self.choice.victims)
+        after, before, pages = load.load_back(self.now, root, paged, self.choice.victims)
         self.go(after)
         return Loaded(before * self.size, None if pages is None else pools.slots_of(pages, self.size))
 
@@ -212,9 +212,7 @@ class TieredReference(ReferencePorts):
 
     def loaded(self, rid: int) -> int:
         """See :class:`~kvlitmus.conformance.tier_ports.Prefetching`."""
-        loaded = dict(self.now.loaded)
-        units = loaded.pop(RequestId(rid), Tokens(0))
-        self.now = self.now._replace(loaded=loaded)
+        self.now, units = fetch.told(self.now, RequestId(rid))
         return units
 
     def abandon(self, rid: int) -> None:
