@@ -18,7 +18,8 @@ programs), ``plan`` (which runs make up a verdict), ``engine`` (plays one item),
 ``stage`` (what is being played, should the worker die), ``autopsy`` (why it died).
 
 **What people see** — ``cli`` and ``commands/``, ``verdicts``, ``minimise`` (the shortest counterexample per
-rule), ``baseline``, ``report/``, ``schema/``, ``trace/`` (traces of production), ``text``.
+rule), ``baseline``, ``report/``, ``schema/``, ``trace/`` (traces of production),
+``recorded/`` (recorded calls, judged without driving anything), ``text``.
 
 **Who judges the judge** — ``mutants/`` (known bugs put into the specimen) and ``mutants_run``.
 """

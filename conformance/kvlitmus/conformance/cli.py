@@ -29,6 +29,7 @@ examples:
   kvlitmus run --report out.json --report out.md --baseline known.toml
   kvlitmus smoke my_cache.kvlitmus:target    a quick look while the adapter is being written
   kvlitmus replay .kvlitmus/failures/TREE-03-1a2b3c4d.json
+  kvlitmus check trace.jsonl                 judge what your engine's cache did, from a log
   kvlitmus rules TREE-03                     what a rule says, and where it comes from
   kvlitmus diff before.json after.json       what changed between two reports
   kvlitmus mutants                           which known bugs the suite catches

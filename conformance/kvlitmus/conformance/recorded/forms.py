@@ -40,6 +40,13 @@ def whole(value: Any) -> int:
     return value
 
 
+def positive(value: Any) -> int:
+    """A whole number, at least 1."""
+    if type(value) is not int or not 1 <= value < MAX_NUMBER:
+        raise FormError("a whole number from 1 on", value)
+    return value
+
+
 def number(value: Any) -> int:
     """A whole number, of either sign."""
     if type(value) is not int or not -MAX_NUMBER < value < MAX_NUMBER:
@@ -133,7 +140,7 @@ PARAMETERS: dict[str, dict[str, Decode]] = {
     "publish": {"rid": name, "chunked": flag},
     "end": {"rid": name, "keep": flag},
     "reset": {},
-    "page_hashes": {"key": key, "page_size": whole, "prior": text_or_nothing},
+    "page_hashes": {"key": key, "page_size": positive, "prior": text_or_nothing},
     "plan_prefetch": {"ask": ask, "host": host_calls},
     "write": {"slots": numbers, "key": key, "start": whole},
     "available": {},
