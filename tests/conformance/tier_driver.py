@@ -43,25 +43,39 @@ CHANCES = {
 
 
 class Shelf:
-    """Storage that keeps what it is given, and checks that it is right."""
+    """Storage that keeps what it is given, checks that it is right, and fails when it is told to."""
 
     def __init__(self) -> None:
         self.pages: dict[str, tuple[int, ...]] = {}
-        self.refuses = 0
+        self.script(DONE)
+
+    def script(self, outcome: Outcome) -> None:
+        """Be good for so many pages; then have no more, or raise."""
+        self.left = outcome.pages if outcome.how in ("short", "fail") else 1_000_000
+        self.raises = outcome.how == "fail"
+
+    def good(self) -> bool:
+        """Whether one more page is served."""
+        self.left -= 1
+        if self.left < 0 and self.raises:
+            raise OSError("the shelf is out of reach")
+        return self.left >= 0
 
     def exists(self, names: Sequence[str]) -> int:
         """The leading run."""
-        for at, name in enumerate(names):
-            if name not in self.pages:
-                return at
-        return len(names)
+        found = 0
+        while found < len(names) and names[found] in self.pages and self.good():
+            found += 1
+        return found
 
     def get(self, name: str) -> tuple[int, ...] | None:
         """A page."""
-        return self.pages.get(name)
+        return self.pages.get(name) if self.good() else None
 
     def put(self, name: str, contents: Sequence[int]) -> bool:
         """Keep a page; one name has one content."""
+        if not self.good():
+            return False
         whole = tuple(contents)
         kept = self.pages.get(name)
         assert kept is None or kept == whole[: len(kept)], "two contents under one name"
@@ -227,7 +241,10 @@ class Driver:
         ready = [job for job in self.cache.jobs() if job.ready]
         if ready:
             job = self.random.choice(ready)
-            self.cache.advance(job.id, self.outcome(job))
+            outcome = self.outcome(job)
+            self.shelf.script(outcome)
+            self.cache.advance(job.id, outcome)
+            self.shelf.script(DONE)
             self.seen[job.kind] += 1
 
     def outcome(self, job: Job) -> Outcome:

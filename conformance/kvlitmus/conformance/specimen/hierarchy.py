@@ -21,42 +21,6 @@ WRITES = ("write_through", "write_through_selective", "write_back")
 STOPS = ("best_effort", "wait_complete", "timeout")
 
 
-class Answering:
-    """Storage as it answers while one job goes on: as it is, or with the ending that the schedule wants."""
-
-    def __init__(self, store: PageStore, outcome: Outcome) -> None:
-        self.store = store
-        self.raises = outcome.how == "fail"
-        self.left = outcome.pages if outcome.how in ("short", "fail") else None
-
-    def exists(self, names: Sequence[str]) -> int:
-        """See :class:`~kvlitmus.conformance.tier_ports.PageStore`."""
-        found = self.store.exists(names)
-        if self.raises:
-            raise OSError("storage does not answer")
-        if self.left is not None:
-            found = min(found, self.left)
-            self.left -= found
-        return found
-
-    def get(self, name: str) -> tuple[int, ...] | None:
-        """See :class:`~kvlitmus.conformance.tier_ports.PageStore`."""
-        return self.store.get(name) if self.goes_on() else None
-
-    def put(self, name: str, contents: Sequence[int]) -> bool:
-        """See :class:`~kvlitmus.conformance.tier_ports.PageStore`."""
-        return self.store.put(name, contents) if self.goes_on() else False
-
-    def goes_on(self) -> bool:
-        """Whether another page is served."""
-        if self.left is None:
-            return True
-        self.left -= 1
-        if self.left < 0 and self.raises:
-            raise OSError("storage does not answer")
-        return self.left >= 0
-
-
 class TieredSpecimen(Specimen):
     """One specimen with three tiers."""
 
@@ -176,16 +140,15 @@ class TieredSpecimen(Specimen):
             self.advance_storage(work, outcome)
 
     def advance_storage(self, work: Work, outcome: Outcome) -> None:
-        """Let a job go on that asks storage."""
+        """Let a job go on that asks storage, which answers for itself: what is short or fails, does so there."""
         assert self.store is not None
-        store = Answering(self.store, outcome)
         pages = outcome.pages if outcome.how == "part" else None
         if work.kind == "query":
-            self.fetches.query(work, store)
+            self.fetches.query(work, self.store)
         elif work.kind == "fetch":
-            self.fetches.read(work, store, pages)
+            self.fetches.read(work, self.store, pages)
         else:
-            self.puts.put(work, store, pages)
+            self.puts.put(work, self.store, pages)
 
     def tick(self) -> None:
         """See :class:`~kvlitmus.conformance.tier_ports.Steps`."""
