@@ -38,6 +38,7 @@ from types import SimpleNamespace
 
 from kvlitmus.conformance.adapters import sglang_steps as steps
 from kvlitmus.conformance.adapters.sglang_0_5_23 import PROFILE, Unified
+from kvlitmus.conformance.adapters.sglang_0_5_23_census import Census
 from kvlitmus.conformance.adapters.sglang_0_5_23_hicache_plan import (
     BACKEND,
     HICACHE_PLAN,
@@ -129,7 +130,6 @@ class Tiered(Background, Unified):
         self, key: Key, slots: Sequence[int], *, protected: int = 0, priority: int = 0, chunked: bool = False
     ) -> Stored:
         """``insert``; pages that were on the host alone take the slots and don't count as cached before."""
-        self._remember(key)
         params = self.base.InsertParams(
             key=self._key(key),
             value=self._tensor(slots),
@@ -139,10 +139,14 @@ class Tiered(Background, Unified):
             track_adopted_ranges=True,
         )
         result = self.cache.insert(params)
+        self._inserted(key, result)
         self.cache.flush_pending_backups()
         known = int(result.prefix_len)
         adopted = [start for start, _ in (result.adopted_ranges or {}).get(self.full, ())]
         return Stored(min([known, *adopted]))
+
+    def _inserted(self, key: Key, result: Foreign) -> None:
+        """An insert has made this of the key."""
 
     # --- the host tier
 
@@ -330,12 +334,38 @@ class Tiered(Background, Unified):
         return [int(k) if k == v else -1 for k, v in zip(keys, values, strict=True)]
 
 
+class TieredRust(Tiered):
+    """The same with the compiled tree, of which a census shows the nodes."""
+
+    def __init__(self, core: str, config: Config) -> None:
+        super().__init__(core, config)
+        self.census = Census(self.cache.tree_core, self.full, bigram=config.bigram)
+
+    def _inserted(self, key: Key, result: Foreign) -> None:
+        end = page_floor(key.length, self.page_size)
+        if end:
+            self.census.learn(result.last_device_node, key.units[:end])
+
+    def path(self, node_id: Foreign) -> Key:
+        """The key of everything from the root to the end of a node."""
+        self.census.look()
+        return self._key_of(self.cache.tree_core.prefetch_anchor_info(node_id)[0], self.census.paths.get(node_id, ()))
+
+    def _tier_nodes(self) -> list[TierNode]:
+        return self.census.nodes()
+
+    def reset(self) -> None:
+        """Forget who lived in the tree too."""
+        super().reset()
+        self.census.forget()
+
+
 def _target(core: str, configs: tuple[Config, ...]) -> Peer:
     return Peer(
         plan=HICACHE_PLAN,
         profile=HICACHE_PROFILE,
         capabilities=HICACHE_PORTS,
-        build=partial(Tiered, core),
+        build=partial(TieredRust if core == "rust" else Tiered, core),
         configs=configs,
         policies=POLICIES,
     )
@@ -368,3 +398,4 @@ HICACHE_CONFIGS = (
 )
 
 hicache_python = _target("python", HICACHE_CONFIGS)
+hicache_rust = _target("rust", HICACHE_CONFIGS)

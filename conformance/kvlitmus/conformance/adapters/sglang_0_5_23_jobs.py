@@ -98,9 +98,11 @@ class Background:
         while node.parent is not None:
             keys.append(node.key)
             node = node.parent
-        units = [unit for key in reversed(keys) for unit in key]
-        tokens = (*(first for first, _ in units), units[-1][1]) if self.config.bigram and units else tuple(units)
-        return Key(keys[-1].extra_key if keys else None, tokens, self.config.bigram)
+        return self._key_of(keys[-1].extra_key if keys else None, tuple(unit for key in reversed(keys) for unit in key))
+
+    def _key_of(self, namespace: str | None, units: tuple[Foreign, ...]) -> Key:
+        tokens = (*(first for first, _ in units), units[-1][1]) if self.config.bigram and units else units
+        return Key(namespace, tokens, self.config.bigram)
 
     def depth(self, node_id: Foreign) -> int:
         """How many units there are from the root to the end of a node."""
