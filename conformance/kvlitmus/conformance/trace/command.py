@@ -15,14 +15,17 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
-from typing import Any, TextIO
+from pathlib import Path
+from typing import Any, Protocol, TextIO
 
 from kvlitmus.conformance.ports import Profile, Target
 from kvlitmus.conformance.targets import TargetRef, UnknownTarget, load_target, resolve_target
 from kvlitmus.conformance.text import harmless, raised_text, shown, type_name
+from kvlitmus.conformance.trace import plot
 from kvlitmus.conformance.trace.mooncake import Trace, TraceError, load_trace
 from kvlitmus.conformance.trace.replay import (
     VARIANTS,
@@ -69,6 +72,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="full-leaf: only full blocks take part; all-leaf: the partly filled last one too (default: full-leaf)",
     )
     parser.add_argument("--json", action="store_true", help="print the figures as a JSON list and nothing else")
+    parser.add_argument(
+        "--plot",
+        metavar="FILE",
+        help="draw how much was found over the capacity: .svg or .png (needs the extra 'plot': matplotlib)",
+    )
+    parser.add_argument("--figures", metavar="FILE", help=argparse.SUPPRESS)
 
 
 def capacities(text: str) -> tuple[int, ...]:
@@ -91,14 +100,40 @@ def run(args: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
     try:
         ref = resolve_target(args.target)
-    except UnknownTarget as error:
+        if args.plot is not None:
+            plot.check(args.plot)
+    except (UnknownTarget, plot.CannotPlot) as error:
         return complain(harmless(error), 2)
+    if args.plot is None:
+        return replayed(args, ref)
+    with tempfile.TemporaryDirectory(prefix="kvlitmus-") as folder:
+        args.figures = str(Path(folder) / "figures.json")
+        code = replayed(args, ref)
+        return code or draw(args, ref)
+
+
+def replayed(args: argparse.Namespace, ref: TargetRef) -> int:
+    """Replay in this Python, or in the target's own."""
     return run_here(args, ref) if ref.python == sys.executable else run_there(args, ref)
+
+
+def draw(args: argparse.Namespace, ref: TargetRef) -> int:
+    """Draw the figures that the replay has left, wherever it ran."""
+    kept = json.loads(Path(args.figures).read_text(encoding="utf-8"))
+    title = f"{harmless(ref.name, 60)}, {harmless(Path(args.file).name, 60)}, {args.variant}"
+    try:
+        plot.draw(args.plot, kept["rows"], blocks=kept["blocks"], tokens=kept["tokens"], title=title)
+    except plot.CannotPlot as error:
+        return complain(harmless(error), 2)
+    print(f"picture in {args.plot}", file=sys.stderr)
+    return 0
 
 
 def run_here(args: argparse.Namespace, ref: TargetRef) -> int:
     """Run the command in this process."""
-    output = JsonOutput(sys.stdout) if args.json else TableOutput(sys.stdout)
+    output: Output = JsonOutput(sys.stdout) if args.json else TableOutput(sys.stdout)
+    if args.figures is not None:
+        output = Keeping(output, args.figures)
     try:
         with redirect_stdout(sys.stderr):  # what a cache prints must not get between the figures
             trace = load_trace(args.file)
@@ -127,6 +162,8 @@ def run_there(args: argparse.Namespace, ref: TargetRef) -> int:
         command += ["--capacity", ",".join(map(str, args.capacity))]
     if args.json:
         command.append("--json")
+    if args.figures is not None:
+        command += ["--figures", args.figures]
     path = os.pathsep.join([*ref.roots, *filter(None, [os.environ.get("PYTHONPATH")])])
     try:
         # In a session of its own the child doesn't get the terminal's interrupt a second time.
@@ -193,9 +230,7 @@ def check(target: Target, name: str, wanted: Sequence[int]) -> None:
         print(f"note: target {name!r}: {text}", file=sys.stderr)
 
 
-def replay_all(
-    trace: Trace, target: Target, variant: str, wanted: Sequence[int], output: JsonOutput | TableOutput
-) -> None:
+def replay_all(trace: Trace, target: Target, variant: str, wanted: Sequence[int], output: Output) -> None:
     """Replay the trace at each capacity, and give each one's figures out at once."""
     output.begin(trace, variant)
     for capacity in wanted:
@@ -230,6 +265,44 @@ class Progress:
         if self.live:
             print("\r\x1b[K", end="", file=self.stream)
             self.stream.flush()
+
+
+class Output(Protocol):
+    """Where figures go."""
+
+    def begin(self, trace: Trace, variant: str) -> None:
+        """A replay begins."""
+
+    def figures(self, figures: Figures, seconds: float) -> None:
+        """One capacity is done."""
+
+    def end(self) -> None:
+        """Nothing more comes."""
+
+
+class Keeping:
+    """Keeps the figures in a file as well, for a picture."""
+
+    def __init__(self, output: Output, name: str) -> None:
+        self.output = output
+        self.path = Path(name)
+        self.kept: dict[str, Any] = {"blocks": 0, "tokens": 0, "rows": []}
+
+    def begin(self, trace: Trace, variant: str) -> None:
+        """How much there is in all."""
+        self.kept["blocks"] = sum(map(VARIANTS[variant], trace.requests))
+        self.kept["tokens"] = sum(request.tokens for request in trace.requests)
+        self.output.begin(trace, variant)
+
+    def figures(self, figures: Figures, seconds: float) -> None:
+        """Keep one capacity's figures."""
+        self.kept["rows"].append(figures._asdict())
+        self.output.figures(figures, seconds)
+
+    def end(self) -> None:
+        """Write them."""
+        self.path.write_text(json.dumps(self.kept), encoding="utf-8")
+        self.output.end()
 
 
 class JsonOutput:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from kvlitmus.conformance.ports import Config, Profile, Target, Unsupported, capabilities_of
+from kvlitmus.conformance.ports import Config, Hit, Profile, Target, Unsupported, capabilities_of
 from kvlitmus.conformance.text import harmless, raised_text, shown, type_name
 from kvlitmus.conformance.trace.mooncake import BLOCK, Request, Trace, TraceError
 from kvlitmus.spec.units import Key
@@ -144,8 +144,8 @@ class Replay:
     def match(self, key: Key) -> tuple[tuple[int, ...], object]:
         """The slots of the longest cached prefix, and the handle to lock it."""
         answer = self.call("match", key)
-        if not isinstance(answer, tuple) or len(answer) != 3:
-            raise self.failed(f"match answered {shown(answer, 80)}, not Hit(length, slots, handle)")
+        if not isinstance(answer, tuple) or len(answer) != len(Hit._fields):
+            raise self.failed(f"match answered {shown(answer, 80)}, not Hit({', '.join(Hit._fields)})")
         length = self.count("match", answer[0])
         if length and answer[1] is None:
             raise CannotReplay("its match does not tell slots, and insert needs them")
