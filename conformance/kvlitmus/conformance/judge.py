@@ -299,8 +299,12 @@ class Judge(Guard):
 
     @property
     def renews(self) -> bool:
-        """Whether, by the profile, the upper half of a split node counts as created now."""
-        return self.profile.split_created == "renews"
+        """Whether, by the profile, the upper half of a split node counts as created now.
+
+        Of hierarchies nobody asks: their nodes come and go with demotions, and the policies that go
+        by creation are judged on flat caches.
+        """
+        return self.tiers is None and self.profile.split_created == "renews"
 
     def cached_range(self, page_names: Sequence[Name]) -> tuple[int, int]:
         """How many of a key's pages are certainly cached, and how many possibly."""
