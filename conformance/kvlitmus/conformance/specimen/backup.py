@@ -87,7 +87,7 @@ class BackupQueue:
         The node is cut above them.
         """
         found = self.tree.host_room(pages)
-        if found is None:
+        if found is None and self.host.free_list:
             found = self.host.take(min(pages, len(self.host.free_list)))
         if not found:
             return 0
