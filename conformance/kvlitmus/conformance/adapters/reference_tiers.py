@@ -228,7 +228,7 @@ class TieredReference(ReferencePorts):
     def jobs(self) -> Sequence[Job]:
         """See :class:`~kvlitmus.conformance.tier_ports.Steps`."""
         found = [self.job(one.id, one.kind, one.names, landed=one.landed) for one in self.now.transfers]
-        found += [self.job(one.id, PUT, one.names, done=one.done, landed=one.landed) for one in self.now.puts]
+        found += [self.job(one.id, PUT, one.names, landed=one.landed) for one in self.now.puts]
         for one in self.now.operations:
             if one.stage != fetch.ENDED:
                 kind = FETCH if one.stage == FETCH else QUERY
@@ -331,7 +331,7 @@ class TieredReference(ReferencePorts):
         first: Page = resident.get(run[0]) or self.now.host.alone[run[0]]
         slots = pools.slots_of([resident[name].page for name in run], size) if run[0] in resident else None
         host = pools.slots_of([copies[name].page for name in run], size) if run[0] in copies else None
-        pins = copies[run[0]].pins if run[0] in copies else 0
+        pins = max([copies[name].pins for name in run]) if run[0] in copies else 0
         return TierNode(parent, namespace, units, slots, host, first.locks, first.hits, first.priority, pins)
 
     # -- names -----------------------------------------------------------------------------------
