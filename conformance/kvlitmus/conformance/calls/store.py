@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kvlitmus.conformance.shelf import Entry
-from kvlitmus.conformance.text import page_text, raised_text, shown, type_name
+from kvlitmus.conformance.text import LONGEST, harmless, page_text, raised_text, shown, type_name
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.judge import Judge
 
 DIGITS = 64
+BYTES = bytes(at * 7 % 256 for at in range(512))
 READER_SECONDS = 20.0
 PROBED = 12
 """After a clear, so many keys are looked at one by one."""
@@ -50,8 +51,8 @@ def new_page(judge: Judge, key: str, size: int = 0) -> bytes:
     shelf.serial += 1
     head = b"v%d|rank %d|%s|" % (shelf.serial, shelf.rank, key.encode("utf-8", "replace")[:8])
     wanted = size or page_bytes(judge)
-    body = bytes((shelf.serial * 31 + at * 7) & 0xFF for at in range(251))
-    return (head + body * (wanted // 251 + 1))[:wanted]
+    at = shelf.serial * 61 % 256
+    return (head + BYTES[at : at + 251] * (wanted // 251 + 1))[:wanted]
 
 
 def page_bytes(judge: Judge) -> int:
@@ -281,13 +282,21 @@ def _ask(judge: Judge, text: str, method: str, *args: Any) -> tuple[Any, Excepti
     except NotImplementedError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever somebody else's code raises is an observation
-        judge.trail[-1] += f" → raised {raised_text(error)}"
+        judge.trail[-1] += f" → raised {_raised(judge, error)}"
         return None, error
     except BaseException as error:
         raise judge.raised(error, "the call") from error
     if any(now != then for now, then in given):
         raise judge.broken("PORT-04", "the call changed a sequence that was passed to it")
     return answer, None
+
+
+def _raised(judge: Judge, error: Exception) -> str:
+    """What was raised, without the name of a temporary folder."""
+    text = raised_text(error, 2 * LONGEST)
+    if "store_yard" in judge.capabilities:
+        text = text.replace(str(judge.adapter.store_yard()), "…")
+    return harmless(text, 160)
 
 
 def _failed(judge: Judge, kinds: str, keys: Sequence[str], facts: dict[str, Any], error: Exception) -> None:

@@ -204,7 +204,23 @@ def hostile(judge: Judge, keys: Sequence[str]) -> None:
         store.get(judge, [key])
     for key in keys:
         store.get(judge, [key])
-    store.get(judge, [K[9]])
+
+
+@litmus(rules=("STORE-18",), needs=STORE)
+def a_path_is_not_the_key_that_it_leads_to(judge: Judge) -> None:
+    """A key that is a path to another key's file is another key: nothing is put under the one by a put to the other."""
+    for key in (f"./{K[9]}", f"a/../{K[9]}", f"{K[9]}/"):
+        put(judge, key)
+        store.get(judge, [K[9]])
+
+
+@litmus(rules=("STORE-18",), needs=STORE)
+def long_keys_differ_in_their_end(judge: Judge) -> None:
+    """Two keys longer than any file name, alike but for the last character, are refused or kept apart."""
+    put(judge, LONG + "x")
+    store.get(judge, [LONG + "y"])
+    put(judge, LONG + "y")
+    store.get(judge, [LONG + "x"])
 
 
 @litmus(rules=("STORE-17", "STORE-18"), needs=STORE)
