@@ -49,15 +49,15 @@ class HiRadix(Stepped):
         cache = self.modules.hiradix.HiRadixCache(params, options)
         self.kv.size = size
         cache.token_to_kv_pool_host.pin_memory = False
-        timeout = cache.is_prefetch_timeout
+        timeout, modules = cache.is_prefetch_timeout, self.modules
 
         def timed(operation: Foreign) -> bool:
             # The module asks one clock for recency and for timeouts.
-            self.modules.hiradix.time = self.modules.late
+            modules.hiradix.time = modules.late
             try:
                 return bool(timeout(operation))
             finally:
-                self.modules.hiradix.time = self.modules.counted
+                modules.hiradix.time = modules.counted
 
         cache.is_prefetch_timeout = timed
         return cache
@@ -163,6 +163,7 @@ def hicache_configs(*policies: str) -> tuple[Config, ...]:
         *(replace(stored, stop=stop) for stop in ("best_effort", "wait_complete", "timeout")),
         replace(stored, page_size=1),
         replace(stored, write="write_through_selective"),
+        replace(stored, write="write_back"),
         replace(stored, bigram=True),
         replace(stored, storage="later"),
     )

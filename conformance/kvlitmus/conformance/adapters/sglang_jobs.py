@@ -153,6 +153,8 @@ class Stepped(Hierarchy):
         for name, known in list(self._known.items()):
             if known.id not in numbers:
                 del self._known[name]
+        wanted = {id(known.thing) for known in self._known.values()}
+        self._asked = {number: asked for number, asked in self._asked.items() if number in wanted}
         return sorted(listed)
 
     def _listed(self) -> Iterator[tuple[Job, Callable[[Outcome], None]]]:
@@ -193,15 +195,16 @@ class Stepped(Hierarchy):
         for operation in self._operations(done) if done else ():
             known = self._know((kind, id(operation)), operation, made)
             yield Job(known.id, kind, known.key, known.start, known.rid, landed=True, ready=False), _nothing
-        first = True
         held = [operation for operation in self._in_hands(alive=True) if self._kind(operation) == kind]
-        for operation in (*held, *self._served_operations(queue)):
+        queued = self._served_operations(queue)
+        for operation in (*held, *queued):
             known = self._know((kind, id(operation)), operation, made)
-            thread = self.rig.holder(operation) or (self.rig.idle(waiting) if first else None)
+            # A queue is served by an idle thread from its beginning.
+            first = bool(queued) and operation is queued[0]
+            thread = self.rig.idle(waiting) if first else self.rig.holder(operation)
             units = operation.completed_tokens
             job = Job(known.id, kind, known.key, known.start, known.rid, done=units, ready=thread is not None)
             yield job, partial(self._resume, thread)
-            first = first and thread is None
 
     def _kind(self, operation: Foreign) -> str:
         """What a thread does that has this in hand."""

@@ -137,10 +137,6 @@ class Rig:
     def __init__(self) -> None:
         self.threads: list[Thread] = []
 
-    def busy(self) -> list[Foreign]:
-        """What living threads have in hand."""
-        return [thread.hands for thread in self.threads if thread.alive and thread.hands is not None]
-
     def idle(self, queue: Foreign) -> Thread | None:
         """A living thread that waits for this queue."""
         return next((thread for thread in self.threads if thread.alive and thread.queue is queue), None)
@@ -184,7 +180,6 @@ class Thread:
         self.error: BaseException | None = None
         self.hands: Foreign = None
         self.queue: Foreign = None
-        self.pages: int | None = None
         self._go = threading.Lock()
         self._stopped = threading.Lock()
         self._go.acquire()
@@ -204,7 +199,6 @@ class Thread:
     def join(self, timeout: float | None = None) -> None:
         """Let it run to its end; idle threads of the same cache notice meanwhile that they shall stop."""
         self.joined = True
-        self.pages = None
         self.rig.look_up()
         while self.alive:
             self.resume()

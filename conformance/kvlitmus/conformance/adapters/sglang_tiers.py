@@ -21,6 +21,26 @@ from kvlitmus.spec.units import Key
 POLICIES_BY_HITS = ("lfu", "slru")
 
 
+class Allocation:
+    """``alloc`` of the host pool, unless the suite wants it to find nothing.
+
+    It knows nothing of the adapter: what a thread can reach lives as long as the thread.
+    """
+
+    def __init__(self, alloc: Callable[[int], Foreign]) -> None:
+        self.alloc = alloc
+        self.left: int | None = None
+
+    def __call__(self, need_size: int) -> Foreign:
+        """Slots, or ``None``."""
+        if self.left is not None:
+            self.left -= 1
+            if self.left < 0:
+                self.left = None
+                return None
+        return self.alloc(need_size)
+
+
 class Hierarchy(DevicePool):
     """Tree, host tier and snapshots of a cache with SGLang's ``HiCacheController``."""
 
@@ -40,7 +60,6 @@ class Hierarchy(DevicePool):
         self.allocator._kvcache = self.kv  # noqa: SLF001 - what its constructor would have been given
         self.rig = steps.Rig()
         steps.close_with(self, self.rig)
-        self._faults: int | None = None
         self._build()
 
     # --- what differs from cache to cache
@@ -68,21 +87,11 @@ class Hierarchy(DevicePool):
         self.cache: Foreign = self._make_cache()
         self.controller: Foreign = self.cache.cache_controller
         self.host: Foreign = self._host_pool()
-        self._alloc: Callable[[int], Foreign] = self.host.alloc
-        self.host.alloc = self._host_alloc
-
-    def _host_alloc(self, need_size: int) -> Foreign:
-        """``alloc`` of the host pool, unless the suite wants it to find nothing."""
-        if self._faults is not None:
-            self._faults -= 1
-            if self._faults < 0:
-                self._faults = None
-                return None
-        return self._alloc(need_size)
+        self.allocation = self.host.alloc = Allocation(self.host.alloc)
 
     def fail_host_alloc(self, after: int) -> None:
         """The allocation after the next ``after`` ones returns ``None``, once."""
-        self._faults = after
+        self.allocation.left = after
 
     # --- the tree
 
