@@ -17,7 +17,7 @@ from typing import Any
 
 from kvlitmus.conformance.explain import allowed_text, seen_texts
 from kvlitmus.conformance.guard import Violation
-from kvlitmus.conformance.judge import Judge
+from kvlitmus.conformance.judge import DEEPEST, Judge
 from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.player import Player
 from kvlitmus.conformance.ports import PORTS, Config, Profile, Unsupported, capabilities_of
@@ -61,6 +61,8 @@ def make_judge(target: Any, config: Config, options: Options) -> Judge:
 
 def build_judge(target: Any, config: Config, options: Options) -> Judge:
     """The same, as part of a play that is going on."""
+    if config.tiered and options.depth < DEEPEST:
+        raise Unsupported(f"a hierarchy is judged at depth {DEEPEST}, by its full snapshot")
     adapter, profile = make_adapter(target, config)
     kind = STAGE.judge_type or Judge
     try:

@@ -57,7 +57,8 @@ def configs_of(target: Any) -> tuple[Config, ...]:
     """The configurations in which a target is judged.
 
     A target that declares the capability ``store`` and no pool is a page store alone; one that has
-    ``store`` among its ``pools`` is judged as a cache, and its page store by itself.
+    ``store`` among its ``pools`` is judged as a cache, and its page store by itself; with ``tiers``
+    among them also as a hierarchy.
     """
     declared = getattr(target, "configs", None)
     if declared:
@@ -65,7 +66,8 @@ def configs_of(target: Any) -> tuple[Config, ...]:
     capabilities = frozenset(map(str, getattr(target, "capabilities", ())))
     if "store" in capabilities and "pool" not in capabilities:
         return STORE_CONFIGS
-    return CONFIGS + STORE_CONFIGS if "store" in getattr(target, "pools", ()) else CONFIGS
+    pools = getattr(target, "pools", ())
+    return CONFIGS + (TIER_CONFIGS if "tiers" in pools else ()) + (STORE_CONFIGS if "store" in pools else ())
 
 
 def suits(test: Litmus, config: Config, profile: Profile, *, force_misuse: bool) -> bool:
@@ -87,6 +89,8 @@ def suits(test: Litmus, config: Config, profile: Profile, *, force_misuse: bool)
     return (
         config.page_size >= test.min_page
         and (not test.policies or config.policy in test.policies)
+        and (not test.writes or config.write in test.writes)
+        and (not test.stops or config.stop in test.stops)
         and test.bigram in (None, config.bigram)
         and (config.pages >= 32 or config.tiered)
     )

@@ -260,6 +260,8 @@ class ReferenceCache(ReferencePorts):
 class ReferenceTarget:
     """The target ``reference``, or a variant of it with other legal choices."""
 
+    pools = ("device", "host", "tiers")
+
     def __init__(self, profile: Profile = PROFILE) -> None:
         self.profile = profile
 

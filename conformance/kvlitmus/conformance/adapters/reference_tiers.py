@@ -202,7 +202,8 @@ class TieredReference(ReferencePorts):
         paged = page_names(names, self.size)
         after, submitted = fetch.submit(self.now, RequestId(rid), root, paged, len(names))
         self.go(after)
-        return Prefetched(submitted.started, submitted.matched * self.size, submitted.asked)
+        matched = submitted.matched * self.size
+        return Prefetched(submitted.started, matched, submitted.asked, matched if submitted.started else None)
 
     def poll(self, rid: int) -> bool:
         """See :class:`~kvlitmus.conformance.tier_ports.Prefetching`."""

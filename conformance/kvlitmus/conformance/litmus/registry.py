@@ -11,7 +11,23 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kvlitmus.conformance.judge import Judge
 
-MODULES: tuple[str, ...] = ("pool", "tree", "lock", "evict", "request", "hashing", "prefetch", "store", "misuse")
+MODULES: tuple[str, ...] = (
+    "pool",
+    "tree",
+    "lock",
+    "evict",
+    "request",
+    "hashing",
+    "prefetch",
+    "tier",
+    "backup",
+    "load",
+    "fetch",
+    "life",
+    "event",
+    "store",
+    "misuse",
+)
 """The modules of this package that hold litmus tests, part by part."""
 
 
@@ -22,7 +38,8 @@ class Litmus:
     rules: the rules that it leads to; each must be evaluated in the run.  needs: capabilities.
     min_page, policies, bigram: the configurations in which it makes sense (empty: all).  once:
     whether it depends on no configuration, so that one run is enough.  misuse: whether it breaks
-    the contract, so that it runs only where the profile says what happens then.
+    the contract, so that it runs only where the profile says what happens then.  writes, stops: the
+    write and stop policies of the hierarchies in which it makes sense (empty: all).
     """
 
     id: str
@@ -35,6 +52,8 @@ class Litmus:
     bigram: bool | None = None
     misuse: bool = False
     once: bool = False
+    writes: tuple[str, ...] = ()
+    stops: tuple[str, ...] = ()
 
 
 LITMUS: dict[str, Litmus] = {}
@@ -50,6 +69,8 @@ def litmus(
     bigram: bool | None = None,
     misuse: bool = False,
     once: bool = False,
+    writes: tuple[str, ...] = (),
+    stops: tuple[str, ...] = (),
 ) -> Callable[[Callable[[Judge], None]], Callable[[Judge], None]]:
     """Register a program as a litmus test; its name is its id, its docstring the sentence that is shown."""
 
@@ -67,6 +88,8 @@ def litmus(
             bigram=bigram,
             misuse=misuse,
             once=once,
+            writes=writes,
+            stops=stops,
         )
         return program
 
@@ -85,6 +108,8 @@ def add(
     bigram: bool | None = None,
     misuse: bool = False,
     once: bool = False,
+    writes: tuple[str, ...] = (),
+    stops: tuple[str, ...] = (),
 ) -> None:
     """Register a program under an id; for tests that come from a table.
 
@@ -103,6 +128,8 @@ def add(
         bigram=bigram,
         misuse=misuse,
         once=once,
+        writes=writes,
+        stops=stops,
     )
 
 

@@ -223,7 +223,7 @@ class Specimen:
 class SpecimenTarget:
     """The target ``specimen``, or a variant of it made of other parts."""
 
-    pools = ("device", "host", "store")
+    pools = ("device", "host", "tiers", "store")
 
     def __init__(self, parts: Parts | None = None, profile: Profile = PROFILE) -> None:
         self.parts = parts or Parts()
