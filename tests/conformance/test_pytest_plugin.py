@@ -6,14 +6,16 @@ import importlib.util
 import json
 import os
 import re
+import subprocess
+import sys
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
-from kvlitmus.conformance import cli, pytest_plugin
+from kvlitmus.conformance import pytest_plugin
 from kvlitmus.conformance.commands import run
 from kvlitmus.conformance.commands.common import UsageError
 from kvlitmus.conformance.litmus.registry import all_litmus
@@ -30,6 +32,8 @@ PLUGIN = ("-p", "kvlitmus.conformance.pytest_plugin")
 NAME = "kvlitmus.conformance.pytest_plugin.KvlitmusWarning"
 BROKEN = "kvlitmus.conformance.mutants_run:by_name.lookup_pins"
 FEW = "--config page_size=1,policy=lru,bigram=false,pool=device --steps 250 --no-litmus --jobs 1"
+
+WORDS = [*FEW.split(), "--pack", "lock,hash", "--depth", "2"]
 
 COUNTED = """
 import os
@@ -48,6 +52,29 @@ def _plugins_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether kvlitmus is installed or not, its plugin is there once."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+
+
+class Alone(NamedTuple):
+    """What ``kvlitmus run`` by itself makes of the counted target: how often it loads it, and the verdicts."""
+
+    loads: int
+    verdicts: dict[str, str]
+
+    def many(self, *verdicts: str) -> int:
+        """How many rules have one of these verdicts."""
+        return sum(one in verdicts for one in self.verdicts.values())
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Alone:
+    """The same judged without pytest, to compare with."""
+    folder = tmp_path_factory.mktemp("alone")
+    (folder / "target_of_mine.py").write_text(COUNTED)
+    words = [sys.executable, "-m", "kvlitmus.conformance.cli", "run", "target_of_mine:target", *WORDS]
+    done = subprocess.run([*words, "--report", "r.json"], cwd=folder, capture_output=True, timeout=100, check=False)
+    assert done.returncode == 1, done.stderr
+    rules = json.loads((folder / "r.json").read_text())["rules"]
+    return Alone(len((folder / "loads").read_text().splitlines()), {one["id"]: one["verdict"] for one in rules})
 
 
 def rules_in(pack: str) -> list[str]:
@@ -88,22 +115,17 @@ def test_there_is_a_test_per_rule_and_collecting_judges_nothing(pytester: pytest
     assert not Path(".kvlitmus").exists()
 
 
-def test_verdicts_become_outcomes_and_the_target_is_judged_once(pytester: pytest.Pytester) -> None:
+def test_verdicts_become_outcomes_and_the_target_is_judged_once(alone: Alone, pytester: pytest.Pytester) -> None:
+    assert {"passed", "violated", "not_applicable"} <= set(alone.verdicts.values())
     pytester.makepyfile(target_of_mine=COUNTED)
-    words = [*FEW.split(), "--pack", "lock,hash", "--depth", "2"]
-    assert cli.main(["run", "target_of_mine:target", *words, "--report", "r.json"]) == 1
-    once = loads()
-    assert once >= 1
-    verdicts = [one["verdict"] for one in json.loads(Path("r.json").read_text())["rules"]]
-    assert {"passed", "violated", "not_applicable"} <= set(verdicts)
     result = pytester.runpytest_subprocess(
-        *PLUGIN, "--kvlitmus", "target_of_mine:target", "--kvlitmus-args", " ".join(words), "-rs"
+        *PLUGIN, "--kvlitmus", "target_of_mine:target", "--kvlitmus-args", " ".join(WORDS), "-rs"
     )
-    assert loads() == once
+    assert loads() == alone.loads
     result.assert_outcomes(
-        passed=verdicts.count("passed") + 1,
-        failed=verdicts.count("violated"),
-        skipped=len(verdicts) - verdicts.count("passed") - verdicts.count("violated"),
+        passed=alone.many("passed") + 1,
+        failed=alone.many("violated"),
+        skipped=alone.many("not_applicable", "blocked", "not_exercised"),
     )
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.re_match_lines(
@@ -275,7 +297,7 @@ def test_it_does_nothing_unless_it_is_asked(pytester: pytest.Pytester) -> None:
 IN_A_FILE = f"""
 from kvlitmus.conformance.pytest_plugin import rules_of
 
-test_lock = rules_of("target_of_mine:target", *{FEW.split()!r}, "--pack", "lock")
+test_mine = rules_of("target_of_mine:target", *{WORDS!r})
 
 def test_other():
     pass
@@ -283,23 +305,21 @@ def test_other():
 
 
 @pytest.mark.parametrize("plugin", [PLUGIN, ()], ids=["with plugin", "without"])
-def test_a_test_file_has_the_rules_too(plugin: tuple[str, ...], pytester: pytest.Pytester) -> None:
+def test_a_test_file_has_the_rules_too(plugin: tuple[str, ...], alone: Alone, pytester: pytest.Pytester) -> None:
     pytester.makepyfile(target_of_mine=COUNTED, test_mine=IN_A_FILE)
-    assert cli.main(["run", "target_of_mine:target", *FEW.split(), "--pack", "lock", "--report", "r.json"]) == 1
-    once = loads()
-    broken = [one["id"] for one in json.loads(Path("r.json").read_text())["rules"] if one["verdict"] == "violated"]
     result = pytester.runpytest_subprocess(*plugin)
-    result.assert_outcomes(passed=len(rules_in("lock")) - len(broken) + 2, failed=len(broken))
-    for id in broken:
-        result.stdout.re_match_lines([rf"_+ test_lock\[{id}\] _+", rf"{id} violated: ", r"  > +\d+ match\("])
-    assert loads() == once
+    skipped = alone.many("not_applicable", "blocked", "not_exercised")
+    result.assert_outcomes(passed=alone.many("passed") + 2, failed=alone.many("violated"), skipped=skipped)
+    for id in (id for id, verdict in alone.verdicts.items() if verdict == "violated"):
+        result.stdout.re_match_lines([rf"_+ test_mine\[{id}\] _+", rf"{id} violated: ", r"  > +\d+ match\("])
+    assert loads() == alone.loads
 
 
 def test_a_test_file_judges_only_what_was_chosen(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = faked(monkeypatch, report(LOCK_01="passed", LOCK_02="harness_error"))
     pytester.makepyfile(target_of_mine="", test_mine=IN_A_FILE)
     result = pytester.runpytest_inprocess(*PLUGIN, "-k", "LOCK-01 or LOCK-02 or other")
-    result.assert_outcomes(passed=2, failed=1, deselected=len(rules_in("lock")) - 1)
+    result.assert_outcomes(passed=2, failed=1, deselected=len(rules_in("lock") + rules_in("hash")) - 1)
     result.stdout.fnmatch_lines(["harness error: because of harness_error"])
     assert [ids for _, _, ids in seen] == [["LOCK-01", "LOCK-02"]]
 
@@ -336,19 +356,16 @@ def test_a_limit_on_tests_is_none_on_judging(pytester: pytest.Pytester, monkeypa
 
 @pytest.mark.skipif(importlib.util.find_spec("xdist") is None, reason="pytest-xdist is not installed")
 @pytest.mark.parametrize("way", ["option", "file"])
-def test_workers_judge_once(way: str, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_judge_once(way: str, alone: Alone, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     pytester.makepyfile(target_of_mine=COUNTED, test_mine=IN_A_FILE)
-    assert cli.main(["run", "target_of_mine:target", *FEW.split(), "--pack", "lock", "--report", "r.json"]) == 1
-    once = loads()
-    broken = sum(one["verdict"] == "violated" for one in json.loads(Path("r.json").read_text())["rules"])
     folder = pytester.mkdir("temporary")
     monkeypatch.setenv("TMPDIR", str(folder))
-    words = ["--kvlitmus", "target_of_mine:target", "--kvlitmus-args", f"{FEW} --pack lock"]
-    workers = ["-p", "xdist.plugin", "-n", "2"]
-    result = pytester.runpytest_subprocess(*PLUGIN, *workers, *(words if way == "option" else []))
-    passed = len(rules_in("lock")) - broken + (1 if way == "option" else 2)
-    result.assert_outcomes(passed=passed, failed=broken)
-    assert loads() == once
+    words = ["--kvlitmus", "target_of_mine:target", "--kvlitmus-args", " ".join(WORDS)] if way == "option" else []
+    result = pytester.runpytest_subprocess(*PLUGIN, "-p", "xdist.plugin", "-n", "2", *words)
+    outcomes = result.parseoutcomes()
+    assert outcomes["failed"] == alone.many("violated")
+    assert outcomes["passed"] == alone.many("passed") + (1 if way == "option" else 2)
+    assert loads() == alone.loads
     assert not list(folder.glob("kvlitmus-*")), "what was shared is gone"
 
 
