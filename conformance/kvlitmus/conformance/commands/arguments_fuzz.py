@@ -34,7 +34,6 @@ exit codes:
 def add_fuzz(parser: argparse.ArgumentParser) -> None:
     """The arguments of ``fuzz``."""
     from kvlitmus.conformance.fuzz.budget import SEEDS, duration
-    from kvlitmus.conformance.fuzz.canary import DEFAULT
 
     add_target(parser)
     how = parser.add_argument_group("how long, and with what")
@@ -79,6 +78,13 @@ def add_fuzz(parser: argparse.ArgumentParser) -> None:
         help="how long one call, or making one cache, may take (default: 10)",
     )
     how.add_argument("--plain", action="store_true", help="plain random schedules, not guided by what they reach")
+    add_outcome(parser)
+
+
+def add_outcome(parser: argparse.ArgumentParser) -> None:
+    """The canary, and what to report."""
+    from kvlitmus.conformance.fuzz.canary import DEFAULT
+
     bird = parser.add_argument_group("the canary, a planted bug that must be found").add_mutually_exclusive_group()
     bird.add_argument(
         "--canary",

@@ -42,7 +42,7 @@ class Budget:
 
 def duration(text: str) -> float:
     """A type for argparse: seconds, or such as ``90s``, ``15m``, ``1h30m``."""
-    parts = re.fullmatch(r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,9})s?)?", text.strip().lower())
+    parts = re.fullmatch(r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,9})s?)?", text.strip().lower(), re.ASCII)
     if parts is None or not any(parts.groups()):
         raise argparse.ArgumentTypeError(f"{text!r} is no duration such as 90s, 15m or 1h")
     seconds = sum(int(part or 0) * unit for part, unit in zip(parts.groups(), (3600, 60, 1), strict=True))

@@ -1,9 +1,11 @@
 """Which findings are one and the same, and which rules rest because they are known to be broken.
 
-Two findings have the same **shape** if they break the same rules with the same call and, where a text says
-what is wrong, say the same but for the values in it.  (What would have been allowed says nothing further: it is the
-same sentence for all violations of a rule, with other values.)  A finding is compared twice: as it is met, which saves
-shrinking it again, and as it is once it has been shrunk.
+Two findings have the same **shape** if the same rule leads, it is broken by the same call and, where a
+text says what is wrong, that says the same but for the values in it.  (What would have been allowed says
+nothing further: it is the same sentence for all violations of a rule, with other values.)  Rules that
+are broken beside the leading one make a finding another one only if no finding had them before, so that
+nothing hides behind what is known.  A finding is compared twice: as it is met, which saves shrinking
+it again, and as it is once it has been shrunk.
 
 A cache that breaks a rule in every schedule would let nobody see anything else.  So a rule whose
 findings have been nothing new for a while **rests**: it is muted in most plays, and looked at in
@@ -35,11 +37,11 @@ MOST = 12
 
 
 def shape(finding: Finding) -> str:
-    """The rules of a finding, its call, and what is said to be wrong, without any value."""
+    """The leading rule of a finding, its call, and what is said to be wrong, without any value."""
     text, before = finding.detail, ""
     while text != before:
         before, text = text, VALUES.sub("~", text)
-    return f"{'+'.join(finding.rules)}|{finding.call.partition('(')[0]}|{re.sub('~(?:[, ]+~)+', '~', text)}"
+    return f"{finding.rules[0]}|{finding.call.partition('(')[0]}|{re.sub('~(?:[, ]+~)+', '~', text)}"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -71,8 +73,16 @@ class Known:
         self.raw: dict[str, str] = {}
         self.waiting: set[str] = set()
         self.shapes: Counter[str] = Counter()
-        self.streak: Counter[str] = Counter(dict.fromkeys(accepted, RESTS_AFTER))
+        self.accepted = frozenset(accepted)
+        self.streak: Counter[str] = Counter(dict.fromkeys(self.accepted, RESTS_AFTER))
         self.further: Counter[str] = Counter()
+        self.broken: set[str] = set()
+
+    def key(self, finding: Finding) -> str:
+        """The shape of a finding, and all its rules if one of them is broken for the first time."""
+        key = shape(finding)
+        hides = key in self.distinct and not self.broken.issuperset(finding.rules)
+        return f"{key}|{'+'.join(finding.rules)}" if hides else key
 
     def muted(self) -> frozenset[str]:
         """The rules that are muted in the next play."""
@@ -86,7 +96,7 @@ class Known:
 
     def meet(self, finding: Finding) -> bool:
         """Note a finding as it was met; returns whether it is worth shrinking."""
-        rule, key = finding.rules[0], shape(finding)
+        rule, key = finding.rules[0], self.key(finding)
         known = self.distinct.get(self.raw.get(key, key))
         if known is not None:
             known.hits += 1
@@ -103,11 +113,11 @@ class Known:
 
     def same_as(self, finding: Finding) -> Distinct | None:
         """The distinct finding that says the same, if there is one."""
-        return self.distinct.get(shape(finding))
+        return self.distinct.get(self.key(finding))
 
     def settle(self, raw: Finding, shrunk: Finding, path: Path, *, leads: bool, steady: bool) -> Distinct | None:
         """Note what shrinking came to; returns the distinct finding if it is one that was not known."""
-        first, key = shape(raw), shape(shrunk)
+        first, key = self.key(raw), self.key(shrunk)
         self.waiting.discard(first)
         self.raw[first] = key
         known = self.distinct.get(key)
@@ -118,13 +128,15 @@ class Known:
                 known.finding, known.path = shrunk, path
             known.leads = known.leads or leads
             return None
-        for rule in shrunk.rules:
+        for rule in set(shrunk.rules) - self.accepted:
             self.streak[rule] = 0
+        self.broken.update(shrunk.rules)
         fresh = self.distinct[key] = Distinct(finding=shrunk, path=path, hits=1, leads=leads, steady=steady)
         return fresh
 
     def remember(self, finding: Finding, path: Path) -> Distinct:
         """A finding of an earlier session."""
         self.shapes[finding.rules[0]] += 1
-        known = Distinct(finding=finding, path=path, new=False)
-        return self.distinct.setdefault(shape(finding), known)
+        known = self.distinct.setdefault(self.key(finding), Distinct(finding=finding, path=path, new=False))
+        self.broken.update(finding.rules)
+        return known

@@ -62,9 +62,15 @@ def needs_of(schedule: Iterable[Op]) -> frozenset[str]:
     return frozenset(need for op in schedule for need in NEEDS[op.kind])
 
 
+def sparse(config: Config) -> dict[str, Any]:
+    """A configuration without what it leaves as it is: so that fields that come later change no vector."""
+    plain, usual = to_json(config), to_json(Config())
+    return {name: value for name, value in plain.items() if name in ("page_size", "pages") or value != usual[name]}
+
+
 def id_of(rules: Iterable[str], config: Config, schedule: Iterable[Op]) -> str:
     """The name of a vector: the same for the same schedule in the same configuration."""
-    played = json.dumps([to_json(config), to_json(list(schedule))], separators=(",", ":"), sort_keys=True)
+    played = json.dumps([sparse(config), to_json(list(schedule))], separators=(",", ":"), sort_keys=True)
     return f"{next(iter(rules))}-{hashlib.sha256(played.encode()).hexdigest()[:8]}"
 
 
@@ -76,7 +82,7 @@ def to_plain(vector: Vector) -> dict[str, Any]:
         "rules": list(vector.rules),
         "sentence": vector.sentence,
         "origin": dict(vector.origin),
-        "config": to_json(vector.config),
+        "config": sparse(vector.config),
         "schedule": to_json(list(vector.schedule)),
     }
 
