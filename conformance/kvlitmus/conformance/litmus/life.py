@@ -1,0 +1,73 @@
+"""Litmus tests on the life of the whole: reset, storage that comes and goes."""
+
+from __future__ import annotations
+
+from kvlitmus.conformance.calls import fetch, pool, tiers
+from kvlitmus.conformance.judge import Judge
+from kvlitmus.conformance.litmus.registry import litmus
+from kvlitmus.conformance.litmus.scenes import (
+    READS,
+    STORAGE,
+    brought,
+    computed,
+    least_pages,
+    letters,
+    step,
+    storage,
+    stored,
+)
+from kvlitmus.conformance.tier_ports import Outcome
+
+STAGES = ("asked", "queried", "reading", "read")
+
+
+def reach(judge: Judge, stage: str, rid: int) -> None:
+    """A prefetch gets as far as this stage."""
+    key = letters(judge, least_pages(judge) + 2)
+    fetch.prefetch(judge, rid, key)
+    if stage != "asked":
+        step(judge, "query", Outcome("short", least_pages(judge) + 1))
+    if stage in ("reading", "read"):
+        step(judge, "fetch", Outcome("part", 1) if stage == "reading" else Outcome())
+
+
+@litmus(rules=("LIFE-01", "LIFE-02", "TIER-01", "TIER-02"), needs=(*READS, "reset"))
+def a_reset_forgets_what_is_under_way(judge: Judge) -> None:
+    """A prefetch is at each of its stages when the cache is reset; nothing of it comes back afterwards."""
+    stored(judge, letters(judge, least_pages(judge) + 2))
+    for rid, stage in enumerate(STAGES, 1):
+        reach(judge, stage, rid)
+        computed(judge, letters(judge, 2, "k"))
+        pool.reset(judge)
+        tiers.tick(judge)
+        brought(judge, 10 + rid, letters(judge, least_pages(judge) + 2))
+        tiers.settle(judge)
+        pool.reset(judge)
+        tiers.tick(judge)
+
+
+@litmus(rules=("LIFE-02", "LIFE-03", "LIFE-04", "LIFE-05", "TIER-01", "TIER-02"), needs=READS)
+def a_detach_ends_what_is_under_way(judge: Judge) -> None:
+    """A prefetch is at each of its stages, a put under way, when storage goes; everything comes back."""
+    stored(judge, letters(judge, least_pages(judge) + 2))
+    for rid, stage in enumerate(STAGES, 1):
+        reach(judge, stage, rid)
+        tiers.tick(judge)
+        computed(judge, letters(judge, 2, "k"), uses=2)
+        step(judge, "backup")
+        tiers.attach(judge, on=False)
+        tiers.tick(judge)
+        tiers.settle(judge)
+        storage(judge)
+    tiers.settle(judge)
+
+
+@litmus(rules=("LIFE-03",), needs=STORAGE)
+def storage_is_attached_once_and_detached_once(judge: Judge) -> None:
+    """Attaching twice and detaching twice."""
+    storage(judge)
+    tiers.attach(judge, on=True)
+    tiers.attach(judge, on=False)
+    tiers.attach(judge, on=False)
+    tiers.attach(judge, on=True)
+    tiers.settle(judge)

@@ -1,0 +1,75 @@
+"""Litmus tests on loading back."""
+
+from __future__ import annotations
+
+from kvlitmus.conformance.calls import request, tiers, tree
+from kvlitmus.conformance.judge import Judge
+from kvlitmus.conformance.litmus.keys import prompt
+from kvlitmus.conformance.litmus.registry import litmus
+from kvlitmus.conformance.litmus.scenes import TIERS, backed, computed, step
+from kvlitmus.spec.units import Key
+
+
+def long_key(judge: Judge, first: str = "a") -> Key:
+    """A key long enough to be worth a load back wherever the threshold is that the profile declares."""
+    pages = max(3, -(-judge.profile.load_threshold // judge.size))
+    return prompt(judge, first + "b" * (pages - 1))
+
+
+@litmus(rules=("LOAD-01", "LOAD-02", "LOAD-05", "TIER-11", "LOCK-04", "REQ-02"), needs=TIERS)
+def a_request_finds_on_the_device_what_was_loaded_back(judge: Judge) -> None:
+    """What was demoted is loaded back; while the copy is under way nothing of it may go; then a request shares it."""
+    key = long_key(judge)
+    backed(judge, key)
+    tree.evict(judge, judge.capacity)
+    tiers.load_back(judge, key)
+    tree.evict(judge, judge.capacity)
+    tiers.evict_host(judge, judge.config.host_pages * judge.size)
+    step(judge, "load")
+    tiers.tick(judge)
+    request.begin(judge, 1, key)
+    tiers.settle(judge)
+    request.end(judge, 1, keep=True)
+    tiers.settle(judge)
+
+
+@litmus(rules=("LOAD-01",), needs=TIERS)
+def half_of_a_key_is_loaded_behind_the_other_half(judge: Judge) -> None:
+    """The last pages were demoted and come back behind those that stayed."""
+    key = long_key(judge)
+    backed(judge, key)
+    computed(judge, key)
+    tiers.deliver(judge)
+    tree.evict(judge, 2 * judge.size)
+    tiers.load_back(judge, key)
+    tiers.settle(judge)
+    tree.match(judge, key)
+
+
+@litmus(rules=("LOAD-03", "LOAD-04"), needs=TIERS)
+def a_full_device_takes_nothing_back(judge: Judge) -> None:
+    """A request has the whole device: nothing can be loaded, and nothing changes; when it has ended, all can."""
+    key = long_key(judge)
+    backed(judge, key)
+    tree.evict(judge, judge.capacity)
+    tokens = (9,) * (judge.capacity + int(judge.config.bigram))
+    request.begin(judge, 1, Key(None, tokens[: judge.capacity], judge.config.bigram))
+    tiers.load_back(judge, key)
+    if 1 in judge.requests:
+        request.end(judge, 1, keep=False)
+    tiers.load_back(judge, key)
+    tiers.settle(judge)
+
+
+@litmus(rules=("TIER-01", "LOAD-01"), needs=TIERS, writes=("write_back",))
+def a_load_makes_room_by_writing_back(judge: Judge) -> None:
+    """The device is full of what was never backed up, the host of what is loaded: no source is given away."""
+    pages = max(2, min(judge.config.host_pages // 2, judge.config.pages // 3))
+    key = prompt(judge, "a" + "b" * (pages - 1))
+    backed(judge, key)
+    at = 0
+    while judge.before.available and at < judge.config.pages:
+        computed(judge, prompt(judge, "c" + chr(ord("d") + at % 20) * (1 + at // 20)))
+        at += 1
+    tiers.load_back(judge, key)
+    tiers.settle(judge)
