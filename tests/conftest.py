@@ -1,28 +1,67 @@
 """What all tests share: Hypothesis profiles, and the skip of tests that need a GPU.
 
 The default profile is ``ci``: the same examples on every run, so that a red build is red again
-on the next machine.  ``KVLITMUS_HYPOTHESIS=nightly`` searches at random, longer, and keeps what
-it finds in ``.hypothesis``; ``--hypothesis-profile`` overrides both.
+on the next machine.  ``KVLITMUS_HYPOTHESIS=dev`` searches at random, ``KVLITMUS_HYPOTHESIS=nightly`` likewise
+and longer; both keep what they find in ``.hypothesis``.  ``--hypothesis-profile`` overrides the variable.
+
+What last night's run has found can be had on any machine: ``KVLITMUS_HYPOTHESIS_SHARED=OWNER/REPOSITORY``
+(and ``GITHUB_TOKEN``, where the repository is private) reads the examples that the nightly workflow has
+left there as an artifact.  Nothing is ever written to it.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import os
+import re
+from collections.abc import Mapping
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.database import (
+    DirectoryBasedExampleDatabase,
+    ExampleDatabase,
+    GitHubArtifactDatabase,
+    MultiplexedDatabase,
+    ReadOnlyDatabase,
+)
+
+EXAMPLES = ".hypothesis/examples"
+ARTIFACT = "hypothesis-example-db"
+"""What the nightly workflow calls its artifact."""
+
+
+def example_database(environment: Mapping[str, str], folder: str = EXAMPLES) -> ExampleDatabase:
+    """Where examples are kept, and where else they are looked for."""
+    local = DirectoryBasedExampleDatabase(folder)
+    shared = environment.get("KVLITMUS_HYPOTHESIS_SHARED", "")
+    if not shared:
+        return local
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", shared):
+        raise pytest.UsageError(f"KVLITMUS_HYPOTHESIS_SHARED must be OWNER/REPOSITORY (got {shared!r})")
+    owner, _, repository = shared.partition("/")
+    return MultiplexedDatabase(local, ReadOnlyDatabase(GitHubArtifactDatabase(owner, repository, ARTIFACT)))
+
 
 settings.register_profile("ci", derandomize=True, deadline=None, database=None, print_blob=True)
+settings.register_profile("dev", deadline=None, database=example_database(os.environ), print_blob=True)
 settings.register_profile(
     "nightly",
     derandomize=False,
     deadline=None,
     max_examples=2_000,
+    database=example_database(os.environ),
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile(os.environ.get("KVLITMUS_HYPOTHESIS", "ci"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """That the shared examples can't be had, without a network for instance, is said and fails no test."""
+    config.addinivalue_line("filterwarnings", "default:Couldn't acquire:hypothesis.errors.HypothesisWarning")
+    config.addinivalue_line("filterwarnings", "default:Using an expired artifact:hypothesis.errors.HypothesisWarning")
+    config.addinivalue_line("filterwarnings", "default:Could not connect to GitHub:hypothesis.errors.HypothesisWarning")
 
 
 def _cuda_is_there() -> bool:
