@@ -5,7 +5,7 @@ replaced, and :mod:`kvlitmus.conformance.adapters.sglang_0_5_23_jobs` for what r
 
 The scheduler's part is played here as SGLang 0.5.23 plays it:
 
-* **After an insert**: ``flush_pending_backups``, as at the end of ``process_batch_result``.
+* **After an insert**: ``flush_pending_backups``, as at the end of ``process_batch_result``, node by node.
 * **A step** (``tick``): ``check_hicache_events``.  Nobody waits in a queue here, so there are no
   retries of prefetches (``_process_storage_prefetch_retries``).
 * **A request arrives** (``prefetch``): ``_prefetch_kvcache``: match, and if the deepest node is backed
@@ -19,8 +19,8 @@ The scheduler's part is played here as SGLang 0.5.23 plays it:
 * **Flushing** (``reset``): ``flush_cache`` waits until ``is_fully_idle``: waiting requests are aborted,
   copies and puts run to their end with scheduler steps between, then cache and allocator are reset.
   Threads may be busy with aborted prefetches meanwhile.
-* **Detaching** calls the cache as it stands, without the scheduler's check that it is idle, because
-  ``StorageAttachment`` says that it takes care of what is under way.
+* **Detaching** happens only when no request waits: those that do are aborted first.  Of the rest of
+  ``is_fully_idle`` nothing is waited for: ``StorageAttachment`` says that it takes care of what is under way.
 * Attaching a second backend of the same name is answered by SGLang with a change of policies; it
   keeps the first one, so here it counts as refused.
 
@@ -48,11 +48,12 @@ from kvlitmus.conformance.adapters.sglang_0_5_23_hicache_plan import (
     prepare,
 )
 from kvlitmus.conformance.adapters.sglang_0_5_23_jobs import Background
+from kvlitmus.conformance.adapters.sglang_0_5_23_look import Looking
 from kvlitmus.conformance.adapters.sglang_hicache import BackendFactory
 from kvlitmus.conformance.adapters.sglang_pools import TREE_PORTS
 from kvlitmus.conformance.adapters.sglang_stubs import Foreign, Peer
 from kvlitmus.conformance.ports import Config, Hit, Stored, Unsupported
-from kvlitmus.conformance.tier_ports import Loaded, PageStore, Prefetched, TierNode, TierView
+from kvlitmus.conformance.tier_ports import Loaded, PageStore, Prefetched, TierNode
 from kvlitmus.spec.units import Key, page_floor
 
 HICACHE_PROFILE = replace(
@@ -70,7 +71,7 @@ HICACHE_PROFILE = replace(
 BY_HITS = ("lfu", "slru")
 
 
-class Tiered(Background, Unified):
+class Tiered(Background, Looking, Unified):
     """``UnifiedRadixCache`` with the component FULL, a host tier and storage."""
 
     plan = HICACHE_PLAN
@@ -140,7 +141,7 @@ class Tiered(Background, Unified):
         )
         result = self.cache.insert(params)
         self._inserted(key, result)
-        self.cache.flush_pending_backups()
+        self.start_backups()
         known = int(result.prefix_len)
         adopted = [start for start, _ in (result.adopted_ranges or {}).get(self.full, ())]
         return Stored(min([known, *adopted]))
@@ -229,6 +230,11 @@ class Tiered(Background, Unified):
         """``finish`` of an aborted request."""
         self.cache.finish(self._handle(rid), self.abort)
 
+    def _abort_all(self) -> None:
+        """Every request that waits is aborted."""
+        for handle in list(self.cache.ongoing_prefetch):
+            self.cache.finish(handle, self.abort)
+
     def occupied(self) -> int:
         """``prefetch_tokens_occupied``."""
         return int(getattr(self.controller, "prefetch_tokens_occupied", 0))
@@ -255,6 +261,7 @@ class Tiered(Background, Unified):
         """``detach_storage_backend``."""
         if not self.cache.enable_storage:
             return False
+        self._abort_all()
         self.backend.left = None
         done, why = self.cache.detach_storage_backend()
         if not done:
@@ -267,8 +274,7 @@ class Tiered(Background, Unified):
 
     def reset(self) -> None:
         """``flush_cache``: wait until idle, then ``reset()`` of the cache and ``clear()`` of the allocator."""
-        for handle in list(self.cache.ongoing_prefetch):
-            self.cache.finish(handle, self.abort)
+        self._abort_all()
         self.run_to_idle()
         steps.Rig.current = self.rig
         if self.backend is not None:
@@ -277,61 +283,6 @@ class Tiered(Background, Unified):
         self.forget_background()
         self._faults = None
         steps.Time.seconds = 0.0
-
-    # --- looking
-
-    def tiers(self) -> TierView:
-        """Free lists, the tree by a walk from its root, and what work in flight holds."""
-        return TierView(self._free_pages(), self._tier_nodes(), self._host_free(), list(self.moving()))
-
-    def _tier_nodes(self) -> list[TierNode]:
-        nodes: list[TierNode] = []
-        counted = self.config.write != "write_back"
-        queue = [(-1, child) for child in self.cache.tree_core.root_node.children.values()]
-        for parent, node in queue:  # grows while it is walked
-            queue.extend((len(nodes), child) for child in node.children.values())
-            data = node.component_data[self.full]
-            nodes.append(
-                TierNode(
-                    parent=parent,
-                    namespace=node.key.extra_key,
-                    units=tuple(node.key),
-                    slots=None if data.value is None else tuple(data.value.tolist()),
-                    host=None if data.host_value is None else tuple(data.host_value.tolist()),
-                    locks=data.lock_ref,
-                    hits=node.hit_count if counted else None,
-                    priority=node.priority,
-                    pins=data.host_lock_ref,
-                )
-            )
-        return nodes
-
-    def _host_free(self) -> list[int]:
-        """The host's free list, page by page; a run that isn't one whole page, slot by slot."""
-        slots = [slot for chunk in (self.host.free_slots, *self.host.release_slots) for slot in chunk.tolist()]
-        size = self.page_size
-        if size == 1:
-            return slots
-        free: list[int] = []
-        for start in range(0, len(slots), size):
-            run = slots[start : start + size]
-            whole = run == list(range(run[0], run[0] + size)) and run[0] % size == 0
-            free.extend([run[0] // size] if whole else [slot // size for slot in run])
-        return free
-
-    def poke(self, slots: Sequence[int], values: Sequence[int]) -> None:
-        """Write K and V of these device slots."""
-        numbers = self.torch.tensor(list(values), dtype=self.torch.float32)
-        where = self._tensor(slots)
-        self.kv.k.view(-1)[where] = numbers
-        self.kv.v.view(-1)[where] = numbers
-
-    def peek(self, tier: str, slots: Sequence[int]) -> list[int]:
-        """Read K; -1 where V differs from it."""
-        pair = (self.kv.k, self.kv.v) if tier == "device" else (self.host.k_data_refs[0], self.host.v_data_refs[0])
-        where = self._tensor(slots)
-        keys, values = (buffer.view(-1)[where].tolist() for buffer in pair)
-        return [int(k) if k == v else -1 for k, v in zip(keys, values, strict=True)]
 
 
 class TieredRust(Tiered):

@@ -183,8 +183,17 @@ class Background:
         known = self._known.get((kind, id(operation)))
         if known is None:
             known = self._know_operation(kind, operation)
-        done = operation.completed_tokens if kind == FETCH else 0
+        done = self._arrived(operation) if kind == FETCH else 0
         return Job(known.id, kind, known.key, known.start, known.rid, done, landed, ready)
+
+    def _arrived(self, operation: Foreign) -> int:
+        """What a fetch has read: what the cache counts, or the acknowledgements that wait for a scheduler step tell."""
+        waiting = [
+            ack.completed_tokens
+            for ack in self.controller.ack_prefetch_queue.queue
+            if ack.operation is operation and ack.completed_tokens is not None
+        ]
+        return max([operation.completed_tokens, *waiting])
 
     def _know_operation(self, kind: str, operation: Foreign) -> Known:
         if kind == PUT:
@@ -214,6 +223,19 @@ class Background:
         control = self.controller
         while control.prefetch_sync_queue.queue and control.prefetch_sync_thread.is_alive():
             control.prefetch_sync_thread.resume()
+
+    def start_backups(self) -> None:
+        """``flush_pending_backups``, one submission per node.
+
+        SGLang merges what is queued into one copy; here each node is acknowledged by itself, as it is
+        when its insert is the only one of a batch.
+        """
+        queue = self.controller.write_queue
+        while queue:
+            rest = queue[1:]
+            del queue[1:]
+            self.cache.flush_pending_backups()
+            queue.extend(rest)
 
     def start_loads(self) -> None:
         """``ready_to_load_host_cache``, one batch per load.
