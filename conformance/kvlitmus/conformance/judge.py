@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from kvlitmus.conformance.compose import with_requests
 from kvlitmus.conformance.guard import SPARE, Guard, Violation
-from kvlitmus.conformance.observation import Observation, Observer
+from kvlitmus.conformance.observation import INTEGER, Observation, Observer
 from kvlitmus.conformance.ports import Config, Profile, capabilities_of
 from kvlitmus.conformance.selection import Facts, Plan, plan_for
 from kvlitmus.conformance.shelf import Shelf
@@ -272,7 +272,7 @@ class Judge(Guard):
     def peek(self, tier: str, slots: Sequence[int]) -> list[int]:
         """What slots of a tier hold."""
         values = list(self.look("peek", tier, list(slots)))
-        if len(values) != len(slots) or any(type(value) is not int for value in values):
+        if len(values) != len(slots) or not {*map(type, values)} <= INTEGER:
             raise self.broken("PORT-03", f"expected {len(slots)} integers from peek, got {values[:8]}")
         return values
 

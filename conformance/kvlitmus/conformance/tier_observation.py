@@ -17,8 +17,8 @@ from kvlitmus.conformance.tier_ports import JOB_KINDS, Job
 from kvlitmus.spec.names import Names
 from kvlitmus.spec.units import Key, Name, PageNo
 
-NODE_FIELDS = 9
-"""A TierNode has so many fields."""
+MANY = 200_000
+"""So many nodes are remembered by content."""
 
 
 class Named(NamedTuple):
@@ -84,6 +84,7 @@ class TierObserver(Observer):
     def __init__(self, names: Names, page_size: int, most: int = 100_000) -> None:
         super().__init__(names, page_size, most)
         self.named: dict[Any, Named] = {}
+        self.checked: set[Any] = set()
 
     def read_tiers(self, available: int | None, sizes: Any, view: Any, jobs: Any) -> TierObservation:
         """What was seen; raises when the form is not the one that the port promises."""
@@ -131,6 +132,10 @@ class TierObserver(Observer):
             raise ValueError("the parent of a node must be the number of a node before it, or -1")
         if type(units) is not tuple or len(units) > self.most:
             raise ValueError(f"the units of a node must be a tuple (got {type_name(units)})")
+        if pins is not None and type(pins) is not int:
+            raise ValueError(f"pins of a node must be an integer or None (got {type_name(pins)})")
+        if (len(units), slots, host) in self.checked:
+            return
         for what, places in (("slots", slots), ("host", host)):
             if places is not None and (
                 type(places) is not tuple
@@ -138,8 +143,9 @@ class TierObserver(Observer):
                 or any(type(slot) is not int or not 0 <= slot < MAX_NUMBER for slot in places)
             ):
                 raise ValueError(f"{what} of a node must be None or one integer per unit (got {shown(places)})")
-        if pins is not None and type(pins) is not int:
-            raise ValueError(f"pins of a node must be an integer or None (got {type_name(pins)})")
+        if len(self.checked) > MANY:
+            self.checked.clear()
+        self.checked.add((len(units), slots, host))
 
     def name_units(self, before: Name, units: tuple[Any, ...]) -> Named:
         """Name the units of a node; remembered by content."""
@@ -149,7 +155,7 @@ class TierObserver(Observer):
             names = self.names.extend(before, units)
             pages = names[size - 1 :: size]
             parts = {name: names[at * size : at * size + size] for at, name in enumerate(pages)}
-            if len(self.named) > 200_000:
+            if len(self.named) > MANY:
                 self.named.clear()
             found = self.named[before, units] = Named(names, pages, parts)
         return found
