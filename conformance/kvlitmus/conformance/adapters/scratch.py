@@ -44,7 +44,7 @@ finally:
 _serials = itertools.count(1)
 
 
-def kept_folder(*command: str, prefix: str = "kvlitmus-") -> Path:
+def kept_folder(*command: str, prefix: str = "kvlitmus-scratch-") -> Path:
     """A new folder, removed when this process ends; ``command`` runs in it until then.
 
     ``{folder}`` in the command stands for the folder.  Raises ``OSError`` when that can't be made.

@@ -46,6 +46,9 @@ PLAN_23 = Plan(
     lifted={"sglang.srt.utils.common": {"srt/utils/common.py": ("human_readable_int",)}},
 )
 
+PLANS = {plan.release: plan for plan in (PLAN_13, PLAN_23)}
+"""The plan of each release."""
+
 FOLDER_VARIABLE = "SGLANG_HICACHE_FILE_BACKEND_STORAGE_DIR"
 KV = "kv"
 

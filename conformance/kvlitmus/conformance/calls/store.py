@@ -88,10 +88,7 @@ def get(judge: Judge, keys: Sequence[str], size: int = 0, kinds: str = "store_ge
     if error is not None:
         _failed(judge, kinds, keys, facts, error)
         return False
-    got = _sequence(judge, answer, "pages")
-    odd = next((one for one in got if one is not None and type(one) is not bytes), None)
-    if odd is not None:
-        raise judge.broken("PORT-03", f"expected bytes or None for each key, got {shown(odd)} of type {type_name(odd)}")
+    got = _pages(judge, answer)
     judge.trail[-1] += f" → [{', '.join(map(page_text, got))}]"
     for key, one in zip(keys, got, strict=False):
         judge.shelf.note(key, judge.shelf.entry(key).read(one))
@@ -161,7 +158,7 @@ def clear(judge: Judge) -> None:
     for key in known:
         count, failed = _ask(judge, f"exists([{key_text(key)}])", "store_exists", [key])
         got, failed_too = _ask(judge, f"get([{key_text(key)}])", "store_get", [key], page_bytes(judge))
-        if failed or failed_too or count or list(got) != [None]:
+        if failed or failed_too or count or _pages(judge, got) != [None]:
             left.append(key_text(key))
     shelf.clear()
     judge.evaluate("store_clear", {"store_left": left})
@@ -211,16 +208,17 @@ def crash(judge: Judge, key: str, value: bytes, after: int) -> None:
     if error is not None:
         raise judge.broken("PORT-01", f"the adapter's own fault raised {raised_text(error)}")
     count, failed = _ask(judge, f"exists([{key_text(key)}])", "store_exists", [key])
-    judge.trail[-1] += f" → {count}"
+    counted = 0 if failed else judge.count(count, "how many leading keys are there")
+    judge.trail[-1] += f" → {counted}"
     got, failed_too = _ask(judge, f"get([{key_text(key)}])", "store_get", [key], len(value))
     answered = failed is None and failed_too is None
-    pages = _sequence(judge, got, "pages") if answered else [None]
+    pages = [None] if failed_too else _pages(judge, got)
     judge.trail[-1] += f" → {page_text(pages[0])}" if answered and pages else ""
     page = pages[0] if pages else None
     if page in wholes:
         shelf.note(key, Entry(True, (*entry.puts, value), page))
     else:
-        torn = bool(count) or page is not None or not answered
+        torn = bool(counted) or page is not None or not answered
         shelf.note(key, Entry(None, (*entry.puts, value), damage="torn") if torn else Entry())
     judge.evaluate(
         "store_crash+store_lookup",
@@ -228,7 +226,7 @@ def crash(judge: Judge, key: str, value: bytes, after: int) -> None:
             "store_glimpses": pages,
             "store_wholes": wholes,
             "store_raised": not answered,
-            "store_leading": int(bool(count)),
+            "store_leading": int(bool(counted)),
             "store_got": pages,
             "store_damage": [""],
         },
@@ -251,10 +249,10 @@ def race(judge: Judge, numbers: Sequence[int], size: int) -> None:
             for key in keys:
                 try:
                     (got,) = other.store_get([key], size)
+                    glimpses.add(got if got is None or got == values[key] else b"half|%d" % len(got))
                 except Exception as failed:  # noqa: BLE001 - what a reader sees is what is judged
                     raised.append(raised_text(failed))
                     return
-                glimpses.add(got if got is None or got == values[key] else b"half|%d" % len(got))
 
     thread = threading.Thread(target=read, daemon=True, name="kvlitmus-reader")
     thread.start()
@@ -353,6 +351,15 @@ def _sequence(judge: Judge, answer: object, what: str) -> list[Any]:
     if type(answer) is not list and type(answer) is not tuple:
         raise judge.broken("PORT-03", f"expected a list of {what}, got {type_name(answer)}")
     return list(answer)
+
+
+def _pages(judge: Judge, answer: object) -> list[bytes | None]:
+    """The answer of a get as a list of pages; anything else breaks PORT-03."""
+    got = _sequence(judge, answer, "pages")
+    odd = next((one for one in got if one is not None and type(one) is not bytes), None)
+    if odd is not None:
+        raise judge.broken("PORT-03", f"expected bytes or None for each key, got {shown(odd)} of type {type_name(odd)}")
+    return got
 
 
 def _strays(judge: Judge) -> dict[str, object]:

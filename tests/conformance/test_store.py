@@ -1,0 +1,294 @@
+"""Page stores judged alone: correct ones pass, planted faults show, and the adapters do what they say."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvlitmus.conformance import engine, plan
+from kvlitmus.conformance.adapters import redis_store, scratch
+from kvlitmus.conformance.adapters.dying import die_while
+from kvlitmus.conformance.adapters.file_store import FileStoreAdapter, FileStoreTarget
+from kvlitmus.conformance.adapters.reference_store import ReferenceStore, StoreTarget, replacing, target
+from kvlitmus.conformance.litmus.registry import all_litmus
+from kvlitmus.conformance.ports import Config, Profile, Unsupported, capabilities_of
+from kvlitmus.conformance.results import Item, ItemResult, Options
+from kvlitmus.conformance.shelf import NOTHING, Entry, Shelf
+from kvlitmus.conformance.specimen.cache import target as specimen
+
+PLAIN = plan.STORE_CONFIGS[0]
+OPTIONS = Options(shrink_trials=0)
+
+
+def judged(one: Any, rounds: int = 2, litmus: bool = True) -> list[ItemResult]:
+    """A short run of a page store."""
+    steps = rounds * plan.OPS
+    items = plan.items(plan.STORE_CONFIGS, one.profile, steps=steps, litmus=litmus)
+    return [engine.run_item(one, item, OPTIONS) for item in items]
+
+
+def broken(results: Sequence[ItemResult]) -> set[str]:
+    """The rules that were broken."""
+    assert [result.error for result in results if result.error] == []
+    return {rule for result in results for finding in result.findings for rule in finding.rules}
+
+
+@pytest.mark.parametrize(
+    "one", [specimen, target, replacing, FileStoreTarget()], ids=["specimen", "reference", "replacing", "file"]
+)
+def test_a_correct_store_passes_and_every_rule_is_reached(one: Any) -> None:
+    results = judged(one)
+    assert broken(results) == set()
+    assert [(result.item, result.unexercised) for result in results if result.unexercised] == []
+    evaluated = {rule for result in results for rule, times in result.evaluated.items() if times}
+    lacking = set() if "store_yard" in capabilities_of(one.make(PLAIN)) else {"STORE-15"}
+    assert {f"STORE-{number:02}" for number in range(1, 19)} - evaluated == lacking
+
+
+class InPlace(FileStoreAdapter):
+    """The file store without its temporary file: what its rename is for."""
+
+    def opened(self, rank: int) -> Any:
+        store = super().opened(rank)
+
+        def write(path: Path, head: bytes, page: memoryview) -> None:
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(head + bytes(page))
+
+        store._write = write
+        return store
+
+
+def test_a_crash_and_a_reader_show_a_store_that_writes_in_place() -> None:
+    """Its checksum keeps the half from being returned; ``exists`` must not count it, and it doesn't."""
+    assert broken(judged(FileStoreTarget(InPlace))) == set()
+
+    class Careless(InPlace):
+        def store_exists(self, keys: Sequence[str]) -> int:
+            found = [path is not None and path.exists() for path in map(self.file_of, keys)]
+            return (*found, False).index(False)
+
+    assert {"STORE-11"} <= broken(judged(FileStoreTarget(Careless)))
+
+
+class Wrong(ReferenceStore):
+    """A store whose answers have not the promised form, one at a time."""
+
+    answer: Any = None
+
+    def store_exists(self, keys: Sequence[str]) -> int:
+        if isinstance(self.answer, bool | float):
+            return self.answer  # type: ignore[return-value]
+        return super().store_exists(keys)
+
+    def store_get(self, keys: Sequence[str], size: int) -> Sequence[bytes | None]:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        if isinstance(self.answer, str | list):
+            return self.answer  # type: ignore[return-value]
+        return super().store_get(keys, size)
+
+
+@pytest.mark.parametrize(
+    ("answer", "rule"),
+    [
+        (True, "PORT-03"),
+        (0.5, "PORT-03"),
+        ("pages", "PORT-03"),
+        ([bytearray(64)], "PORT-03"),
+        (ValueError("out of order"), "PORT-01"),
+    ],
+)
+def test_what_is_no_answer_is_a_broken_port(answer: Any, rule: str) -> None:
+    class Planted(Wrong):
+        pass
+
+    Planted.answer = answer
+
+    class Target(StoreTarget):
+        def make(self, config: Config) -> ReferenceStore:
+            return Planted(target.make(config).box)
+
+    found = broken(judged(Target(), rounds=1))
+    assert rule in found
+    assert found.isdisjoint({"PORT-02", "PORT-04"})
+
+
+def test_a_store_alone_is_judged_as_one() -> None:
+    assert plan.configs_of(target) == plan.STORE_CONFIGS
+    assert set(plan.configs_of(specimen)) >= {*plan.CONFIGS, *plan.STORE_CONFIGS}
+
+    class Bare:
+        capabilities = frozenset({"store"})
+        profile = Profile()
+
+    assert plan.configs_of(Bare()) == plan.STORE_CONFIGS
+    with pytest.raises(Unsupported):
+        target.make(Config())
+    for config in (*plan.CONFIGS, *plan.STORE_CONFIGS):
+        for test in all_litmus().values():
+            fits = plan.suits(test, config, Profile(), force_misuse=True)
+            assert not fits or ("store" in test.needs) == (config.pool == "store")
+    items = plan.items(plan.configs_of(specimen), specimen.profile, steps=0)
+    race = [item for item in items if item.name == "store/a-reader-comes-while-pages-are-written"]
+    assert [item.config for item in race] == [PLAIN]
+
+
+def test_a_run_of_a_store_is_sensible(capfd: pytest.CaptureFixture[str]) -> None:
+    from kvlitmus.conformance.cli import main
+
+    assert main(["run", "reference-store", "--steps", "250", "--jobs", "1"]) == 0
+    shown = capfd.readouterr().out
+    assert "✓ store" in shown
+    assert "the target offers no pool" in shown and "not exercised" not in shown
+
+
+# -- what the suite knows -----------------------------------------------------------------------------
+
+
+def test_what_may_be_there_after_puts() -> None:
+    once = NOTHING.put(b"1", True, "first")
+    assert once == Entry(True, (b"1",), b"1")
+    assert once.put(b"2", True, "first").due == b"1"
+    assert once.put(b"2", True, "last").due == b"2"
+    either = once.put(b"2", True, "either")
+    assert (either.due, either.puts) == (None, (b"1", b"2"))
+    assert either.read(b"2").due == b"2"
+    assert NOTHING.put(b"1", False, "first") == Entry(None, (b"1",))
+    assert NOTHING.put(b"1", False, "first").read(None) == NOTHING
+    assert once.read(None) == once, "a miss of what must be there is a broken rule, and nothing is learned from it"
+
+
+def test_what_may_be_there_after_damage() -> None:
+    hurt = NOTHING.put(b"1", True, "first").damaged("flip")
+    assert (hurt.there, hurt.damage) == (None, "flip")
+    assert hurt.read(None) == hurt
+    mended = hurt.put(b"2", True, "first").put(b"3", True, "first")
+    assert mended.mended == (b"2",)
+    assert mended.read(b"2") == Entry(True, (b"1", b"2", b"3"), b"2")
+    assert hurt.put(b"2", True, "last").put(b"3", True, "last").mended == (b"3",)
+    assert hurt.put(b"2", True, "either").put(b"3", True, "either").mended == (b"2", b"3")
+    assert hurt.damaged("gone") == NOTHING
+
+
+def test_what_is_known_of_another_ranks_pages() -> None:
+    shelf = Shelf("first")
+    shelf.note("k", NOTHING.put(b"1", True, "first"))
+    shelf.note("hurt", NOTHING.put(b"1", True, "first").damaged("flip").put(b"2", True, "first"))
+    shelf.rank = 1
+    assert shelf.entry("k") == NOTHING
+    assert shelf.foreign("k") == {b"1"}
+    shelf.clear()
+    shelf.rank = 0
+    assert shelf.entry("k").there is None, "nobody promised that a clear takes, or leaves, what other ranks stored"
+    again = shelf.entry("hurt").put(b"3", True, "first")
+    assert again.mended == (), "the first put may have been cleared or not"
+    shelf.clear()
+    assert shelf.known() == []
+
+
+# -- what adapters stand on ---------------------------------------------------------------------------
+
+
+def test_a_writer_dies_at_that_very_byte(tmp_path: Path) -> None:
+    path = tmp_path / "page"
+    for after, left in ((0, 0), (1, 1), (700, 700), (5_000, 1_000)):
+        die_while(lambda: path.write_bytes(b"x" * 1_000), after)
+        assert path.stat().st_size == left
+    path.write_bytes(b"x" * 2_000)  # this process may go on writing what it likes
+
+
+KEPT = """
+import os, time
+from kvlitmus.conformance.adapters import scratch
+folder = scratch.kept_folder(*{command!r})
+(folder / "file").write_text("x")
+print(folder, flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("command", [(), (sys.executable, "-c", "import time; time.sleep(60)", "{folder}")])
+def test_a_folder_and_its_server_end_with_a_process_that_is_killed(command: tuple[str, ...]) -> None:
+    code = KEPT.format(command=command)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None
+        folder = Path(process.stdout.readline().strip())
+        assert (folder / "file").is_file()
+        process.send_signal(signal.SIGKILL)
+    until = time.monotonic() + 10
+    while folder.exists() or (command and running(str(folder))):
+        assert time.monotonic() < until, "folder or server outlived the process"
+        time.sleep(0.02)
+
+
+def running(argument: str) -> bool:
+    """Whether a process has this among its arguments, that isn't its keeper."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if argument in (words := (entry / "cmdline").read_text().split("\0")) and scratch.KEEPER not in words:
+                return True
+        except OSError:
+            continue
+    return False
+
+
+# -- Redis and Valkey ---------------------------------------------------------------------------------
+
+
+def test_addresses_of_servers() -> None:
+    assert redis_store.address_of("redis://host") == redis_store.Address("host", 6379)
+    assert redis_store.address_of("valkey://u:p%40@host:7000/3") == redis_store.Address(
+        "host", 7000, ((b"AUTH", b"u", b"p@"), (b"SELECT", b"3"))
+    )
+    for url in ("http://host", "redis://", "redis://host:port", "redis://host/name"):
+        with pytest.raises(Unsupported, match="must look like"):
+            redis_store.address_of(url)
+    assert redis_store.encoded((b"SET", b"k", b"\r\n")) == b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$2\r\n\r\n\r\n"
+
+
+def test_without_a_server_nothing_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(redis_store.VARIABLE, raising=False)
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    result = engine.run_item(redis_store.valkey, Item(kind="random", config=PLAIN, seed=0, ops=10), OPTIONS)
+    assert result.unsupported.startswith("not run: valkey-server not found")
+    assert "apt-get install valkey-server" in result.unsupported
+    monkeypatch.setenv(redis_store.VARIABLE, "redis://127.0.0.1:1/0")
+    with pytest.raises(Unsupported, match="can't be used"):
+        redis_store.redis.make(PLAIN)
+
+
+@pytest.mark.parametrize("one", [redis_store.redis, redis_store.valkey], ids=["redis", "valkey"])
+def test_a_real_server_passes(one: redis_store.RedisTarget) -> None:
+    if not os.environ.get(redis_store.VARIABLE) and not shutil.which(one.programs[0]):
+        pytest.skip(f"{one.programs[0]} is not installed")
+    assert broken(judged(one)) == set()
+
+
+def test_a_server_in_use_is_left_as_it_was() -> None:
+    if not shutil.which("redis-server"):
+        pytest.skip("redis-server is not installed")
+    store = redis_store.redis.make(PLAIN)
+    mine = redis_store.Connection(store.address)
+    mine.ask(b"SET", b"mine", b"1")
+    before = set(mine.ask(b"KEYS", b"*"))
+    assert store.store_put(["a", "b"], [b"1", b"2"]) == [True, True]
+    store.store_crash("c", b"0123456789", 5)
+    assert len(set(mine.ask(b"KEYS", b"*")) - before) == 2
+    store.store_clear()
+    assert set(mine.ask(b"KEYS", b"*")) == before
+    store.store_put(["a"], [b"1"])
+    store.__del__()
+    assert set(mine.ask(b"KEYS", b"*")) == before
+    mine.ask(b"DEL", b"mine")
+    mine.close()
