@@ -15,9 +15,11 @@ from typing import Protocol
 
 import pytest
 
-from kvlitmus.conformance import adapter_template, ports
+from kvlitmus.conformance import ports
 from kvlitmus.conformance.adapter_template import Port, all_ports, generate
+from kvlitmus.conformance.adapter_words import meanings_of
 from kvlitmus.conformance.cli import main
+from kvlitmus.conformance.plan import configs_of
 from kvlitmus.conformance.ports import PORTS, Config, Profile, capabilities_of
 from kvlitmus.conformance.specimen.cache import target as specimen
 from tests.test_layout import ROOT
@@ -33,12 +35,11 @@ def _folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def methods(source: str) -> dict[str, ast.FunctionDef]:
-    """The methods of the adapter in a generated file, without ``__init__``."""
-    (adapter,) = (
-        one for one in ast.parse(source).body if isinstance(one, ast.ClassDef) and one.name.endswith("Adapter")
-    )
-    found = (one for one in adapter.body if isinstance(one, ast.FunctionDef))
-    return {one.name: one for one in found if one.name != "__init__"}
+    """The methods of all adapters in a generated file, without ``__init__``."""
+    kinds = [one for one in ast.parse(source).body if isinstance(one, ast.ClassDef) and not one.name.endswith("Target")]
+    found = [one for kind in kinds for one in kind.body if isinstance(one, ast.FunctionDef) and one.name != "__init__"]
+    assert len({one.name for one in found}) == len(found)
+    return {one.name: one for one in found}
 
 
 class Fill(ast.NodeTransformer):
@@ -65,21 +66,28 @@ def fill(path: Path, profile: str) -> None:
 
 
 def offered() -> list[str]:
-    """The ports that the specimen has."""
-    return [port for port in PORTS if port in capabilities_of(specimen.make(Config()))]
+    """The ports that the specimen has, in any configuration."""
+    having = {port for config in configs_of(specimen) for port in capabilities_of(specimen.make(config))}
+    return [port for port in PORTS if port in having]
 
 
 def test_a_filled_in_adapter_is_judged_as_the_cache_behind_it(capsys: Capture) -> None:
+    """As a cache, as a hierarchy and as a page store."""
+    assert {"pool", "tree", "tiers", "store"} <= set(offered())
     assert main(["init-adapter", "filled_cache.py", "--ports", ",".join(offered())]) == 0
     assert "kvlitmus run filled_cache:target" in capsys.readouterr().out
     fill(Path("filled_cache.py"), "misuse='reject'")
     seen = []
+    few = ["--page-size", "2,16", "--steps", "250", "--jobs", "1", "--color", "never"]
     for target in ("filled_cache:target", "specimen"):
-        code = main(["run", target, *FEW, "--report", "r.json"])
+        code = main(["run", target, *few, "--report", "r.json"])
         data = json.loads(Path("r.json").read_text())
-        seen.append((code, {one["id"]: (one["verdict"], one["evaluations"]) for one in data["rules"]}))
-    assert seen[0][0] == 0, capsys.readouterr().out
+        labels = [(one["label"], one["steps"]) for one in data["configs"]]
+        seen.append((code, labels, {one["id"]: (one["verdict"], one["evaluations"]) for one in data["rules"]}))
     assert seen[0] == seen[1]
+    assert seen[0][0] == 0, capsys.readouterr().out
+    assert any("host=" in label for label, _ in seen[0][1])
+    assert any("store" in label for label, _ in seen[0][1])
 
 
 def test_what_is_filled_in_wrong_is_found(capsys: Capture) -> None:
@@ -94,7 +102,7 @@ def test_what_is_filled_in_wrong_is_found(capsys: Capture) -> None:
     assert "POOL-01 violated" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("chosen", ["pool", "tree", "all"])
+@pytest.mark.parametrize("chosen", ["pool", "tree", "tiers", "store", "all"])
 def test_an_adapter_that_is_not_filled_in_says_so(chosen: str, capsys: Capture) -> None:
     assert main(["init-adapter", f"empty_{chosen}.py", "--ports", chosen]) == 0
     assert main(["run", f"empty_{chosen}:target", *FEW]) == 3
@@ -120,7 +128,7 @@ def test_every_port_and_every_method_is_written() -> None:
 
 def test_every_choice_is_written_with_its_meaning() -> None:
     text = generate("a", "a", list(all_ports().values()))
-    meanings = adapter_template.meanings_of(Profile)
+    meanings = meanings_of(Profile)
     space: dict[str, object] = {}
     exec(compile(text, "a.py", "exec", dont_inherit=True), space)
     assert space["target"].profile == Profile()  # type: ignore[attr-defined]
@@ -161,12 +169,14 @@ def test_a_port_without_a_protocol_is_not_left_out_quietly(monkeypatch: pytest.M
 @pytest.mark.skipif(importlib.util.find_spec("mypy") is None, reason="mypy is in the extra 'lint'")
 def test_what_is_written_is_clean() -> None:
     """By strict types, by the linter's own rules and by this project's, formatted for short lines and for long ones."""
-    assert main(["init-adapter", "one.py", "--ports", "all"]) == 0
+    files = {"one.py": "all", "three.py": "host,tiers", "four.py": "store,store_crash", "five.py": "pool,store,tiers"}
+    for name, chosen in files.items():
+        assert main(["init-adapter", name, "--ports", chosen]) == 0
     assert main(["init-adapter", "sub/two.py", "--name", "My engine 2.0"]) == 0
     mypy_path = os.pathsep.join(str(ROOT / room) for room in ("spec", "reference", "conformance"))
     tool = [sys.executable, "-m"]
     for command in (
-        [*tool, "mypy", "--strict", "--namespace-packages", "--explicit-package-bases", "one.py", "sub/two.py"],
+        [*tool, "mypy", "--strict", "--namespace-packages", "--explicit-package-bases", *files, "sub/two.py"],
         [*tool, "ruff", "check", "--isolated", "."],
         [*tool, "ruff", "check", "--config", str(ROOT / "pyproject.toml"), "."],
         [*tool, "ruff", "format", "--isolated", "--check", "."],

@@ -19,11 +19,9 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from kvlitmus.conformance import ports
+from kvlitmus.conformance.adapter_words import WIDTH, comment, literal, meanings_of, prose, quoted, wrapped
 from kvlitmus.conformance.plan import POLICIES
 from kvlitmus.conformance.ports import PORTS, Config, Profile
-
-WIDTH = 88
-"""Columns: what formatters take for the limit where nobody tells them another."""
 
 USUAL = ("pool", "tree", "locks", "evict")
 """The ports of a prefix cache, when none are named."""
@@ -42,6 +40,18 @@ STEPS = (
 )
 """What to do with the file."""
 
+BUILD = (
+    "Build a fresh one here, as config says, and import it here as well: a module that can't be imported is reported, "
+    "but tells less. A reserved page comes on top of config.pages."
+)
+
+KINDS = {
+    "": ("Adapter", "behind the ports"),
+    "tier": ("Hierarchy", "with a host tier and storage behind the ports"),
+    "store": ("Store", "as a page store alone"),
+}
+"""For each family of ports what its class is called, and what it is."""
+
 Imports = dict[str, set[str]]
 """Module → the names that are imported from it."""
 
@@ -52,6 +62,11 @@ class Port(NamedTuple):
     name: str
     protocol: type
     methods: tuple[str, ...]
+
+    @property
+    def family(self) -> str:
+        """What is judged by it: a cache (empty), a hierarchy (``tier``), or a page store by itself (``store``)."""
+        return self.protocol.__module__.rpartition(".")[2].removesuffix("ports").rstrip("_")
 
     @property
     def about(self) -> str:
@@ -89,7 +104,16 @@ def generate(name: str, module: str, chosen: Sequence[Port], *, folder: str = ""
     cache = f"Cache{cache}" if not cache[:1].isalpha() else cache
     imports: Imports = {ports.__name__: {"Config", "Profile", "Target", "Unsupported"}}
     told: set[str] = set()
-    body = [line for port in chosen for line in port_lines(port, name, imports, told)]
+    families: dict[str, str] = {}
+    classes: list[str] = []
+    for family in dict.fromkeys(port.family for port in chosen):
+        families[family] = cache + KINDS.get(family, ("Adapter", ""))[0]
+        base = families.get("", "") if family == "tier" else ""
+        classes += class_lines(families[family], base, name, KINDS.get(family, ("", "behind the ports"))[1])
+        for port in chosen:
+            if port.family == family:
+                classes += port_lines(port, name, imports, told)
+        classes += ["", ""]
     lines = [
         *heading(name, module, chosen, folder),
         "",
@@ -97,27 +121,31 @@ def generate(name: str, module: str, chosen: Sequence[Port], *, folder: str = ""
         "",
         *import_lines(imports),
         "",
-        f"POLICIES = ({', '.join(quoted(one) for one in ('lru', *POLICIES))})",
-        '"""Keep the eviction policies that the cache has."""',
-        "",
-        "",
-        f"class {cache}Adapter:",
-        f'    """{name} behind the ports: it translates, and repairs and hides nothing."""',
-        "",
-        "    def __init__(self, config: Config) -> None:",
-        *comment(
-            "Build a fresh cache here, of config.pages pages of config.page_size slots each, and import it "
-            "here as well: a module that can't be imported is reported, but tells less. The reserved page, "
-            "if there is one, comes on top of config.pages.",
-            8,
-        ),
-        "        self.config = config",
-        *body,
-        "",
-        "",
-        *target_lines(name, cache, module),
+        *policy_lines(families),
+        *classes,
+        *target_lines(name, cache, module, families, chosen),
     ]
     return "\n".join(lines) + "\n"
+
+
+def policy_lines(families: dict[str, str]) -> Iterator[str]:
+    """The policies that the cache has; a store has none."""
+    if set(families) != {"store"}:
+        yield f"POLICIES = ({', '.join(quoted(one) for one in ('lru', *POLICIES))})"
+        yield '"""Keep the eviction policies that the cache has."""'
+        yield ""
+    yield ""
+
+
+def class_lines(kind: str, base: str, name: str, what: str) -> Iterator[str]:
+    """The head of one class of adapters; one that has a base is built as that is."""
+    yield f"class {kind}({base}):" if base else f"class {kind}:"
+    yield f'    """{name} {what}: it translates, and repairs and hides nothing."""'
+    if not base:
+        yield ""
+        yield "    def __init__(self, config: Config) -> None:"
+        yield from comment(BUILD, 8)
+        yield "        self.config = config"
 
 
 def heading(name: str, module: str, chosen: Sequence[Port], folder: str) -> Iterator[str]:
@@ -267,7 +295,7 @@ def import_lines(imports: Imports) -> Iterator[str]:
             yield ""
 
 
-def target_lines(name: str, cache: str, module: str) -> Iterator[str]:
+def target_lines(name: str, cache: str, module: str, families: dict[str, str], chosen: Sequence[Port]) -> Iterator[str]:
     """What makes adapters, with every choice that can be declared."""
     yield f"class {cache}Target:"
     yield f'    """What makes adapters: ``kvlitmus run {module}:target`` finds it by its name below."""'
@@ -289,69 +317,37 @@ def target_lines(name: str, cache: str, module: str) -> Iterator[str]:
         4,
     )
     yield ""
-    yield f"    def make(self, config: Config) -> {cache}Adapter:"
+    yield from judged_as(families, chosen)
+    yield "    def make(self, config: Config) -> object:"
     yield '        """A fresh cache; raises Unsupported, with the reason, for what can\'t be built."""'
-    about = prose(Config)
-    yield from comment(f"Config{fields_of(Config)}. {about}", 8)
-    yield "        if config.policy not in POLICIES:"
-    yield f'            raise Unsupported(f"{name} has no policy {{config.policy!r}}")'
-    yield f"        return {cache}Adapter(config)"
+    yield from comment(f"Config{fields_of(Config)}. {prose(Config)}", 8)
+    for family, test in (("store", 'config.pool == "store"'), ("tier", "config.tiered"), ("", "")):
+        if family in families and test and len(families) > 1:
+            yield f"        if {test}:"
+            yield f"            return {families[family]}(config)"
+        elif family == "store" and family in families:
+            yield '        if config.pool != "store":'
+            yield f'            raise Unsupported("{name} is a page store alone")'
+            yield f"        return {families[family]}(config)"
+        elif family in families:
+            yield "        if config.policy not in POLICIES:"
+            yield f'            raise Unsupported(f"{name} has no policy {{config.policy!r}}")'
+            yield f"        return {families[family]}(config)"
+    if len(families) > 1 and "" not in families:
+        yield f'        raise Unsupported("{name} has no such pool, or no host tier")'
     yield ""
     yield ""
     yield f"target: Target = {cache}Target()"
 
 
-def meanings_of(kind: type) -> dict[str, str]:
-    """What each field of a class means, from the paragraphs ``name: …`` of its docstring."""
-    text = inspect.getdoc(kind) or ""
-    found = re.findall(r"^((?:\w+, )*\w+): (.*(?:\n[ \t]+\S.*)*)", text, re.MULTILINE)
-    return {name: plain(" ".join(rest.split())) for names, rest in found for name in names.split(", ")}
-
-
-def prose(thing: Any) -> str:
-    """A docstring without markup."""
-    return plain(inspect.getdoc(thing) or "")
-
-
-def plain(text: str) -> str:
-    """A text without roles and double backquotes; a plural that had to stand apart is joined again."""
-    text = re.sub(r":\w+:`~?(?:\w+\.)*(\w+)`", r"\1", text)
-    text = re.sub(r"``(\w+)``\ss\b", r"\1s", text)
-    return text.replace("``", "").replace("`", "'")
-
-
-def literal(value: Any) -> str:
-    """A value as formatters want it written; raises ``TypeError`` for one that is no literal."""
-    if type(value) is tuple:
-        return f"({', '.join(map(literal, value))}{',' * (len(value) == 1)})"
-    if value is None or type(value) in (bool, int, float):
-        return repr(value)
-    if type(value) is str:
-        return quoted(value)
-    raise TypeError(f"{value!r} can't be written as a literal")
-
-
-def quoted(text: str) -> str:
-    """A text as Python writes it, in double quotes."""
-    body = repr(text)[1:-1].replace("\\'", "'")
-    return '"' + body.replace('"', '\\"') + '"'
-
-
-def wrapped(text: str, indent: int = 0, hang: int = 0, mark: str = "") -> Iterator[str]:
-    """A paragraph in lines that fit, each behind the mark."""
-    yield from textwrap.wrap(
-        " ".join(text.split()),
-        WIDTH,
-        initial_indent=" " * indent + mark,
-        subsequent_indent=" " * indent + mark + " " * hang,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-
-
-def comment(text: str, indent: int, hang: int = 0) -> Iterator[str]:
-    """A text as comment lines, paragraph by paragraph."""
-    for number, paragraph in enumerate(text.split("\n\n")):
-        if number:
-            yield " " * indent + "#"
-        yield from wrapped(paragraph, indent, hang, "# ")
+def judged_as(families: dict[str, str], chosen: Sequence[Port]) -> Iterator[str]:
+    """What a target says of itself when it is more than a cache, or another thing."""
+    if set(families) == {"store"}:
+        yield from comment("The ports that it has: known before it is built, they say that it is a store alone.", 4)
+        named = [f"        {quoted(port.name)}," for port in chosen]
+        yield from ["    capabilities = (", *named, "    )", ""]
+    elif set(families) != {""}:
+        yield from comment("Judged as a cache, and beyond that as a hierarchy, or its page store by itself.", 4)
+        more = [kind for family, kind in (("tier", "tiers"), ("store", "store")) if family in families]
+        yield f"    pools = ({', '.join(map(quoted, ['device', 'host', *more]))})"
+        yield ""

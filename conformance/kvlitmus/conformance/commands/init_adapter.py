@@ -9,7 +9,8 @@ import re
 import sys
 from pathlib import Path
 
-from kvlitmus.conformance.adapter_template import USUAL, Port, all_ports, generate, wrapped
+from kvlitmus.conformance.adapter_template import USUAL, Port, all_ports, generate
+from kvlitmus.conformance.adapter_words import wrapped
 from kvlitmus.conformance.commands.common import UsageError, closest, split
 from kvlitmus.conformance.report import document
 
