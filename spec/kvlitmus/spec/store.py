@@ -36,7 +36,6 @@ define(
         "store_counted": "how many leading keys the store says are there",
         "store_asked": "how many keys the call named",
         "store_answered": "how many positions the answer has",
-        "store_keys": "the keys that the call named, in order",
         "store_there": "for each key: whether an object is there (None: it can't be known), before the call",
         "store_got": "for each key: the bytes that the store returned (None: a miss)",
         "store_puts": "for each key: the values put under it by this rank since nothing was there",
@@ -69,7 +68,7 @@ define(
     on=("store_exists",),
     source="R-L3-01",
     reference="store.exists",
-    allowed="the number of leading keys that are there: {store_there}",
+    allowed="the number of leading keys that are there",
 )
 def exists_counts_the_leading_run(store_counted: int, store_there: Sequence[bool | None]) -> bool:
     """``exists`` MUST answer how many of the keys are there from the first one on without a gap."""
@@ -99,7 +98,7 @@ def each_position_is_answered(store_asked: int, store_answered: int) -> bool:
     on=("store_get",),
     source="R-L3-02, R-L3-03",
     reference="store.get",
-    allowed="for each key none, or one of {store_puts}",
+    allowed="for each key none, or one of the values put under it",
 )
 def a_get_returns_what_was_put_under_its_key(
     store_got: Sequence[bytes | None],
@@ -120,7 +119,7 @@ def a_get_returns_what_was_put_under_its_key(
     on=("store_get",),
     source="R-L3-02",
     reference="store.get",
-    allowed="bytes wherever an object is there: {store_there}",
+    allowed="bytes wherever an object is there",
 )
 def what_was_put_is_found(
     store_got: Sequence[bytes | None], store_there: Sequence[bool | None], store_damage: Sequence[str]
@@ -138,7 +137,7 @@ def what_was_put_is_found(
     on=("store_get",),
     source="R-L3-02",
     reference="store.get",
-    allowed="none for every key that is not there: {store_there}",
+    allowed="none for every key that is not there",
 )
 def what_is_not_there_is_a_miss(
     store_got: Sequence[bytes | None],
@@ -158,7 +157,7 @@ def what_is_not_there_is_a_miss(
     on=("store_get",),
     source="R-L3-02; design",
     reference="store.put",
-    allowed="by the profile: {store_due}",
+    allowed="of several values the one that the profile says",
 )
 def a_second_put_does_as_declared(
     store_got: Sequence[bytes | None], store_due: Sequence[bytes | None], store_damage: Sequence[str]
@@ -179,7 +178,7 @@ def a_second_put_does_as_declared(
     needs=("store_faults",),
     source="R-L3-08; sglang#39269",
     reference="store.get",
-    allowed="none, or a whole value, where the object was cut short: {store_damage}",
+    allowed="none, or a whole value, where the object was cut short",
 )
 def a_short_object_is_a_miss(
     store_got: Sequence[bytes | None], store_puts: Sequence[Collection[bytes]], store_damage: Sequence[str]
@@ -198,7 +197,7 @@ def a_short_object_is_a_miss(
     needs=("store_faults",),
     source="R-L3-08",
     reference="store.get",
-    allowed="none, or a whole value, where the object was changed: {store_damage}",
+    allowed="none, or a whole value, where the object was changed",
 )
 def a_corrupt_object_is_a_miss(
     store_got: Sequence[bytes | None], store_puts: Sequence[Collection[bytes]], store_damage: Sequence[str]
@@ -218,7 +217,7 @@ def a_corrupt_object_is_a_miss(
     needs=("store_faults",),
     source="R-L3-08, H-11",
     reference="store.put",
-    allowed="a value put after the damage: {store_mended}",
+    allowed="a value put after the damage",
 )
 def a_damaged_object_can_be_replaced(
     store_got: Sequence[bytes | None], store_mended: Sequence[Collection[bytes]]
@@ -235,7 +234,7 @@ def a_damaged_object_can_be_replaced(
     on=("store_exists", "store_get", "store_put", "store_get_into"),
     source="R-L3-03, R-L3-09; sglang#39269",
     reference="store.get",
-    allowed="an answer for each of the keys; the damaged ones are misses: {store_damage}",
+    allowed="an answer for each of the keys; the damaged ones are misses",
 )
 def one_bad_object_fails_no_other(store_raised: bool, store_excused: bool) -> bool:
     """A call MUST NOT raise for what one of its objects is like: that position fails, all others are answered."""
@@ -269,7 +268,7 @@ def what_exists_can_be_read(
     needs=("store_ranks",),
     source="R-L3-10; sglang#10969, sglang#26670",
     reference="store.place",
-    allowed="none, or a value of this rank: {store_puts}",
+    allowed="none, or a value of this rank",
 )
 def no_rank_gets_the_pages_of_another(
     store_got: Sequence[bytes | None],
@@ -291,7 +290,7 @@ def no_rank_gets_the_pages_of_another(
     on=("store_get_into",),
     source="R-L3-02",
     reference="store.get",
-    allowed="a whole value in each buffer said to be filled; {buffers_before} unchanged where nothing is there",
+    allowed="a whole value in each buffer said to be filled; the others unchanged where nothing is there",
 )
 def a_miss_leaves_its_buffer_alone(
     store_filled: Sequence[bool],
@@ -340,7 +339,7 @@ def no_reader_sees_half_an_object(
     needs=("store_yard",),
     source="design; CWE-22",
     reference="store.place",
-    allowed="nothing outside of the store's own place, whatever the key {store_keys}",
+    allowed="nothing outside of the store's own place",
 )
 def a_key_cant_leave_the_store(store_strays: Sequence[str]) -> bool:
     """Whatever its text, a key MUST NOT name anything outside of the store's own place: it is refused or contained."""
@@ -366,7 +365,7 @@ def clear_leaves_nothing(store_left: Sequence[str]) -> bool:
     on=("store_put",),
     source="design",
     reference="store.put",
-    allowed="all stored, but for keys out of the ordinary: {store_ordinary}",
+    allowed="all stored, but for keys out of the ordinary",
 )
 def an_ordinary_put_is_accepted(store_accepted: Sequence[bool], store_ordinary: Sequence[bool]) -> bool:
     """While nothing fails, a put of a page under an ordinary key MUST be accepted."""
@@ -380,7 +379,7 @@ def an_ordinary_put_is_accepted(store_accepted: Sequence[bool], store_ordinary: 
     strength=Strength.SHOULD,
     source="design; CWE-22",
     reference="store.place",
-    allowed="none where it was refused, else what was put under that very key: {store_odd_puts}",
+    allowed="none where it was refused, else what was put under that very key",
 )
 def an_odd_key_names_nothing_but_itself(
     store_odd_got: Sequence[bytes | None],

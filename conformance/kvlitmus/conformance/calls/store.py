@@ -311,7 +311,6 @@ def _known(judge: Judge, keys: Sequence[str], entries: Sequence[Entry]) -> dict[
     foreign = [judge.shelf.foreign(key) for key in keys]
     return {
         "store_asked": len(keys),
-        "store_keys": list(map(key_text, keys)),
         "store_ordinary": [ordinary(key) for key in keys],
         "store_excused": not all(map(ordinary, keys)),
         "store_there": [entry.there for entry in entries],
