@@ -12,6 +12,7 @@ from kvlitmus.conformance.fuzz.summary import Outcome, lines
 from kvlitmus.conformance.report import failures
 from kvlitmus.conformance.report.brief import brief
 from kvlitmus.conformance.report.markdown import escape, fenced
+from kvlitmus.conformance.text import harmless
 from kvlitmus.spec.rule import all_rules
 
 MOST = 10
@@ -39,7 +40,7 @@ def title(outcome: Outcome) -> str:
 
 
 def text(outcome: Outcome) -> str:
-    """The text of an issue about what is new; empty if nothing is.  Its first line is the title, as a heading."""
+    """The text of an issue about what is new; empty if nothing is.  The first line is the title, after ``# ``, as it is."""
     found = new(outcome)
     if not found:
         return ""
@@ -49,7 +50,7 @@ def text(outcome: Outcome) -> str:
         f"{'something' if many == 1 else f'{many} things'} that it did not know before."
     )
     how = f"kvlitmus {escape(outcome.version)}, {escape(outcome.date)}, seed {outcome.settings.get('seed')}."
-    return "\n".join([f"# {escape(title(outcome))}", "", head, "", how, "", *told(found)]).rstrip() + "\n"
+    return "\n".join([f"# {harmless(title(outcome), 250)}", "", head, "", how, "", *told(found)]).rstrip() + "\n"
 
 
 def new(outcome: Outcome) -> list[Distinct]:

@@ -1,0 +1,205 @@
+"""What runs on somebody else's machine with our name on it: least permissions, pinned actions, safe scripts.
+
+Each check is a function from a parsed file to complaints, so that it can be run on the project (none) and on a
+planted mistake (exactly that complaint).
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
+ACTION = ROOT / "action.yml"
+
+PINS = {
+    "actions/checkout": ("3d3c42e5aac5ba805825da76410c181273ba90b1", "v7.0.1"),
+    "actions/setup-python": ("5fda3b95a4ea91299a34e894583c3862153e4b97", "v7.0.0"),
+    "actions/cache/restore": ("27d5ce7f107fe9357f9df03efb73ab90386fccae", "v5.0.5"),
+    "actions/cache/save": ("27d5ce7f107fe9357f9df03efb73ab90386fccae", "v5.0.5"),
+    "actions/upload-artifact": ("bbbca2ddaa5d8feaa63e36b76fdaad77386f024f", "v7.0.0"),
+    "actions/download-artifact": ("3e5f45b2cfb9172054b4087a40e8e0b5a5461e7c", "v8.0.1"),
+}
+"""Every action that is used, with the commit that its tag stood for when it was looked up."""
+
+PERMITTED = {"contents": {"read"}, "issues": {"write"}}
+"""What a job may have; a job that may write has no further one, and checks out nothing."""
+
+
+def steps_of(data: dict[Any, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """All steps of a workflow or a composite action, each with the name of its job."""
+    if "runs" in data:
+        yield from (("action", step) for step in data["runs"]["steps"])
+    for name, job in data.get("jobs", {}).items():
+        yield from ((name, step) for step in job["steps"])
+
+
+def wrong_pins(text: str) -> list[str]:
+    """Actions that are not pinned to the commit that their comment names."""
+    complaints = []
+    for line in text.splitlines():
+        found = re.match(r"\s*(?:- )?uses: (\S+)(?: # (\S+))?\s*$", line)
+        if "uses:" not in line or (found and found[1].startswith("./")):
+            continue
+        if not found:
+            complaints.append(f"{line.strip()}: can't be read")
+            continue
+        name, _, commit = found[1].partition("@")
+        if not re.fullmatch(r"[0-9a-f]{40}", commit):
+            complaints.append(f"{name}: not pinned by a commit")
+        elif PINS.get(name) != (commit, found[2]):
+            complaints.append(f"{name}: {commit[:8]} is not known to be {found[2]}")
+    return complaints
+
+
+def wrong_permissions(data: dict[Any, Any]) -> list[str]:
+    """Jobs with more than they need, or with what nobody gave."""
+    complaints = [] if data.get("permissions") == {} else ["the workflow as a whole has permissions"]
+    for name, job in data["jobs"].items():
+        given = job.get("permissions")
+        if not isinstance(given, dict):
+            complaints.append(f"{name}: names no permissions")
+            continue
+        complaints += [f"{name}: {what}: {how}" for what, how in given.items() if how not in PERMITTED.get(what, ())]
+        if "write" in given.values():
+            ours = [step for step in job["steps"] if "checkout" in step.get("uses", "") or "./" in step.get("uses", "")]
+            if len(given) > 1 or ours:
+                complaints.append(f"{name}: writes, and runs what was checked out or has further permissions")
+            if "vars." not in str(job.get("if", "")):
+                complaints.append(f"{name}: writes without having been asked to")
+    return complaints
+
+
+def wrong_triggers(data: dict[Any, Any]) -> list[str]:
+    """Triggers that give strangers' code more than it should have."""
+    when: Any = data.get("on", data.get(True))  # YAML 1.1 reads "on" as true
+    names = [when] if isinstance(when, str) else list(when)
+    return [f"trigger {name}" for name in names if name in ("pull_request_target", "workflow_run", "issue_comment")]
+
+
+def wrong_steps(data: dict[Any, Any]) -> list[str]:
+    """Scripts with expressions in them (a stranger's text would be executed) or with mistakes; kept credentials."""
+    complaints = []
+    for job, step in steps_of(data):
+        script = step.get("run")
+        if script is not None:
+            if "${{" in script:
+                complaints.append(f"{job}: an expression in a script: {script.strip()[:60]}")
+            if subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True, check=False).returncode:
+                complaints.append(f"{job}: bash can't read: {script.strip()[:60]}")
+            if "runs" in data and step.get("shell") != "bash":
+                complaints.append(f"{job}: a step of an action must name its shell")
+        if "actions/checkout@" in step.get("uses", "") and step.get("with", {}).get("persist-credentials") is not False:
+            complaints.append(f"{job}: checks out and keeps the credentials")
+    for name, job in data.get("jobs", {}).items():
+        if not isinstance(job.get("timeout-minutes"), int):
+            complaints.append(f"{name}: has no time limit")
+    return complaints
+
+
+def wrong_names(data: dict[Any, Any], text: str) -> list[str]:
+    """Inputs and outputs of steps that are used and nowhere made."""
+    known = {step["id"] for _, step in steps_of(data) if "id" in step}
+    complaints = [f"steps.{id}" for id in re.findall(r"steps\.([\w-]+)\.", text) if id not in known]
+    trigger = data.get("on", data.get(True)) or {}
+    dispatched = trigger.get("workflow_dispatch") if isinstance(trigger, dict) else None
+    inputs = data.get("inputs", (dispatched or {}).get("inputs", {}))
+    return complaints + [f"inputs.{name}" for name in re.findall(r"inputs\.([\w-]+)", text) if name not in inputs]
+
+
+def complaints_of(text: str) -> list[str]:
+    """All that is wrong with a file."""
+    data = yaml.safe_load(text)
+    found = wrong_pins(text) + wrong_steps(data) + wrong_names(data, text)
+    return found + (wrong_permissions(data) + wrong_triggers(data) if "jobs" in data else [])
+
+
+@pytest.mark.parametrize("path", [*WORKFLOWS, ACTION], ids=lambda path: path.name)
+def test_workflows_and_action_are_as_they_should_be(path: Path) -> None:
+    assert complaints_of(path.read_text(encoding="utf-8")) == []
+
+
+def test_every_pin_is_used_and_there_are_workflows_for_both() -> None:
+    text = "".join(path.read_text(encoding="utf-8") for path in [*WORKFLOWS, ACTION])
+    assert [name for name in PINS if f"{name}@" not in text] == []
+    assert {path.stem for path in WORKFLOWS} >= {"checks", "nightly"}
+    assert "bash .ci/run" in (ROOT / ".github/workflows/checks.yml").read_text(encoding="utf-8")
+
+
+def test_the_nightly_workflow_and_the_page_use_inputs_that_the_action_has() -> None:
+    known = yaml.safe_load(ACTION.read_text(encoding="utf-8"))["inputs"].keys()
+    nightly = yaml.safe_load((ROOT / ".github/workflows/nightly.yml").read_text(encoding="utf-8"))
+    used = [step["with"] for _, step in steps_of(nightly) if step.get("uses") == "./"]
+    page = (ROOT / "docs/fuzz.md").read_text(encoding="utf-8")
+    for block in re.findall(r"```yaml.*?\n(.*?)```", page, re.DOTALL):
+        data = yaml.safe_load(block)
+        used += [step["with"] for _, step in steps_of(data) if "kvlitmus@" in step.get("uses", "")]
+        assert wrong_permissions(data) + wrong_steps(data) + wrong_triggers(data) == []
+    assert len(used) >= 2
+    assert all(one.keys() <= known for one in used)
+
+
+def test_the_words_that_the_action_gives_to_the_command_are_understood() -> None:
+    """The script itself, with a command in the place of Python that writes down what it is called with."""
+    import argparse
+
+    from kvlitmus.conformance.commands.arguments_fuzz import add_fuzz
+
+    action = yaml.safe_load(ACTION.read_text(encoding="utf-8"))
+    (script,) = [step["run"] for _, step in steps_of(action) if step.get("id") == "fuzz"]
+    words = re.findall(r"--[a-z]+", script.partition("code=0")[0])
+    assert {"--for", "--corpus", "--report", "--issue", "--baseline", "--python", "--workers"} == set(words)
+    parser = argparse.ArgumentParser()
+    add_fuzz(parser)
+    known = {word for action_ in parser._actions for word in action_.option_strings}
+    assert set(words) <= known
+
+
+GOOD = """
+on: {pull_request: }
+permissions: {}
+jobs:
+  one:
+    runs-on: ubuntu-24.04
+    timeout-minutes: 5
+    permissions: {contents: read}
+    steps:
+      - uses: actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1
+        with: {persist-credentials: false}
+      - run: echo "$NAME"
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1", "@v7", "not pinned"),
+        ("# v7.0.1", "# v7.0.2", "not known to be v7.0.2"),
+        ("# v7.0.1", "", "not known to be None"),
+        ("@3d3c42e5", "@3d3c42e6", "not known"),
+        ("permissions: {}", "permissions: read-all", "as a whole"),
+        ("permissions: {contents: read}", "env: {A: b}", "names no permissions"),
+        ("{contents: read}", "{contents: write}", "contents: write"),
+        ("{contents: read}", "{id-token: write}", "id-token"),
+        ("{contents: read}", "{issues: write}", "runs what was checked out"),
+        ("{pull_request: }", "{pull_request_target: }", "pull_request_target"),
+        ("$NAME", "${{ github.event.issue.title }}", "an expression in a script"),
+        ('echo "$NAME"', "if true", "bash can't read"),
+        ("timeout-minutes: 5", "env: {A: b}", "no time limit"),
+        ("{persist-credentials: false}", "{fetch-depth: 0}", "keeps the credentials"),
+        ("{persist-credentials: false}", '{persist-credentials: false, a: "${{ steps.no.outputs.b }}"}', "steps.no"),
+        ("{persist-credentials: false}", '{persist-credentials: false, a: "${{ inputs.no }}"}', "inputs.no"),
+    ],
+)
+def test_a_planted_mistake_is_found(old: str, new: str, complaint: str) -> None:
+    assert complaints_of(GOOD) == []
+    assert old in GOOD
+    found = complaints_of(GOOD.replace(old, new))
+    assert found and any(complaint in one for one in found), found
