@@ -13,6 +13,7 @@ from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.mutants.registry import Mutant, all_mutants
 from kvlitmus.conformance.plan import suits
 from kvlitmus.conformance.ports import Config, capabilities_of
+from kvlitmus.conformance.recorded import playback
 from kvlitmus.conformance.recorded.forms import JUDGED_PORTS, OPTIONAL, PARAMETERS
 from kvlitmus.conformance.specimen import cache as specimen
 from tests.conformance.recorder import call, check, key, record, schedule, written
@@ -106,6 +107,7 @@ def recordable(*, null: bool) -> list[Mutant]:
     ]
 
 
+@pytest.mark.slow
 def test_a_check_finds_in_a_mutants_trace_what_the_run_found_in_the_mutant(tmp_path: Path) -> None:
     found: dict[str, tuple[str, ...]] = {}
     for mutant in recordable(null=False):
@@ -134,9 +136,26 @@ def test_a_check_is_silent_on_null_mutants(tmp_path: Path) -> None:
     for mutant in nulls:
         config = mutant.configs[-1]
         for depth in (0, 3):
-            record(mutant.target, config, schedule(mutant.target, config, 1, 80), tmp_path / "t.jsonl", depth=depth)
+            record(mutant.target, config, schedule(mutant.target, config, 1, 60), tmp_path / "t.jsonl", depth=depth)
             outcome = check(tmp_path / "t.jsonl").outcome
             assert (outcome.findings, outcome.misuse, outcome.error) == ([], [], ""), mutant.id
+
+
+def test_forgetting_prefixes_that_nobody_speaks_of_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for config, depth in ((Config(page_size=1), 3), (Config(page_size=4, bigram=True), 0), (Config(page_size=4), 1)):
+        program = schedule(specimen.target, config, 5, 200, leave="hashes")
+        judge, _ = record(specimen.target, config, program, tmp_path / "t.jsonl", depth=depth)
+        whole = check(tmp_path / "t.jsonl").judge
+        monkeypatch.setattr(playback, "MANY_NAMES", 20)
+        small = check(tmp_path / "t.jsonl")
+        monkeypatch.undo()
+        assert (small.outcome.findings, small.outcome.error) == ([], "")
+        assert small.judge.reached == whole.reached == judge.reached
+        assert small.judge.counted() == whole.counted()
+        assert small.judge.prefixes.spare, "some were forgotten"
+        assert len(small.judge.names._ids) < len(whole.names._ids)
 
 
 # -- what is known of contents ---------------------------------------------------------------------

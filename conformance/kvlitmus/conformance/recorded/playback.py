@@ -9,7 +9,7 @@ it, and it remembers only the last calls.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,13 +19,21 @@ from kvlitmus.conformance.ports import PORTS, capabilities_of
 from kvlitmus.conformance.recorded.forms import LOOKS, answer_of
 from kvlitmus.conformance.recorded.lines import Call, Header
 from kvlitmus.conformance.selection import Facts
-from kvlitmus.spec.units import Name, PageNo, Slot
+from kvlitmus.spec.names import NO_NAME, Names
+from kvlitmus.spec.units import Name, PageNo, Slot, Unit
 
 CONTENT_FACTS = ("found_names", "row_names")
 """What is in slots: known only if the trace says what was written."""
 
 POOL_FACTS = frozenset({"available_before", "available_after", "free_before", "free_after", "free_listed"})
 """What is up in the air while frees are collected."""
+
+
+MANY_NAMES = 200_000
+"""So many names of prefixes are kept before those that nothing speaks of any more are forgotten."""
+
+MANY_CHUNKS = 256
+"""So many keys are remembered together with all their names."""
 
 
 class Ended(BaseException):
@@ -70,6 +78,50 @@ def exception_of(raised: str) -> BaseException:
     return made
 
 
+class RecordedNames(Names):
+    """Names of prefixes that can be forgotten: a trace may name more of them than there is memory.
+
+    What is forgotten is used again for another prefix, so only what nobody holds may be forgotten.
+    """
+
+    __slots__ = ("most", "spare")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.most = MANY_NAMES
+        self.spare: list[Name] = []
+
+    def extend(self, start: Name, units: Sequence[Unit]) -> tuple[Name, ...]:
+        """The same names as ever."""
+        if len(self._chunks) > MANY_CHUNKS:
+            self._chunks.clear()
+        return super().extend(start, units)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether it is time to forget some."""
+        return len(self._ids) > self.most
+
+    def keep_only(self, held: Iterable[Name]) -> None:
+        """Forget all names but these and those of their beginnings."""
+        kept: set[Name] = set()
+        for name in held:
+            while name not in kept and name != NO_NAME:
+                kept.add(name)
+                name = self._parents[name]
+        self.spare += [name for name in self._ids.values() if name not in kept]
+        self._ids = {place: name for place, name in self._ids.items() if name in kept}
+        self._chunks.clear()
+        self.most = max(MANY_NAMES, 2 * len(self._ids))
+
+    def _new(self, parent: Name, unit: Unit | str | None) -> Name:
+        if not self.spare:
+            return super()._new(parent, unit)
+        name = self.spare.pop()
+        self._parents[name], self._units[name] = parent, unit
+        return name
+
+
 class RecordedJudge(Judge):
     """The judge of a trace.
 
@@ -96,7 +148,8 @@ class RecordedJudge(Judge):
         self.silenced: set[str] = set()
         self.found = found
         self.playback = playback
-        super().__init__(playback, header.config, header.profile, depth=depth, muted=muted)
+        self.prefixes = RecordedNames()
+        super().__init__(playback, header.config, header.profile, depth=depth, muted=muted, names=self.prefixes)
         self.adapter = playback  # without the requests that a judge composes: nobody asked this cache for any
         self.capabilities = capabilities_of(playback)
 
@@ -111,6 +164,19 @@ class RecordedJudge(Judge):
             del self.trail[:-keep], self.lines[:-keep]
         self.victims.clear()
         self.kept.clear()
+        if self.prefixes.crowded:
+            self.prefixes.keep_only(self.held_names())
+            self.observer.known.clear()
+
+    def held_names(self) -> Iterator[Name]:
+        """The names that the judge's books speak of."""
+        yield from self.tree.pages
+        yield from self.maybe
+        yield from self.written.values()
+        for running in self.requests.values():
+            yield from running.names[-1:]
+            yield running.locked
+        yield from (name for _, name in self.receipts.values())
 
     def forget(self) -> None:
         """Start from an empty cache again."""
