@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kvlitmus.conformance.engine import run_item
 from kvlitmus.conformance.litmus.registry import LITMUS, all_litmus
-from kvlitmus.conformance.plan import CONFIGS, configs_of, items
+from kvlitmus.conformance.plan import CONFIGS, TIERED, configs_of, items
 from kvlitmus.conformance.ports import Config, capabilities_of
 from kvlitmus.conformance.results import Item, Options, item_from_json, result_from_json, to_json
 from kvlitmus.conformance.schedule import NEEDS, WEIGHTS, Op, decode, draw, make_key, table
@@ -71,7 +71,8 @@ def test_any_bytes_are_a_schedule_and_any_prefix_of_them_is_its_prefix(data: byt
 
 
 def test_a_seed_draws_the_same_schedule_every_time() -> None:
-    kinds = table(capabilities_of(target.make(PAGED)))
+    shapes = (PAGED, TIERED, Config(pool="store"))
+    kinds = table(frozenset().union(*(capabilities_of(target.make(config)) for config in shapes)))
 
     assert draw(7, 50, kinds) == draw(7, 50, kinds) != draw(8, 50, kinds)
     assert set(kinds) == set(ALL)

@@ -269,6 +269,11 @@ class Judge(Guard):
         get = self.written.get
         return tuple([get(slot, NO_NAME) for slot in slots])
 
+    def inserted(self, path: Sequence[Name]) -> None:
+        """The call that is going on uses this path by an insertion: backups may become due."""
+        if self.tiers is not None:
+            self.tiers.inserted = path
+
     def peek(self, tier: str, slots: Sequence[int]) -> list[int]:
         """What slots of a tier hold."""
         values = list(self.look("peek", tier, list(slots)))

@@ -117,8 +117,7 @@ def publish(judge: Judge, rid: int, *, chunked: bool, grouped: bool = False) -> 
     }
     _row_facts(judge, facts, row, cached, judge.token_names(running.key, running.names))
     tree = _stored_tree(judge, running, paged, chunked=chunked)
-    if judge.tiers is not None and not chunked:
-        judge.tiers.inserted = paged
+    judge.inserted(() if chunked else paged)
     judge.disown(own)
     judge.own(row[cached:])
     at = paged[-1] if paged else judge.names.root(running.key.namespace)
@@ -140,8 +139,7 @@ def end(judge: Judge, rid: int, *, keep: bool) -> None:
     judge.disown(own)
     facts = {"request_pages": pages_of(own, judge.size), "missing_before": missing, "offered": offered}
     tree = _stored_tree(judge, running, paged, chunked=False) if keep else judge.tree
-    if judge.tiers is not None and keep:
-        judge.tiers.inserted = paged
+    judge.inserted(paged)
     doubtful = [name for name in paged if name in judge.maybe]
     tree = unseen.known(judge, tree, doubtful, [unseen.SOMEWHERE] * len(doubtful))
     judge.finish("end+finish" if keep else "end+abort", facts, trees.lock(tree, running.locked, -1))

@@ -111,8 +111,7 @@ def insert(
         renews=judge.renews,
     )
     judge.maybe.difference_update(paged)
-    if judge.tiers is not None and not chunked:
-        judge.tiers.inserted = paged
+    judge.inserted(() if chunked else paged)
     adopted = [slots[at * size] for at in range(already, len(paged))]
     judge.disown([*adopted, *[Slot(page * size) for page in by_cache]])
     judge.finish("insert", facts, tree)
