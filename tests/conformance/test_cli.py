@@ -16,7 +16,8 @@ import pytest
 
 from kvlitmus.conformance.cli import COMMANDS, main
 from kvlitmus.conformance.commands import common
-from kvlitmus.conformance.plan import CONFIGS
+from kvlitmus.conformance.plan import CONFIGS, configs_of
+from kvlitmus.conformance.specimen.cache import target
 from kvlitmus.spec.rule import all_rules
 
 ONE = ["--config", "page_size=1,policy=lru,bigram=false,pool=device", "--jobs", "1", "--color", "never"]
@@ -108,6 +109,15 @@ def test_less_depth_leaves_rules_out_and_never_calls_them_passed() -> None:
     assert verdicts(data)["TREE-03"] == "passed"
     reasons = {rule["reason"] for rule in data["rules"] if rule["depth"] == 3}
     assert all("needs depth 3" in reason for reason in reasons)
+
+
+def test_any_field_of_a_configuration_chooses_and_makes() -> None:
+    chosen = common.pick_configs(CONFIGS, None, [common.config_filter("policy=lru,host_pages=0,storage=none")])
+    assert chosen == tuple(one for one in CONFIGS if one.policy == "lru")
+    (made,) = common.pick_configs(CONFIGS, None, [common.config_filter("host_pages=24, write=write_back,threshold=8")])
+    assert (made.host_pages, made.write, made.threshold, made.page_size) == (24, "write_back", 8, 1)
+    with pytest.raises(common.UsageError, match=r"config\.host_pages must be a whole number"):
+        common.pick_configs(CONFIGS, None, [common.config_filter("host_pages=many")])
 
 
 def test_one_rule_alone_is_judged_past_the_others() -> None:
@@ -284,7 +294,7 @@ def test_rules_are_listed_and_explained(capsys: Capture) -> None:
 def test_smoke_looks_at_every_configuration(capsys: Capture) -> None:
     assert main(["smoke", "--color", "never"]) == 0
     out = capsys.readouterr().out
-    assert out.count("nothing broken") == len(CONFIGS)
+    assert out.count("nothing broken") == len(configs_of(target))
     assert "misuse=reject" in out
 
 

@@ -31,7 +31,7 @@ all_litmus()  # pytester forgets modules that are imported in its sessions; what
 PLUGIN = ("-p", "kvlitmus.conformance.pytest_plugin")
 NAME = "kvlitmus.conformance.pytest_plugin.KvlitmusWarning"
 BROKEN = "kvlitmus.conformance.mutants_run:by_name.lookup_pins"
-FEW = "--config page_size=1,policy=lru,bigram=false,pool=device --steps 250 --no-litmus --jobs 1"
+FEW = "--config page_size=1,policy=lru,bigram=false,pool=device,host_pages=0 --steps 250 --no-litmus --jobs 1"
 
 WORDS = [*FEW.split(), "--pack", "lock,hash", "--depth", "2"]
 

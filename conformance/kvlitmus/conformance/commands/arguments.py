@@ -56,7 +56,7 @@ def add_how(how: argparse._ArgumentGroup) -> None:
         type=common.config_filter,
         action="append",
         default=[],
-        help="only configurations with these values (page_size, pages, policy, bigram, pool)",
+        help="only configurations with these values (page_size, policy, host_pages, storage, …)",
     )
     how.add_argument(
         "--seed",

@@ -7,7 +7,7 @@ import difflib
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -101,20 +101,25 @@ def page_sizes(text: str) -> tuple[int, ...]:
     return sizes
 
 
-FIELDS = ("page_size", "pages", "policy", "bigram", "pool")
+def config_fields() -> dict[str, Any]:
+    """The fields of a configuration, with their usual values."""
+    from kvlitmus.conformance.ports import Config
+
+    return asdict(Config())
 
 
 def config_filter(text: str) -> Any:
     """A type for argparse: conditions such as ``page_size=4,policy=lfu``."""
     wanted: dict[str, str] = {}
+    fields = config_fields()
     for part in split([text]):
         name, sign, value = part.partition("=")
         name = {"page": "page_size"}.get(name.strip(), name.strip())
         if not sign or not value.strip():
             raise argparse.ArgumentTypeError(f"expected FIELD=VALUE such as page_size=4 (got {part!r})")
-        if name not in FIELDS:
+        if name not in fields:
             raise argparse.ArgumentTypeError(
-                f"a config has no field {name!r}{closest(name, FIELDS)} (it has {', '.join(FIELDS)})"
+                f"a config has no field {name!r}{closest(name, fields)} (it has {', '.join(fields)})"
             )
         wanted[name] = value.strip().lower()
     return wanted
@@ -156,14 +161,15 @@ def build(wanted: Mapping[str, str]) -> Config:
     from kvlitmus.conformance.results import config_from_json
 
     plain: dict[str, Any] = {}
+    fields = config_fields()
     for name, value in wanted.items():
-        if name in ("page_size", "pages"):
+        if type(fields[name]) is int:
             if not re.fullmatch(r"\d{1,9}", value):
                 raise UsageError(f"config.{name} must be a whole number (got {value!r})")
             plain[name] = int(value)
-        elif name == "bigram":
+        elif type(fields[name]) is bool:
             if value not in ("true", "false"):
-                raise UsageError(f"config.bigram must be true or false (got {value!r})")
+                raise UsageError(f"config.{name} must be true or false (got {value!r})")
             plain[name] = value == "true"
         else:
             plain[name] = value
