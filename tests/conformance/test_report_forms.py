@@ -185,8 +185,8 @@ def test_hostile_texts_stay_texts(text: str) -> None:
 
 
 def test_a_real_report_becomes_both() -> None:
-    for path in sorted((ROOT / "docs/results").glob("*.json"))[:4]:
-        data = saved.load(path)
+    for name in ("0.5.13.post1", "0.5.13.post1-requests", "0.5.23-host-pool", "0.5.23-rust"):
+        data = saved.load(ROOT / f"docs/results/sglang-{name}.json")
         top = parsed(junit.render(data))
         assert len(list(top.iter("testcase"))) == len(data["rules"]) + 1
         failing = {case.attrib["name"] for case in top.iter("testcase") if case.find("failure") is not None}

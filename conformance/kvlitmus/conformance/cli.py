@@ -104,7 +104,11 @@ COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None], str]] 
         arguments_check.add_check,
         arguments_check.CHECK_EXAMPLES,
     ),
-    "replay-trace": ("run a trace of real requests through a cache", arguments.add_replay_trace, ""),
+    "replay-trace": (
+        "run a trace of real requests through a cache",
+        arguments.add_replay_trace,
+        arguments_more.TRACE_EXAMPLES,
+    ),
 }
 
 MODULES = {
