@@ -36,7 +36,7 @@ from kvlitmus.spec.rule import all_rules
 TOLD = (
     "asked", "match_length", "reported_already", "reported_evicted", "row_cached", "vanished", "available_after",
     "evictable", "protected", "locked_names", "locked_count", "missing_before", "load_before", "load_wanted",
-    "fetch_matched", "fetch_asked", "begun", "gate", "polled", "told", "occupied_now", "host_available",
+    "fetch_matched", "fetch_asked", "begun", "gate", "poll_answer", "told_loaded", "occupied_now", "host_available",
 )  # fmt: skip
 """The facts of a step that name no slot."""
 

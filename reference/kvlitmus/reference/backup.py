@@ -13,6 +13,7 @@ landed holds up those behind it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 from kvlitmus.reference import cache as caches
 from kvlitmus.reference import tier
@@ -52,7 +53,8 @@ def due(now: Hierarchy, names: Sequence[Name]) -> tuple[tuple[Name, ...], ...]:
 def used(now: Hierarchy, names: Sequence[Name]) -> Hierarchy:
     """What follows from an insert that uses these pages, all resident: backups that are due, puts that are outstanding.
 
-    A node for which there isn't enough host memory waits for its next use, and so does what is below it.
+    A node for which there isn't enough host memory waits for its next use, and so does what is below it.  What follows
+    a page that isn't backed up could not be found in storage, so it waits, too.
     """
     for node in due(now, names):
         now, pages = tier.allocate_or_evict(now, len(node))
@@ -62,7 +64,8 @@ def used(now: Hierarchy, names: Sequence[Name]) -> Hierarchy:
         serial = now.serial + 1
         transfers = (*now.transfers, Transfer(serial, BACKUP, node))
         now = now._replace(cache=caches.lock(now.cache, node[-1]), transfers=transfers, serial=serial)
-    return start_puts(now, names)
+    backed = list(takewhile(lambda name: name in now.host.copies, names))
+    return start_puts(now, backed)
 
 
 def land(now: Hierarchy, job: int) -> Hierarchy:

@@ -210,6 +210,7 @@ def commit(now: Hierarchy, operation: Operation) -> Hierarchy:
     except under write-back: what was read for there is released.
     """
     names, pages = operation.names[: operation.completed], operation.held[: operation.completed]
+    now, _ = told(now, operation.rid)
     if names:
         there, behind = tier.known_prefix(now, names)
         already = there + behind
