@@ -13,7 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-LOOKS = ("available", "sizes", "view")  # they change nothing, so they are no calls of their own
+LOOKS = ("available", "sizes", "view", "host_available", "tiers", "jobs", "peek")  # no calls: they change nothing
 
 
 class TraceLogger:

@@ -166,6 +166,7 @@ class Checker:
         else:
             why = "a rule is broken (--keep-going judges on by the others)"
         self.outcome.stopped = f"line {self.at}: {why}"
+        self.outcome.last = self.at
 
     @property
     def at(self) -> int:

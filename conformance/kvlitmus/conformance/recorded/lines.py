@@ -201,7 +201,8 @@ class Reader:
             self.odd(f'a header with "kind": "{KIND}"', found)
         if found.get("format") != FORMAT:
             self.odd(f"format {FORMAT}, which is all that this version reads", found.get("format"))
-        if strange := found.keys() - HEADER:
+        strange = found.keys() - HEADER
+        if strange and not self.ignore_unknown:
             self.wrong(f"a header with {', '.join(sorted(HEADER))}", f"{min(strange)!r} too")
         config, ports = self.config(found.get("config")), self.ports(found.get("ports"))
         contents = found.get("contents", "unknown")
@@ -272,8 +273,9 @@ class Reader:
         method = found.get("call")
         if type(method) is not str:
             self.odd('a call such as {"call": "alloc", "args": [4], "answer": [4, 5, 6, 7]}', found)
-        if not found.keys() <= CALL:
-            self.wrong(f"a call with {', '.join(sorted(CALL))}", f"{min(found.keys() - CALL)!r} too")
+        strange = found.keys() - CALL
+        if strange and not self.ignore_unknown:
+            self.wrong(f"a call with {', '.join(sorted(CALL))}", f"{min(strange)!r} too")
         raised = found.get("raised")
         if ("answer" in found) == ("raised" in found):
             self.wrong("either an answer or what was raised", "both" if "answer" in found else "neither")

@@ -32,8 +32,8 @@ POOL_FACTS = frozenset({"available_before", "available_after", "free_before", "f
 MANY_NAMES = 200_000
 """So many names of prefixes are kept before those that nothing speaks of any more are forgotten."""
 
-MANY_CHUNKS = 256
-"""So many keys are remembered together with all their names."""
+MANY_UNITS = 1 << 20
+"""Keys of so many units in all are remembered together with their names."""
 
 
 class Ended(BaseException):
@@ -84,18 +84,24 @@ class RecordedNames(Names):
     What is forgotten is used again for another prefix, so only what nobody holds may be forgotten.
     """
 
-    __slots__ = ("most", "spare")
+    __slots__ = ("most", "spare", "units")
 
     def __init__(self) -> None:
         super().__init__()
         self.most = MANY_NAMES
         self.spare: list[Name] = []
+        self.units = 0
 
     def extend(self, start: Name, units: Sequence[Unit]) -> tuple[Name, ...]:
         """The same names as ever."""
-        if len(self._chunks) > MANY_CHUNKS:
-            self._chunks.clear()
-        return super().extend(start, units)
+        before = len(self._chunks)
+        found = super().extend(start, units)
+        if len(self._chunks) > before:
+            self.units += len(units)
+            if self.units > MANY_UNITS:
+                self._chunks.clear()
+                self.units = 0
+        return found
 
     @property
     def crowded(self) -> bool:
