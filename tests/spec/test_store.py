@@ -52,16 +52,17 @@ def test_second_puts_and_damage() -> None:
     second = store.a_second_put_does_as_declared
     assert second([ONE, TWO, None], [ONE, None, TWO], ["", "", ""])
     assert not second([TWO], [ONE], [""])
-    for rule, how, other in (
-        (store.a_short_object_is_a_miss, "empty", "flip"),
-        (store.a_corrupt_object_is_a_miss, "other", "short"),
-    ):
-        assert rule([None], [(ONE,)], [how]) and rule([ONE], [(ONE,)], [how])
-        assert not rule([ONE[:1]], [(ONE,)], [how])
-        assert rule([ONE[:1]], [(ONE,)], [other])
+    short = store.a_short_object_is_a_miss
+    assert short([None], [(ONE,)], ["empty"]) and short([ONE], [(ONE,)], ["empty"])
+    assert not short([ONE[:1]], [(ONE,)], ["empty"]) and short([ONE[:1]], [(ONE,)], ["flip"])
+    corrupt = store.a_corrupt_object_is_a_miss
+    assert corrupt([None], [(ONE,)], ["flip"], "bytes") and corrupt([ONE], [(ONE,)], ["other"], "bytes")
+    assert not corrupt([TWO], [(ONE,)], ["flip"], "bytes") and corrupt([TWO], [(ONE,)], ["flip"], "length")
+    assert corrupt([TWO], [(ONE,)], ["short"], "bytes")
     mended = store.a_damaged_object_can_be_replaced
-    assert mended([ONE, None], [(ONE, TWO), ()])
-    assert not mended([None], [(ONE,)]) and not mended([TWO], [(ONE,)])
+    assert mended([ONE, None], [(ONE, TWO), ()], ["flip", "flip"], "bytes")
+    assert not mended([None], [(ONE,)], ["flip"], "bytes") and not mended([TWO], [(ONE,)], ["flip"], "bytes")
+    assert mended([TWO], [(ONE,)], ["flip"], "length") and not mended([None], [(ONE,)], ["short"], "length")
 
 
 def test_readers_and_ranks() -> None:
@@ -116,5 +117,5 @@ def test_the_reference_keeps_them(
     assert store.what_was_put_is_found(got, there, damaged)
     assert store.what_is_not_there_is_a_miss(got, there, none)
     assert store.a_second_put_does_as_declared(got, due, damaged)
-    assert store.a_corrupt_object_is_a_miss(got, values, damaged)
+    assert store.a_corrupt_object_is_a_miss(got, values, damaged, "bytes")
     assert store.an_ordinary_put_is_accepted(accepted, [True] * len(puts))

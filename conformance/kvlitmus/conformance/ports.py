@@ -132,6 +132,7 @@ class Profile:
     Of page stores:
 
     store_put: of two values put under one key, the ``first`` or the ``last`` is kept, or ``either``.
+    store_checks: a read makes sure of all ``bytes`` of an object, or of its ``length`` alone.
     """
 
     reserved: int = 1
@@ -156,6 +157,7 @@ class Profile:
     timeout_from: str = "submit"
     restored_counts: bool = False
     store_put: str = "either"
+    store_checks: str = "bytes"
 
 
 class Hit(NamedTuple):

@@ -41,6 +41,7 @@ define(
         "store_puts": "for each key: the values put under it by this rank since nothing was there",
         "store_due": "for each key: the one value that the profile allows where several were put (None: several are allowed)",
         "store_damage": "for each key: how the suite damaged its object (empty: it did not)",
+        "store_checks": "what the profile says a store looks at when it reads: all bytes, or the length alone",
         "store_mended": "for each key: what may be there by successful puts after the damage (empty: there were none)",
         "store_foreign": "for each key: the values that other ranks put under it",
         "store_accepted": "for each key: whether the put says that the value is stored",
@@ -200,10 +201,15 @@ def a_short_object_is_a_miss(
     allowed="none, or a whole value, where the object was changed",
 )
 def a_corrupt_object_is_a_miss(
-    store_got: Sequence[bytes | None], store_puts: Sequence[Collection[bytes]], store_damage: Sequence[str]
+    store_got: Sequence[bytes | None],
+    store_puts: Sequence[Collection[bytes]],
+    store_damage: Sequence[str],
+    store_checks: str,
 ) -> bool:
-    """An object that has all its bytes, but not those that were put under its key, MUST be a miss."""
-    return all(
+    """An object that has all its bytes, but not those that were put under its key, MUST be a miss, unless the store
+    declares that it looks at the length alone.
+    """
+    return store_checks == "length" or all(
         got is None or damage not in CORRUPT or got in puts
         for got, puts, damage in zip(store_got, store_puts, store_damage, strict=False)
     )
@@ -220,12 +226,18 @@ def a_corrupt_object_is_a_miss(
     allowed="a value put after the damage",
 )
 def a_damaged_object_can_be_replaced(
-    store_got: Sequence[bytes | None], store_mended: Sequence[Collection[bytes]]
+    store_got: Sequence[bytes | None],
+    store_mended: Sequence[Collection[bytes]],
+    store_damage: Sequence[str],
+    store_checks: str,
 ) -> bool:
     """A successful put under the key of a damaged object SHOULD replace it: else the page is lost until somebody clears
     the store, although every put says that it is stored.
     """
-    return all(not mended or got in mended for got, mended in zip(store_got, store_mended, strict=False))
+    return all(
+        not mended or got in mended or (damage in CORRUPT and store_checks == "length")
+        for got, mended, damage in zip(store_got, store_mended, store_damage, strict=False)
+    )
 
 
 @rule(

@@ -319,6 +319,7 @@ def _known(judge: Judge, keys: Sequence[str], entries: Sequence[Entry]) -> dict[
         "store_damage": [entry.damage for entry in entries],
         "store_mended": [entry.mended for entry in entries],
         "store_foreign": foreign,
+        "store_checks": judge.profile.store_checks,
     }
 
 

@@ -234,6 +234,11 @@ class RaisesForOddKeys(PageShelf):
         return False
 
 
+@null_mutant("null-store-checks-lengths", slot="store", profile=replace(PROFILE, store_checks="length"), configs=STORE)
+class ChecksLengths(TrustsEveryBit):
+    """Lengths are checked and bytes are not, as the profile declares."""
+
+
 @null_mutant("null-store-removes-first", slot="store", profile=LAST, configs=STORE)
 class RemovesFirst(PageShelf):
     """The old page is removed before the new one is written: a writer that dies leaves none of them."""
