@@ -36,7 +36,6 @@ from kvlitmus.conformance.report.style import style_of
 from kvlitmus.conformance.results import Options, RuleVerdict, Verdict
 from kvlitmus.conformance.schedule import table
 from kvlitmus.conformance.supervisor import TargetError
-from kvlitmus.spec.rule import all_rules
 
 SECONDS = 600.0
 """How long a campaign takes if nobody says."""
@@ -169,12 +168,7 @@ def write(args: argparse.Namespace, outcome: summary.Outcome) -> None:
     if args.issue and (text := issue.text(outcome)):
         put(Path(args.issue), text)
         print(f"issue in {args.issue}")
-    outcome.store.note("summary", exit=outcome.exit_code, rules=sorted(all_rules().keys() & broken(outcome)))
-
-
-def broken(outcome: summary.Outcome) -> set[str]:
-    """The rules that were found broken."""
-    return {rule for one in outcome.distinct for rule in one.finding.rules}
+    outcome.store.note("summary", exit=outcome.exit_code, files=[one.path.name for one in outcome.distinct])
 
 
 def put(path: Path, text: str) -> None:

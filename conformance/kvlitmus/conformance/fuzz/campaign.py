@@ -161,8 +161,9 @@ class Campaign:
 
     def resume(self) -> None:
         """Take up what an earlier session left: findings, what was to be shrunk, kept schedules."""
+        told = self.store.reported()
         for finding, path in load_findings(self.store, self.store.findings):
-            distinct = self.known.remember(finding, path)
+            distinct = self.known.remember(finding, path, new=path.name not in told)
             if distinct.path == path:
                 self.queue.append(self.job("item", finding, only(finding), note=distinct))
         for finding, path in load_findings(self.store, self.store.pending):

@@ -48,7 +48,8 @@ def shape(finding: Finding) -> str:
 class Distinct:
     """One distinct finding: the shortest counterexample so far, where it is saved, how often it was met.
 
-    new: not known before this session.  leads: it was seen with nothing muted that it itself follows from.
+    new: no summary has told of it yet, so that what a killed session found is still news.
+    leads: it was seen without a rule muted that was broken earlier in the same schedule.
     gone: it was known, and does not occur any more.  steady: whether it occurred again when it was played once more.
     """
 
@@ -134,9 +135,9 @@ class Known:
         fresh = self.distinct[key] = Distinct(finding=shrunk, path=path, hits=1, leads=leads, steady=steady)
         return fresh
 
-    def remember(self, finding: Finding, path: Path) -> Distinct:
-        """A finding of an earlier session."""
+    def remember(self, finding: Finding, path: Path, *, new: bool = False) -> Distinct:
+        """A finding of an earlier session; ``new``: nobody was told of it."""
         self.shapes[finding.rules[0]] += 1
-        known = self.distinct.setdefault(self.key(finding), Distinct(finding=finding, path=path, new=False))
+        known = self.distinct.setdefault(self.key(finding), Distinct(finding=finding, path=path, new=new))
         self.broken.update(finding.rules)
         return known

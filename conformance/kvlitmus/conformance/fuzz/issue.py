@@ -40,7 +40,7 @@ def title(outcome: Outcome) -> str:
 
 
 def text(outcome: Outcome) -> str:
-    """The text of an issue about what is new; empty if nothing is.  The first line is the title, after ``# ``, as it is."""
+    """The text of an issue about what is new; empty if nothing is.  Its first line is the title, after ``# ``."""
     found = new(outcome)
     if not found:
         return ""

@@ -58,6 +58,7 @@ class Store:
         self.say = say
         self.torn = 0
         self.lock = -1
+        self.senseless: set[bytes] = set()
 
     def __enter__(self) -> Store:
         try:
@@ -184,6 +185,11 @@ class Store:
             self.torn += 1
             self.say(f"{self.journal}: the last line was torn; what there is of it is set aside as {rest}")
 
+    def reported(self) -> set[str]:
+        """The files of the findings that a summary has told of."""
+        named = (line.get("files") for line in self.told() if line.get("what") == "summary")
+        return {name for names in named if isinstance(names, list) for name in names if isinstance(name, str)}
+
     def told(self) -> Iterator[dict[str, Any]]:
         """The lines of the journal; one that makes no sense is left out and counted."""
         with suppress(FileNotFoundError):
@@ -194,7 +200,8 @@ class Store:
                     plain = None
                 if isinstance(plain, dict):
                     yield plain
-                else:
+                elif line not in self.senseless:
+                    self.senseless.add(line)
                     self.torn += 1
                     self.say(f"{self.journal}: a line makes no sense and is left out: {harmless(line[:80], 100)}")
 
