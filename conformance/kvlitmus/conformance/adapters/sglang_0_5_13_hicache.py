@@ -159,6 +159,7 @@ def hicache_configs(*policies: str) -> tuple[Config, ...]:
         replace(through, page_size=16, pages=8, host_pages=12),
         replace(through, write="write_through_selective"),
         replace(through, write="write_back"),
+        replace(through, write="write_back", pages=8, host_pages=10),
         *(replace(through, policy=policy) for policy in policies),
         *(replace(stored, stop=stop) for stop in ("best_effort", "wait_complete", "timeout")),
         replace(stored, page_size=1),

@@ -47,6 +47,9 @@ from kvlitmus.conformance.tier_ports import (
 )
 from kvlitmus.spec.units import Key
 
+QUEUES = ("prefetch_queue", "prefetch_buffer", "backup_queue")
+"""What the controller's threads take their operations from."""
+
 
 class Known(NamedTuple):
     """What is remembered of a job: the thing itself, so that its identity stays its own, and what never changes."""
@@ -179,7 +182,9 @@ class Stepped(Hierarchy):
         events = {ack.node_ids[-1]: ack.finish_event for ack in self.controller.ack_load_queue}
         waiting = {operation.node_ids[-1]: None for operation in self.controller.load_queue}
         for number, event in (events | waiting).items():
-            known = self._known[LOAD, number]
+            known = self._known.get((LOAD, number))
+            if known is None:  # the cache raised while it began this load
+                continue
             job = Job(known.id, LOAD, known.key, known.start, landed=event is not None and event.query())
             go = ready and not job.landed and event is not None
             yield job._replace(ready=go), partial(_land, event)
@@ -195,16 +200,30 @@ class Stepped(Hierarchy):
         for operation in self._operations(done) if done else ():
             known = self._know((kind, id(operation)), operation, made)
             yield Job(known.id, kind, known.key, known.start, known.rid, landed=True, ready=False), _nothing
-        held = [operation for operation in self._in_hands(alive=True) if self._kind(operation) == kind]
         queued = self._served_operations(queue)
-        for operation in (*held, *queued):
-            known = self._know((kind, id(operation)), operation, made)
+        served: list[tuple[Foreign, steps.Thread | None]] = [
+            *((operation, self.rig.holder(operation)) for operation in self._in_hands(alive=True)),
+            *self._left_over(),
             # A queue is served by an idle thread from its beginning.
-            first = bool(queued) and operation is queued[0]
-            thread = self.rig.idle(waiting) if first else self.rig.holder(operation)
+            *((operation, self.rig.idle(waiting) if operation is queued[0] else None) for operation in queued),
+        ]
+        for operation, thread in served:
+            if self._kind(operation) != kind:
+                continue
+            known = self._know((kind, id(operation)), operation, made)
             units = operation.completed_tokens
             job = Job(known.id, kind, known.key, known.start, known.rid, done=units, ready=thread is not None)
             yield job, partial(self._resume, thread)
+
+    def _left_over(self) -> list[tuple[Foreign, steps.Thread | None]]:
+        """What waits for a thread in a queue that the controller has replaced, as a reset does to reads."""
+        current = [getattr(self.controller, queue, None) for queue in QUEUES]
+        return [
+            (operation, None if at else thread)
+            for thread in self.rig.threads
+            if thread.alive and thread.queue is not None and not any(thread.queue is queue for queue in current)
+            for at, operation in enumerate(item for item in thread.queue.queue if item is not None)
+        ]
 
     def _kind(self, operation: Foreign) -> str:
         """What a thread does that has this in hand."""
@@ -242,6 +261,7 @@ class Stepped(Hierarchy):
                 *self._served_operations("prefetch_queue"),
                 *self._served_operations("prefetch_buffer"),
                 *self._in_hands(alive=True),
+                *(operation for operation, _thread in self._left_over()),
             )
             if self._kind(operation) != PUT
         }
