@@ -76,7 +76,9 @@ KNOWN: dict[str, Known] = {
         for suffix, attribute, about in (("", "", about), ("-requests", "_requests", f"{about}, and its requests"))
     },
     f"{_NEW}-hicache": Known(_NEW_HICACHE, "hicache_python", _NEW, "SGLang's hierarchy with its tree in Python"),
-    f"{_NEW}-hicache-rust": Known(_NEW_HICACHE, "hicache_rust", _NEW, "the same with its compiled tree"),
+    f"{_NEW}-hicache-events": Known(_NEW_HICACHE, "hicache_python_events", _NEW, "the same, with its events told"),
+    f"{_NEW}-hicache-rust": Known(_NEW_HICACHE, "hicache_rust", _NEW, "SGLang's hierarchy with its compiled tree"),
+    f"{_NEW}-hicache-rust-events": Known(_NEW_HICACHE, "hicache_rust_events", _NEW, "the same, with its events told"),
     f"{_NEW}-device-pool": Known(_NEW_MODULE, "device_pool", _NEW, "SGLang's allocators alone"),
     f"{_NEW}-device-pool-triton": Known(_NEW_MODULE, "device_pool_triton", _NEW, "the same, in Triton"),
     f"{_NEW}-host-pool": Known(_NEW_MODULE, "host_pool", _NEW, "SGLang's HostKVCache alone"),

@@ -5,8 +5,8 @@ its ids are consecutive numbers: asking for those behind the last known one find
 node that is gone answers with ``KeyError``.  Of a living node it tells the path from the root
 (``collect_path_info``), the slots on the device (``get_component_device_value``), and, where the node is
 backed up, the slots on the host and its tokens (``build_storage_backup_spec``).  What a node's path
-spells never changes, so it is remembered per id: from the insert that ended there, from the tokens of
-a backed node, or, for the upper part of a node that was split, from what is below it.
+spells never changes, so it is remembered per id: from the match or insert that ended there, from the
+tokens of a backed node, or, for the upper part of a node that was split, from what is below it.
 
 Hit counts, priorities and pins can't be seen, and of locks only whether there are none.
 """

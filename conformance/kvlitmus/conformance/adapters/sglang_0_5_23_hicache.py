@@ -1,5 +1,8 @@
 """SGLang 0.5.23's hierarchy: ``UnifiedRadixCache`` with a host tier and storage.
 
+Targets: ``hicache_python`` (also the module itself) and ``hicache_rust``, by the tree; and each with its
+events told, which are targets of their own because with events SGLang hashes pages when they are inserted.
+
 See :mod:`kvlitmus.conformance.adapters.sglang_0_5_23_hicache_plan` for what is real and what is
 replaced, and :mod:`kvlitmus.conformance.adapters.sglang_0_5_23_jobs` for what runs in the background.
 
@@ -31,7 +34,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -48,10 +51,11 @@ from kvlitmus.conformance.adapters.sglang_0_5_23_hicache_plan import (
     prepare,
 )
 from kvlitmus.conformance.adapters.sglang_0_5_23_jobs import Background
-from kvlitmus.conformance.adapters.sglang_0_5_23_look import Looking
+from kvlitmus.conformance.adapters.sglang_0_5_23_look import Looking, Telling
 from kvlitmus.conformance.adapters.sglang_hicache import BackendFactory
 from kvlitmus.conformance.adapters.sglang_pools import TREE_PORTS
 from kvlitmus.conformance.adapters.sglang_stubs import Foreign, Peer
+from kvlitmus.conformance.adapters.sglang_tiers import Allocation
 from kvlitmus.conformance.ports import Config, Hit, Stored, Unsupported
 from kvlitmus.conformance.tier_ports import Loaded, PageStore, Prefetched, TierNode
 from kvlitmus.spec.units import Key, page_floor
@@ -75,6 +79,7 @@ class Tiered(Background, Looking, Unified):
     """``UnifiedRadixCache`` with the component FULL, a host tier and storage."""
 
     plan = HICACHE_PLAN
+    telling = False
     view = None  # type: ignore[assignment]  # a hierarchy has ``tiers`` instead
 
     def __init__(self, core: str, config: Config) -> None:
@@ -95,26 +100,15 @@ class Tiered(Background, Looking, Unified):
         self.controller: Foreign = self.cache.cache_controller
         self.host: Foreign = self.cache.full_kv_pool_host
         self.start_background()
-        self._faults: int | None = None
-        self._alloc: Callable[[int], Foreign] = self.host.alloc
-        self.host.alloc = self._host_alloc
+        self.allocation = self.host.alloc = Allocation(self.host.alloc)
 
     def _params(self, core: str, config: Config) -> Foreign:
         self.allocator._kvcache = KVPool(config)  # noqa: SLF001 - allocators are built without KV
-        return super()._params(core, config)
-
-    def _host_alloc(self, need_size: int) -> Foreign:
-        """``alloc`` of the host pool, unless the suite wants it to find nothing."""
-        if self._faults is not None:
-            self._faults -= 1
-            if self._faults < 0:
-                self._faults = None
-                return None
-        return self._alloc(need_size)
+        return replace(super()._params(core, config), enable_kv_cache_events=self.telling)
 
     def fail_host_alloc(self, after: int) -> None:
         """The allocation after the next ``after`` ones returns ``None``, once."""
-        self._faults = after
+        self.allocation.left = after
 
     # --- the tree
 
@@ -281,7 +275,7 @@ class Tiered(Background, Looking, Unified):
             self.backend.left = None
         super().reset()
         self.forget_background()
-        self._faults = None
+        self.allocation.left = None
         steps.Time.seconds = 0.0
 
 
@@ -291,6 +285,17 @@ class TieredRust(Tiered):
     def __init__(self, core: str, config: Config) -> None:
         super().__init__(core, config)
         self.census = Census(self.cache.tree_core, self.full, bigram=config.bigram)
+
+    def _find(self, key: Key) -> Foreign:
+        found = super()._find(key)
+        resident = int(found.device_prefix_len)
+        for node, end in (
+            (found.last_device_node, resident),
+            (found.best_match_node, resident + int(found.host_hit_length)),
+        ):
+            if end:
+                self.census.learn(node, key.units[:end])
+        return found
 
     def _inserted(self, key: Key, result: Foreign) -> None:
         end = page_floor(key.length, self.page_size)
@@ -311,13 +316,25 @@ class TieredRust(Tiered):
         self.census.forget()
 
 
-def _target(core: str, configs: tuple[Config, ...]) -> Peer:
+class TieredEvents(Telling, Tiered):
+    """With its tree in Python, and its events told."""
+
+    telling = True
+
+
+class TieredRustEvents(Telling, TieredRust):
+    """With its compiled tree, and its events told."""
+
+    telling = True
+
+
+def _target(made: type[Tiered], core: str, *more: str) -> Peer:
     return Peer(
         plan=HICACHE_PLAN,
         profile=HICACHE_PROFILE,
-        capabilities=HICACHE_PORTS,
-        build=partial(TieredRust if core == "rust" else Tiered, core),
-        configs=configs,
+        capabilities=HICACHE_PORTS | set(more),
+        build=partial(made, core),
+        configs=HICACHE_CONFIGS,
         policies=POLICIES,
     )
 
@@ -348,5 +365,11 @@ HICACHE_CONFIGS = (
     replace(_STORED, page_size=1, pages=32, host_pages=48),
 )
 
-hicache_python = _target("python", HICACHE_CONFIGS)
-hicache_rust = _target("rust", HICACHE_CONFIGS)
+hicache_python = _target(Tiered, "python")
+hicache_python_events = _target(TieredEvents, "python", "events")
+hicache_rust = _target(TieredRust, "rust")
+hicache_rust_events = _target(TieredRustEvents, "rust", "events")
+
+profile = hicache_python.profile
+capabilities = hicache_python.capabilities
+make = hicache_python.make

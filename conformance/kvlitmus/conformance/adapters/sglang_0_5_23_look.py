@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
 
 from kvlitmus.conformance.adapters.sglang_0_5_23_hicache_plan import KVPool
 from kvlitmus.conformance.adapters.sglang_pools import DevicePool
 from kvlitmus.conformance.adapters.sglang_stubs import Foreign
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.tier_ports import TierNode, TierView
+from kvlitmus.conformance.tier_ports import Event, TierNode, TierView
+from kvlitmus.spec.units import Key
 
 
 class Looking(DevicePool):
@@ -76,3 +78,37 @@ class Looking(DevicePool):
         where = self._tensor(slots)
         keys, values = (buffer.view(-1)[where].tolist() for buffer in pair)
         return [int(k) if k == v else -1 for k, v in zip(keys, values, strict=True)]
+
+
+class Telling:
+    """A cache whose events are told (``enable_kv_cache_events``)."""
+
+    cache: Foreign
+    params: Foreign
+
+    def _key(self, key: Key) -> Foreign:
+        """A key; its namespace is an adapter (LoRA) whose name is known, as the scheduler makes it known."""
+        if key.namespace is not None:
+            request = SimpleNamespace(lora_id=key.namespace, extra_key=key.namespace)
+            self.params.kv_event_lora_names.register(request, key.namespace)
+        made: Foreign = super()._key(key)  # type: ignore[misc]
+        return made
+
+    def events(self) -> list[Event]:
+        """``take_events``, page by page; SGLang names a page by 64 bits of its hash."""
+        told: list[Event] = []
+        for event in self.cache.take_events():
+            kind = type(event).__name__
+            if kind == "AllBlocksCleared":
+                told.append(Event("cleared"))
+                continue
+            tier = "device" if event.medium == "GPU" else "host"
+            if kind == "BlockRemoved":
+                told += [Event("removed", tier, page) for page in event.block_hashes]
+                continue
+            above, size = event.parent_block_hash, event.block_size
+            for at, page in enumerate(event.block_hashes):
+                units = tuple(event.token_ids[at * size : at * size + size])
+                told.append(Event("stored", tier, page, above, units, event.lora_name))
+                above = page
+        return told
