@@ -74,10 +74,16 @@ def _head(report: Report, outcomes: list[tuple[dict[str, Any], Outcome]], run: O
         yield f"{MARKS['error']} The run itself: {escape(run.message)}."
     yield ""
     yield (
-        f"{totals['steps']:,} steps in {totals['items']:,} items, {len(report['configs'])} configurations, "
+        f"{counted(totals['steps'], 'step')} in {counted(totals['items'], 'item')}, "
+        f"{counted(len(report['configs']), 'configuration')}, "
         f"{totals['seconds']:.1f} s; kvlitmus {escape(report['stamps']['kvlitmus'], 80)}, "
         f"{escape(report['stamps']['date'], 40)}."
     )
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things."""
+    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def _packs(outcomes: list[tuple[dict[str, Any], Outcome]]) -> Iterator[str]:
