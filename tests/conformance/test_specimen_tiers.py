@@ -10,7 +10,7 @@ from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.specimen.cache import target
 from kvlitmus.conformance.tier_ports import DONE, Outcome
 from kvlitmus.spec.units import Key
-from tests.conformance.tier_driver import Shelf, mark
+from tests.conformance.tier_shelf import Shelf, mark
 
 CONFIG = Config(page_size=2, pages=8, host_pages=8, storage="attached", threshold=2, rate_limit=64)
 STAGES = ("query", "revoked", "fetch", "part", "ended")

@@ -55,7 +55,7 @@ class MatchWithinAPage(Specimen):
 
     def match(self, key: Key) -> Hit:
         """Take the equal part of one more page."""
-        length, slots, node = super().match(key)
+        length, slots, node, _ = super().match(key)
         assert isinstance(node, Node) and slots is not None
         rest = key.units[length:]
         for child in node.children.values():
@@ -319,7 +319,7 @@ class PagesReportedAsUnits(Specimen):
 
     def match(self, key: Key) -> Hit:
         """As many units as there are pages."""
-        length, slots, node = super().match(key)
+        length, slots, node, _ = super().match(key)
         return Hit(length // self.pool.page_size, slots, node)
 
 
@@ -338,7 +338,7 @@ class OneLessReportedThanLoaded(Specimen):
 
     def match(self, key: Key) -> Hit:
         """Leave something to compute, in the length only."""
-        length, slots, node = super().match(key)
+        length, slots, node, _ = super().match(key)
         return Hit(length - self.pool.page_size if length and length == key.length else length, slots, node)
 
 

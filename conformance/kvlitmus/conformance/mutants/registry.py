@@ -23,6 +23,14 @@ MODULES: tuple[str, ...] = (
     "prefetch",
     "hashing",
     "store",
+    "tiers",
+    "backup",
+    "load",
+    "fetch",
+    "fetch_end",
+    "put",
+    "life",
+    "event",
     "null",
 )
 """The modules of this package that hold mutants, in the order in which they are listed."""

@@ -38,7 +38,7 @@ class Loader:
         for node in behind:
             self.tree.pin(node)
         self.tree.lock(resident)
-        found = self.room(units // self.pool.page_size)
+        found = self.room(units // self.pool.page_size, resident)
         if found is None:
             self.undo(resident, behind)
             return before, None
@@ -46,8 +46,8 @@ class Loader:
         self.tree.unlock(resident)
         return before, found
 
-    def room(self, pages: int) -> list[int] | None:
-        """Device pages; what lacks is evicted."""
+    def room(self, pages: int, resident: TieredNode) -> list[int] | None:
+        """Device pages; what lacks is evicted, while the path to ``resident`` is locked."""
         found = self.pool.take(pages)
         if found is None:
             self.tree.evict((pages - len(self.pool.free_list)) * self.pool.page_size)
