@@ -12,7 +12,7 @@ from kvlitmus.conformance.adapters import reference
 from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.mutants.registry import Mutant, all_mutants
 from kvlitmus.conformance.plan import suits
-from kvlitmus.conformance.ports import Config, capabilities_of
+from kvlitmus.conformance.ports import PORTS, Config, capabilities_of
 from kvlitmus.conformance.recorded import playback
 from kvlitmus.conformance.recorded.forms import JUDGED_PORTS, OPTIONAL, PARAMETERS
 from kvlitmus.conformance.specimen import cache as specimen
@@ -46,6 +46,36 @@ def test_a_recorded_run_passes_and_every_rule_is_evaluated_as_often(
         run, again = judge.counted(), checker.judge.counted()
         # Which slots a plan holds is the one thing that a trace doesn't say.
         assert {id: times for id, times in run.items() if id != "PREFETCH-17"} == dict(again)
+
+
+class Parts:
+    """A target whose caches have no requests of their own: the engine makes them of match, lock, alloc and insert."""
+
+    def __init__(self, target: Any) -> None:
+        self.target, self.profile = target, target.profile
+
+    def make(self, config: Config) -> Any:
+        cache = self.target.make(config)
+
+        class WithoutRequests:
+            def __getattr__(self, name: str) -> Any:
+                if name in PORTS["requests"]:
+                    raise AttributeError(name)
+                return getattr(cache, name)
+
+        return WithoutRequests()
+
+
+@pytest.mark.parametrize("depth", [0, 1, 3])
+def test_an_engine_that_makes_requests_of_parts_is_blamed_for_nothing(depth: int, tmp_path: Path) -> None:
+    config = Config(page_size=4, pages=16)
+    program = schedule(specimen.target, config, 7, 150, leave="hashes")
+    judge, violation = record(Parts(specimen.target), config, program, tmp_path / "t.jsonl", depth=depth)
+    checker = check(tmp_path / "t.jsonl")
+    assert violation is None and "begin" in judge.reached and "begin" not in checker.judge.reached
+    assert checker.judge.steps > judge.steps, "the parts of each request are calls of their own"
+    assert (checker.outcome.findings, checker.outcome.misuse, checker.outcome.stopped) == ([], [], "")
+    assert "requests" not in checker.judge.capabilities
 
 
 def test_litmus_tests_pass_and_two_calls_are_held_against_each_other(tmp_path: Path) -> None:
