@@ -75,8 +75,6 @@ class TierBooks:
         self.inserted: Sequence[Name] = ()
         self.acked: set[Name] = set()
         self.fetches = FetchBooks(self.judge, self)
-        if self.events is not None:
-            self.events.forget()
 
     # -- the model -----------------------------------------------------------------------------
 
