@@ -62,7 +62,7 @@ def nothing_is_backed_up_before_it_is_due(backed_early: Sequence[object]) -> boo
     kind=Kind.STATE,
     needs=("tiers", "steps"),
     source="R-WB-04, R-WB-07, R-LB-05",
-    reference="hierarchy.tick",
+    reference="life.tick",
 )
 def an_ack_waits_for_its_copy(acked_unlanded: Sequence[object]) -> bool:
     """A backup or a load MUST end only after its copy has landed, and after those of its kind that began before it."""
@@ -74,7 +74,7 @@ def an_ack_waits_for_its_copy(acked_unlanded: Sequence[object]) -> bool:
     kind=Kind.STATE,
     needs=("lifecycle",),
     source="R-HASH-05, R-HASH-06, R-PF-02; H-08, H-14, H-61",
-    reference="put.names_of",
+    reference="put.start_puts",
 )
 def a_prefix_has_one_name_in_storage(many_names: Sequence[object]) -> bool:
     """All puts and queries MUST name a page of the same prefix alike: what the write path stores the read path must find."""
@@ -86,7 +86,7 @@ def a_prefix_has_one_name_in_storage(many_names: Sequence[object]) -> bool:
     kind=Kind.STATE,
     needs=("lifecycle",),
     source="R-HASH-02, R-HASH-04, R-HASH-06; H-13, H-14, sglang#26747",
-    reference="put.names_of",
+    reference="put.start_puts",
 )
 def a_name_in_storage_means_one_prefix(many_prefixes: Sequence[object]) -> bool:
     """A name in storage MUST stand for one prefix in one namespace: another position or another tenant is another page."""
@@ -98,20 +98,26 @@ def a_name_in_storage_means_one_prefix(many_prefixes: Sequence[object]) -> bool:
     kind=Kind.STATE,
     needs=("lifecycle", "data"),
     source="R-BK-01",
-    reference="put.put",
+    reference="put.accepted",
 )
 def what_is_put_is_one_page_of_one_prefix(put_wrong: Sequence[object]) -> bool:
     """A put MUST write the whole contents of one page, computed in the namespace and at the place that it is for."""
     return not put_wrong
 
 
-@rule("BACKUP-07", kind=Kind.STATE, needs=("lifecycle", "steps"), source="R-BK-04", reference="put.put")
+@rule("BACKUP-07", kind=Kind.STATE, needs=("lifecycle", "steps"), source="R-BK-04", reference="put.accepted")
 def a_put_stops_where_storage_refuses(put_after_failure: Sequence[object]) -> bool:
     """A put MUST go in prefix order and write nothing behind a page that storage refused."""
     return not put_after_failure
 
 
-@rule("BACKUP-08", kind=Kind.STATE, needs=("lifecycle", "steps"), source="R-BK-01, R-BK-05; H-16", reference="put.put")
+@rule(
+    "BACKUP-08",
+    kind=Kind.STATE,
+    needs=("lifecycle", "steps"),
+    source="R-BK-01, R-BK-05; H-16",
+    reference="put.accepted",
+)
 def a_put_that_ended_well_has_stored_its_pages(put_missing: Sequence[object]) -> bool:
     """A put that met no refusal MUST have given all of its pages to storage."""
     return not put_missing
@@ -124,7 +130,7 @@ def a_put_that_ended_well_has_stored_its_pages(put_missing: Sequence[object]) ->
     strength=Strength.SHOULD,
     needs=("tiers", "lifecycle", "steps"),
     source="R-BK-01, R-BK-03, R-BK-04; H-60",
-    reference="hierarchy.tick",
+    reference="life.tick",
 )
 def what_is_backed_up_gets_into_storage(unstored: Sequence[object]) -> bool:
     """When everything has settled, each page whose backup was acknowledged with storage attached SHOULD be in storage, if storage refused nothing."""

@@ -23,7 +23,7 @@ define(
 )
 
 
-@rule("EVENT-01", kind=Kind.STATE, needs=("events",), source="R-EVT-01", reference="hierarchy.events")
+@rule("EVENT-01", kind=Kind.STATE, needs=("events",), source="R-EVT-01", reference="event.changes")
 def events_make_sense(odd_events: Sequence[object]) -> bool:
     """An event MUST name a page that was told before or whose parent was, with the page's own units, and MUST NOT remove what isn't there."""
     return not odd_events
@@ -35,7 +35,7 @@ def events_make_sense(odd_events: Sequence[object]) -> bool:
     on=("settled", "quiet_tick"),
     needs=("events", "tiers"),
     source="R-EVT-02; map §4.12",
-    reference="hierarchy.events",
+    reference="event.changes",
 )
 def events_tell_what_the_device_has(told_device: frozenset[Name], cached_after: Mapping[Name, PageNo]) -> bool:
     """When nothing is under way, the events so far MUST tell exactly the pages that are on the device."""
@@ -48,7 +48,7 @@ def events_tell_what_the_device_has(told_device: frozenset[Name], cached_after: 
     on=("settled", "quiet_tick"),
     needs=("events", "tiers"),
     source="R-EVT-02; H-34",
-    reference="hierarchy.events",
+    reference="event.changes",
 )
 def events_tell_what_the_host_has(told_host: frozenset[Name], hosted: Mapping[Name, PageNo]) -> bool:
     """When nothing is under way, the events so far MUST tell exactly the pages that are on the host."""

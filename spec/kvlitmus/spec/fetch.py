@@ -68,7 +68,7 @@ define(
     on=("prefetch", "refused_prefetch"),
     needs=("prefetching",),
     source="R-PF-01, R-PF-04, R-PF-11, R-PF-12",
-    reference="fetch.gate",
+    reference="fetch.submit",
     allowed="refused: {gate}",
 )
 def a_prefetch_behind_a_shut_gate_is_refused(gate: str, begun: bool) -> bool:
@@ -166,7 +166,7 @@ def prefetches_under_way_are_counted(occupied_now: Tokens, occupied_least: Token
     on=("query",),
     needs=("prefetching", "steps"),
     source="R-PFT-01, R-PFT-02",
-    reference="fetch.query",
+    reference="fetch.answer",
     allowed="a fetch of {query_hit} units if these are at least {query_least}, else none",
 )
 def a_query_leads_to_a_fetch_of_what_was_found(query_hit: Tokens, query_least: Tokens, fetch_length: Tokens) -> bool:
@@ -174,7 +174,7 @@ def a_query_leads_to_a_fetch_of_what_was_found(query_hit: Tokens, query_least: T
     return fetch_length == (query_hit if query_hit >= query_least else 0)
 
 
-@rule("FETCH-09", kind=Kind.STATE, needs=("prefetching", "lifecycle"), source="R-PFT-02", reference="fetch.fetch")
+@rule("FETCH-09", kind=Kind.STATE, needs=("prefetching", "lifecycle"), source="R-PFT-02", reference="fetch.read")
 def a_fetch_reads_the_pages_found_in_order(fetch_disorder: Sequence[object]) -> bool:
     """A fetch MUST read the pages that its query found, each once, in order, and no others."""
     return not fetch_disorder
@@ -186,7 +186,7 @@ def a_fetch_reads_the_pages_found_in_order(fetch_disorder: Sequence[object]) -> 
     on=("fetch",),
     needs=("prefetching", "steps"),
     source="R-PFT-03, R-PFT-05",
-    reference="fetch.fetch",
+    reference="fetch.read",
     allowed="{fetch_got} units",
 )
 def a_fetch_counts_what_has_arrived(fetch_done: Tokens, fetch_got: Tokens) -> bool:

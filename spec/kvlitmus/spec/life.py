@@ -36,7 +36,7 @@ define(
 )
 
 
-@rule("LIFE-01", kind=Kind.STEP, on=("reset",), needs=("tiers",), source="R-LIFE-01; H-04", reference="hierarchy.reset")
+@rule("LIFE-01", kind=Kind.STEP, on=("reset",), needs=("tiers",), source="R-LIFE-01; H-04", reference="life.reset")
 def a_reset_hierarchy_is_as_new(
     in_tree: frozenset[Name],
     host_free: Sequence[PageNo],
@@ -54,7 +54,7 @@ def a_reset_hierarchy_is_as_new(
     on=("reset", "attach", "detach"),
     needs=("lifecycle",),
     source="R-LIFE-02, R-LIFE-04",
-    reference="hierarchy.reset",
+    reference="life.reset",
 )
 def storage_outlives_the_cache(store_before: int, store_after: int) -> bool:
     """A reset, an attach or a detach MUST NOT remove anything from storage."""
@@ -67,7 +67,7 @@ def storage_outlives_the_cache(store_before: int, store_after: int) -> bool:
     on=("attach", "detach"),
     needs=("lifecycle",),
     source="R-LIFE-03",
-    reference="hierarchy.attach",
+    reference="life.attach",
 )
 def storage_is_attached_once(accepted: bool, attached_before: bool, attaching: bool) -> bool:
     """An attach MUST succeed when no storage is attached and be refused when one is; a detach the other way round."""
@@ -80,7 +80,7 @@ def storage_is_attached_once(accepted: bool, attached_before: bool, attaching: b
     on=("attach", "detach"),
     needs=("lifecycle", "tiers"),
     source="R-LIFE-03, R-LIFE-04",
-    reference="hierarchy.detach",
+    reference="life.detach",
 )
 def what_is_cached_survives_a_change_of_storage(tree_changed: bool) -> bool:
     """Attaching and detaching MUST leave what is cached on the device and the host as it is."""
@@ -93,7 +93,7 @@ def what_is_cached_survives_a_change_of_storage(tree_changed: bool) -> bool:
     on=("detached",),
     needs=("lifecycle", "tiers", "steps"),
     source="R-LIFE-04; H-06",
-    reference="hierarchy.detach",
+    reference="life.detach",
 )
 def a_detach_ends_all_work_with_storage(
     storage_work: Sequence[str], moving_left: Sequence[PageNo], occupied_now: Tokens
@@ -108,7 +108,7 @@ def a_detach_ends_all_work_with_storage(
     on=("settled",),
     needs=("steps",),
     source="R-L3-09, R-PFT-06, R-LIFE-05; H-07, H-40",
-    reference="hierarchy.tick",
+    reference="life.tick",
 )
 def what_was_begun_ends(work_left: Sequence[str]) -> bool:
     """When everything in flight was delivered, nothing MUST be under way a few ticks later, whatever storage raised."""
@@ -134,7 +134,7 @@ def every_request_can_go_on_in_the_end(still_waiting: Sequence[int]) -> bool:
     on=("settled",),
     needs=("tiers", "steps"),
     source="R-PFC-05, R-LIFE-05, I9; H-05, H-40",
-    reference="hierarchy.tick",
+    reference="life.tick",
 )
 def nothing_is_held_when_nothing_is_under_way(
     moving_left: Sequence[PageNo], pins_left: Sequence[object], protected_left: Tokens

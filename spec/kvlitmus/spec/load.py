@@ -41,7 +41,7 @@ define(
     on=("load_back",),
     needs=("host",),
     source="R-LB-01; map §4.9",
-    reference="hierarchy.load_back",
+    reference="load.load_back",
     allowed="{load_wanted} slots behind {load_resident} units",
 )
 def a_load_back_brings_everything(
@@ -57,7 +57,7 @@ def a_load_back_brings_everything(
     on=("load_back",),
     needs=("host", "tiers"),
     source="R-LB-01, R-LB-02",
-    reference="hierarchy.load_back",
+    reference="load.load_back",
 )
 def what_is_loaded_is_where_it_was_said(
     load_slots: Sequence[Slot], load_names: Sequence[Name], cached_after: Mapping[Name, PageNo], page_size: int
@@ -73,7 +73,7 @@ def what_is_loaded_is_where_it_was_said(
     on=("refused_load_back",),
     needs=("host", "tiers"),
     source="R-LB-03; H-53",
-    reference="hierarchy.load_back",
+    reference="load.load_back",
     allowed="a load of {load_wanted} units, with room for {load_room}",
 )
 def a_load_back_is_declined_for_a_reason(load_wanted: Tokens, load_threshold: Tokens, load_room: Tokens) -> bool:
@@ -87,7 +87,7 @@ def a_load_back_is_declined_for_a_reason(load_wanted: Tokens, load_threshold: To
     on=("refused_load_back",),
     needs=("host", "tiers"),
     source="R-LB-01",
-    reference="hierarchy.load_back",
+    reference="load.load_back",
 )
 def a_load_back_that_is_declined_leaves_nothing(appeared: frozenset[Name], jobs_begun: Sequence[str]) -> bool:
     """A load back that is declined MUST bring no page to the device and begin no copy."""
@@ -100,7 +100,7 @@ def a_load_back_that_is_declined_leaves_nothing(appeared: frozenset[Name], jobs_
     on=("load_back",),
     needs=("host", "tiers"),
     source="R-LB-08",
-    reference="hierarchy.load_back",
+    reference="load.load_back",
     allowed="the host copies of {load_names} still there",
 )
 def the_host_copy_survives_a_load_back(load_names: Sequence[Name], hosted: Mapping[Name, PageNo]) -> bool:

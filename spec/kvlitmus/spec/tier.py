@@ -92,21 +92,25 @@ def no_host_page_is_lost(
     return host_usable == frozenset(host_free).union(host_listed, host_moving)
 
 
-@rule("TIER-03", kind=Kind.STATE, needs=("tiers",), source="R-HOST-05; H-45", reference="tiers.host_slots")
+@rule("TIER-03", kind=Kind.STATE, needs=("tiers",), source="R-HOST-05; H-45", reference="tier.allocate")
 def host_copies_are_whole_pages(host_broken: Sequence[object]) -> bool:
     """The host copy of a page MUST be one whole page of the host pool, slots in order, and work in flight MUST hold whole pages."""
     return not host_broken
 
 
 @rule(
-    "TIER-04", kind=Kind.STATE, needs=("tiers",), source="R-EV-09, R-HT-01, I7; sglang#30106", reference="tiers.known"
+    "TIER-04",
+    kind=Kind.STATE,
+    needs=("tiers",),
+    source="R-EV-09, R-HT-01, I7; sglang#30106",
+    reference="tier.known_prefix",
 )
 def a_page_in_the_tree_is_somewhere_and_reachable(homeless: Sequence[object]) -> bool:
     """A page of the tree MUST be on the device or on the host, and its parent MUST be in the tree."""
     return not homeless
 
 
-@rule("TIER-05", kind=Kind.STATE, needs=("tiers",), source="R-HT-01 (S1)", reference="tiers.demote")
+@rule("TIER-05", kind=Kind.STATE, needs=("tiers",), source="R-HT-01 (S1)", reference="tier.leave_device")
 def what_is_on_the_device_is_reachable_there(gaps: Sequence[object]) -> bool:
     """The parent of a page on the device MUST be on the device."""
     return not gaps
@@ -129,7 +133,7 @@ def what_is_on_the_host_is_reachable_there(unbacked_parents: Sequence[object]) -
     kind=Kind.STATE,
     needs=("tiers", "data"),
     source="R-WB-05, R-PFC-04, R-PFT-03; H-13, H-14",
-    reference="hierarchy.advance",
+    reference="backup.land",
 )
 def the_host_holds_what_belongs_there(host_wrong: Sequence[object]) -> bool:
     """A host copy that no copy or read is still filling MUST hold the KV of exactly its prefix, in its namespace."""
@@ -141,7 +145,7 @@ def the_host_holds_what_belongs_there(host_wrong: Sequence[object]) -> bool:
     kind=Kind.STATE,
     needs=("tiers", "data"),
     source="R-LB-06; H-29, sglang#27631, sglang#31427",
-    reference="hierarchy.advance",
+    reference="backup.land",
 )
 def the_device_holds_what_belongs_there(device_wrong: Sequence[object]) -> bool:
     """A cached page on the device that no load is still filling MUST hold the KV of exactly its prefix, in its namespace."""
@@ -153,7 +157,7 @@ def the_device_holds_what_belongs_there(device_wrong: Sequence[object]) -> bool:
     kind=Kind.STATE,
     needs=("tiers", "host"),
     source="R-HOST-02",
-    reference="hierarchy.host_available",
+    reference="tier.allocate",
     allowed="a page size times the number of pages in {host_free}",
 )
 def the_host_pool_counts_its_free_pages(host_available: Tokens, host_free: Sequence[PageNo], page_size: int) -> bool:
@@ -167,7 +171,7 @@ def the_host_pool_counts_its_free_pages(host_available: Tokens, host_free: Seque
     on=("match",),
     needs=("host",),
     source="R-HT-03",
-    reference="tiers.match",
+    reference="tier.match",
     allowed="{host_hit_certain} units",
 )
 def a_match_tells_what_the_host_has(host_hit: Tokens, host_hit_certain: Tokens) -> bool:
@@ -180,7 +184,7 @@ def a_match_tells_what_the_host_has(host_hit: Tokens, host_hit_certain: Tokens) 
     kind=Kind.STATE,
     needs=("tiers",),
     source="R-PF-10, R-BK-02, R-LB-06; H-29",
-    reference="tiers.evict_host",
+    reference="tier.evict_host",
     allowed="{held_sources} still there",
 )
 def what_is_read_from_stays(held_sources: Mapping[Name, PageNo], hosted: Mapping[Name, PageNo]) -> bool:
@@ -193,7 +197,7 @@ def what_is_read_from_stays(held_sources: Mapping[Name, PageNo], hosted: Mapping
     kind=Kind.STATE,
     needs=("tiers", "prefetching"),
     source="R-PF-10",
-    reference="tiers.evict_host",
+    reference="tier.evict_host",
     allowed="{anchors} still in the tree",
 )
 def the_anchor_of_a_prefetch_stays(anchors: frozenset[Name], in_tree: frozenset[Name]) -> bool:
@@ -207,7 +211,7 @@ def the_anchor_of_a_prefetch_stays(anchors: frozenset[Name], in_tree: frozenset[
     on=("evict",),
     needs=("tiers",),
     source="map §4.6",
-    reference="tiers.demote",
+    reference="tier.leave_device",
 )
 def an_eviction_of_the_device_leaves_the_host_copy(demoted_lost: Sequence[object]) -> bool:
     """A page that has a host copy MUST keep it when an eviction takes the page from the device."""
@@ -219,7 +223,7 @@ def an_eviction_of_the_device_leaves_the_host_copy(demoted_lost: Sequence[object
     kind=Kind.STEP,
     on=("evict_host",),
     source="R-EV-01 for the host; map §4.7",
-    reference="tiers.evict_host",
+    reference="tier.evict_host",
     allowed="none of {host_undroppable} dropped",
 )
 def an_eviction_of_the_host_drops_what_is_nowhere_else_and_holds_nothing(
@@ -234,7 +238,7 @@ def an_eviction_of_the_host_drops_what_is_nowhere_else_and_holds_nothing(
     kind=Kind.STEP,
     on=("evict_host",),
     source="R-EV-01 for the host",
-    reference="tiers.evict_host",
+    reference="tier.evict_host",
     allowed="at least min({host_asked}, {host_droppable}) slots freed",
 )
 def an_eviction_of_the_host_frees_what_was_asked_if_it_can(
@@ -253,7 +257,7 @@ def an_eviction_of_the_host_frees_what_was_asked_if_it_can(
     kind=Kind.STEP,
     on=("evict_host",),
     source="R-EV-01 for the host; map §4.7",
-    reference="tiers.evict_host",
+    reference="tier.evict_host",
     allowed="the host pages of {host_vanished} free, and no other change",
 )
 def what_the_host_drops_becomes_free(
@@ -275,7 +279,7 @@ def what_the_host_drops_becomes_free(
     on=("evict_host",),
     strength=Strength.SHOULD,
     source="R-EV-01 for the host",
-    reference="tiers.evict_host",
+    reference="tier.evict_host",
 )
 def an_eviction_of_the_host_reports_what_it_freed(
     host_reported: Tokens, host_vanished: frozenset[Name], page_size: int
