@@ -23,7 +23,10 @@ from kvlitmus.spec.facts import FACTS  # noqa: E402
 from kvlitmus.spec.parts import PARTS  # noqa: E402
 from kvlitmus.spec.rule import RETIRED, Kind, Rule, all_rules  # noqa: E402
 
-REFERENCE = ("pool", "tree", "policy", "cache", "request", "hashing", "prefetch")
+REFERENCE = (
+    *("pool", "tree", "policy", "cache", "request", "hashing", "prefetch"),
+    *("hierarchy", "tier", "backup", "load", "put", "fetch", "life", "event", "store"),
+)
 """The modules of the reference, in the order in which they are best read."""
 
 DEPTHS = (
@@ -44,6 +47,8 @@ def pages() -> dict[str, str]:
     made |= {f"reference/{name}.md": reference_page(name, rules) for name in REFERENCE}
     made["reference/index.md"] = reference_index()
     made["ports.md"] = _autodoc("Ports and profile", "kvlitmus.conformance.ports")
+    made["tier_ports.md"] = _autodoc("Ports of a hierarchy", "kvlitmus.conformance.tier_ports")
+    made["store_ports.md"] = _autodoc("Ports of a page store", "kvlitmus.conformance.store_ports")
     if not (ROOT / "docs" / "results" / "index.md").exists():
         made["results/index.md"] = results_page(ROOT / "docs" / "results")
     for name in ("CHANGELOG", "CONTRIBUTING"):
