@@ -159,16 +159,18 @@ def targets_table(found: Mapping[str, Report]) -> list[str]:
 def verdict_table(found: Mapping[str, Report]) -> list[str]:
     """Rule × target; rules that apply to none of them are named below the table."""
     letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: len(found)]
-    verdicts: dict[str, list[str]] = {}
+    verdicts: dict[str, dict[str, str]] = {}
     titles: dict[str, str] = {}
-    for data in found.values():
+    for target, data in found.items():
         for rule in data["rules"]:
             titles[rule["id"]] = rule["title"]
-            verdicts.setdefault(rule["id"], []).append(rule["verdict"])
+            verdicts.setdefault(rule["id"], {})[target] = rule["verdict"]
     lines = ["✓ passed, ✗ violated, ! warned (a SHOULD is broken), – not applicable.", ""]
     lines += [f"| rule | | {' | '.join(letters)} |", "|---|---|" + "---|" * len(letters)]
     nowhere: list[str] = []
-    for id, given in verdicts.items():
+    for id, by_target in sorted(verdicts.items(), key=lambda one: in_order(one[0])):
+        # A report that is older than a rule says nothing about it.
+        given = [by_target.get(target, "not_applicable") for target in found]
         if set(given) == {"not_applicable"}:
             nowhere.append(id)
         else:
@@ -187,6 +189,13 @@ def anchor(number: int, title: str) -> str:
     """The anchor that a heading ``number. title`` gets, here and on most hosts."""
     plain = re.sub(r"[^\w\s-]", "", f"{number}. {title}".lower())
     return re.sub(r"\s+", "-", plain.strip())
+
+
+def in_order(id: str) -> int:
+    """Where a rule stands in the spec."""
+    from kvlitmus.spec.rule import all_rules
+
+    return list(all_rules()).index(id)
 
 
 def part_of(id: str) -> str:
