@@ -40,7 +40,7 @@ class Entry:
         if self.there is False:
             return Entry(True, (value,), value) if accepted else Entry(None, (value,))
         if self.there and policy == "first":
-            return self
+            return replace(self, puts=puts)
         if accepted and policy == "last":
             return replace(self, there=True, puts=puts, due=value)
         return replace(self, there=True if accepted else self.there, puts=puts, due=None)
