@@ -280,6 +280,7 @@ class FetchBooks:
                 one = self.running.get(work.job.rid)
                 if one is not None:
                     self.of_job[work.job.id] = one
+                    one.revoked = False
         facts["many_names"], facts["many_prefixes"] = self.many_names, self.many_prefixes
         facts["put_wrong"], facts["put_after_failure"] = self.put_wrong, self.put_trouble
         facts["put_missing"] = self.put_missing

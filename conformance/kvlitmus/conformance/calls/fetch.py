@@ -64,7 +64,7 @@ def prefetch(judge: Judge, rid: int, key: Key) -> bool:
     else:
         books.blurred.update(paged[:known])
         tree = judge.tree
-    if gate == "":
+    if begun and judge.profile.reserve == "submit":
         books.allocated()
     finish(judge, kinds, facts, tree)
     return begun

@@ -139,7 +139,7 @@ def _advance_query(judge: Judge, number: int, facts: dict[str, Any]) -> None:
     least = max(judge.config.threshold, judge.size)
     if one is not None and not one.over:
         one.hit = hit
-        one.revoked = hit < least
+        one.revoked = hit < least or late  # a late reservation may fail, until a fetch shows that it hasn't
     if one is None or one.over or late:
         finish(judge, "advance+zombie", facts, judge.tree)
         return

@@ -32,6 +32,7 @@ MODULES: tuple[str, ...] = (
     "life",
     "event",
     "null",
+    "null_tiers",
 )
 """The modules of this package that hold mutants, in the order in which they are listed."""
 
