@@ -88,6 +88,7 @@ class Tiered(Background, Looking, Unified):
         if config.write == "write_back" and config.policy in BY_HITS:
             raise Unsupported(f"under write_back SGLang counts no hits, so {config.policy} has nothing to go by")
         self.config = config
+        self.seconds = 0.0
         prepare()
         super().__init__(core, config)
         self.root: Foreign = self.cache.tree_core.root_node_handle()
@@ -209,6 +210,7 @@ class Tiered(Background, Looking, Unified):
 
     def poll(self, rid: int) -> bool:
         """``check_prefetch_progress``, and the end of the request's time budget when it is admitted."""
+        steps.Time.seconds = self.seconds
         handle = self._handle(rid)
         if not self.cache.check_prefetch_progress(handle):
             return False
@@ -264,19 +266,23 @@ class Tiered(Background, Looking, Unified):
 
     def set_clock(self, seconds: float) -> None:
         """The time that ``PollTimer`` reads."""
-        steps.Time.seconds = seconds
+        self.seconds = seconds
 
     def reset(self) -> None:
         """``flush_cache``: wait until idle, then ``reset()`` of the cache and ``clear()`` of the allocator."""
         self._abort_all()
         self.run_to_idle()
+        self.overtaken()
         steps.Rig.current = self.rig
         if self.backend is not None:
             self.backend.left = None
         super().reset()
         self.forget_background()
         self.allocation.left = None
-        steps.Time.seconds = 0.0
+
+    def overtaken(self) -> None:
+        """What was told while a flush waited is overtaken by the clearing that follows."""
+        self.cache.take_events()
 
 
 class TieredRust(Tiered):
@@ -341,7 +347,7 @@ def _target(made: type[Tiered], core: str, *more: str) -> Peer:
 
 POLICIES = ("lru", "lfu", "fifo", "mru", "filo", "priority", "slru")
 
-HICACHE_PORTS = (TREE_PORTS - {"inspect"}) | frozenset(
+HICACHE_PORTS = TREE_PORTS | frozenset(
     {"host", "tiers", "steps", "prefetching", "lifecycle", "clock", "faults", "data"}
 )
 
