@@ -1,17 +1,15 @@
 """The page store: what keeps pages outside the machine's memory, and what it owes its callers.
 
-A page store maps keys (page hashes, as a rule) to **objects**: the bytes of one page, always whole.
-It works in **batches** and answers by position, for an engine asks for the pages of a prefix
-at once.  Because a page is of no use without the pages before it, ``exists`` answers one number: how many of
-the *leading* keys are there.
+A page store maps keys (page hashes, as a rule) to **objects**: the bytes of one page, always whole.  It works in
+**batches** and answers by position.  Because a page is of no use without the pages before it, ``exists``
+answers one number: how many of the *leading* keys are there.
 
 A store is a cache, and a cache may be wrong about what it has lost; it may never be wrong about what
 it returns.  So whatever has gone wrong below it (a file cut short, a flipped bit, a writer that died half
 way) is a **miss**, for that one object, and never an exception that takes the rest of the batch along.
 
-The rules speak of what the suite knows of each asked key, position by position: which values were
-put under it, whether an object is there, whether the suite damaged it.  Values are unlike each
-other, so that a mix-up of keys, positions or ranks shows in the bytes.
+The rules speak of each asked key, position by position.  The suite's values are unlike each other, so that a
+mix-up of keys, positions or ranks shows in the bytes.
 """
 
 from __future__ import annotations
@@ -23,12 +21,9 @@ from kvlitmus.spec.rule import Kind, Strength, rule
 
 SHORT = ("short", "empty")
 """Damage that leaves an object with fewer bytes than it had."""
-
 CORRUPT = ("flip", "other")
 """Damage that leaves all its bytes: one of them changed, or those of another object in its place."""
-
 DAMAGES = (*SHORT, *CORRUPT)
-"""Every way in which the suite damages a stored object."""
 
 define(
     0,
@@ -75,7 +70,7 @@ def exists_counts_the_leading_run(store_counted: int, store_there: Sequence[bool
     """``exists`` MUST answer how many of the keys are there from the first one on without a gap."""
     if not 0 <= store_counted <= len(store_there):
         return False
-    if any(there is False for there in store_there[:store_counted]):
+    if False in store_there[:store_counted]:
         return False
     return store_counted == len(store_there) or store_there[store_counted] is not True
 
@@ -315,14 +310,11 @@ def a_miss_leaves_its_buffer_alone(
     """A get into buffers MUST fill the buffer of what it reports as read with one whole value, and MUST leave the buffer
     of a key that is not there as it was.
     """
-    for filled, there, puts, damage, before, after in zip(
-        store_filled, store_there, store_puts, store_damage, buffers_before, buffers_after, strict=False
-    ):
+    known = zip(store_filled, store_there, store_puts, store_damage, buffers_before, buffers_after, strict=False)
+    for filled, there, puts, damage, before, after in known:
         if there is False and (filled or before != after):
             return False
-        if there is True and not damage and not filled:
-            return False
-        if filled and not damage and after not in puts:
+        if not damage and (after not in puts if filled else there is True):
             return False
     return True
 
