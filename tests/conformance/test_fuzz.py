@@ -18,7 +18,7 @@ from kvlitmus.conformance.fuzz import mutate
 from kvlitmus.conformance.fuzz.budget import Budget, duration
 from kvlitmus.conformance.fuzz.corpus import GREATEST, LEAST, Choice, Corpus, Entry
 from kvlitmus.conformance.fuzz.dedupe import MOST, RESTS_AFTER, Known, shape
-from kvlitmus.conformance.fuzz.features import bucket_of, part_of
+from kvlitmus.conformance.fuzz.features import LARGEST, NOTHING, part_of, size_of
 from kvlitmus.conformance.fuzz.play import play_item
 from kvlitmus.conformance.mutants.registry import all_mutants
 from kvlitmus.conformance.ports import Config
@@ -86,14 +86,9 @@ def test_a_mutated_schedule_can_be_played() -> None:
 
 
 def test_sizes_are_rounded_to_powers_of_two() -> None:
-    assert [bucket_of(number) for number in (0, 1, 2, 3, 4, 127, 128, 1 << 40)] == [0, 1, 2, 2, 3, 7, 7, 7]
-    assert (bucket_of(True), bucket_of(None), bucket_of((1, 2)), bucket_of("text"), bucket_of(-1)) == (
-        1,
-        -1,
-        2,
-        None,
-        7,
-    )
+    assert [size_of(number) for number in (0, 1, 2, 3, 4, 127, 128, 1 << 40)] == [0, 1, 2, 2, 3, 7, 7, 7]
+    odd = [size_of(value) for value in (True, None, (1, 2), "text", -1)]
+    assert odd == [1, NOTHING, 2, None, LARGEST]
     assert [part_of(number, 8) for number in (0, 1, 2, 4, 7, 8, 9)] == [0, 1, 2, 3, 4, 5, 5]
 
 

@@ -37,6 +37,9 @@ from kvlitmus.conformance.results import Options, RuleVerdict, Verdict
 from kvlitmus.conformance.schedule import table
 from kvlitmus.conformance.supervisor import TargetError
 
+SHRINK_SECONDS = 30.0
+"""How long one counterexample may be shrunk: longer than in a run, since a night has time."""
+
 SECONDS = 600.0
 """How long a campaign takes if nobody says."""
 
@@ -141,7 +144,7 @@ def play(
             known=Known(rng, outcome.accepted),
             store=store,
             budget=budget,
-            options=Options(depth=args.depth),
+            options=Options(depth=args.depth, shrink_seconds=SHRINK_SECONDS),
             listener=display,
         )
         outcome.campaign.run()

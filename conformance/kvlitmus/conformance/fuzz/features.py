@@ -13,7 +13,6 @@ them.  Features travel as numbers, the checksum of their text, which is the same
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 from zlib import crc32
 
@@ -28,7 +27,12 @@ PARTS = 4
 LARGEST = 7
 """Sizes from two to the power of this on are all alike."""
 
-_BUCKETS = tuple(min(LARGEST, number.bit_length()) for number in range(1 << LARGEST))
+SELDOM = 4
+"""Every so many calls that brought nothing new otherwise, the facts are looked at."""
+
+NOTHING = LARGEST + 1
+"""The size of ``None``."""
+
 _SIZED = frozenset({tuple, list, frozenset, set, dict})
 
 Key = tuple[object, ...]
@@ -39,40 +43,55 @@ class Collector:
 
     reached: the number of each feature, and the position in the schedule at which it was first reached.
     texts: the features that this process has met, by what they are; shared between items.
+    sizes: for each call the sizes of each fact that were met, as bits.
+
+    Most calls bring nothing new, and finding that out must cost little beside judging them.  So the facts
+    are looked at after calls that brought something new otherwise, and after every fourth of the others.
     """
 
     def __init__(self, texts: dict[Key, int]) -> None:
         self.texts = texts
         self.reached: dict[int, int] = {}
         self.met: set[Key] = set()
+        self.sizes: dict[str, dict[str, int]] = {}
         self.last = ""
-        self.at = 0
+        self.at = self.steps = 0
 
     def begin(self) -> None:
         """A cache is fresh, and nothing was called."""
         self.last = ""
         self.at = 0
 
-    def note(self, keys: Iterable[Key]) -> None:
-        """Features were reached."""
-        met = self.met
-        for key in keys:
-            if key not in met:
-                met.add(key)
-                number = self.texts.get(key)
-                if number is None:
-                    number = self.texts[key] = crc32(text_of(key).encode())
-                self.reached.setdefault(number, self.at)
+    def note(self, key: Key) -> bool:
+        """A feature was reached; returns whether it is the first time in this item."""
+        if key in self.met:
+            return False
+        self.met.add(key)
+        number = self.texts.get(key)
+        if number is None:
+            number = self.texts[key] = crc32(text_of(key).encode())
+        self.reached.setdefault(number, self.at)
+        return True
 
     def step(self, judge: Judge, kinds: str, facts: Facts) -> None:
         """A call was made, and its facts are known."""
-        keys: list[Key] = [("call", kinds, judge.config.label), ("then", self.last, kinds)]
-        keys += [
-            ("fact", kinds, name, bucket) for name, value in facts.items() if (bucket := bucket_of(value)) is not None
-        ]
-        keys.append(("state", kinds, *fill(judge)))
+        fresh = self.note(("then", self.last, kinds))
+        fresh = self.note(("state", kinds, *fill(judge))) or fresh
         self.last = kinds
-        self.note(keys)
+        self.steps += 1
+        if not fresh and self.steps % SELDOM:
+            return
+        self.note(("call", kinds, judge.config.label))
+        sizes = self.sizes.get(kinds)
+        if sizes is None:
+            sizes = self.sizes[kinds] = {}
+        for name, value in facts.items():
+            size = size_of(value)
+            if size is not None:
+                bits = sizes.get(name, 0)
+                if not bits >> size & 1:
+                    sizes[name] = bits | 1 << size
+                    self.note(("fact", kinds, name, size))
 
 
 def text_of(key: Key) -> str:
@@ -80,16 +99,19 @@ def text_of(key: Key) -> str:
     return " ".join(map(str, key))
 
 
-def bucket_of(value: Any) -> int | None:
+def size_of(value: Any) -> int | None:
     """How large a fact is: the binary length of a number, or of how many there are; ``None`` for what has no size."""
     kind = type(value)
-    if kind is bool:
+    if kind is int:
+        number = value
+    elif kind in _SIZED:
+        number = len(value)
+    elif kind is bool:
         return int(value)
-    if kind is not int:
-        if kind not in _SIZED:
-            return -1 if value is None else None
-        value = len(value)
-    return _BUCKETS[value] if 0 <= value < 1 << LARGEST else LARGEST
+    else:
+        return NOTHING if value is None else None
+    size: int = number.bit_length()
+    return size if number >= 0 and size < LARGEST else LARGEST
 
 
 def part_of(number: int, whole: int) -> int:
