@@ -21,5 +21,8 @@ programs), ``plan`` (which runs make up a verdict), ``engine`` (plays one item),
 rule), ``baseline``, ``report/``, ``schema/``, ``trace/`` (traces of production),
 ``recorded/`` (recorded calls, judged without driving anything), ``text``.
 
+**Nights** — ``fuzz/`` (campaigns guided by what schedules reach), ``vectors/`` (findings that became part of
+every run).
+
 **Who judges the judge** — ``mutants/`` (known bugs put into the specimen) and ``mutants_run``.
 """
