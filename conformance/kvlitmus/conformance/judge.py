@@ -75,6 +75,8 @@ class Judge(Guard):
         self.profile = profile
         self.size = config.page_size
         self.capabilities = capabilities_of(self.adapter)
+        if "lifecycle" in self.capabilities and profile.attach == "any_time":
+            self.capabilities |= {"reattach"}
         self.deepest = DEEPEST if self.capabilities & {"inspect", "tiers"} else 1
         self.depth = min(depth, self.deepest)
         self.muted = muted

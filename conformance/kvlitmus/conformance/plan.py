@@ -42,7 +42,7 @@ TIER_CONFIGS: tuple[Config, ...] = (
     TIERED,
     replace(TIERED, page_size=1, pages=24, host_pages=20, threshold=1, rate_limit=20, stop="wait_complete"),
     replace(TIERED, write="write_through_selective", threshold=4, stop="timeout", storage="later"),
-    replace(TIERED, write="write_back", host_pages=12),
+    replace(TIERED, write="write_back", host_pages=6),
     replace(TIERED, page_size=1, pages=16, host_pages=8, threshold=2, rate_limit=8, write="write_back", stop="timeout"),
     replace(TIERED, bigram=True, host_pages=10, threshold=4, stop="wait_complete"),
     replace(TIERED, page_size=2, threshold=2, host_pages=8, storage="later", rate_limit=32),

@@ -117,6 +117,7 @@ class Profile:
 
     Of hierarchies:
 
+    attach: storage comes and goes at ``any_time``, or is attached ``at_start`` for good.
     reserve: a prefetch takes host memory when it is asked for (``submit``) or when storage has told
         how much it has (``hit``).
     backup_parent: what happens to a page whose parent isn't backed when it is due for backup: it waits
@@ -148,6 +149,7 @@ class Profile:
     slru_hits: int = 2
     clock: str = "counter"
     misuse: str = "undefined"
+    attach: str = "any_time"
     reserve: str = "submit"
     backup_parent: str = "skip"
     fill_matched: bool = False

@@ -65,7 +65,7 @@ def storage_outlives_the_cache(store_before: int, store_after: int) -> bool:
     "LIFE-03",
     kind=Kind.STEP,
     on=("attach", "detach"),
-    needs=("lifecycle",),
+    needs=("reattach",),
     source="R-LIFE-03",
     reference="life.attach",
 )
@@ -78,7 +78,7 @@ def storage_is_attached_once(accepted: bool, attached_before: bool, attaching: b
     "LIFE-04",
     kind=Kind.STEP,
     on=("attach", "detach"),
-    needs=("lifecycle", "tiers"),
+    needs=("reattach", "tiers"),
     source="R-LIFE-03, R-LIFE-04",
     reference="life.detach",
 )
@@ -91,7 +91,7 @@ def what_is_cached_survives_a_change_of_storage(tree_changed: bool) -> bool:
     "LIFE-05",
     kind=Kind.STEP,
     on=("detached",),
-    needs=("lifecycle", "tiers", "steps"),
+    needs=("reattach", "tiers", "steps"),
     source="R-LIFE-04; H-06",
     reference="life.detach",
 )

@@ -177,6 +177,7 @@ class UnifiedEvents(Telling, Unified):
 
 UNIFIED_PROFILE = replace(
     HICACHE_PROFILE,
+    attach="at_start",
     duplicates="cache_frees",
     split_created="keeps",
     backup_parent="chain",

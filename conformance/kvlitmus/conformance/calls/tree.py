@@ -66,8 +66,7 @@ def insert(
     size = judge.size
     names = judge.names_of(key)
     paged = page_names(names, size)
-    whole = len(paged) * size
-    judge.write(slots[protected:whole], names[protected:whole])
+    judge.write(slots[protected : len(paged) * size], names[protected : len(paged) * size])
     certain, possible = judge.cached_range(paged)
     offered = {name: PageNo(slots[at * size] // size) for at, name in enumerate(paged)}
     answer = judge.call(

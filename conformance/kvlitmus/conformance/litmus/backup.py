@@ -62,7 +62,7 @@ def storage_tells_tenants_and_places_apart(judge: Judge) -> None:
     tiers.settle(judge)
 
 
-@litmus(rules=("BACKUP-04", "BACKUP-05"), needs=READS)
+@litmus(rules=("BACKUP-04", "BACKUP-05"), needs=(*READS, "reattach"))
 def names_do_not_depend_on_when_storage_came(judge: Judge) -> None:
     """Pages from before storage was attached are continued after it; all are named by their whole prefix."""
     if tiers.books_of(judge).attached:

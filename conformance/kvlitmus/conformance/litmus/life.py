@@ -46,7 +46,7 @@ def a_reset_forgets_what_is_under_way(judge: Judge) -> None:
         tiers.tick(judge)
 
 
-@litmus(rules=("LIFE-02", "LIFE-03", "LIFE-04", "LIFE-05", "TIER-01", "TIER-02"), needs=READS)
+@litmus(rules=("LIFE-02", "LIFE-03", "LIFE-04", "LIFE-05", "TIER-01", "TIER-02"), needs=(*READS, "reattach"))
 def a_detach_ends_what_is_under_way(judge: Judge) -> None:
     """A prefetch is at each of its stages, a put under way, when storage goes; everything comes back."""
     stored(judge, letters(judge, least_pages(judge) + 2))
@@ -62,7 +62,20 @@ def a_detach_ends_what_is_under_way(judge: Judge) -> None:
     tiers.settle(judge)
 
 
-@litmus(rules=("LIFE-03",), needs=STORAGE)
+@litmus(rules=("LIFE-05", "TIER-01", "TIER-02"), needs=(*READS, "reattach"))
+def a_detach_ends_what_nobody_waits_for(judge: Judge) -> None:
+    """A request is aborted while its query, then its fetch, is under way; storage goes before either has ended."""
+    stored(judge, letters(judge, least_pages(judge) + 2))
+    for rid, stage in enumerate(("asked", "reading"), 1):
+        reach(judge, stage, rid)
+        fetch.abandon(judge, rid)
+        tiers.attach(judge, on=False)
+        tiers.settle(judge)
+        storage(judge)
+    tiers.settle(judge)
+
+
+@litmus(rules=("LIFE-03",), needs=(*STORAGE, "reattach"))
 def storage_is_attached_once_and_detached_once(judge: Judge) -> None:
     """Attaching twice and detaching twice."""
     storage(judge)
