@@ -20,6 +20,8 @@ from kvlitmus.conformance.litmus.scenes import (
     waited,
 )
 from kvlitmus.conformance.tier_ports import Outcome
+from kvlitmus.spec.names import page_names
+from kvlitmus.spec.units import Key
 
 SUBMIT = ("FETCH-01", "FETCH-06", "FETCH-07")
 
@@ -76,6 +78,50 @@ def a_fetch_counts_page_by_page(judge: Judge) -> None:
     tiers.settle(judge)
 
 
+def spoil(judge: Judge, key: Key, page: int, *, lost: bool) -> None:
+    """Storage loses a page of a key, or cuts it short."""
+    books = tiers.books_of(judge)
+    prefix = page_names(judge.names_of(key), judge.size)[page]
+    for name in books.fetches.names_of.get(prefix, set()) & books.store.contents.keys():
+        (books.store.lose if lost else books.store.shorten)(name)
+        tiers.spoiled(judge, name, lost=lost)
+
+
+@litmus(rules=("FETCH-10", "FETCH-12", "TIER-07"), needs=READS)
+def a_page_that_was_cut_short_does_not_count(judge: Judge) -> None:
+    """Storage has cut the second page of what a query found: what is behind it isn't read, and it isn't cached."""
+    key = letters(judge, least_pages(judge) + 3)
+    stored(judge, key)
+    fetch.prefetch(judge, 1, key)
+    step(judge, "query")
+    tiers.tick(judge)
+    spoil(judge, key, 1, lost=False)
+    step(judge, "fetch")
+    tiers.tick(judge)
+    waited(judge, 1)
+    tiers.settle(judge)
+
+
+@litmus(rules=("FETCH-08", "FETCH-10"), needs=READS)
+def a_query_counts_up_to_the_first_gap(judge: Judge) -> None:
+    """Storage has lost a page amid what it has of a key."""
+    key = letters(judge, least_pages(judge) + 4)
+    stored(judge, key)
+    spoil(judge, key, least_pages(judge) + 1, lost=True)
+    brought(judge, 1, key)
+    tiers.settle(judge)
+
+
+@litmus(rules=("FETCH-16",), needs=READS)
+def what_was_added_is_told_once(judge: Judge) -> None:
+    """A prefetch has added pages; it is asked how many, and asked again."""
+    key = letters(judge, least_pages(judge) + 2)
+    stored(judge, key)
+    brought(judge, 1, key)
+    fetch.loaded(judge, 1)
+    tiers.settle(judge)
+
+
 @litmus(rules=("FETCH-15", "FETCH-17", "LIFE-08", "LIFE-09"), needs=READS)
 def an_aborted_request_leaves_nothing_at_any_stage(judge: Judge) -> None:
     """Requests are aborted before the query, after it, amid the fetch, after it, and once more."""
@@ -115,7 +161,7 @@ def a_late_message_does_not_hit_the_next_prefetch(judge: Judge) -> None:
     tiers.settle(judge)
 
 
-@litmus(rules=("FETCH-01", "FETCH-02"), needs=READS)
+@litmus(rules=("FETCH-01", "FETCH-02"), needs=(*READS, "reattach"))
 def the_gates_of_a_prefetch(judge: Judge) -> None:
     """No storage; a key that is too short; one request twice; the rate limit."""
     key = letters(judge, least_pages(judge) + 1)

@@ -47,6 +47,18 @@ def an_emptied_host_says_how_much_it_dropped(judge: Judge) -> None:
     emptied(judge)
 
 
+@litmus(rules=("TIER-14", "TIER-15", "EVICT-04"), needs=TIERS)
+def what_was_computed_again_is_not_dropped_by_the_host(judge: Judge) -> None:
+    """What was on the host alone is computed again; then the host is emptied, and then the device."""
+    backed(judge, prompt(judge, "abc"))
+    tree.evict(judge, judge.capacity)
+    computed(judge, prompt(judge, "abc"))
+    tiers.evict_host(judge, judge.config.host_pages * judge.size)
+    tree.match(judge, prompt(judge, "abc"))
+    emptied(judge)
+    tiers.settle(judge)
+
+
 @litmus(rules=("TIER-06",), needs=TIERS, writes=WRITE_THROUGH)
 def a_branch_is_backed_up_with_its_trunk(judge: Judge) -> None:
     """Of two branches the used one is backed up, and everything above it."""
