@@ -14,13 +14,14 @@ from typing import NamedTuple
 
 from kvlitmus.conformance.adapters.reference import target
 from kvlitmus.conformance.judge import Judge
+from kvlitmus.conformance.plan import TIER_CONFIGS
 from kvlitmus.conformance.player import Player
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.schedule import draw, table
 from kvlitmus.spec.rule import all_rules
 
-CONFIGS = (Config(), Config(page_size=4, pages=8), Config(page_size=4, bigram=True))
-SEEDS, OPS = range(12), 150
+CONFIGS = (Config(), Config(page_size=4, pages=8), Config(page_size=4, bigram=True), *TIER_CONFIGS)
+SEEDS, OPS = range(12), 250
 
 
 class Evidence(NamedTuple):
@@ -47,8 +48,10 @@ def by_random_schedules() -> Counter[str]:
 @functools.cache
 def by_enumeration() -> Counter[str]:
     """How often each rule was evaluated in the quick searches; they end at a fixpoint, or this raises."""
+    from tests.proofs import tier_scopes
     from tests.proofs.explore import Explorer
     from tests.proofs.scopes import QUICK
+    from tests.proofs.tier_explore import Explorer as TierExplorer
 
     counts: Counter[str] = Counter()
     for name, scope in QUICK.items():
@@ -56,6 +59,11 @@ def by_enumeration() -> Counter[str]:
         if not report.complete:
             raise AssertionError(f"{name} is not enumerated to the fixpoint")
         counts += report.evaluated
+    for name, small in tier_scopes.QUICK.items():
+        found = TierExplorer(small).run()
+        if not found.complete:
+            raise AssertionError(f"{name} is not enumerated to the fixpoint")
+        counts += Counter({id: count for id, count in found.evaluated.items() if id in all_rules()})
     return counts
 
 

@@ -1,0 +1,78 @@
+"""Every state of small hierarchies, every step from every state, every rule and law after every step."""
+
+from __future__ import annotations
+
+import pytest
+
+from kvlitmus.spec.rule import Kind, all_rules
+from tests.proofs.tier_explore import Counterexample, Explorer, Report
+from tests.proofs.tier_laws import LAWS, PACKS
+from tests.proofs.tier_planted import PLANTED, Planted
+from tests.proofs.tier_scopes import EVERY_RUN, NIGHTLY
+
+pytestmark = pytest.mark.proof
+
+ELSEWHERE = {
+    "TIER-03": "the model has no slots, only pages: the adapter's, in every random schedule",
+    "BACKUP-04": "names in storage are hashes of prefixes: lemmas of the hash chain, random schedules",
+    "BACKUP-05": "the same",
+    "BACKUP-06": "what is put is read from the pools by the adapter: random schedules",
+    "BACKUP-07": "storage is whatever its answers are: what is asked of it is the adapter's, random schedules",
+    "BACKUP-08": "the same",
+    "BACKUP-09": "the same",
+    "FETCH-09": "what is asked of storage is the adapter's: random schedules",
+    "LIFE-02": "the model has no store to remove anything from",
+}
+"""Rules of hierarchies that the enumeration can't evaluate, and what establishes them instead."""
+
+REPORTS: dict[str, Report] = {}
+
+
+def explore(name: str) -> Report:
+    """One search of every run, made once."""
+    if name not in REPORTS:
+        REPORTS[name] = Explorer(EVERY_RUN[name]).run()
+    return REPORTS[name]
+
+
+@pytest.mark.parametrize("name", EVERY_RUN)
+def test_no_step_breaks_a_rule_or_a_law(name: str) -> None:
+    report = explore(name)
+    print(f"{name}: {report.line()}")
+    assert report.complete
+    assert report.states > 100 and report.transitions > 10 * report.states
+
+
+def test_every_rule_of_hierarchies_is_evaluated_in_some_step() -> None:
+    counts = {id: sum(explore(name).evaluated[id] for name in EVERY_RUN) for id in (*all_rules(), *LAWS)}
+    silent = [id for id, rule in all_rules().items() if rule.pack in PACKS and not counts[id]]
+    assert set(silent) == ELSEWHERE.keys()
+    assert all(counts[law] for law in LAWS)
+
+
+def test_every_kind_of_step_is_taken() -> None:
+    taken = {kind for name in EVERY_RUN for kinds in explore(name).steps for kind in kinds.split("+")}
+    wanted = {
+        kind
+        for rule in all_rules().values()
+        if rule.pack in PACKS and rule.kind is Kind.STEP and rule.id not in ELSEWHERE
+        for kind in rule.on
+    }
+    assert wanted - taken <= {"insert", "publish", "refused_prefetch", "settled", "quiet_tick", "put"}
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.model.__name__)
+def test_a_planted_slip_is_found(planted: Planted) -> None:
+    with pytest.raises(Counterexample) as caught:
+        Explorer(planted.scope, planted.model()).run(most_states=20_000)
+    print(f"{caught.value}")
+    assert caught.value.broken in planted.broken, caught.value
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(7_200)
+@pytest.mark.parametrize("name", NIGHTLY)
+def test_no_step_of_a_larger_hierarchy_breaks_a_rule_or_a_law(name: str) -> None:
+    report = Explorer(NIGHTLY[name]).run()
+    print(f"{name}: {report.line()}")
+    assert report.complete or report.depth == NIGHTLY[name].depth

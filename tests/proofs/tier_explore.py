@@ -1,0 +1,244 @@
+"""All states of a small hierarchy, breadth first: every interleaving of calls, completions and faults.
+
+A **state** is a :class:`~kvlitmus.reference.hierarchy.Hierarchy`, and what is in its slots.  From each state every call
+of a lawful caller is made, every job under way goes on in every way that storage could make it go, and every fault of
+the scope strikes; after each of these **steps** every rule that can be said of the model is evaluated, and every law
+of :mod:`tests.proofs.tier_laws`.  From each state everything under way is also delivered, and nothing may be left.
+
+What makes the space finite, and why nothing is lost:
+
+* *Recency is a rank, hits saturate at the threshold of the write policy, jobs and pages are renumbered*, as in
+  :mod:`tests.proofs.explore`.
+* *Contents follow from the state.*  A slot holds what the laws say, or nothing that anybody may read; so a state is
+  restored with exactly that, and a step that reads anything else is found out.
+* *Time is early or late*: a prefetch is over its limit or not.
+* *Storage is any storage.*  What it answers is a choice of the step, so no state of it is kept.
+* *Work under way is bounded* by the scope.  Steps that lead beyond are judged, but not followed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from kvlitmus.reference import backup
+from kvlitmus.reference.cache import Request
+from kvlitmus.reference.hierarchy import BACKUP, LOAD, Hierarchy
+from kvlitmus.reference.tree import Page, Tree
+from kvlitmus.spec.rule import Rule
+from kvlitmus.spec.units import PageNo, Slot, Tick
+from tests.proofs import tier_laws, tier_moves
+from tests.proofs.tier_bench import HOLDER, Bench, Model, Scope
+
+
+class Report(NamedTuple):
+    """What a search found; ``complete``: whether it ended at a fixpoint."""
+
+    states: int
+    transitions: int
+    depth: int
+    seconds: float
+    complete: bool
+    evaluated: Counter[str]
+    steps: Counter[str]
+
+    def line(self) -> str:
+        """The figures."""
+        return (
+            f"{self.states:,} states, {self.transitions:,} transitions, depth {self.depth}, "
+            f"{self.evaluated.total():,} evaluations of {len(self.evaluated)} rules and laws, {self.seconds:.1f} s"
+            f"{', to the fixpoint' if self.complete else ''}"
+        )
+
+
+class Counterexample(AssertionError):
+    """A step that breaks a rule or a law, and the steps that lead there."""
+
+    def __init__(self, broken: str, detail: str, steps: list[str]) -> None:
+        super().__init__(f"{broken} broken: {detail}\n  " + "\n  ".join(steps))
+        self.broken = broken
+        self.steps = steps
+
+
+@dataclass
+class Explorer:
+    """One search."""
+
+    scope: Scope
+    model: Model = field(default_factory=Model)
+
+    def __post_init__(self) -> None:
+        self.bench = Bench(self.scope, self.model)
+        self.evaluated: Counter[str] = Counter()
+        self.steps: Counter[str] = Counter()
+        self.rules: dict[str, list[tuple[Rule, set[str]]]] = {}
+        self.came_from: dict[object, tuple[object, str]] = {}
+        self.transitions = 0
+
+    def run(self, most_states: int = 10_000_000) -> Report:
+        """Search to the fixpoint or the depth of the scope; raises :class:`Counterexample` at the first broken."""
+        started = time.process_time()
+        first = self.canonical(self.bench.now)
+        seen = {identity(first)}
+        frontier, depth = [first], 0
+        while frontier and depth < self.scope.depth and len(seen) <= most_states:
+            depth += 1
+            further: list[Hierarchy] = []
+            for state in frontier:
+                self.drained(state)
+                for label, follower in self.followers(state):
+                    known = identity(follower)
+                    if known not in seen:
+                        self.obey(follower, state, label)
+                        seen.add(known)
+                        self.came_from[known] = (identity(state), label)
+                        further.append(follower)
+            frontier = further
+        seconds = time.process_time() - started
+        return Report(len(seen), self.transitions, depth, seconds, not frontier, self.evaluated, self.steps)
+
+    def followers(self, state: Hierarchy) -> Iterator[tuple[str, Hierarchy]]:
+        """Every step from a state, judged, and the states it leads to that are within the scope."""
+        for label, kind, step in tier_moves.moves(self.bench, state):
+            self.bench.restore(state)
+            self.transitions += 1
+            self.steps[kind] += 1
+            try:
+                facts = step()
+            except (ValueError, KeyError, IndexError, AssertionError) as error:
+                raise Counterexample("a step", f"it raised {error!r}", [*self.path(state), label]) from error
+            after = self.bench.now
+            facts = {**tier_laws.state_facts(self.bench, state, after), **facts}
+            self.judge(kind, facts, state, label)
+            after = after._replace(loaded={})
+            if within(self.scope, after):
+                yield label, self.canonical(after)
+            else:
+                self.obey(after, state, label)
+
+    def drained(self, state: Hierarchy) -> None:
+        """From a state, everything is delivered: after a few ticks nothing may be left."""
+        self.bench.restore(state)
+        try:
+            if HOLDER in state.cache.requests:
+                self.bench.go(self.model.end(self.bench.now, False))
+            for _ in range(tier_laws.TICKS):
+                self.bench.deliver()
+        except (ValueError, KeyError, IndexError, AssertionError) as error:
+            raise Counterexample("delivery", f"it raised {error!r}", [*self.path(state), "deliver all"]) from error
+        after = self.bench.now
+        facts = tier_laws.settled_facts(after) | tier_laws.state_facts(self.bench, after, after)
+        self.judge("settled", facts, state, "deliver all")
+        self.obey(after, state, "deliver all")
+
+    def judge(self, kind: str, facts: dict[str, Any], state: Hierarchy, label: str) -> None:
+        """Evaluate the rules; raises :class:`Counterexample` for one that is broken."""
+        rules = self.rules.get(kind)
+        if rules is None:
+            rules = self.rules[kind] = [(one, set(one.facts)) for one in tier_laws.rules_for(kind)]
+        for one, needed in rules:
+            if not facts.keys() >= needed:
+                continue
+            self.evaluated[one.id] += 1
+            if not one.predicate(**{name: facts[name] for name in one.facts}):
+                shown = {name: facts[name] for name in one.facts}
+                raise Counterexample(one.id, str(shown), [*self.path(state), label])
+
+    def obey(self, now: Hierarchy, state: Hierarchy, label: str) -> None:
+        """Evaluate the laws, which are about one state; raises :class:`Counterexample` for one that is broken."""
+        for name, law in tier_laws.LAWS.items():
+            self.evaluated[name] += 1
+            wrong = law(now)
+            if wrong:
+                raise Counterexample(name, wrong, [*self.path(state), label])
+
+    def path(self, state: Hierarchy) -> list[str]:
+        """The steps that first led to a state; jobs and pages are renumbered between them."""
+        steps: list[str] = []
+        at: object = identity(state)
+        while at in self.came_from:
+            at, label = self.came_from[at]
+            steps.append(label)
+        return steps[::-1]
+
+    def canonical(self, now: Hierarchy) -> Hierarchy:
+        """The same state with ranks, saturated counts, and other numbers for jobs and pages."""
+        size, resident, alone = self.scope.page_size, now.cache.tree.pages, now.host.alone
+        ticks = sorted({page.touched for pages in (resident, alone) for page in pages.values()})
+        rank = {tick: Tick(at) for at, tick in enumerate(ticks, 1)}
+        most = backup.threshold(now.choices.write)
+        device: dict[PageNo, PageNo] = {}
+        host: dict[PageNo, PageNo] = {}
+        for name in sorted(resident):
+            device[resident[name].page] = PageNo(len(device) + 1)
+        for request in now.cache.requests.values():
+            for slot in request.row[::size]:
+                device.setdefault(PageNo(slot // size), PageNo(len(device) + 1))
+        for name in sorted(now.host.copies):
+            host[now.host.copies[name].page] = PageNo(len(host))
+        for page in [page for one in now.operations for page in one.held] + list(now.release):
+            host.setdefault(page, PageNo(len(host)))
+
+        def ranked(page: Page) -> Page:
+            place = device[page.page] if page.page >= 0 else page.page
+            return page._replace(page=place, touched=rank[page.touched], created=Tick(0), hits=min(page.hits, most))
+
+        def moved(request: Request) -> Request:
+            row = [Slot(device[PageNo(slot // size)] * size + slot % size) for slot in request.row]
+            return request._replace(row=tuple(row))
+
+        tree = Tree({name: ranked(resident[name]) for name in sorted(resident)}, Tick(len(ticks)))
+        usable = (now.cache.pool.usable, now.host.pool.usable)
+        pool = now.cache.pool._replace(free=usable[0].difference(device.values()))
+        requests = {rid: moved(request) for rid, request in now.cache.requests.items()}
+        copies = {name: copy._replace(page=host[copy.page]) for name, copy in sorted(now.host.copies.items())}
+        operations = [one._replace(held=tuple([host[page] for page in one.held])) for one in now.operations]
+        numbers = itertools.count(1)
+        transfers = tuple([one._replace(id=next(numbers)) for one in now.transfers])
+        puts = tuple([one._replace(id=next(numbers)) for one in now.puts])
+        jobs = tuple([one._replace(job=next(numbers)) for one in operations])
+        return now._replace(
+            cache=now.cache._replace(pool=pool, tree=tree, requests=requests),
+            host=now.host._replace(
+                pool=now.host.pool._replace(free=usable[1].difference(host.values())),
+                copies=copies,
+                alone={name: ranked(alone[name]) for name in sorted(alone)},
+            ),
+            transfers=transfers,
+            puts=puts,
+            operations=jobs,
+            release=tuple(sorted(host[page] for page in now.release)),
+            serial=next(numbers) - 1,
+        )
+
+
+def identity(now: Hierarchy) -> tuple[object, ...]:
+    """What tells canonical states apart: everything that is not the same in all of them."""
+    host = now.host
+    return (
+        tuple(now.cache.tree.pages.items()),
+        tuple(now.cache.requests.items()),
+        tuple(host.copies.items()),
+        tuple(host.alone.items()),
+        host.fault,
+        now.transfers,
+        now.puts,
+        now.operations,
+        now.release,
+        now.storage,
+    )
+
+
+def within(scope: Scope, now: Hierarchy) -> bool:
+    """Whether no more is under way than the scope says."""
+    kinds = Counter(transfer.kind for transfer in now.transfers)
+    return (
+        kinds[BACKUP] <= scope.backups
+        and kinds[LOAD] <= scope.loads
+        and len(now.puts) <= scope.puts
+        and len(now.operations) <= scope.prefetches
+    )

@@ -1,0 +1,63 @@
+"""The small hierarchies whose states are all enumerated: those of every run, and the larger ones of the night."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kvlitmus.reference.hierarchy import SELECTIVE, TIMEOUT, WAIT_COMPLETE, WRITE_BACK, Choices
+from tests.proofs.tier_bench import Scope
+
+CHOICES = Choices(threshold=1, rate_limit=100)
+ONE_PATH = Scope(pages=2, host_pages=2, keys=((1,), (1, 2)))
+ONE = replace(ONE_PATH, prefetches=1)
+
+QUICK: dict[str, Scope] = {
+    "storage comes and goes": replace(ONE, lives=True, backups=0),
+    "pages of two, filled": replace(
+        ONE,
+        page_size=2,
+        keys=((1, 1), (1, 1, 2, 2, 3)),
+        choices=CHOICES._replace(threshold=2, fill_matched=True, stop=WAIT_COMPLETE),
+    ),
+    "write-back": replace(ONE, choices=CHOICES._replace(write=WRITE_BACK)),
+}
+"""A few seconds together; they reach every rule that the enumeration can reach."""
+
+EVERY_RUN: dict[str, Scope] = {
+    **QUICK,
+    "two prefetches": replace(ONE_PATH, pages=1),
+    "memory at the hit, timeouts": replace(ONE, pages=1, choices=CHOICES._replace(reserve="hit", stop=TIMEOUT)),
+    "selective, faults": replace(ONE, pages=1, faults=True, choices=CHOICES._replace(write=SELECTIVE)),
+}
+"""What CI enumerates, to the fixpoint each."""
+
+NIGHTLY: dict[str, Scope] = {
+    "two prefetches, two pages": ONE_PATH,
+    "two prefetches that wait": replace(ONE_PATH, choices=CHOICES._replace(stop=WAIT_COMPLETE)),
+    "two prefetches, memory at the hit": replace(ONE_PATH, choices=CHOICES._replace(reserve="hit", stop=TIMEOUT)),
+    "two prefetches, at the rate limit": replace(ONE_PATH, choices=CHOICES._replace(rate_limit=1)),
+    "two prefetches, storage comes and goes": replace(ONE_PATH, lives=True),
+    "two paths": replace(ONE_PATH, keys=((1,), (2,))),
+    "branches": replace(ONE, keys=((1,), (1, 2), (1, 3)), host_pages=3),
+    "branches, write-back": replace(
+        ONE, keys=((1,), (1, 2), (1, 3)), host_pages=3, choices=CHOICES._replace(write=WRITE_BACK)
+    ),
+    "puts": replace(ONE, puts=1),
+    "puts, write-back": replace(ONE, puts=2, choices=CHOICES._replace(write=WRITE_BACK)),
+    "a request holds": replace(ONE, holds=True),
+    "three pages": replace(ONE, pages=3, host_pages=3, keys=((1,), (1, 2), (1, 2, 3))),
+    "faults": replace(ONE_PATH, faults=True),
+    "everything, to a depth": replace(
+        ONE_PATH,
+        pages=3,
+        host_pages=4,
+        keys=((1,), (1, 2), (3,)),
+        backups=2,
+        puts=1,
+        holds=True,
+        lives=True,
+        faults=True,
+        depth=6,
+    ),
+}
+"""What a night has time for; to the fixpoint where no depth is stated."""
