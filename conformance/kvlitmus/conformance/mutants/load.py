@@ -10,7 +10,8 @@ from kvlitmus.conformance.mutants.registry import mutant
 from kvlitmus.conformance.specimen.host import Copier
 from kvlitmus.conformance.specimen.loading import Loader
 from kvlitmus.conformance.specimen.tiers import TieredNode, TierTree
-from kvlitmus.conformance.specimen.works import Work
+from kvlitmus.conformance.specimen.tree import Unit
+from kvlitmus.conformance.specimen.works import Work, key_of
 from kvlitmus.spec.units import Key
 
 LOCKS = ("LOCK-01", "LOCK-02", "LOCK-03", "LOCK-04", "LOCK-05", "LOCK-06")
@@ -118,6 +119,54 @@ class LoadDropsItsSource(Loader):
                 self.tree.tell_removed("host", node.names)
                 node.host = []
                 self.tree.settle(node)
+
+
+@mutant(
+    "load-moves-instead-of-copying",
+    bugs=("L05",),
+    links=(LMCACHE + "pull/3884",),
+    kills=("LOAD-05", "TIER-06", "TIER-11"),
+    slot="loads",
+    configs=HOSTED,
+)
+class LoadMovesInsteadOfCopying(Loader):
+    """What is loaded back has to be written to the host again: a load frees its source at once."""
+
+    def start(self, key: Key, before: int, behind: list[TieredNode], found: list[int]) -> None:
+        """Copy now, and free."""
+        super().start(key, before, behind, found)
+        self.land(self.queue[-1])
+        for node in behind:
+            if not node.children:
+                self.tree.tell_removed("host", node.names)
+                self.tree.host.give_back(node.host)
+                node.host = []
+
+
+@mutant(
+    "failed-load-keeps-a-part",
+    bugs=("V18", "V19"),
+    links=(VLLM + "issues/45474", VLLM + "pull/26813"),
+    kills=("LOAD-04", "LOAD-03"),
+    slot="loads",
+    configs=HOSTED,
+)
+class FailedLoadKeepsAPart(Loader):
+    """A load that finds too little room says that it was declined, and has begun with what there was room for."""
+
+    def undo(self, resident: TieredNode, behind: list[TieredNode]) -> None:
+        """As many nodes as fit; nobody is told."""
+        super().undo(resident, behind)
+        first = behind[0]
+        found = self.pool.take(len(first.host)) if len(behind) > 1 else None
+        if found is not None:
+            units: tuple[Unit, ...] = ()
+            at: TieredNode | None = first
+            while at is not None:
+                units, at = at.key + units, at.parent
+            self.tree.pin(first)
+            key = key_of(first.namespace, units, isinstance(units[0], tuple))
+            self.start(key, len(units) - len(first.key), [first], found)
 
 
 @mutant(

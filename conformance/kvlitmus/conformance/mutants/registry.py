@@ -26,6 +26,7 @@ MODULES: tuple[str, ...] = (
     "tiers",
     "backup",
     "load",
+    "fetch_plan",
     "fetch",
     "fetch_end",
     "put",
