@@ -215,7 +215,7 @@ class TieredSpecimen(Specimen):
     def peek(self, tier: str, slots: Sequence[int]) -> Sequence[int]:
         """See :class:`~kvlitmus.conformance.tier_ports.Data`."""
         contents = self.copier.device if tier == "device" else self.copier.host
-        return [contents[slot] for slot in slots]
+        return list(map(contents.__getitem__, slots))
 
     def events(self) -> Sequence[Event]:
         """See :class:`~kvlitmus.conformance.tier_ports.Events`."""
