@@ -30,6 +30,7 @@ class Operation:
         "anchor",
         "asked",
         "begun",
+        "counted",
         "ended",
         "got",
         "hit",
@@ -55,6 +56,7 @@ class Operation:
         self.polled: float | None = None
         self.hit: int | None = None
         self.got = 0
+        self.counted = 0
         self.told: tuple[str, ...] = ()
         self.reading = False
         self.ended = False
@@ -85,6 +87,7 @@ class FetchBooks:
         self.many_names: list[str] = []
         self.many_prefixes: list[str] = []
         self.page_units: dict[Name, tuple[Name, ...]] = {}
+        self.at_ticks = judge.profile.commit == "tick"
 
     def anchors(self, *, revoked: bool = False) -> frozenset[Name]:
         """The pages behind which prefetches under way began; with ``revoked`` those that are only just over, too."""
@@ -153,7 +156,7 @@ class FetchBooks:
 
     def committed(self, one: Operation, facts: dict[str, Any], before: TierObservation, after: TierObservation) -> None:
         """A poll has ended a prefetch: what may be in the tree now, and what must."""
-        least = 0 if one.revoked else one.got
+        least = 0 if one.revoked else one.counted if self.at_ticks else one.got
         for work in self.books.work.values():
             if self.of_job.get(work.job.id) is one and work.job.kind == FETCH and work.job.id in after.jobs:
                 least = min(least, work.job.done)
@@ -191,9 +194,18 @@ class FetchBooks:
             del self.running[one.rid]
         self.fresh_end.discard(one.rid)
 
+    def ending(self) -> list[Operation]:
+        """The prefetches that a tick commits: those whose fetch has ended, where a tick does that."""
+        found = [one for one in self.running.values() if one.ended] if self.at_ticks else []
+        for one in found:
+            one.counted = one.got
+        return found
+
     def ticked(self) -> None:
-        """Revoked prefetches may be gone by now, ended ones are known to the cache."""
+        """Revoked prefetches may be gone by now, ended ones are known to the cache, and so is what was read."""
         self.fresh_end.clear()
+        for one in self.running.values():
+            one.counted = one.got
 
     def drop_revoked(self) -> None:
         """Revoked prefetches are gone: everything has settled."""

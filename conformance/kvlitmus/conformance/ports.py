@@ -129,6 +129,10 @@ class Profile:
     timeout_basis: the units that count are those found in storage (``hit``) or those ``requested``.
     timeout_from: time runs from the ``submit`` or from the ``first_poll``.
     restored_counts: whether the insert that brings a page back to the device counts as a hit.
+    commit: what a fetch has read counts at once, and gets into the tree when the request polls (``poll``);
+        or it counts from the next tick on, which also commits a fetch that has ended (``tick``).
+    host_duplicates: under write-back an eviction of the host leaves the host copies of pages that are on the device
+        too (``kept``), or may drop them first (``reclaimed``).
 
     Of page stores:
 
@@ -158,6 +162,8 @@ class Profile:
     timeout_basis: str = "hit"
     timeout_from: str = "submit"
     restored_counts: bool = False
+    commit: str = "poll"
+    host_duplicates: str = "kept"
     store_put: str = "either"
     store_checks: str = "bytes"
 

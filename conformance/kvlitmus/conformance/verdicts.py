@@ -61,6 +61,7 @@ CALL_NEEDS: dict[str, tuple[str, ...]] = {
     "gated_prefetch": ("tiers", "prefetching"),
     "prefetch": ("tiers", "prefetching"),
     "poll": ("tiers", "prefetching"),
+    "commit": ("tiers", "prefetching", "steps"),
     "abandon": ("tiers", "prefetching"),
     "loaded": ("tiers", "prefetching"),
     "attach": ("tiers", "reattach"),

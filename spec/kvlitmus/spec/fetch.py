@@ -30,7 +30,6 @@ define(
         "known_certain": "units of the key that are certainly cached on either tier, before the call",
         "known_possible": "units of the key that are possibly cached on either tier, before the call",
         "fetch_asked": "units that the prefetch set out to read",
-        "fetch_full": "whole pages of the key behind what is cached, in units",
         "occupied_now": "units that the cache says running prefetches occupy",
         "occupied_least": "units that prefetches occupy which are certainly under way",
         "occupied_most": "units that prefetches occupy which may still be under way",
@@ -211,7 +210,7 @@ def a_request_waits_as_the_stop_policy_says(poll_answer: bool, stop_allowed: Seq
 @rule(
     "FETCH-12",
     kind=Kind.STEP,
-    on=("poll",),
+    on=("poll", "commit"),
     needs=("prefetching", "tiers"),
     source="R-PFC-01, R-PFC-06",
     reference="fetch.commit",
@@ -225,7 +224,7 @@ def a_commit_adds_nothing_but_what_was_fetched(host_appeared: frozenset[Name], c
 @rule(
     "FETCH-13",
     kind=Kind.STEP,
-    on=("poll",),
+    on=("poll", "commit"),
     needs=("prefetching", "tiers"),
     source="R-PFC-01, R-PFC-09",
     reference="fetch.commit",

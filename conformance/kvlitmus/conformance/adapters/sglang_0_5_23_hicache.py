@@ -70,6 +70,8 @@ HICACHE_PROFILE = replace(
     timeout_basis="requested",
     timeout_from="first_poll",
     restored_counts=True,
+    commit="tick",
+    host_duplicates="reclaimed",
 )
 
 BY_HITS = ("lfu", "slru")

@@ -38,7 +38,6 @@ def prefetch(judge: Judge, rid: int, key: Key) -> bool:
         "begun": begun,
         "fetch_matched": judge.count(matched, "the units matched"),
         "fetch_asked": judge.count(asked, "the units asked for"),
-        "fetch_full": full,
         "known_certain": known * size,
         "known_possible": known * size,
     }

@@ -53,11 +53,15 @@ def evict_host(judge: Judge, n: int) -> None:
     """Make room for ``n`` slots on the host."""
     books, before = books_of(judge), seen(judge)
     droppable = books.droppable(before)
+    reclaimable: set[Any] = set()
+    if judge.profile.host_duplicates == "reclaimed" and judge.config.write == "write_back":
+        held = {name for work in books.work.values() for name in work.sources}
+        reclaimable = {name for name in before.cached if name not in held}
     answer = judge.call(f"evict_host({n})", "evict_host", n)
     facts: dict[str, Any] = {
         "host_asked": n,
         "host_droppable": len(droppable) * judge.size,
-        "host_undroppable": frozenset(before.hosted.keys() - books.droppable(before, nodes=False)),
+        "host_undroppable": frozenset(before.hosted.keys() - books.droppable(before, nodes=False) - reclaimable),
     }
     kinds = "evict_host"
     if answer is not None:
@@ -182,9 +186,25 @@ def tick(judge: Judge, *, detached: bool = False) -> None:
         kinds += "+prefetch_tick"
     if detached:
         kinds += "+detached"
+    before, ending = seen(judge), books.fetches.ending()
+    for one in ending:
+        books.fetches.over(one)  # it holds nothing and counts nothing from now on
+    if ending:
+        kinds += "+commit"
 
     def rested(after: TierObservation, facts: dict[str, Any]) -> None:
         facts["storage_work"], facts["moving_left"] = storage_rest(books), after.moving
+        may: set[Any] = set()
+        missing: list[Any] = []
+        for one in ending:
+            books.fetches.committed(one, facts, before, after)
+            may |= facts["commit_range"]
+            missing += facts["commit_missing"]
+        if len(ending) > 1:
+            for one in ending:
+                books.fetches.loaded[one.rid] = (0, books.fetches.loaded[one.rid][1])
+        if ending:
+            facts["commit_range"], facts["commit_missing"] = frozenset(may), missing
 
     if not books.work:
         kinds += "+quiet_tick"
