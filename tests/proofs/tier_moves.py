@@ -175,30 +175,6 @@ def fetch_moves(bench: Bench, state: Hierarchy) -> Iterator[Step]:
             facts["taken"] = (len(moving(bench.now)) - len(moving(state))) * size
         return facts
 
-    def poll(rid: RequestId) -> Facts:
-        one = fetch.find(state, rid)
-        after, over = bench.model.poll(state, rid)
-        bench.go(after)
-        facts: Facts = {
-            "poll_answer": over,
-            "stop_allowed": [one is None or stops(bench, state, one)],
-            "own_prefetch": one is not None,
-            "commit_range": frozenset(one.names[: one.completed]) if one else frozenset(),
-            "commit_missing": [],
-        }
-        if one and over:
-            _, then = known(state, one.names[: one.completed])
-            read = one.names[: one.completed]
-            above = read[then - 1] if then else one.anchor
-            hangs = above == bench.root or above in state.host.copies or choices.write == WRITE_BACK
-            if hangs or choices.fill_matched:
-                facts["commit_missing"] = [name for name in read if name not in everything(after)]
-            added = len(read) - then if hangs or choices.fill_matched else 0
-            told, units = fetch.told(after, rid)
-            facts["told_loaded"], facts["loaded_least"], facts["loaded_most"] = units, added * size, added * size
-            bench.go(told)
-        return facts
-
     def abandon(rid: RequestId) -> Facts:
         own = fetch.find(state, rid) is not None
         bench.go(bench.model.abandon(state, rid))
@@ -213,8 +189,35 @@ def fetch_moves(bench: Bench, state: Hierarchy) -> Iterator[Step]:
             )
             kind = "gated_prefetch" if shut(bench, state, rid, ask, anchor) else "prefetch"
             yield f"prefetch {key} for {rid}", kind, lambda r=rid, k=key: submit(r, k)  # type: ignore[misc]
-        yield f"poll {rid}", "poll+loaded", lambda r=rid: poll(r)  # type: ignore[misc]
+        yield f"poll {rid}", "poll+loaded", lambda r=rid: poll(bench, state, r)  # type: ignore[misc]
         yield f"abort the waiting request {rid}", "abandon", lambda r=rid: abandon(r)  # type: ignore[misc]
+
+
+def poll(bench: Bench, state: Hierarchy, rid: RequestId) -> Facts:
+    """Ask whether a request need not wait any more, and what its prefetch has added."""
+    size, choices = bench.scope.page_size, state.choices
+    one = fetch.find(state, rid)
+    after, over = bench.model.poll(state, rid)
+    bench.go(after)
+    facts: Facts = {
+        "poll_answer": over,
+        "stop_allowed": [one is None or stops(bench, state, one)],
+        "own_prefetch": one is not None,
+        "commit_range": frozenset(one.names[: one.completed]) if one else frozenset(),
+        "commit_missing": [],
+    }
+    if one and over:
+        _, then = known(state, one.names[: one.completed])
+        read = one.names[: one.completed]
+        above = read[then - 1] if then else one.anchor
+        hangs = above == bench.root or above in state.host.copies or choices.write == WRITE_BACK
+        if hangs or choices.fill_matched:
+            facts["commit_missing"] = [name for name in read if name not in everything(after)]
+        added = len(read) - then if hangs or choices.fill_matched else 0
+        told, units = fetch.told(after, rid)
+        facts["told_loaded"], facts["loaded_least"], facts["loaded_most"] = units, added * size, added * size
+        bench.go(told)
+    return facts
 
 
 def shut(bench: Bench, state: Hierarchy, rid: RequestId, ask: PrefetchAsk, anchor: Name) -> str:
