@@ -39,7 +39,7 @@ WRONG = 4
 class Work:
     """One job: its pages, what it reads from, whether its copy has landed as the suite knows."""
 
-    __slots__ = ("end", "job", "landed", "names", "sources")
+    __slots__ = ("end", "job", "landed", "layers", "names", "sources")
 
     def __init__(self, job: Job, names: tuple[Name, ...], end: Name, sources: dict[Name, PageNo]) -> None:
         self.job = job
@@ -47,6 +47,7 @@ class Work:
         self.end = end
         self.sources = sources
         self.landed = False
+        self.layers = 0
 
 
 class TierBooks:

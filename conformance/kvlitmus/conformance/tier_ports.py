@@ -89,7 +89,8 @@ class Outcome(NamedTuple):
     pages and stays under way (or ends, when nothing is left).  ``short``: a query finds at most
     ``pages`` pages; the store has ``pages`` more pages for a fetch and then a miss; it accepts
     ``pages`` more pages of a put and then refuses one.  ``fail``: the same, but at that point the store
-    raises an exception.  Copies between device and host know ``done`` alone.
+    raises an exception.  Copies between device and host know ``done`` alone; a load that has layers
+    also ``part``: it copies ``pages`` more layers.
     """
 
     how: str = "done"
@@ -168,6 +169,23 @@ class HostTier(Protocol):
 
         The slots count as the tree's at once; their contents are right when the job has landed.
         """
+
+
+class Layers(Protocol):
+    """Loads that arrive layer by layer, so that a forward pass can begin before the last one is there."""
+
+    def layers(self) -> int:
+        """How many layers a load copies, one after the other."""
+
+    def layers_ready(self, job: int) -> int:
+        """How many layers of this load may be read, from the first one on."""
+
+
+class Quota(Protocol):
+    """Loads that know a limit."""
+
+    def load_back_within(self, key: Key, quota: int) -> Loaded:
+        """As :meth:`HostTier.load_back`, unless more units would be loaded and newly locked than the quota says."""
 
 
 class TierInspect(Protocol):
@@ -252,6 +270,8 @@ class Events(Protocol):
 
 TIER_PORTS: dict[str, tuple[str, ...]] = {
     "host": ("host_available", "evict_host", "load_back"),
+    "layers": ("layers", "layers_ready"),
+    "quota": ("load_back_within",),
     "tiers": ("tiers",),
     "steps": ("jobs", "advance", "tick"),
     "prefetching": ("prefetch", "poll", "loaded", "abandon", "occupied"),

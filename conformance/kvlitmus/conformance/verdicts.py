@@ -53,6 +53,8 @@ CALL_NEEDS: dict[str, tuple[str, ...]] = {
     "again": ("evict",),
     "plan_prefetch": ("prefetch",),
     "load_back": ("tiers", "host"),
+    "limited_load_back": ("tiers", "quota"),
+    "layered": ("tiers", "steps", "layers"),
     "evict_host": ("tiers", "host"),
     "query": ("tiers", "steps", "prefetching"),
     "fetch": ("tiers", "steps", "prefetching"),

@@ -97,12 +97,14 @@ class Transfer(NamedTuple):
     """A copy between the tiers: of these pages, one after the other on one path.
 
     The path to the last one is locked, and a load pins its sources, until a tick has seen that it ``landed``.
+    A load goes layer by layer, ``layers`` of them so far.
     """
 
     id: int
     kind: str
     names: tuple[Name, ...]
     landed: bool = False
+    layers: int = 0
 
 
 class Put(NamedTuple):

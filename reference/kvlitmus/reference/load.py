@@ -15,22 +15,33 @@ from collections.abc import Sequence
 from kvlitmus.reference import cache as caches
 from kvlitmus.reference import pool as pools
 from kvlitmus.reference import tier
+from kvlitmus.reference.backup import land
 from kvlitmus.reference.hierarchy import LOAD, Hierarchy, Transfer, pin
 from kvlitmus.spec.units import Name, PageNo, Pages, Tokens
 
+LAYERS = 3
+"""How many layers a load copies, one after the other."""
+
 
 def load_back(
-    now: Hierarchy, root: Name, names: Sequence[Name], choice: Sequence[Name] | None = None
+    now: Hierarchy,
+    root: Name,
+    names: Sequence[Name],
+    choice: Sequence[Name] | None = None,
+    *,
+    quota: Tokens | None = None,
 ) -> tuple[Hierarchy, Pages, tuple[PageNo, ...] | None]:
     """Bring what a key has on the host alone to the device: pages resident before, and the new device pages.
 
     ``None`` instead of pages when they are fewer units than is worth a copy, or when device memory is short; then
-    nothing has changed but recency and what was evicted.  The choice is what is evicted.
+    nothing has changed but recency and what was evicted.  The choice is what is evicted.  A ``quota`` limits
+    how many units are loaded and newly locked together.
     """
     now, pages, behind = tier.match_all(now, names)
     before = Pages(len(pages))
     size = now.cache.pool.page_size
-    if behind * size < now.choices.load_threshold:
+    locked = sum(not now.cache.tree.pages[name].locks for name in names[:before])
+    if behind * size < now.choices.load_threshold or (quota is not None and (behind + locked) * size > quota):
         return now, before, None
     if not behind:
         return now, before, ()
@@ -59,6 +70,19 @@ def _start(now: Hierarchy, sources: Sequence[Name], slots: Sequence[PageNo]) -> 
     transfers = (*now.transfers, Transfer(serial, LOAD, tuple(sources)))
     host = now.host._replace(alone=alone)
     return now._replace(cache=caches.lock(cache, sources[-1]), host=host, transfers=transfers, serial=serial)
+
+
+def copy_layers(now: Hierarchy, job: int, layers: int) -> Hierarchy:
+    """So many more layers of a load are copied and may be read; with the last of :data:`LAYERS` it has landed."""
+    done = 0
+    transfers = []
+    for transfer in now.transfers:
+        if transfer.id == job:
+            done = min(LAYERS, transfer.layers + layers)
+            transfer = transfer._replace(layers=done)
+        transfers.append(transfer)
+    now = now._replace(transfers=tuple(transfers))
+    return land(now, job) if done == LAYERS else now
 
 
 def acknowledge_loads(now: Hierarchy) -> Hierarchy:

@@ -22,6 +22,9 @@ define(
         "load_before": "units that the load back says were on the device before",
         "load_resident": "units of the key that were on the device, before the call",
         "load_threshold": "units below which the profile declines a load back",
+        "load_limit": "the most units that the quota allows to load, what the load would newly lock taken off",
+        "layers_told": "how many layers of a load the cache says may be read",
+        "layers_copied": "how many layers of a load were copied",
     },
 )
 define(
@@ -76,9 +79,11 @@ def what_is_loaded_is_where_it_was_said(
     reference="load.load_back",
     allowed="a load of {load_wanted} units, with room for {load_room}",
 )
-def a_load_back_is_declined_for_a_reason(load_wanted: Tokens, load_threshold: Tokens, load_room: Tokens) -> bool:
-    """A load back MUST be declined only when it is shorter than the declared threshold, or when the device has no room for it."""
-    return load_wanted < max(1, load_threshold) or load_room < load_wanted
+def a_load_back_is_declined_for_a_reason(
+    load_wanted: Tokens, load_threshold: Tokens, load_room: Tokens, load_limit: Tokens
+) -> bool:
+    """A load back MUST be declined only when it is shorter than the declared threshold, above its quota, or when the device has no room for it."""
+    return load_wanted < max(1, load_threshold) or load_room < load_wanted or load_wanted > load_limit
 
 
 @rule(
@@ -106,6 +111,34 @@ def a_load_back_that_is_declined_leaves_nothing(appeared: frozenset[Name], jobs_
 def the_host_copy_survives_a_load_back(load_names: Sequence[Name], hosted: Mapping[Name, PageNo]) -> bool:
     """A page that is loaded back MUST keep its host copy."""
     return all(name in hosted for name in load_names)
+
+
+@rule(
+    "LOAD-06",
+    kind=Kind.STEP,
+    on=("layered",),
+    needs=("layers", "steps"),
+    source="R-LB-07; map §4.9",
+    reference="load.copy_layers",
+    allowed="{layers_copied} layers",
+)
+def a_layer_may_be_read_when_it_has_arrived(layers_told: int, layers_copied: int) -> bool:
+    """A load MUST tell as readable exactly the layers that it has copied, from the first one on."""
+    return layers_told == layers_copied
+
+
+@rule(
+    "LOAD-07",
+    kind=Kind.STEP,
+    on=("limited_load_back",),
+    needs=("quota",),
+    source="R-LB-04; H-27",
+    reference="load.load_back",
+    allowed="at most {load_limit} units",
+)
+def a_load_back_stays_within_its_quota(load_slots: Sequence[Slot], load_limit: Tokens) -> bool:
+    """A load back with a quota MUST load no more than the quota leaves after what the load newly locks."""
+    return len(load_slots) <= max(0, load_limit)
 
 
 def _slots(page: PageNo, page_size: int) -> range:

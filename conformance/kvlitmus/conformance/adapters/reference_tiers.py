@@ -19,6 +19,7 @@ from kvlitmus.reference.cache import Cache, Settings
 from kvlitmus.reference.hashing import chain_start, page_hash
 from kvlitmus.reference.hierarchy import (
     FETCH,
+    LOAD,
     PUT,
     QUERY,
     Choices,
@@ -186,13 +187,26 @@ class TieredReference(ReferencePorts):
         self.go(after)
         return freed
 
-    def load_back(self, key: Key) -> Loaded:
+    def load_back(self, key: Key, quota: int | None = None) -> Loaded:
         """See :class:`~kvlitmus.conformance.tier_ports.HostTier`."""
         root, names = self.named(key)
         paged = page_names(names, self.size)
-        after, before, pages = load.load_back(self.now, root, paged, self.choice.victims)
+        limit = None if quota is None else Tokens(quota)
+        after, before, pages = load.load_back(self.now, root, paged, self.choice.victims, quota=limit)
         self.go(after)
         return Loaded(before * self.size, None if pages is None else pools.slots_of(pages, self.size))
+
+    def load_back_within(self, key: Key, quota: int) -> Loaded:
+        """See :class:`~kvlitmus.conformance.tier_ports.Quota`."""
+        return self.load_back(key, quota)
+
+    def layers(self) -> int:
+        """See :class:`~kvlitmus.conformance.tier_ports.Layers`."""
+        return load.LAYERS
+
+    def layers_ready(self, job: int) -> int:
+        """See :class:`~kvlitmus.conformance.tier_ports.Layers`."""
+        return next((one.layers for one in self.now.transfers if one.id == job), 0)
 
     # -- prefetches ------------------------------------------------------------------------------
 
@@ -256,6 +270,8 @@ class TieredReference(ReferencePorts):
             self.go(fetched(self.now, job, outcome, self.store, self.hash_of, self.contents))
         elif found.kind == PUT:
             self.go(written(self.now, job, outcome, self.store, self.hash_of, self.contents))
+        elif found.kind == LOAD:
+            self.go(load.copy_layers(self.now, job, outcome.pages if outcome.how == "part" else load.LAYERS))
         else:
             self.go(backup.land(self.now, job))
 

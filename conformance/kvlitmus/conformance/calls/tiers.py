@@ -71,8 +71,12 @@ def evict_host(judge: Judge, n: int) -> None:
     finish(judge, kinds, facts, judge.tree)
 
 
-def load_back(judge: Judge, key: Key) -> None:
-    """Load back what of a key is on the host alone."""
+NO_LIMIT = 1 << 40
+"""What a load back without a quota may load."""
+
+
+def load_back(judge: Judge, key: Key, quota: int | None = None) -> None:
+    """Load back what of a key is on the host alone, within a quota if there is one."""
     books, before = books_of(judge), seen(judge)
     paged = page_names(judge.names_of(key), judge.size)
     resident = trees.cached_prefix(judge.tree, paged)
@@ -82,7 +86,11 @@ def load_back(judge: Judge, key: Key) -> None:
             break
         names.append(name)
     room = room_of(judge, paged[:resident], names)
-    answer = judge.call(f"load_back({key_text(key)})", "load_back", key)
+    newly = sum(not judge.tree.pages[name].locks for name in paged[:resident]) * judge.size
+    if quota is None:
+        answer = judge.call(f"load_back({key_text(key)})", "load_back", key)
+    else:
+        answer = judge.call(f"load_back_within({key_text(key)}, {quota})", "load_back_within", key, quota)
     on_device, given = judge.fields(answer, 2, "Loaded(before, slots)")
     facts: dict[str, Any] = {
         "load_wanted": len(names) * judge.size,
@@ -91,6 +99,7 @@ def load_back(judge: Judge, key: Key) -> None:
         "load_threshold": judge.profile.load_threshold,
         "load_names": tuple(names),
         "load_room": room,
+        "load_limit": NO_LIMIT if quota is None else quota - newly,
     }
     if given is None:
         judge.trail[-1] += " → None"
@@ -102,7 +111,8 @@ def load_back(judge: Judge, key: Key) -> None:
     if resident:
         tree = trees.split(tree, paged[resident - 1], renews=judge.renews)
     judge.maybe.difference_update(names)
-    finish(judge, "load_back" if names or slots else "load_back+nothing", facts, tree)
+    kinds = "load_back" if quota is None else "load_back+limited_load_back"
+    finish(judge, kinds if names or slots else kinds + "+nothing", facts, tree)
 
 
 def advance(judge: Judge, number: int, outcome: Outcome) -> None:
@@ -116,7 +126,9 @@ def advance(judge: Judge, number: int, outcome: Outcome) -> None:
     judge.call(f"advance({kind} {number}{shown})", "advance", number, outcome)
     store.script(DONE)
     facts: dict[str, Any] = {}
-    if kind in (BACKUP, LOAD):
+    if kind == LOAD and "layers" in judge.capabilities:
+        _advance_layers(judge, number, outcome)
+    elif kind in (BACKUP, LOAD):
         work.landed = True
         finish(judge, "advance+copied", facts, judge.tree)
     elif kind == QUERY:
@@ -133,6 +145,21 @@ def advance(judge: Judge, number: int, outcome: Outcome) -> None:
                 books.fetches.put_ended(work)
 
         finish(judge, "advance+put", facts, judge.tree, through)
+
+
+def _advance_layers(judge: Judge, number: int, outcome: Outcome) -> None:
+    """A load has copied some layers, or all that were left."""
+    work = books_of(judge).work[number]
+    most = judge.count(judge.look("layers"), "how many layers there are")
+    work.layers = min(most, work.layers + outcome.pages) if outcome.how == "part" else most
+    work.landed = work.layers == most
+
+    def told(after: TierObservation, facts: dict[str, Any]) -> None:
+        facts["layers_copied"] = work.layers
+        ready = judge.count(judge.look("layers_ready", number), "the layers that may be read")
+        facts["layers_told"] = ready if number in after.jobs else work.layers
+
+    finish(judge, "advance+copied+layered", {}, judge.tree, told)
 
 
 def _advance_query(judge: Judge, number: int, facts: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ from kvlitmus.conformance.judge import Judge
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.litmus.registry import litmus
 from kvlitmus.conformance.litmus.scenes import TIERS, backed, computed, step
+from kvlitmus.conformance.tier_ports import Outcome
 from kvlitmus.spec.units import Key
 
 
@@ -72,4 +73,30 @@ def a_load_makes_room_by_writing_back(judge: Judge) -> None:
         computed(judge, prompt(judge, "c" + chr(ord("d") + at % 20) * (1 + at // 20)))
         at += 1
     tiers.load_back(judge, key)
+    tiers.settle(judge)
+
+
+@litmus(rules=("LOAD-06", "TIER-08"), needs=(*TIERS, "layers", "data"))
+def a_load_arrives_layer_by_layer(judge: Judge) -> None:
+    """Layers are copied one by one; as many may be read as have arrived."""
+    key = long_key(judge)
+    backed(judge, key)
+    tree.evict(judge, judge.capacity)
+    tiers.load_back(judge, key)
+    while step(judge, "load", Outcome("part", 1)):
+        tiers.tick(judge)
+    tiers.settle(judge)
+
+
+@litmus(rules=("LOAD-03", "LOAD-07"), needs=(*TIERS, "quota"))
+def a_load_heeds_its_quota(judge: Judge) -> None:
+    """A load is asked for with a quota one short, just enough for it, and enough for what it newly locks, too."""
+    key = long_key(judge)
+    backed(judge, key)
+    tree.evict(judge, 2 * judge.size)
+    for units in (judge.size, 2 * judge.size, key.length - judge.size, key.length):
+        tiers.load_back(judge, key, units)
+    tiers.settle(judge)
+    tree.evict(judge, judge.capacity)
+    tiers.load_back(judge, key, key.length)
     tiers.settle(judge)

@@ -29,6 +29,9 @@ STEERED = 144
 AGAIN = 208
 """Above this a request waits that waited before, or that waits."""
 
+LIMITED = 192
+"""Above this a load back has a quota."""
+
 ANEW = 176
 """Below this a key that is wanted back is drawn anew; above, it was computed before."""
 
@@ -70,7 +73,10 @@ def below(player: Player, a: int, *, stored: bool) -> Key | None:
 def load_back(player: Player, a: int, b: int, c: int) -> None:
     """Load a key back."""
     key = below(player, a, stored=False) if b < STEERED else None
-    tiers.load_back(player.judge, key or wanted(player, a, b, c))
+    quota = None
+    if "quota" in player.judge.capabilities and a >= LIMITED:
+        quota = (c % 8) * player.config.page_size
+    tiers.load_back(player.judge, key or wanted(player, a, b, c), quota)
 
 
 @move("flush")
@@ -133,7 +139,10 @@ def advance(player: Player, a: int, b: int, c: int) -> None:
     ready = {number: job for number, job in tiers.seen(player.judge).jobs.items() if job.ready and not job.landed}
     number = pick(ready, a)
     if number is not None:
-        tiers.advance(player.judge, number, outcome(ready[number].kind, b, c))
+        how = outcome(ready[number].kind, b, c)
+        if ready[number].kind == LOAD and "layers" in player.judge.capabilities and b < LIMITED:
+            how = Outcome("part", 1 + c % 2)
+        tiers.advance(player.judge, number, how)
 
 
 def outcome(kind: str, b: int, c: int) -> Outcome:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kvlitmus.conformance.ports import Config, Hit, Profile
 from kvlitmus.conformance.specimen.cache import Specimen
 from kvlitmus.conformance.specimen.fetching import FetchSettings
+from kvlitmus.conformance.specimen.loading import LAYERS
 from kvlitmus.conformance.specimen.tiers import TieredNode
 from kvlitmus.conformance.specimen.works import Work
 from kvlitmus.conformance.tier_ports import Event, Job, Loaded, Outcome, PageStore, Prefetched, TierNode, TierView
@@ -109,6 +110,20 @@ class TieredSpecimen(Specimen):
         before, pages = self.loads.load_back(key)
         return Loaded(before, None if pages is None else tuple(self.pool.slots(pages)))
 
+    def load_back_within(self, key: Key, quota: int) -> Loaded:
+        """See :class:`~kvlitmus.conformance.tier_ports.Quota`."""
+        before, pages = self.loads.load_back(key, quota)
+        return Loaded(before, None if pages is None else tuple(self.pool.slots(pages)))
+
+    def layers(self) -> int:
+        """See :class:`~kvlitmus.conformance.tier_ports.Layers`."""
+        return LAYERS
+
+    def layers_ready(self, job: int) -> int:
+        """See :class:`~kvlitmus.conformance.tier_ports.Layers`."""
+        work = self.works.works.get(job)
+        return self.loads.ready(work) if work is not None else 0
+
     # -- jobs ----------------------------------------------------------------------------------
 
     def jobs(self) -> Sequence[Job]:
@@ -135,7 +150,7 @@ class TieredSpecimen(Specimen):
         if work.kind == "backup":
             self.backups.land(work)
         elif work.kind == "load":
-            self.loads.land(work)
+            self.loads.copy(work, outcome.pages if outcome.how == "part" else LAYERS)
         else:
             self.advance_storage(work, outcome)
 

@@ -7,8 +7,12 @@ from collections import deque
 from kvlitmus.conformance.specimen.host import Copier
 from kvlitmus.conformance.specimen.pool import PagedPool
 from kvlitmus.conformance.specimen.tiers import TieredNode, TierTree
+from kvlitmus.conformance.specimen.tree import Node
 from kvlitmus.conformance.specimen.works import Work, WorkTable, cut
 from kvlitmus.spec.units import Key
+
+LAYERS = 3
+"""How many layers a load copies, one after the other."""
 
 
 class Loader:
@@ -26,12 +30,12 @@ class Loader:
         self.threshold = threshold
         self.queue: deque[Work] = deque()
 
-    def load_back(self, key: Key) -> tuple[int, list[int] | None]:
+    def load_back(self, key: Key, quota: int | None = None) -> tuple[int, list[int] | None]:
         """How many units were resident, and the pages for the others; ``None`` where it isn't done."""
         pages, resident, behind = self.tree.reach(key.namespace, key.units)
         before = len(pages) * self.pool.page_size
         units = sum(len(node.key) for node in behind)
-        if units < self.threshold:
+        if units < self.threshold or (quota is not None and units > self.allowance(quota, resident)):
             return before, None
         if not behind:
             return before, []
@@ -45,6 +49,15 @@ class Loader:
         self.start(cut(key, before + units), before, behind, found)
         self.tree.unlock(resident)
         return before, found
+
+    def allowance(self, quota: int, resident: TieredNode) -> int:
+        """What a quota leaves when the path to ``resident`` gets locked."""
+        newly = 0
+        node: Node | None = resident
+        while node is not None and node.parent is not None:
+            newly += 0 if node.locks else len(node.key)
+            node = node.parent
+        return quota - newly
 
     def room(self, pages: int, resident: TieredNode) -> list[int] | None:
         """Device pages; what lacks is evicted, while the path to ``resident`` is locked."""
@@ -76,10 +89,20 @@ class Loader:
             node.works.append(work)
         self.queue.append(work)
 
+    def copy(self, work: Work, layers: int = LAYERS) -> None:
+        """So many more layers are copied; one number stands for all of them, and comes with the last."""
+        work.layers = min(LAYERS, work.layers + layers)
+        if work.layers == LAYERS:
+            self.land(work)
+
     def land(self, work: Work) -> None:
         """The copy is made."""
         self.copier.to_device(work.sources, work.targets)
         work.landed = True
+
+    def ready(self, work: Work) -> int:
+        """How many layers may be read."""
+        return work.layers
 
     def acks(self) -> None:
         """Take note of loads that have landed, in the order in which they were started."""

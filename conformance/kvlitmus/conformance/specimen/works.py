@@ -30,7 +30,7 @@ class Work:
 
     ``nodes`` are the nodes whose copies it reads or writes, in order; a node that is split while a
     job is on it leaves two.  ``pins``: whether their host copies may not go as long as it lasts.
-    ``sources`` and ``targets``: pages, where from and where to.
+    ``sources`` and ``targets``: pages, where from and where to.  ``layers``: how many of them a load has copied.
     """
 
     __slots__ = (
@@ -40,6 +40,7 @@ class Work:
         "key",
         "kind",
         "landed",
+        "layers",
         "names",
         "nodes",
         "pins",
@@ -56,6 +57,7 @@ class Work:
         self.start = start
         self.rid = -1
         self.done = 0
+        self.layers = 0
         self.landed = False
         self.pins = False
         self.nodes: list[TieredNode] = []
