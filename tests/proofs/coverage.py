@@ -70,10 +70,11 @@ def by_enumeration() -> Counter[str]:
 @functools.cache
 def by_lemmas() -> dict[str, tuple[tuple[str, str], ...]]:
     """The lemmas of each rule, with their bounds; planted slips left out."""
-    from tests.proofs import lock_lemmas, prefetch_lemmas, tree_lemmas
+    from tests.proofs import fetch_lemmas, lock_lemmas, prefetch_lemmas, tree_lemmas
     from tests.proofs.lemmas import LEMMAS
 
-    assert lock_lemmas.LEMMAS is tree_lemmas.LEMMAS is LEMMAS  # importing them is what registers their lemmas
+    # importing them is what registers their lemmas
+    assert fetch_lemmas.LEMMAS is lock_lemmas.LEMMAS is tree_lemmas.LEMMAS is LEMMAS
     found: dict[str, list[tuple[str, str]]] = {}
     for one in LEMMAS.values():
         for rule in () if one.planted else one.rules:

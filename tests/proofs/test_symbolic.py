@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from kvlitmus.spec.rule import all_rules
-from tests.proofs import lemmas, lock_lemmas, tree_lemmas
+from tests.proofs import fetch_lemmas, lemmas, lock_lemmas, tree_lemmas
 from tests.proofs.lemmas import LEMMAS
 
 HERE = Path(__file__).resolve().parent
@@ -28,7 +28,12 @@ HOLDS = tuple(name for name, one in LEMMAS.items() if not one.planted)
 PLANTED = tuple(name for name, one in LEMMAS.items() if one.planted)
 
 
-MODULES = {name: module for module in (lemmas, lock_lemmas, tree_lemmas) for name in LEMMAS if hasattr(module, name)}
+MODULES = {
+    name: module
+    for module in (lemmas, lock_lemmas, tree_lemmas, fetch_lemmas)
+    for name in LEMMAS
+    if hasattr(module, name)
+}
 
 
 def crosshair(name: str) -> str:

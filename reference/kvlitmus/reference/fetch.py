@@ -129,34 +129,38 @@ def find(now: Hierarchy, rid: RequestId) -> Operation | None:
     return None
 
 
-def time_limit(choices: Choices, units: int) -> float:
+def time_limit(choices: Choices, units: float) -> float:
     """How many seconds a prefetch of so many units may take: a base, more for more units, at most a maximum if any."""
     base, per_1024, most = choices.timeout
     limit = base + per_1024 * units / 1024
     return min(most, limit) if most else limit
 
 
-def may_stop(now: Hierarchy, operation: Operation) -> bool:
-    """Whether the request need not wait any more.
+def stops(stop: str, stage: str, elapsed: float, limit: float) -> bool:
+    """Whether a request need not wait any more for a prefetch in this stage, after so much time.
 
-    ===============  =========  ==========================================
-    stage            best       wait_complete, timeout
-    ===============  =========  ==========================================
-    query, answered  stop       wait; stop when the time limit is exceeded
-    fetch            stop       wait; stop when the time limit is exceeded
-    ended            stop       stop
-    revoked          stop       wait for the tick that ends the operation
-    ===============  =========  ==========================================
+    ===============  ===========  =============  =======================
+    stage            best effort  wait complete  timeout
+    ===============  ===========  =============  =======================
+    query, answered  stop         wait           stop if over the limit
+    fetch            stop         wait           stop if over the limit
+    ended            stop         stop           stop
+    revoked          stop         wait           wait
+    ===============  ===========  =============  =======================
 
-    The time limit is for the policy ``timeout`` alone.
+    *Over* the limit is longer than the limit.  A revoked prefetch waits for the tick that takes note of it.
     """
-    if now.choices.stop == BEST_EFFORT or operation.stage == ENDED:
+    if stop == BEST_EFFORT or stage == ENDED:
         return True
-    if now.choices.stop != TIMEOUT or operation.stage == REVOKED or operation.since is None:
-        return False
-    size = now.host.pool.page_size
-    units = operation.asked if now.choices.timeout_basis == "requested" else (operation.hit or 0) * size
-    return now.now - operation.since > time_limit(now.choices, units)
+    return stop == TIMEOUT and stage != REVOKED and elapsed > limit
+
+
+def may_stop(now: Hierarchy, operation: Operation) -> bool:
+    """Whether the request need not wait any more; before its time has begun, none has passed."""
+    choices, size = now.choices, now.host.pool.page_size
+    units = operation.asked if choices.timeout_basis == "requested" else (operation.hit or 0) * size
+    elapsed = 0.0 if operation.since is None else now.now - operation.since
+    return stops(choices.stop, operation.stage, elapsed, time_limit(choices, units))
 
 
 def poll(now: Hierarchy, rid: RequestId) -> tuple[Hierarchy, bool]:

@@ -1,0 +1,150 @@
+"""What is proven of prefetches after their plan: how long they are waited for, what a query leads to, where slots go.
+
+As in :mod:`tests.proofs.lemmas`: each function begins with its assumptions and ends with its claim about the reference,
+every number is any number unless bounds say otherwise, and each claim has a planted slip beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kvlitmus.reference import fetch
+from kvlitmus.reference.cache import Settings
+from kvlitmus.reference.fetch import ANSWERED, ENDED, REVOKED, stops
+from kvlitmus.reference.hierarchy import (
+    BEST_EFFORT,
+    FETCH,
+    QUERY,
+    TIMEOUT,
+    WAIT_COMPLETE,
+    Choices,
+    Hierarchy,
+    Operation,
+    empty_hierarchy,
+)
+from kvlitmus.spec.units import Name, PageNo, Pages, RequestId, Tokens
+from tests.proofs.lemmas import LEMMAS, keeps, lemma, plain
+
+__all__ = ["LEMMAS"]
+
+STAGES = (QUERY, ANSWERED, REVOKED, FETCH, ENDED)
+POLICIES = (BEST_EFFORT, WAIT_COMPLETE, TIMEOUT)
+# -- the stop policies ------------------------------------------------------------------------------------
+
+
+def _follows_the_table(
+    decides: Callable[[str, str, int, int], bool], stage: int, policy: int, elapsed: int, limit: int
+) -> bool:
+    at, stop = STAGES[plain(stage, 4)], POLICIES[plain(policy, 2)]
+    said = decides(stop, at, elapsed, limit)
+    late = elapsed > limit
+    allowed = stop == BEST_EFFORT or at == ENDED or (stop == TIMEOUT and at != REVOKED and late)
+    return keeps({"poll_answer": said, "stop_allowed": [allowed]}, "FETCH-11")
+
+
+@lemma("FETCH-11", bounds="every stage and stop policy; any integer time and limit")
+def a_request_waits_as_the_table_of_stop_policies_says(stage: int, policy: int, elapsed: int, limit: int) -> None:
+    """Best effort never waits, nor does an ended read; a revoked one does until its tick; a limit is exceeded."""
+    assert 0 <= stage <= 4 and 0 <= policy <= 2
+    assert _follows_the_table(stops, stage, policy, elapsed, limit)
+
+
+@lemma("FETCH-11", bounds="a prefetch at its limit is over")
+def planted_stop_at_the_limit(stage: int, policy: int, elapsed: int, limit: int) -> None:
+    """At exactly the limit the request goes on."""
+    assert 0 <= stage <= 4 and 0 <= policy <= 2
+    assert _follows_the_table(
+        lambda stop, at, time, most: stops(stop, at, time + 1, most), stage, policy, elapsed, limit
+    )
+
+
+@lemma("FETCH-11", bounds="a revoked prefetch times out")
+def planted_stop_of_the_revoked(stage: int, policy: int, elapsed: int, limit: int) -> None:
+    """A revoked prefetch is let go of before the tick that gives its memory back."""
+    assert 0 <= stage <= 4 and 0 <= policy <= 2
+
+    def decides(stop: str, at: str, time: int, most: int) -> bool:
+        return stops(stop, QUERY if at == REVOKED else at, time, most)
+
+    assert _follows_the_table(decides, stage, policy, elapsed, limit)
+
+
+# -- what a query leads to --------------------------------------------------------------------------------
+
+
+def queried(reserve: str, threshold: int) -> Hierarchy:
+    """A query for three pages of one slot is under way; nothing else is."""
+    names = (Name(1), Name(2), Name(3))
+    held = (PageNo(0), PageNo(1), PageNo(2))
+    one = Operation(1, RequestId(1), QUERY, Name(0), names, Tokens(3), held, None, Pages(0), True, 0.0)
+    choices = Choices(threshold=threshold, reserve=reserve)
+    now = empty_hierarchy(1, 4, 1, settings=Settings(), choices=choices)
+    pool = now.host.pool._replace(free=frozenset({PageNo(3)}))
+    return now._replace(host=now.host._replace(pool=pool), operations=(one,), serial=1, storage=True)
+
+
+def _leads_to_a_fetch(answer: Callable[[Hierarchy, int, Pages], Hierarchy], threshold: int, hit: int) -> bool:
+    hit = plain(hit, 3)
+    now = queried("submit", threshold)
+    after = answer(now, 1, Pages(hit))
+    read = sum([len(one.held) for one in after.operations if one.stage == FETCH])
+    facts = {
+        "query_hit": hit,
+        "query_least": max(threshold, 1),
+        "fetch_length": read,
+        "host_free": sorted(after.host.pool.free),
+        "host_listed": [],
+        "host_moving": [*[page for one in after.operations for page in one.held], *after.release],
+        "host_usable": after.host.pool.usable,
+    }
+    return keeps(facts, "FETCH-08", "TIER-01", "TIER-02")
+
+
+@lemma("FETCH-08", "TIER-01", "TIER-02", bounds="a query for 3 pages of one slot; any integer threshold")
+def a_query_leads_to_a_fetch_of_what_was_found_or_returns_everything(threshold: int, hit: int) -> None:
+    """A hit of the threshold is fetched, one below it revoked; no page is lost or owned twice."""
+    assert threshold >= 0 and 0 <= hit <= 3
+    assert _leads_to_a_fetch(fetch.answer, threshold, hit)
+
+
+@lemma("FETCH-08", "TIER-02", bounds="the pages beyond the hit are forgotten, and so is the threshold")
+def planted_query_that_keeps_its_tail(threshold: int, hit: int) -> None:
+    """Whatever was found is fetched, and the rest isn't returned."""
+    assert threshold >= 0 and 0 <= hit <= 3
+
+    def answer(now: Hierarchy, job: int, hit: Pages) -> Hierarchy:
+        after = fetch.answer(now._replace(choices=now.choices._replace(threshold=0)), job, hit)
+        return after._replace(release=())
+
+    assert _leads_to_a_fetch(answer, threshold, hit)
+
+
+# -- where the slots of a prefetch go ---------------------------------------------------------------------
+
+
+def ways(slot: int, already: int, committed: int, completed: int, hit: int, reserved: int) -> list[bool]:
+    """Which ways back a slot takes: freed, the tree's, released at the commit, after the read, after the query."""
+    return [
+        0 <= slot < already,
+        already <= slot < committed,
+        committed <= slot < completed,
+        completed <= slot < hit,
+        hit <= slot < reserved,
+    ]
+
+
+@lemma("TIER-01", "TIER-02", bounds="any integers; the formulas, tied to the reference by test_prefetch_slots_z3.py")
+def each_slot_of_a_prefetch_has_one_way_back(
+    slot: int, already: int, committed: int, completed: int, hit: int, reserved: int
+) -> None:
+    """The five ways are a partition of what was reserved."""
+    assert 0 <= already <= committed <= completed <= hit <= reserved
+    assert sum(ways(slot, already, committed, completed, hit, reserved)) == (1 if 0 <= slot < reserved else 0)
+
+
+@lemma("TIER-01", bounds="what was completed is released together with what was read but not committed")
+def planted_release_of_everything(slot: int, already: int, committed: int, hit: int, reserved: int) -> None:
+    """A detach that returns the whole buffer, though its tail is in the release queue already."""
+    assert 0 <= already <= committed <= hit <= reserved and 0 <= slot < reserved
+    taken = [0 <= slot < already, already <= slot < committed, committed <= slot < reserved, hit <= slot < reserved]
+    assert sum(taken) == 1
