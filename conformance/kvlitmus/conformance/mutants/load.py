@@ -56,10 +56,10 @@ class LoadSourcesNotPinned(Loader):
 
     tree: OnlyAnchorsArePinned
 
-    def load_back(self, key: Key) -> tuple[int, list[int] | None]:
+    def load_back(self, key: Key, quota: int | None = None) -> tuple[int, list[int] | None]:
         """Unpinned."""
         self.tree.loading = True
-        answer = super().load_back(key)
+        answer = super().load_back(key, quota)
         self.tree.loading = False
         return answer
 
@@ -275,10 +275,10 @@ class LoadNotedBeforeItHasLanded(Loader):
 class ShortLoadsDeclined(Loader):
     """Short prompts are never loaded back: below a number in the code, which nobody declares, it isn't worth it."""
 
-    def load_back(self, key: Key) -> tuple[int, list[int] | None]:
+    def load_back(self, key: Key, quota: int | None = None) -> tuple[int, list[int] | None]:
         """At least ten units."""
         self.threshold = 10
-        return super().load_back(key)
+        return super().load_back(key, quota)
 
 
 @mutant(
@@ -348,3 +348,35 @@ class LoadIsNotTold(Loader):
         told = len(self.tree.told)
         super().start(key, before, behind, found)
         del self.tree.told[told:]
+
+
+@mutant(
+    "next-layer-told-ready",
+    bugs=("S44",),
+    links=(SGLANG + "pull/22811",),
+    kills=("LOAD-06",),
+    slot="loads",
+    configs=HOSTED,
+)
+class NextLayerToldReady(Loader):
+    """A forward pass reads a layer whose copy is still under way: the counter is raised when a copy begins."""
+
+    def ready(self, work: Work) -> int:
+        """The layer that is being copied counts."""
+        return super().ready(work) + 1
+
+
+@mutant(
+    "quota-widened-by-what-is-locked",
+    bugs=("H-27",),
+    links=(),
+    kills=("LOAD-07",),
+    slot="loads",
+    configs=HOSTED,
+)
+class QuotaWidenedByWhatIsLocked(Loader):
+    """The units that a load newly locks are added to its quota instead of being taken off: a wrong sign."""
+
+    def allowance(self, quota: int, resident: TieredNode) -> int:
+        """The other way round."""
+        return 2 * quota - super().allowance(quota, resident)
