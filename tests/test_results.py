@@ -11,7 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.report import failures
+from kvlitmus.conformance.results import Finding
+from kvlitmus.conformance.schedule import Op
 from kvlitmus.conformance.targets import checkout_peers
+from tests.conformance.schemas import fits
 from tools import results
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -72,6 +77,62 @@ def test_a_counterexample_that_no_report_names_is_found(tmp_path: Path) -> None:
     assert results.complaints({}, [], tmp_path) == [
         "docs/results/counterexamples/cache/TREE-01-0.json: no report refers to it"
     ]
+
+
+def hazards(folder: Path) -> Path:
+    """A folder of results with one known hazard, as ``tools/hazards.py`` leaves it; returns its counterexample."""
+    finding = Finding(
+        rules=["BACKUP-05"],
+        item="random:seed=0",
+        config=Config(page_size=4, host_pages=8),
+        call="advance(put 1)",
+        calls=["advance(put 1)"],
+        allowed="",
+        seen={},
+        schedule=[Op("advance")],
+        steps=1,
+    )
+    where = folder / "counterexamples" / "hazards"
+    path = failures.save(where, finding, target="specimen", depth=3, force_misuse=False, version="0.1.0")
+    path = path.replace(where / "H-01.json")
+    record = {
+        "id": "H-01",
+        "target": "specimen",
+        "rules": finding.rules,
+        "config": finding.config.label,
+        "calls": finding.calls,
+        "counterexample": "docs/results/counterexamples/hazards/H-01.json",
+    }
+    missed = {"id": "H-02", "target": "specimen"}
+    (folder / "hazards.json").write_text(json.dumps({"hazards": [record, missed]}))
+    (folder / "hazards.md").write_text("| **H-01** … |\n| **H-02** … |\n")
+    return path
+
+
+def test_known_hazards_have_the_counterexamples_that_they_tell_of(tmp_path: Path) -> None:
+    path = hazards(tmp_path)
+    assert results.hazard_complaints(tmp_path) == [] == results.complaints({}, [], tmp_path)
+    text = path.read_text()
+    path.with_name("H-03.json").write_text(text)
+    path.write_text(text.replace('"BACKUP-05"', '"BACKUP-04"'))
+    (tmp_path / "hazards.md").write_text("| **H-01** … |\n")
+    name = "docs/results/counterexamples/hazards"
+    assert results.hazard_complaints(tmp_path) == [
+        f"{name}/H-03.json: hazards.json does not refer to it",
+        f"{name}/H-01.json: hazards.json tells of another counterexample",
+        "hazards.md does not tell of H-02",
+    ]
+    path.write_text("{}")
+    assert f"{name}/H-01.json: " in "".join(results.hazard_complaints(tmp_path))
+    path.unlink()
+    assert f"{name}/H-01.json: hazards.json refers to it, but it isn't there" in results.hazard_complaints(tmp_path)
+
+
+def test_the_committed_counterexamples_are_saved_failures() -> None:
+    """What can be told of a counterexample without the cache that it is about."""
+    for path in results.FOLDER.glob("counterexamples/**/*.json"):
+        assert fits(json.loads(path.read_text(encoding="utf-8")), "failure") == [], path
+        assert failures.load(path).rules, path
 
 
 def test_the_committed_reports_are_whole_and_say_what_was_judged() -> None:

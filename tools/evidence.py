@@ -20,10 +20,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kvlitmus.conformance.adapters import reference
+from kvlitmus.conformance.adapters import reference, reference_store
 from kvlitmus.conformance.engine import run_item
 from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.mutants.registry import all_mutants
+from kvlitmus.conformance.plan import STORE_CONFIGS, TIER_CONFIGS
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.results import Item, Options
 from kvlitmus.conformance.specimen import cache as specimen
@@ -34,9 +35,15 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results"
 COLUMNS = ("reference", "litmus", "random", "proof", "mutant")
 
-TARGETS: dict[str, Any] = {"specimen": specimen.target, "reference": reference.target}
-CONFIGS = (Config(page_size=1), Config(page_size=4), Config(page_size=4, pages=8), Config(page_size=4, bigram=True))
-SEEDS = range(2)
+FLAT = (Config(page_size=1), Config(page_size=4), Config(page_size=4, pages=8), Config(page_size=4, bigram=True))
+TARGETS: dict[str, tuple[Any, tuple[Config, ...]]] = {
+    "specimen": (specimen.target, (*FLAT, *TIER_CONFIGS, *STORE_CONFIGS)),
+    "reference": (reference.target, (*FLAT, *TIER_CONFIGS)),
+    "reference-store": (reference_store.target, STORE_CONFIGS),
+}
+"""The targets whose schedules are evidence, and the configurations in which they are played."""
+FLAT_SEEDS, TIER_SEEDS = range(2), range(8)
+"""A hierarchy has more kinds of operations, so each comes up less often in one schedule."""
 OPS = 250
 
 Found = dict[str, list[str]]
@@ -97,9 +104,9 @@ def find_references(rules: Mapping[str, Rule], found: Evidence) -> None:
 
 def play_schedules(rules: Mapping[str, Rule], found: Evidence) -> None:
     """Play random schedules and note which rules were evaluated; a violation or an error is a complaint."""
-    for name, target in TARGETS.items():
-        for config in CONFIGS:
-            for seed in SEEDS:
+    for name, (target, configs) in TARGETS.items():
+        for config in configs:
+            for seed in TIER_SEEDS if config.tiered else FLAT_SEEDS:
                 item = Item(kind="random", config=config, seed=seed, ops=OPS)
                 result = run_item(target, item, Options(reruns=0, shrink_trials=0))
                 for trouble in (result.error, result.unsupported, *(one.call for one in result.findings)):

@@ -9,7 +9,7 @@ from pathlib import Path
 from kvlitmus.spec.rule import Rule
 
 TABLE = Path(__file__).resolve().parent.parent / "docs" / "map.md"
-PROPOSAL = re.compile(r"R-[A-Z]+-\d\d")
+PROPOSAL = re.compile(r"R-[A-Z][A-Z0-9]*-\d\d")
 RULES_CELL = 3
 """Which cell of a row, from 0 on, lists the rules."""
 

@@ -7,7 +7,8 @@
 The reports in ``docs/results`` are the suite's own; ``classification.toml`` beside them says of each
 violation what it is and why.  A violation that nobody classified is an error, and so is a
 classification without its violation, a counterexample that no report refers to, and a snippet that
-no classification names.
+no classification names.  The counterexamples in ``counterexamples/hazards`` belong to the page on known
+hazards, which ``tools/hazards.py`` writes: each must be a saved failure, the one that the page shows.
 """
 
 from __future__ import annotations
@@ -25,9 +26,12 @@ ROOT = Path(__file__).resolve().parent.parent
 if __name__ == "__main__":
     sys.path[:0] = [str(ROOT / room) for room in ("spec", "reference", "conformance")]
 
+from kvlitmus.conformance.report import failures  # noqa: E402
 from kvlitmus.conformance.targets import known_targets  # noqa: E402
 
 FOLDER = ROOT / "docs" / "results"
+HAZARDS = "hazards"
+"""The folder of the known hazards' counterexamples, and the name of their data and page."""
 CLASSES = ("bug", "declared choice", "outside the contract", "limit of the adapter")
 BROKEN = ("violated", "warned")
 MARKS = {"passed": "✓", "violated": "✗", "warned": "!", "not_applicable": "–"}
@@ -112,7 +116,11 @@ def complaints(found: Mapping[str, Report], entries: Sequence[Judged], folder: P
         if data["partial"] or data["exit_code"] not in (0, 1):
             wrong.append(f"{target}: the report is not of a whole run ({data['exit_meaning']})")
     saved = {finding["saved"] for data in found.values() for finding in data["findings"]}
-    files = {f"docs/results/{path.relative_to(folder)}" for path in folder.glob("counterexamples/**/*.json")}
+    files = {
+        f"docs/results/{path.relative_to(folder)}"
+        for path in folder.glob("counterexamples/**/*.json")
+        if path.parent.name != HAZARDS
+    }
     wrong += [f"{path}: a report refers to it, but it isn't there" for path in sorted(saved - files)]
     wrong += [f"{path}: no report refers to it" for path in sorted(files - saved)]
     snippets = {path.name for path in folder.glob("snippets/*.py")}
@@ -120,6 +128,29 @@ def complaints(found: Mapping[str, Report], entries: Sequence[Judged], folder: P
     wrong += [f"snippets/{name}: a classification names it, but it isn't there" for name in sorted(named - snippets)]
     wrong += [f"snippets/{name}: no classification names it" for name in sorted(snippets - named)]
     return wrong
+
+
+def hazard_complaints(folder: Path = FOLDER) -> list[str]:
+    """What the known hazards' data, page and counterexamples do not agree about."""
+    data = folder / f"{HAZARDS}.json"
+    records: list[dict[str, Any]] = json.loads(data.read_text(encoding="utf-8"))["hazards"] if data.is_file() else []
+    shown = {one["counterexample"]: one for one in records if "counterexample" in one}
+    files = {f"docs/results/{path.relative_to(folder)}": path for path in folder.glob(f"counterexamples/{HAZARDS}/*")}
+    wrong = [f"{path}: hazards.json refers to it, but it isn't there" for path in sorted(shown.keys() - files.keys())]
+    wrong += [f"{path}: hazards.json does not refer to it" for path in sorted(files.keys() - shown.keys())]
+    for name in sorted(files.keys() & shown.keys()):
+        record = shown[name]
+        try:
+            saved = failures.load(files[name])
+        except failures.FailureError as error:
+            wrong.append(f"{name}: {error}")
+            continue
+        told = (record["target"], record["rules"], record["config"], record["calls"])
+        if told != (saved.target, list(saved.rules), saved.config.label, list(saved.calls)):
+            wrong.append(f"{name}: hazards.json tells of another counterexample")
+    path = folder / f"{HAZARDS}.md"
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    return wrong + [f"hazards.md does not tell of {one['id']}" for one in records if f"**{one['id']}**" not in text]
 
 
 def page(found: Mapping[str, Report], entries: Sequence[Judged], introduction: str, notes: str) -> str:
@@ -262,7 +293,7 @@ def main(arguments: Sequence[str]) -> int:
     except ValueError as error:
         print(error)
         return 1
-    wrong = complaints(found, entries)
+    wrong = complaints(found, entries) + hazard_complaints()
     for complaint in wrong:
         print(complaint)
     if wrong:

@@ -133,7 +133,7 @@ def every_request_can_go_on_in_the_end(still_waiting: Sequence[int]) -> bool:
     kind=Kind.STEP,
     on=("settled",),
     needs=("tiers", "steps"),
-    source="R-PFC-05, R-LIFE-05, I9; H-05, H-40",
+    source="R-PFC-05, R-LIFE-05, R-LK-08, I9; H-05, H-40",
     reference="life.tick",
 )
 def nothing_is_held_when_nothing_is_under_way(

@@ -62,7 +62,7 @@ define(
     "TIER-01",
     kind=Kind.STATE,
     needs=("tiers",),
-    source="map §2.2, I1, R-PFC-02",
+    source="map §2.2, I1, R-PFC-02, R-WB-06",
     reference="hierarchy.host_homes",
     allowed="each host page in one of: free, the tree, work in flight",
 )
@@ -110,7 +110,7 @@ def a_page_in_the_tree_is_somewhere_and_reachable(homeless: Sequence[object]) ->
     return not homeless
 
 
-@rule("TIER-05", kind=Kind.STATE, needs=("tiers",), source="R-HT-01 (S1)", reference="tier.leave_device")
+@rule("TIER-05", kind=Kind.STATE, needs=("tiers",), source="R-HT-01 (S1), R-EV-05", reference="tier.leave_device")
 def what_is_on_the_device_is_reachable_there(gaps: Sequence[object]) -> bool:
     """The parent of a page on the device MUST be on the device."""
     return not gaps
@@ -132,7 +132,7 @@ def what_is_on_the_host_is_reachable_there(unbacked_parents: Sequence[object]) -
     "TIER-07",
     kind=Kind.STATE,
     needs=("tiers", "data"),
-    source="R-WB-05, R-PFC-04, R-PFT-03; H-13, H-14",
+    source="R-WB-05, R-WB-08, R-EV-06, R-HOST-09, R-PFC-04, R-PFT-03; H-13, H-14",
     reference="backup.land",
 )
 def the_host_holds_what_belongs_there(host_wrong: Sequence[object]) -> bool:
@@ -183,7 +183,7 @@ def a_match_tells_what_the_host_has(host_hit: Tokens, host_hit_certain: Tokens) 
     "TIER-11",
     kind=Kind.STATE,
     needs=("tiers",),
-    source="R-PF-10, R-BK-02, R-LB-06; H-29",
+    source="R-PF-10, R-BK-02, R-LB-06, R-LK-08; H-29",
     reference="tier.evict_host",
     allowed="{held_sources} still there",
 )
@@ -210,7 +210,7 @@ def the_anchor_of_a_prefetch_stays(anchors: frozenset[Name], in_tree: frozenset[
     kind=Kind.STEP,
     on=("evict",),
     needs=("tiers",),
-    source="map §4.6",
+    source="R-EV-05; map §4.6",
     reference="tier.leave_device",
 )
 def an_eviction_of_the_device_leaves_the_host_copy(demoted_lost: Sequence[object]) -> bool:
@@ -222,7 +222,7 @@ def an_eviction_of_the_device_leaves_the_host_copy(demoted_lost: Sequence[object
     "TIER-14",
     kind=Kind.STEP,
     on=("evict_host",),
-    source="R-EV-01 for the host; map §4.7",
+    source="R-EV-07; map §4.7",
     reference="tier.evict_host",
     allowed="none of {host_undroppable} dropped",
 )
@@ -237,7 +237,7 @@ def an_eviction_of_the_host_drops_what_is_nowhere_else_and_holds_nothing(
     "TIER-15",
     kind=Kind.STEP,
     on=("evict_host",),
-    source="R-EV-01 for the host",
+    source="R-EV-07",
     reference="tier.evict_host",
     allowed="at least min({host_asked}, {host_droppable}) slots freed",
 )
@@ -256,7 +256,7 @@ def an_eviction_of_the_host_frees_what_was_asked_if_it_can(
     "TIER-16",
     kind=Kind.STEP,
     on=("evict_host",),
-    source="R-EV-01 for the host; map §4.7",
+    source="R-EV-07; map §4.7",
     reference="tier.evict_host",
     allowed="the host pages of {host_vanished} free, and no other change",
 )
@@ -278,7 +278,7 @@ def what_the_host_drops_becomes_free(
     kind=Kind.STEP,
     on=("evict_host",),
     strength=Strength.SHOULD,
-    source="R-EV-01 for the host",
+    source="R-EV-07",
     reference="tier.evict_host",
 )
 def an_eviction_of_the_host_reports_what_it_freed(

@@ -70,6 +70,14 @@ class ShiftsBehindAMiss(PageShelf):
         return [*found, *[None] * (len(keys) - len(found))]
 
 
+@mutant("store-misses-are-zeros", bugs=(), links=(), kills=("STORE-05",), slot="store", configs=STORE)
+class MissesAreZeros(PageShelf):
+    """What isn't there is answered with the buffer that was made for it: a page of zeros is served as KV."""
+
+    def get(self, keys: Sequence[str], size: int) -> Sequence[bytes | None]:  # noqa: D102
+        return [bytes(size) if page is None else page for page in super().get(keys, size)]
+
+
 @mutant("store-returns-short-pages", bugs=("S100",), links=(_FILE,), kills=("STORE-07",), slot="store", configs=STORE)
 class ReturnsShortPages(PageShelf):
     """Nobody compares the length: what is left of a page that was cut short is returned as the page."""
