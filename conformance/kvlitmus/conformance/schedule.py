@@ -97,7 +97,7 @@ WEIGHTS: dict[str, int] = {
     "abort": 3,
     "retract": 3,
     "resume": 5,
-    "reset": 1,
+    "reset": 2,
     "hashes": 1,
     "plan": 4,
     "load_back": 10,

@@ -64,7 +64,7 @@ def group(player: Player, a: int, b: int, c: int) -> None:
 @move("reset")
 def reset(player: Player, a: int, b: int, c: int) -> None:
     """Forget everything; rarely."""
-    if a < 64:
+    if a < 80:
         if player.judge.tiers is not None:
             player.give_back()
         pool.reset(player.judge)

@@ -170,7 +170,7 @@ def attach(player: Player, a: int, b: int, c: int) -> None:
 @move("detach")
 def detach(player: Player, a: int, b: int, c: int) -> None:
     """Storage is detached; rarely, since a prefetch needs time."""
-    if a < 48:
+    if a < 112:
         tiers.attach(player.judge, on=False)
         player.waited += player.waits
         player.waits.clear()
