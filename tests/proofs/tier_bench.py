@@ -23,6 +23,7 @@ class Scope:
     ``keys``: all keys that are used.  ``prefetches``, ``backups``, ``loads``, ``puts``: how much may be under way at
     once, what is nobody's any more included.  ``holds``: whether a request may hold pages.  ``lives``: whether storage
     comes and goes and the cache is reset.  ``faults``: whether an allocation may fail although there is memory.
+    ``quotas``: limits that are set to load backs.  ``layers``: whether a load may stop between its layers.
     """
 
     pages: int = 3
@@ -36,6 +37,8 @@ class Scope:
     holds: bool = False
     lives: bool = False
     faults: bool = False
+    quotas: tuple[int, ...] = ()
+    layers: bool = False
     depth: int = 1_000
     choices: Choices = field(default_factory=lambda: Choices(threshold=1, rate_limit=100))
 
@@ -61,6 +64,12 @@ class Model:
     ) -> tuple[Hierarchy, int, tuple[PageNo, ...] | None]:
         """See :func:`kvlitmus.reference.load.load_back`."""
         return load.load_back(now, root, names)
+
+    def load_within(
+        self, now: Hierarchy, root: Name, names: tuple[Name, ...], quota: int
+    ) -> tuple[Hierarchy, int, tuple[PageNo, ...] | None]:
+        """The same, within a quota."""
+        return load.load_back(now, root, names, quota=Tokens(quota))
 
     def evict(self, now: Hierarchy, slots: int) -> tuple[Hierarchy, int]:
         """See :func:`kvlitmus.reference.tier.evict`."""
@@ -96,6 +105,10 @@ class Model:
     def land(self, now: Hierarchy, job: int) -> Hierarchy:
         """See :func:`kvlitmus.reference.backup.land`."""
         return backup.land(now, job)
+
+    def copy_layers(self, now: Hierarchy, job: int, layers: int) -> Hierarchy:
+        """See :func:`kvlitmus.reference.load.copy_layers`."""
+        return load.copy_layers(now, job, layers)
 
     def accepted(self, now: Hierarchy, job: int, pages: int, over: bool) -> Hierarchy:
         """See :func:`kvlitmus.reference.put.accepted`."""

@@ -10,11 +10,13 @@ from kvlitmus.reference.hierarchy import (
     BACKUP,
     BEST_EFFORT,
     FETCH,
+    LOAD,
     QUERY,
     TIMEOUT,
     WRITE_BACK,
     Hierarchy,
     Operation,
+    Transfer,
     moving,
     occupied,
 )
@@ -27,6 +29,9 @@ from tests.proofs.tier_bench import HOLDER, Bench, Step
 Facts = dict[str, Any]
 LONG = 1_000.0
 """Later than any limit."""
+UNLIMITED = 1_000_000
+"""A quota that is none."""
+LIMITED = "load_back+refused_load_back+limited_load_back"
 
 
 def moves(bench: Bench, state: Hierarchy) -> Iterator[Step]:
@@ -113,35 +118,38 @@ def tier_moves(bench: Bench, state: Hierarchy) -> Iterator[Step]:
             "host_reported": freed,
         }
 
-    def load(key: tuple[int, ...]) -> Facts:
+    def load(key: tuple[int, ...], quota: int = UNLIMITED) -> Facts:
         names, size = bench.paged[key], scope.page_size
         there, then = known(state, names)
-        after, before, pages = bench.model.load_back(state, bench.root, names)
+        if quota == UNLIMITED:
+            after, before, pages = bench.model.load_back(state, bench.root, names)
+        else:
+            after, before, pages = bench.model.load_within(state, bench.root, names, quota)
         bench.go(after)
-        resident = state.cache.tree.pages
-        keep = set(names[:there])
-        free = len(state.cache.pool.free) + sum(1 for n, page in resident.items() if not page.locks and n not in keep)
-        facts = {
-            "load_wanted": (then - there) * size,
-            "load_before": before * size,
-            "load_resident": there * size,
-            "load_names": names[there:then],
-            "load_threshold": state.choices.load_threshold,
-            "load_room": free * size if state.choices.write != WRITE_BACK else 0,
-            "appeared": after.cache.tree.pages.keys() - resident.keys(),
-        }
+        resident, wanted = state.cache.tree.pages, (then - there) * size
+        locked = sum(1 for name in names[:there] if not resident[name].locks)
+        facts: Facts = {"load_wanted": wanted, "load_limit": quota - locked * size}
         if pages is not None:
             facts["load_slots"] = [page * size + at for page in pages for at in range(size)]
+            facts["load_before"], facts["load_resident"] = before * size, there * size
+            facts["load_names"] = names[there:then]
+            return facts
+        keep = set(names[:there])
+        free = len(state.cache.pool.free) + sum(1 for n, page in resident.items() if not page.locks and n not in keep)
+        facts["load_threshold"] = state.choices.load_threshold
+        facts["load_room"] = free * size if state.choices.write != WRITE_BACK else 0
+        facts["appeared"] = after.cache.tree.pages.keys() - resident.keys()
         return facts
 
+    for quota in scope.quotas:
+        for key in scope.keys:
+            yield f"load back {key} within {quota}", LIMITED, lambda k=key, q=quota: load(k, q)  # type: ignore[misc]
     for pages in sorted({1, scope.pages}):
         yield f"evict {pages} pages", "evict", lambda p=pages: evict(p * scope.page_size)  # type: ignore[misc]
     for pages in sorted({1, scope.host_pages}):
         yield f"evict {pages} pages of the host", "evict_host", lambda p=pages: evict_host(p)  # type: ignore[misc]
     for key in scope.keys:
-        there, then = known(state, bench.paged[key])
-        kind = "load_back" if then > there else "refused_load_back"
-        yield f"load back {key}", kind, lambda key=key: load(key)  # type: ignore[misc]
+        yield f"load back {key}", "load_back+refused_load_back", lambda key=key: load(key)  # type: ignore[misc]
 
 
 def fetch_moves(bench: Bench, state: Hierarchy) -> Iterator[Step]:
@@ -189,7 +197,7 @@ def fetch_moves(bench: Bench, state: Hierarchy) -> Iterator[Step]:
             )
             kind = "gated_prefetch" if shut(bench, state, rid, ask, anchor) else "prefetch"
             yield f"prefetch {key} for {rid}", kind, lambda r=rid, k=key: submit(r, k)  # type: ignore[misc]
-        yield f"poll {rid}", "poll+loaded", lambda r=rid: poll(bench, state, r)  # type: ignore[misc]
+        yield f"poll {rid}", "poll+commit+loaded", lambda r=rid: poll(bench, state, r)  # type: ignore[misc]
         yield f"abort the waiting request {rid}", "abandon", lambda r=rid: abandon(r)  # type: ignore[misc]
 
 
@@ -268,8 +276,15 @@ def job_moves(bench: Bench, state: Hierarchy) -> Iterator[Step]:
         bench.go(bench.model.accepted(state, job, pages, over))
         return {}
 
+    def layer(one: Transfer) -> Facts:
+        bench.go(bench.model.copy_layers(state, one.id, 1))
+        copied = [new.layers for new in bench.now.transfers if new.id == one.id]
+        return {"layers_told": copied[0], "layers_copied": one.layers + 1}
+
     for copy in state.transfers:
-        if not copy.landed:
+        if bench.scope.layers and copy.kind == LOAD and not copy.landed:
+            yield f"{copy.id} copies a layer", "layered", lambda one=copy: layer(one)  # type: ignore[misc]
+        elif not copy.landed:
             yield f"{copy.kind} {copy.id} lands", copy.kind, lambda job=copy.id: land(job)  # type: ignore[misc]
     for one in state.operations:
         if one.stage == QUERY:

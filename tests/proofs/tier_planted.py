@@ -158,7 +158,18 @@ class AnEndedReadStopsNothing(Model):
         return super().poll(now, rid)
 
 
+class AQuotaIsLoosened(Model):
+    """What a load newly locks is added to its quota instead of taken off."""
+
+    def load_within(
+        self, now: Hierarchy, root: Name, names: tuple[Name, ...], quota: int
+    ) -> tuple[Hierarchy, int, tuple[PageNo, ...] | None]:
+        locked = [name for name in names if name in now.cache.tree.pages and not now.cache.tree.pages[name].locks]
+        return super().load_within(now, root, names, quota + 2 * len(locked) * now.cache.pool.page_size)
+
+
 PLANTED = (
+    Planted(AQuotaIsLoosened, ("LOAD-07",), replace(ONE, quotas=(1,))),
     Planted(HostEvictionOverlooksPins, ("TIER-11", "TIER-12", "TIER-14")),
     Planted(AbortReturnsItsMemoryTwice, ("TIER-01",)),
     Planted(DetachForgetsTheAnchor, ("pins are those of holders", "LIFE-08"), replace(ONE, lives=True)),

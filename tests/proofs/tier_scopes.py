@@ -17,6 +17,8 @@ QUICK: dict[str, Scope] = {
         ONE,
         page_size=2,
         keys=((1, 1), (1, 1, 2, 2, 3)),
+        quotas=(2,),
+        layers=True,
         choices=CHOICES._replace(threshold=2, fill_matched=True, stop=WAIT_COMPLETE),
     ),
     "write-back": replace(ONE, choices=CHOICES._replace(write=WRITE_BACK)),
