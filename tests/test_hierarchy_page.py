@@ -1,0 +1,105 @@
+"""The page on hierarchies: its programs run, it shows what is printed, and it leaves out no port, field or rule."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from kvlitmus.conformance.plan import TIER_CONFIGS
+from kvlitmus.conformance.ports import Profile
+from kvlitmus.conformance.tier_ports import JOB_KINDS, TIER_PORTS
+from kvlitmus.spec.rule import all_rules
+from tests.test_layout import ROOT
+
+PAGE = (ROOT / "docs" / "hierarchy.md").read_text(encoding="utf-8")
+PARTS = ("tier", "backup", "load", "fetch", "life", "event")
+
+
+def program(title: str) -> str:
+    found = re.search(rf'```python title="{title}"\n(.*?)```', PAGE, re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def section(title: str) -> str:
+    """The text below a heading."""
+    return PAGE.split(f"\n## {title}\n")[1].partition("\n## ")[0]
+
+
+def test_the_adapter_can_be_driven_by_hand() -> None:
+    exec(compile(program("by_hand.py"), "by_hand.py", "exec"), {})
+
+
+def test_the_counterexample_is_the_one_that_is_found(tmp_path: Path) -> None:
+    (tmp_path / "my_hierarchy.py").write_text(program("my_hierarchy.py"), encoding="utf-8")
+    run, replay = re.findall(r"\$ kvlitmus (.*)", section("A counterexample"))
+
+    def kvlitmus(command: str) -> tuple[int, str]:
+        words = [
+            name
+            for word in shlex.split(command)
+            for name in (sorted(map(str, tmp_path.glob(word))) if "*" in word else [word])
+        ]
+        line = [sys.executable, "-m", "kvlitmus.conformance.cli", *words, "--color", "never"]
+        done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+        return done.returncode, " ".join(done.stdout.split())
+
+    code, shown = kvlitmus(f"{run} --jobs 1")
+    assert code == 1
+    assert set(re.findall(r"([A-Z]+-\d\d) (?:violated|warned)", shown)) == {"TIER-07", "FETCH-12"}
+    (listing,) = re.findall(r"```text\n(.*?)```", section("A counterexample"), re.DOTALL)
+    parts = [part for line in listing.splitlines() for part in " ".join(line.split()).split("…") if part.strip()]
+    at = shown.index("TIER-07 the host")
+    for part in parts:
+        at = shown.find(part.strip(), at)
+        assert at >= 0, part
+    code, shown = kvlitmus(replay)
+    assert code == 1 and "TIER-07" in shown
+
+
+def test_every_port_job_and_configuration_is_told() -> None:
+    offered = section("What an adapter offers")
+    assert set(re.findall(r"^\| `(\w+)` \|", offered, re.MULTILINE)) == TIER_PORTS.keys()
+    for methods in TIER_PORTS.values():
+        assert all(f"`{method}`" in offered for method in methods)
+    work = section("Work in the background")
+    assert re.findall(r"^\| `(\w+)` \|", work, re.MULTILINE) == list(JOB_KINDS)
+    told = re.findall(r"^\| (\d+), (\d+), (\d+)(, bigrams)? \| `(\w+)` \| (\w+) \| `(\w+)`", PAGE, re.MULTILINE)
+    assert told == [
+        (
+            str(one.page_size),
+            str(one.pages),
+            str(one.host_pages),
+            ", bigrams" * one.bigram,
+            one.write,
+            one.storage,
+            one.stop,
+        )
+        for one in TIER_CONFIGS
+    ]
+
+
+def test_every_choice_of_hierarchies_is_told() -> None:
+    text = Profile.__doc__ or ""
+    names = set(re.findall(r"^ {4}(\w+):", text.split("Of hierarchies:")[1].split("Of page stores:")[0], re.MULTILINE))
+    assert names and names < {one.name for one in fields(Profile)}
+    (table,) = re.findall(r"\| field \|.*?\n\n", PAGE, re.DOTALL)
+    first = [line.split("|")[1] for line in table.splitlines()[2:] if line]
+    assert {name for cell in first for name in re.findall(r"`(\w+)`", cell)} == names
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_every_rule_is_told(part: str) -> None:
+    (row,) = re.findall(rf"^\| \[{part}\].*$", PAGE, re.MULTILINE)
+    told = set(re.findall(r"[A-Z]+-\d\d", row))
+    for first, last in re.findall(r"([A-Z]+-\d\d) to ([A-Z]+-\d\d)", row):
+        pack, low, high = first.split("-")[0], int(first[-2:]), int(last[-2:])
+        told |= {f"{pack}-{number:02}" for number in range(low, high + 1)}
+    assert told >= {one.id for one in all_rules().values() if one.pack == part}
+    assert told <= all_rules().keys()
