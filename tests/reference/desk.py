@@ -1,0 +1,120 @@
+"""A reference hierarchy on a desk: short calls, contents that tell what they are, and a store that remembers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kvlitmus.conformance.adapters.reference import PROFILE
+from kvlitmus.conformance.adapters.reference_tiers import TieredReference
+from kvlitmus.conformance.ports import Config, Profile
+from kvlitmus.conformance.tier_ports import DONE, Job, Outcome
+from kvlitmus.reference.hierarchy import Hierarchy, host_homes
+from kvlitmus.spec.units import Key
+
+
+class Shelf:
+    """A page store; names in ``refused`` are not taken, and reading one in ``broken`` raises."""
+
+    def __init__(self) -> None:
+        self.pages: dict[str, tuple[int, ...]] = {}
+        self.refused: set[str] = set()
+        self.broken: set[str] = set()
+
+    def exists(self, names: Sequence[str]) -> int:
+        """How many leading names are there."""
+        there = [name in self.pages for name in names]
+        return there.index(False) if False in there else len(there)
+
+    def get(self, name: str) -> tuple[int, ...] | None:
+        """The contents of a page."""
+        if name in self.broken:
+            raise OSError(name)
+        return self.pages.get(name)
+
+    def put(self, name: str, contents: Sequence[int]) -> bool:
+        """Keep a page."""
+        if name in self.refused:
+            return False
+        self.pages[name] = tuple(contents)
+        return True
+
+
+class Desk:
+    """A hierarchy with pages of two units; keys are ``range(n)`` unless given."""
+
+    def __init__(self, profile: Profile = PROFILE, **config: Any) -> None:
+        settings: dict[str, Any] = {"page_size": 2, "pages": 8, "host_pages": 8, "threshold": 2, "rate_limit": 100}
+        self.cache = TieredReference(Config(**{**settings, **config}), profile)
+        self.store = Shelf()
+        self.rid = 100
+
+    @property
+    def now(self) -> Hierarchy:
+        """The value; its host pages have one home each."""
+        host_homes(self.cache.now)
+        return self.cache.now
+
+    def key(self, tokens: int | Sequence[int], namespace: str | None = None) -> Key:
+        """A key of so many tokens, or of these."""
+        return Key(namespace, tuple(range(tokens)) if isinstance(tokens, int) else tuple(tokens))
+
+    def compute(self, tokens: int | Sequence[int], *, keep: bool = True) -> None:
+        """A request computes a key and ends; each slot holds a number that its whole prefix gives it."""
+        key = self.key(tokens)
+        self.rid += 1
+        begun = self.cache.begin(self.rid, key)
+        assert begun is not None
+        self.cache.poke(begun.row[begun.cached :], self.contents(key)[begun.cached :])
+        self.cache.end(self.rid, keep=keep)
+
+    def contents(self, key: Key) -> list[int]:
+        """What belongs into the slots of a key."""
+        return [hash((key.namespace, key.tokens[: at + 1])) % 1_000_003 for at in range(len(key.tokens))]
+
+    def scribble(self) -> None:
+        """Somebody else writes into every device slot that is free."""
+        slots = self.cache.alloc(self.cache.available())
+        assert slots is not None
+        self.cache.poke(slots, [-1] * len(slots))
+        self.cache.free(slots)
+
+    def jobs(self, kind: str) -> list[Job]:
+        """The jobs of a kind that are under way."""
+        return [job for job in self.cache.jobs() if job.kind == kind]
+
+    def go(self, kind: str, outcome: Outcome = DONE) -> None:
+        """The first job of a kind goes on."""
+        self.cache.advance(next(job.id for job in self.jobs(kind) if job.ready), outcome)
+
+    def settle(self) -> None:
+        """Deliver everything, and tick."""
+        for _ in range(6):
+            for job in self.cache.jobs():
+                if job.ready:
+                    self.cache.advance(job.id, DONE)
+            self.cache.tick()
+
+    def stored(self, tokens: int | Sequence[int]) -> None:
+        """The store has a key, and the cache has nothing."""
+        self.cache.attach(self.store)
+        self.compute(tokens)
+        self.settle()
+        self.cache.reset()
+        self.cache.events()
+
+    def where(self, tokens: int | Sequence[int]) -> str:
+        """Where the pages of a key are: ``D``, ``B`` (both), ``H``, or ``-``, one letter each."""
+        _, names = self.cache.named(self.key(tokens))
+        now = self.now
+        letters = []
+        for name in names[1::2]:
+            there = (name in now.cache.tree.pages) + 2 * (name in now.host.copies)
+            letters.append("-DHB"[there])
+        return "".join(letters)
+
+    def on_device(self, tokens: int) -> bool:
+        """Whether the device holds what belongs to the whole key."""
+        key = self.key(tokens)
+        hit = self.cache.match(key)
+        return hit.length == tokens and self.cache.peek("device", hit.slots or ()) == self.contents(key)

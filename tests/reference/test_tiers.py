@@ -1,0 +1,189 @@
+"""Pages on two tiers: matching, evicting, backing up, loading back (rules TIER, BACKUP, LOAD)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kvlitmus.conformance.adapters.reference import PROFILE
+from kvlitmus.conformance.tier_ports import DONE
+from kvlitmus.reference import life, tier
+from kvlitmus.reference.hierarchy import host_homes, pin
+from kvlitmus.spec.units import Tokens
+from tests.reference.desk import Desk
+
+
+def test_a_page_is_backed_up_at_its_first_use_demoted_and_loaded_back() -> None:
+    desk = Desk()
+    desk.compute(6)
+    assert desk.where(6) == "BBB"
+    desk.go("backup")
+    desk.cache.tick()
+    assert desk.cache.evict(4) == 4
+    desk.scribble()
+    assert desk.where(6) == "BHH"
+    hit = desk.cache.match(desk.key(7))
+    assert (hit.length, hit.host) == (2, 4)
+    assert desk.cache.load_back(desk.key(7)).before == 2
+    assert desk.where(6) == "BBB" and not desk.on_device(6)
+    desk.go("load")
+    assert desk.on_device(6)
+
+
+def test_selective_backs_up_at_the_second_use_and_write_back_at_the_eviction() -> None:
+    desk = Desk(write="write_through_selective")
+    desk.compute(4)
+    assert desk.where(4) == "DD" and not desk.jobs("backup")
+    desk.compute(4)
+    assert desk.where(4) == "BB" and len(desk.jobs("backup")) == 1
+    desk = Desk(write="write_back")
+    desk.compute(4)
+    desk.compute(4)
+    assert desk.where(4) == "DD"
+    assert desk.cache.evict(4) == 4
+    assert desk.where(4) == "HH" and not desk.jobs("backup")
+    desk.cache.load_back(desk.key(4))
+    desk.settle()
+    assert desk.on_device(4)
+
+
+def test_what_is_being_backed_up_stays_on_the_device_until_a_tick_notices() -> None:
+    desk = Desk()
+    desk.compute(4)
+    assert desk.cache.evict(8) == 0
+    desk.go("backup")
+    assert desk.cache.evict(8) == 0
+    desk.cache.tick()
+    assert desk.cache.evict(8) == 4
+
+
+def test_acks_come_in_the_order_of_submission() -> None:
+    desk = Desk()
+    desk.compute(2)
+    desk.compute([7, 8])
+    first, second = desk.jobs("backup")
+    desk.cache.advance(second.id, DONE)
+    desk.cache.tick()
+    assert [job.id for job in desk.jobs("backup")] == [first.id, second.id]
+    desk.go("backup")
+    desk.cache.tick()
+    assert not desk.jobs("backup")
+
+
+def test_a_backup_without_room_waits_for_the_next_use() -> None:
+    desk = Desk(host_pages=2)
+    desk.compute(6)
+    assert desk.where(6) == "DDD"
+    desk.compute([8, 9])
+    assert desk.where([8, 9]) == "B" and desk.where(6) == "DDD"
+
+
+def test_write_through_deletes_what_is_not_backed_and_write_back_passes_over_what_has_no_room() -> None:
+    desk = Desk(host_pages=1)
+    desk.compute(6)
+    assert desk.cache.evict(4) == 4
+    assert desk.where(6) == "D--"
+    desk = Desk(host_pages=2, write="write_back")
+    desk.compute(6)
+    held = desk.cache.lock(desk.cache.match(desk.key(2)).handle)
+    desk.cache.fail_host_alloc(0)
+    assert desk.cache.evict(4) == 4
+    assert desk.where(6) == "DHH"
+    desk.cache.unlock(held)
+
+
+def test_the_host_drops_childless_pages_that_are_nowhere_else_and_that_nothing_reads() -> None:
+    desk = Desk()
+    desk.compute(6)
+    desk.settle()
+    desk.cache.evict(4)
+    assert desk.cache.evict_host(1) == 2
+    assert desk.where(6) == "BH-"
+    assert desk.cache.evict_host(100) == 2
+    assert desk.where(6) == "B--"
+
+
+def test_a_load_pins_its_sources_and_is_all_or_nothing() -> None:
+    desk = Desk(pages=3)
+    desk.compute(6)
+    desk.settle()
+    desk.cache.evict(6)
+    taken = desk.cache.alloc(2)
+    assert desk.cache.load_back(desk.key(6)).slots is None
+    assert desk.where(6) == "HHH" and not desk.jobs("load")
+    assert taken is not None
+    desk.cache.free(taken)
+    assert len(desk.cache.load_back(desk.key(6)).slots or ()) == 6
+    assert desk.cache.evict_host(100) == 0
+    desk.settle()
+    assert desk.on_device(6)
+
+
+def test_a_load_back_below_the_threshold_is_declined() -> None:
+    desk = Desk(replace(PROFILE, load_threshold=4))
+    desk.compute(4)
+    desk.settle()
+    desk.cache.evict(2)
+    assert desk.cache.load_back(desk.key(4)).slots is None
+    desk.cache.evict(2)
+    assert len(desk.cache.load_back(desk.key(4)).slots or ()) == 4
+
+
+def test_an_insert_over_pages_of_the_host_takes_the_callers_slots_and_keeps_what_was_known() -> None:
+    for counts, hits in ((False, 1), (True, 2)):
+        desk = Desk(replace(PROFILE, restored_counts=counts))
+        desk.compute(4)
+        desk.settle()
+        desk.cache.evict(4)
+        slots = desk.cache.alloc(4)
+        assert slots is not None
+        assert desk.cache.insert(desk.key(4), slots) == (0, ())
+        (node,) = desk.cache.tiers().nodes
+        assert (node.slots, node.hits) == (slots, hits)
+        assert desk.where(4) == "BB"
+
+
+def test_the_choice_of_victims_is_taken_and_impossible_ones_are_refused() -> None:
+    desk = Desk(write="write_back", host_pages=1)
+    desk.compute(4)
+    _, names = desk.cache.named(desk.key(4))
+    after, freed, victims = tier.evict(desk.now, Tokens(0), [names[3]])
+    assert (freed, victims) == (2, (names[3],)) and names[3] in after.host.alone
+    with pytest.raises(ValueError, match="no room"):
+        tier.evict(pin(after, [names[3]]), Tokens(0), [names[1]])
+
+
+def test_books_that_do_not_add_up_are_told() -> None:
+    desk = Desk()
+    desk.compute(2)
+    now = desk.now
+    with pytest.raises(ValueError, match="lost"):
+        host_homes(now._replace(host=now.host._replace(copies={})))
+    with pytest.raises(ValueError, match="twice"):
+        host_homes(now._replace(release=(next(iter(now.host.pool.free)),)))
+    with pytest.raises(ValueError, match="not pinned"):
+        pin(now, list(now.host.copies), -1)
+    desk.cache.begin(1, desk.key(2))
+    with pytest.raises(ValueError, match="running already"):
+        desk.cache.begin(1, desk.key(2))
+
+
+def test_whole_nodes_move_between_tiers_where_the_profile_says_so() -> None:
+    desk = Desk(replace(PROFILE, evict_granularity="node"))
+    desk.compute(6)
+    desk.settle()
+    assert desk.cache.evict(1) == 6
+    assert desk.where(6) == "HHH"
+    assert desk.cache.evict_host(1) == 6
+
+
+def test_a_reset_is_as_new_whatever_is_under_way() -> None:
+    desk = Desk()
+    desk.stored(6)
+    desk.compute(2)
+    desk.cache.prefetch(1, desk.key(6))
+    desk.go("query")
+    serial = desk.now.serial
+    fresh = life.reset(desk.now)
+    assert fresh == Desk().now._replace(storage=True, serial=serial)
