@@ -5,4 +5,7 @@ A litmus test is a function of a :class:`~kvlitmus.conformance.judge.Judge`.  It
 whether what the cache answers is allowed is judged by the rules themselves, all of them, after
 every call.  So a litmus test asserts nothing: it *names the rules it is about*, and a run in which
 one of them was never evaluated counts as not exercised.
+
+One module per part of the spec.  ``keys`` makes keys of whole pages and a tail, ``scenes`` makes situations of a
+hierarchy (computed, backed up, stored, gone from above); ``hashing_table`` and ``prefetch_table`` are tables of cases.
 """
