@@ -8,6 +8,14 @@ Targets:
     evicts whole nodes.
 ``capped_target``
     a match leaves at least one unit of the key to compute.
+``late_target``
+    a prefetch takes host memory when storage has told how much it has, and its time begins at the first poll.
+``filling_target``
+    what a prefetch reads fills pages that are on the device alone, a page that is due for backup takes its ancestors
+    along, an insert that brings a page back counts as a hit, and short loads are declined.
+
+With a host tier below (a configuration says so) the adapter is
+:class:`~kvlitmus.conformance.adapters.reference_tiers.TieredReference`.
 
 An adapter keeps one :class:`~kvlitmus.reference.cache.Cache` and replaces it with each call.
 What it adds to the reference is names for keys, numbers for receipts, and :attr:`~ReferenceCache.choice`
@@ -284,3 +292,15 @@ node_target = ReferenceTarget(Profile(misuse="reject", evict_granularity="node")
 
 capped_target = ReferenceTarget(Profile(misuse="reject", match_cap="len-1"))
 """The reference when a match leaves one unit to compute."""
+
+late_target = ReferenceTarget(
+    Profile(
+        misuse="reject", reserve="hit", timeout_from="first_poll", timeout_basis="requested", timeout=(1.0, 64.0, 0.0)
+    )
+)
+"""The reference when a prefetch takes memory late."""
+
+filling_target = ReferenceTarget(
+    Profile(misuse="reject", backup_parent="chain", fill_matched=True, restored_counts=True, load_threshold=6)
+)
+"""The reference when it fills and chains."""

@@ -261,9 +261,9 @@ class TieredReference(ReferencePorts):
 
     def advance(self, job: int, outcome: Outcome) -> None:
         """See :class:`~kvlitmus.conformance.tier_ports.Steps`."""
-        (found,) = [one for one in self.jobs() if one.id == job]
-        if found.landed:
-            raise ValueError(f"job {job} has landed already", job)
+        found = next((one for one in self.jobs() if one.id == job), None)
+        if found is None or found.landed:
+            raise ValueError(f"job {job} can't go on: it is over, or there is none", job)
         if found.kind == QUERY:
             self.go(queried(self.now, job, outcome, self.store, self.hash_of))
         elif found.kind == FETCH:
