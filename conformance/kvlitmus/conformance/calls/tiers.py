@@ -171,16 +171,18 @@ def _advance_query(judge: Judge, number: int, facts: dict[str, Any]) -> None:
     if one is not None and not one.over:
         one.hit = hit
         one.revoked = hit < least or late  # a late reservation may fail, until a fetch shows that it hasn't
-    if one is None or one.over or late:
+    if one is None or late:
         finish(judge, "advance+zombie", facts, judge.tree)
         return
 
     def led(after: TierObservation, facts: dict[str, Any]) -> None:
         fresh = [books.work[job] for job in after.jobs if job not in before]
-        facts.update(query_hit=hit, query_least=least, fetch_length=books.fetches.fetch_of(one, fresh))
+        length = books.fetches.fetch_of(one, fresh)  # not that of a newer prefetch of the same request
+        if not one.over:
+            facts.update(query_hit=hit, query_least=least, fetch_length=length)
 
     before = frozenset(seen(judge).jobs)
-    finish(judge, "advance+query", facts, judge.tree, led)
+    finish(judge, "advance+zombie" if one.over else "advance+query", facts, judge.tree, led)
 
 
 def _advance_fetch(judge: Judge, number: int, facts: dict[str, Any]) -> None:
@@ -277,6 +279,16 @@ def spoiled(judge: Judge, name: str, *, lost: bool) -> None:
     fetches.put_refused = True
 
 
+def ticks(judge: Judge) -> None:
+    """One more tick; several in a row are one line for the reader."""
+    trail = judge.trail
+    before = trail[-1] if trail else ""
+    tick(judge)
+    if before.startswith("tick()") and trail[-1] == "tick()":
+        trail.pop()
+        trail[-1] = f"tick() ×{int(before.partition('×')[2] or 1) + 1}"
+
+
 def deliver(judge: Judge) -> None:
     """Deliver everything that is ready, and tick, until nothing changes any more."""
     delivered = 0
@@ -287,7 +299,7 @@ def deliver(judge: Judge) -> None:
             advance(judge, ready[0], DONE)
             delivered += 1
             continue
-        tick(judge)
+        ticks(judge)
         quiet += 1
         if not seen(judge).jobs and quiet > 1:
             break
@@ -298,8 +310,8 @@ def settle(judge: Judge) -> None:
     books = books_of(judge)
     deliver(judge)
     waiting = _last_polls(judge)
-    tick(judge)
-    tick(judge)
+    ticks(judge)
+    ticks(judge)
     books.fetches.drop_revoked()
     facts: dict[str, Any] = {"still_waiting": waiting}
 

@@ -29,6 +29,9 @@ STEERED = 144
 AGAIN = 208
 """Above this a request waits that waited before, or that waits."""
 
+AT_ONCE = 56
+"""Below this a request that need not wait any more is queued again at once."""
+
 LIMITED = 192
 """Above this a load back has a quota."""
 
@@ -116,7 +119,10 @@ def poll(player: Player, a: int, b: int, c: int) -> None:
     if rid is None:
         rid = player.begun + 1000 if c < 32 else None
     if rid is not None and fetch.poll(player.judge, rid):
-        player.waits.pop(rid, None)
+        key = player.waits.pop(rid, None)
+        if key is not None and b < AT_ONCE and fetch.prefetch(player.judge, rid, key):
+            player.waits[rid] = key  # retracted, and queued again
+            return
         player.waited.append(rid)
         del player.waited[:-MAX_WAITING]
         for _ in range(a & 1 and 1 + (a >> 1 & 1)):
