@@ -105,8 +105,8 @@ def raised(finding: Finding) -> bool:
 
 
 def loads(finding: Finding) -> bool:
-    """Whether the offence is a load back."""
-    return finding.call.startswith("load_back(")
+    """Whether the offence is a load back, or what it brings is wrong."""
+    return finding.call.startswith(("load_back(", "advance(load"))
 
 
 OTHERS = (OLD, OLD_UNIFIED, NEW, NEW_RUST)
@@ -188,9 +188,9 @@ HAZARDS: tuple[Hazard, ...] = (
         id="H-28",
         title="a commit hangs pages of the host below a page that only the device has",
         target=OLD,
-        rules=("TIER-06",),
+        rules=("TIER-06", "PORT-01"),
         muted=(*NOISE, *WAITS, "TIER-02", "TIER-12", "TIER-15"),
-        shows=lambda one: one.call.startswith("poll("),
+        shows=lambda one: one.call.startswith("poll(") or "assert" in one.detail.lower(),
         others=OTHERS,
     ),
     Hazard(

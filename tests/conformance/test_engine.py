@@ -72,7 +72,7 @@ def test_any_bytes_are_a_schedule_and_any_prefix_of_them_is_its_prefix(data: byt
 
 def test_a_seed_draws_the_same_schedule_every_time() -> None:
     shapes = (PAGED, TIERED, Config(pool="store"))
-    kinds = table(frozenset().union(*(capabilities_of(target.make(config)) for config in shapes)))
+    kinds = table(frozenset({"reattach"}).union(*(capabilities_of(target.make(config)) for config in shapes)))
 
     assert draw(7, 50, kinds) == draw(7, 50, kinds) != draw(8, 50, kinds)
     assert set(kinds) == set(ALL)

@@ -87,7 +87,7 @@ def spoil(judge: Judge, key: Key, page: int, *, lost: bool) -> None:
         tiers.spoiled(judge, name, lost=lost)
 
 
-@litmus(rules=("FETCH-10", "FETCH-12", "TIER-07"), needs=READS)
+@litmus(rules=("FETCH-12", "TIER-02", "TIER-07"), needs=READS)
 def a_page_that_was_cut_short_does_not_count(judge: Judge) -> None:
     """Storage has cut the second page of what a query found: what is behind it isn't read, and it isn't cached."""
     key = letters(judge, least_pages(judge) + 3)
@@ -102,7 +102,7 @@ def a_page_that_was_cut_short_does_not_count(judge: Judge) -> None:
     tiers.settle(judge)
 
 
-@litmus(rules=("FETCH-08", "FETCH-10"), needs=READS)
+@litmus(rules=("FETCH-08", "TIER-02"), needs=READS)
 def a_query_counts_up_to_the_first_gap(judge: Judge) -> None:
     """Storage has lost a page amid what it has of a key."""
     key = letters(judge, least_pages(judge) + 4)
