@@ -74,7 +74,7 @@ class TierObservation(Observation):
         return frozenset(self.parent_names)
 
     def pins(self) -> dict[Name, int]:
-        """How often the host copy of each node is protected, by the name of its last page; unprotected ones left out."""
+        """How often each host copy is protected, by the name of the last page of its node; others left out."""
         return {node.named.pages[-1]: node.pins for node in self.tier_nodes if node.pins and node.named.pages}
 
 
