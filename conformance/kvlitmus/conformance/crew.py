@@ -15,7 +15,7 @@ from typing import Any
 
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.process import Death, Process, kill_marked, wait
-from kvlitmus.conformance.results import config_from_json, to_json
+from kvlitmus.conformance.results import config_from_json, profile_from_json, to_json
 from kvlitmus.conformance.targets import TargetError, TargetRef
 from kvlitmus.conformance.text import harmless
 
@@ -178,7 +178,7 @@ def probe(
             told = tuple(config_from_json(one) for one in crew.loaded["configs"])
             info = TargetInfo(
                 name=ref.name,
-                profile=Profile(**crew.loaded["profile"]),
+                profile=profile_from_json(crew.loaded["profile"]),
                 configs=told if configs is None else tuple(configs),
                 versions={"kvlitmus": kvlitmus_version(), **crew.loaded["versions"]},
             )

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.schedule import MAX_OPS, NEEDS, Op
 
 REPORT_FORMAT = 1
@@ -134,6 +134,11 @@ def to_json(value: Any) -> Any:
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return [to_json(item) for item in value]
     return value
+
+
+def profile_from_json(data: Mapping[str, Any]) -> Profile:
+    """A profile that went through JSON, where tuples become lists."""
+    return Profile(**{name: tuple(value) if isinstance(value, list) else value for name, value in data.items()})
 
 
 def config_from_json(data: Any) -> Config:
