@@ -25,7 +25,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 if __name__ == "__main__":
@@ -208,8 +208,7 @@ HAZARDS: tuple[Hazard, ...] = (
 )
 
 
-@dataclass(slots=True)
-class Search:
+class Search(NamedTuple):
     """What one search came to: the steps, and the counterexample if there is one."""
 
     steps: int

@@ -104,9 +104,10 @@ class MatchForgetsTheCap(ReferenceCache):
     """The last slot of a match is missing."""
 
     def match(self, key: Key) -> Hit:
-        length, slots, handle = super().match(key)
-        assert slots is not None
-        return Hit(max(0, length - 1), slots[: max(0, length - 1)], handle)
+        hit = super().match(key)
+        assert hit.slots is not None
+        shorter = max(0, hit.length - 1)
+        return hit._replace(length=shorter, slots=hit.slots[:shorter])
 
 
 class InsertDoesNotSplit(ReferenceCache):

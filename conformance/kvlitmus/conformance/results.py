@@ -138,7 +138,8 @@ def to_json(value: Any) -> Any:
 
 def profile_from_json(data: Mapping[str, Any]) -> Profile:
     """A profile that went through JSON, where tuples become lists."""
-    return Profile(**{name: tuple(value) if isinstance(value, list) else value for name, value in data.items()})
+    fields: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
+    return Profile(**fields)
 
 
 def config_from_json(data: Any) -> Config:

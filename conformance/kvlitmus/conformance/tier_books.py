@@ -276,7 +276,6 @@ class TierBooks:
             for node in after.tier_nodes
             if node.slots and not filled.isdisjoint(node.named.pages)
             for slot, name in zip(node.slots, node.named.units, strict=False)
-            if name is not None
         }
 
     def droppable(self, seen: TierObservation, spared: Collection[Name] = (), *, nodes: bool = True) -> set[Name]:

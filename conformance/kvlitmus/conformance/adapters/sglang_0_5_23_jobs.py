@@ -193,7 +193,7 @@ class Background:
             for ack in self.controller.ack_prefetch_queue.queue
             if ack.operation is operation and ack.completed_tokens is not None
         ]
-        return max([operation.completed_tokens, *waiting])
+        return int(max([operation.completed_tokens, *waiting]))
 
     def _know_operation(self, kind: str, operation: Foreign) -> Known:
         if kind == PUT:
