@@ -312,6 +312,10 @@ def kill_writers(folder: Path, rounds: int, *how: str) -> Killed:
 def test_a_writer_killed_at_any_moment_leaves_whole_pages_only(tmp_path: Path) -> None:
     """A killed writer leaves nothing that even needs the checksum: the name appears when the page is whole."""
     found = kill_writers(tmp_path / "pages", 24)
+    for _ in range(10):  # on a busy machine a kill may miss every write
+        if found.leftovers:
+            break
+        found = kill_writers(tmp_path / "pages", 24)
     assert (found.damaged, found.halves) == (0, 0)
     assert found.seen > 24, "pages must have been written, or nothing was tested"
     assert found.leftovers, "no writer was killed within a write: the test tests nothing"
@@ -320,6 +324,10 @@ def test_a_writer_killed_at_any_moment_leaves_whole_pages_only(tmp_path: Path) -
 def test_the_kills_would_show_a_store_that_writes_in_place(tmp_path: Path) -> None:
     """Planted: without the rename half pages appear, and only the checksum keeps them from being returned."""
     found = kill_writers(tmp_path / "pages", 12, "direct")
+    for _ in range(10):
+        if found.damaged:
+            break
+        found = kill_writers(tmp_path / "pages", 12, "direct")
     assert found.damaged
     assert found.halves == 0
 
