@@ -173,7 +173,8 @@ class FetchBooks:
         facts["commit_missing"] = missing
         new = len(after.in_tree - before.in_tree) * self.size
         filled = len(after.hosted.keys() - before.hosted.keys()) * self.size
-        self.loaded[one.rid] = (new, max(new, filled))
+        untold = self.loaded.get(one.rid, (0, 0))[1] if one.revoked else 0  # of an earlier prefetch of the request
+        self.loaded[one.rid] = (new, max(new, filled, untold))
         self.books.blurred.update(one.names)
         if one.anchor is not None:
             self.books.blurred.update(self.path(one.anchor, before))
