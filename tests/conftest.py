@@ -44,7 +44,7 @@ def example_database(environment: Mapping[str, str], folder: str = EXAMPLES) -> 
 
 
 settings.register_profile("ci", derandomize=True, deadline=None, database=None, print_blob=True)
-settings.register_profile("dev", deadline=None, database=example_database(os.environ), print_blob=True)
+settings.register_profile("dev", derandomize=False, deadline=None, database=example_database(os.environ), print_blob=True)
 settings.register_profile(
     "nightly",
     derandomize=False,

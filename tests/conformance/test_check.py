@@ -144,7 +144,7 @@ def test_a_check_finds_in_a_mutants_trace_what_the_run_found_in_the_mutant(tmp_p
         if mutant.id in UNSEEN:
             continue
         config = mutant.configs[-1]
-        program = schedule(mutant.target, config, 1, 100)
+        program = schedule(mutant.target, config, 1, 130)
         _, violation = record(mutant.target, config, program, tmp_path / "t.jsonl")
         checker = check(tmp_path / "t.jsonl")
         assert not checker.outcome.error, (mutant.id, checker.outcome.error)

@@ -19,7 +19,7 @@ from kvlitmus.conformance.specimen.pool import PagedPool
 from kvlitmus.spec.rule import all_rules
 
 QUICK_SEEDS = (0, 1)
-QUICK_STEPS = 10_000
+QUICK_STEPS = 5_000
 NULL_STEPS = 2_500
 FULL_SEEDS = 5
 FULL_STEPS = 50_000
