@@ -11,9 +11,11 @@ left there as an artifact.  Nothing is ever written to it.
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import re
+import warnings
 from collections.abc import Mapping
 
 import pytest
@@ -44,7 +46,9 @@ def example_database(environment: Mapping[str, str], folder: str = EXAMPLES) -> 
 
 
 settings.register_profile("ci", derandomize=True, deadline=None, database=None, print_blob=True)
-settings.register_profile("dev", derandomize=False, deadline=None, database=example_database(os.environ), print_blob=True)
+settings.register_profile(
+    "dev", derandomize=False, deadline=None, database=example_database(os.environ), print_blob=True
+)
 settings.register_profile(
     "nightly",
     derandomize=False,
@@ -78,3 +82,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if wanting and not _cuda_is_there():
         for item in wanting:
             item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
+
+
+def pytest_unconfigure() -> None:
+    """Close quietly what killed workers have left open: nothing may follow pytest's own last line."""
+    warnings.simplefilter("ignore", ResourceWarning)
+    gc.collect()
