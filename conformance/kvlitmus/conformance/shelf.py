@@ -36,7 +36,8 @@ class Entry:
             mended = self.mended
             if accepted and self.damage != VAGUE and not (policy == "first" and mended):
                 mended = (value,) if policy == "last" else (*mended, value)
-            return replace(self, there=None, puts=puts, mended=mended)
+            # A batch that raised may have written this page before it did: nobody knows whether it is mended.
+            return replace(self, there=None, puts=puts, mended=mended, damage=self.damage if accepted else VAGUE)
         if self.there is False:
             return Entry(True, (value,), value) if accepted else Entry(None, (value,))
         if self.there and policy == "first":
