@@ -11,9 +11,6 @@ from kvlitmus.spec.units import Name
 if TYPE_CHECKING:
     from kvlitmus.conformance.judge import Judge
 
-EVENT_FIELDS = 6
-"""An Event has so many fields."""
-
 
 class EventBooks:
     """A consumer of events."""

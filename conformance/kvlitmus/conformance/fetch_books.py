@@ -34,22 +34,17 @@ class Operation:
         "ended",
         "got",
         "hit",
-        "matched",
         "names",
         "over",
         "polled",
-        "reading",
         "revoked",
         "rid",
         "told",
     )
 
-    def __init__(
-        self, rid: int, names: tuple[Name, ...], matched: int, asked: int, anchor: Name | None, now: float
-    ) -> None:
+    def __init__(self, rid: int, names: tuple[Name, ...], asked: int, anchor: Name | None, now: float) -> None:
         self.rid = rid
         self.names = names
-        self.matched = matched
         self.asked = asked
         self.anchor = anchor
         self.begun = now
@@ -58,7 +53,6 @@ class Operation:
         self.got = 0
         self.counted = 0
         self.told: tuple[str, ...] = ()
-        self.reading = False
         self.ended = False
         self.revoked = False
         self.over = False
@@ -74,7 +68,6 @@ class FetchBooks:
         self.running: dict[int, Operation] = {}
         self.of_job: dict[int, Operation] = {}
         self.loaded: dict[int, tuple[int, int]] = {}
-        self.unknown: set[int] = set()
         self.fresh_end: set[int] = set()
         self.disorder: list[str] = []
         self.put_trouble: list[str] = []
@@ -97,14 +90,12 @@ class FetchBooks:
 
     # -- prefetches ----------------------------------------------------------------------------
 
-    def submitted(self, rid: int, key: Key, matched: int, asked: int) -> Operation:
+    def submitted(self, rid: int, key: Key, matched: int, asked: int) -> None:
         """A prefetch has begun."""
         paged = page_names(self.judge.names_of(key), self.size)
         at = matched // self.size
         anchor = paged[at - 1] if at and at <= len(paged) else None
-        one = Operation(rid, paged[at : at + asked // self.size], matched, asked, anchor, self.books.clock)
-        self.running[rid] = one
-        return one
+        self.running[rid] = Operation(rid, paged[at : at + asked // self.size], asked, anchor, self.books.clock)
 
     def gate(self, rid: int, length: int, occupied: int) -> str | None:
         """Why a prefetch must be refused, ``""`` when no gate is shut, ``None`` when that isn't known."""

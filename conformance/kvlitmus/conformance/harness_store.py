@@ -50,7 +50,6 @@ class HarnessStore:
         self.puts: list[Put] = []
         self.left: int | None = None
         self.raises = False
-        self.refusals = 0
 
     # -- what the cache calls ------------------------------------------------------------------
 
@@ -58,7 +57,6 @@ class HarnessStore:
         """How many of these pages are stored, from the first one on."""
         asked = tuple(map(str, names))
         if self.raises:
-            self.refusals += 1
             self.asked.append(Asked(asked, 0))
             raise StorageDownError("the storage is down")
         answer = 0
@@ -74,7 +72,6 @@ class HarnessStore:
     def get(self, name: str) -> tuple[int, ...] | None:
         """The contents of a page, or ``None``."""
         if self.left == 0:
-            self.refusals += 1
             self.got.append(Got(str(name), False))
             if self.raises:
                 raise StorageDownError(f"the storage can't read {name}")
@@ -90,7 +87,6 @@ class HarnessStore:
         """Store a page."""
         page = tuple(map(int, contents))
         if self.left == 0:
-            self.refusals += 1
             self.puts.append(Put(str(name), page, False))
             if self.raises:
                 raise StorageDownError(f"the storage can't write {name}")
@@ -114,7 +110,6 @@ class HarnessStore:
         self.asked.clear()
         self.got.clear()
         self.puts.clear()
-        self.refusals = 0
 
     def lose(self, name: str) -> None:
         """A page is gone."""

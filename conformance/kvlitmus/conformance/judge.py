@@ -43,6 +43,16 @@ class Loan(NamedTuple):
     slots: tuple[Slot, ...]
 
 
+class Tally:
+    """Which rules to evaluate after calls that are alike, and how often that was done."""
+
+    __slots__ = ("plan", "times")
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.times = 0
+
+
 class Running:
     """What the suite knows of a request: its key and names, its row, what of it is cached, and the lock it holds."""
 
@@ -77,16 +87,14 @@ class Judge(Guard):
         self.capabilities = capabilities_of(self.adapter)
         if "lifecycle" in self.capabilities and profile.attach == "any_time":
             self.capabilities |= {"reattach"}
-        self.deepest = DEEPEST if self.capabilities & {"inspect", "tiers"} else 1
-        self.depth = min(depth, self.deepest)
+        self.depth = min(depth, DEEPEST if "inspect" in self.capabilities else 1)
         self.muted = muted
         self.force_misuse = force_misuse
         self.names = names or Names()
         reserved = profile.reserved if config.pool == "device" else 0
         self.usable = frozenset(map(PageNo, range(reserved, reserved + config.pages)))
         self.rules = all_rules()
-        self.plans: dict[tuple[str, ...], Plan] = {}
-        self.planned: Counter[tuple[str, ...]] = Counter()
+        self.plans: dict[tuple[str, ...], Tally] = {}
         self.reached: Counter[str] = Counter()
         self.victims: list[frozenset[Name]] = []
         self.again: Callable[[], Judge] | None = None
@@ -212,12 +220,13 @@ class Judge(Guard):
         """Evaluate every rule that applies and whose facts are known; raise for those that are broken."""
         self.reached[kinds] += 1
         alike = (kinds, *facts)
-        plan = self.plans.get(alike)
-        self.planned[alike] += 1
-        if plan is None:
-            plan = self.plans[alike] = plan_for(
-                kinds, facts, self.rules, depth=self.depth, muted=self.muted, capabilities=self.capabilities
+        tally = self.plans.get(alike)
+        if tally is None:
+            tally = self.plans[alike] = Tally(
+                plan_for(kinds, facts, self.rules, depth=self.depth, muted=self.muted, capabilities=self.capabilities)
             )
+        tally.times += 1
+        plan = tally.plan
         for _, predicate, want, single in plan.checks:
             if not (predicate(want(facts)) if single else predicate(*want(facts))):
                 break
@@ -233,9 +242,9 @@ class Judge(Guard):
     def counted(self) -> Counter[str]:
         """How often each rule was evaluated."""
         total = Counter(self.evaluated)
-        for alike, times in self.planned.items():
-            for id, *_ in self.plans[alike].checks if alike in self.plans else ():
-                total[id] += times
+        for tally in self.plans.values():
+            for id, *_ in tally.plan.checks:
+                total[id] += tally.times
         return total
 
     # -- the ledger ----------------------------------------------------------------------------

@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 
 COPIES = frozenset({BACKUP, LOAD})
 WITH_STORAGE = frozenset({QUERY, FETCH, PUT})
-FRESH = frozenset({"reset"})
-"""Calls after which nothing of before counts."""
-
 USES = {"write_through": 1, "write_through_selective": 2}
 """How many hits make a page due for backup, by write policy."""
 
@@ -150,15 +147,14 @@ class TierBooks:
         }
         self.blurred &= tree.pages.keys()
 
+    def held_sources(self) -> dict[Name, PageNo]:
+        """The host copies that work under way reads from, as they were when it began."""
+        return {name: page for work in self.work.values() for name, page in work.sources.items()}
+
     def allocated(self) -> None:
         """An allocation of host memory was made at least: the fault that was asked for comes nearer."""
         if self.fault is not None:
             self.fault = self.fault - 1 if self.fault else None
-
-    @property
-    def put_refused(self) -> bool:
-        """Whether storage ever refused a page."""
-        return self.fetches.put_refused
 
     @property
     def copying(self) -> bool:
@@ -191,7 +187,7 @@ class TierBooks:
             facts["unbacked_parents"] = [
                 parents[name] for name in after.hosted if parents[name] in parents and parents[name] not in after.hosted
             ]
-        facts["held_sources"] = {name: page for work in self.work.values() for name, page in work.sources.items()}
+        facts["held_sources"] = self.held_sources()
         facts["anchors"] = self.fetches.anchors()
         if "host" in self.judge.capabilities:
             facts["host_available"] = self.judge.count(self.judge.look("host_available"), "what the host has free")
@@ -285,7 +281,7 @@ class TierBooks:
         shares a node with a page that is held counts as held too, and so do anchors until the tick that
         takes note of a revocation.
         """
-        held = {name for work in self.work.values() for name in work.sources}
+        held = {*self.held_sources()}
         held.update(self.fetches.anchors(revoked=nodes), spared)
         if nodes:
             for node in seen.tier_nodes:
@@ -380,4 +376,4 @@ def rest(books: TierBooks) -> list[str]:
 
 def storage_rest(books: TierBooks) -> list[str]:
     """What is still under way to and from storage, as kinds; fetches begin and end with storage."""
-    return [work.job.kind for work in books.work.values() if work.job.kind in (QUERY, FETCH, PUT)]
+    return [work.job.kind for work in books.work.values() if work.job.kind in WITH_STORAGE]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kvlitmus.conformance.calls.text import key_text
-from kvlitmus.conformance.calls.tree import room_of
+from kvlitmus.conformance.calls.tree import hosted_to, room_of
 from kvlitmus.conformance.observation import Observation
-from kvlitmus.conformance.tier_books import TierBooks, rest, storage_rest
+from kvlitmus.conformance.tier_books import WITH_STORAGE, TierBooks, rest, storage_rest
 from kvlitmus.conformance.tier_observation import TierObservation
-from kvlitmus.conformance.tier_ports import BACKUP, DONE, FETCH, LOAD, PUT, QUERY, Outcome
+from kvlitmus.conformance.tier_ports import BACKUP, DONE, FETCH, LOAD, QUERY, Outcome
 from kvlitmus.reference import tree as trees
 from kvlitmus.spec.names import page_names
 from kvlitmus.spec.units import Key
@@ -55,8 +55,7 @@ def evict_host(judge: Judge, n: int) -> None:
     droppable = books.droppable(before)
     reclaimable: set[Any] = set()
     if judge.profile.host_duplicates == "reclaimed" and judge.config.write == "write_back":
-        held = {name for work in books.work.values() for name in work.sources}
-        reclaimable = {name for name in before.cached if name not in held}
+        reclaimable = before.cached.keys() - books.held_sources().keys()
     answer = judge.call(f"evict_host({n})", "evict_host", n)
     facts: dict[str, Any] = {
         "host_asked": n,
@@ -80,11 +79,7 @@ def load_back(judge: Judge, key: Key, quota: int | None = None) -> None:
     books, before = books_of(judge), seen(judge)
     paged = page_names(judge.names_of(key), judge.size)
     resident = trees.cached_prefix(judge.tree, paged)
-    names = []
-    for name in paged[resident:]:
-        if name not in before.hosted:
-            break
-        names.append(name)
+    names = paged[resident : hosted_to(before, paged, resident)]
     room = room_of(judge, paged[:resident], names)
     newly = sum(not judge.tree.pages[name].locks for name in paged[:resident]) * judge.size
     if quota is None:
@@ -97,7 +92,7 @@ def load_back(judge: Judge, key: Key, quota: int | None = None) -> None:
         "load_resident": resident * judge.size,
         "load_before": judge.count(on_device, "the units on the device before"),
         "load_threshold": judge.profile.load_threshold,
-        "load_names": tuple(names),
+        "load_names": names,
         "load_room": room,
         "load_limit": NO_LIMIT if quota is None else quota - newly,
     }
@@ -125,16 +120,15 @@ def advance(judge: Judge, number: int, outcome: Outcome) -> None:
     shown = "" if outcome == DONE else f", {outcome.how} {outcome.pages}"
     judge.call(f"advance({kind} {number}{shown})", "advance", number, outcome)
     store.script(DONE)
-    facts: dict[str, Any] = {}
     if kind == LOAD and "layers" in judge.capabilities:
         _advance_layers(judge, number, outcome)
     elif kind in (BACKUP, LOAD):
         work.landed = True
-        finish(judge, "advance+copied", facts, judge.tree)
+        finish(judge, "advance+copied", {}, judge.tree)
     elif kind == QUERY:
-        _advance_query(judge, number, facts)
+        _advance_query(judge, number)
     elif kind == FETCH:
-        _advance_fetch(judge, number, facts)
+        _advance_fetch(judge, number)
     else:
         well = books.fetches.puts_seen(work)
         books.fetches.put_refused |= outcome.how in ("short", "fail")
@@ -144,7 +138,7 @@ def advance(judge: Judge, number: int, outcome: Outcome) -> None:
             if well and outcome == DONE and (job is None or job.landed):
                 books.fetches.put_ended(work)
 
-        finish(judge, "advance+put", facts, judge.tree, through)
+        finish(judge, "advance+put", {}, judge.tree, through)
 
 
 def _advance_layers(judge: Judge, number: int, outcome: Outcome) -> None:
@@ -162,7 +156,7 @@ def _advance_layers(judge: Judge, number: int, outcome: Outcome) -> None:
     finish(judge, "advance+copied+layered", {}, judge.tree, told)
 
 
-def _advance_query(judge: Judge, number: int, facts: dict[str, Any]) -> None:
+def _advance_query(judge: Judge, number: int) -> None:
     """A query has asked storage."""
     books = books_of(judge)
     one, hit = books.fetches.query_seen(books.work[number])
@@ -172,7 +166,7 @@ def _advance_query(judge: Judge, number: int, facts: dict[str, Any]) -> None:
         one.hit = hit
         one.revoked = hit < least or late  # a late reservation may fail, until a fetch shows that it hasn't
     if one is None or late:
-        finish(judge, "advance+zombie", facts, judge.tree)
+        finish(judge, "advance+zombie", {}, judge.tree)
         return
 
     def led(after: TierObservation, facts: dict[str, Any]) -> None:
@@ -182,10 +176,10 @@ def _advance_query(judge: Judge, number: int, facts: dict[str, Any]) -> None:
             facts.update(query_hit=hit, query_least=least, fetch_length=length)
 
     before = frozenset(seen(judge).jobs)
-    finish(judge, "advance+zombie" if one.over else "advance+query", facts, judge.tree, led)
+    finish(judge, "advance+zombie" if one.over else "advance+query", {}, judge.tree, led)
 
 
-def _advance_fetch(judge: Judge, number: int, facts: dict[str, Any]) -> None:
+def _advance_fetch(judge: Judge, number: int) -> None:
     """A fetch has read from storage."""
     books = books_of(judge)
     one = books.fetches.fetch_seen(books.work[number])
@@ -201,7 +195,7 @@ def _advance_fetch(judge: Judge, number: int, facts: dict[str, Any]) -> None:
             one.ended = True
             books.fetches.fresh_end.add(one.rid)
 
-    finish(judge, "advance+fetch" if counted else "advance+zombie", facts, judge.tree, reached)
+    finish(judge, "advance+fetch" if counted else "advance+zombie", {}, judge.tree, reached)
 
 
 def tick(judge: Judge, *, detached: bool = False) -> None:
@@ -258,7 +252,7 @@ def attach(judge: Judge, *, on: bool) -> None:
         for one in list(books.fetches.running.values()):
             books.fetches.over(one)
         for work in books.work.values():
-            if work.job.kind in (QUERY, FETCH, PUT):
+            if work.job.kind in WITH_STORAGE:
                 work.sources = {}
     facts: dict[str, Any] = {
         "attaching": on,
@@ -275,8 +269,7 @@ def attach(judge: Judge, *, on: bool) -> None:
 def spoiled(judge: Judge, name: str, *, lost: bool) -> None:
     """Storage has lost a page or cut it short: nobody can be blamed for not finding it."""
     judge.trail.append(f"storage {'loses' if lost else 'cuts short'} {name[:12]}…")
-    fetches = books_of(judge).fetches
-    fetches.put_refused = True
+    books_of(judge).fetches.put_refused = True
 
 
 def ticks(judge: Judge) -> None:
@@ -321,7 +314,7 @@ def settle(judge: Judge) -> None:
         facts["pins_left"] = list(after.pins())
         idle = not judge.requests and not judge.receipts
         facts["protected_left"] = (after.sizes or (0, 0))[1] if idle else 0
-        willing = books.whole_time and not books.put_refused and not waiting
+        willing = books.whole_time and not books.fetches.put_refused and not waiting
         missing = books.acked - books.fetches.stored if willing else set()
         facts["unstored"] = [judge.names.prefix(name) for name in missing]
 

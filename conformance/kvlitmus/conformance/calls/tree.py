@@ -169,10 +169,16 @@ def evict(judge: Judge, n: int) -> int:
 def host_hit(judge: Judge, paged: Sequence[Name], length: int, cap: int) -> int:
     """How many units behind a match are on the host alone, as far as the match may go."""
     assert isinstance(judge.before, TierObservation)
-    at = end = length // judge.size
-    while end < min(len(paged), cap // judge.size) and paged[end] in judge.before.hosted:
+    at = length // judge.size
+    return (hosted_to(judge.before, paged[: cap // judge.size], at) - at) * judge.size
+
+
+def hosted_to(seen: TierObservation, paged: Sequence[Name], start: int) -> int:
+    """Where the pages of a key that have a host copy end, from page ``start`` on."""
+    end = start
+    while end < len(paged) and paged[end] in seen.hosted:
         end += 1
-    return (end - at) * judge.size
+    return end
 
 
 def room_of(judge: Judge, path: Sequence[Name], below: Sequence[Name]) -> int:

@@ -14,6 +14,8 @@ from kvlitmus.conformance.litmus.scenes import (
     emptied,
     least_pages,
     letters,
+    queried,
+    read,
     step,
     storage,
     stored,
@@ -66,9 +68,7 @@ def a_fetch_counts_page_by_page(judge: Judge) -> None:
     """A fetch gets one page, another, and then finds that storage has lost the rest."""
     key = letters(judge, least_pages(judge) + 3)
     stored(judge, key)
-    fetch.prefetch(judge, 1, key)
-    step(judge, "query")
-    tiers.tick(judge)
+    queried(judge, 1, key)
     step(judge, "fetch", Outcome("part", 1))
     fetch.poll(judge, 1)
     step(judge, "fetch", Outcome("part", 1))
@@ -92,9 +92,7 @@ def a_page_that_was_cut_short_does_not_count(judge: Judge) -> None:
     """Storage has cut the second page of what a query found: what is behind it isn't read, and it isn't cached."""
     key = letters(judge, least_pages(judge) + 3)
     stored(judge, key)
-    fetch.prefetch(judge, 1, key)
-    step(judge, "query")
-    tiers.tick(judge)
+    queried(judge, 1, key)
     spoil(judge, key, 1, lost=False)
     step(judge, "fetch")
     tiers.tick(judge)
@@ -151,9 +149,7 @@ def a_late_message_does_not_hit_the_next_prefetch(judge: Judge) -> None:
     other = letters(judge, least_pages(judge) + 2, "p")
     fetch.prefetch(judge, 1, other)
     fetch.poll(judge, 1)
-    fetch.prefetch(judge, 1, key)
-    step(judge, "query")
-    tiers.tick(judge)
+    queried(judge, 1, key)
     step(judge, "query")
     tiers.tick(judge)
     step(judge, "fetch")
@@ -200,9 +196,7 @@ def storage_that_raises_is_survived(judge: Judge) -> None:
     """A fetch meets an exception, a query another; the next prefetch is as good as ever."""
     key = letters(judge, least_pages(judge) + 2)
     stored(judge, key)
-    fetch.prefetch(judge, 1, key)
-    step(judge, "query")
-    tiers.tick(judge)
+    queried(judge, 1, key)
     step(judge, "fetch", Outcome("fail", 1))
     tiers.tick(judge)
     waited(judge, 1)
@@ -251,11 +245,7 @@ def a_commit_below_what_is_not_backed_up(judge: Judge) -> None:
     """While a prefetch is under way another request computes half of it, and isn't backed up; then that goes."""
     key = letters(judge, least_pages(judge) + 3)
     stored(judge, key)
-    fetch.prefetch(judge, 1, key)
-    step(judge, "query")
-    tiers.tick(judge)
-    step(judge, "fetch")
-    tiers.tick(judge)
+    read(judge, 1, key)
     computed(judge, letters(judge, 2))
     waited(judge, 1)
     tree.evict(judge, judge.capacity)
@@ -267,11 +257,7 @@ def a_commit_meets_what_was_computed_meanwhile(judge: Judge) -> None:
     """While a prefetch is under way another request computes and backs up half of what it reads."""
     key = letters(judge, least_pages(judge) + 3)
     stored(judge, key)
-    fetch.prefetch(judge, 1, key)
-    step(judge, "query")
-    tiers.tick(judge)
-    step(judge, "fetch")
-    tiers.tick(judge)
+    read(judge, 1, key)
     backed(judge, letters(judge, 2))
     waited(judge, 1)
     tiers.settle(judge)

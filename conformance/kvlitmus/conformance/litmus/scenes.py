@@ -85,6 +85,20 @@ def least_pages(judge: Judge) -> int:
     return max(1, -(-judge.config.threshold // judge.size))
 
 
+def queried(judge: Judge, rid: int, key: Key) -> None:
+    """A prefetch is asked for, and storage has told what it has."""
+    fetch.prefetch(judge, rid, key)
+    step(judge, "query")
+    tiers.tick(judge)
+
+
+def read(judge: Judge, rid: int, key: Key) -> None:
+    """A prefetch has read all that storage has, and nobody has polled yet."""
+    queried(judge, rid, key)
+    step(judge, "fetch")
+    tiers.tick(judge)
+
+
 def brought(judge: Judge, rid: int, key: Key) -> bool:
     """A prefetch runs from its beginning to its commit; whether it began."""
     if not fetch.prefetch(judge, rid, key):
