@@ -15,7 +15,8 @@ from typing import NamedTuple
 import pytest
 
 from kvlitmus.optimized.storage.base import Identity, PageStore
-from kvlitmus.optimized.storage.file import HEAD, FileStore
+from kvlitmus.optimized.storage.file import FileStore
+from kvlitmus.optimized.storage.record import HEAD
 
 ROOT = Path(__file__).resolve().parents[2]
 PATHS = os.pathsep.join(str(ROOT / room) for room in ("spec", "optimized"))

@@ -1,4 +1,5 @@
 """Page stores: where pages are kept outside of the machine's memory.
 
-``base`` says what a page store is, ``file`` keeps pages in a folder.  Neither needs more than the standard library.
+``base`` says what a page store is, ``record`` how a page is written down, ``file`` keeps pages in a folder: these need
+the standard library alone.  ``redis`` keeps pages on a server, and needs a client library (the extra ``redis``).
 """

@@ -21,9 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import os
-import struct
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,13 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kvlitmus.optimized.storage.base import Buffer, Identity
-
-MAGIC = b"KVLPAGE1"
-HEAD = struct.Struct("<8sIQ32s32s")
-"""Magic, length of the key, length of the page, identity, checksum; the key and the page follow."""
-
-KEY_BYTES = 1024
-"""A key of more bytes than this is refused."""
+from kvlitmus.optimized.storage.record import HEAD, head_fits, head_of, name_of, page_in
 
 SUFFIX, TEMPORARY = ".page", ".tmp"
 FILE_MODE, FOLDER_MODE = 0o600, 0o700
@@ -140,26 +132,10 @@ class FileStore:
 
     def path_of(self, key: str) -> Path | None:
         """Where the page of a key is, or would be; ``None`` for a key that is refused."""
-        name = self._name(key)
+        name = name_of(self.identity, key)
         return None if name is None else self.home / name[:2] / (name[2:] + SUFFIX)
 
     # -- one object ----------------------------------------------------------------------------
-
-    def _name(self, key: str) -> str | None:
-        try:
-            text = key.encode()
-        except UnicodeEncodeError:
-            return None
-        if not 0 < len(text) <= KEY_BYTES:
-            return None
-        return hashlib.sha256(self.identity.digest + text).hexdigest()
-
-    def _head(self, key: str, page: Buffer) -> bytes:
-        text = key.encode()
-        # A keyed BLAKE2b: faster than SHA-256, and the key binds the page to this identity.
-        checksum = hashlib.blake2b(struct.pack("<Q", len(text)) + text, key=self.identity.digest, digest_size=32)
-        checksum.update(page)
-        return HEAD.pack(MAGIC, len(text), len(page), self.identity.digest, checksum.digest()) + text
 
     def _complete(self, key: str) -> bool:
         """Whether there is a file with the right header and of the right length."""
@@ -176,11 +152,7 @@ class FileStore:
                 os.close(file)
         except OSError:
             return False
-        if len(head) < HEAD.size + len(text):
-            return False
-        magic, key_length, page_length, identity, _ = HEAD.unpack_from(head)
-        expected = (MAGIC, len(text), length, self.identity.digest, text)
-        return (magic, key_length, page_length, identity, head[HEAD.size :]) == expected
+        return head_fits(self.identity, key, head, length)
 
     def _read(self, key: str, size: int | None) -> memoryview | None:
         """The page of a key, if it is whole and of this size."""
@@ -192,9 +164,8 @@ class FileStore:
         if data is None:
             self._count("miss")
             return None
-        start = HEAD.size + len(key.encode())
-        page = memoryview(data)[start:]
-        if len(data) < start or bytes(data[:start]) != self._head(key, page):
+        page = page_in(self.identity, key, data)
+        if page is None:
             self._count("damaged")
             return None
         if size is not None and len(page) != size:
@@ -210,14 +181,12 @@ class FileStore:
             return False
         page = memoryview(value).cast("B")
         with contextlib.suppress(OSError):
-            old = _contents(path)
-            head = HEAD.size + len(key.encode())
-            if bytes(old[:head]) == self._head(key, memoryview(old)[head:]):
+            if page_in(self.identity, key, _contents(path)) is not None:
                 self._count("kept")
                 return True
         for last in (False, True):
             try:
-                self._write(path, self._head(key, page), page)
+                self._write(path, head_of(self.identity, key, page), page)
             except FileNotFoundError:
                 # A store that was just being opened took the new temporary file for a leftover, or a folder is gone.
                 if last:
