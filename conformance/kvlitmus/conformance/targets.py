@@ -53,6 +53,7 @@ KNOWN: dict[str, Known] = {
     "reference-store": Known(f"{ADAPTERS}.reference_store", "target", "", "the reference's page store"),
     "file-store": Known(f"{ADAPTERS}.file_store", "target", "", "the built-in page store in files"),
     "file-store-durable": Known(f"{ADAPTERS}.file_store", "durable", "", "the same, waiting for the medium"),
+    "network-store": Known(f"{ADAPTERS}.network_store", "target", "", "the built-in page store on a server"),
     "redis": Known(f"{ADAPTERS}.redis_store", "redis", "", "pages on a Redis server, found or started"),
     "valkey": Known(f"{ADAPTERS}.redis_store", "valkey", "", "pages on a Valkey server, found or started"),
     _OLD: Known(_OLD_MODULE, "radix", _OLD, "SGLang's RadixCache over its allocators"),
