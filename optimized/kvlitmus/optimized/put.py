@@ -1,0 +1,139 @@
+"""Host to storage: pages that were backed up are put, so that others can find them and a restart doesn't lose them.
+
+A put begins when a backup has been acknowledged, if storage is attached then.  Its pages go one by one in the order of
+the prefix, each under the name that its hash chain gives it; where the store refuses or raises, the put ends, for what
+would follow is of no use without what precedes it.  Pages that are not stored yet are tried again when an insert uses
+them: those that were refused, and those that are older than the storage.
+
+Rules of upkeep: the pages of a put are flagged busy and pinned once from its beginning to the tick that notices its
+end, or, when storage is detached, until no thread reads them any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from kvlitmus.optimized.storage.base import PageStore
+from kvlitmus.optimized.tree import BUSY, SETTLED, STORED, Place, Run, Tree
+from kvlitmus.optimized.work import PUT, Runner, Work, WorkTable
+
+
+class Puts:
+    """All puts of one cache.
+
+    ``names``: what the pages of a path from a depth on are called in storage.  ``threads``: whether works are in the
+    hands of threads, which read their pages until they have told that they are over.
+    """
+
+    def __init__(
+        self,
+        tree: Tree,
+        works: WorkTable,
+        names: Callable[[Place, int], Sequence[str]],
+        runner: Runner,
+        *,
+        threads: bool,
+    ) -> None:
+        self.tree = tree
+        self.works = works
+        self.names = names
+        self.runner = runner
+        self.threads = threads
+        self.store: PageStore | None = None
+        self.over: list[Work] = []
+
+    # -- begin ---------------------------------------------------------------------------------
+
+    def outstanding(self, runs: Sequence[Run]) -> None:
+        """Begin to put those pages of a path that can be and need be put, one job for each contiguous run of them.
+
+        ``runs``: backed pages that follow one another.
+        """
+        if self.store is None:
+            return
+        job: list[Run] = []
+        for branch, lo, hi in runs:
+            for start, end in self.waiting(Run(branch, lo, hi)):
+                if job and (start > lo or job[-1].branch is branch):
+                    self.start(job)
+                    job = []
+                job.append(Run(branch, start, end))
+            if job and not (job[-1].branch is branch and job[-1].hi == hi):
+                self.start(job)
+                job = []
+        if job:
+            self.start(job)
+
+    def waiting(self, run: Run) -> list[tuple[int, int]]:
+        """The ranges of a run whose contents are on the host, neither stored nor on their way."""
+        todo = self.tree.flags(run) == SETTLED
+        if not todo.any():
+            return []
+        edges = np.flatnonzero(np.diff(np.concatenate(([False], todo, [False]))))
+        return [(run.lo + int(start), run.lo + int(end)) for start, end in edges.reshape(-1, 2)]
+
+    def start(self, runs: Sequence[Run]) -> None:
+        """Begin to put these pages, which follow one another on one path."""
+        for run in runs:
+            self.tree.set_flags(run, BUSY)
+            self.tree.pin(run)
+        first, last = runs[0], runs[-1]
+        end = Place(last.branch, last.hi)
+        work = self.works.add(PUT, end)
+        work.runs, work.store = runs, self.store
+        work.host_pages = np.concatenate([self.tree.host_run(run) for run in runs])
+        work.names = self.names(end, self.tree.depth(Place(first.branch, first.lo)))
+        self.runner.submit(work)
+
+    # -- go on and end -------------------------------------------------------------------------
+
+    def accepted(self, work: Work, pages: int, *, over: bool) -> None:
+        """The store has taken ``pages`` more pages of a put, which is ``over`` if it takes no more or has all."""
+        if work.cancelled:
+            if over:
+                self.let_go(work)
+            return
+        done = work.done + pages
+        self.mark(work, work.done, done)
+        work.done = done
+        if over or done == len(work.host_pages):
+            work.landed = True
+            self.over.append(work)
+
+    def mark(self, work: Work, lo: int, hi: int) -> None:
+        """These pages of a put are stored."""
+        at = 0
+        for run in work.runs:
+            start, end = max(lo, at) - at, min(hi - at, run.hi - run.lo)
+            if start < end:
+                self.tree.set_flags(Run(run.branch, run.lo + start, run.lo + end), STORED)
+            at += run.hi - run.lo
+
+    def acks(self) -> None:
+        """Take note of the puts that are over."""
+        over, self.over = self.over, []
+        for work in over:
+            for run in work.runs:
+                self.tree.clear_flags(run, BUSY)
+            self.let_go(work)
+
+    def let_go(self, work: Work) -> None:
+        """Nobody reads the pages of a put any more."""
+        self.works.remove(work)
+        for run in work.runs:
+            self.tree.unpin(run)
+
+    def detach(self) -> None:
+        """The storage is gone: every put ends where it is, and nothing counts as stored any more."""
+        self.store = None
+        self.over = []
+        for work in self.works.of(PUT):
+            if not work.cancelled:
+                for run in work.runs:
+                    self.tree.clear_flags(run, BUSY)
+                work.cancelled = True
+                if work.landed or not self.threads:
+                    self.let_go(work)
+        self.tree.clear_all_flags(STORED)
