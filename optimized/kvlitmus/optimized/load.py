@@ -104,6 +104,10 @@ class Loads:
         work.layers = min(self.mover.layers, work.layers + layers)
         work.landed = work.layers == self.mover.layers
 
+    def landed(self, work: Work) -> None:
+        """All layers are copied."""
+        self.copied(work, self.mover.layers)
+
     def acks(self) -> None:
         """Take note of the loads that have landed, up to the first that has not."""
         while self.queue and self.queue[0].landed:

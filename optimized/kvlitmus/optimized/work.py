@@ -137,8 +137,12 @@ class Runner(Protocol):
         For each work submitted exactly one report comes that is ``over``, and none after it; cancelled or not.
         """
 
-    def close(self) -> None:
-        """End all threads, when what they have begun is over."""
+    def close(self, timeout: float = 30.0) -> list[str]:
+        """End all threads: reads are given up, puts are carried out, for at most so many seconds.
+
+        Returns the names of the pages that were to be put and are not.  What is drained afterwards has the last report
+        of every work but those that a store has not answered.
+        """
 
 
 class Stepped:
@@ -151,8 +155,9 @@ class Stepped:
         """See :class:`Runner`."""
         return []
 
-    def close(self) -> None:
+    def close(self, timeout: float = 30.0) -> list[str]:
         """See :class:`Runner`."""
+        return []
 
 
 # -- what is done -----------------------------------------------------------------------------------------
