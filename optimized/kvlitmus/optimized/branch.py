@@ -9,7 +9,7 @@ there.  It stays what it is for as long as its last page is cached.  A **run** i
 
 Rules of upkeep, for a branch ``b`` with parent ``p``:
 
-- ``b.units`` holds ``n * page_size`` units, ``b.dev_pages[:dev]`` the device pages of those pages that are **resident**;
+- ``b.units`` holds ``n * page_size`` units, ``b.dev_pages[:dev]`` the device pages of the pages that are **resident**;
   pages ``dev .. n-1`` are on the host alone.  ``b.host_pages`` (where there is a host tier, and a page of the branch
   ever had a copy) is -1 for pages without a host copy.
 - ``b`` hangs off ``p`` at ``b.at``: ``0 < b.at <= p.n`` (or ``p`` is the root of a namespace, which has no pages, and
@@ -17,6 +17,8 @@ Rules of upkeep, for a branch ``b`` with parent ``p``:
 - ``p.children`` has ``b`` under ``(b.at, the bytes of its first page)``, so a page is looked up by its very tokens.
 - The nodes that a radix tree would have are kept as positions: ``b.nodes`` (see :mod:`kvlitmus.optimized.levels`)
   begins a node at 0, where a match or an insert ended, where another branch hangs, and where residency changed.
+- ``b.touched``, ``b.nodes`` and ``b.priority`` (``None``: 0 everywhere) say of each page when it was used last, when it
+  was created, how often it was used, and its priority.
 - ``p.all_at[x]`` counts the branches that hang at ``x``, ``p.resident_at[x]`` those of them with resident pages.
 - ``b.locks`` is ``None`` or a sorted list with ``2 * end + 1`` for each lock of a place ``end`` of ``b``, and
   ``2 * child.at`` for each branch below it that has locks.  Pages before the largest end are protected.
@@ -24,3 +26,204 @@ Rules of upkeep, for a branch ``b`` with parent ``p``:
 """
 
 from __future__ import annotations
+
+from array import array
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kvlitmus.optimized import levels
+from kvlitmus.optimized.kernels import IntArray, PageArray
+
+SETTLED, STORED, BUSY = 1, 2, 4
+"""Flags of a page's host copy: its contents are there; storage is known to have it; a put of it is under way."""
+
+NOWHERE = -1
+"""The host page of a page without a host copy."""
+
+DIGEST_BYTES = 32
+"""The length of a page's digest."""
+
+
+class Branch:
+    """One branch; see the rules of upkeep above.
+
+    ``namespace``: whose prompts these are.  ``base``: its depth, in pages from the root of the namespace.  ``pins`` and
+    ``flags`` go with ``host_pages``.  ``digests``: the raw storage hashes of its first pages, as far as somebody asked.
+    """
+
+    __slots__ = (
+        "all_at",
+        "at",
+        "base",
+        "children",
+        "dev",
+        "dev_pages",
+        "digests",
+        "flags",
+        "host_pages",
+        "locks",
+        "n",
+        "namespace",
+        "nodes",
+        "parent",
+        "pins",
+        "priority",
+        "resident_at",
+        "touched",
+        "uid",
+        "units",
+    )
+
+    def __init__(
+        self, namespace: str | None, parent: Branch | None, at: int, uid: int, tick: int, units: IntArray
+    ) -> None:
+        self.namespace = namespace
+        self.parent = parent
+        self.at = at
+        self.base: int = 0 if parent is None else parent.base + at
+        self.uid = uid
+        self.n = 0
+        self.dev = 0
+        self.units = units
+        self.dev_pages: PageArray = NO_PAGES
+        self.host_pages: PageArray | None = None
+        self.pins: NDArray[np.int16] | None = None
+        self.flags: NDArray[np.uint8] | None = None
+        self.touched: array[int] = levels.ends(0, tick)
+        self.nodes = levels.Nodes(tick)
+        self.priority: array[int] | None = None
+        self.locks: list[int] | None = None
+        self.children: dict[tuple[int, bytes], Branch] | None = None
+        self.all_at: dict[int, int] | None = None
+        self.resident_at: dict[int, int] | None = None
+        self.digests: bytearray | None = None
+
+    def protected(self) -> int:
+        """How many of its first pages are locked."""
+        locks = self.locks
+        return locks[-1] >> 1 if locks else 0
+
+    def key(self, page_size: int) -> tuple[int, bytes]:
+        """Under what the parent has it."""
+        return self.at, self.units[:page_size].tobytes()
+
+    def append(self, units: IntArray, pages: IntArray | None, page_size: int, tick: int, priority: int) -> None:
+        """Go on with these units: resident in these device pages, or, without, on the host alone (see :meth:`back`).
+
+        The new pages are a node of their own, created and used now, without a hit.
+        """
+        old = self.n
+        new = old + len(units) // page_size
+        if new > len(self.dev_pages):
+            self._resize(old, new if not old else max(new, old + (old >> 2)), page_size)
+        self.units[old * page_size : new * page_size] = units
+        self.n = new
+        if pages is not None:
+            self.dev_pages[old:new] = pages
+            self.dev = new
+        if old:
+            self.nodes.add(old, tick)
+            levels.grow(self.touched, new, tick)
+        else:
+            self.touched[0] = new
+        if self.priority is not None:
+            levels.grow(self.priority, new, priority)
+        elif priority:
+            self.priority = levels.ends(old, 0) if old else array("q")
+            levels.grow(self.priority, new, priority)
+
+    def truncate(self, end: int, page_size: int) -> None:
+        """End here from now on; memory that it doesn't need any more is given up once that is half of it."""
+        self.n = end
+        self.dev = min(self.dev, end)
+        self.nodes.trim(end)
+        levels.trim(self.touched, end)
+        if self.priority is not None:
+            levels.trim(self.priority, end)
+        if self.digests is not None:
+            del self.digests[end * DIGEST_BYTES :]
+        if self.host_pages is not None:
+            self.host_pages[end:] = NOWHERE
+        if 2 * end + 8 < len(self.dev_pages):
+            self._resize(end, end, page_size)
+
+    def back(self, lo: int, hi: int, pages: IntArray, flags: int) -> None:
+        """Pages ``lo .. hi-1`` have host copies in these host pages."""
+        if self.host_pages is None:
+            capacity = len(self.dev_pages)
+            self.host_pages = np.full(capacity, NOWHERE, np.int32)
+            self.pins = np.zeros(capacity, np.int16)
+            self.flags = np.zeros(capacity, np.uint8)
+        assert self.pins is not None and self.flags is not None
+        self.host_pages[lo:hi] = pages
+        self.pins[lo:hi] = 0
+        self.flags[lo:hi] = flags
+
+    def has_copy(self, position: int) -> bool:
+        """Whether the page here has a host copy."""
+        return self.host_pages is not None and bool(self.host_pages[position] >= 0)
+
+    def raise_priority(self, end: int, priority: int) -> None:
+        """Pages before ``end`` have at least this priority."""
+        if self.priority is not None:
+            levels.raise_prefix(self.priority, end, priority)
+        elif priority > 0:
+            self.priority = levels.ends(self.n, 0)
+            levels.raise_prefix(self.priority, end, priority)
+
+    def priority_at(self, position: int) -> int:
+        """The priority of the page here."""
+        return 0 if self.priority is None else levels.value_at(self.priority, position)
+
+    def _resize(self, used: int, capacity: int, page_size: int) -> None:
+        """Move the first ``used`` pages into arrays of this capacity."""
+        self.units = _moved(self.units, used * page_size, capacity * page_size)
+        self.dev_pages = _moved(self.dev_pages, used, capacity)
+        if self.host_pages is not None and self.pins is not None and self.flags is not None:
+            self.host_pages = _moved(self.host_pages, used, capacity, NOWHERE)
+            self.pins = _moved(self.pins, used, capacity, 0)
+            self.flags = _moved(self.flags, used, capacity, 0)
+
+
+def _moved(old: NDArray[Any], used: int, capacity: int, fill: int | None = None) -> NDArray[Any]:
+    new = np.empty(capacity, old.dtype)
+    new[:used] = old[:used]
+    if fill is not None:
+        new[used:] = fill
+    return new
+
+
+NO_PAGES: PageArray = np.empty(0, np.int32)
+"""No pages."""
+
+
+class Place(NamedTuple):
+    """The prefix that ends after the first ``end`` pages of ``branch``; a root's place has ``end`` 0."""
+
+    branch: Branch
+    end: int
+
+
+class Run(NamedTuple):
+    """Pages ``lo .. hi-1`` of a branch."""
+
+    branch: Branch
+    lo: int
+    hi: int
+
+
+class Found(NamedTuple):
+    """A match: the ``place`` where the known prefix ends, and how many pages of it are ``resident``, and ``known``."""
+
+    place: Place
+    resident: int
+    known: int
+
+
+class Inserted(NamedTuple):
+    """An insert: how many pages of the key were resident ``already``, and the ``place`` where it ends."""
+
+    already: int
+    place: Place

@@ -1,125 +1,222 @@
-"""The prefix tree over both tiers (signatures; the bodies follow within the hour)."""
+"""The prefix tree: what is cached under which tokens, on device and host.
+
+The tree maps prefixes of prompts, in whole pages and namespace by namespace, to pages of the pools.  It is made of
+branches (:mod:`kvlitmus.optimized.branch`); finding a prefix is in :mod:`kvlitmus.optimized.paths`, coming and going in
+:mod:`kvlitmus.optimized.residency`.  Here is what counts as a use: matching, inserting, locking.
+
+Rules of upkeep:
+
+- ``clock`` is raised once by every call that is a use, whether it finds anything or not.  All pages that the call uses
+  get this tick, so that a page is never younger than the one before it was, when it was used.
+- A call that ends within a node cuts it there: a node is what was always used alike.
+- A branch has at most one entry in its parent's ``locks``, and only while it has locks itself: so locking and unlocking
+  go up to the first branch that stays locked, and no further.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any, NamedTuple
+from bisect import bisect_left, insort
 
-import numpy as np
-from numpy.typing import NDArray
-
-Units = NDArray[Any]
-Pages = NDArray[np.int32]
-
-SETTLED, STORED, BUSY = 1, 2, 4
-"""Flags of a page's host copy: its contents are there; storage is known to have it; a put of it is under way."""
+from kvlitmus.optimized import levels
+from kvlitmus.optimized.branch import SETTLED, STORED, Branch, Found, Inserted, Place, Run
+from kvlitmus.optimized.kernels import IntArray
+from kvlitmus.optimized.residency import ADDED, DEVICE, HOST, Residency, count
 
 
-class Branch:
-    """See :mod:`kvlitmus.optimized.branch`. Attributes of interest to callers: ``namespace``, ``base`` (its depth in
-    pages), ``n``, ``dev``, ``units``, ``dev_pages``, ``host_pages`` (or None), ``pins`` (or None), ``flags`` (or None).
-    """
+class Tree(Residency):
+    """Prefixes to pages.  Units are arrays of tokens, or of packed bigrams; what fills no page is left out."""
 
+    # -- match ---------------------------------------------------------------------------------
 
-class Place(NamedTuple):
-    """The prefix that ends after the first ``end`` pages of ``branch``."""
+    def match(self, namespace: str | None, units: IntArray) -> Found:
+        """The longest known prefix of a key; all of it is used now."""
+        return self._matched(*self.walk(self.root(namespace), 0, self.units_of(units)))
 
-    branch: Branch
-    end: int
+    def resume(self, place: Place, units_behind: IntArray) -> Found:
+        """:meth:`match` for a caller that knows, and keeps locked, the place where a part of its key ends.
 
+        Only the units behind it are compared.  Raises ``ValueError`` where the place is gone.
+        """
+        branch, end = self.check(place)
+        return self._matched(*self.walk(branch, end, self.units_of(units_behind)))
 
-class Run(NamedTuple):
-    """Pages ``lo .. hi-1`` of a branch."""
+    def _matched(self, branch: Branch, end: int) -> Found:
+        self.clock += 1
+        self._touch(branch, end)
+        return Found(Place(branch, end), self.resident(branch, end), branch.base + end)
 
-    branch: Branch
-    lo: int
-    hi: int
+    def _touch(self, branch: Branch, end: int) -> None:
+        """The path to this place is used now, and a node ends here."""
+        if end < branch.n:
+            branch.nodes.cut(end)
+        tick = self.clock
+        while branch.parent is not None:
+            levels.set_prefix(branch.touched, end, tick)
+            if self.falling:
+                self._offer(branch)
+            end = branch.at
+            branch = branch.parent
 
+    def _offer(self, branch: Branch) -> None:
+        self.victims.offer(branch)
+        if self.host is not None:
+            self.host_victims.offer(branch)
 
-class Found(NamedTuple):
-    """A match: the ``place`` where the known prefix ends, and how many pages of it are ``resident`` and ``known``."""
+    # -- insert --------------------------------------------------------------------------------
 
-    place: Place
-    resident: int
-    known: int
+    def insert(
+        self, namespace: str | None, units: IntArray, pages: IntArray, *, priority: int = 0, counts: bool = True
+    ) -> Inserted:
+        """Cache what is missing of a key on the device, in the ``pages`` offered, one for each page of the key.
 
+        What is on the host alone becomes resident in the offered pages, too.  Pages that were resident win over
+        offered ones, and these stay the caller's.  A hit is counted on the whole path where ``counts`` says so (but
+        of pages that come back from the host only if ``restored_counts``); priority never falls.  Raises
+        ``ValueError`` for fewer units than pages.
+        """
+        size, total = self.page_size, len(pages)
+        units = self.units_of(units)
+        if len(units) < total * size:
+            raise ValueError(f"{total} pages need {total * size} units (got {len(units)})")
+        if len(units) > total * size:
+            units = units[: total * size]
+        branch, end = self.walk(self.root(namespace), 0, units)
+        self.clock += 1
+        known, already = branch.base + end, self.resident(branch, end)
+        if already < known:
+            self.make_resident(self.runs(Place(branch, end), already), pages[already:known])
+        self._touch(branch, end)
+        self._count(branch, end, already, priority, counts)
+        if known < total:
+            branch, start = self._attach(branch, end, units[known * size :], pages[known:], priority)
+            end = branch.n
+            if counts:
+                branch.nodes.count(start, end)
+        return Inserted(already, Place(branch, end))
 
-class Inserted(NamedTuple):
-    """An insert: how many pages were resident ``already``, and the ``place`` where the key ends."""
+    def _count(self, branch: Branch, end: int, already: int, priority: int, counts: bool) -> None:
+        """Count a hit of what was resident already on the path to this place, and raise its priority."""
+        while branch.parent is not None:
+            if counts:
+                branch.nodes.count(0, end if self.restored_counts else min(end, already - branch.base))
+            if priority > 0 or branch.priority is not None:
+                branch.raise_priority(end, priority)
+            end = branch.at
+            branch = branch.parent
 
-    already: int
-    place: Place
+    def _attach(
+        self, branch: Branch, end: int, units: IntArray, pages: IntArray, priority: int, *, on_host: bool = False
+    ) -> tuple[Branch, int]:
+        """Cache new pages behind this place; returns their branch, and where in it they begin."""
+        start = end
+        if end < branch.n or branch.parent is None:
+            branch, start = self._hang(branch, end, units, resident=not on_host), 0
+        branch.append(units, None if on_host else pages, self.page_size, self.clock, priority)
+        if on_host:
+            branch.back(start, branch.n, pages, SETTLED | STORED)
+            self.host_victims.offer(branch)
+        else:
+            self.evictable += branch.n - start
+            self.victims.offer(branch)
+        if self.tell is not None:
+            self.tell(ADDED, HOST if on_host else DEVICE, Run(branch, start, branch.n))
+        return branch, start
 
+    def _hang(self, parent: Branch, at: int, units: IntArray, *, resident: bool) -> Branch:
+        """A new branch, still without pages, that hangs here and is found by its first page."""
+        branch = self.new_branch(parent.namespace, parent, at, self.clock)
+        if parent.children is None:
+            parent.children = {}
+        parent.children[at, units[: self.page_size].tobytes()] = branch
+        if self.host is not None:
+            parent.all_at = count(parent.all_at, at)
+        if resident:
+            parent.resident_at = count(parent.resident_at, at)
+        return branch
 
-class Tree:
-    """Prefixes to pages, on device and host.
+    def insert_host(self, anchor: Place, units: IntArray, pages: IntArray) -> tuple[int, int]:
+        """Cache what was read from storage below a place, on the host, in these host pages.
 
-    ``evictable``, ``protected``: resident pages without and with a lock. ``clock``: calls that were uses.
-    ``spill(run) -> int`` and ``tell(what, tier, run)`` are hooks, see the methods. ``stored`` is told after the change,
-    ``removed`` right before it (so that names can still be computed), tip run first.
-    """
+        Returns how many pages were known already, and how many of the rest were cached: none, where the page before
+        them has no host copy and backed pages must form a prefix.  The other pages stay the caller's.  What was known
+        is used now.  Raises ``ValueError`` where the anchor is gone.
+        """
+        size = self.page_size
+        if not len(pages):
+            return 0, 0
+        units = self.units_of(units)[: len(pages) * size]
+        top, start = self.check(anchor)
+        branch, end = self.walk(top, start, units)
+        known = branch.base + end - top.base - start
+        self.clock += 1
+        self._touch_below(branch, end, top, start)
+        if known == len(pages) or not (self.write_back or self.has_host_copy(Place(branch, end))):
+            return known, 0
+        priority = branch.priority_at(end - 1) if end else 0
+        self._attach(branch, end, units[known * size :], pages[known:], priority, on_host=True)
+        return known, len(pages) - known
 
-    page_size: int
-    clock: int
-    evictable: int
-    protected: int
-    spill: Callable[[Run], int] | None
-    tell: Callable[[str, str, Run], None] | None
+    def _touch_below(self, branch: Branch, end: int, top: Branch, start: int) -> None:
+        """The path from the place ``(top, start)`` to this one is used now, and a node ends here."""
+        if end < branch.n:
+            branch.nodes.cut(end)
+        while branch is not top:
+            levels.set_prefix(branch.touched, end, self.clock)
+            self._offer(branch)
+            assert branch.parent is not None
+            branch, end = branch.parent, branch.at
+        if start < end:
+            levels.set_range(top.touched, start, end, self.clock)
+            self._offer(top)
 
-    def __init__(
-        self,
-        page_size: int,
-        policy: str,
-        pool: Any,
-        *,
-        host: Any = None,
-        write_back: bool = False,
-        restored_counts: bool = False,
-        dtype: Any = np.int32,
-    ) -> None:
-        raise NotImplementedError
+    # -- locks ---------------------------------------------------------------------------------
 
-    def root(self, namespace: Hashable) -> Branch: ...
-    def find(self, namespace: Hashable, units: Units) -> Found: ...
-    def match(self, namespace: Hashable, units: Units) -> Found: ...
-    def resume(self, place: Place, units_behind: Units) -> Found: ...
-    def depth(self, place: Place) -> int: ...
-    def ascend(self, place: Place, depth: int) -> Place: ...
-    def resident_place(self, found: Found) -> Place:
-        """ascend(found.place, found.resident): what a caller locks."""
-    def path_pages(self, place: Place, lo: int = 0) -> Pages:
-        """Device pages of path positions lo .. depth-1; ValueError where one isn't resident."""
-    def path_host_pages(self, place: Place, lo: int = 0) -> Pages:
-        """Host pages (-1: none) of path positions lo .. depth-1."""
-    def runs(self, place: Place, lo: int = 0) -> list[Run]:
-        """The path positions lo .. depth-1 as runs, from the root on."""
-    def nodes(self, place: Place, lo: int = 0) -> list[Run]:
-        """The same, cut where nodes begin (what backups and write-backs go by)."""
-    def hits(self, place: Place) -> int:
-        """Hits of the last page of a place (of a node: hits(Place(run.branch, run.lo + 1)))."""
-    def has_host_copy(self, place: Place) -> bool:
-        """Whether the last page of a place has a host copy; True for a root."""
-    def path_units(self, place: Place, lo: int = 0) -> Units: ...
-    def insert(self, namespace: Hashable, units: Units, pages: Pages, *, priority: int = 0, counts: bool = True) -> Inserted: ...
-    def lock(self, place: Place) -> None: ...
-    def unlock(self, place: Place) -> None: ...
-    def locked_pages(self, place: Place) -> int:
-        """How many resident pages of the path are protected now (for quotas)."""
-    def evict(self, pages: int) -> int:
-        """Device pages freed. Calls spill(run) under write-back for a run without host copies: it gives its last k
-        pages host copies (give_host) and returns k; 0: passed over for this call."""
-    def evict_host(self, pages: int) -> int: ...
-    def give_host(self, run: Run, pages: Pages, *, settled: bool, stored: bool) -> None: ...
-    def host_run(self, run: Run) -> Pages:
-        """The host pages of a run (a copy)."""
-    def device_run(self, run: Run) -> Pages: ...
-    def make_resident(self, runs: Sequence[Run], pages: Pages) -> None: ...
-    def insert_host(self, anchor: Place, units: Units, pages: Pages) -> tuple[int, int]: ...
-    def pin(self, run: Run) -> None: ...
-    def unpin(self, run: Run) -> None: ...
-    def pin_place(self, place: Place) -> None:
-        """Pin the last page of a place (an anchor); nothing for a root or a page without a host copy."""
-    def unpin_place(self, place: Place) -> None: ...
-    def set_flags(self, run: Run, flags: int) -> None: ...
-    def clear_flags(self, run: Run, flags: int) -> None: ...
-    def flags(self, run: Run) -> NDArray[np.uint8]: ...
+    def lock(self, place: Place) -> None:
+        """Protect the path to a place once more; a root needs no protection.
+
+        Raises ``ValueError`` where the place is gone or not resident.
+        """
+        branch, end = place
+        if end > branch.dev:
+            raise ValueError(f"this place is not resident: {branch.dev} pages of its branch are, not {end}")
+        entry = 2 * end + 1
+        while branch.parent is not None:
+            locks = branch.locks
+            before = 0
+            if locks is None:
+                branch.locks = [entry]
+            else:
+                before = locks[-1] >> 1
+                insort(locks, entry)
+            more = (entry >> 1) - before
+            if more > 0:
+                self.evictable -= more
+                self.protected += more
+            if locks is not None:
+                return
+            entry = 2 * branch.at
+            branch = branch.parent
+
+    def unlock(self, place: Place) -> None:
+        """Give one protection of the path to a place back; raises ``ValueError`` where there is none."""
+        branch, end = place
+        entry = 2 * end + 1
+        while branch.parent is not None:
+            locks = branch.locks
+            found = bisect_left(locks, entry) if locks is not None else 0
+            if locks is None or found == len(locks) or locks[found] != entry:
+                raise ValueError(f"the prefix of {branch.base + end} pages is not locked")
+            del locks[found]
+            after = locks[-1] >> 1 if locks else 0
+            less = (entry >> 1) - after
+            if less > 0:
+                self.evictable += less
+                self.protected -= less
+            if locks:
+                if less > 0:
+                    self.victims.offer(branch)
+                return
+            branch.locks = None
+            self.victims.offer(branch)
+            entry = 2 * branch.at
+            branch = branch.parent

@@ -1,0 +1,185 @@
+"""Paths: finding a prefix, and reading what is along it.
+
+Nothing here has an effect, but that a namespace that is asked for has a root afterwards.  A path is walked branch by
+branch: within a branch the tokens are compared as one array with another, from one branch to the next a page is looked
+up by its tokens.  So a prefix is found only where every token of it is equal, and in as many steps as it has branches.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kvlitmus.optimized.branch import NO_PAGES, NOWHERE, Branch, Found, Place, Run
+from kvlitmus.optimized.kernels import IntArray, PageArray, common
+
+
+class Paths:
+    """The branches of all namespaces, for pages of ``page_size`` units of type ``dtype``."""
+
+    def __init__(self, page_size: int, dtype: Any) -> None:
+        self.page_size = page_size
+        self.dtype = np.dtype(dtype)
+        self.no_units: IntArray = np.empty(0, self.dtype)
+        self.roots: dict[str | None, Branch] = {}
+        self.uid = 0
+
+    def root(self, namespace: str | None) -> Branch:
+        """The root of a namespace: a branch that never has pages."""
+        found = self.roots.get(namespace)
+        if found is None:
+            found = self.roots[namespace] = self.new_branch(namespace, None, 0, 0)
+        return found
+
+    def new_branch(self, namespace: str | None, parent: Branch | None, at: int, tick: int) -> Branch:
+        """A branch without pages that nobody refers to yet."""
+        self.uid += 1
+        return Branch(namespace, parent, at, self.uid, tick, self.no_units)
+
+    def units_of(self, units: IntArray) -> IntArray:
+        """These units in the tree's own type; raises ``ValueError`` for one that doesn't fit, which cut down were another."""
+        if units.__class__ is np.ndarray and units.dtype is self.dtype and units.flags.c_contiguous:
+            return units
+        given = np.asarray(units)
+        own = np.ascontiguousarray(given, dtype=self.dtype)
+        if given.dtype != self.dtype and len(own) and not np.array_equal(own, given):
+            raise ValueError(f"units must fit {self.dtype} (got {given.min()} to {given.max()})")
+        return own
+
+    # -- finding -------------------------------------------------------------------------------
+
+    def find(self, namespace: str | None, units: IntArray) -> Found:
+        """The longest known prefix of a key, on either tier."""
+        return self.found(*self.walk(self.root(namespace), 0, self.units_of(units)))
+
+    def walk(self, branch: Branch, end: int, units: IntArray) -> tuple[Branch, int]:
+        """From the place ``(branch, end)`` on along ``units``, as far as whole pages of them are known."""
+        size = self.page_size
+        at, total = 0, len(units)
+        while True:
+            if end < branch.n:
+                pages = common(branch.units, end * size, branch.n * size, units, at) // size
+                end += pages
+                at += pages * size
+            if branch.children is None or total - at < size:
+                return branch, end
+            child = branch.children.get((end, units[at : at + size].tobytes()))
+            if child is None:
+                return branch, end
+            branch, end = child, 1
+            at += size
+
+    def found(self, branch: Branch, end: int) -> Found:
+        """What there is to say of a place."""
+        return Found(Place(branch, end), self.resident(branch, end), branch.base + end)
+
+    def resident(self, branch: Branch, end: int) -> int:
+        """How many of the first pages of this path are resident."""
+        while not branch.dev and branch.parent is not None:
+            end = branch.at
+            branch = branch.parent
+        return branch.base + min(end, branch.dev)
+
+    # -- places --------------------------------------------------------------------------------
+
+    def depth(self, place: Place) -> int:
+        """How many pages a prefix has."""
+        return place.branch.base + place.end
+
+    def check(self, place: Place) -> Place:
+        """This place; raises ``ValueError`` where it is gone: its last page is not cached any more."""
+        if place.end > place.branch.n:
+            raise ValueError(f"this place is gone: its branch has {place.branch.n} pages, not {place.end}")
+        return place
+
+    def ascend(self, place: Place, depth: int) -> Place:
+        """The place ``depth`` pages below the root on the path to this one; raises ``ValueError`` if that is deeper."""
+        branch, end = place
+        if depth > branch.base + end:
+            raise ValueError(f"the path has {branch.base + end} pages (asked for {depth})")
+        while depth <= branch.base and branch.parent is not None:
+            branch = branch.parent
+        return Place(branch, depth - branch.base)
+
+    def resident_place(self, found: Found) -> Place:
+        """Where the resident part of what was found ends: what a caller locks."""
+        return found.place if found.resident == found.known else self.ascend(found.place, found.resident)
+
+    # -- what is along a path ------------------------------------------------------------------
+
+    def runs(self, place: Place, lo: int = 0) -> list[Run]:
+        """The pages ``lo .. depth-1`` of a path, branch by branch, from the root on."""
+        branch, end = place
+        runs: list[Run] = []
+        while branch.base + end > lo:
+            start = max(0, lo - branch.base)
+            runs.append(Run(branch, start, end))
+            if branch.parent is None:
+                break
+            branch, end = branch.parent, branch.at
+        runs.reverse()
+        return runs
+
+    def nodes(self, place: Place, lo: int = 0) -> list[Run]:
+        """The pages ``lo .. depth-1`` of a path, node by node, from the root on."""
+        nodes: list[Run] = []
+        for branch, start, end in self.runs(place, lo):
+            starts = branch.nodes.starts
+            at = branch.nodes.at(start)
+            while start < end:
+                at += 1
+                stop = min(end, starts[at]) if at < len(starts) else end
+                nodes.append(Run(branch, start, stop))
+                start = stop
+        return nodes
+
+    def path_pages(self, place: Place, lo: int = 0) -> PageArray:
+        """The device pages of the pages ``lo .. depth-1`` of a path; raises ``ValueError`` if one isn't resident."""
+        runs = self.runs(place, lo)
+        if runs and runs[-1].hi > runs[-1].branch.dev:
+            raise ValueError(f"of this path only {self.resident(*place)} pages are resident")
+        if len(runs) == 1:
+            branch, start, end = runs[0]
+            return branch.dev_pages[start:end].copy()
+        return np.concatenate([run.branch.dev_pages[run.lo : run.hi] for run in runs]) if runs else NO_PAGES
+
+    def path_host_pages(self, place: Place, lo: int = 0) -> PageArray:
+        """The host pages of the pages ``lo .. depth-1`` of a path; -1 for those without a host copy."""
+        runs = self.runs(place, lo)
+        return np.concatenate([self.host_run(run) for run in runs]) if runs else NO_PAGES
+
+    def path_units(self, place: Place, lo: int = 0) -> IntArray:
+        """The units of the pages ``lo .. depth-1`` of a path."""
+        size = self.page_size
+        parts = [run.branch.units[run.lo * size : run.hi * size] for run in self.runs(place, lo)]
+        return np.concatenate(parts) if parts else self.no_units
+
+    def device_run(self, run: Run) -> PageArray:
+        """The device pages of a run."""
+        return run.branch.dev_pages[run.lo : run.hi].copy()
+
+    def host_run(self, run: Run) -> PageArray:
+        """The host pages of a run; -1 for those without a host copy."""
+        if run.branch.host_pages is None:
+            return np.full(run.hi - run.lo, NOWHERE, np.int32)
+        return run.branch.host_pages[run.lo : run.hi].copy()
+
+    def flags(self, run: Run) -> NDArray[np.uint8]:
+        """The flags of a run's host copies."""
+        if run.branch.flags is None:
+            return np.zeros(run.hi - run.lo, np.uint8)
+        return run.branch.flags[run.lo : run.hi].copy()
+
+    def hits(self, place: Place) -> int:
+        """How many hits the last page of a prefix has; 0 for a root."""
+        return place.branch.nodes.hits_at(place.end - 1) if place.end else 0
+
+    def has_host_copy(self, place: Place) -> bool:
+        """Whether the last page of a prefix has a host copy; a root needs none."""
+        return not place.end or place.branch.has_copy(place.end - 1)
+
+    def locked_pages(self, place: Place) -> int:
+        """How many of the resident pages of a path are protected."""
+        return sum([max(0, min(run.hi, run.branch.protected()) - run.lo) for run in self.runs(place)])
