@@ -1,0 +1,345 @@
+"""All states of small hierarchies, with a second hierarchy that takes every step of the reference beside it.
+
+As :mod:`tests.optimized.small_states`, for hierarchies: the states are those of :mod:`tests.proofs.tier_explore`.
+From each one every call of a lawful caller is made, and every job goes on in every way that storage can make it go;
+after each step trees, tiers, pins, jobs, counters, free pages, events, contents, and what storage was asked, are
+compared.
+
+Storage has every page, and each step says how much of it is told, read or taken.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from kvlitmus.conformance.adapters.reference import PROFILE
+from kvlitmus.conformance.adapters.reference_tiers import TieredReference
+from kvlitmus.conformance.adapters.tandem import Difference, Tandem, Told
+from kvlitmus.conformance.adapters.tandem_store import Recorder, Replayer
+from kvlitmus.conformance.harness_store import HarnessStore
+from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.tier_ports import DONE, Event, Job, Outcome
+from kvlitmus.reference.hierarchy import BACKUP, FETCH, LOAD, QUERY, TIMEOUT, Hierarchy
+from kvlitmus.spec.units import Key
+from tests.optimized.small_states import Called, Log, Logged
+from tests.proofs.tier_bench import Scope
+from tests.proofs.tier_explore import Explorer, identity, within
+
+HOLDER = 9
+LATE = 1_000.0
+UNLIMITED = 1_000_000
+Move = tuple[str, Callable[[], Any]]
+
+
+class LoggedTier(Logged):
+    """A hierarchy that notes its calls; storage is scripted for each job as it was then."""
+
+    def __init__(self, adapter: Any, store: HarnessStore, log: Log = ()) -> None:
+        self.store = store
+        self.recorder = Recorder(store)
+        super().__init__(adapter)
+        for called in log:
+            self.call(called.method, *called.args, **dict(called.options))
+        self.told: Sequence[Event] = adapter.events() if log else ()
+
+    def call(self, name: str, *args: Any, **options: Any) -> Any:
+        """Make a call and note it; storage is that of this hierarchy."""
+        if name == "advance":
+            self.store.script(args[1])
+        given = (self.recorder,) if name == "attach" else args
+        answer = getattr(self.adapter, name)(*given, **options)
+        self.store.script(DONE)
+        self.log.append(Called(name, () if name == "attach" else args, tuple(options.items())))
+        return answer
+
+
+class Spot(NamedTuple):
+    """Where both hierarchies are: the reference's state, contents and keys, and how the other one got there."""
+
+    now: Hierarchy
+    pools: dict[str, list[int]]
+    keys: dict[int, Key]
+    log: Log
+    pages: dict[int, int]
+    rows: dict[int, tuple[Sequence[int], Sequence[int]]]
+
+
+class Report(NamedTuple):
+    """What a search found."""
+
+    states: int
+    transitions: int
+    depth: int
+    seconds: float
+    complete: bool
+
+    def line(self) -> str:
+        """The figures."""
+        return f"{self.states:,} states, {self.transitions:,} transitions, depth {self.depth}, {self.seconds:.1f} s"
+
+
+def config_of(scope: Scope) -> Config:
+    """The configuration of a scope."""
+    choices = scope.choices
+    return Config(
+        page_size=scope.page_size,
+        pages=scope.pages,
+        host_pages=scope.host_pages,
+        write=choices.write,
+        storage="attached",
+        stop=choices.stop,
+        threshold=choices.threshold,
+        rate_limit=choices.rate_limit,
+    )
+
+
+class BesideTiers:
+    """A search; ``make`` makes a fresh hierarchy of this configuration."""
+
+    def __init__(self, scope: Scope, make: Callable[[Config], Any]) -> None:
+        self.scope = scope
+        self.config = config_of(scope)
+        self.make = make
+        self.explorer = Explorer(scope)
+        self.reference = TieredReference(self.config, PROFILE)
+        self.tandem = Tandem(LoggedTier(make(self.config), self.storage()), self.reference, scope.page_size)
+        self.tandem.attach(HarnessStore(scope.page_size))
+        self.came_from: dict[object, tuple[object, str]] = {}
+        self.transitions = 0
+
+    def storage(self) -> HarnessStore:
+        """A storage that has everything."""
+        store = HarnessStore(self.scope.page_size)
+        for key in self.scope.keys:
+            names = self.explorer.bench.names[key]
+            size = self.scope.page_size
+            for at, name in enumerate(self.hashes(key)):
+                store.contents[name] = tuple(map(int, names[at * size : (at + 1) * size]))
+        return store
+
+    def hashes(self, key: tuple[int, ...]) -> Sequence[str]:
+        """What the pages of a key are called in storage."""
+        return self.reference.page_hashes(Key(None, key), self.scope.page_size, None)
+
+    # -- the search ----------------------------------------------------------------------------
+
+    def search(self, most_states: int = 1_000_000) -> Report:
+        """Search to the fixpoint or the depth of the scope; raises :class:`Difference` where the two differ."""
+        started = time.process_time()
+        spot = self.spot_now()
+        seen = {self.known(spot.now)}
+        frontier, depth = [spot], 0
+        while frontier and depth < self.scope.depth and len(seen) <= most_states:
+            depth += 1
+            further: list[Spot] = []
+            for spot in frontier:
+                for label, follower in self.steps_from(spot):
+                    known = self.known(follower.now)
+                    if known not in seen:
+                        seen.add(known)
+                        self.came_from[known] = (self.known(spot.now), label)
+                        further.append(follower)
+            frontier = further
+        return Report(len(seen), self.transitions, depth, time.process_time() - started, not frontier)
+
+    def known(self, now: Hierarchy) -> object:
+        """What tells states apart: time is early or late, the rest as in the reference's own enumeration."""
+        timed = [
+            one if one.since is None else one._replace(since=-LATE if now.now - one.since >= LATE else 0.0)
+            for one in now.operations
+        ]
+        return identity(self.explorer.canonical(now._replace(operations=tuple(timed))))
+
+    def steps_from(self, spot: Spot) -> Iterator[tuple[str, Spot]]:
+        """Every step from a state, made on both, and where it leads if that is within the scope."""
+        for label, move in self.moves(spot.now):
+            self.bring(spot)
+            self.transitions += 1
+            try:
+                move()
+                self.compare()
+            except Exception as error:
+                steps = "\n  ".join([*self.path(spot.now), label])
+                raise Difference(f"{error!r} after\n  {steps}") from error
+            if within(self.scope, self.reference.now):
+                yield label, self.spot_now()
+
+    def path(self, now: Hierarchy) -> list[str]:
+        """The steps that first led to a state."""
+        steps: list[str] = []
+        at = self.known(now)
+        while at in self.came_from:
+            at, label = self.came_from[at]
+            steps.append(label)
+        return steps[::-1]
+
+    def spot_now(self) -> Spot:
+        """Where both are now."""
+        reference, tandem = self.reference, self.tandem
+        pools = {tier: list(slots) for tier, slots in reference.contents.pools.items()}
+        now = reference.now._replace(loaded={})
+        log: Log = tuple(tandem.first.log)
+        return Spot(now, pools, dict(reference.keys), log, dict(tandem.device.pages), dict(tandem.rows))
+
+    def bring(self, spot: Spot) -> None:
+        """Bring both to a state: the reference is put there, the other one walks."""
+        reference, tandem = self.reference, self.tandem
+        first = tandem.first = LoggedTier(self.make(self.config), self.storage(), spot.log)
+        tandem.told = Told(), tandem.told[1]
+        tandem.told[0].net(first.told)
+        tandem.recorder = first.recorder
+        tandem.device.pages = dict(spot.pages)
+        tandem.rows = dict(spot.rows)
+        reference.now = spot.now
+        reference.contents.pools.update({tier: list(slots) for tier, slots in spot.pools.items()})
+        reference.keys = dict(spot.keys)
+        reference.told = []
+        reference.store = Replayer(first.recorder) if spot.now.storage else None
+        tandem.jobs()  # type: ignore[attr-defined]
+
+    def compare(self) -> None:
+        """Look at everything."""
+        tandem: Any = self.tandem
+        view = tandem.tiers()
+        jobs = tandem.jobs()
+        tandem.sizes(), tandem.available(), tandem.host_available(), tandem.occupied(), tandem.events()
+        ends: list[tuple[int, ...]] = []
+        for node in view.nodes:
+            ends.append((*(ends[node.parent] if node.parent >= 0 else ()), *node.units))
+            for tier, slots, kind in (("device", node.slots, LOAD), ("host", node.host, BACKUP)):
+                if slots is not None and not any(self.moves_in(job, kind, ends[-1]) for job in jobs):
+                    names = self.reference.named(Key(None, ends[-1]))[1][-len(node.units) :]
+                    found = list(tandem.peek(tier, slots))
+                    if found != list(names):
+                        raise Difference(f"{found} is on the {tier} where {list(names)} belongs")
+
+    def moves_in(self, job: Job, kind: str, units: tuple[int, ...]) -> bool:
+        """Whether a copy that is under way concerns the node that ends with these units."""
+        return job.kind == kind and not job.landed and job.key.units[: len(units)] == units and job.start < len(units)
+
+    # -- the steps -----------------------------------------------------------------------------
+
+    def moves(self, now: Hierarchy) -> Iterator[Move]:
+        """All steps from a state."""
+        yield from self.cache_moves(now)
+        yield from self.tier_moves()
+        yield from self.fetch_moves()
+        yield from self.job_moves(now)
+        yield from self.life_moves(now)
+
+    def compute(self, tokens: tuple[int, ...], hold: bool) -> None:
+        """A request computes a key's KV, if there is memory, and finishes or goes on."""
+        tandem: Any = self.tandem
+        key = Key(None, tokens)
+        begun = tandem.begin(HOLDER, key)
+        if begun is not None:
+            names = self.reference.named(key)[1]
+            tandem.poke(list(begun.row[begun.cached :]), list(names[begun.cached :]))
+            if not hold:
+                tandem.end(HOLDER, keep=True)
+
+    def cache_moves(self, now: Hierarchy) -> Iterator[Move]:
+        """Match, compute, hold, end."""
+        tandem: Any = self.tandem
+        running = HOLDER in now.cache.requests
+        for key in self.scope.keys:
+            yield f"match {key}", lambda key=key: tandem.match(Key(None, key))  # type: ignore[misc]
+            if not running:
+                yield f"compute {key}", lambda key=key: self.compute(key, False)  # type: ignore[misc]
+                if self.scope.holds:
+                    yield f"compute {key} and hold it", lambda key=key: self.compute(key, True)  # type: ignore[misc]
+        if running:
+            yield "finish", lambda: tandem.end(HOLDER, keep=True)
+            yield "abort the running request", lambda: tandem.end(HOLDER, keep=False)
+            yield "publish", lambda: tandem.publish(HOLDER, chunked=False)
+            yield "publish a chunk", lambda: tandem.publish(HOLDER, chunked=True)
+
+    def tier_moves(self) -> Iterator[Move]:
+        """Evict on either tier, load back."""
+        tandem: Any = self.tandem
+        scope, size = self.scope, self.scope.page_size
+        for pages in sorted({1, scope.pages}):
+            yield f"evict {pages} pages", lambda n=pages: tandem.evict(n * size)  # type: ignore[misc]
+        for pages in sorted({1, scope.host_pages}):
+            yield f"evict {pages} pages of the host", lambda n=pages: tandem.evict_host(n * size)  # type: ignore[misc]
+        for key in scope.keys:
+            yield f"load back {key}", lambda k=key: tandem.load_back(Key(None, k))  # type: ignore[misc]
+            for quota in scope.quotas:
+                yield (
+                    f"load back {key} within {quota}",
+                    lambda k=key, q=quota: tandem.load_back_within(Key(None, k), q),  # type: ignore[misc]
+                )
+
+    def fetch_moves(self) -> Iterator[Move]:
+        """Prefetch, poll and be told, abort."""
+        tandem: Any = self.tandem
+
+        def poll(rid: int) -> None:
+            tandem.poll(rid)
+            tandem.loaded(rid)
+
+        for rid in range(1, self.scope.prefetches + 1):
+            for key in self.scope.keys:
+                yield f"prefetch {key} for {rid}", lambda r=rid, k=key: tandem.prefetch(r, Key(None, k))  # type: ignore[misc]
+            yield f"poll {rid}", lambda r=rid: poll(r)  # type: ignore[misc]
+            yield f"abort the waiting request {rid}", lambda r=rid: tandem.abandon(r)  # type: ignore[misc]
+
+    def job_moves(self, now: Hierarchy) -> Iterator[Move]:
+        """Each job goes on in each way."""
+        reference = self.reference
+        reference.now = now
+        for at, job in enumerate(reference.jobs()):
+            for outcome in () if job.landed else self.outcomes(job):
+                yield (
+                    f"{job.kind} {job.key.tokens} goes on: {outcome.how} {outcome.pages}",
+                    lambda at=at, outcome=outcome: self.advance(at, outcome),  # type: ignore[misc]
+                )
+
+    def advance(self, at: int, outcome: Outcome) -> None:
+        """The job at this place goes on."""
+        tandem: Any = self.tandem
+        tandem.advance(tandem.jobs()[at].id, outcome)
+
+    def outcomes(self, job: Job) -> list[Outcome]:
+        """How a job can go on."""
+        pages = (job.key.length - job.start) // self.scope.page_size
+        if job.kind == QUERY:
+            return [Outcome("short", hit) for hit in range(pages + 1)]
+        if job.kind == FETCH:
+            return [Outcome("short", 0), Outcome("part", 1), Outcome("fail", 0)]
+        if job.kind == LOAD and self.scope.layers:
+            return [Outcome("part", 1)]
+        return [DONE] if job.kind in (BACKUP, LOAD) else [Outcome("short", 0), Outcome("part", 1)]
+
+    def life_moves(self, now: Hierarchy) -> Iterator[Move]:
+        """Tick, attach, detach, reset, the clock, faults."""
+        tandem: Any = self.tandem
+        yield "tick", tandem.tick
+        if self.scope.lives:
+            yield "detach", tandem.detach
+            yield "attach", self.attach
+            if HOLDER not in now.cache.requests:
+                yield "reset", tandem.reset
+        if now.choices.stop == TIMEOUT and any(
+            one.since is not None and now.now - one.since < LATE for one in now.operations
+        ):
+            yield "time passes", lambda: tandem.set_clock(now.now + LATE)
+        if self.scope.faults and now.host.fault is None:
+            yield "the next allocation fails", lambda: tandem.fail_host_alloc(0)
+
+    def attach(self) -> None:
+        """Attach the storage, on both sides the one of the first."""
+        tandem: Any = self.tandem
+        first: LoggedTier = tandem.first
+        one, other = first.attach(None), self.reference.attach(Replayer(first.recorder))
+        if one != other:
+            raise Difference(f"attach: {one} is not {other}")
+
+
+def supported(scope: Scope) -> Scope:
+    """The scope with the choices that the optimized cache makes."""
+    choices = scope.choices._replace(reserve="submit", fill_matched=False)
+    return replace(scope, choices=choices)
