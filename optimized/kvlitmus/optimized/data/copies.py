@@ -1,0 +1,276 @@
+"""Copies of pages between two pools, by the engine that suits them.
+
+>>> copy = PageCopy(host_pool, device_pool)                      # doctest: +SKIP
+>>> copy.now(host_pages, device_pages)                           # synchronous; numpy or torch, any integer type
+>>> tables = copy.tables(host_pages, device_pages)               # page tables on the device, to use again and again
+>>> copy.enqueue(tables, stream=torch.cuda.current_stream())     # CUDA: in the order of the stream
+>>> copy.enqueue(tables, lo=3, hi=4, stream=stream)              # one layer
+
+There are three engines:
+
+- ``torch``: tensors in host memory, any layouts; also the fallback on CUDA where there is no Triton.
+- ``kernel``: a Triton kernel (:mod:`kvlitmus.optimized.data.kernels`); chunks of any size, at least one pool on CUDA,
+  host memory pinned.
+- ``dma``: the copy engine, one descriptor per run of chunks.  No SM is used and long chunks go at the link's full
+  speed, but each descriptor costs about 0.5 us of the caller's time.
+
+Which one is chosen where the pools allow more than one says :class:`Choice`, by the bytes of a chunk.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from kvlitmus.optimized.data import driver
+from kvlitmus.optimized.data.kernels import DEVICE, LINK, Launch, PagedCopy, Signals, interpreted
+from kvlitmus.optimized.data.layout import Nest, nest
+from kvlitmus.optimized.data.pools import HostPool, KVPool
+
+Engine: TypeAlias = Literal["torch", "kernel", "dma"]
+ENGINES: tuple[Engine, ...] = get_args(Engine)
+Pages: TypeAlias = "npt.NDArray[np.integer[Any]] | torch.Tensor"
+
+_PER_PAGE = 24 * 1024
+"""Bytes of a run from which on copying run by run beats gathering all pages first (measured on a CPU, one thread)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """From how many bytes of a chunk on the copy engine is chosen.
+
+    Declared, not measured: published figures see the copy engine ahead from some 64 KiB on, and kernels far ahead
+    below 28 KiB.  ``benchmarks/gpu.py`` measures both; hand its result to :class:`PageCopy`.
+    """
+
+    to_device: int = 64 * 1024
+    to_host: int = 64 * 1024
+    within_device: int = 1 << 62
+
+    def engine(self, source: KVPool, target: KVPool, loops: Nest) -> Engine:
+        """The engine for a copy between two pools."""
+        if not (source.device.type == "cuda" or target.device.type == "cuda"):
+            return "torch"
+        if not all(
+            pool.device.type == "cuda" or (isinstance(pool, HostPool) and pool.pinned) for pool in (source, target)
+        ):
+            return "torch"  # neither engine may touch memory that is not locked
+        if source.device == target.device:
+            least = self.within_device
+        else:
+            least = self.to_device if target.device.type == "cuda" else self.to_host
+        if loops.chunk >= least:
+            return "dma"
+        return "kernel" if importlib.util.find_spec("triton") else "torch"
+
+
+DECLARED = Choice()
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The page tables of one copy.
+
+    source, target: page numbers on the host, int64.  addresses: of both as int32 on the device, for kernels.  keep:
+    what the addresses point to.
+    """
+
+    source: npt.NDArray[np.int64]
+    target: npt.NDArray[np.int64]
+    addresses: tuple[int, int] = (0, 0)
+    keep: Any = None
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+
+class PageCopy:
+    """Copies pages from one pool to another, all layers or some.
+
+    engine: one of :data:`ENGINES`; by default what ``choice`` says.  launch: of the kernel.  by_layer: whether copies
+    of single layers will be wanted (``lo``, ``hi``, signals); without, the loops may be longer than a layer. Raises
+    ``ValueError`` for pools of different shapes, or an engine that can't serve them.
+    """
+
+    def __init__(
+        self,
+        source: KVPool,
+        target: KVPool,
+        *,
+        engine: Engine | None = None,
+        launch: Launch | None = None,
+        choice: Choice = DECLARED,
+        by_layer: bool = False,
+    ) -> None:
+        if source.shape != target.shape:
+            raise ValueError("both pools must hold pages of the same shape", source.shape, target.shape)
+        self.source = source
+        self.target = target
+        self.by_layer = by_layer
+        self.loops = nest(source.shape, source.strides, target.strides, by_layer=by_layer)
+        self.engine: Engine = engine or choice.engine(source, target, self.loops)
+        if self.engine not in ENGINES:
+            raise ValueError(f"engine must be one of {', '.join(ENGINES)} (got {engine!r})", engine)
+        device = next((pool.device for pool in (target, source) if pool.device.type == "cuda"), None)
+        self.device: torch.device = device or torch.device("cpu")
+        if self.engine == "dma" and device is None:
+            raise ValueError("the copy engine needs a pool on a CUDA device")
+        if self.engine == "kernel" and device is None and not interpreted():
+            raise ValueError("kernels need a pool on a CUDA device, or Triton's interpreter (TRITON_INTERPRET=1)")
+        self.launch = launch or (DEVICE if source.device == target.device else LINK)
+
+    @functools.cached_property
+    def kernel(self) -> PagedCopy:
+        """The kernel without signals."""
+        return PagedCopy(self.loops, self.launch)
+
+    @functools.cached_property
+    def signalling(self) -> PagedCopy:
+        """The kernel that announces each layer."""
+        return PagedCopy(self.loops, self.launch, signal=True)
+
+    @functools.cached_property
+    def _views(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Both pools as ``[page, layer, axes…, word]``; the layer axis has one entry unless the loops go by layer."""
+        return _view(self.source, self.loops, 1), _view(self.target, self.loops, 2)
+
+    def prepare(self) -> None:
+        """Compile what will be launched, so that no later call does."""
+        if self.engine == "kernel":
+            self.kernel.prepare()
+
+    def tables(self, source_pages: Pages, target_pages: Pages) -> Tables:
+        """Page tables for :meth:`enqueue`, copied to the device if a kernel will read them.
+
+        source_pages, target_pages: as many each, no target twice.  Raises ``ValueError`` for different lengths and
+        ``IndexError`` for a page that is not there.
+        """
+        source, target = _numbers(source_pages, self.source.pages), _numbers(target_pages, self.target.pages)
+        if len(source) != len(target):
+            raise ValueError(f"{len(source)} pages can't be copied to {len(target)}", len(source), len(target))
+        if self.engine != "kernel":
+            return Tables(source, target)
+        kept = torch.from_numpy(np.stack([source, target]).astype(np.int32)).to(self.device)
+        return Tables(source, target, (kept[0].data_ptr(), kept[1].data_ptr()), kept)
+
+    def now(self, source_pages: Pages, target_pages: Pages, *, lo: int = 0, hi: int | None = None) -> None:
+        """Copy and return when it is done."""
+        self.enqueue(self.tables(source_pages, target_pages), lo=lo, hi=hi)
+        if self.device.type == "cuda":
+            torch.cuda.current_stream(self.device).synchronize()
+
+    def enqueue(
+        self,
+        tables: Tables,
+        *,
+        lo: int = 0,
+        hi: int | None = None,
+        stream: Any = None,
+        signals: Signals | None = None,
+    ) -> None:
+        """Start a copy in the order of a stream; on the CPU it is done on return.
+
+        stream: a ``torch.cuda.Stream``, by default the current one; the tables must have been written before, in its
+        order.  lo, hi: the layers, if this copy goes ``by_layer``.  signals: kernels only.
+        """
+        layers = self.source.shape.layers
+        hi = layers if hi is None else hi
+        if not 0 <= lo < hi <= layers or (not self.by_layer and (lo, hi) != (0, layers)):
+            raise ValueError(f"layers must be within 0 to {layers}, all unless by_layer (got {lo} to {hi})", lo, hi)
+        if not len(tables):
+            return
+        if self.engine == "torch":
+            self._by_torch(tables, lo, hi)
+            return
+        raw = 0
+        if self.device.type == "cuda":
+            raw = (stream or torch.cuda.current_stream(self.device)).cuda_stream
+        if self.engine == "dma":
+            targets, sources, sizes = self.descriptors(tables, lo, hi)
+            driver.copy_batch(targets, sources, sizes, raw)
+            return
+        kernel = self.signalling if signals else self.kernel
+        layer = {"lo": lo, "hi": hi} if self.by_layer else {}
+        kernel(
+            self.source.address,
+            self.target.address,
+            tables.addresses,
+            len(tables),
+            stream=raw,
+            signals=signals,
+            **layer,
+        )
+
+    def descriptors(
+        self, tables: Tables, lo: int, hi: int
+    ) -> tuple[driver.AddressArray, driver.AddressArray, driver.AddressArray]:
+        """What the copy engine is to do: addresses of targets and sources, and sizes.  Runs of chunks are joined."""
+        loops = self.loops
+        starts, lengths = _runs(tables.source, tables.target)
+        if not loops.runs_join and loops.page.source == loops.page.target == loops.chunk:
+            pass  # neighbouring pages join per chunk, too: pages of one layer in a layer-first pool
+        elif not loops.runs_join:
+            starts, lengths = np.arange(len(tables)), np.ones(len(tables), np.int64)
+        sources = self.source.address + loops.source + tables.source[starts] * loops.page.source
+        targets = self.target.address + loops.target + tables.target[starts] * loops.page.target
+        sizes = lengths * loops.chunk
+        axes = [axis for axis in (loops.layer,) if axis] + list(loops.axes)
+        for number, axis in enumerate(axes):
+            steps = np.arange(lo, hi) if number == 0 and loops.layer else np.arange(axis.extent)
+            sources = (sources[None] + (steps * axis.source)[(...,) + (None,) * sources.ndim]).reshape(-1)
+            targets = (targets[None] + (steps * axis.target)[(...,) + (None,) * targets.ndim]).reshape(-1)
+            sizes = np.tile(sizes, len(steps))
+        return targets.astype(np.uint64), sources.astype(np.uint64), sizes.astype(np.uint64)
+
+    def _by_torch(self, tables: Tables, lo: int, hi: int) -> None:
+        source, target = self._views
+        if self.by_layer:
+            source, target = source[:, lo:hi], target[:, lo:hi]
+        starts, lengths = _runs(tables.source, tables.target)
+        size = source[0].numel() * source.element_size() * len(tables)
+        if len(starts) <= 2 or size >= _PER_PAGE * len(starts):
+            for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
+                first, to = int(tables.source[start]), int(tables.target[start])
+                target[to : to + length].copy_(source[first : first + length], non_blocking=True)
+            return
+        gathered = source.index_select(0, torch.from_numpy(tables.source).to(source.device))
+        target.index_copy_(0, torch.from_numpy(tables.target).to(target.device), gathered.to(target.device))
+
+
+def _reachable(pool: KVPool) -> bool:
+    """Whether the device can read and write a pool: its own memory, or host memory that is locked."""
+    return pool.device.type == "cuda" or (isinstance(pool, HostPool) and pool.pinned)
+
+
+def _numbers(pages: Pages, limit: int) -> npt.NDArray[np.int64]:
+    array = pages.detach().cpu().numpy() if isinstance(pages, torch.Tensor) else np.asarray(pages)
+    array = np.ascontiguousarray(array, np.int64)
+    if len(array) and not 0 <= int(array.min()) <= int(array.max()) < limit:
+        raise IndexError(f"pages must be from 0 to {limit - 1} (got {int(array.min())} to {int(array.max())})")
+    return array
+
+
+def _runs(
+    source: npt.NDArray[np.int64], target: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Where runs of pages begin that are neighbours on both sides, and how long they are."""
+    breaks = (np.diff(source) != 1) | (np.diff(target) != 1)
+    starts = np.concatenate([[0], np.flatnonzero(breaks) + 1])
+    return starts, np.diff(np.append(starts, len(source)))
+
+
+def _view(pool: KVPool, loops: Nest, side: int) -> torch.Tensor:
+    width = min(8, loops.unit)
+    layer = loops.layer
+    steps = [(pool.pages, loops.page[side]), (layer.extent if layer else 1, layer[side] if layer else 0)]
+    steps += [(axis.extent, axis[side]) for axis in loops.axes]
+    sizes = (*(extent for extent, _ in steps), loops.chunk // width)
+    strides = (*(step // width for _, step in steps), 1)
+    offset = (loops.source if side == 1 else loops.target) // width
+    return pool.words(width).as_strided(sizes, strides, offset)

@@ -1,0 +1,52 @@
+"""A page as storage sees it: its canonical bytes, the same for every layout.
+
+The order is ``[K, V][layer][token][head][element]``, ``page_bytes`` long: what the layout ``page_first_direct`` has
+in memory, so that there a page is read and written in place.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from kvlitmus.optimized.data.pools import KVPool
+from kvlitmus.optimized.storage.base import Buffer
+
+
+def read_page(pool: KVPool, page: int) -> memoryview:
+    """The canonical bytes of a page of a pool in host memory.
+
+    With ``page_first_direct`` a read-only view of the pool: it shows what is written to the page later.  Otherwise a
+    copy. May be called from any thread.  Raises ``IndexError`` for a page that is not there.
+    """
+    _check(pool, page)
+    size = pool.shape.page_bytes
+    if pool.layout == "page_first_direct":
+        found = pool.buffer[page * size : (page + 1) * size]
+    else:
+        found = pool.canonical()[page].contiguous().view(-1)
+    return memoryview(found.numpy()).cast("B").toreadonly()
+
+
+def write_page(pool: KVPool, page: int, contents: Buffer) -> None:
+    """Replace a page of a pool in host memory by canonical bytes.
+
+    Raises ``IndexError`` for a page that is not there and ``ValueError`` for contents of another length; nothing is
+    written then.
+    """
+    _check(pool, page)
+    given = memoryview(contents).cast("B")
+    size = pool.shape.page_bytes
+    if len(given) != size:
+        raise ValueError(f"a page has {size} bytes (got {len(given)})", len(given))
+    if pool.layout == "page_first_direct":
+        memoryview(pool.buffer.numpy()).cast("B")[page * size : (page + 1) * size] = given
+        return
+    target = pool.canonical()[page]
+    # Bytes are read-only, which torch warns of; nothing is written to this tensor.
+    source = torch.frombuffer(bytearray(given) if given.readonly else given, dtype=torch.uint8)
+    target.copy_(source.view(target.shape))
+
+
+def _check(pool: KVPool, page: int) -> None:
+    if not 0 <= page < pool.pages:
+        raise IndexError(f"page must be from 0 to {pool.pages - 1} (got {page})")
