@@ -28,6 +28,7 @@ Rules of upkeep, for a branch ``b`` with parent ``p``:
 from __future__ import annotations
 
 from array import array
+from collections.abc import Hashable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +36,9 @@ from numpy.typing import NDArray
 
 from kvlitmus.optimized import levels
 from kvlitmus.optimized.kernels import IntArray, PageArray
+
+Units = IntArray
+"""Tokens, or bigrams packed into 64 bits each, of the type that the tree was made for."""
 
 SETTLED, STORED, BUSY = 1, 2, 4
 """Flags of a page's host copy: its contents are there; storage is known to have it; a put of it is under way."""
@@ -77,7 +81,7 @@ class Branch:
     )
 
     def __init__(
-        self, namespace: str | None, parent: Branch | None, at: int, uid: int, tick: int, units: IntArray
+        self, namespace: Hashable, parent: Branch | None, at: int, uid: int, tick: int, units: IntArray
     ) -> None:
         self.namespace = namespace
         self.parent = parent

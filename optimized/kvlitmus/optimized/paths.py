@@ -7,6 +7,7 @@ up by its tokens.  So a prefix is found only where every token of it is equal, a
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 import numpy as np
@@ -23,23 +24,33 @@ class Paths:
         self.page_size = page_size
         self.dtype = np.dtype(dtype)
         self.no_units: IntArray = np.empty(0, self.dtype)
-        self.roots: dict[str | None, Branch] = {}
+        self.roots: dict[Hashable, Branch] = {}
         self.uid = 0
 
-    def root(self, namespace: str | None) -> Branch:
+    def root(self, namespace: Hashable) -> Branch:
         """The root of a namespace: a branch that never has pages."""
         found = self.roots.get(namespace)
         if found is None:
             found = self.roots[namespace] = self.new_branch(namespace, None, 0, 0)
         return found
 
-    def new_branch(self, namespace: str | None, parent: Branch | None, at: int, tick: int) -> Branch:
+    def branches(self) -> Iterator[Branch]:
+        """All branches that have pages, each after its parent."""
+        waiting = list(self.roots.values())
+        while waiting:
+            branch = waiting.pop()
+            if branch.parent is not None:
+                yield branch
+            if branch.children:
+                waiting += branch.children.values()
+
+    def new_branch(self, namespace: Hashable, parent: Branch | None, at: int, tick: int) -> Branch:
         """A branch without pages that nobody refers to yet."""
         self.uid += 1
         return Branch(namespace, parent, at, self.uid, tick, self.no_units)
 
     def units_of(self, units: IntArray) -> IntArray:
-        """These units in the tree's own type; raises ``ValueError`` for one that doesn't fit, which cut down were another."""
+        """These units in the tree's own type; raises ``ValueError`` for one that doesn't fit: it would become another."""
         if units.__class__ is np.ndarray and units.dtype is self.dtype and units.flags.c_contiguous:
             return units
         given = np.asarray(units)
@@ -50,7 +61,7 @@ class Paths:
 
     # -- finding -------------------------------------------------------------------------------
 
-    def find(self, namespace: str | None, units: IntArray) -> Found:
+    def find(self, namespace: Hashable, units: IntArray) -> Found:
         """The longest known prefix of a key, on either tier."""
         return self.found(*self.walk(self.root(namespace), 0, self.units_of(units)))
 

@@ -100,7 +100,6 @@ class PagePool:
 
     # -- in slots ------------------------------------------------------------------------------
 
-    @property
     def available(self) -> int:
         """How many slots could be handed out now."""
         return self.free_count * self.page_size

@@ -223,6 +223,11 @@ class Residency(Paths):
         if run.branch.flags is not None:
             run.branch.flags[run.lo : run.hi] &= np.uint8(~flags & 255)
 
+    def clear_all_flags(self, flags: int) -> None:
+        """Take flags from all host copies."""
+        for branch in self.branches():
+            self.clear_flags(Run(branch, 0, branch.n), flags)
+
     def _pin(self, run: Run, by: int) -> None:
         branch, lo, hi = run
         if branch.host_pages is None or branch.pins is None:

@@ -16,11 +16,14 @@ Rules of upkeep:
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Hashable
 
 from kvlitmus.optimized import levels
-from kvlitmus.optimized.branch import SETTLED, STORED, Branch, Found, Inserted, Place, Run
+from kvlitmus.optimized.branch import BUSY, SETTLED, STORED, Branch, Found, Inserted, Place, Run, Units
 from kvlitmus.optimized.kernels import IntArray
 from kvlitmus.optimized.residency import ADDED, DEVICE, HOST, Residency, count
+
+__all__ = ["BUSY", "SETTLED", "STORED", "Branch", "Found", "Inserted", "Place", "Run", "Tree", "Units"]
 
 
 class Tree(Residency):
@@ -28,11 +31,11 @@ class Tree(Residency):
 
     # -- match ---------------------------------------------------------------------------------
 
-    def match(self, namespace: str | None, units: IntArray) -> Found:
+    def match(self, namespace: Hashable, units: Units) -> Found:
         """The longest known prefix of a key; all of it is used now."""
         return self._matched(*self.walk(self.root(namespace), 0, self.units_of(units)))
 
-    def resume(self, place: Place, units_behind: IntArray) -> Found:
+    def resume(self, place: Place, units_behind: Units) -> Found:
         """:meth:`match` for a caller that knows, and keeps locked, the place where a part of its key ends.
 
         Only the units behind it are compared.  Raises ``ValueError`` where the place is gone.
@@ -65,7 +68,7 @@ class Tree(Residency):
     # -- insert --------------------------------------------------------------------------------
 
     def insert(
-        self, namespace: str | None, units: IntArray, pages: IntArray, *, priority: int = 0, counts: bool = True
+        self, namespace: Hashable, units: Units, pages: IntArray, *, priority: int = 0, counts: bool = True
     ) -> Inserted:
         """Cache what is missing of a key on the device, in the ``pages`` offered, one for each page of the key.
 
@@ -74,21 +77,31 @@ class Tree(Residency):
         of pages that come back from the host only if ``restored_counts``); priority never falls.  Raises
         ``ValueError`` for fewer units than pages.
         """
-        size, total = self.page_size, len(pages)
+        return self.insert_behind(Place(self.root(namespace), 0), units, pages, priority=priority, counts=counts)
+
+    def insert_behind(
+        self, place: Place, units: Units, pages: IntArray, *, priority: int = 0, counts: bool = True
+    ) -> Inserted:
+        """:meth:`insert` for a caller that knows, and keeps locked, the resident place where a part of its key ends.
+
+        Units and pages are those behind it; ``already`` counts from the root all the same.
+        """
+        size = self.page_size
+        top, start = self.check(place)
         units = self.units_of(units)
-        if len(units) < total * size:
-            raise ValueError(f"{total} pages need {total * size} units (got {len(units)})")
-        if len(units) > total * size:
-            units = units[: total * size]
-        branch, end = self.walk(self.root(namespace), 0, units)
+        wanted = len(pages) * size
+        if len(units) < wanted:
+            raise ValueError(f"{len(pages)} pages need {wanted} units (got {len(units)})")
+        branch, end = self.walk(top, start, units[:wanted] if len(units) > wanted else units)
         self.clock += 1
-        known, already = branch.base + end, self.resident(branch, end)
-        if already < known:
-            self.make_resident(self.runs(Place(branch, end), already), pages[already:known])
+        above = top.base + start
+        known, already = branch.base + end - above, self.resident(branch, end)
+        if already < known + above:
+            self.make_resident(self.runs(Place(branch, end), already), pages[already - above : known])
         self._touch(branch, end)
         self._count(branch, end, already, priority, counts)
-        if known < total:
-            branch, start = self._attach(branch, end, units[known * size :], pages[known:], priority)
+        if known < len(pages):
+            branch, start = self._attach(branch, end, units[known * size : wanted], pages[known:], priority)
             end = branch.n
             if counts:
                 branch.nodes.count(start, end)
@@ -105,7 +118,7 @@ class Tree(Residency):
             branch = branch.parent
 
     def _attach(
-        self, branch: Branch, end: int, units: IntArray, pages: IntArray, priority: int, *, on_host: bool = False
+        self, branch: Branch, end: int, units: Units, pages: IntArray, priority: int, *, on_host: bool = False
     ) -> tuple[Branch, int]:
         """Cache new pages behind this place; returns their branch, and where in it they begin."""
         start = end
@@ -122,7 +135,7 @@ class Tree(Residency):
             self.tell(ADDED, HOST if on_host else DEVICE, Run(branch, start, branch.n))
         return branch, start
 
-    def _hang(self, parent: Branch, at: int, units: IntArray, *, resident: bool) -> Branch:
+    def _hang(self, parent: Branch, at: int, units: Units, *, resident: bool) -> Branch:
         """A new branch, still without pages, that hangs here and is found by its first page."""
         branch = self.new_branch(parent.namespace, parent, at, self.clock)
         if parent.children is None:
@@ -134,7 +147,7 @@ class Tree(Residency):
             parent.resident_at = count(parent.resident_at, at)
         return branch
 
-    def insert_host(self, anchor: Place, units: IntArray, pages: IntArray) -> tuple[int, int]:
+    def insert_host(self, anchor: Place, units: Units, pages: IntArray) -> tuple[int, int]:
         """Cache what was read from storage below a place, on the host, in these host pages.
 
         Returns how many pages were known already, and how many of the rest were cached: none, where the page before

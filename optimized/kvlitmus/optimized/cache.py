@@ -1,0 +1,220 @@
+"""One cache without tiers: pool, tree and requests together, arrays in and arrays out.
+
+:class:`FlatCache` is what a scheduler calls.  **Tokens** are integer arrays; a key is some tokens and a namespace
+(LoRA id, cache salt; ``None`` for the default one).  **Pages** are arrays of page numbers of the device pool: slots
+``page * page_size`` and following.  What is done with KV belongs to whoever computes; the cache only says where it is.
+
+All methods belong to one thread, the scheduler's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kvlitmus.optimized.hashing import PathNames, pack_bigrams
+from kvlitmus.optimized.kernels import PageArray
+from kvlitmus.optimized.pool import Numbers, PagePool
+from kvlitmus.optimized.request import RequestTable, Running
+from kvlitmus.optimized.tree import Found, Inserted, Place, Tree, Units
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheConfig:
+    """What a cache is to be like.
+
+    ``pages`` of ``page_size`` slots, besides the ``reserved`` ones at the start that are never handed out; the eviction
+    ``policy``; whether keys are ``bigram`` s; ``dtype``: ``int32`` or ``int64`` tokens (bigrams are always of 64 bits).
+
+    A hierarchy has ``host_pages`` and a ``write`` policy (``write_through``, ``write_through_selective``,
+    ``write_back``).  Its prefetches have a ``stop`` policy (``best_effort``, ``wait_complete``, ``timeout``), a
+    ``threshold`` in units below which none is worth it, and a ``rate_limit`` in units that running ones may occupy; a
+    ``timeout`` is base, seconds per 1024 units and most seconds (0: none), of the units ``requested`` or found in
+    storage (``hit``), from the ``submit`` or the ``first_poll`` on.  Fewer than ``load_threshold`` units are not worth
+    a load; ``restored_counts``: whether the insert that brings a page back from the host is a hit.
+    """
+
+    page_size: int = 1
+    pages: int = 32
+    reserved: int = 1
+    policy: str = "lru"
+    bigram: bool = False
+    dtype: str = "int32"
+    host_pages: int = 0
+    write: str = "write_through"
+    stop: str = "best_effort"
+    threshold: int = 0
+    rate_limit: int = 0
+    timeout: tuple[float, float, float] = (2.0, 0.1, 30.0)
+    timeout_basis: str = "hit"
+    timeout_from: str = "submit"
+    load_threshold: int = 0
+    restored_counts: bool = False
+
+    @property
+    def unit_dtype(self) -> str:
+        """The type of the tree's units."""
+        return "int64" if self.bigram else self.dtype
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """The classes that a cache is made of; whoever tries a variant replaces one."""
+
+    pool: type[PagePool] = PagePool
+    tree: type[Tree] = Tree
+    requests: type[RequestTable] = RequestTable
+    names: type[PathNames] = PathNames
+
+
+class Match(NamedTuple):
+    """What is cached of a key.
+
+    ``pages``: its resident pages, in order; ``place``: where they end, to be locked; ``behind``: how many pages follow
+    on the host alone; ``known``: where these end.
+    """
+
+    pages: PageArray
+    place: Place
+    behind: int
+    known: Place
+
+
+class Receipt:
+    """What a lock is worth: one unlock of one path."""
+
+    __slots__ = ("place",)
+
+    def __init__(self, place: Place) -> None:
+        self.place: Place | None = place
+
+
+class FlatCache:
+    """One cache; fresh at first and after :meth:`reset`."""
+
+    def __init__(self, config: CacheConfig, parts: Parts | None = None) -> None:
+        self.config = config
+        self.parts = parts or Parts()
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self.pool = self.parts.pool(self.config.pages, self.config.page_size, self.config.reserved)
+        self.plant(self.make_tree(None))
+
+    def make_tree(self, host: PagePool | None) -> Tree:
+        """A fresh tree over the device pool and, where there is one, a host pool."""
+        config = self.config
+        return self.parts.tree(
+            config.page_size,
+            config.policy,
+            self.pool,
+            host=host,
+            write_back=host is not None and config.write == "write_back",
+            restored_counts=config.restored_counts,
+            dtype=config.unit_dtype,
+        )
+
+    def plant(self, tree: Tree) -> None:
+        """Use this tree."""
+        self.tree = tree
+        self.names = self.parts.names(tree, bigram=self.config.bigram)
+        self.requests = self.parts.requests(self.pool, tree, bigram=self.config.bigram)
+
+    def units(self, tokens: Numbers) -> Units:
+        """The units of a key: its tokens, or its bigrams, one fewer; raises ``ValueError`` for one that doesn't fit."""
+        if self.config.bigram:
+            return pack_bigrams(np.asarray(tokens, np.int64))
+        return self.tree.units_of(tokens if isinstance(tokens, np.ndarray) else np.asarray(tokens, np.int64))
+
+    # -- pool ----------------------------------------------------------------------------------
+
+    def available(self) -> int:
+        """How many slots could be handed out now."""
+        return self.pool.available()
+
+    def alloc(self, n: int) -> NDArray[np.int64] | None:
+        """``n`` slots in whole pages, or ``None``; see :meth:`PagePool.alloc`."""
+        return self.pool.alloc(n)
+
+    def free(self, slots: Numbers) -> None:
+        """Take slots back; see :meth:`PagePool.free`."""
+        self.pool.free(slots)
+
+    # -- tree ----------------------------------------------------------------------------------
+
+    def match(self, tokens: Numbers, namespace: Hashable = None) -> Match:
+        """The longest cached prefix of a key, in whole pages; it is used now."""
+        return self._match(self.tree.match(namespace, self.units(tokens)))
+
+    def resume(self, place: Place, tokens: Numbers) -> Found:
+        """What is cached behind a place that the caller keeps locked: of a key that goes on with these tokens.
+
+        Only these are looked at.  (For bigrams the first of them is the last token of the prefix.)
+        """
+        return self.tree.resume(place, self.units(tokens))
+
+    def insert(
+        self,
+        tokens: Numbers,
+        pages: Numbers,
+        namespace: Hashable = None,
+        *,
+        priority: int = 0,
+        chunked: bool = False,
+    ) -> Inserted:
+        """Cache the pages of a key, one for each whole page of its units.
+
+        Of those that were cached ``already`` the caller's are not used and stay the caller's; the others are the
+        tree's from now on.  A ``chunked`` insert is no hit.
+        """
+        given = pages if isinstance(pages, np.ndarray) else np.asarray(pages, np.int32)
+        return self.tree.insert(namespace, self.units(tokens), given, priority=priority, counts=not chunked)
+
+    def lock(self, place: Place) -> Receipt:
+        """Protect the path to a place; the receipt gives the protection back, once."""
+        self.tree.lock(place)
+        return Receipt(place)
+
+    def unlock(self, receipt: Receipt) -> None:
+        """Give a protection back; raises ``ValueError`` for a receipt that was given back already."""
+        if receipt.place is None:
+            raise ValueError("this receipt was given back already")
+        self.tree.unlock(receipt.place)
+        receipt.place = None
+
+    def evict(self, n: int) -> int:
+        """Make ``n`` slots free, the least valuable pages first, or as many as are not locked; how many became free."""
+        return self.tree.evict(-(-n // self.config.page_size)) * self.config.page_size
+
+    def sizes(self) -> tuple[int, int]:
+        """How many cached slots could be evicted, and how many are protected."""
+        return self.tree.evictable * self.config.page_size, self.tree.protected * self.config.page_size
+
+    # -- requests ------------------------------------------------------------------------------
+
+    def begin(self, rid: Hashable, tokens: Numbers, namespace: Hashable = None) -> Running | None:
+        """Start a request: its cached prefix is locked, the rest allocated; ``None`` without enough memory."""
+        return self.requests.begin(rid, namespace, np.asarray(tokens))
+
+    def grow(self, rid: Hashable, tokens: Numbers) -> NDArray[np.int64] | None:
+        """Slots for further tokens of a request, or ``None``."""
+        return self.requests.grow(rid, np.asarray(tokens))
+
+    def publish(self, rid: Hashable, *, chunked: bool = False) -> Running:
+        """Cache what a request has computed so far; it goes on with the tree's slots."""
+        return self.requests.publish(rid, chunked=chunked)
+
+    def end(self, rid: Hashable, *, keep: bool) -> None:
+        """Finish a request, or abort it: it owns nothing afterwards."""
+        self.requests.end(rid, keep=keep)
+
+    # -- internal ------------------------------------------------------------------------------
+
+    def _match(self, found: Found) -> Match:
+        place = self.tree.resident_place(found)
+        return Match(self.tree.path_pages(place), place, found.known - found.resident, found.place)

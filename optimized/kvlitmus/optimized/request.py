@@ -1,0 +1,176 @@
+"""Requests: rows of slots, and whose they are.
+
+A request has a **row**: the slot of each of its tokens.  The first ``cached`` of them, whole pages, are the tree's,
+shared and locked; the rest are the request's alone.  Beginning, growing, publishing and ending move that border and
+free what is left over.
+
+Rules of upkeep:
+
+- ``row[:cached]`` are the slots of the path to ``place``, on which the request holds one lock.
+- Each page of ``row[cached:]`` belongs to this request and nobody else.
+- ``tokens`` and ``row`` are kept in arrays with room to grow; what a request does costs what is new about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kvlitmus.optimized.hashing import pack_bigrams
+from kvlitmus.optimized.kernels import IntArray, PageArray
+from kvlitmus.optimized.pool import PagePool
+from kvlitmus.optimized.tree import Inserted, Place, Tree, Units
+
+
+class Running:
+    """A running request.  ``length``: its tokens; ``cached``: how many of its slots are the tree's."""
+
+    __slots__ = ("_row", "_tokens", "cached", "length", "namespace", "place")
+
+    def __init__(
+        self, namespace: Hashable, tokens: IntArray, row: NDArray[np.int64], cached: int, place: Place
+    ) -> None:
+        self.namespace = namespace
+        self._tokens = tokens
+        self._row = row
+        self.length = len(tokens)
+        self.cached = cached
+        self.place = place
+
+    @property
+    def tokens(self) -> IntArray:
+        """All its tokens so far: a view."""
+        return self._tokens[: self.length]
+
+    @property
+    def row(self) -> NDArray[np.int64]:
+        """The slot of each of its tokens: a view."""
+        return self._row[: self.length]
+
+    def extend(self, tokens: IntArray, slots: NDArray[np.int64]) -> None:
+        """Go on with these tokens in these slots."""
+        old, new = self.length, self.length + len(tokens)
+        if new > len(self._row):
+            room = max(new, old + (old >> 2) + 16)
+            self._tokens = np.resize(self._tokens[:old], room) if old else np.empty(room, self._tokens.dtype)
+            self._row = np.resize(self._row[:old], room) if old else np.empty(room, np.int64)
+        self._tokens[old:new] = tokens
+        self._row[old:new] = slots
+        self.length = new
+
+
+class RequestTable:
+    """All running requests of one pool and one tree; tokens are of the tree's type, or of 64 bits for bigrams."""
+
+    def __init__(self, pool: PagePool, tree: Tree, *, bigram: bool = False) -> None:
+        self.pool = pool
+        self.tree = tree
+        self.bigram = bigram
+        self.size = tree.page_size
+        self.running: dict[Hashable, Running] = {}
+
+    def own(self, tokens: IntArray) -> IntArray:
+        """These tokens in the type of the table; raises ``ValueError`` for one that doesn't fit."""
+        return tokens.astype(np.int64, copy=False) if self.bigram else self.tree.units_of(tokens)
+
+    def units(self, tokens: IntArray) -> Units:
+        """The units of some tokens: the tokens, or their bigrams."""
+        return pack_bigrams(tokens) if self.bigram else tokens
+
+    def room(self, pages: int) -> PageArray | None:
+        """Free pages, after evicting what is missing; ``None`` where even that isn't enough."""
+        short = pages - self.pool.free_count
+        if short > 0:
+            self.tree.evict(short)
+        return self.pool.take(pages)
+
+    def begin(self, rid: Hashable, namespace: Hashable, tokens: IntArray) -> Running | None:
+        """Match, lock, and only then make room; without enough memory nothing but recency has changed.
+
+        What could be evicted is gone even so.  Raises ``ValueError`` when the id is in use.
+        """
+        if rid in self.running:
+            raise ValueError(f"request {rid} is running already", rid)
+        tree, tokens = self.tree, self.own(tokens).copy()
+        place = tree.resident_place(tree.match(namespace, self.units(tokens)))
+        tree.lock(place)
+        shared = tree.path_pages(place)
+        own = self.room(-(-len(tokens) // self.size) - len(shared))
+        if own is None:
+            tree.unlock(place)
+            return None
+        row = self.pool.slots(np.concatenate((shared, own)))[: len(tokens)]
+        running = self.running[rid] = Running(namespace, tokens, row, len(shared) * self.size, place)
+        return running
+
+    def grow(self, rid: Hashable, tokens: IntArray) -> NDArray[np.int64] | None:
+        """Slots for further tokens, the last page filled first; ``None``, and nothing but evictions done, without room.
+
+        Raises ``KeyError`` for a request that doesn't run.
+        """
+        request = self.running[rid]
+        tokens = self.own(tokens)
+        size, before = self.size, request.length
+        after = before + len(tokens)
+        opened = self.room(-(-after // size) + (-before // size))
+        if opened is None:
+            return None
+        slots = np.empty(len(tokens), np.int64)
+        rest = min(after, -(-before // size) * size) - before
+        if rest:
+            last = request.row[-1]
+            slots[:rest] = np.arange(last + 1, last + 1 + rest)
+        if len(opened):
+            slots[rest:] = self.pool.slots(opened)[: len(slots) - rest]
+        request.extend(tokens, slots)
+        return slots
+
+    def publish(self, rid: Hashable, *, chunked: bool) -> Running:
+        """Cache the whole pages computed so far; the request goes on with the tree's slots.
+
+        Pages that another request cached first were computed in vain and are freed.  A ``chunked`` publication is no
+        hit.  Raises ``KeyError`` for a request that doesn't run.
+        """
+        request = self.running[rid]
+        before = request.cached
+        place = self.store(request, counts=not chunked).place
+        self.tree.lock(place)
+        self.tree.unlock(request.place)
+        request.place = place
+        request.cached = self.tree.depth(place) * self.size
+        if request.cached > before:
+            shared = self.tree.path_pages(place, before // self.size)
+            request.row[before : request.cached] = self.pool.slots(shared)
+        return request
+
+    def end(self, rid: Hashable, *, keep: bool) -> Place:
+        """Finish a request (``keep``) or abort or retract it: it owns nothing afterwards.
+
+        Finishing caches its whole pages; the tail that fills no page is freed, and so is all that is its own when it is
+        aborted.  Returns where what is cached of it ends.  Raises ``KeyError`` for a request that doesn't run.
+        """
+        request = self.running.pop(rid)
+        place, kept = request.place, request.cached
+        if keep:
+            place = self.store(request, counts=True).place
+            kept = self.tree.depth(place) * self.size
+        self.give_back(request, kept, request.length)
+        self.tree.unlock(request.place)
+        return place
+
+    def store(self, request: Running, *, counts: bool) -> Inserted:
+        """Insert the whole pages that are the request's own, and free those that others had cached first."""
+        size, start = self.size, request.cached
+        units = self.units(request.tokens[start:])
+        end = start + len(units) - len(units) % size
+        pages = request.row[start:end:size] // size
+        stored = self.tree.insert_behind(request.place, units, pages, counts=counts)
+        self.give_back(request, start, stored.already * size)
+        return stored
+
+    def give_back(self, request: Running, start: int, end: int) -> None:
+        """Free the pages of these positions of a row."""
+        if start < end:
+            self.pool.give_back(request.row[start : end : self.size] // self.size)
