@@ -1,0 +1,226 @@
+"""The optimized cache's control plane beside SGLang's caches, on the CPU: every goal, measured in one run.
+
+    .venv/bin/python benchmarks/control.py --trace conversation_trace.jsonl
+
+The optimized cache and the caches of a release are measured in one process, in turn, the garbage collector
+off; what counts is the least of many rounds, and a series whose median is more than twice its least is tried
+again and marked noisy in the end.  SGLang's two releases can't share a process, so there is one for each, and
+ratios are only taken within a process.  Tokens are the same for all, in the kind of array that each prefers.
+
+The environments of the releases come from ``tools/peers --benchmarks``; without one, what needs it is not run.
+The trace is Mooncake's conversation trace (``FAST25-release/traces/conversation_trace.jsonl`` of
+``kvcache-ai/Mooncake``, Apache-2.0); without it that row is not run.  Results are written to
+``benchmarks/results/control-DATE.json`` and ``.png``.  Exit codes: 0 every goal is met, 1 one is missed or not
+run, 2 a usage error, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), *(str(ROOT / room) for room in ("spec", "reference", "optimized", "conformance"))]
+
+from benchmarks.control_goals import NEW, OLD, goals  # noqa: E402
+from benchmarks.control_report import TITLES, draw, table, verdicts  # noqa: E402
+from kvlitmus.conformance.trace.mooncake import TraceError, load_trace  # noqa: E402
+
+RESULTS = ROOT / "benchmarks" / "results"
+PEERS = ROOT / ".peers"
+ALONE = "alone"
+NOT_WITH_OLD = ("order", "memory", "sha")
+"""Rows in which no release takes part: measured once."""
+PASSES = {NEW: {"3000000": 3, "50000000": 2}, OLD: {"3000000": 2, "50000000": 1}, ALONE: {"3000000": 3, "50000000": 2}}
+
+
+def tell(what: str) -> None:
+    """Progress, on stderr."""
+    print(what, file=sys.stderr, flush=True)
+
+
+def has_numba(python: str) -> bool:
+    """Whether an interpreter can run the optimized cache."""
+    code = "import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, ('numpy', 'numba'))))"
+    try:
+        return subprocess.run([python, "-c", code], check=False, capture_output=True).returncode == 0
+    except OSError:
+        return False
+
+
+def interpreters(home: Path) -> tuple[dict[str, str], list[str]]:
+    """Which interpreter measures which release, and why a release can't be measured."""
+    found, missing = {}, []
+    for release in (NEW, OLD):
+        python = str(home / f"sglang-{release}" / "bin" / "python")
+        if has_numba(python):
+            found[release] = python
+        else:
+            missing.append(f"SGLang {release}: no usable {python} (tools/peers --benchmarks {release} makes it)")
+    if not found and has_numba(sys.executable):
+        found[ALONE] = sys.executable
+    return found, missing
+
+
+def expected(path: str, capacities: list[int], limit: int | None) -> dict[str, int]:
+    """The reference's hit tokens."""
+    from benchmarks.control_trace import expected as count
+    from benchmarks.control_trace import requests
+
+    trace = requests(path, limit)
+    answer = {}
+    for capacity in capacities:
+        tell(f"the suite's own cache replays the trace with {capacity:,} tokens …")
+        answer[str(capacity)] = count(trace, capacity)
+    return answer
+
+
+def run_worker(python: str, wanted: dict[str, Any]) -> dict[str, Any]:
+    """Measure in another process; what it had finished counts even if it dies."""
+    with tempfile.TemporaryDirectory(prefix="kvlitmus-") as folder:
+        asked, result = Path(folder) / "wanted.json", Path(folder) / "result.json"
+        asked.write_text(json.dumps(wanted), encoding="utf-8")
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        command = [python, str(ROOT / "benchmarks" / "control_worker.py"), str(asked), str(result)]
+        done = subprocess.run(command, check=False, env=environment)
+        found: dict[str, Any] = (
+            json.loads(result.read_text(encoding="utf-8")) if result.exists() else {"versions": {}, "rows": {}}
+        )
+        for row in wanted["rows"]:
+            found["rows"].setdefault(row, {"failed": f"the process ended with exit code {done.returncode}"})
+        return found
+
+
+def run_memory(python: str, quick: bool) -> dict[str, Any]:
+    """The row of memory, by its own script."""
+    with tempfile.TemporaryDirectory(prefix="kvlitmus-") as folder:
+        command = [python, str(ROOT / "benchmarks" / "memory.py"), "--into", folder, "--date", "now"]
+        done = subprocess.run([*command, *(["--quick"] if quick else [])], check=False, stdout=subprocess.DEVNULL)
+        result = Path(folder) / "memory-now.json"
+        if not result.exists():
+            return {"failed": f"benchmarks/memory.py ended with exit code {done.returncode}"}
+        shapes = json.loads(result.read_text(encoding="utf-8"))["shapes"]
+        return {
+            "cells": {},
+            "facts": {
+                "bytes_per_page": {one["name"]: one["bytes_per_page"] for one in shapes},
+                "pages": {one["name"]: one["pages"] for one in shapes},
+            },
+        }
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    summary, _, rest = (__doc__ or "").partition("\n\n")
+    parser = argparse.ArgumentParser(
+        prog="control.py", description=summary, epilog=rest, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", default=",".join(TITLES), help=f"which rows, with commas: {', '.join(TITLES)}")
+    parser.add_argument("--trace", metavar="FILE", help="the conversation trace")
+    parser.add_argument("--quick", action="store_true", help="small and few: whether it runs, not how fast it is")
+    parser.add_argument("--date", default=datetime.now(UTC).strftime("%Y-%m-%d"), help="the date in the files' names")
+    parser.add_argument("--into", type=Path, help="write results here (default: benchmarks/results; --quick: nowhere)")
+    parser.add_argument("--peers", type=Path, default=PEERS, help="where the releases are (default: .peers)")
+    given = parser.parse_args()
+    given.rows = [row.strip() for row in given.rows.split(",") if row.strip()]
+    unknown = [row for row in given.rows if row not in TITLES]
+    if unknown or not given.rows:
+        parser.error(f"no such row: {', '.join(unknown) or '(none)'}; there are {', '.join(TITLES)}")
+    if given.trace is not None and "trace" in given.rows:
+        try:
+            load_trace(given.trace)
+        except TraceError as error:
+            parser.error(str(error))
+    return given
+
+
+def measure(given: argparse.Namespace, found: dict[str, str]) -> dict[str, dict[str, Any]]:
+    """All processes, one after the other."""
+    rows = [row for row in given.rows if row != "memory" and (row != "trace" or given.trace is not None)]
+    quick = 300 if given.quick else None
+    counts = expected(given.trace, [3_000_000, 50_000_000], quick) if "trace" in rows else {}
+    runs: dict[str, dict[str, Any]] = {}
+    for number, (release, python) in enumerate(found.items()):
+        mine = [row for row in rows if number == 0 or row not in NOT_WITH_OLD]
+        if not mine and number:
+            continue
+        wanted = {
+            "release": None if release == ALONE else release,
+            "rows": mine,
+            "quick": given.quick,
+            "trace": given.trace,
+            "passes": dict.fromkeys(PASSES[release], 1) if given.quick else PASSES[release],
+            "expected": counts,
+        }
+        tell(f"process with {release}")
+        runs[release] = run_worker(python, wanted)
+        runs[release]["load"] = os.getloadavg()
+    if "memory" in given.rows:
+        tell("memory")
+        first = next(iter(found))
+        runs[first]["rows"]["memory"] = run_memory(found[first], given.quick)
+    return runs
+
+
+def machine() -> dict[str, Any]:
+    """What this ran on."""
+    model = ""
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        lines = [line.partition(":")[2].strip() for line in info.read_text().splitlines() if "model name" in line]
+        model = lines[0] if lines else ""
+    return {"machine": platform.machine(), "cpu": model, "cores": os.cpu_count(), "system": platform.system()}
+
+
+def main() -> int:
+    """Measure, print, write."""
+    given = arguments()
+    found, missing = interpreters(given.peers)
+    for line in missing:
+        tell(f"not run: {line}")
+    if not found:
+        tell("control.py: nothing can be measured: numpy and numba are needed (pip install numpy numba)")
+        return 2
+    before = os.getloadavg()
+    runs = measure(given, found)
+    rows = {release: run["rows"] for release, run in runs.items()}
+    wanted = [goal for goal in goals(rows) if goal.row in given.rows]
+    print(table(rows, given.rows))
+    print()
+    print(verdicts(wanted))
+    into = given.into or (None if given.quick else RESULTS)
+    if into is not None:
+        into.mkdir(parents=True, exist_ok=True)
+        data = {
+            "date": given.date,
+            "command": f"benchmarks/control.py {'--quick ' if given.quick else ''}"
+            f"{'--trace conversation_trace.jsonl ' if given.trace else ''}--rows {','.join(given.rows)}",
+            "machine": machine(),
+            "load_before": before,
+            "not_run": missing,
+            "goals": [asdict(goal) for goal in wanted],
+            "runs": runs,
+        }
+        path = into / f"control-{given.date}.json"
+        path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+        title = f"kvlitmus.optimized against its goals, {given.date}, {data['machine']['cpu']}"
+        reason = draw(path.with_suffix(".png"), wanted, title)
+        tell(f"results in {path}" + (f"; no picture: {reason}" if reason else " and .png"))
+    return 0 if all(goal.met for goal in wanted) else 1
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        tell("control.py: interrupted")
+        sys.exit(130)

@@ -1,0 +1,221 @@
+"""The rows of the table: what is built, what is called, which answers are checked before time is taken.
+
+A row has variants (page sizes, lengths, trees); each variant has one series of times for each contender.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from benchmarks.control_ours import Ours, Pool, native
+from benchmarks.control_timing import Action, Call, Stat, measure
+from benchmarks.control_tokens import leaves, prompt
+
+PAGE = 64
+K = 1024
+PEERS = ("rust", "python", "radix")
+"""SGLang 0.5.23's ``UnifiedRadixCache`` with its two cores; 0.5.13.post1's ``RadixCache``."""
+
+
+@dataclass(frozen=True)
+class Peers:
+    """The release that this process can measure beside the optimized cache; ``None`` without one."""
+
+    release: str | None
+
+    def make(self, page_size: int, tokens: int) -> list[Any]:
+        """The optimized cache and the release's own, each with room for so many tokens."""
+        made: list[Any] = [Ours(page_size, tokens)]
+        if self.release is None:
+            return made
+        from benchmarks.control_sglang import Radix, Unified
+
+        if self.release == "0.5.23":
+            return [*made, Unified("rust", page_size, tokens), Unified("python", page_size, tokens)]
+        return [*made, Radix(page_size, tokens)]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is done: rounds, and the sizes that ``--quick`` makes smaller."""
+
+    rounds: int = 60
+    slow_rounds: int = 30
+    chain: int = 128 * K
+    leaves: int = 50_000
+    few_leaves: int = 1_000
+    evictions: int = 10
+    pool: int = 2_000_000
+
+
+QUICK = Scale(rounds=5, slow_rounds=3, chain=8 * K, leaves=2_000, few_leaves=200, evictions=2, pool=100_000)
+
+
+@dataclass
+class Row:
+    """What was measured for one row: variant → contender → times; and whatever else belongs to it."""
+
+    id: str
+    cells: dict[str, dict[str, Stat]] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, variant: str, actions: Mapping[str, Action], rounds: int) -> None:
+        """Measure a variant."""
+        self.cells[variant] = measure(actions, rounds=rounds, judged=("ours", *PEERS))
+
+
+def compare(tokens: int) -> Call:
+    """The floor of a match: the C library's comparison of two equal buffers of int32."""
+    x, y = native(prompt(tokens)), native(prompt(tokens))
+    memcmp = ctypes.CDLL(None).memcmp
+    memcmp.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
+    at, other, size = ctypes.c_void_p(x.ctypes.data), ctypes.c_void_p(y.ctypes.data), x.nbytes
+
+    def call() -> int:
+        return int(memcmp(at, other, size)) | (x is y)  # both stay alive with the call
+
+    assert call() == 0
+    return call
+
+
+def match_one(peers: Peers, scale: Scale) -> Row:
+    """A prompt that was cached in one insert."""
+    row = Row("match-32k")
+    caches = peers.make(PAGE, 64 * K)
+    tokens = prompt(32 * K)
+    for cache in caches:
+        cache.fill(tokens)
+        assert cache.matched(tokens) == len(tokens)
+    actions = {cache.name: Action(cache.match(tokens)) for cache in caches}
+    row.add("32k, one node", {**actions, "floor": Action(compare(len(tokens)))}, scale.rounds)
+    row.add("32k, one node, slots listed", {one.name: Action(one.match_slots(tokens)) for one in caches}, scale.rounds)
+    return row
+
+
+def chain(peers: Peers, scale: Scale) -> list[Row]:
+    """A prompt that grew by 64 tokens a turn, and the same length cached at once."""
+    tokens = prompt(scale.chain)
+    caches = peers.make(PAGE, 2 * scale.chain + K)
+    matching, kept, locking = Row("match-chain"), Row("match-kept"), Row("lock")
+    other = prompt(scale.chain, 3)
+    for cache in caches:
+        cache.fill(tokens, PAGE)
+        cache.fill(other)
+        assert cache.matched(tokens) == cache.matched(other) == len(tokens)
+    name = f"{scale.chain // K}k"
+    rounds = scale.slow_rounds
+    grown = {one.name: Action(one.match(tokens)) for one in caches}
+    at_once = {one.name: Action(one.match(other)) for one in caches}
+    matching.add(f"{name}, nodes of {PAGE}", {**grown, "floor": Action(compare(len(tokens)))}, rounds)
+    matching.add(f"{name}, one node", at_once, rounds)
+    # What the goal compares is taken in one turn: the same cache with both prompts.
+    matching.add("ours, both", {"chain": Action(grown["ours"].run), "one": Action(at_once["ours"].run)}, rounds)
+    locking.add(f"{name}, nodes of {PAGE}", {one.name: Action(one.lock_unlock(tokens)) for one in caches}, rounds)
+    locking.add(f"{name}, one node", {one.name: Action(one.lock_unlock(other)) for one in caches}, rounds)
+    ours = caches[0]
+    for length in (4 * K, 32 * K, 128 * K):
+        if length <= scale.chain:
+            behind = np.concatenate([tokens[:length], prompt(512, 4)])
+            calls = {"hit": ours.resume(tokens[:length], length - PAGE), "miss": ours.resume(behind, length)}
+            wanted = {"hit": 1, "miss": 0}
+            for kind, call in calls.items():
+                assert call().resident == length // PAGE, (kind, call(), wanted)
+            variants = {f"ours, {kind}": Action(call) for kind, call in calls.items()}
+            kept.add(f"{length // K}k kept", variants, scale.rounds)
+    return [matching, kept, locking]
+
+
+def evict(peers: Peers, scale: Scale) -> Row:
+    """One page from a tree with many leaves of one page each; the victim is cached again after each call."""
+    row = Row("evict")
+    for count in (scale.few_leaves, scale.leaves):
+        caches = peers.make(PAGE, count * PAGE + 16 * K)
+        prompts = list(leaves(count, K, PAGE))
+        for cache in caches:
+            cache.fill(prompts[0][:K])
+            for tokens in prompts:
+                cache.leaf(tokens)
+        actions = {cache.name: _evicting(cache, prompts, scale.evictions) for cache in caches}
+        row.add(f"{count:,} leaves", actions, scale.slow_rounds)
+    return row
+
+
+def _evicting(cache: Any, prompts: list[Any], times: int) -> Action:
+    """Evict one leaf; it must be the oldest one, which is then cached again and is the youngest."""
+    call = cache.evict(PAGE)
+    answers: list[Any] = []
+    turn = 0
+
+    def run() -> None:
+        answers.append(call())
+
+    def after() -> None:
+        nonlocal turn
+        victim = prompts[turn % len(prompts)]
+        assert cache.evicted(answers.pop()) == PAGE
+        assert turn >= 8 or cache.matched(victim) == len(victim) - PAGE  # matching ages nothing but the shared page
+        cache.leaf(victim)
+        turn += 1
+
+    return Action(run, after=after, times=times if cache.name == "ours" else 1)
+
+
+def free(peers: Peers, scale: Scale) -> Row:
+    """64 tokens into a large pool that is otherwise free."""
+    row = Row("free")
+    for page in (1, 16):
+        actions = {"ours": Pool(page, scale.pool).free(64), "ours, small pool": Pool(page, 32_000).free(64)}
+        actions["ours, one page"] = Pool(page, scale.pool).free(page)
+        actions["ours, 6,400"] = Pool(page, scale.pool).free(6_400)
+        if peers.release is not None:
+            from benchmarks.control_sglang import Allocator
+
+            allocator = Allocator(peers.release, page, scale.pool)
+            actions["peer"] = allocator.free(64)
+            if allocator.segments:
+                actions["peer, free_segment"] = allocator.free(64, segment=True)
+        row.cells[f"page {page}"] = measure(actions, rounds=scale.rounds, judged=("ours", "peer"))
+    return row
+
+
+def insert(peers: Peers, scale: Scale) -> Row:
+    """4k new tokens under 4k cached ones."""
+    row = Row("insert")
+    caches = peers.make(PAGE, 16 * K)
+    tokens = prompt(8 * K, 5)
+    for cache in caches:
+        cache.fill(tokens[: 4 * K])
+    row.add("4k under 4k", {cache.name: cache.insert(tokens, 4 * K) for cache in caches}, scale.rounds)
+    return row
+
+
+def sha(peers: Peers, scale: Scale) -> Row:
+    """The SHA-256 chain of 32k tokens: the optimized cache's, hashlib page by page, and token by token."""
+    del peers
+    from benchmarks.control_hash import chains
+
+    row = Row("sha")
+    calls = chains(prompt(32 * K, 6), PAGE)
+    answers = [call() for call in calls.values()]
+    assert all(answer == answers[0] for answer in answers)
+    actions = {name: Action(call) for name, call in calls.items()}
+    row.cells["32k, page 64"] = measure(actions, rounds=scale.slow_rounds, judged=("ours", "hashlib"))
+    return row
+
+
+ROWS: dict[str, Callable[[Peers, Scale], Row | list[Row]]] = {
+    "match-32k": match_one,
+    "match-chain": chain,
+    "match-kept": chain,
+    "evict": evict,
+    "lock": chain,
+    "free": free,
+    "insert": insert,
+    "sha": sha,
+}
+"""What measures which row; ``trace``, ``order`` and ``memory`` are in modules of their own."""

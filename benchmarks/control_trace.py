@@ -1,0 +1,99 @@
+"""A recorded workload: what a request costs, and whether the hits are the reference's.
+
+The tokens of block ``id`` are ``512 id … 512 id + 511``; of each prompt the whole pages of 64 take part.
+What has to be hit is found out by the specimen, the suite's own cache, which is step for step what the
+reference is: with one unit for each page of 64 tokens its pages of one unit are these pages.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from benchmarks.control_rows import PAGE, Peers
+from benchmarks.control_timing import quiet
+from benchmarks.control_tokens import Tokens
+from kvlitmus.conformance.trace.mooncake import BLOCK, Request, load_trace
+from kvlitmus.conformance.trace.replay import Replay, build
+
+CAPACITIES = (3_000_000, 50_000_000)
+PARTS = ("match", "lock", "evict", "insert", "unlock", "rest")
+WARM = 10
+COLLECT = 1_000
+"""Requests between two runs of the garbage collector, outside of the clock."""
+
+
+def requests(path: str, limit: int | None) -> Sequence[Request]:
+    """The trace, or its first requests; raises ``TraceError``."""
+    return load_trace(path).requests[:limit]
+
+
+def tokens_of(request: Request) -> Tokens:
+    """The tokens of a request's whole pages."""
+    blocks = np.array(request.blocks, dtype=np.int64)
+    return (blocks[:, None] * BLOCK + np.arange(BLOCK)).ravel()[: request.tokens // PAGE * PAGE]
+
+
+def expected(all_requests: Sequence[Request], capacity: int) -> int:
+    """The hit tokens of the suite's own cache."""
+    from kvlitmus.conformance.specimen.cache import target
+
+    pages = capacity // PAGE
+    play = Replay(build(target, pages), target.profile, pages, "all-leaf")
+    each = BLOCK // PAGE
+    for one in all_requests:
+        units = [block * each + at for block in one.blocks for at in range(each)][: one.tokens // PAGE]
+        play.play(Request(one.line, one.timestamp, len(units) * BLOCK, tuple(units)))
+    return play.hit_blocks * PAGE
+
+
+def replay(
+    peers: Peers, all_requests: Sequence[Request], capacity: int, passes: int, tell: Callable[[str], None]
+) -> dict[str, Any]:
+    """Send the trace through fresh caches, ``passes`` times; each request through one cache after the other."""
+    for cache in peers.make(PAGE, WARM * max(len(one.blocks) for one in all_requests) * BLOCK):
+        for request in all_requests[:WARM]:  # whatever is compiled or loaded at its first use
+            cache.serve(cache.native(tokens_of(request)))
+    times: dict[str, list[Any]] = {}
+    hits: dict[str, int] = {}
+    for turn in range(passes):
+        caches = peers.make(PAGE, capacity)
+        seen: dict[str, list[list[int]]] = {cache.name: [] for cache in caches}
+        found = dict.fromkeys(seen, 0)
+        with quiet():
+            for number, request in enumerate(all_requests):
+                if number % COLLECT == 0:
+                    tell(f"{capacity:,} tokens, pass {turn + 1} of {passes}, request {number:,}")
+                    gc.collect(1)
+                tokens = tokens_of(request)
+                shift = number % len(caches)
+                for cache in caches[shift:] + caches[:shift]:
+                    known, spent = cache.serve(cache.native(tokens))
+                    found[cache.name] += known
+                    seen[cache.name].append(spent)
+        for name, spent in seen.items():
+            times.setdefault(name, []).append(np.array(spent, dtype=np.int64))
+        assert all(hits.setdefault(name, hit) == hit for name, hit in found.items()), "two passes, two figures"
+        del caches
+        gc.collect()
+    return {name: {"hit_tokens": hits[name], **summary(seen)} for name, seen in times.items()}
+
+
+def summary(passes: list[Any]) -> dict[str, Any]:
+    """Microseconds per request: the least of the passes for each request, its mean and quantiles, its parts."""
+    stacked = np.stack(passes)
+    totals = stacked[:, :, :5].sum(axis=2)  # without what isn't one of the five: allocating, listing slots
+    least = totals.min(axis=0) / 1e3
+    best = stacked[totals.argmin(axis=0), np.arange(stacked.shape[1])] / 1e3
+    return {
+        "mean": round(float(least.mean()), 3),
+        "p50": round(float(np.quantile(least, 0.5)), 3),
+        "p99": round(float(np.quantile(least, 0.99)), 3),
+        "most": round(float(least.max()), 3),
+        "parts": dict(zip(PARTS, [round(float(value), 3) for value in best.mean(axis=0)], strict=True)),
+        "passes": [round(float(one.mean()) / 1e3, 3) for one in totals],
+        "requests": len(least),
+    }
