@@ -26,7 +26,7 @@ from kvlitmus.conformance.targets import UnknownTarget, known_targets, resolve_t
 HERE = Path(__file__).parent
 PAGE4 = Config(page_size=4)
 OPTIONS = Options(reruns=0)
-LIMITS = Limits(call_seconds=1.0, start_seconds=60.0, shrink_seconds=0.8)
+LIMITS = Limits(call_seconds=0.5, start_seconds=60.0, shrink_seconds=0.8)
 
 
 @pytest.fixture(autouse=True)
@@ -102,7 +102,7 @@ def test_no_items_need_no_worker(tmp_path: Path) -> None:
         ("hostile:profile_fields_wrong", "profile.misuse"),
         ("hostile:endless", "a target must have make(config)"),
         ("exits_on_import:target", "exit status 6; it printed: last words"),
-        ("hangs_on_import:target", "did not come back within 0.5 s (hangs_on_import.py, line 2"),
+        ("hangs_on_import:target", "did not come back within 1 s (hangs_on_import.py, line 2"),
         ("raises_on_import:target", "SystemExit: \\x1b[2J"),
     ],
 )
@@ -114,7 +114,7 @@ def test_a_target_that_cannot_be_loaded_is_one_error(
     (tmp_path / "raises_on_import.py").write_text("raise SystemExit('\\x1b[2J')\n")
     if "_on_import" in name:
         monkeypatch.chdir(tmp_path)
-    limits = replace(LIMITS, start_seconds=0.5 if "hangs" in name else 60.0)
+    limits = replace(LIMITS, start_seconds=1.0 if "hangs" in name else 60.0)
     for ask in (
         lambda: probe(resolve_target(name), limits=limits),
         lambda: run(name, seeds(3), tmp_path, limits=limits),
@@ -156,9 +156,9 @@ def test_a_missing_environment_names_the_command_that_makes_it(tmp_path: Path, m
 # -- deaths ------------------------------------------------------------------------------------
 
 DEATHS = {
-    "hangs_asleep": ("evict(", "did not come back within 1 s (hostile.py, line "),
-    "hangs_busy": ("evict(", "did not come back within 1 s (hostile.py, line "),
-    "hangs_in_c": ("evict(", "did not come back within 1 s (hostile.py, line "),
+    "hangs_asleep": ("evict(", "did not come back within 0.5 s (hostile.py, line "),
+    "hangs_busy": ("evict(", "did not come back within 0.5 s (hostile.py, line "),
+    "hangs_in_c": ("evict(", "did not come back within 0.5 s (hostile.py, line "),
     "hangs_in_view": ("", "(in view(), which looks at the cache after it)"),
     "exits": ("insert(", "ended the process with exit status 7"),
     "exits_in_hashes": ("page_hashes(", "ended the process with exit status 7"),
@@ -345,8 +345,7 @@ def test_running_items_are_on_disk(tmp_path: Path) -> None:
 
 
 def test_a_slow_listener_is_not_held_against_the_workers(tmp_path: Path) -> None:
-    limits = replace(LIMITS, call_seconds=0.5)
-    found = run_items(resolve_target("hostile:prints"), seeds(4), OPTIONS, jobs=2, limits=limits, state=tmp_path / "s")
+    found = run_items(resolve_target("hostile:prints"), seeds(4), OPTIONS, jobs=2, limits=LIMITS, state=tmp_path / "s")
     for result in found:
         assert not result.findings
         time.sleep(0.7)

@@ -23,8 +23,8 @@ is played, part by part), ``litmus/`` (short programs), ``plan`` (which runs mak
 (plays one item), ``shrink``, ``results`` (what comes of it, as plain data), ``machine`` (the same calls as a
 Hypothesis state machine).
 
-**Processes** — ``supervisor`` and ``crew`` (items over worker processes), ``worker`` and ``process``,
-``stage`` (what is being played, should the worker die), ``autopsy`` (why it died).
+**Processes** — ``supervisor`` and ``crew`` (items over worker processes), ``worker`` and ``process``, ``patience``
+(which time counts as a hang), ``stage`` (what is being played, should the worker die), ``autopsy`` (why it died).
 
 **What people see** — ``cli`` and ``commands/``, ``verdicts``, ``minimise`` (the shortest counterexample per
 rule), ``baseline``, ``report/``, ``schema/``, ``pytest_plugin`` (one test per rule), ``trace/`` (traces of

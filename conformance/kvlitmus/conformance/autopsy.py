@@ -2,7 +2,8 @@
 
 What the worker was playing is on disk.  It is played again in a fresh worker that notes every
 call, so that the last one is known; a schedule is cut after it and shrunk, each trial in a worker
-that may die of it.
+that may die of it.  Who is blamed is decided with more time than the judge gave, not with less: a
+slow machine must not turn an innocent call into the last one.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ TRIALS = 200
 
 CALLS = 2_000
 """So many calls of a counterexample are kept."""
+
+AGAIN = 2
+"""When it is played again, a call has so many times the limit."""
 
 PLAYS_BYTES = 8 << 20
 """The longest file of plays that is read."""
@@ -76,7 +80,7 @@ class Autopsy:
 
     start: makes a fresh worker with the target loaded, or says how it died.  shrunk: kind, number and
     method of the deaths that were shrunk already; another of them is told as it was met.
-    While it tries, the autopsy has less patience with a call than the judge; what it tells of the
+    While it shrinks, the autopsy has less patience with a call than the judge; what it tells of the
     smallest schedule is seen with all of it.
     """
 
@@ -99,32 +103,32 @@ class Autopsy:
         self.shrunk = shrunk
         self.worker: Process | None = None
 
-    def find(self, item: Item, options: Options, played: Played, death: Death) -> tuple[Finding, str]:
-        """The finding, and the method that was called last."""
+    def find(
+        self, item: Item, options: Options, played: Played, death: Death, *, certain: bool
+    ) -> tuple[Finding | None, str]:
+        """The finding, and the method that was called last; none if it isn't ``certain`` and no worker dies again."""
         judged = replace(options, muted=played.muted, force_misuse=played.force)
         try:
-            return self.examine(item, judged, played, death)
+            first = self.play(item, judged, played.schedule, AGAIN * self.call_seconds)
+            if first.death is None and not certain:
+                return None, ""
+            return self.examine(item, judged, played, death, first)
         finally:
             if self.worker is not None:
                 self.worker.stop(0)
 
-    def examine(self, item: Item, options: Options, played: Played, death: Death) -> tuple[Finding, str]:
-        """Play again, cut, shrink, and tell."""
-        ops = list(played.schedule)
-        best = first = self.play(item, options, ops, self.patience)
+    def examine(self, item: Item, options: Options, played: Played, death: Death, first: Trial) -> tuple[Finding, str]:
+        """Cut, shrink, and tell; ``first`` is what came of playing it again."""
+        ops, best = list(played.schedule), first
         kind = (death.kind, death.number, first.method)
         if first.death is not None and ops:
-            cut = ops[: first.op + 1]
-            if kind in self.shrunk:
-                ops = cut
-            else:
+            ops = ops[: first.op + 1]
+            if kind not in self.shrunk and first.death.same(death):
                 self.shrunk.add(kind)
-                trial = self.play(item, options, cut, self.patience)
-                if trial.death is not None and trial.death.same(death) and trial.method == first.method:
-                    ops, best = self.smaller(item, options, cut, trial)
+                ops, best = self.smaller(item, options, ops, first)
         again = "" if first.death is not None else "; it did not when the same was played once more in a new process"
         told = best.death if best.death is not None and best.death.same(death) else death
-        told = replace(told, seconds=max(told.seconds, death.seconds))
+        told = replace(told, seconds=death.seconds)
         calls = [harmless(call) for call in best.calls[-CALLS:]]
         method = best.method or first.method
         last = calls[-1] if calls else harmless(told.place) or "a call that is not known"
@@ -147,25 +151,20 @@ class Autopsy:
         return found, method
 
     def smaller(self, item: Item, options: Options, ops: list[Op], found: Trial) -> tuple[list[Op], Trial]:
-        """A smaller schedule that kills a worker alike, and what it came to."""
+        """A smaller schedule that kills a worker alike, and what it came to; the given one if there is none."""
         assert found.death is not None
         wanted, method = found.death, found.method
 
-        def kills(trial: Sequence[Op]) -> bool:
-            if not trial:
-                return False
-            came = self.play(item, options, trial, self.patience)
+        def alike(came: Trial) -> bool:
             return came.death is not None and came.death.same(wanted) and came.method == method
 
-        for tail in (1, 2, 4, 8):
-            if tail < len(ops) and kills(ops[-tail:]):
-                ops = ops[-tail:]
-                break
-        best = shrink(ops, kills, trials=TRIALS, seconds=self.shrink_seconds)
+        def kills(trial: Sequence[Op]) -> bool:
+            return bool(trial) and alike(self.play(item, options, trial, self.patience))
+
+        start = next((ops[-tail:] for tail in (1, 2, 4, 8) if tail < len(ops) and kills(ops[-tail:])), ops)
+        best = shrink(start, kills, trials=TRIALS, seconds=self.shrink_seconds)
         final = self.play(item, options, best, self.call_seconds)
-        if final.death is None or not final.death.same(wanted):
-            return ops, self.play(item, options, ops, self.patience)
-        return best, final
+        return (best, final) if alike(final) else (ops, found)
 
     def play(self, item: Item, options: Options, ops: Sequence[Op], seconds: float) -> Trial:
         """Play once in a worker that may die of it."""

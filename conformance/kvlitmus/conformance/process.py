@@ -21,6 +21,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import IO, Any
 
+from kvlitmus.conformance.patience import Patience
 from kvlitmus.conformance.targets import TargetRef
 from kvlitmus.conformance.text import harmless
 
@@ -33,8 +34,8 @@ OUTPUT_BYTES = 4_000
 MARK = "KVLITMUS_RUN"
 """The environment variable by which the processes of a run are known."""
 
-GRACE_SECONDS = 0.3
-"""How long a dying process has for its last words."""
+GRACE_SECONDS = 3.0
+"""How long a dying process has for its last words; on a busy machine it needs a while to get to speak."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +108,7 @@ class Process:
         self.printed = 0
         self.answer: dict[str, Any] | None = None
         self.progress: list[int] = []
-        self.changed = monotonic()
+        self.patience = Patience(self.pid)
         self.closed = False
         self.broken = False
         self.status: int | None = None
@@ -126,10 +127,10 @@ class Process:
         """Send a command; a worker that doesn't read it is noticed by :meth:`death`."""
         data = memoryview(json.dumps(command, separators=(",", ":")).encode() + b"\n")
         self.answer = None
-        self.changed = monotonic()
+        self.patience.renew()
         self.printed = 0
         self.output.clear()
-        until = self.changed + 10
+        until = monotonic() + 10
         while data and monotonic() < until:
             try:
                 data = data[os.write(self.pipe(0).fileno(), data) :]
@@ -177,14 +178,15 @@ class Process:
                 self.broken = True
                 return
             if beat is not None and beat != self.progress:
-                self.progress, self.changed = beat, monotonic()
+                self.progress = beat
+                self.patience.renew()
                 self.made = self.made or self.steps_known
             if isinstance(answer, dict):
                 self.answer = answer
                 self.made = self.made or "loaded" not in answer
 
     def ask(self, seconds: float, **command: Any) -> dict[str, Any] | Death:
-        """Send a command and wait for the answer; ``seconds`` may pass without progress."""
+        """Send a command and wait for the answer; ``seconds`` may pass without progress (:mod:`.patience`)."""
         self.send(**command)
         while True:
             wait([self], 0.1)
@@ -221,13 +223,14 @@ class Process:
             kind = "exit" if status >= 0 else "signal"
             return Death(kind=kind, number=abs(status), place=self.last_words(), output=self.printed_end())
         seconds = seconds if self.made else max(seconds, self.start_seconds)
-        if monotonic() - self.changed < seconds:
+        if self.patience.look() < seconds:
             return None
         with suppress(OSError):
-            os.kill(self.pid, signal.SIGUSR1)  # the worker writes down where it is, whatever holds it up
+            os.kill(self.pid, signal.SIGUSR1)  # the worker writes down where it is, whatever holds it up, and ends
+            os.kill(self.pid, signal.SIGCONT)  # even if it has stopped itself
         until = monotonic() + GRACE_SECONDS
-        while monotonic() < until and not self.last_words():
-            sleep(0.01)
+        while monotonic() < until and self.ended() is None:
+            sleep(0.005)
         self.stop(0)
         return Death(kind="hang", place=self.last_words(), output=self.printed_end(), seconds=seconds)
 

@@ -5,6 +5,9 @@ time, which is on disk before it is sent.  A worker that dies, or in which no ca
 long, is a verdict on the target: its item gets a finding of PORT-02, shrunk in fresh workers, and
 is judged once more without the method that did it; all other items go on.  A method that has
 killed several workers is not called any more.
+
+A hang is believed only when it occurs again in a fresh worker with twice the time, or a second time
+in the same item: what a machine does to a process once is no verdict on a cache.
 """
 
 from __future__ import annotations
@@ -14,7 +17,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 from kvlitmus.conformance.autopsy import Autopsy, read_plays
@@ -39,7 +41,8 @@ LOADS = 3
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """Something that a display of progress may want: ``kind`` is ``started``, ``progress``, ``finished``,
-    ``died``, ``shrinking`` or ``output`` (what the adapter printed, made harmless, in ``text``).
+    ``died``, ``doubted`` (a hang that did not occur again; the item is judged once more), ``shrinking`` or
+    ``output`` (what the adapter printed, made harmless, in ``text``).
 
     ``index`` counts the items from 0, of ``total``; ``steps`` are the calls made in this item so far.
     """
@@ -78,10 +81,8 @@ def run_items(
             while told < len(items):
                 while told not in run.results:
                     run.turn()
-                left = monotonic()
                 told += 1
                 yield run.results.pop(told - 1)
-                run.paused(monotonic() - left)
         except KeyboardInterrupt:
             crew.stop()
             yield from (run.results[at] for at in sorted(run.results))
@@ -97,7 +98,8 @@ class Run:
 
     working: the item of each worker, ``None`` while it loads the target.  again: items to be judged
     once more.  found: findings of items that killed their workers.  fenced: the methods that an
-    item must do without.  killers: how many workers each method has killed.
+    item must do without.  killers: how many workers each method has killed.  doubted: items of which
+    a worker hung, and none did when the same was played again.
     """
 
     def __init__(
@@ -117,6 +119,7 @@ class Run:
         self.killers: Counter[str] = Counter()
         self.shrunk: set[tuple[str, int, str]] = set()
         self.unmade: dict[str, str] = {}
+        self.doubted: set[int] = set()
         self.failed_loads = 0
         self.deaths = 0
 
@@ -124,11 +127,6 @@ class Run:
         """Tell the listener."""
         item = self.items[at].id
         self.listener(Event(kind=kind, item=item, index=at, total=len(self.items), steps=steps, text=text))
-
-    def paused(self, seconds: float) -> None:
-        """For so long nobody listened to the workers; it isn't held against them."""
-        for worker in self.working:
-            worker.changed += seconds
 
     def turn(self) -> None:
         """Wait a little, and do what is to be done."""
@@ -239,12 +237,15 @@ class Run:
 
     def bury(self, worker: Process, at: int, death: Death) -> None:
         """A worker has died: find out why, and go on without what did it."""
-        began = monotonic()
         del self.working[worker]
         self.deaths += 1
         self.tell("died", at, steps=worker.steps, text=death.text)
         played = read_plays(worker.plays)
         item = self.items[at]
+        certain = death.kind != "hang" or at in self.doubted
+        if played.making and not certain:
+            self.doubt(at)
+            return
         if played.making:
             reason = f"making a fresh cache, or looking at it for the first time, {death.text}"
             self.unmade[item.config.label] = reason
@@ -260,7 +261,10 @@ class Run:
             fenced=self.fenced.get(at, frozenset()),
             shrunk=self.shrunk,
         )
-        found, method = autopsy.find(item, self.options, played, death)
+        found, method = autopsy.find(item, self.options, played, death, certain=certain)
+        if found is None:
+            self.doubt(at)
+            return
         self.found.setdefault(at, []).append(found)
         self.killers[method] += bool(method)
         if method and len(self.found[at]) < ATTEMPTS:
@@ -268,4 +272,10 @@ class Run:
             self.again.append(at)
         else:
             self.finish(at, self.empty(at))
-        self.paused(monotonic() - began)
+
+    def doubt(self, at: int) -> None:
+        """A hang that may have been the machine's fault: the item is judged once more as if nothing had been."""
+        self.doubted.add(at)
+        self.deaths -= 1
+        self.again.append(at)
+        self.tell("doubted", at)

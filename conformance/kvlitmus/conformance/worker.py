@@ -302,7 +302,10 @@ def main(arguments: Sequence[str]) -> NoReturn:
     plays = os.open(arguments[0], os.O_RDWR | os.O_CREAT, 0o600)
     words = os.open(arguments[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     faulthandler.enable(words, all_threads=False)
-    faulthandler.register(signal.SIGUSR1, words, all_threads=True)
+    signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+    # Chained to the default action, which ends the process: a call that came back because of the signal, as C code
+    # does when it isn't written with care, must not be followed by others that would then seem to have hung.
+    faulthandler.register(signal.SIGUSR1, words, all_threads=True, chain=True)
     if int(arguments[2]):
         limit_memory(int(arguments[2]))
     worker = Worker(Channel(commands, answers), plays)

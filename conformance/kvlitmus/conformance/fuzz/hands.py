@@ -8,10 +8,9 @@ worker is free.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from time import monotonic
 from typing import Any
 
 from kvlitmus.conformance.autopsy import Autopsy, read_plays
@@ -27,12 +26,16 @@ MAX_DEATHS = 60
 
 @dataclass(slots=True, kw_only=True)
 class Job:
-    """What a worker is to do: ``do`` is ``fuzz`` or ``item``; ``note`` is the campaign's own business."""
+    """What a worker is to do: ``do`` is ``fuzz`` or ``item``; ``note`` is the campaign's own business.
+
+    doubted: a worker hung over it, and none did when the same was played again.
+    """
 
     do: str
     item: Item
     options: Options
     note: Any = None
+    doubted: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,7 +54,8 @@ class Hands:
     """The workers of one target.
 
     working: the job of each worker, ``None`` while it loads the target.  fenced: methods that are not called
-    any more.  unmade: configurations whose making ended a worker, each with what happened.
+    any more.  unmade: configurations whose making ended a worker, each with what happened.  again: jobs to
+    be done once more.
     """
 
     def __init__(self, crew: Crew, workers: int) -> None:
@@ -62,6 +66,7 @@ class Hands:
         self.killers: Counter[str] = Counter()
         self.shrunk: set[tuple[str, int, str]] = set()
         self.unmade: dict[str, str] = {}
+        self.again: deque[Job] = deque()
         self.deaths = 0
         self.failed_loads = 0
         self.done: list[Done] = []
@@ -73,8 +78,8 @@ class Hands:
 
     @property
     def busy(self) -> int:
-        """How many workers have a job."""
-        return sum(job is not None for job in self.working.values())
+        """How many jobs have been begun and not been done."""
+        return len(self.again) + sum(job is not None for job in self.working.values())
 
     @property
     def worn_out(self) -> bool:
@@ -86,7 +91,7 @@ class Hands:
         while len(self.working) < self.workers and not self.worn_out:
             self.working[self.crew.launch()] = None
         for worker in list(self.ready):
-            job = give()
+            job = self.again.popleft() if self.again else give()
             if job is None:
                 break
             self.ready.remove(worker)
@@ -134,21 +139,23 @@ class Hands:
             return
         death = worker.death(self.crew.limits.call_seconds)
         if death is not None:
-            began = monotonic()
             self.forget(worker)
-            self.done.append(self.bury(worker, job, death))
-            for other in self.working:
-                other.changed += monotonic() - began  # for so long nobody listened; it isn't held against them
+            self.bury(worker, job, death)
 
-    def bury(self, worker: Process, job: Job, death: Death) -> Done:
-        """A worker has died: find out why."""
+    def bury(self, worker: Process, job: Job, death: Death) -> None:
+        """A worker has died: find out why.  A hang that did not occur again is not believed the first time."""
         self.deaths += 1
         played = read_plays(worker.plays)
         result = ItemResult(item=job.item.id, config=job.item.config.label)
+        certain = death.kind != "hang" or job.doubted
+        if played.making and not certain:
+            self.doubt(job)
+            return
         if played.making:
             reason = f"making a fresh cache, or looking at it for the first time, {death.text}"
             self.unmade[job.item.config.label] = result.error = reason
-            return Done(job=job, result=result)
+            self.done.append(Done(job=job, result=result))
+            return
         limits = self.crew.limits
         autopsy = Autopsy(
             self.crew.ready_or_dead,
@@ -158,9 +165,18 @@ class Hands:
             fenced=frozenset(self.fenced),
             shrunk=self.shrunk,
         )
-        found, method = autopsy.find(job.item, job.options, played, death)
+        found, method = autopsy.find(job.item, job.options, played, death, certain=certain)
+        if found is None:
+            self.doubt(job)
+            return
         self.killers[method] += bool(method)
-        return Done(job=job, result=result, died=found)
+        self.done.append(Done(job=job, result=result, died=found))
+
+    def doubt(self, job: Job) -> None:
+        """Have a job done once more, as if nothing had been."""
+        self.deaths -= 1
+        job.doubted = True
+        self.again.append(job)
 
     def stop(self) -> None:
         """Let all workers go."""
