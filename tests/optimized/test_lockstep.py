@@ -1,0 +1,78 @@
+"""The optimized cache and the reference in lock step: the same schedule, the same outcomes, after every call.
+
+What is compared is said in :mod:`kvlitmus.conformance.adapters.tandem`.  Here are the flat configurations;
+``tools/differential.py`` plays as many steps as wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kvlitmus.conformance.adapters.lockstep import Found, kinds_of, lockstep, shortest
+from kvlitmus.conformance.adapters.optimized import target
+from kvlitmus.conformance.adapters.reference import ReferenceTarget
+from kvlitmus.conformance.plan import CONFIGS
+from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.schedule import OP_BYTES, Op, decode, draw
+from kvlitmus.conformance.specimen.cache import PROFILE, Parts, SpecimenTarget
+from kvlitmus.conformance.specimen.tree import Node, RadixTree
+
+ALL = (*CONFIGS, Config(page_size=2, pages=6), Config(page_size=1, pages=10, policy="priority"))
+REFERENCE = ReferenceTarget(PROFILE)
+KINDS = {config: kinds_of(SpecimenTarget(), REFERENCE, config) for config in ALL}
+"""What can be done; the optimized cache has the same capabilities, which a test makes sure of."""
+
+
+@pytest.mark.parametrize("config", ALL, ids=lambda config: config.label)
+def test_they_agree_on_seeded_schedules(config: Config) -> None:
+    steps = sum(lockstep(target, REFERENCE, config, draw(seed, 250, KINDS[config])) for seed in range(4))
+    assert steps > 600
+
+
+@pytest.mark.parametrize("config", ALL, ids=lambda config: config.label)
+def test_everything_that_the_specimen_can_is_compared(config: Config) -> None:
+    assert kinds_of(target, REFERENCE, config) == KINDS[config]
+
+
+@pytest.mark.parametrize("config", ALL, ids=lambda config: config.label)
+@settings(max_examples=10)
+@given(data=st.binary(min_size=20 * OP_BYTES, max_size=60 * OP_BYTES))
+def test_they_agree_on_any_schedule(config: Config, data: bytes) -> None:
+    lockstep(target, REFERENCE, config, decode(data, KINDS[config]))
+
+
+class OneEvictedTooMany(RadixTree):
+    """Evicts a page more than is asked for."""
+
+    def pages_to_trim(self, leaf: Node, n: int) -> int:
+        return min(len(leaf.pages), super().pages_to_trim(leaf, n) + 1)
+
+
+def planted() -> tuple[Config, SpecimenTarget, Sequence[Op]]:
+    """A cache that differs, in a way that no rule forbids where it is asked for whole nodes."""
+    return Config(page_size=4), SpecimenTarget(Parts(tree=OneEvictedTooMany)), draw(3, 250, KINDS[Config(page_size=4)])
+
+
+def test_a_planted_difference_is_noticed() -> None:
+    config, differs, ops = planted()
+    with pytest.raises(Found, match="is not"):
+        lockstep(differs, REFERENCE, config, ops)
+
+
+def test_a_difference_is_shrunk() -> None:
+    config, differs, ops = planted()
+    found = shortest(differs, REFERENCE, config, ops, seconds=5.0)
+    assert found is not None
+    assert len(found.ops) < 8
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("config", ALL, ids=lambda config: config.label)
+def test_they_agree_for_long(config: Config) -> None:
+    for seed in range(1_000, 1_400):
+        lockstep(target, REFERENCE, config, draw(seed, 250, KINDS[config]))

@@ -1,0 +1,116 @@
+"""The optimized cache beside the reference in every state of small caches, flat ones and hierarchies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kvlitmus.conformance.adapters.optimized import target
+from kvlitmus.conformance.adapters.tandem import Difference
+from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.specimen.backup import BackupQueue
+from kvlitmus.conformance.specimen.cache import Parts, SpecimenTarget
+from kvlitmus.conformance.specimen.tiers import TieredNode
+from kvlitmus.conformance.specimen.tree import Node, RadixTree
+from tests.optimized.small_states import Beside
+from tests.optimized.small_tiers import BesideTiers, config_of, supported
+from tests.proofs import scopes, tier_scopes
+from tests.proofs.explore import PROFILE, Scope
+from tests.proofs.tier_bench import Scope as TierScope
+
+pytestmark = pytest.mark.proof
+
+
+def lawful(found: dict[str, Scope]) -> dict[str, Scope]:
+    """The scopes with the choices that the optimized cache makes, and lawful callers.
+
+    One request at a time: the enumeration renumbers requests, and the other cache can't.
+    """
+    return {
+        name: replace(scope, misuse=False, requests=min(1, scope.requests))
+        for name, scope in found.items()
+        if scope.profile == PROFILE
+    }
+
+
+def possible(found: dict[str, TierScope]) -> dict[str, TierScope]:
+    """The scopes with the choices that the optimized cache makes."""
+    return {name: supported(scope) for name, scope in found.items()}
+
+
+FLAT = lawful(scopes.EVERY_RUN)
+TIERED = possible(tier_scopes.EVERY_RUN)
+QUICK = ("bigrams", "fifo", "filo", "mru", "lfu")
+QUICK_TIERED = ("pages of two, filled", "write-back")
+
+
+def beside(scope: Scope, made: Any = target) -> Beside:
+    """A search with a cache of this target beside the reference."""
+    return Beside(scope, lambda: made.make(scope.config))
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_the_optimized_cache_is_equal_in_every_state(name: str) -> None:
+    report = beside(FLAT[name]).search()
+    print(f"{name}: {report.line()}")
+    assert report.complete and report.transitions > 2_000
+
+
+@pytest.mark.parametrize("name", QUICK_TIERED)
+def test_the_optimized_hierarchy_is_equal_in_every_state(name: str) -> None:
+    report = BesideTiers(TIERED[name], target.make).search()
+    print(f"{name}: {report.line()}")
+    assert report.complete and report.transitions > 5_000
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(7_200)
+@pytest.mark.parametrize("name", [name for name in FLAT if name not in QUICK])
+def test_the_optimized_cache_is_equal_in_every_state_of_larger_caches(name: str) -> None:
+    report = beside(FLAT[name]).search()
+    print(f"{name}: {report.line()}")
+    assert report.complete
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(7_200)
+@pytest.mark.parametrize("name", [name for name in TIERED if name not in QUICK_TIERED])
+def test_the_optimized_hierarchy_is_equal_in_every_state_of_larger_ones(name: str) -> None:
+    report = BesideTiers(TIERED[name], target.make).search()
+    print(f"{name}: {report.line()}")
+    assert report.complete
+
+
+class WholeLeaves(RadixTree):
+    """Evicts whole leaves, whatever is asked for."""
+
+    def pages_to_trim(self, leaf: Node, n: int) -> int:
+        return len(leaf.pages)
+
+
+class BacksUpLater(BackupQueue):
+    """Backs a node up one use later, as no write policy of the configuration says."""
+
+    def due(self, node: TieredNode) -> bool:
+        return super().due(node) and node.hits > self.uses
+
+
+def test_a_planted_difference_is_found() -> None:
+    with pytest.raises(Difference, match="is not"):
+        beside(FLAT["mru"], SpecimenTarget(Parts(tree=WholeLeaves))).search()
+
+
+def test_a_planted_difference_between_hierarchies_is_found() -> None:
+    scope = TIERED["pages of two, filled"]
+    with pytest.raises(Difference, match="after"):
+        BesideTiers(scope, SpecimenTarget(Parts(backups=BacksUpLater)).make).search()
+
+
+def test_a_configuration_says_what_the_scope_says() -> None:
+    config: Config = config_of(TIERED["selective, faults"])
+    assert config.write == "write_through_selective" and config.tiered and config.storage == "attached"
+    keys: Sequence[object] = TIERED["selective, faults"].keys
+    assert keys
