@@ -161,9 +161,22 @@ class PageCopy:
 
     def now(self, source_pages: Pages, target_pages: Pages, *, lo: int = 0, hi: int | None = None) -> None:
         """Copy and return when it is done."""
-        self.enqueue(self.tables(source_pages, target_pages), lo=lo, hi=hi)
-        if self.device.type == "cuda":
-            torch.cuda.current_stream(self.device).synchronize()
+        self.finish(self.tables(source_pages, target_pages), lo=lo, hi=hi)
+
+    def finish(self, tables: Tables, *, lo: int = 0, hi: int | None = None) -> None:
+        """The same with tables that were made before.  On CUDA it comes after what the current stream has to do."""
+        if self.device.type != "cuda":
+            self.enqueue(tables, lo=lo, hi=hi)
+            return
+        with torch.cuda.device(self.device):
+            self._side.wait_stream(torch.cuda.current_stream(self.device))
+            with torch.cuda.stream(self._side):
+                self.enqueue(tables, lo=lo, hi=hi)
+            self._side.synchronize()
+
+    @functools.cached_property
+    def _side(self) -> Any:
+        return torch.cuda.Stream(self.device)
 
     def enqueue(
         self,

@@ -81,9 +81,9 @@ def copy_batch(targets: AddressArray, sources: AddressArray, sizes: AddressArray
     order, which = _Attributes(order=_IN_STREAM_ORDER), ctypes.c_size_t(0)
     common = (*pointers, count, ctypes.addressof(order), ctypes.addressof(which), 1)
     types = (_PTR, _PTR, _PTR, ctypes.c_size_t, _PTR, _PTR, ctypes.c_size_t)
-    if (newer := _function("cuMemcpyBatchAsync_v2", *types, _PTR)) is not None:
+    if stream and (newer := _function("cuMemcpyBatchAsync_v2", *types, _PTR)) is not None:
         _check("cuMemcpyBatchAsync", newer(*common, stream))
-    elif (older := _function("cuMemcpyBatchAsync", *types, _PTR, _PTR)) is not None:
+    elif stream and (older := _function("cuMemcpyBatchAsync", *types, _PTR, _PTR)) is not None:
         failed = ctypes.c_size_t(0)
         _check("cuMemcpyBatchAsync", older(*common, ctypes.addressof(failed), stream))
     else:

@@ -57,7 +57,8 @@ class KVShape:
     @property
     def head_bytes(self) -> int:
         """Bytes of one head of one row: the smallest piece that any layout keeps together."""
-        return self.head_dim * self.dtype.itemsize
+        size: int = self.dtype.itemsize
+        return self.head_dim * size
 
     @property
     def row_bytes(self) -> int:

@@ -1,0 +1,269 @@
+"""One direction of transfers on CUDA, free-running: submitted in some microseconds, whatever the number of pages.
+
+A submission is a few calls of the driver on a stream of its own: wait for the caller's current stream, copy the page
+tables from a ring of pinned memory, start **one** kernel for all pages and layers, record an event.  The calling thread
+never waits for the device, unless the ring is full of tables that are still in use.
+
+Layers are announced by the kernel itself: each one's flag, in pinned memory, becomes the number of the ticket.  The
+host reads it; a stream waits for it (``cuStreamWaitValue32``).  Compared with a kernel and an event per layer, the
+time to submit doesn't grow with the layers, and nothing is lost between two kernels.
+
+The copy engine takes a descriptor per chunk, which costs the submitting thread about 0.5 us each; many of them are
+handed to a thread, where the driver works without the interpreter's lock.
+"""
+
+from __future__ import annotations
+
+import collections
+import threading
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from kvlitmus.optimized.data import driver
+from kvlitmus.optimized.data.copies import PageCopy, Tables
+from kvlitmus.optimized.data.kernels import Signals
+from kvlitmus.optimized.data.threads import Worker
+from kvlitmus.optimized.mover import PageArray
+
+_SLOTS = 256
+"""Tickets of a lane that may be under way at once; one more waits for the oldest."""
+
+_ENTRIES = 1 << 18
+"""Page numbers that the ring of tables holds at first: 128 Ki pages under way, 1 MiB."""
+
+_FEW = 32
+"""Descriptors of the copy engine up to which the caller submits them itself."""
+
+
+class LaneTicket:
+    """A copy on a lane's stream."""
+
+    __slots__ = ("_epoch", "_event", "_flags", "_lane", "_submitted", "address", "error", "layers")
+
+    def __init__(self, lane: Lane, number: int, *, submitted: bool, flagged: bool) -> None:
+        slot = number % _SLOTS
+        self._lane = lane
+        self._epoch = number
+        self._event = torch.cuda.Event()
+        self._submitted = None if submitted else threading.Event()
+        self._flags = lane.flags[slot] if flagged and lane.flags is not None else None
+        self.address = lane.flag_address + 4 * slot * lane.layers
+        self.error: BaseException | None = None
+        self.layers = lane.layers
+
+    def record(self, error: BaseException | None = None) -> None:
+        """Everything is submitted (or failed to be): the end of the copy is the next event of the stream."""
+        self.error = error
+        self._event.record(self._lane.stream)
+        if self._submitted is not None:
+            self._submitted.set()
+
+    @property
+    def pending(self) -> bool:
+        """Whether a thread has still to submit it."""
+        return self._submitted is not None and not self._submitted.is_set()
+
+    def over(self) -> bool:
+        """Whether the copy is over, however it ended."""
+        return not self.pending and bool(self._event.query())
+
+    def forget(self) -> None:
+        """Block until the copy is over, however it ended."""
+        if self._submitted is not None:
+            self._submitted.wait()
+        self._event.synchronize()
+
+    def _known(self, *, block: bool) -> bool:
+        """Whether the copy is on the stream already."""
+        if self.pending:
+            if not block:
+                return False
+            if self._submitted is not None:
+                self._submitted.wait()
+        if self.error is not None:
+            raise RuntimeError("a copy could not be submitted") from self.error
+        return True
+
+    def advance(self, layers: int | None = None) -> None:
+        """Nothing: the device goes on by itself."""
+
+    def layers_ready(self) -> int:
+        """How many layers are copied."""
+        if self.done():
+            return self.layers
+        if self._flags is None:
+            return 0
+        return int(np.count_nonzero(self._flags >= self._epoch))
+
+    def wait_layer(self, layer: int) -> None:
+        """Let the caller's current stream wait for a layer; the call returns at once."""
+        if not 0 <= layer < self.layers:
+            raise IndexError(f"layer must be from 0 to {self.layers - 1} (got {layer})")
+        self._known(block=True)
+        stream = torch.cuda.current_stream(self._lane.device)
+        if self._flags is None or layer == self.layers - 1:
+            stream.wait_event(self._event)
+        elif not self._event.query():
+            driver.wait_value(stream.cuda_stream, self.address + 4 * layer, self._epoch)
+
+    def done(self) -> bool:
+        """Whether everything is copied; never blocks.  Raises ``RuntimeError`` if the copy could not be submitted."""
+        return self._known(block=False) and bool(self._event.query())
+
+    def wait(self) -> None:
+        """Block until everything is copied.  Raises ``RuntimeError`` if the copy could not be submitted."""
+        self._known(block=True)
+        self._event.synchronize()
+
+    def cancel(self) -> None:
+        """Nothing: what a device was given it does; the pages belong to the copy until it is :meth:`done`."""
+
+
+class _Held(NamedTuple):
+    """What a ticket under way keeps of the ring: from a position on that only ever grows."""
+
+    number: int
+    start: int
+    ticket: LaneTicket
+
+
+class Lane:
+    """Copies in one direction, in the order in which they are submitted; one thread submits."""
+
+    def __init__(self, copy: PageCopy, name: str) -> None:
+        self.copy = copy
+        self.name = name
+        self.device = copy.device
+        self.layers = copy.source.shape.layers
+        self.stream: Any = torch.cuda.Stream(self.device)
+        self._number = 0
+        self._held: collections.deque[_Held] = collections.deque()
+        self._worker: Worker | None = None
+        self._last: LaneTicket | None = None
+        self._ring(_ENTRIES)
+        self.flags: npt.NDArray[np.int32] | None = None
+        self.flag_address = self._counters = 0
+        if copy.engine == "kernel" and copy.by_layer:
+            self._keep = (
+                _pinned(_SLOTS * self.layers).view(_SLOTS, self.layers),
+                torch.zeros(self.layers, dtype=torch.int32, device=self.device),
+            )
+            self.flags = self._keep[0].numpy()
+            self.flag_address, self._counters = (tensor.data_ptr() for tensor in self._keep)
+            copy.signalling.prepare()
+        else:
+            copy.prepare()
+        torch.cuda.current_stream(self.device).synchronize()
+
+    def submit(self, source_pages: PageArray, target_pages: PageArray) -> LaneTicket:
+        """Submit a copy of these pages, after what the caller's current stream has to do so far.
+
+        Raises ``ValueError`` when there are not as many targets as sources, ``IndexError`` for a page that is not
+        there.
+        """
+        count = len(source_pages)
+        if len(target_pages) != count:
+            raise ValueError(f"{count} pages can't be copied to {len(target_pages)}", count, len(target_pages))
+        with torch.cuda.device(self.device):
+            self.stream.wait_stream(torch.cuda.current_stream(self.device))
+            if self.copy.engine == "kernel" and count:
+                return self._by_kernel(source_pages, target_pages, count)
+            return self._by_others(source_pages, target_pages)
+
+    def close(self) -> None:
+        """Return when everything submitted is copied."""
+        if self._worker is not None:
+            self._worker.close()
+        self.stream.synchronize()
+
+    def _by_kernel(self, source_pages: PageArray, target_pages: PageArray, count: int) -> LaneTicket:
+        start = self._room(2 * count)
+        at = start % self._entries
+        middle, end = at + count, at + 2 * count
+        ring = self._host
+        ring[at:middle] = source_pages
+        ring[middle:end] = target_pages
+        self._check(ring[at:middle], self.copy.source.pages)
+        self._check(ring[middle:end], self.copy.target.pages)
+        raw = self.stream.cuda_stream
+        where = self._device_address + 4 * at
+        driver.copy_async(where, self._host_address + 4 * at, 8 * count, raw)
+        ticket = self._ticket(start, submitted=True, flagged=True)
+        signals = None
+        if self.flags is not None:
+            signals = Signals(self._counters, ticket.address, self._number)
+        tables = Tables(ring[at:middle], ring[middle:end], (where, where + 4 * count))
+        self.copy.enqueue(tables, stream=self.stream, signals=signals)
+        ticket.record()
+        return ticket
+
+    def _by_others(self, source_pages: PageArray, target_pages: PageArray) -> LaneTicket:
+        tables = self.copy.tables(source_pages, target_pages)
+        many = len(tables) * self.copy.loops.chunks > _FEW
+        # Order is kept: nothing overtakes what the thread has still to submit.
+        inline = not many and (self._last is None or not self._last.pending)
+        ticket = self._ticket(self._position, submitted=inline, flagged=False)
+        if inline:
+            with torch.cuda.stream(self.stream):
+                self.copy.enqueue(tables, stream=self.stream)
+            ticket.record()
+            return ticket
+        if self._worker is None:
+            self._worker = Worker(self.name)
+        self._last = ticket
+
+        def submit() -> None:
+            error: BaseException | None = None
+            with torch.cuda.device(self.device), torch.cuda.stream(self.stream):
+                try:
+                    self.copy.enqueue(tables, stream=self.stream)
+                except BaseException as caught:  # noqa: BLE001  whoever waits is told
+                    error = caught
+                ticket.record(error)
+
+        self._worker.post(submit)
+        return ticket
+
+    def _ring(self, entries: int) -> None:
+        self._entries = entries
+        self._position = 0
+        self._tables = (
+            _pinned(entries),
+            torch.zeros(entries, dtype=torch.int32, device=self.device),
+        )
+        self._host: npt.NDArray[np.int32] = self._tables[0].numpy()
+        self._host_address, self._device_address = (tensor.data_ptr() for tensor in self._tables)
+
+    def _room(self, size: int) -> int:
+        """A position with so many entries in a row that no copy under way reads."""
+        if size > self._entries:
+            self.stream.synchronize()
+            self._held.clear()
+            self._ring(1 << (size - 1).bit_length())
+            torch.cuda.current_stream(self.device).synchronize()
+        left = self._entries - self._position % self._entries
+        start = self._position if size <= left else self._position + left
+        self._position = start + size
+        while self._held and self._held[0].start < self._position - self._entries:
+            self._held.popleft().ticket.forget()
+        return start
+
+    def _ticket(self, start: int, *, submitted: bool, flagged: bool) -> LaneTicket:
+        while self._held and (len(self._held) >= _SLOTS or self._held[0].ticket.over()):
+            self._held.popleft().ticket.forget()
+        self._number += 1
+        ticket = LaneTicket(self, self._number, submitted=submitted, flagged=flagged)
+        self._held.append(_Held(self._number, start, ticket))
+        return ticket
+
+    @staticmethod
+    def _check(pages: npt.NDArray[np.int32], limit: int) -> None:
+        if int(pages.view(np.uint32).max()) >= limit:
+            raise IndexError(f"pages must be from 0 to {limit - 1} (got {int(pages.min())} to {int(pages.max())})")
+
+
+def _pinned(count: int) -> torch.Tensor:
+    return torch.zeros(count, dtype=torch.int32, pin_memory=True)

@@ -1,0 +1,134 @@
+"""The mover of tensors: backups and loads between a device pool and a host pool.
+
+>>> mover = TorchMover(DevicePool(shape, 1024), HostPool(shape, 8192), stepped=False)          # doctest: +SKIP
+>>> ticket = mover.load(host_pages, device_pages)      # submitted: after what the current stream has to do so far
+>>> ticket.wait_layer(0)                               # the current stream goes on when layer 0 is there
+>>> ticket.done()
+
+- **Stepped**: a copy is made by ``Ticket.advance``, as many layers at a time as it is asked for, and on return it is
+  there, on CUDA too.  That is what schedules are played with.
+- **Free-running on CUDA**: each direction has a stream, which waits for the caller's current stream and then copies;
+  see :mod:`kvlitmus.optimized.data.lane`.
+- **Free-running on CPU tensors**: each direction has a thread, which copies layer by layer, so that whatever is wrong
+  with the order of things goes wrong here, too.
+
+The pages of both sides belong to a copy until its ticket is done.  A mover doesn't check that: it is the control plane
+that pins them.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TypeAlias
+
+from kvlitmus.optimized.data.copies import DECLARED, Choice, Engine, PageCopy
+from kvlitmus.optimized.data.kernels import Launch
+from kvlitmus.optimized.data.lane import Lane, LaneTicket
+from kvlitmus.optimized.data.pages import read_page, write_page
+from kvlitmus.optimized.data.pools import DevicePool, HostPool
+from kvlitmus.optimized.data.threads import Worker
+from kvlitmus.optimized.data.tickets import Pause, SteppedTicket, ThreadTicket
+from kvlitmus.optimized.mover import PageArray
+from kvlitmus.optimized.storage.base import Buffer
+
+TorchTicket: TypeAlias = SteppedTicket | ThreadTicket | LaneTicket
+
+
+class TorchMover:
+    """Copies pages between two pools of one shape.
+
+    stepped: whether copies wait to be advanced.  backup_engine, load_engine: see
+    :mod:`kvlitmus.optimized.data.copies`; by default what ``choice`` says for whole pages, and for loads, which go
+    layer by layer, a kernel.  launch: of the kernels.  pause: for tests on CPU tensors, called by the copying threads
+    before each layer.  Everything is compiled and allocated here, so that no transfer pays for it.  :meth:`close` it
+    at the end.
+    """
+
+    def __init__(
+        self,
+        device_pool: DevicePool,
+        host_pool: HostPool,
+        *,
+        stepped: bool = True,
+        backup_engine: Engine | None = None,
+        load_engine: Engine | None = None,
+        launch: Launch | None = None,
+        choice: Choice = DECLARED,
+        pause: Pause | None = None,
+    ) -> None:
+        self.device_pool = device_pool
+        self.host_pool = host_pool
+        self.stepped = stepped
+        self.layers = device_pool.shape.layers
+        self.page_bytes = device_pool.shape.page_bytes
+        self._pause = pause
+        self._threads: tuple[Worker, Worker] | None = None
+        self._lanes: tuple[Lane, Lane] | None = None
+        cuda = device_pool.device.type == "cuda"
+        free_on_cuda = cuda and not stepped
+        self._backup = PageCopy(
+            device_pool,
+            host_pool,
+            engine=backup_engine,
+            launch=launch,
+            choice=choice,
+            by_layer=not free_on_cuda,
+        )
+        to_device = Choice(to_device=1 << 62)  # kernels, where there are any
+        self._load = PageCopy(
+            host_pool, device_pool, engine=load_engine, launch=launch, choice=to_device, by_layer=True
+        )
+        if free_on_cuda:
+            self._lanes = (Lane(self._backup, "kv-backup"), Lane(self._load, "kv-load"))
+        elif not stepped:
+            self._threads = (Worker("kv-backup"), Worker("kv-load"))
+        elif cuda:
+            self._backup.prepare()
+            self._load.prepare()
+
+    def backup(self, device_pages: PageArray, host_pages: PageArray) -> TorchTicket:
+        """Copy device pages to host pages, after what the caller's current stream has to do so far.
+
+        Raises ``ValueError`` when there are not as many targets as sources, ``IndexError`` for a page that is not
+        there.
+        """
+        return self._submit(0, device_pages, host_pages)
+
+    def load(self, host_pages: PageArray, device_pages: PageArray) -> TorchTicket:
+        """Copy host pages to device pages, layer by layer, after what the caller's current stream has to do so far.
+
+        Raises as :meth:`backup` does.
+        """
+        return self._submit(1, host_pages, device_pages)
+
+    def _submit(self, way: int, sources: PageArray, targets: PageArray) -> TorchTicket:
+        if self._lanes is not None:
+            return self._lanes[way].submit(sources, targets)
+        copy = self._load if way else self._backup
+        tables = copy.tables(sources, targets)
+        if self._threads is None:
+            return SteppedTicket(copy, tables)
+        ticket = ThreadTicket(copy, tables, self._pause)
+        self._threads[way].post(ticket.run)
+        return ticket
+
+    def read_page(self, host_page: int) -> Buffer:
+        """The canonical bytes of a host page; see :func:`kvlitmus.optimized.data.pages.read_page`."""
+        return read_page(self.host_pool, host_page)
+
+    def write_page(self, host_page: int, contents: Buffer) -> None:
+        """Replace a host page; see :func:`kvlitmus.optimized.data.pages.write_page`."""
+        write_page(self.host_pool, host_page, contents)
+
+    def close(self) -> None:
+        """Return when everything submitted is copied; the mover takes nothing more."""
+        for each in (*(self._threads or ()), *(self._lanes or ())):
+            each.close()
+
+    def __enter__(self) -> TorchMover:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
