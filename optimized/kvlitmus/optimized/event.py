@@ -34,17 +34,20 @@ class Told(NamedTuple):
 
 
 class EventLog:
-    """The events of one cache.
+    """The events of one cache, of the tree that it follows.
 
-    ``names``: what the pages of a path from a depth on are called.  ``fresh`` has the net effect of the call under way,
-    by tier and page, with the depth of the page.
+    ``fresh`` has the net effect of the call under way, by tier and page, with the depth of the page.
     """
 
-    def __init__(self, tree: Tree, names: Callable[[Place, int], Sequence[str]]) -> None:
-        self.tree = tree
-        self.names = names
+    def __init__(self) -> None:
         self.fresh: dict[tuple[str, str], tuple[int, Told]] = {}
         self.log: list[Told] = []
+
+    def follow(self, tree: Tree, names: Callable[[Place, int], Sequence[str]]) -> None:
+        """Hear of this tree's pages; ``names``: what the pages of a path from a depth on are called."""
+        self.tree = tree
+        self.names = names
+        tree.tell = self.tell
 
     def tell(self, what: str, tier: str, run: Run) -> None:
         """These pages were stored on a tier just now, or are about to be removed from it."""

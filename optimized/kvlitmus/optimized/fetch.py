@@ -189,7 +189,8 @@ class Fetches:
         """Match a key, and begin to read what follows; or refuse, and have changed nothing but recency.
 
         Refused is a second prefetch of one request, one without storage, and one whose last known page has no host
-        copy: what would be read could not be attached below it.  Then the gates and the memory, as planned.
+        copy: what would be read could not be attached below it.  Then the gates and the memory, as planned.  Raises
+        ``ValueError`` or ``TypeError`` for a key that has no names in storage.
         """
         if self.store is None or rid in self.ongoing:
             return REFUSED
@@ -201,7 +202,12 @@ class Fetches:
         if not self.reserve(operation, len(units) - matched * self.size):
             return Prefetched(False, matched, 0)
         operation.units = units[: operation.start + operation.asked].copy()
-        operation.names = self.names(found.place, operation.units[operation.start :])
+        try:
+            operation.names = self.names(found.place, operation.units[operation.start :])
+        except (TypeError, ValueError):
+            self.host.pool.give_back(operation.held)
+            self.tree.unpin_place(found.place)
+            raise
         operation.since = now if self.settings.timeout_from == "submit" else None
         self.occupied += operation.accounted
         self.ongoing[rid] = operation

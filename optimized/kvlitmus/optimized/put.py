@@ -75,16 +75,22 @@ class Puts:
         return [(run.lo + int(start), run.lo + int(end)) for start, end in edges.reshape(-1, 2)]
 
     def start(self, runs: Sequence[Run]) -> None:
-        """Begin to put these pages, which follow one another on one path."""
+        """Begin to put these pages, which follow one another on one path.
+
+        A path that has no names in storage (a token of more than 32 bits, a namespace that is no text) stays out of it.
+        """
+        first, last = runs[0], runs[-1]
+        end = Place(last.branch, last.hi)
+        try:
+            names = self.names(end, self.tree.depth(Place(first.branch, first.lo)))
+        except (TypeError, ValueError):
+            return
         for run in runs:
             self.tree.set_flags(run, BUSY)
             self.tree.pin(run)
-        first, last = runs[0], runs[-1]
-        end = Place(last.branch, last.hi)
         work = self.works.add(PUT, end)
-        work.runs, work.store = runs, self.store
+        work.runs, work.names, work.store = runs, names, self.store
         work.host_pages = np.concatenate([self.tree.host_run(run) for run in runs])
-        work.names = self.names(end, self.tree.depth(Place(first.branch, first.lo)))
         self.runner.submit(work)
 
     # -- go on and end -------------------------------------------------------------------------

@@ -1,0 +1,216 @@
+"""The whole cache: device and host, storage below, and everything under way between them.
+
+:class:`HierarchicalCache` owns no rule of its own: the tree knows which page is on which tier, and each kind of work
+has a state machine (:mod:`~kvlitmus.optimized.backup`, :mod:`~kvlitmus.optimized.load`, :mod:`~kvlitmus.optimized.put`,
+:mod:`~kvlitmus.optimized.fetch`).  What follows from the calls of a flat cache is in :mod:`~kvlitmus.optimized.life`;
+here is what a scheduler calls besides: prefetches, work in the background, storage that comes and goes.
+
+**Two modes, one code.**  *Stepped*: a job goes on when :meth:`HierarchicalCache.advance` says so, and it is as late as
+:meth:`HierarchicalCache.set_clock` says.  *Free-running* (a ``runner`` is given): copies are submitted to the mover's
+streams and storage jobs to the runner's threads when they are begun; what they report is taken note of by
+:meth:`HierarchicalCache.tick`, :meth:`HierarchicalCache.poll` and nothing else.  All methods belong to one thread, the
+scheduler's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from kvlitmus.optimized.fetch import Prefetched
+from kvlitmus.optimized.life import TieredCache, TierParts
+from kvlitmus.optimized.mover import PageArray
+from kvlitmus.optimized.pool import Numbers
+from kvlitmus.optimized.storage.base import PageStore
+from kvlitmus.optimized.tree import Units
+from kvlitmus.optimized.work import BACKUP, FETCH, LOAD, QUERY, Progress, Work, ask, read_pages, write_pages
+
+__all__ = ["HierarchicalCache", "Span", "TierParts"]
+
+
+class Span(NamedTuple):
+    """Which pages a job is about: those of the key ``units`` in ``namespace`` from unit ``start`` on."""
+
+    namespace: Hashable
+    units: Units
+    start: int
+
+
+class HierarchicalCache(TieredCache):
+    """A cache over device, host and storage."""
+
+    # -- prefetches ----------------------------------------------------------------------------
+
+    def prefetch(self, rid: Hashable, tokens: Numbers, namespace: Hashable = None) -> Prefetched:
+        """Match a key, and begin to read what follows from storage; or refuse."""
+        prefetched = self.fetches.submit(rid, namespace, self.units(tokens), self.now())
+        self.end_call()
+        return prefetched
+
+    def poll(self, rid: Hashable) -> bool:
+        """Whether a request need not wait any more; if so what was read for it is cached.  ``True`` if unknown."""
+        self.drain()
+        over = self.fetches.poll(rid, self.now())
+        self.end_call()
+        return over
+
+    def loaded(self, rid: Hashable) -> int:
+        """How many units the prefetch of a request has added to the cache; told once, then 0."""
+        return self.fetches.told(rid)
+
+    def abandon(self, rid: Hashable) -> None:
+        """A waiting request is aborted: its prefetch ends, and nothing of it is cached."""
+        self.fetches.abandon(rid)
+
+    def occupied(self) -> int:
+        """How many units the prefetches that requests wait for count against the rate limit."""
+        return self.fetches.occupied
+
+    # -- work in the background ----------------------------------------------------------------
+
+    def jobs(self) -> Sequence[Work]:
+        """All work under way, in the order in which it was begun."""
+        return list(self.works)
+
+    def span(self, work: Work) -> Span:
+        """Which pages a job is about."""
+        size = self.tree.page_size
+        operation = work.operation
+        if operation is not None:
+            end = operation.start + len(work.names) * size
+            return Span(work.place.branch.namespace, operation.units[:end], operation.start)
+        units = self.tree.path_units(work.place)
+        return Span(work.place.branch.namespace, units, len(units) - sum(hi - lo for _, lo, hi in work.runs) * size)
+
+    def advance(self, job: int, pages: int | None = None) -> None:
+        """Stepped: let one job go on, a fetch or put for so many pages, a load for so many layers; or to its end.
+
+        Raises ``ValueError`` for a job that is over or unknown, ``RuntimeError`` where jobs go on by themselves.
+        """
+        if not self.stepped:
+            raise RuntimeError("this cache is free-running: its jobs go on by themselves")
+        work = self.works.works.get(job)
+        if work is None or work.landed:
+            raise ValueError(f"job {job} can't go on: it is over, or there is none", job)
+        if work.kind == BACKUP:
+            assert work.ticket is not None
+            work.ticket.advance()
+            self.backups.landed(work)
+        elif work.kind == LOAD:
+            assert work.ticket is not None
+            work.ticket.advance(pages)
+            self.loads.copied(work, self.mover.layers if pages is None else pages)
+        else:
+            self.advance_storage(work, pages)
+        self.end_call()
+
+    def advance_storage(self, work: Work, pages: int | None) -> None:
+        """Do a storage job's input or output now, page by page; of one that nobody waits for there is none."""
+        store, at = work.store, work.done
+        if work.kind == QUERY:
+            self.report(Progress(work, 0 if work.cancelled else ask(store, work.names), True))
+        elif work.cancelled:
+            self.report(Progress(work, 0, True))
+        else:
+            step = read_pages if work.kind == FETCH else write_pages
+            self.report(Progress(work, *step(store, self.mover, work.names[at:], work.host_pages[at:], pages)))
+
+    def report(self, progress: Progress) -> None:
+        """Hand what a storage job has achieved to its state machine."""
+        work, pages, over = progress
+        if work.kind == QUERY:
+            self.fetches.answered(work, pages)
+        elif work.kind == FETCH:
+            self.fetches.arrived(work, pages, over=over)
+        else:
+            self.puts.accepted(work, pages, over=over)
+
+    def drain(self, timeout: float = 0.0) -> None:
+        """Free-running: hand on what threads and copies have achieved; waits so long for a thread to tell something."""
+        if self.stepped:
+            return
+        for progress in self.runner.drain(timeout):
+            self.report(progress)
+        for queue, landed in ((self.backups.queue, self.backups.landed), (self.loads.queue, self.loads.landed)):
+            for work in queue:
+                assert work.ticket is not None
+                if not work.landed:
+                    if not work.ticket.done():
+                        break
+                    landed(work)
+
+    def tick(self) -> None:
+        """What a scheduler calls once per step: take note of what has landed, and let go of what is over."""
+        self.drain()
+        self.backups.acks()
+        self.loads.acks()
+        self.host.free_released()
+        self.fetches.settle()
+        self.puts.acks()
+        self.end_call()
+
+    # -- storage, time, faults -----------------------------------------------------------------
+
+    def attach(self, store: PageStore) -> bool:
+        """Use this storage from now on; refused while there is one."""
+        if self.store is not None:
+            return False
+        self.store = self.fetches.store = self.puts.store = store
+        return True
+
+    def detach(self) -> bool:
+        """Use no storage any more: prefetches and puts end here; what is cached on device and host stays.
+
+        It does not wait for threads that use the storage: what they work on stays held until they are done.
+        """
+        if self.store is None:
+            return False
+        self.store = None
+        self.fetches.detach()
+        self.puts.detach()
+        self.end_call()
+        return True
+
+    def now(self) -> float:
+        """What time it is, in seconds."""
+        return self.seconds if self.stepped else time.monotonic()
+
+    def set_clock(self, seconds: float) -> None:
+        """Stepped: it is this late now."""
+        self.seconds = seconds
+
+    def fail_host_alloc(self, after: int) -> None:
+        """Of the host allocations to come, the one after the next ``after`` finds no memory, whatever is free."""
+        self.host.pool.refuse_after = after
+
+    # -- observation ---------------------------------------------------------------------------
+
+    def moving(self) -> PageArray:
+        """The host pages in the hands of work under way: held by prefetches, or waiting to be freed."""
+        return np.concatenate([self.fetches.holding(), *self.host.releasing])
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def close(self, timeout: float = 30.0) -> list[str]:
+        """End all work, losing nothing: what is being backed up is backed up, and put where storage is attached.
+
+        Prefetches are given up.  Returns the names of pages that storage did not take (within ``timeout`` seconds).
+        Nothing may be asked of the cache afterwards.
+        """
+        for operation in list(self.fetches.ongoing.values()):
+            self.fetches.abandon(operation.rid)
+        while self.stepped and self.works.works:
+            for work in self.jobs():
+                if not work.landed:
+                    self.advance(work.id)
+            self.tick()
+        for work in self.jobs():
+            if work.ticket is not None:
+                work.ticket.wait()
+        self.tick()
+        lost = self.runner.close(timeout)
+        self.tick()
+        return lost

@@ -1,0 +1,251 @@
+"""The calls of a scheduler, and what follows from each on the host.
+
+On the device every call does what it does without a host.  :class:`TieredCache` adds what follows: pages that come
+back, backups that are due, puts that are outstanding; and it puts the parts together, the tree that knows which page is
+on which tier and the state machines of what is under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kvlitmus.optimized.backup import WRITE_BACK, Backups, backed_pages
+from kvlitmus.optimized.cache import CacheConfig, FlatCache, Parts
+from kvlitmus.optimized.event import HOST, STORED, EventLog, Told
+from kvlitmus.optimized.fetch import Fetches, FetchSettings
+from kvlitmus.optimized.host import HostTier
+from kvlitmus.optimized.load import Loaded, Loads
+from kvlitmus.optimized.mover import Mover, NullMover
+from kvlitmus.optimized.pool import Numbers
+from kvlitmus.optimized.prefetch import PrefetchPlanner
+from kvlitmus.optimized.put import Puts
+from kvlitmus.optimized.request import Running
+from kvlitmus.optimized.storage.base import PageStore
+from kvlitmus.optimized.tree import Inserted, Place, Run
+from kvlitmus.optimized.work import BACKUP, LOAD, Runner, Stepped, WorkTable
+
+PATIENCE = 0.05
+"""How long a wait for reports lasts before it looks again, in seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierParts(Parts):
+    """The classes that a hierarchy is made of."""
+
+    host: type[HostTier] = HostTier
+    works: type[WorkTable] = WorkTable
+    backups: type[Backups] = Backups
+    loads: type[Loads] = Loads
+    puts: type[Puts] = Puts
+    fetches: type[Fetches] = Fetches
+    planner: type[PrefetchPlanner] = PrefetchPlanner
+
+
+class TieredCache(FlatCache):
+    """A cache over device and host, with everything that is under way beside it.
+
+    ``mover`` copies contents (none: nothing is copied); its pools are as large as the configuration says.  With a
+    ``runner`` the cache is free-running, without it is stepped.  ``events``: whether :meth:`events` has any.
+    """
+
+    def __init__(
+        self,
+        config: CacheConfig,
+        mover: Mover | None = None,
+        runner: Runner | None = None,
+        *,
+        events: bool = False,
+        parts: TierParts | None = None,
+    ) -> None:
+        self.tier_parts = parts or TierParts()
+        self.mover = mover if mover is not None else NullMover(stepped=runner is None)
+        self.stepped = runner is None
+        self.runner = runner if runner is not None else Stepped()
+        self.works = self.tier_parts.works()
+        self.store: PageStore | None = None
+        self.seconds = 0.0
+        self.log = EventLog() if events else None
+        super().__init__(config, self.tier_parts)
+
+    def reset(self) -> None:
+        """Forget everything but the storage that is attached, what time it is, and how many jobs there were.
+
+        Free-running, it waits until no copy is under way and no thread uses a page.
+        """
+        self.quiesce()
+        config, parts = self.config, self.tier_parts
+        fresh = not hasattr(self, "tree")
+        self.works.works.clear()
+        self.pool = parts.pool(config.pages, config.page_size, config.reserved)
+        host = parts.pool(config.host_pages, config.page_size, 0)
+        self.plant(self.make_tree(host))
+        self.host = parts.host(host, self.tree)
+        self.backups = parts.backups(self.tree, self.host, self.mover, self.works, config.write)
+        self.loads = parts.loads(self.tree, self.pool, self.mover, self.works, config.load_threshold)
+        threads = not self.stepped
+        self.puts = parts.puts(self.tree, self.works, self.names.names, self.runner, threads=threads)
+        self.fetches = parts.fetches(
+            self.host,
+            self.works,
+            parts.planner(),
+            self.names.names_behind,
+            self.runner,
+            self.settings(),
+            threads=threads,
+        )
+        self.fetches.store = self.puts.store = self.store
+        self.tree.spill = self.backups.spill
+        self.backups.backed = self.backed
+        if self.log is not None:
+            self.log.follow(self.tree, self.names.names)
+            if not fresh:
+                self.log.clear()
+
+    def settings(self) -> FetchSettings:
+        """What the configuration says of prefetches."""
+        config = self.config
+        return FetchSettings(
+            config.threshold,
+            config.rate_limit,
+            config.stop,
+            config.timeout,
+            config.timeout_basis,
+            config.timeout_from,
+        )
+
+    # -- what follows from what ----------------------------------------------------------------
+
+    def used(self, place: Place) -> None:
+        """An insert has used the path to this place: what is due is backed up, what is outstanding is put."""
+        tree = self.tree
+        backed = backed_pages(tree.runs(place), closed=self.config.write != WRITE_BACK)
+        backed = self.backups.used(place, backed)
+        if self.store is not None and backed:
+            self.puts.outstanding(tree.runs(tree.ascend(place, backed)))
+
+    def backed(self, runs: Sequence[Run]) -> None:
+        """These pages have their contents on the host."""
+        if self.log is not None:
+            for run in runs:
+                self.log.tell(STORED, HOST, run)
+        self.puts.outstanding(runs)
+
+    # -- the calls of a flat cache, and what follows on the host -------------------------------
+
+    def insert(
+        self,
+        tokens: Numbers,
+        pages: Numbers,
+        namespace: Hashable = None,
+        *,
+        priority: int = 0,
+        chunked: bool = False,
+    ) -> Inserted:
+        """See :meth:`FlatCache.insert`; what the path uses is backed up as the write policy says, unless chunked."""
+        inserted = super().insert(tokens, pages, namespace, priority=priority, chunked=chunked)
+        if not chunked:
+            self.used(inserted.place)
+        self.end_call()
+        return inserted
+
+    def evict(self, n: int) -> int:
+        """See :meth:`FlatCache.evict`; pages with host copies live on there."""
+        freed = super().evict(n)
+        self.end_call()
+        return freed
+
+    def begin(self, rid: Hashable, tokens: Numbers, namespace: Hashable = None) -> Running | None:
+        """See :meth:`FlatCache.begin`."""
+        running = super().begin(rid, tokens, namespace)
+        self.end_call()
+        return running
+
+    def grow(self, rid: Hashable, tokens: Numbers) -> NDArray[np.int64] | None:
+        """See :meth:`FlatCache.grow`."""
+        slots = super().grow(rid, tokens)
+        self.end_call()
+        return slots
+
+    def publish(self, rid: Hashable, *, chunked: bool = False) -> Running:
+        """See :meth:`FlatCache.publish`; what it uses is backed up, unless chunked."""
+        running = super().publish(rid, chunked=chunked)
+        if not chunked:
+            self.used(running.place)
+        self.end_call()
+        return running
+
+    def end(self, rid: Hashable, *, keep: bool) -> None:
+        """See :meth:`FlatCache.end`; what it uses is backed up, if it is kept."""
+        place = self.requests.end(rid, keep=keep)
+        if keep:
+            self.used(place)
+        self.end_call()
+
+    # -- host tier -----------------------------------------------------------------------------
+
+    def host_available(self) -> int:
+        """How many host slots could be handed out now."""
+        return self.host.pool.available()
+
+    def evict_host(self, n: int) -> int:
+        """Free at least ``n`` host slots of pages that are there alone, or as many as can be; how many became free."""
+        freed = self.tree.evict_host(-(-n // self.config.page_size)) * self.config.page_size
+        self.end_call()
+        return freed
+
+    def load_back(self, tokens: Numbers, namespace: Hashable = None, *, quota: int | None = None) -> Loaded:
+        """Bring what is cached of a key on the host alone back to the device: all of it, or nothing.
+
+        The pages are the tree's at once.  Whoever computes with them waits for their layers:
+        :meth:`layers_ready`, :meth:`wait_layer`.
+        """
+        loaded = self.loads.load_back(namespace, self.units(tokens), quota)
+        self.end_call()
+        return loaded
+
+    def layers(self) -> int:
+        """How many layers a load copies, one after the other."""
+        return self.mover.layers
+
+    def layers_ready(self, job: int) -> int:
+        """How many layers of a load may be read, from the first one on; 0 for a job that is no load under way."""
+        work = self.works.works.get(job)
+        if work is None or work.kind != LOAD:
+            return 0
+        assert work.ticket is not None
+        return work.layers if self.stepped else work.ticket.layers_ready()
+
+    def wait_layer(self, job: int, layer: int) -> None:
+        """What is computed from here on comes after this layer of a load; nothing to wait for when it is over."""
+        work = self.works.works.get(job)
+        if work is not None and work.ticket is not None:
+            work.ticket.wait_layer(layer)
+
+    # -- observation ---------------------------------------------------------------------------
+
+    def events(self) -> Sequence[Told]:
+        """What happened since the last call, in order; nothing where events were not asked for."""
+        return self.log.take() if self.log is not None else ()
+
+    def end_call(self) -> None:
+        """A call is over: what changed is told."""
+        if self.log is not None:
+            self.log.end_call()
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def quiesce(self) -> None:
+        """Free-running: give everything under way up, and wait until no copy and no thread uses a page."""
+        if self.stepped:
+            return
+        busy = {work.id for work in self.works if work.kind not in (BACKUP, LOAD) and not work.landed}
+        for work in self.works:
+            work.cancelled = True
+            if work.ticket is not None:
+                work.ticket.wait()
+        while busy:
+            busy.difference_update([work.id for work, _, over in self.runner.drain(PATIENCE) if over])
