@@ -1,0 +1,396 @@
+"""The optimized tree and the reference, side by side: every call is made on both, and then all they know is compared.
+
+Pages of the device are chosen by the optimized pool and handed to the reference as its choice; of the host the lowest
+free pages are taken on both sides, for the reference takes no choice there.  Victims are chosen by both: a tick belongs
+to one path, so there are no ties.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from kvlitmus.optimized.audit import audit
+from kvlitmus.optimized.branch import SETTLED, STORED, Branch, Found, Place, Run, Units
+from kvlitmus.optimized.hashing import pack_bigrams
+from kvlitmus.optimized.kernels import PageArray
+from kvlitmus.optimized.levels import value_at
+from kvlitmus.optimized.pool import PagePool
+from kvlitmus.optimized.tree import Tree
+from kvlitmus.optimized.view import nodes_of
+from kvlitmus.reference import cache as caches
+from kvlitmus.reference import fetch, load, tier
+from kvlitmus.reference import pool as pools
+from kvlitmus.reference.cache import Settings
+from kvlitmus.reference.hierarchy import Choices, Operation, empty_hierarchy, pin
+from kvlitmus.reference.tree import Eviction, sizes
+from kvlitmus.spec.names import Names, page_names
+from kvlitmus.spec.units import Name, PageNo, Pages, RequestId, Tokens
+
+NAMESPACES = (None, "lora")
+
+
+class LowestPool(PagePool):
+    """A pool that hands out the lowest free pages, as the reference does."""
+
+    def take(self, count: int) -> PageArray | None:
+        pages = super().take(self.free_count) if self.refuse_after is None else super().take(count)
+        if pages is None or count > len(pages):
+            if pages is not None:
+                super().give_back(pages)
+            return None
+        pages = np.sort(pages)
+        super().give_back(pages[count:])
+        return pages[:count]
+
+
+class Twins:
+    """One optimized tree and one reference, in the same state."""
+
+    def __init__(
+        self,
+        size: int = 2,
+        policy: str = "lru",
+        *,
+        pages: int = 14,
+        host_pages: int = 9,
+        write: str = "write_through",
+        bigram: bool = False,
+        restored_counts: bool = False,
+        dtype: Any = np.int32,
+    ) -> None:
+        self.size, self.bigram, self.write = size, bigram, write
+        self.names = Names()
+        self.pool = PagePool(pages, size, 1)
+        self.host: Any = LowestPool(host_pages, size, 0) if host_pages else None
+        self.tree = Tree(
+            size,
+            policy,
+            self.pool,
+            host=self.host,
+            write_back=write == "write_back",
+            restored_counts=restored_counts,
+            dtype=np.int64 if bigram else dtype,
+        )
+        self.tree.spill = self.spill
+        self.tree.tell = self.heard
+        self.now: Any = empty_hierarchy(
+            pages,
+            host_pages,
+            size,
+            settings=Settings(eviction=Eviction(policy)),
+            choices=Choices(write=write, restored_counts=restored_counts),
+        )
+        self.told: dict[str, set[int]] = {"device": set(), "host": set()}
+        self.locked: list[tuple[Place, Name]] = []
+        self.pinned: list[tuple[Run, tuple[Name, ...]]] = []
+
+    # -- keys ------------------------------------------------------------------------------------
+
+    def key(self, namespace: Any, tokens: list[int]) -> tuple[Units, tuple[Name, ...], int, Name]:
+        """A key for both sides: packed units; names of whole pages; the number of units; the root's name."""
+        array = np.array(tokens, np.int64)
+        units = tuple(pairwise(tokens)) if self.bigram else tuple(tokens)
+        names = page_names(self.names.of(namespace, units), self.size)
+        packed = pack_bigrams(array) if self.bigram else array.astype(self.tree.dtype)
+        return packed, names, len(units), self.names.root(namespace)
+
+    def units(self, branch: Branch, lo: int, hi: int) -> list[Any]:
+        """The reference's units of some pages of a branch."""
+        packed = branch.units[lo * self.size : hi * self.size].tolist()
+        return [(unit >> 32, unit & 0xFFFFFFFF) for unit in packed] if self.bigram else packed
+
+    def name(self, branch: Branch, end: int) -> Name:
+        """The reference's name of a place."""
+        units: list[Any] = []
+        namespace: Any = branch.namespace
+        while branch.parent is not None:
+            units = self.units(branch, 0, end) + units
+            branch, end = branch.parent, branch.at
+        return self.names.of(namespace, units)[-1] if units else self.names.root(namespace)
+
+    def run_names(self, run: Run) -> list[Name]:
+        """The reference's names of the pages of a run."""
+        return [self.name(run.branch, end) for end in range(run.lo + 1, run.hi + 1)]
+
+    def heard(self, what: str, tier: str, run: Run) -> None:
+        """What the tree tells adds up to what there is."""
+        names = set(self.run_names(run))
+        if what == "stored":
+            assert names.isdisjoint(self.told[tier])
+            self.told[tier] |= names
+        else:
+            assert names <= self.told[tier]
+            self.told[tier] -= names
+
+    # -- calls -----------------------------------------------------------------------------------
+
+    def match(self, namespace: Any, tokens: list[int]) -> tuple[Found, tuple[Name, ...]]:
+        packed, names, units, _ = self.key(namespace, tokens)
+        looked = self.tree.find(namespace, packed)
+        found = self.tree.match(namespace, packed)
+        assert looked == found
+        self.now, pages, behind = tier.match(self.now, names, units)
+        place = self.tree.resident_place(found)
+        assert tuple(self.tree.path_pages(place).tolist()) == pages
+        assert (found.resident, found.known) == (len(pages), len(pages) + behind)
+        return found, names[: found.known]
+
+    def resume(self, which: int, tokens: list[int]) -> None:
+        """Match again from a locked place on."""
+        if self.locked:
+            place, _ = self.locked[which % len(self.locked)]
+            if place.end <= place.branch.n:
+                self.check_resume(place, tokens)
+
+    def check_resume(self, place: Place, tokens: list[int]) -> None:
+        path = self.tokens_of(place)
+        packed, names, units, _ = self.key(place.branch.namespace, path + tokens)
+        depth = self.tree.depth(place)
+        found = self.tree.resume(place, packed[depth * self.size :])
+        self.now, pages, behind = tier.match(self.now, names, units)
+        assert (found.resident, found.known) == (len(pages), len(pages) + behind)
+
+    def tokens_of(self, place: Place) -> list[int]:
+        units: list[int] = self.tree.path_units(place).tolist()
+        if not self.bigram or not units:
+            return units
+        return [unit >> 32 for unit in units] + [units[-1] & 0xFFFFFFFF]
+
+    def insert(
+        self,
+        namespace: Any,
+        tokens: list[int],
+        priority: int = 0,
+        chunked: bool = False,
+        behind: int | None = None,
+    ) -> None:
+        """Insert a key in fresh pages, and free those that were brought in vain."""
+        if behind is not None and self.locked:
+            place, _ = self.locked[behind % len(self.locked)]
+            namespace, tokens = place.branch.namespace, self.tokens_of(place) + tokens
+        else:
+            place = None
+        packed, names, _, root = self.key(namespace, tokens)
+        pages = self.pool.take(len(names))
+        if pages is None:
+            return
+        offered = tuple(pages.tolist())
+        pool = self.taken(offered)
+        if place is None:
+            done = self.tree.insert(namespace, packed, pages, priority=priority, counts=not chunked)
+        else:
+            depth = self.tree.depth(place)
+            done = self.tree.insert_behind(
+                place, packed[depth * self.size :], pages[depth:], priority=priority, counts=not chunked
+            )
+        self.pool.give_back(pages[: done.already])
+        cache, already, vain = caches.insert(
+            self.now.cache._replace(pool=pool), root, names, offered, priority=priority, chunked=chunked
+        )
+        assert (done.already, tuple(offered[: done.already])) == (already, vain)
+        self.now = tier.adopt(self.now, caches.free(cache, vain), names)
+        assert self.name(*done.place) == (names[-1] if names else root)
+
+    def taken(self, pages: tuple[PageNo, ...]) -> pools.Pool:
+        """The reference's device pool without these pages."""
+        taken = pools.allocate(self.now.cache.pool, Tokens(len(pages) * self.size), pages)
+        assert taken is not None
+        return taken[0]
+
+    def lock(self, namespace: Any, tokens: list[int]) -> None:
+        found, names = self.match(namespace, tokens)
+        place = self.tree.resident_place(found)
+        name = names[found.resident - 1] if found.resident else self.names.root(namespace)
+        self.tree.lock(place)
+        self.now = self.now._replace(cache=caches.lock(self.now.cache, name))
+        self.locked.append((place, name))
+
+    def unlock(self, which: int) -> None:
+        if self.locked:
+            place, name = self.locked.pop(which % len(self.locked))
+            self.tree.unlock(place)
+            self.now = self.now._replace(cache=caches.unlock(self.now.cache, name))
+
+    def evict(self, pages: int) -> None:
+        freed = self.tree.evict(pages)
+        self.now, slots, _ = tier.evict(self.now, Tokens(pages * self.size))
+        assert freed * self.size == slots
+
+    # -- tiers -----------------------------------------------------------------------------------
+
+    def spill(self, run: Run) -> int:
+        """Host copies for the end of a run, as the reference makes them."""
+        wanted = run.hi - run.lo
+        pages = self.host.take(wanted)
+        if pages is None:
+            self.tree.evict_host(wanted - self.host.free_count)
+            pages = self.host.take(wanted)
+        if pages is None:
+            pages = self.host.take(min(wanted, self.host.free_count))
+        if pages is None or not len(pages):
+            return 0
+        self.tree.give_host(Run(run.branch, run.hi - len(pages), run.hi), pages, settled=True, stored=False)
+        self.told["host"] |= set(self.run_names(Run(run.branch, run.hi - len(pages), run.hi)))
+        return len(pages)
+
+    def evict_host(self, pages: int) -> None:
+        freed = self.tree.evict_host(pages)
+        self.now, slots = tier.evict_host(self.now, Pages(pages))
+        assert freed * self.size == slots
+
+    def back_up(self, namespace: Any, tokens: list[int], nodes: int) -> None:
+        """Give the first nodes of a path that lack one a host copy, as long as there are pages."""
+        found, _ = self.match(namespace, tokens)
+        if self.write == "write_back":
+            return
+        place = self.tree.resident_place(found)
+        for node in self.tree.nodes(place)[:nodes]:
+            if node.branch.has_copy(node.lo):
+                continue
+            pages = self.host.take(node.hi - node.lo)
+            if pages is None:
+                break
+            names = self.run_names(node)
+            self.tree.give_host(node, pages, settled=False, stored=True)
+            self.now, same = tier.allocate(self.now, len(pages))
+            assert same == tuple(pages.tolist())
+            self.now = tier.back(self.now, names, same, settled=False, stored=True)
+            self.told["host"] |= set(names)
+
+    def load(self, namespace: Any, tokens: list[int]) -> None:
+        """Bring what a key has on the host alone back, if there are free pages; the path stays locked."""
+        found, names = self.match(namespace, tokens)
+        behind = found.known - found.resident
+        pages = self.pool.take(behind) if behind else None
+        if pages is None:
+            return
+        self.tree.make_resident(self.tree.runs(found.place, found.resident), pages)
+        self.tree.lock(found.place)
+        slots = tuple(pages.tolist())
+        pool = self.taken(slots)
+        now = self.now._replace(cache=self.now.cache._replace(pool=pool))
+        self.now = load._start(now, names[found.resident :], slots)._replace(transfers=())
+        self.locked.append((found.place, names[-1]))
+
+    def commit(self, namespace: Any, tokens: list[int], anchor_at: int, pages: int) -> None:
+        """Commit what a prefetch would have read behind some known prefix of a key."""
+        found, names = self.match(namespace, tokens)
+        depth = anchor_at % (found.known + 1)
+        anchor = self.tree.ascend(found.place, depth)
+        root = self.names.root(namespace)
+        name = names[depth - 1] if depth else root
+        if not self.tree.has_host_copy(anchor):
+            return
+        packed, all_names, _, _ = self.key(namespace, tokens)
+        wanted = all_names[depth : depth + pages]
+        taken = self.host.take(len(wanted))
+        if taken is None or not wanted:
+            if taken is not None:
+                self.host.give_back(taken)
+            return
+        self.tree.pin_place(anchor)
+        known, added = self.tree.insert_host(anchor, packed[depth * self.size :], taken)
+        self.tree.unpin_place(anchor)
+        self.host.give_back(taken[:known])
+        self.host.give_back(taken[known + added :])
+        self.now, held = tier.allocate(pin(self.now, [name]), len(wanted))
+        done, asked, rid = Pages(len(wanted)), Tokens(len(wanted) * self.size), RequestId(0)
+        assert held is not None
+        operation = Operation(1, rid, fetch.ENDED, name, tuple(wanted), asked, held, done, done, True, 0.0)
+        self.now = fetch.commit(self.now._replace(operations=(operation,)), operation)
+        assert self.now.loaded.get(rid, 0) == added * self.size
+        self.now = tier.free(self.now._replace(release=(), loaded={}), self.now.release)
+
+    def pin(self, namespace: Any, tokens: list[int], lo: int) -> None:
+        """Pin the host copies of the end of a path within its last branch."""
+        found, _ = self.match(namespace, tokens)
+        branch, end = found.place
+        run = Run(branch, min(lo, end), end)
+        if run.lo < run.hi and all(branch.has_copy(at) for at in range(run.lo, run.hi)):
+            names = tuple(self.run_names(run))
+            self.tree.pin(run)
+            self.now = pin(self.now, names)
+            self.pinned.append((run, names))
+
+    def unpin(self, which: int) -> None:
+        if self.pinned:
+            run, names = self.pinned.pop(which % len(self.pinned))
+            self.tree.unpin(run)
+            self.now = pin(self.now, names, -1)
+
+    # -- comparing -------------------------------------------------------------------------------
+
+    def compare(self) -> None:
+        """All that both sides know is equal, and the tree's own books are in order."""
+        audit(self.tree)
+        seen: dict[str, dict[int, Any]] = {"device": {}, "alone": {}, "copies": {}}
+        for node in nodes_of(self.tree):
+            for at, name in enumerate(self.run_names(node.run)):
+                parent = self.name(node.run.branch, node.run.lo + at)
+                pages, host = node.pages, node.host_pages
+                page = -1 if pages is None else int(pages[at])
+                touched = value_at(node.run.branch.touched, node.run.lo + at)
+                rest = (touched, node.created, node.hits, node.priority, node.locks, at == 0)
+                seen["alone" if pages is None else "device"][name] = (parent, page, *rest)
+                if host is not None and host[at] >= 0:
+                    run: Any = node.run
+                    flags = int(run.branch.flags[run.lo + at])
+                    pins = int(run.branch.pins[run.lo + at])
+                    seen["copies"][name] = (int(host[at]), pins, bool(flags & SETTLED), bool(flags & STORED))
+        tree = self.now.cache.tree
+        assert seen["device"] == {name: tuple(page) for name, page in tree.pages.items()}
+        assert seen["alone"] == {name: tuple(page) for name, page in self.now.host.alone.items()}
+        assert seen["copies"] == {name: tuple(copy) for name, copy in self.now.host.copies.items()}
+        assert (self.tree.evictable, self.tree.protected) == sizes(tree)
+        assert self.tree.clock == tree.clock
+        assert set(self.pool.free_pages().tolist()) == self.now.cache.pool.free
+        assert self.told["device"] == set(seen["device"])
+        if self.host is not None:
+            assert set(self.host.free_pages().tolist()) == self.now.host.pool.free
+            assert self.told["host"] == set(seen["copies"])
+
+
+def play(twins: Twins, data: bytes) -> None:
+    """Make the calls that these bytes say, eight bytes a call, and compare after each."""
+    for at in range(0, len(data) - 7, 8):
+        call(twins, data[at : at + 8])
+        twins.compare()
+
+
+def call(twins: Twins, step: bytes) -> None:
+    """One call.  A key has few different tokens, so that keys share prefixes of every length."""
+    what, length, bits, more, a, b, c, d = step
+    stream = int.from_bytes(step[2:8], "little")
+    count = length % (6 * twins.size + 2)
+    tokens = [(stream >> (at // twins.size)) & 1 for at in range(count)]
+    namespace = NAMESPACES[d & 1]
+    what %= 16 if twins.host is not None else 9
+    if what < 3:
+        twins.insert(namespace, tokens, priority=a % 3, chunked=b & 3 == 0)
+    elif what == 3:
+        twins.insert(namespace, tokens[: 2 * twins.size], priority=a % 3, behind=b)
+    elif what == 4:
+        twins.match(namespace, tokens)
+    elif what == 5:
+        twins.lock(namespace, tokens)
+    elif what == 6:
+        twins.unlock(a)
+    elif what == 7:
+        twins.evict(1 + bits % 6)
+    elif what == 8:
+        twins.resume(more, tokens[: 2 * twins.size])
+    elif what == 9:
+        twins.evict_host(1 + bits % 4)
+    elif what in (10, 11):
+        twins.back_up(namespace, tokens, 1 + more % 3)
+    elif what == 12:
+        twins.load(namespace, tokens)
+    elif what == 13:
+        twins.commit(namespace, tokens, a, 1 + more % 4)
+    elif what == 14:
+        twins.pin(namespace, tokens, c % 4)
+    else:
+        twins.unpin(a)
