@@ -1,0 +1,135 @@
+"""Are the copies right: every pair of layouts byte by byte, whole transfers, layers as they get ready, streams.
+
+Contents are random bytes, page lists random orders.  A target is random, too, before: what a copy must not touch is
+compared just as what it must write, and so are the guards before and behind each pool.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from benchmarks import gpu_movers
+from benchmarks.gpu_copies import TINY
+from benchmarks.gpu_device import Machine
+from benchmarks.gpu_pairs import (
+    CASES,
+    DRY_CASES,
+    Guarded,
+    Pair,
+    compile_ahead,
+    guarded,
+    loops,
+    shape,
+    wrong_bytes,
+)
+from benchmarks.gpu_pairs import pairs as all_pairs
+from benchmarks.gpu_stage import Bench
+from kvlitmus.optimized.data.kernels import DEVICE, LINK, Launch, PagedCopy
+from kvlitmus.optimized.data.shape import KVShape
+
+SOURCE_PAGES, TARGET_PAGES, MOVED = 11, 13, 7
+
+
+def launch_of(bench: Bench, pair: Pair) -> Launch:
+    """The launch that is checked: the one that is used, over the link or on the device."""
+    if bench.dry:
+        return TINY
+    return LINK if pair.source_host or pair.target_host else DEVICE
+
+
+def pairs(bench: Bench) -> None:
+    """Every pair of layouts, for every case of element type, page size and row length."""
+    machine: Machine = bench.kept["machine"]
+    chosen = [(case, pair) for case in (DRY_CASES if bench.dry else CASES) for pair in all_pairs()]
+    if bench.dry:
+        chosen = chosen[::5]
+    if machine.cuda:
+        jobs = [
+            (loops(shape(*case), pair, (SOURCE_PAGES, TARGET_PAGES)), launch_of(bench, pair), False)
+            for case, pair in chosen
+        ]
+        bench.record.head["compiled_ahead"] = compile_ahead(jobs, 0.6 * bench.left())
+    # A copy takes milliseconds and its kernel perhaps a second to compile: cases that share one follow each other.
+    done, wrong = 0, []
+    for case, pair in chosen:
+        if bench.left() < 1.0:
+            break
+        of = shape(*case)
+        trouble = one(machine, of, pair, launch_of(bench, pair))
+        done += 1
+        if trouble:
+            wrong.append(f"{'/'.join(map(str, case))}, {pair.text}: {trouble}")
+    note = "" if done == len(chosen) else f"{len(chosen) - done} more were not reached in time"
+    bench.record.check("layout pairs x element types x page sizes x row lengths", done, wrong, note)
+
+
+def one(machine: Machine, of: KVShape, pair: Pair, launch: Launch) -> str:
+    """One copy of random pages; what is wrong with it, or nothing."""
+    source = guarded(machine, of, SOURCE_PAGES, pair.source, host=pair.source_host)
+    target = guarded(machine, of, TARGET_PAGES, pair.target, host=pair.target_host)
+    here, there = machine.pages(SOURCE_PAGES)[:MOVED], machine.pages(TARGET_PAGES)[:MOVED]
+    wanted = expected(source, target, here, there)
+    guards = target.guards
+    copy = PagedCopy(loops(of, pair, (SOURCE_PAGES, TARGET_PAGES)), launch)
+    tables = [torch.from_numpy(pages).to(machine.device) for pages in (here, there)]
+    stream = torch.cuda.current_stream().cuda_stream if machine.cuda else 0
+    machine.sync()
+    copy(
+        source.pool.address,
+        target.pool.address,
+        (tables[0].data_ptr(), tables[1].data_ptr()),
+        MOVED,
+        stream=stream,
+    )
+    machine.sync()
+    return wrong_bytes(target, wanted, guards)
+
+
+def expected(source: Guarded, target: Guarded, here: Any, there: Any) -> torch.Tensor:
+    """What the target must be afterwards, by plain indexing on the CPU."""
+    wanted = target.pages.clone()
+    wanted[torch.from_numpy(there).long()] = source.pages[torch.from_numpy(here).long()]
+    return wanted
+
+
+def movers(bench: Bench) -> None:
+    """Whole transfers through the mover that the cache uses, both ways, for every host layout and some shapes."""
+    machine: Machine = bench.kept["machine"]
+    cases = gpu_movers.DRY if bench.dry else gpu_movers.SHAPES
+    done, wrong = 0, []
+    for of, layout in cases:
+        if bench.left() < 2.0 and not bench.dry:
+            break
+        world = gpu_movers.World.make(machine, of(), layout, pages=6 if bench.dry else 40)
+        for trouble in (world.round_trip(machine), world.layer_by_layer(machine)):
+            done += 1
+            wrong += [f"{layout}: {trouble}"] if trouble else []
+        world.close()
+    note = "" if done == 2 * len(cases) else f"{2 * len(cases) - done} more were not reached in time"
+    bench.record.check("transfers there and back, and layers as they get ready", done, wrong, note)
+
+
+def streams(bench: Bench) -> None:
+    """Late producers, late readers, transfers whose tickets are dropped at once, many in flight at the same time."""
+    machine: Machine = bench.kept["machine"]
+    of, layout = (gpu_movers.DRY if bench.dry else gpu_movers.SHAPES)[0]
+    world = gpu_movers.World.make(machine, of(), layout, pages=6 if bench.dry else 64)
+    rounds = 2 if bench.dry else 20
+    for name, attempt in (
+        ("a backup waits for a producer that is late", world.late_producer),
+        ("a load waits for a reader that is late", world.late_reader),
+        ("dropped tickets: nothing is torn, nothing is reused too soon", world.dropped),
+        ("both ways at once, many in flight", world.crowded),
+    ):
+        wrong, done = [], 0
+        for turn in range(rounds):
+            if bench.left() < 1.0 and turn:
+                break
+            trouble = attempt(machine)
+            done += 1
+            if trouble:
+                wrong.append(f"round {turn}: {trouble}")
+        bench.record.check(name, done, wrong)
+    world.close()

@@ -1,0 +1,234 @@
+"""What transfers cost others, and what they need: the host's time, SMs, and how soon the first layer is there."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+
+from benchmarks.gpu_copies import ROWS, Row, world_of
+from benchmarks.gpu_device import KIB, Machine, repeat, summary
+from benchmarks.gpu_movers import World
+from benchmarks.gpu_stage import Bench, at_most
+from kvlitmus.optimized.data.copies import PageCopy
+from kvlitmus.optimized.data.kernels import LINK, Launch
+from kvlitmus.optimized.data.layout import Layout
+from kvlitmus.optimized.data.shape import KVShape
+
+BLOCKS = (2, 4, 8, 16)
+SIDE = 8192
+"""Rows and columns of the matrix product that transfers run beside."""
+SMS, SLOWED, SUBMIT_US, FIRST, ALL = 4, 0.03, 20.0, 1.2, 1.03
+"""The goals: SMs of a transfer, slow-down of the product, host time, first layer, all layers."""
+
+
+class Product:
+    """A stream of large matrix products, timed alone and beside transfers."""
+
+    def __init__(self, machine: Machine, dry: bool) -> None:
+        self.machine = machine
+        side = 32 if dry else SIDE
+        kind = torch.float32 if dry else torch.bfloat16
+        self.one, self.other = (torch.randn(side, side, device=machine.device, dtype=kind) for _ in range(2))
+        self.result = torch.empty_like(self.one)
+        self.turns = 2 if dry else 120
+        self.alone = statistics.median(repeat(self.time_alone, 3, 1))
+
+    def run(self) -> None:
+        """All turns, on the current stream."""
+        for _ in range(self.turns):
+            torch.matmul(self.one, self.other, out=self.result)
+
+    def time_alone(self) -> float:
+        """Seconds of the products with nothing beside them."""
+        return self.machine.events(self.run)
+
+    def beside(self, start: Callable[[], Any], stop: Callable[[], Any]) -> tuple[float, float, bool]:
+        """Seconds of the products while transfers run; seconds of all transfers; whether these lasted longer.
+
+        ``start`` submits transfers to streams of their own; ``stop`` lets the current stream wait for all of them.
+        """
+        if not self.machine.cuda:
+            start()
+            seconds = self.machine.wall(self.run)
+            stop()
+            return seconds, seconds, True
+        first, begun, ended, over = (torch.cuda.Event(enable_timing=True) for _ in range(4))
+        self.machine.sync()
+        first.record()
+        start()
+        begun.record()
+        self.run()
+        ended.record()
+        stop()
+        over.record()
+        over.synchronize()
+        # After the products the stream waits for the transfers: if it hardly waits, they may have ended long before.
+        whole, tail = first.elapsed_time(over) / 1e3, ended.elapsed_time(over) / 1e3
+        return begun.elapsed_time(ended) / 1e3, whole, tail > 0.02 * whole
+
+
+def beside_copy(bench: Bench, product: Product, world: World, direction: str, each: float) -> dict[str, Any]:
+    """Run one kind of transfer again and again beside the products; how much slower they were, and it was.
+
+    The products are timed alone in between: clocks drift under load.
+    """
+    machine: Machine = bench.kept["machine"]
+    rounds = 1 if bench.dry else max(2, int(1.6 * product.alone / each) + 1)
+    orders = (machine.pages(world.host.pages), machine.pages(world.host.pages))
+    last = world.mover.layers - 1
+    tickets: list[Any] = []
+
+    def start() -> None:
+        tickets[:] = [world.start(direction, orders) for _ in range(rounds)]
+
+    def stop() -> None:
+        tickets[-1].wait_layer(last)
+
+    alone, beside, rates, lasted = [], [], [], True
+    for _ in range(2 if bench.dry else 4):
+        alone.append(product.time_alone())
+        seconds, whole, longer = product.beside(start, stop)
+        beside.append(seconds)
+        rates.append(rounds * world.payload / whole / 1e9)
+        lasted = lasted and longer
+    return {
+        "slowed": statistics.median(beside) / statistics.median(alone) - 1,
+        "slowed_worst": max(beside) / min(alone) - 1,
+        "gb_s_beside": statistics.median(rates),
+        "lasted_longer_than_the_products": lasted,
+    }
+
+
+def interference(bench: Bench) -> None:
+    """The transfers as the cache makes them, beside a large matrix product."""
+    machine: Machine = bench.kept["machine"]
+    product = Product(machine, bench.dry)
+    flops = 2 * product.one.shape[0] ** 3 * product.turns
+    worst, blocks = 0.0, 0
+    for row in (ROWS[0], ROWS[2]):
+        world = world_of(bench, row)
+        for direction in ("h2d", "d2h"):
+            copy = world.copy(direction)
+            each = min(world.timed(machine, direction, []) for _ in range(2))
+            found = beside_copy(bench, product, world, direction, each)
+            worst = max(worst, found["slowed"])
+            programs = copy.launch.programs if copy.engine == "kernel" else 0
+            blocks = max(blocks, programs)
+            facts = {"engine": copy.engine, "blocks": programs}
+            bench.record.row("interference", name=f"{direction} {row.label} beside matmul", **facts, **found)
+        world.close()
+        del world
+        machine.free()
+    bench.record.row(
+        "interference", name="matmul alone", tflops=flops / product.alone / 1e12, turns=product.turns, side=SIDE
+    )
+    bench.record.goal(at_most("SMs used for transfers (blocks of the kernel)", SMS, float(blocks), "SMs"))
+    bench.record.goal(at_most("slow-down of a concurrent large matmul", SLOWED, worst, ""))
+
+
+def quota(bench: Bench) -> None:
+    """The kernel with 2, 4, 8 and 16 blocks: bandwidth, and what it costs a matrix product (32 KiB chunks)."""
+    machine: Machine = bench.kept["machine"]
+    product = Product(machine, bench.dry)
+    shapes = [(blocks, LINK.warps, LINK.tile) for blocks in BLOCKS]
+    shapes += [(4, 32, 8192), (4, 16, 4096), (4, 16, 2048)]
+    if bench.dry:
+        shapes = [(2, 4, 256), (4, 4, 256)]
+    for row in (ROWS[2], ROWS[1], ROWS[3]):
+        world = world_of(bench, row)
+        for blocks, warps, tile in shapes:
+            if bench.left() < 2.0 and not bench.dry:
+                break
+            launch = Launch(blocks, warps, tile)
+            mine = world.by(launch=launch, load_engine="kernel", backup_engine="kernel")
+            for direction in ("h2d", "d2h"):
+                once = partial(mine.timed, machine, direction, [])
+                found = summary(repeat(once, bench.repeats(3)), world.payload)
+                cost: dict[str, Any] = {"slowed": None}
+                if row is ROWS[2] and (warps, tile) == (LINK.warps, LINK.tile):
+                    cost = beside_copy(bench, product, mine, direction, found["median_s"])
+                name = f"{direction} {row.label}, {blocks} x {warps} warps, {tile * 16 // KIB} KiB each"
+                facts = {"direction": direction, "chunk": row.chunk, "blocks": blocks, "warps": warps, "tile": tile}
+                bench.record.row("quota", name=name, **facts, **cost, **found)
+            mine.close()
+        world.close()
+        del world
+        machine.free()
+
+
+SMALL = KVShape(layers=2, heads=2, head_dim=128, dtype=torch.bfloat16, page_size=4)
+LARGE = KVShape(layers=2, heads=8, head_dim=128, dtype=torch.bfloat16, page_size=64)
+SUBMITTED: tuple[tuple[str, KVShape, Layout, int], ...] = (
+    ("small chunks", SMALL, "layer_first", 8192),
+    ("small chunks", SMALL, "page_first_direct", 8192),
+    ("chunks of 128 KiB", LARGE, "page_first_direct", 1024),
+)
+
+
+def submission(bench: Bench) -> None:
+    """How long the caller's thread is busy until a transfer is submitted, for any number of pages."""
+    machine: Machine = bench.kept["machine"]
+    for what, of, layout, most in SUBMITTED:
+        most = 8 if bench.dry else most
+        world = World.make(machine, SMALL if bench.dry else of, layout, pages=most + 1)
+        for direction, verb in (("h2d", "load"), ("d2h", "backup")):
+            engine = world.copy(direction).engine
+            for count in (1, most) if bench.dry else (1, 64, 1024, most):
+                if count > most:
+                    continue
+                spent = world.submit(machine, direction, count, 5 if bench.dry else 60)
+                middle, late = statistics.median(spent) * 1e6, sorted(spent)[int(0.99 * len(spent))] * 1e6
+                name = f"{verb} of {count} pages, {what}, host {layout}, by {engine}"
+                facts = {"median_us": middle, "p99_us": late, "best_us": min(spent) * 1e6}
+                bench.record.row("submission", name=name, engine=engine, pages=count, **facts)
+                if count == most:
+                    row = f"host time to submit a {verb} of {count} pages, {what}, {layout}"
+                    bench.record.goal(at_most(row, SUBMIT_US, middle, "us"))
+        world.close()
+
+
+def layers(bench: Bench) -> None:
+    """A load that goes layer by layer: when the first is there, and what all of them take beside one shot."""
+    machine: Machine = bench.kept["machine"]
+    for row in (ROWS[0], ROWS[2]):
+        _layers(bench, row)
+        machine.free()
+
+
+def _layers(bench: Bench, row: Row) -> None:
+    """One shot: the same pages by the same engine in one copy whose layers nobody can wait for."""
+    machine: Machine = bench.kept["machine"]
+    world = world_of(bench, row)
+    engine, launch = world.copy("h2d").engine, world.copy("h2d").launch
+    at_once = PageCopy(world.host, world.device, engine=engine, launch=launch)
+    whole = statistics.median(repeat(partial(_one_shot, machine, at_once), bench.repeats(5), 2))
+    times = [world.timed_load(machine) for _ in range(bench.repeats(5) + 2)][2:]
+    first, total = (statistics.median(column) for column in zip(*times, strict=True))
+    count = world.mover.layers
+    world.close()
+    facts = {"first_ms": first * 1e3, "all_ms": total * 1e3, "one_shot_ms": whole * 1e3, "layers": count}
+    bench.record.row("layers", name=f"load of 1 GiB by layers, {row.label}", engine=engine, **facts)
+    wanted = FIRST * whole / count + 20e-6
+    bench.record.goal(at_most(f"first layer ready, {row.label}", wanted * 1e3, first * 1e3, "ms"))
+    bench.record.goal(at_most(f"all layers against one shot, {row.label}", ALL, total / whole, "x"))
+
+
+def _one_shot(machine: Machine, copy: PageCopy) -> float:
+    """A copy of all layers at once on a stream of its own, tables included."""
+    pages = copy.source.pages
+    orders = (machine.pages(pages), machine.pages(pages))
+    if not machine.cuda:
+        return machine.wall(lambda: copy.now(*orders))
+    stream = torch.cuda.Stream()
+
+    def work() -> None:
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            copy.enqueue(copy.tables(*orders), stream=stream)
+        torch.cuda.current_stream().wait_stream(stream)
+
+    return machine.events(work)
