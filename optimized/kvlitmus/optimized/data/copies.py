@@ -77,12 +77,12 @@ DECLARED = Choice()
 class Tables:
     """The page tables of one copy.
 
-    source, target: page numbers on the host, int64.  addresses: of both as int32 on the device, for kernels.  keep:
+    source, target: page numbers on the host.  addresses: of both as int32 on the device, for kernels.  keep:
     what the addresses point to.
     """
 
-    source: npt.NDArray[np.int64]
-    target: npt.NDArray[np.int64]
+    source: npt.NDArray[np.integer[Any]]
+    target: npt.NDArray[np.integer[Any]]
     addresses: tuple[int, int] = (0, 0)
     keep: Any = None
 
@@ -270,7 +270,7 @@ def _numbers(pages: Pages, limit: int) -> npt.NDArray[np.int64]:
 
 
 def _runs(
-    source: npt.NDArray[np.int64], target: npt.NDArray[np.int64]
+    source: npt.NDArray[np.integer[Any]], target: npt.NDArray[np.integer[Any]]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Where runs of pages begin that are neighbours on both sides, and how long they are."""
     breaks = (np.diff(source) != 1) | (np.diff(target) != 1)

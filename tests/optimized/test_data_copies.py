@@ -1,0 +1,162 @@
+"""Copies between pools in host memory, byte for byte: every pair of layouts, element type, page size and row size."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kvlitmus.optimized.data.copies import Choice, PageCopy
+from kvlitmus.optimized.data.layout import LAYOUTS, Layout
+from kvlitmus.optimized.data.pools import DevicePool, HostPool
+from kvlitmus.optimized.data.shape import KVShape
+from tests.optimized import paged
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.mark.parametrize("page_size", [1, 16, 64])
+@pytest.mark.parametrize("pair", paged.PAIRS, ids=lambda pair: f"{pair[0]}-{pair[1]}")
+def test_every_byte(pair: tuple[Layout, Layout], page_size: int) -> None:
+    rng = np.random.default_rng(page_size)
+    for number, (name, shape) in enumerate(paged.shapes((page_size,))):
+        source, target = DevicePool(shape, 7, layout=pair[0]), HostPool(shape, 9, layout=pair[1], pinned=False)
+        for by_layer, lo, hi in ((False, 0, 3), (True, 0, 3), (True, 1, 2), (True, 2, 3)):
+            copy = PageCopy(source, target, by_layer=by_layer)
+            assert copy.engine == "torch"
+            pages = paged.some_pages(rng, source, target, 4)
+
+            def copying(some: Any, others: Any, lo: int, hi: int, copy: PageCopy = copy) -> None:
+                copy.now(some, others, lo=lo, hi=hi)
+
+            try:
+                paged.check(source, target, copying, pages, lo=lo, hi=hi, seed=number)
+            except AssertionError as error:
+                raise AssertionError(f"{name}, layers {lo} to {hi}: {error}") from error
+
+
+PAIRS_OF_PAGES = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 11)), max_size=8, unique_by=lambda pair: pair[1])
+
+
+@settings(max_examples=200)
+@given(
+    pages=PAIRS_OF_PAGES,
+    one=st.sampled_from(LAYOUTS),
+    other=st.sampled_from(LAYOUTS),
+    row=st.sampled_from(paged.ROWS),
+    head_dim=st.integers(1, 40),
+    page_size=st.sampled_from([1, 2, 5, 16]),
+    layers=st.sampled_from([(0, 3), (0, 1), (1, 3), (2, 3)]),
+    seed=st.integers(0, 99),
+)
+def test_any_pages(
+    pages: list[tuple[int, int]],
+    one: Layout,
+    other: Layout,
+    row: paged.Row,
+    head_dim: int,
+    page_size: int,
+    layers: tuple[int, int],
+    seed: int,
+) -> None:
+    """Any set of pages: none, runs, one source for several targets, in any order."""
+    shape = paged.shape_of(row._replace(head_dim=head_dim), row.dtypes[0], page_size)
+    source, target = HostPool(shape, 10, layout=one, pinned=False), DevicePool(shape, 12, layout=other)
+    copy = PageCopy(source, target, by_layer=True)
+    some = ([pair[0] for pair in pages], [pair[1] for pair in pages])
+    paged.check(
+        source, target, lambda a, b, lo, hi: copy.now(a, b, lo=lo, hi=hi), some, lo=layers[0], hi=layers[1], seed=seed
+    )
+
+
+@pytest.mark.parametrize("by_layer", [False, True])
+@pytest.mark.parametrize("pair", paged.PAIRS, ids=lambda pair: f"{pair[0]}-{pair[1]}")
+def test_what_the_copy_engine_is_told(pair: tuple[Layout, Layout], by_layer: bool) -> None:
+    """Carry the descriptors out by ``memmove``: the same bytes, in as few pieces as can be."""
+    shape = paged.shape_of(paged.ROWS[0], "bf16", 4)
+    source, target = DevicePool(shape, 9, layout=pair[0]), HostPool(shape, 9, layout=pair[1], pinned=False)
+    copy = PageCopy(source, target, by_layer=by_layer)
+    counts = []
+
+    def copying(some: Any, others: Any, lo: int, hi: int) -> None:
+        targets, sources, sizes = copy.descriptors(copy.tables(some, others), lo, hi)
+        counts.append(len(sizes))
+        for to, start, size in zip(targets.tolist(), sources.tolist(), sizes.tolist(), strict=True):
+            ctypes.memmove(to, start, size)
+
+    lo, hi = (1, 3) if by_layer else (0, 3)
+    paged.check(source, target, copying, ([2, 3, 4, 7, 0], [5, 6, 7, 1, 2]), lo=lo, hi=hi)
+    chunks = copy.loops.chunks * (hi - lo) // 3 if by_layer else copy.loops.chunks
+    joined = pair == ("layer_first", "layer_first") or (copy.loops.whole_pages and pair[0] == pair[1])
+    assert counts == [chunks * (3 if joined else 5)]
+
+
+def test_what_is_refused() -> None:
+    shape = paged.shape_of(paged.ROWS[0], "bf16", 4)
+    source, target = DevicePool(shape, 5), HostPool(shape, 4, pinned=False)
+    copy = PageCopy(source, target)
+    wrong: Any = "warp"
+    for some, others, kind in (
+        ([1, 2], [1], ValueError),
+        ([5], [1], IndexError),
+        ([1], [4], IndexError),
+        ([-1], [1], IndexError),
+    ):
+        with pytest.raises(kind):
+            copy.now(np.array(some), np.array(others))
+    with pytest.raises(ValueError, match="all unless by_layer"):
+        copy.now(np.array([1]), np.array([1]), lo=1)
+    with pytest.raises(ValueError, match="engine must be one of"):
+        PageCopy(source, target, engine=wrong)
+    with pytest.raises(ValueError, match="same shape"):
+        PageCopy(source, HostPool(paged.shape_of(paged.ROWS[0], "fp32", 4), 4, pinned=False))
+    for engine in ("dma", "kernel"):
+        unfit: Any = engine
+        with pytest.raises(ValueError, match="CUDA"):
+            PageCopy(source, target, engine=unfit)
+
+
+class _There:
+    """As much of a pool as the choice of an engine looks at."""
+
+    def __init__(self, device: str) -> None:
+        self.device = torch.device(device)
+
+
+class _Locked(HostPool):
+    def __init__(self, pinned: bool) -> None:  # without memory
+        self.pinned = pinned
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device("cpu")
+
+
+@pytest.mark.parametrize(
+    ("layout", "engine", "back"),
+    [("page_first_direct", "dma", "dma"), ("page_first", "kernel", "kernel"), ("page_head", "kernel", "kernel")],
+)
+def test_which_engine(layout: Layout, engine: str, back: str) -> None:
+    """Chunks of 128 KiB go by the copy engine, those of 2 KiB and 256 bytes by a kernel; loose memory by neither."""
+    pytest.importorskip("triton")
+    shape = KVShape(layers=32, heads=8, head_dim=128, dtype=torch.bfloat16, page_size=64)
+    from kvlitmus.optimized.data.layout import nest, strides
+
+    device: Any = _There("cuda:0")
+    host, loose = _Locked(pinned=True), _Locked(pinned=False)
+    out = nest(shape, strides("layer_first", shape, 3), strides(layout, shape, 3))
+    home = nest(shape, strides(layout, shape, 3), strides("layer_first", shape, 3))
+    choice = Choice()
+    assert (choice.engine(host, device, home), choice.engine(device, host, out)) == (engine, back)
+    assert choice.engine(device, device, home) == "kernel"
+    assert choice.engine(loose, device, home) == choice.engine(host, loose, home) == "torch"
+    assert Choice(to_device=1, to_host=1 << 40).engine(host, device, home) == "dma"
+    assert Choice(to_device=1, to_host=1 << 40).engine(device, host, out) == "kernel"
