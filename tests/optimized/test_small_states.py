@@ -43,7 +43,7 @@ def possible(found: dict[str, TierScope]) -> dict[str, TierScope]:
 
 FLAT = lawful(scopes.EVERY_RUN)
 TIERED = possible(tier_scopes.EVERY_RUN)
-QUICK = ("bigrams", "fifo", "filo", "mru", "lfu")
+QUICK = ("bigrams", "pages of two", "mru")
 QUICK_TIERED = ("pages of two, filled", "write-back")
 
 
@@ -100,7 +100,7 @@ class BacksUpLater(BackupQueue):
 
 def test_a_planted_difference_is_found() -> None:
     with pytest.raises(Difference, match="is not"):
-        beside(FLAT["mru"], SpecimenTarget(Parts(tree=WholeLeaves))).search()
+        beside(FLAT["tenants"], SpecimenTarget(Parts(tree=WholeLeaves))).search()
 
 
 def test_a_planted_difference_between_hierarchies_is_found() -> None:

@@ -54,11 +54,11 @@ class Contents:
 
     def __init__(self, config: Config, reserved: int, variant: Variant) -> None:
         import numpy as np
-        from kvlitmus.optimized.data.transfer import TorchMover
 
         from kvlitmus.optimized.data.pools import DevicePool, HostPool
         from kvlitmus.optimized.data.shape import DTYPES as TYPES
         from kvlitmus.optimized.data.shape import KVShape
+        from kvlitmus.optimized.data.transfer import TorchMover
 
         kind: Any = variant.kind
         layout: Any = variant.layout

@@ -1,0 +1,205 @@
+"""The optimized cache with a host below the device, and storage below that, behind the ports.
+
+It runs stepped, so that the suite says when a job goes on; the contents are those of real tensors
+(:mod:`~kvlitmus.conformance.adapters.optimized_contents`), copied by the mover that an engine would use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from kvlitmus.conformance.adapters.optimized import OptimizedPorts, listed
+from kvlitmus.conformance.adapters.optimized_contents import Contents, SuiteStore, Variant
+from kvlitmus.conformance.ports import Config, Hit, Profile
+from kvlitmus.conformance.tier_ports import (
+    FETCH,
+    Event,
+    Job,
+    Loaded,
+    Outcome,
+    PageStore,
+    Prefetched,
+    TierNode,
+    TierView,
+)
+from kvlitmus.spec.units import Key
+
+if TYPE_CHECKING:
+    from kvlitmus.optimized.cache import Parts
+
+
+class TieredOptimized(OptimizedPorts):
+    """One optimized hierarchy behind the ports."""
+
+    def __init__(self, config: Config, profile: Profile, parts: Parts | None, variant: Variant) -> None:
+        self.contents = Contents(config, profile.reserved, variant)
+        super().__init__(config, profile, parts)
+
+    def make_cache(self, parts: Any) -> Any:
+        """A fresh hierarchy, which tells events."""
+        from kvlitmus.optimized.hierarchy import HierarchicalCache
+
+        return HierarchicalCache(self.cache_config(), self.contents.mover, events=True, parts=parts)
+
+    # -- tree and host tier --------------------------------------------------------------------
+
+    def match(self, key: Key) -> Hit:
+        """See :class:`~kvlitmus.conformance.ports.PrefixTree`."""
+        found = self.cache.match(key.tokens, key.namespace)
+        slots = self.slots(found.pages)
+        return Hit(len(slots), slots, found.place, found.behind * self.size)
+
+    def host_available(self) -> int:
+        """See :class:`~kvlitmus.conformance.tier_ports.HostTier`."""
+        return int(self.cache.host_available())
+
+    def evict_host(self, n: int) -> int:
+        """See :class:`~kvlitmus.conformance.tier_ports.HostTier`."""
+        return int(self.cache.evict_host(n))
+
+    def load_back(self, key: Key) -> Loaded:
+        """See :class:`~kvlitmus.conformance.tier_ports.HostTier`."""
+        return self.loaded_back(self.cache.load_back(key.tokens, key.namespace))
+
+    def load_back_within(self, key: Key, quota: int) -> Loaded:
+        """See :class:`~kvlitmus.conformance.tier_ports.Quota`."""
+        return self.loaded_back(self.cache.load_back(key.tokens, key.namespace, quota=quota))
+
+    def loaded_back(self, loaded: Any) -> Loaded:
+        """The answer to a load back, in units."""
+        return Loaded(loaded.before * self.size, None if loaded.pages is None else self.slots(loaded.pages))
+
+    def layers(self) -> int:
+        """See :class:`~kvlitmus.conformance.tier_ports.Layers`."""
+        return int(self.cache.layers())
+
+    def layers_ready(self, job: int) -> int:
+        """See :class:`~kvlitmus.conformance.tier_ports.Layers`."""
+        return int(self.cache.layers_ready(job))
+
+    # -- jobs ----------------------------------------------------------------------------------
+
+    def jobs(self) -> Sequence[Job]:
+        """See :class:`~kvlitmus.conformance.tier_ports.Steps`."""
+        return [self.job(work) for work in self.cache.jobs()]
+
+    def job(self, work: Any) -> Job:
+        """A job as the port shows it."""
+        namespace, units, start = self.cache.span(work)
+        done = work.done * self.size if work.kind == FETCH else 0
+        key = self.key(namespace, units)
+        return Job(work.id, work.kind, key, start, work.rid, done, work.landed, not work.landed)
+
+    def key(self, namespace: str | None, units: Any) -> Key:
+        """The key that has these units."""
+        bigram = self.config.bigram
+        plain = self.plain(units)
+        tokens = [unit[0] if isinstance(unit, tuple) else unit for unit in plain]
+        tokens += [unit[1] for unit in plain[-1:] if isinstance(unit, tuple)]
+        return Key(namespace, tuple(tokens), bigram)
+
+    def advance(self, job: int, outcome: Outcome) -> None:
+        """See :class:`~kvlitmus.conformance.tier_ports.Steps`: what is short or fails, does so in storage itself."""
+        self.cache.advance(job, outcome.pages if outcome.how == "part" else None)
+
+    def tick(self) -> None:
+        """See :class:`~kvlitmus.conformance.tier_ports.Steps`."""
+        self.cache.tick()
+
+    # -- prefetches ----------------------------------------------------------------------------
+
+    def prefetch(self, rid: int, key: Key) -> Prefetched:
+        """See :class:`~kvlitmus.conformance.tier_ports.Prefetching`."""
+        told = self.cache.prefetch(rid, key.tokens, key.namespace)
+        matched = told.matched * self.size
+        return Prefetched(told.started, matched, told.asked, matched if told.started else None)
+
+    def poll(self, rid: int) -> bool:
+        """See :class:`~kvlitmus.conformance.tier_ports.Prefetching`."""
+        return bool(self.cache.poll(rid))
+
+    def loaded(self, rid: int) -> int:
+        """See :class:`~kvlitmus.conformance.tier_ports.Prefetching`."""
+        return int(self.cache.loaded(rid))
+
+    def abandon(self, rid: int) -> None:
+        """See :class:`~kvlitmus.conformance.tier_ports.Prefetching`."""
+        self.cache.abandon(rid)
+
+    def occupied(self) -> int:
+        """See :class:`~kvlitmus.conformance.tier_ports.Prefetching`."""
+        return int(self.cache.occupied())
+
+    # -- storage, time, faults, contents -------------------------------------------------------
+
+    def attach(self, store: PageStore) -> bool:
+        """See :class:`~kvlitmus.conformance.tier_ports.Lifecycle`."""
+        return bool(self.cache.attach(SuiteStore(store, self.contents)))
+
+    def detach(self) -> bool:
+        """See :class:`~kvlitmus.conformance.tier_ports.Lifecycle`."""
+        return bool(self.cache.detach())
+
+    def set_clock(self, seconds: float) -> None:
+        """See :class:`~kvlitmus.conformance.tier_ports.Clock`."""
+        self.cache.set_clock(seconds)
+
+    def fail_host_alloc(self, after: int) -> None:
+        """See :class:`~kvlitmus.conformance.tier_ports.Faults`."""
+        self.cache.fail_host_alloc(after)
+
+    def poke(self, slots: Sequence[int], values: Sequence[int]) -> None:
+        """See :class:`~kvlitmus.conformance.tier_ports.Data`."""
+        self.contents.poke(slots, values)
+
+    def peek(self, tier: str, slots: Sequence[int]) -> Sequence[int]:
+        """See :class:`~kvlitmus.conformance.tier_ports.Data`."""
+        return self.contents.peek(tier, slots)
+
+    def events(self) -> Sequence[Event]:
+        """See :class:`~kvlitmus.conformance.tier_ports.Events`."""
+        return [
+            Event(
+                told.what,
+                told.tier,
+                told.page or None,
+                told.parent,
+                () if told.units is None else self.plain(told.units),
+                told.namespace,
+            )
+            for told in self.cache.events()
+        ]
+
+    # -- observation ---------------------------------------------------------------------------
+
+    def tiers(self) -> TierView:
+        """See :class:`~kvlitmus.conformance.tier_ports.TierInspect`."""
+        from kvlitmus.optimized.view import nodes_of
+
+        cache = self.cache
+        nodes = [
+            TierNode(
+                node.parent,
+                node.namespace,
+                self.plain(node.units),
+                self.some(node.pages),
+                self.some(node.host_pages),
+                node.locks,
+                node.hits,
+                node.priority,
+                node.pins,
+            )
+            for node in nodes_of(cache.tree)
+        ]
+        host = cache.host.pool
+        return TierView(
+            cache.pool.free_pages().tolist(),
+            nodes,
+            host.free_pages().tolist(),
+            listed(host.slots(cache.moving())) or (),
+        )
+
+    def some(self, pages: Any) -> tuple[int, ...] | None:
+        """The slots of some pages, if there are any."""
+        return None if pages is None else tuple(self.slots(pages))

@@ -1,0 +1,94 @@
+"""The optimized hierarchy and the reference's in lock step: tiers, jobs, storage, events, contents.
+
+Contents are real tensors on the CPU; kind of cache, element type and host layout vary with the configuration, and in one
+test over all that there are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kvlitmus.conformance.adapters.lockstep import Found, kinds_of, lockstep
+from kvlitmus.conformance.adapters.optimized import OptimizedTarget, target
+from kvlitmus.conformance.adapters.optimized_contents import VARIANTS, Variant
+from kvlitmus.conformance.adapters.reference import ReferenceTarget
+from kvlitmus.conformance.plan import POLICIES, TIER_CONFIGS, TIERED
+from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.schedule import OP_BYTES, decode, draw
+from kvlitmus.conformance.specimen.backup import BackupQueue
+from kvlitmus.conformance.specimen.cache import PROFILE, Parts, SpecimenTarget
+from kvlitmus.conformance.specimen.tiers import TieredNode
+
+ALL = (
+    *TIER_CONFIGS,
+    *(replace(TIERED, policy=policy) for policy in POLICIES),
+    *(replace(TIERED, page_size=2, threshold=4, policy=policy, write="write_back") for policy in ("lfu", "fifo")),
+    replace(TIERED, page_size=1, policy="slru", write="write_through_selective", threshold=1),
+)
+PROFILES = {
+    "timeouts": replace(PROFILE, timeout_from="first_poll", timeout_basis="requested", timeout=(0.5, 64.0, 0.0)),
+    "thresholds": replace(PROFILE, load_threshold=5, restored_counts=True),
+}
+REFERENCE = ReferenceTarget(PROFILE)
+KINDS = {config: kinds_of(SpecimenTarget(), REFERENCE, config) for config in ALL}
+
+
+@pytest.mark.parametrize("config", ALL, ids=lambda config: config.label)
+def test_they_agree_on_seeded_schedules(config: Config) -> None:
+    steps = sum(lockstep(target, REFERENCE, config, draw(seed, 250, KINDS[config])) for seed in range(2))
+    assert steps > 400
+
+
+@pytest.mark.parametrize("config", TIER_CONFIGS, ids=lambda config: config.label)
+def test_everything_that_the_specimen_can_is_compared(config: Config) -> None:
+    assert kinds_of(target, REFERENCE, config) == KINDS[config]
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("config", TIER_CONFIGS[:5], ids=lambda config: config.label)
+def test_they_agree_whatever_choices_are_declared(config: Config, profile: str) -> None:
+    chosen = PROFILES[profile]
+    ops = draw(7, 250, KINDS[config])
+    assert lockstep(OptimizedTarget(profile=chosen), ReferenceTarget(chosen), config, ops) > 200
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids="-".join)
+def test_contents_are_right_in_every_kind_of_pool(variant: Variant) -> None:
+    at = VARIANTS.index(variant)
+    config = TIER_CONFIGS[at % len(TIER_CONFIGS)]
+    ops = draw(100 + at, 120, KINDS[config])
+    assert lockstep(OptimizedTarget(variant=variant), REFERENCE, config, ops) > 50
+
+
+@pytest.mark.parametrize("config", TIER_CONFIGS, ids=lambda config: config.label)
+@settings(max_examples=5)
+@given(data=st.binary(min_size=20 * OP_BYTES, max_size=60 * OP_BYTES))
+def test_they_agree_on_any_schedule(config: Config, data: bytes) -> None:
+    lockstep(target, REFERENCE, config, decode(data, KINDS[config]))
+
+
+class BacksUpLater(BackupQueue):
+    """Backs a node up one use later, as no write policy of the configuration says."""
+
+    def due(self, node: TieredNode) -> bool:
+        return super().due(node) and node.hits > self.uses
+
+
+def test_a_planted_difference_is_noticed() -> None:
+    config = TIER_CONFIGS[0]
+    with pytest.raises(Found, match="is not"):
+        lockstep(SpecimenTarget(Parts(backups=BacksUpLater)), REFERENCE, config, draw(0, 250, KINDS[config]))
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(7_200)
+@pytest.mark.parametrize("config", ALL, ids=lambda config: config.label)
+def test_they_agree_for_long(config: Config) -> None:
+    for profile in (PROFILE, *PROFILES.values()):
+        for seed in range(1_000, 1_100):
+            ops = draw(seed, 250, KINDS[config])
+            lockstep(OptimizedTarget(profile=profile), ReferenceTarget(profile), config, ops)
