@@ -1,7 +1,7 @@
 """The optimized hierarchy and the reference's in lock step: tiers, jobs, storage, events, contents.
 
-Contents are real tensors on the CPU; kind of cache, element type and host layout vary with the configuration, and in one
-test over all that there are.
+Contents are real tensors on the CPU; kind of cache, element type and host layout vary with the configuration, and in
+one test over all that there are.
 """
 
 from __future__ import annotations
