@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from array import array
 from typing import Any
 
 import pytest
@@ -65,10 +64,9 @@ def _no_cut(self: levels.Nodes, position: int) -> None:
     """A boundary that is forgotten."""
 
 
-def _touches_too_little(level: array[int], end: int, value: int) -> None:
+def _touches_too_little(level: levels.Level, end: int, value: int, n: int) -> levels.Level:
     """A use that leaves the first page out."""
-    if end > 1:
-        levels.set_range(level, 1, end, value)
+    return levels.set_range(level, 1, end, value, n) if end > 1 else level
 
 
 def _counts_all(self: tree.Tree, branch: Branch, end: int, already: int, priority: int, counts: bool) -> None:

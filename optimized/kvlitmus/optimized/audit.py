@@ -56,7 +56,7 @@ def _branch(tree: Residency, branch: Branch) -> Iterator[str]:
             yield f"it hangs at {branch.at} of {parent.n}"
         if branch.dev and branch.at > parent.dev:
             yield "it is resident below what is not"
-        if branch.at and branch.at != parent.n and branch.at not in parent.nodes.starts:
+        if branch.at and branch.at != parent.n and branch.at not in parent.node_starts():
             yield f"it hangs at {branch.at}, where no node begins"
         yield from _levels(branch)
     elif n:
@@ -75,13 +75,13 @@ def _branch(tree: Residency, branch: Branch) -> Iterator[str]:
 
 
 def _levels(branch: Branch) -> Iterator[str]:
-    starts = list(branch.nodes.starts)
+    starts = list(branch.node_starts())
     if starts[0] != 0 or any(low >= high for low, high in zip(starts, [*starts[1:], branch.n], strict=True)):
         yield f"nodes begin at {starts} of {branch.n}"
-    if not len(starts) == len(branch.nodes.created) == len(branch.nodes.counts):
-        yield "created and counts don't go with starts"
-    for name, level in (("touched", branch.touched), ("priority", branch.priority)):
-        if level is not None and not _falls(level, branch.n):
+    if not isinstance(branch.nodes, int) and len(starts) != len(branch.nodes.counts):
+        yield "counts don't go with starts"
+    for name, level in (("touched", branch.touched), ("created", branch.created), ("priority", branch.priority)):
+        if not isinstance(level, int) and not _falls(level, branch.n):
             yield f"{name} is {list(level)} of {branch.n}"
     if branch.digests is not None and len(branch.digests) > branch.n * DIGEST_BYTES:
         yield "it has digests of pages that are gone"

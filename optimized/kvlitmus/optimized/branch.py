@@ -15,10 +15,11 @@ Rules of upkeep, for a branch ``b`` with parent ``p``:
 - ``b`` hangs off ``p`` at ``b.at``: ``0 < b.at <= p.n`` (or ``p`` is the root of a namespace, which has no pages, and
   ``b.at`` is 0), and if ``b`` has resident pages then ``b.at <= p.dev``.
 - ``p.children`` has ``b`` under ``(b.at, the bytes of its first page)``, so a page is looked up by its very tokens.
-- The nodes that a radix tree would have are kept as positions: ``b.nodes`` (see :mod:`kvlitmus.optimized.levels`)
-  begins a node at 0, where a match or an insert ended, where another branch hangs, and where residency changed.
-- ``b.touched``, ``b.nodes`` and ``b.priority`` (``None``: 0 everywhere) say of each page when it was used last, when it
-  was created, how often it was used, and its priority.
+- The nodes that a radix tree would have are kept as positions: a node begins at 0, where a match or an insert ended,
+  where another branch hangs, and where residency changed.  ``b.nodes`` has them, and of each how often it was used;
+  it is a number of hits where there is one node only (see :mod:`kvlitmus.optimized.levels`).
+- ``b.touched``, ``b.created`` and ``b.priority`` say of each page when it was used last, when it was cached, and how
+  much it is to be kept.
 - ``p.all_at[x]`` counts the branches that hang at ``x``, ``p.resident_at[x]`` those of them with resident pages.
 - ``b.locks`` is ``None`` or a sorted list with ``2 * end + 1`` for each lock of a place ``end`` of ``b``, and
   ``2 * child.at`` for each branch below it that has locks.  Pages before the largest end are protected.
@@ -27,8 +28,7 @@ Rules of upkeep, for a branch ``b`` with parent ``p``:
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 
 from kvlitmus.optimized import levels
 from kvlitmus.optimized.kernels import IntArray, PageArray
+from kvlitmus.optimized.levels import Level, Nodes
 
 Units = IntArray
 """Tokens, or bigrams packed into 64 bits each, of the type that the tree was made for."""
@@ -62,6 +63,7 @@ class Branch:
         "at",
         "base",
         "children",
+        "created",
         "dev",
         "dev_pages",
         "digests",
@@ -95,9 +97,10 @@ class Branch:
         self.host_pages: PageArray | None = None
         self.pins: NDArray[np.int16] | None = None
         self.flags: NDArray[np.uint8] | None = None
-        self.touched: array[int] = levels.ends(0, tick)
-        self.nodes = levels.Nodes(tick)
-        self.priority: array[int] | None = None
+        self.touched: Level = tick
+        self.created: Level = tick
+        self.priority: Level = 0
+        self.nodes: Nodes | int = 0
         self.locks: list[int] | None = None
         self.children: dict[tuple[int, bytes], Branch] | None = None
         self.all_at: dict[int, int] | None = None
@@ -128,24 +131,20 @@ class Branch:
             self.dev_pages[old:new] = pages
             self.dev = new
         if old:
-            self.nodes.add(old, tick)
-            levels.grow(self.touched, new, tick)
-        else:
-            self.touched[0] = new
-        if self.priority is not None:
-            levels.grow(self.priority, new, priority)
-        elif priority:
-            self.priority = levels.ends(old, 0) if old else array("q")
-            levels.grow(self.priority, new, priority)
+            self._nodes().add(old)
+        self.touched = levels.grow(self.touched, old, new, tick)
+        self.created = levels.grow(self.created, old, new, tick)
+        self.priority = levels.grow(self.priority, old, new, priority)
 
     def truncate(self, end: int, page_size: int) -> None:
         """End here from now on; memory that it doesn't need any more is given up once that is half of it."""
         self.n = end
         self.dev = min(self.dev, end)
-        self.nodes.trim(end)
-        levels.trim(self.touched, end)
-        if self.priority is not None:
-            levels.trim(self.priority, end)
+        if not isinstance(self.nodes, int):
+            self.nodes.trim(end)
+        self.touched = levels.trim(self.touched, end)
+        self.created = levels.trim(self.created, end)
+        self.priority = levels.trim(self.priority, end)
         if self.digests is not None:
             del self.digests[end * DIGEST_BYTES :]
         if self.host_pages is not None:
@@ -169,17 +168,41 @@ class Branch:
         """Whether the page here has a host copy."""
         return self.host_pages is not None and bool(self.host_pages[position] >= 0)
 
-    def raise_priority(self, end: int, priority: int) -> None:
-        """Pages before ``end`` have at least this priority."""
-        if self.priority is not None:
-            levels.raise_prefix(self.priority, end, priority)
-        elif priority > 0:
-            self.priority = levels.ends(self.n, 0)
-            levels.raise_prefix(self.priority, end, priority)
+    # -- nodes and their hits ------------------------------------------------------------------
 
-    def priority_at(self, position: int) -> int:
-        """The priority of the page here."""
-        return 0 if self.priority is None else levels.value_at(self.priority, position)
+    def cut(self, position: int) -> None:
+        """A node begins here now, unless the branch begins or ends here."""
+        if 0 < position < self.n:
+            self._nodes().cut(position)
+
+    def node_start(self, position: int) -> int:
+        """Where the node begins that a page is in."""
+        nodes = self.nodes
+        return 0 if isinstance(nodes, int) else nodes.starts[nodes.at(position)]
+
+    def node_starts(self) -> Sequence[int]:
+        """Where all its nodes begin."""
+        return (0,) if isinstance(self.nodes, int) else self.nodes.starts
+
+    def hits_at(self, position: int) -> int:
+        """How many hits the page here has."""
+        return self.nodes if isinstance(self.nodes, int) else self.nodes.hits(position)
+
+    def count(self, start: int, end: int) -> None:
+        """One hit more from ``start`` on and before ``end``; a node begins, or the branch ends, at both."""
+        if start >= end:
+            return
+        if isinstance(self.nodes, int):
+            self.nodes += 1
+        else:
+            self.nodes.count(start, end)
+
+    def _nodes(self) -> Nodes:
+        if isinstance(self.nodes, int):
+            self.nodes = Nodes(self.nodes)
+        return self.nodes
+
+    # -- arrays --------------------------------------------------------------------------------
 
     def _resize(self, used: int, capacity: int, page_size: int) -> None:
         """Move the first ``used`` pages into arrays of this capacity."""

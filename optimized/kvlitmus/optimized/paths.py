@@ -7,7 +7,9 @@ up by its tokens.  So a prefix is found only where every token of it is equal, a
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -50,7 +52,7 @@ class Paths:
         return Branch(namespace, parent, at, self.uid, tick, self.no_units)
 
     def units_of(self, units: IntArray) -> IntArray:
-        """These units in the tree's own type; raises ``ValueError`` for one that doesn't fit: it would become another."""
+        """These units in the tree's own type; raises ``ValueError`` for one that doesn't fit and would be another."""
         if units.__class__ is np.ndarray and units.dtype is self.dtype and units.flags.c_contiguous:
             return units
         given = np.asarray(units)
@@ -137,13 +139,9 @@ class Paths:
         """The pages ``lo .. depth-1`` of a path, node by node, from the root on."""
         nodes: list[Run] = []
         for branch, start, end in self.runs(place, lo):
-            starts = branch.nodes.starts
-            at = branch.nodes.at(start)
-            while start < end:
-                at += 1
-                stop = min(end, starts[at]) if at < len(starts) else end
-                nodes.append(Run(branch, start, stop))
-                start = stop
+            starts = branch.node_starts()
+            inner = starts[bisect_right(starts, start) : bisect_left(starts, end)]
+            nodes += [Run(branch, at, to) for at, to in pairwise((start, *inner, end))]
         return nodes
 
     def path_pages(self, place: Place, lo: int = 0) -> PageArray:
@@ -185,7 +183,7 @@ class Paths:
 
     def hits(self, place: Place) -> int:
         """How many hits the last page of a prefix has; 0 for a root."""
-        return place.branch.nodes.hits_at(place.end - 1) if place.end else 0
+        return place.branch.hits_at(place.end - 1) if place.end else 0
 
     def has_host_copy(self, place: Place) -> bool:
         """Whether the last page of a prefix has a host copy; a root needs none."""

@@ -36,28 +36,27 @@ def mru(branch: Branch, position: int) -> int:
 
 def lfu(branch: Branch, position: int) -> int:
     """Least often used first; among equals the least recently used."""
-    return (branch.nodes.hits_at(position) << TICK_BITS) + value_at(branch.touched, position)
+    return (branch.hits_at(position) << TICK_BITS) + value_at(branch.touched, position)
 
 
 def fifo(branch: Branch, position: int) -> int:
     """Oldest first."""
-    return branch.nodes.created_at(position)
+    return value_at(branch.created, position)
 
 
 def filo(branch: Branch, position: int) -> int:
     """Youngest first."""
-    return -branch.nodes.created_at(position)
+    return -value_at(branch.created, position)
 
 
 def priority(branch: Branch, position: int) -> int:
     """Lowest priority first; among equals the least recently used."""
-    level = branch.priority
-    return ((0 if level is None else value_at(level, position)) << TICK_BITS) + value_at(branch.touched, position)
+    return (value_at(branch.priority, position) << TICK_BITS) + value_at(branch.touched, position)
 
 
 def slru(branch: Branch, position: int) -> int:
     """Pages on probation before those with :data:`SLRU_HITS` hits or more; then the least recently used."""
-    kept = branch.nodes.hits_at(position) >= SLRU_HITS
+    kept = branch.hits_at(position) >= SLRU_HITS
     return (kept << TICK_BITS) + value_at(branch.touched, position)
 
 

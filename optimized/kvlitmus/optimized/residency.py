@@ -91,7 +91,7 @@ class Residency(Paths):
     def leave_device(self, branch: Branch, most: int) -> int:
         """Take pages of the last resident node of a branch off the device, at most so many; returns how many."""
         hi = branch.dev
-        lo = max(branch.nodes.start(hi - 1), hi - most, branch.protected())
+        lo = max(branch.node_start(hi - 1), hi - most, branch.protected())
         backed = branch.host_pages is not None and bool(branch.host_pages[hi - 1] >= 0)
         if self.write_back and not backed:
             written = self.spill(Run(branch, lo, hi)) if self.spill is not None else 0
@@ -104,7 +104,7 @@ class Residency(Paths):
         self.evictable -= hi - lo
         if backed:
             branch.dev = lo
-            branch.nodes.cut(lo)
+            branch.cut(lo)
             self.host_victims.offer(branch)
         else:
             self.shorten(branch, lo)
@@ -153,7 +153,7 @@ class Residency(Paths):
         """Delete pages of the last node of a branch, down to the first that is pinned, at most so many."""
         assert self.host is not None and branch.host_pages is not None and branch.pins is not None
         hi = branch.n
-        lo = max(branch.nodes.start(hi - 1), hi - most, branch.dev)
+        lo = max(branch.node_start(hi - 1), hi - most, branch.dev)
         pinned = np.flatnonzero(branch.pins[lo:hi])
         if len(pinned):
             lo += int(pinned[-1]) + 1

@@ -50,11 +50,10 @@ class Tree(Residency):
 
     def _touch(self, branch: Branch, end: int) -> None:
         """The path to this place is used now, and a node ends here."""
-        if end < branch.n:
-            branch.nodes.cut(end)
+        branch.cut(end)
         tick = self.clock
         while branch.parent is not None:
-            levels.set_prefix(branch.touched, end, tick)
+            branch.touched = tick if end >= branch.n else levels.set_prefix(branch.touched, end, tick, branch.n)
             if self.falling:
                 self._offer(branch)
             end = branch.at
@@ -104,16 +103,16 @@ class Tree(Residency):
             branch, start = self._attach(branch, end, units[known * size : wanted], pages[known:], priority)
             end = branch.n
             if counts:
-                branch.nodes.count(start, end)
+                branch.count(start, end)
         return Inserted(already, Place(branch, end))
 
     def _count(self, branch: Branch, end: int, already: int, priority: int, counts: bool) -> None:
         """Count a hit of what was resident already on the path to this place, and raise its priority."""
         while branch.parent is not None:
             if counts:
-                branch.nodes.count(0, end if self.restored_counts else min(end, already - branch.base))
-            if priority > 0 or branch.priority is not None:
-                branch.raise_priority(end, priority)
+                branch.count(0, end if self.restored_counts else min(end, already - branch.base))
+            if branch.priority != priority:
+                branch.priority = levels.raise_prefix(branch.priority, end, priority, branch.n)
             end = branch.at
             branch = branch.parent
 
@@ -165,21 +164,20 @@ class Tree(Residency):
         self._touch_below(branch, end, top, start)
         if known == len(pages) or not (self.write_back or self.has_host_copy(Place(branch, end))):
             return known, 0
-        priority = branch.priority_at(end - 1) if end else 0
+        priority = levels.value_at(branch.priority, end - 1) if end else 0
         self._attach(branch, end, units[known * size :], pages[known:], priority, on_host=True)
         return known, len(pages) - known
 
     def _touch_below(self, branch: Branch, end: int, top: Branch, start: int) -> None:
         """The path from the place ``(top, start)`` to this one is used now, and a node ends here."""
-        if end < branch.n:
-            branch.nodes.cut(end)
+        branch.cut(end)
         while branch is not top:
-            levels.set_prefix(branch.touched, end, self.clock)
+            branch.touched = levels.set_prefix(branch.touched, end, self.clock, branch.n)
             self._offer(branch)
             assert branch.parent is not None
             branch, end = branch.parent, branch.at
         if start < end:
-            levels.set_range(top.touched, start, end, self.clock)
+            top.touched = levels.set_range(top.touched, start, end, self.clock, top.n)
             self._offer(top)
 
     # -- locks ---------------------------------------------------------------------------------

@@ -79,10 +79,10 @@ def _node(paths: Paths, parent: int, run: Run, locks: int) -> Node:
         paths.device_run(run) if hi <= branch.dev else None,
         paths.host_run(run) if backed else None,
         locks,
-        branch.nodes.hits_at(lo),
-        branch.priority_at(lo),
+        branch.hits_at(lo),
+        value_at(branch.priority, lo),
         int(branch.pins[lo:hi].max()) if backed and branch.pins is not None else 0,
         value_at(branch.touched, lo),
-        branch.nodes.created_at(lo),
+        value_at(branch.created, lo),
         run,
     )
