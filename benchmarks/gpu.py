@@ -40,11 +40,12 @@ NOT_RUN = "not run: no CUDA device"
 
 def stages() -> list[Stage]:
     """What is run, in this order, with the seconds that each may take."""
-    from benchmarks import gpu_baselines, gpu_ceilings, gpu_copies, gpu_correct, gpu_overlap, gpu_programs
+    from benchmarks import gpu_ahead, gpu_baselines, gpu_ceilings, gpu_copies, gpu_correct, gpu_overlap, gpu_programs
 
     return [
-        Stage("environment", 40, gpu_programs.start),
-        Stage("layout pairs", 75, gpu_correct.pairs),
+        Stage("environment", 30, gpu_programs.start),
+        Stage("kernels", 60, gpu_ahead.compile_ahead),
+        Stage("layout pairs", 40, gpu_correct.pairs),
         Stage("movers", 30, gpu_correct.movers),
         Stage("streams", 20, gpu_correct.streams),
         Stage("suite, example, tests", 100, gpu_programs.collect),

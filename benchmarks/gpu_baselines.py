@@ -43,7 +43,7 @@ class Chunks:
     @property
     def payload(self) -> int:
         """Bytes that one transfer moves."""
-        return len(self.host_pages) * self.host.shape[0] * self.host.shape[2]
+        return len(self.host_pages) * int(self.host.shape[0]) * int(self.host.shape[2])
 
     def sides(self, direction: str) -> tuple[torch.Tensor, torch.Tensor, Any, Any]:
         """Source, target, and their pages."""
@@ -88,7 +88,7 @@ def loop(chunks: Chunks, direction: str) -> Callable[[], None]:
 def looped(chunks: Chunks) -> int:
     """Bytes that :func:`loop` moves."""
     parts, _, chunk = chunks.host.shape
-    return min(len(chunks.host_pages), max(1, LOOPED // parts)) * parts * chunk
+    return min(len(chunks.host_pages), max(1, LOOPED // int(parts))) * int(parts * chunk)
 
 
 class _Location(ctypes.Structure):

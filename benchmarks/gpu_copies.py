@@ -60,25 +60,30 @@ ROWS = (
 
 def world_of(bench: Bench, row: Row, payload: int = GIB) -> World:
     """Pools of just over ``payload`` bytes for a row of the table."""
-    of = row.shape(bench)
-    return World.make(bench.kept["machine"], of, row.host, (3 if bench.dry else -(-payload // of.page_bytes)) + 1)
+    return World.make(bench.kept["machine"], row.shape(bench), row.host, pages_of(bench, row, payload))
 
 
-def same(source: KVPool, target: KVPool, here: Array, there: Array, some: int = 6) -> bool:
+def pages_of(bench: Bench, row: Row, payload: int = GIB) -> int:
+    """Pages of such a pool, the reserved one included."""
+    return (3 if bench.dry else -(-payload // row.shape(bench).page_bytes)) + 1
+
+
+def same(pools: tuple[KVPool, KVPool], orders: list[Array], some: int = 6) -> bool:
     """Whether some pages of a transfer arrived byte by byte; the rest is what the correctness stages are for."""
+    (source, target), (here, there) = pools, orders
     return all(
         torch.equal(source.canonical()[int(one)].cpu(), target.canonical()[int(other)].cpu())
         for one, other in zip(here[:some], there[:some], strict=True)
     )
 
 
-def ways(machine: Machine, chosen: str, direction: str) -> list[tuple[str, dict[str, Any]]]:
-    """What the mover uses by itself, first, and the other engines that could serve."""
+def ways(machine: Machine, chosen: str, direction: str, *, few: bool) -> list[tuple[str, dict[str, Any]]]:
+    """What the mover uses by itself, first, and the others that could serve; in a dry run few rows by kernel."""
     if machine.cuda:
         others = [way for way in ("kernel", "dma") if way != chosen]
         more: dict[str, Any] = {}
     else:
-        others, more = ["kernel"], {"launch": TINY}
+        others, more = ["kernel"] if few else [], {"launch": TINY}
     option = "load_engine" if direction == "h2d" else "backup_engine"
     return [(chosen, {}), *((way, {option: way, **more}) for way in others)]
 
@@ -104,18 +109,23 @@ def _transfer(bench: Bench, row: Row, direction: str, goal: float | None) -> lis
     world = world_of(bench, row)
     chosen = world.copy(direction).engine
     wrong = []
-    for at, (way, options) in enumerate(ways(machine, chosen, direction)):
+    for at, (way, options) in enumerate(ways(machine, chosen, direction, few=row in ROWS[1:3])):
         mine = world.by(**options)
         orders: list[Array] = []
         world.sides(direction)[1].buffer.zero_()
         seconds = repeat(partial(mine.timed, machine, direction, orders), bench.repeats(REPEATS), 2)
-        if not same(*world.sides(direction), *orders):
+        if not same(world.sides(direction), orders):
             wrong.append(f"{direction} {row.label} by {way}")
         mine.close()
         found = summary(seconds, world.payload)
         share = found["gb_s"] / ceiling if ceiling else float("nan")
         name = f"{direction} {row.label}"
-        facts = {"name": name, "label": f"{direction} {row.label.split(',')[0]}", "direction": direction, "way": way}
+        facts: dict[str, Any] = {
+            "name": name,
+            "label": f"{direction} {row.label.split(',')[0]}",
+            "direction": direction,
+            "way": way,
+        }
         judged = at == 0 and goal is not None
         facts |= {"used": at == 0, "chunk": row.chunk if row.chunk < MIB else 0, "goal": goal, "judged": judged}
         bench.record.row("transfers", share=share, **facts, **found)
@@ -198,7 +208,7 @@ def _on_device(bench: Bench, name: str, of: KVShape, layouts: tuple[Layout, Layo
     bench.record.row("on device", name=name, direction="d2d", **facts, **found)
     if goal is not None and ceiling:
         bench.record.goal(at_least(f"{name}, share of a device copy", goal, share, ""))
-    return same(source, target, *orders)
+    return same((source, target), orders)
 
 
 def _within(machine: Machine, copy: PageCopy, moved: int, orders: list[Array]) -> float:

@@ -16,9 +16,9 @@ from benchmarks.gpu_device import Machine
 from benchmarks.gpu_pairs import (
     CASES,
     DRY_CASES,
+    Case,
     Guarded,
     Pair,
-    compile_ahead,
     guarded,
     loops,
     shape,
@@ -30,6 +30,7 @@ from kvlitmus.optimized.data.kernels import DEVICE, LINK, Launch, PagedCopy
 from kvlitmus.optimized.data.shape import KVShape
 
 SOURCE_PAGES, TARGET_PAGES, MOVED = 11, 13, 7
+MOVER_PAGES, STREAM_PAGES = 40, 64
 
 
 def launch_of(bench: Bench, pair: Pair) -> Launch:
@@ -39,19 +40,16 @@ def launch_of(bench: Bench, pair: Pair) -> Launch:
     return LINK if pair.source_host or pair.target_host else DEVICE
 
 
+def chosen_pairs(bench: Bench) -> list[tuple[Case, Pair]]:
+    """All cases in all pairs of layouts; a few of them in a dry run."""
+    chosen = [(case, pair) for case in (DRY_CASES if bench.dry else CASES) for pair in all_pairs()]
+    return chosen[::5] if bench.dry else chosen
+
+
 def pairs(bench: Bench) -> None:
     """Every pair of layouts, for every case of element type, page size and row length."""
     machine: Machine = bench.kept["machine"]
-    chosen = [(case, pair) for case in (DRY_CASES if bench.dry else CASES) for pair in all_pairs()]
-    if bench.dry:
-        chosen = chosen[::5]
-    if machine.cuda:
-        jobs = [
-            (loops(shape(*case), pair, (SOURCE_PAGES, TARGET_PAGES)), launch_of(bench, pair), False)
-            for case, pair in chosen
-        ]
-        bench.record.head["compiled_ahead"] = compile_ahead(jobs, 0.6 * bench.left())
-    # A copy takes milliseconds and its kernel perhaps a second to compile: cases that share one follow each other.
+    chosen = chosen_pairs(bench)
     done, wrong = 0, []
     for case, pair in chosen:
         if bench.left() < 1.0:
@@ -102,7 +100,7 @@ def movers(bench: Bench) -> None:
     for of, layout in cases:
         if bench.left() < 2.0 and not bench.dry:
             break
-        world = gpu_movers.World.make(machine, of(), layout, pages=6 if bench.dry else 40)
+        world = gpu_movers.World.make(machine, of(), layout, pages=6 if bench.dry else MOVER_PAGES)
         for trouble in (world.round_trip(machine), world.layer_by_layer(machine)):
             done += 1
             wrong += [f"{layout}: {trouble}"] if trouble else []
@@ -115,7 +113,7 @@ def streams(bench: Bench) -> None:
     """Late producers, late readers, transfers whose tickets are dropped at once, many in flight at the same time."""
     machine: Machine = bench.kept["machine"]
     of, layout = (gpu_movers.DRY if bench.dry else gpu_movers.SHAPES)[0]
-    world = gpu_movers.World.make(machine, of(), layout, pages=6 if bench.dry else 64)
+    world = gpu_movers.World.make(machine, of(), layout, pages=6 if bench.dry else STREAM_PAGES)
     rounds = 2 if bench.dry else 20
     for name, attempt in (
         ("a backup waits for a producer that is late", world.late_producer),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+# ruff: noqa: N803, UP037  (compile-time constants are capitals; Triton evaluates annotations, unless they are text)
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -13,19 +14,18 @@ if TYPE_CHECKING:
     from benchmarks.gpu_baselines import Chunks
 
 
-@triton.jit
 def _register(
-    source,  # noqa: ANN001
-    target,  # noqa: ANN001
-    source_pages,  # noqa: ANN001
-    target_pages,  # noqa: ANN001
-    pages,  # noqa: ANN001
-    items,  # noqa: ANN001
-    source_part,  # noqa: ANN001
-    target_part,  # noqa: ANN001
-    ROWS: tl.constexpr,  # noqa: N803
-    WORDS: tl.constexpr,  # noqa: N803
-    PER: tl.constexpr,  # noqa: N803
+    source: "Any",
+    target: "Any",
+    source_pages: "Any",
+    target_pages: "Any",
+    pages: "Any",
+    items: "Any",
+    source_part: "Any",
+    target_part: "Any",
+    ROWS: tl.constexpr,
+    WORDS: tl.constexpr,
+    PER: tl.constexpr,
 ) -> None:
     """A row of ``WORDS`` 8-byte words per warp and turn; ``PER`` rows are a chunk."""
     row = tl.arange(0, ROWS)
@@ -46,17 +46,16 @@ def _register(
         tl.store(to_words, tl.load(from_words, mask=there[:, None]), mask=there[:, None])
 
 
-@triton.jit
 def _simple(
-    source,  # noqa: ANN001
-    target,  # noqa: ANN001
-    source_pages,  # noqa: ANN001
-    target_pages,  # noqa: ANN001
-    pages,  # noqa: ANN001
-    source_part,  # noqa: ANN001
-    target_part,  # noqa: ANN001
-    WORDS: tl.constexpr,  # noqa: N803
-    BLOCK: tl.constexpr,  # noqa: N803
+    source: "Any",
+    target: "Any",
+    source_pages: "Any",
+    target_pages: "Any",
+    pages: "Any",
+    source_part: "Any",
+    target_part: "Any",
+    WORDS: tl.constexpr,
+    BLOCK: tl.constexpr,
 ) -> None:
     """One program per chunk, a block of words at a time."""
     chunk = tl.program_id(0)
@@ -69,6 +68,10 @@ def _simple(
         there = at + word < WORDS
         words = tl.load(source.to(tl.pointer_type(tl.int64)) + here + at + word, mask=there)
         tl.store(target.to(tl.pointer_type(tl.int64)) + to + at + word, words, mask=there)
+
+
+register = triton.jit(_register)
+simple = triton.jit(_simple)
 
 
 def _prepared(chunks: Chunks, direction: str) -> tuple[Any, ...]:
@@ -85,7 +88,7 @@ def register_copy(chunks: Chunks, direction: str) -> Callable[[], None]:
     row = min(words, 256)
 
     def work() -> None:
-        _register[(2,)](
+        register[(2,)](
             source.data_ptr(),
             target.data_ptr(),
             here,
@@ -108,7 +111,7 @@ def simple_copy(chunks: Chunks, direction: str) -> Callable[[], None]:
     source, target, here, there, parts, pages, words, source_part, target_part = _prepared(chunks, direction)
 
     def work() -> None:
-        _simple[(parts * pages,)](
+        simple[(parts * pages,)](
             source.data_ptr(),
             target.data_ptr(),
             here,

@@ -19,6 +19,9 @@ from kvlitmus.optimized.data.layout import Layout
 from kvlitmus.optimized.data.shape import KVShape
 
 BLOCKS = (2, 4, 8, 16)
+LAUNCHES = [(blocks, LINK.warps, LINK.tile) for blocks in BLOCKS] + [(4, 32, 8192), (4, 16, 4096), (4, 16, 2048)]
+"""Blocks, warps and tiles of the sweep."""
+QUOTA_ROWS = (ROWS[2], ROWS[1], ROWS[3])
 SIDE = 8192
 """Rows and columns of the matrix product that transfers run beside."""
 SMS, SLOWED, SUBMIT_US, FIRST, ALL = 4, 0.03, 20.0, 1.2, 1.03
@@ -134,11 +137,8 @@ def quota(bench: Bench) -> None:
     """The kernel with 2, 4, 8 and 16 blocks: bandwidth, and what it costs a matrix product (32 KiB chunks)."""
     machine: Machine = bench.kept["machine"]
     product = Product(machine, bench.dry)
-    shapes = [(blocks, LINK.warps, LINK.tile) for blocks in BLOCKS]
-    shapes += [(4, 32, 8192), (4, 16, 4096), (4, 16, 2048)]
-    if bench.dry:
-        shapes = [(2, 4, 256), (4, 4, 256)]
-    for row in (ROWS[2], ROWS[1], ROWS[3]):
+    shapes = [(2, 4, 256), (4, 4, 256)] if bench.dry else LAUNCHES
+    for row in QUOTA_ROWS[:1] if bench.dry else QUOTA_ROWS:
         world = world_of(bench, row)
         for blocks, warps, tile in shapes:
             if bench.left() < 2.0 and not bench.dry:

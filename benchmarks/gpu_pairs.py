@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import concurrent.futures
-import multiprocessing
-import os
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
 
 from benchmarks.gpu_device import Machine
-from kvlitmus.optimized.data.kernels import Launch, compile_for
 from kvlitmus.optimized.data.layout import LAYOUTS, Layout, Nest, nest, strides
 from kvlitmus.optimized.data.pools import KVPool
 from kvlitmus.optimized.data.shape import DTYPES, KVShape
@@ -28,7 +24,11 @@ def shape(kind: Any, dtype: str, page: int, heads: int, width: int, layers: int 
     return KVShape(kind=kind, layers=layers, heads=heads, head_dim=width, dtype=DTYPES[dtype], page_size=page)
 
 
-CASES = (  # kind, element type, page size, heads, elements of a head: every page size, element type and row length once
+Case: TypeAlias = tuple[str, str, int, int, int]
+
+CASES: tuple[
+    Case, ...
+] = (  # kind, element type, page size, heads, elements of a head: every page size, element type and row length once
     ("mha", "bf16", 64, 8, 128),  # rows of 2,048 bytes
     ("mha", "bf16", 16, 2, 128),  # 512
     ("mha", "fp16", 1, 8, 128),  # 2,048, token by token
@@ -42,7 +42,7 @@ CASES = (  # kind, element type, page size, heads, elements of a head: every pag
     ("mla", "fp16", 128, 1, 576),
     ("mha", "fp8_e4m3", 16, 3, 5),  # 15: no access is wider than a byte
 )
-DRY_CASES = (("mha", "bf16", 2, 2, 8), ("mla", "bytes", 1, 1, 41))
+DRY_CASES: tuple[Case, ...] = (("mha", "bf16", 2, 2, 8), ("mla", "bytes", 1, 1, 41))
 
 
 class Pair(NamedTuple):
@@ -109,26 +109,3 @@ def wrong_bytes(target: Guarded, wanted: torch.Tensor, guards: torch.Tensor) -> 
 def loops(of: KVShape, pair: Pair, pages: tuple[int, int], *, by_layer: bool = False) -> Nest:
     """The loops of a pair; pages: of the source's and the target's pool."""
     return nest(of, strides(pair.source, of, pages[0]), strides(pair.target, of, pages[1]), by_layer=by_layer)
-
-
-def _compile(job: tuple[Nest, Launch, bool, Any]) -> None:
-    kernel, launch, signal, target = job
-    compile_for(kernel, launch, signal=signal, target=target)
-
-
-def compile_ahead(jobs: list[tuple[Nest, Launch, bool]], seconds: float) -> str:
-    """Fill Triton's cache from several processes; a kernel that didn't get there is compiled where it is launched."""
-    from triton.runtime import driver
-
-    workers = max(2, min(12, (os.cpu_count() or 2) - 2))
-    target = driver.active.get_current_target()
-    unique = [(*job, target) for job in dict.fromkeys(jobs)]
-    pool = concurrent.futures.ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
-    waiting = [pool.submit(_compile, job) for job in unique]
-    done, late = concurrent.futures.wait(waiting, timeout=seconds)
-    failed = [future.exception() for future in done if future.exception()]
-    pool.shutdown(wait=False, cancel_futures=True)
-    trouble = f", {len(failed)} failed ({failed[0]!r})" if failed else ""
-    return (
-        f"{len(done) - len(failed)} of {len(unique)} kernels compiled by {workers} processes{trouble}, {len(late)} late"
-    )

@@ -1,0 +1,84 @@
+"""Every kernel of a run, compiled by several processes before the first is needed.
+
+A kernel takes half a second to compile and a run has some hundred; compiled one by one where they are launched they
+would take the time that is meant for measuring.  What is missing here is compiled there, later but just as well.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import multiprocessing
+import os
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from benchmarks import gpu_copies, gpu_correct, gpu_movers, gpu_overlap, gpu_pairs
+from benchmarks.gpu_device import GIB
+from benchmarks.gpu_stage import Bench
+from kvlitmus.optimized.data.kernels import DEVICE, LINK, Launch, compile_for
+from kvlitmus.optimized.data.layout import Layout, Nest, nest, strides
+from kvlitmus.optimized.data.shape import KVShape
+
+
+class Job(NamedTuple):
+    """One kernel."""
+
+    loops: Nest
+    launch: Launch
+    signal: bool
+
+
+def transfers_of(of: KVShape, layout: Layout, pages: int, launch: Launch = LINK) -> Iterator[Job]:
+    """What a mover launches between a host pool and a layer-first device pool, and a load in one shot."""
+    host, device = strides(layout, of, pages), strides("layer_first", of, pages)
+    yield Job(nest(of, host, device, by_layer=True), launch, True)
+    yield Job(nest(of, host, device), launch, False)
+    yield Job(nest(of, device, host), launch, False)
+
+
+def jobs(bench: Bench) -> Iterator[Job]:
+    """The kernels of all stages, in the order of the stages."""
+    for case, pair in gpu_correct.chosen_pairs(bench):
+        of = gpu_pairs.shape(*case)
+        pages = (gpu_correct.SOURCE_PAGES, gpu_correct.TARGET_PAGES)
+        yield Job(gpu_pairs.loops(of, pair, pages), gpu_correct.launch_of(bench, pair), False)
+    for make, layout in gpu_movers.SHAPES:
+        yield from transfers_of(make(), layout, gpu_correct.MOVER_PAGES)
+    yield from transfers_of(gpu_movers.SHAPES[0][0](), gpu_movers.SHAPES[0][1], gpu_correct.STREAM_PAGES)
+    for row in gpu_copies.ROWS:
+        of = row.shape(bench)
+        yield from transfers_of(of, row.host, gpu_copies.pages_of(bench, row))
+    for row in gpu_overlap.QUOTA_ROWS:
+        for shape in gpu_overlap.LAUNCHES:
+            yield from transfers_of(row.shape(bench), row.host, gpu_copies.pages_of(bench, row), Launch(*shape))
+    for _, heads, page, one, other, _ in gpu_copies.DEVICE_CASES:
+        of = gpu_copies.Row("", 0, heads, page, one, None).shape(bench)
+        pages_there = GIB // of.page_bytes + 1
+        yield Job(nest(of, strides(one, of, pages_there), strides(other, of, pages_there)), DEVICE, False)
+    for _, of, layout, most in gpu_overlap.SUBMITTED:
+        yield from transfers_of(of, layout, most + 1)
+
+
+def _compile(job: Job, target: Any) -> None:
+    compile_for(job.loops, job.launch, signal=job.signal, target=target)
+
+
+def compile_ahead(bench: Bench) -> None:
+    """Fill Triton's cache; how far it got is in the record."""
+    wanted = list(dict.fromkeys(jobs(bench)))
+    if bench.dry:
+        bench.record.head["compiled_ahead"] = f"none of {len(wanted)}: a dry run interprets"
+        return
+    from triton.runtime import driver
+
+    workers = max(2, min(14, (os.cpu_count() or 2) - 1))
+    target = driver.active.get_current_target()
+    pool = concurrent.futures.ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
+    waiting = [pool.submit(_compile, job, target) for job in wanted]
+    done, late = concurrent.futures.wait(waiting, timeout=max(5.0, bench.left() - 5.0))
+    failed = [trouble for trouble in (future.exception() for future in done) if trouble]
+    pool.shutdown(wait=False, cancel_futures=True)
+    said = f"{len(done) - len(failed)} of {len(wanted)} kernels by {workers} processes, {len(late)} late"
+    bench.record.head["compiled_ahead"] = said + (f", {len(failed)} failed: {failed[0]!r}" if failed else "")
+    if failed and len(failed) == len(done):
+        raise RuntimeError(f"no kernel could be compiled: {failed[0]!r}")
