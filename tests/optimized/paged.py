@@ -73,7 +73,7 @@ def contents(pool: KVPool) -> Bytes:
     shape = pool.shape
     extent = {"c": shape.components, "l": shape.layers, "p": pool.pages, "t": shape.page_size, "h": shape.heads}
     order = AXES[pool.layout]
-    plain = pool.buffer.cpu().numpy().reshape([extent[axis] for axis in order] + [shape.head_bytes])
+    plain: Bytes = pool.buffer.cpu().numpy().reshape([extent[axis] for axis in order] + [shape.head_bytes])
     return plain.transpose([order.index(axis) for axis in "pclth"] + [5])
 
 
