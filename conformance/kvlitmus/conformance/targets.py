@@ -51,6 +51,7 @@ KNOWN: dict[str, Known] = {
     "specimen": Known("kvlitmus.conformance.specimen.cache", "target", "", "the built-in mutable cache"),
     "reference": Known(f"{ADAPTERS}.reference", "target", "", "the reference model, as a cache"),
     "optimized": Known(f"{ADAPTERS}.optimized", "target", "", "the optimized cache, over tensors on the CPU"),
+    "optimized-cuda": Known(f"{ADAPTERS}.optimized", "cuda", "", "the same, over tensors on a CUDA device"),
     "reference-store": Known(f"{ADAPTERS}.reference_store", "target", "", "the reference's page store"),
     "file-store": Known(f"{ADAPTERS}.file_store", "target", "", "the built-in page store in files"),
     "file-store-durable": Known(f"{ADAPTERS}.file_store", "durable", "", "the same, waiting for the medium"),

@@ -2,6 +2,8 @@
 
 ``target`` (also the module itself)
     with its pools, its tree, its requests; as a hierarchy over tensors on the CPU; and its file store by itself.
+``cuda``
+    the same, with the device pools of its hierarchies on a CUDA device, and the host pools page-locked.
 
 Without numpy and numba there is no tree, and without torch no hierarchy: the target then says what to install.  A flat
 configuration imports no torch.
@@ -244,7 +246,7 @@ class OptimizedTarget:
     """The target ``optimized``, or one made of other parts.
 
     ``variant``: kind of cache, element type and host layout of every hierarchy, instead of one by configuration;
-    ``shift``: others by configuration.
+    ``shift``: others by configuration.  ``device``: where the device pool of a hierarchy is.
     """
 
     pools = ("device", "host", "tiers", "store")
@@ -255,11 +257,13 @@ class OptimizedTarget:
         profile: Profile = PROFILE,
         variant: Variant | None = None,
         shift: int = 0,
+        device: str = "cpu",
     ) -> None:
         self.parts = parts
         self.profile = profile
         self.variant = variant
         self.shift = shift
+        self.device = device
 
     def make(self, config: Config) -> Any:
         """A fresh cache; its file store alone, where that is asked for."""
@@ -274,12 +278,12 @@ class OptimizedTarget:
         from kvlitmus.conformance.adapters.optimized_tiers import TieredOptimized
 
         variant = self.variant or variant_of(config, self.shift)
-        return TieredOptimized(config, self.profile, self.parts, variant)
+        return TieredOptimized(config, self.profile, self.parts, variant, self.device)
 
 
 def __getattr__(name: str) -> Any:
-    """``target``, once it is known that everything it needs is installed; raises :class:`TargetError` otherwise."""
-    if name != "target":
+    """A target, once it is known that everything it needs is there; raises :class:`TargetError` otherwise."""
+    if name not in ("target", "cuda"):
         raise AttributeError(name)
     lacking = missing()
     if lacking:
@@ -287,5 +291,10 @@ def __getattr__(name: str) -> Any:
             f"the optimized cache needs {', '.join(lacking)}, which this Python has not: "
             "pip install 'kvlitmus[optimized]'"
         )
-    found = globals()["target"] = OptimizedTarget()
+    if name == "cuda":
+        import torch
+
+        if not torch.cuda.is_available():
+            raise TargetError("not run: no CUDA device")
+    found = globals()[name] = OptimizedTarget(device="cuda" if name == "cuda" else "cpu")
     return found

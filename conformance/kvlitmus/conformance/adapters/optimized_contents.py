@@ -49,10 +49,40 @@ def variant_of(config: Config, shift: int = 0) -> Variant:
     return VARIANTS[(zlib.crc32(config.label.encode()) + 7 * shift) % len(VARIANTS)]
 
 
-class Contents:
-    """Pools of CPU tensors behind the page numbers of one cache, and the mover between them."""
+class OnDevice:
+    """The words of a pool in device memory, read and written as a numpy array is."""
 
-    def __init__(self, config: Config, reserved: int, variant: Variant) -> None:
+    def __init__(self, pool: Any) -> None:
+        import torch
+
+        self.words = pool.canonical().view(torch.int32)
+        self.shape = tuple(self.words.shape)
+
+    def at(self, where: Any) -> tuple[Any, ...]:
+        """An index of numpy's for torch."""
+        import numpy as np
+        import torch
+
+        device = self.words.device
+        return tuple(torch.from_numpy(part).to(device) if isinstance(part, np.ndarray) else part for part in where)
+
+    def __getitem__(self, where: Any) -> NDArray[np.uint32]:
+        import numpy as np
+
+        found: NDArray[np.uint32] = self.words[self.at(where)].cpu().numpy().view(np.uint32)
+        return found
+
+    def __setitem__(self, where: Any, words: NDArray[np.uint32]) -> None:
+        import numpy as np
+        import torch
+
+        self.words[self.at(where)] = torch.from_numpy(words.view(np.int32)).to(self.words.device)
+
+
+class Contents:
+    """Pools of tensors behind the page numbers of one cache, and the mover between them."""
+
+    def __init__(self, config: Config, reserved: int, variant: Variant, on: str = "cpu") -> None:
         import numpy as np
 
         from kvlitmus.optimized.data.pools import DevicePool, HostPool
@@ -71,12 +101,13 @@ class Contents:
             page_size=config.page_size,
         )
         self.size = config.page_size
-        device = DevicePool(shape, config.pages + reserved)
-        host = HostPool(shape, config.host_pages, layout=layout, pinned=False)
+        device = DevicePool(shape, config.pages + reserved, device=on)
+        host = HostPool(shape, config.host_pages, layout=layout, pinned=on != "cpu")
         self.mover = TorchMover(device, host, stepped=True)
         # [page, component, layer, token, head, four bytes]: the order of storage within a page
-        self.pools = {
-            tier: pool.canonical().numpy().view(np.uint32) for tier, pool in (("device", device), ("host", host))
+        self.pools: dict[str, Any] = {
+            tier: pool.canonical().numpy().view(np.uint32) if pool.device.type == "cpu" else OnDevice(pool)
+            for tier, pool in (("device", device), ("host", host))
         }
         _, *self.form = self.pools["device"].shape
         words = self.form[0] * self.form[1] * self.form[3] * self.form[4]

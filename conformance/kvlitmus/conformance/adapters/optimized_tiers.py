@@ -32,8 +32,10 @@ if TYPE_CHECKING:
 class TieredOptimized(OptimizedPorts):
     """One optimized hierarchy behind the ports."""
 
-    def __init__(self, config: Config, profile: Profile, parts: Parts | None, variant: Variant) -> None:
-        self.contents = Contents(config, profile.reserved, variant)
+    def __init__(
+        self, config: Config, profile: Profile, parts: Parts | None, variant: Variant, device: str = "cpu"
+    ) -> None:
+        self.contents = Contents(config, profile.reserved, variant, device)
         super().__init__(config, profile, parts)
 
     def make_cache(self, parts: Any) -> Any:
