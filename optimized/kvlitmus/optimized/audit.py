@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 
 from kvlitmus.optimized.branch import DIGEST_BYTES, Branch
-from kvlitmus.optimized.evict import SLACK, Victims
+from kvlitmus.optimized.evict import SLACK, UID_BITS, UID_MASK, Victims
 from kvlitmus.optimized.kernels import IntArray
 from kvlitmus.optimized.pool import PagePool
 from kvlitmus.optimized.residency import Residency
@@ -24,6 +24,8 @@ from kvlitmus.optimized.residency import Residency
 def complaints(tree: Residency) -> list[str]:
     """What is wrong with a tree; nothing, if it is well."""
     branches = [*tree.roots.values(), *tree.branches()]
+    if tree.by_uid != {branch.uid: branch for branch in tree.branches()}:
+        return ["by_uid does not have the branches of the tree"]
     found = [f"branch {branch.uid}: {wrong}" for branch in branches for wrong in _branch(tree, branch)]
     resident = sum([branch.dev for branch in branches])
     protected = sum([branch.protected() for branch in branches])
@@ -104,18 +106,18 @@ def _locks(branch: Branch, children: Iterable[Branch]) -> Iterator[str]:
 
 
 def _victims(tier: str, victims: Victims, branches: Iterable[Branch]) -> Iterator[str]:
-    queued = {id(offer) for offer in victims.heap}
+    queued = set(victims.heap)
     for branch in branches:
         position = victims.tip(branch)
         if position < 0:
             continue
-        offer = victims.offers.get(branch)
-        if offer is None or id(offer) not in queued:
+        offer = getattr(branch, victims.slot)
+        if offer is None or offer not in queued or victims.branches.get(offer & UID_MASK) is not branch:
             yield f"the {tier} tip of branch {branch.uid} is not offered"
-        elif offer[0] > victims.worth(branch, position):
+        elif offer >> UID_BITS > victims.worth(branch, position):
             yield f"the {tier} tip of branch {branch.uid} is offered for more than it is worth"
-    if len(victims.heap) > 2 * len(victims.offers) + SLACK:
-        yield f"{len(victims.heap)} offers on the {tier} heap, {len(victims.offers)} of them alive"
+    if len(victims.heap) > 2 * len(victims.branches) + SLACK + 1:
+        yield f"{len(victims.heap)} offers on the {tier} heap of {len(victims.branches)} branches"
 
 
 def _homes(tier: str, pool: PagePool, cached: list[IntArray]) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Storage names: under what a page is kept outside of the machine (see :mod:`kvlitmus.spec.hashing`).
 
 The name of a page is the SHA-256 of the page before it and of its own tokens, so names form a chain.  A key's whole
-pages are brought into the bytes that are hashed at once; then there is one call per page, and nothing per token.
+pages are brought into the bytes that are hashed at once, and then hashed in one go (:mod:`kvlitmus.optimized.sha`).
 
 What is cached keeps its digests: each branch has those of its first pages, as many as somebody asked for.  So the names
 of a path cost what is new about it.
@@ -13,13 +13,13 @@ cuts it.  Nothing else changes it, for the tokens of a page and of those before 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from hashlib import sha256
 
 import numpy as np
 
 from kvlitmus.optimized.branch import DIGEST_BYTES, Branch, Place
 from kvlitmus.optimized.kernels import IntArray
 from kvlitmus.optimized.paths import Paths
+from kvlitmus.optimized.sha import digests
 from kvlitmus.spec.hashing import TOKEN_LIMIT, namespace_seed, raw
 
 
@@ -42,13 +42,10 @@ def encode(units: IntArray, *, bigram: bool) -> bytes:
     return _in_range(units).astype("<u4", copy=False).tobytes()
 
 
-def chain(data: bytes, width: int, before: bytes) -> list[bytes]:
-    """The digests of pages of ``width`` bytes each, the first of which follows the digest ``before``."""
-    digests = []
-    for at in range(0, len(data), width):
-        before = sha256(before + data[at : at + width]).digest()
-        digests.append(before)
-    return digests
+def spelled(joined: bytes) -> list[str]:
+    """Digests, one after the other, as hex text each."""
+    text, size = joined.hex(), 2 * DIGEST_BYTES
+    return [text[at : at + size] for at in range(0, len(text), size)]
 
 
 def seed(namespace: Hashable) -> bytes:
@@ -70,7 +67,7 @@ def page_hashes(
         raise ValueError(f"a prior hash must be hex text (got {prior!r})", prior)
     whole = len(units) - len(units) % page_size
     data = encode(units[:whole], bigram=bigram)
-    return [digest.hex() for digest in chain(data, page_size * (8 if bigram else 4), before)]
+    return spelled(digests(data, page_size * (8 if bigram else 4), before))
 
 
 class PathNames:
@@ -87,8 +84,8 @@ class PathNames:
         names: list[str] = []
         size = DIGEST_BYTES
         for branch, start, end in self._known(place, lo):
-            text = bytes(branch.digests[start * size : end * size]).hex() if branch.digests is not None else ""
-            names += [text[at : at + 2 * size] for at in range(0, len(text), 2 * size)]
+            if branch.digests is not None:
+                names += spelled(bytes(branch.digests[start * size : end * size]))
         return names
 
     def names_behind(self, place: Place, units: IntArray) -> list[str]:
@@ -96,7 +93,7 @@ class PathNames:
         size = self.paths.page_size
         whole = len(units) - len(units) % size
         data = encode(units[:whole], bigram=self.bigram)
-        return [digest.hex() for digest in chain(data, self.width, self.last(place))]
+        return spelled(digests(data, self.width, self.last(place)))
 
     def last(self, place: Place) -> bytes:
         """The digest of the last page of a path; of a root, what precedes the first page of its namespace."""
@@ -141,11 +138,14 @@ class PathNames:
             before = self._seed(branch.namespace) if above is None else bytes(above[at - DIGEST_BYTES : at])
         start = len(branch.digests) // DIGEST_BYTES
         data = encode(branch.units[start * size : end * size], bigram=self.bigram)
-        branch.digests += b"".join(chain(data, self.width, before))
+        branch.digests += digests(data, self.width, before)
 
 
 def _in_range(tokens: IntArray) -> IntArray:
     """These tokens; raises ``ValueError`` for one outside ``[0, 2**32)``."""
-    if len(tokens) and not (tokens.min() >= 0 and tokens.max() < TOKEN_LIMIT):
+    if not len(tokens):
+        return tokens
+    bits = np.bitwise_or.reduce(tokens)
+    if bits < 0 or bits >= TOKEN_LIMIT:
         raise ValueError(f"a token must be in [0, 2**32) to be hashed (got {tokens.min()} to {tokens.max()})")
     return tokens

@@ -28,6 +28,7 @@ class Paths:
         self.no_units: IntArray = np.empty(0, self.dtype)
         self.roots: dict[Hashable, Branch] = {}
         self.uid = 0
+        self.by_uid: dict[int, Branch] = {}
 
     def root(self, namespace: Hashable) -> Branch:
         """The root of a namespace: a branch that never has pages."""

@@ -64,8 +64,8 @@ class Residency(Paths):
         self.clock = 0
         self.evictable = 0
         self.protected = 0
-        self.victims = Victims(POLICIES[policy], device_tip)
-        self.host_victims = Victims(POLICIES[policy], host_tip)
+        self.victims = Victims(POLICIES[policy], device_tip, self.by_uid, "offer")
+        self.host_victims = Victims(POLICIES[policy], host_tip, self.by_uid, "host_offer")
         self.spill: Callable[[Run], int] | None = None
         self.tell: Callable[[str, str, Run], None] | None = None
 
@@ -129,9 +129,8 @@ class Residency(Paths):
         parent = branch.parent
         assert parent is not None and parent.children is not None
         del parent.children[branch.key(self.page_size)]
+        del self.by_uid[branch.uid]
         branch.truncate(0, self.page_size)
-        self.victims.drop(branch)
-        self.host_victims.drop(branch)
         uncount(parent.all_at, branch.at)
         if self.host is not None:
             self.host_victims.offer(parent)

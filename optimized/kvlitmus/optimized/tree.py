@@ -140,6 +140,7 @@ class Tree(Residency):
         if parent.children is None:
             parent.children = {}
         parent.children[at, units[: self.page_size].tobytes()] = branch
+        self.by_uid[branch.uid] = branch
         if self.host is not None:
             parent.all_at = count(parent.all_at, at)
         if resident:
