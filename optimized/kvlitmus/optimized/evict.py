@@ -3,8 +3,8 @@
 Each branch has at most one page that could go: the one at its tip.  A heap holds **offers**, each a number: what the
 page is worth, and below it, in :data:`UID_BITS` bits, whose it is.  What an offer says is looked at only when it comes
 up: one that another has replaced is dropped, one whose page can't go any more as well, and one whose page is worth
-more by now goes back down.  So using, locking and unlocking cost an eviction nothing before it happens, and evicting costs
-what is evicted.
+more by now goes back down.  So using, locking and unlocking cost an eviction nothing before it happens, and evicting
+costs what is evicted.
 
 Rules of upkeep:
 
