@@ -1,4 +1,4 @@
-"""The optimized cache as a contender: its tree over its pool, tokens as int32 arrays."""
+"""The optimized cache as a contender: ``FlatCache``, called as a scheduler would, tokens as int32 arrays."""
 
 from __future__ import annotations
 
@@ -21,17 +21,16 @@ def native(tokens: Tokens) -> Units:
 
 
 class Ours:
-    """``kvlitmus.optimized``: ``Tree`` over ``PagePool``."""
+    """``kvlitmus.optimized``: ``FlatCache``."""
 
     name = "ours"
 
     def __init__(self, page_size: int, tokens: int, policy: str = "lru") -> None:
-        from kvlitmus.optimized.pool import PagePool
-        from kvlitmus.optimized.tree import Tree
+        from kvlitmus.optimized.cache import CacheConfig, FlatCache
 
         self.page_size = page_size
-        self.pool = PagePool(tokens // page_size, page_size, 1)
-        self.tree = Tree(page_size, policy, self.pool)
+        self.cache = FlatCache(CacheConfig(page_size=page_size, pages=tokens // page_size, policy=policy))
+        self.pool, self.tree = self.cache.pool, self.cache.tree
 
     def native(self, tokens: Tokens) -> Units:
         """Tokens as this cache likes them."""
@@ -46,64 +45,63 @@ class Ours:
         """Cache a prompt, at once or turn by turn, ``step`` tokens at a time."""
         units, pages = native(tokens), self._take(len(tokens))
         for end in range(step or len(tokens), len(tokens) + 1, step or len(tokens)):
-            self.tree.insert(None, units[:end], pages[: end // self.page_size])
+            self.cache.insert(units[:end], pages[: end // self.page_size])
 
     def leaf(self, tokens: Tokens) -> None:
         """Cache a prompt whose last page alone may be new."""
         units = native(tokens)
-        found = self.tree.match(None, units[: -self.page_size])
-        self.tree.insert(None, units, np.concatenate([self.tree.path_pages(found.place), self._take(self.page_size)]))
+        found = self.cache.match(units[: -self.page_size])
+        self.cache.insert(units, np.concatenate([found.pages, self._take(self.page_size)]))
 
     def match(self, tokens: Tokens) -> Call:
-        """The call that matches a prompt."""
+        """The call that matches a prompt; it lists the pages too."""
+        return partial(self.cache.match, native(tokens))
+
+    def match_place(self, tokens: Tokens) -> Call:
+        """The call that matches a prompt and lists nothing."""
         return partial(self.tree.match, None, native(tokens))
 
     def match_slots(self, tokens: Tokens) -> Call:
-        """The call that matches a prompt and lists its slots."""
-        match, path, slots = self.match(tokens), self.tree.path_pages, self.pool.slots
-        return lambda: slots(path(match().place))
+        """The call that matches a prompt and lists its slots, one by one."""
+        match, slots = self.match(tokens), self.pool.slots
+        return lambda: slots(match().pages)
 
     def matched(self, tokens: Tokens) -> int:
         """How many tokens a match finds."""
-        return int(self.match(tokens)().resident) * self.page_size
+        return len(self.match(tokens)().pages) * self.page_size
 
     def resume(self, tokens: Tokens, kept: int) -> Call:
         """The call that matches what is behind the first ``kept`` tokens, by a caller that kept their place."""
-        place = self.tree.match(None, native(tokens)[:kept]).place
-        self.tree.lock(place)
-        return partial(self.tree.resume, place, native(tokens[kept:]))
+        place = self.cache.match(native(tokens)[:kept]).place
+        self.cache.lock(place)
+        return partial(self.cache.resume, place, native(tokens[kept:]))
 
     def lock_unlock(self, tokens: Tokens) -> Call:
         """The call that locks a cached prompt and gives the lock back."""
-        place = self.tree.match(None, native(tokens)).place
-        lock, unlock = self.tree.lock, self.tree.unlock
-
-        def call() -> None:
-            lock(place)
-            unlock(place)
-
-        return call
+        place = self.cache.match(native(tokens)).place
+        lock, unlock = self.cache.lock, self.cache.unlock
+        return lambda: unlock(lock(place))
 
     def evict(self, tokens: int) -> Call:
         """The call that evicts so many tokens."""
-        return partial(self.tree.evict, tokens // self.page_size)
+        return partial(self.cache.evict, tokens)
 
     def evicted(self, answer: Any) -> int:
         """How many tokens such a call evicted."""
-        return int(answer) * self.page_size
+        return int(answer)
 
     def insert(self, tokens: Tokens, known: int) -> Action:
         """Inserting a prompt of which ``known`` tokens are cached; the rest is evicted again afterwards."""
         units, fresh = native(tokens), len(tokens) - known
-        found = self.tree.match(None, units)
-        assert found.resident * self.page_size == known
+        found = self.cache.match(units)
+        assert len(found.pages) * self.page_size == known
         held: list[Any] = []
 
         def before() -> None:
-            held[:] = [np.concatenate([self.tree.path_pages(found.place), self._take(fresh)])]
+            held[:] = [np.concatenate([found.pages, self._take(fresh)])]
 
         def run() -> Any:
-            return self.tree.insert(None, units, held[0])
+            return self.cache.insert(units, held[0])
 
         evict = self.evict(fresh)
 
@@ -117,28 +115,26 @@ class Ours:
 
         Returns the tokens found and the nanoseconds of these five, and of allocating and listing pages.
         """
-        clock, tree, pool = time.perf_counter_ns, self.tree, self.pool
+        clock, cache, pool = time.perf_counter_ns, self.cache, self.pool
         began = clock()
-        found = tree.match(None, units)
+        found = cache.match(units)
         matched = clock()
-        place = found.place
-        tree.lock(place)
+        receipt = cache.lock(found.place)
         locked = clock()
-        missing = len(units) // self.page_size - found.resident
+        known = len(found.pages)
+        missing = len(units) // self.page_size - known
         short = missing - pool.free_count
         asked = clock()
         if short > 0:
-            tree.evict(short)
+            cache.evict(short * self.page_size)
         evicted = clock()
-        pages = tree.path_pages(place)
-        if missing:
-            pages = np.concatenate([pages, pool.take(missing)])
+        pages = np.concatenate([found.pages, pool.take(missing)]) if missing else found.pages
         allocated = clock()
-        tree.insert(None, units, pages)
+        cache.insert(units, pages)
         inserted = clock()
-        tree.unlock(place)
+        cache.unlock(receipt)
         ended = clock()
-        return found.resident * self.page_size, [
+        return known * self.page_size, [
             matched - began,
             locked - matched,
             evicted - asked,

@@ -92,6 +92,7 @@ def match_one(peers: Peers, scale: Scale) -> Row:
         cache.fill(tokens)
         assert cache.matched(tokens) == len(tokens)
     actions = {cache.name: Action(cache.match(tokens)) for cache in caches}
+    actions["ours, no pages listed"] = Action(caches[0].match_place(tokens))
     row.add("32k, one node", {**actions, "floor": Action(compare(len(tokens)))}, scale.rounds)
     row.add("32k, one node, slots listed", {one.name: Action(one.match_slots(tokens)) for one in caches}, scale.rounds)
     return row
@@ -111,7 +112,8 @@ def chain(peers: Peers, scale: Scale) -> list[Row]:
     rounds = scale.slow_rounds
     grown = {one.name: Action(one.match(tokens)) for one in caches}
     at_once = {one.name: Action(one.match(other)) for one in caches}
-    matching.add(f"{name}, nodes of {PAGE}", {**grown, "floor": Action(compare(len(tokens)))}, rounds)
+    bare = {"ours, no pages listed": Action(caches[0].match_place(tokens))}
+    matching.add(f"{name}, nodes of {PAGE}", {**grown, **bare, "floor": Action(compare(len(tokens)))}, rounds)
     matching.add(f"{name}, one node", at_once, rounds)
     # What the goal compares is taken in one turn: the same cache with both prompts.
     matching.add("ours, both", {"chain": Action(grown["ours"].run), "one": Action(at_once["ours"].run)}, rounds)

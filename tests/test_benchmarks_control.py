@@ -1,0 +1,159 @@
+"""The benchmarks of the control plane: how they take time, how they judge, and a small run without any peer."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("numba")
+
+from benchmarks import control_timing
+from benchmarks.control_goals import NEW, OLD, Goal, goals
+from benchmarks.control_order import PAGE, PAGES, Both, compare
+from benchmarks.control_ours import Ours
+from benchmarks.control_report import TITLES, draw, table, verdicts
+from benchmarks.control_timing import Action, Stat, measure
+from tests.test_layout import ROOT
+
+
+def run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "benchmarks" / script), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
+
+
+def stat(least: float, median: float | None = None) -> dict[str, float]:
+    return {"least": least, "median": median or least, "mean": least, "rounds": 3}
+
+
+def test_contenders_take_turns_and_the_order_changes() -> None:
+    seen: list[str] = []
+    actions = {name: Action(lambda name=name: seen.append(name), after=lambda: None) for name in "abc"}  # type: ignore[misc]
+    found = measure(actions, rounds=4)
+    assert "".join(seen) == "abcbcacababc"
+    assert all(one.rounds == 4 for one in found.values())
+
+
+def test_preparation_is_outside_of_the_clock() -> None:
+    def wait() -> None:
+        control_timing.time.sleep(0.01)
+
+    found = measure({"a": Action(lambda: None, before=wait, after=wait)}, rounds=3)
+    assert found["a"].median < 1_000
+
+
+def test_a_noisy_series_is_tried_again_and_the_quietest_attempt_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    attempts = iter([{"a": Stat(1, 5, 5, 3)}, {"a": Stat(1, 3, 3, 3)}, {"a": Stat(1, 4, 4, 3)}])
+    monkeypatch.setattr(control_timing, "_attempt", lambda _actions, _rounds: next(attempts))
+    found = measure({}, rounds=3, judged=("a",))
+    assert found["a"] == Stat(1, 3, 3, 3)
+    assert found["a"].noisy
+    assert not Stat(1, 2, 2, 3).noisy
+
+
+def _judged(runs: dict[str, Any], row: str, what: str) -> Goal:
+    (found,) = [goal for goal in goals(runs) if goal.row == row and goal.what == what]
+    return found
+
+
+def test_goals_are_judged_by_figures_of_one_process() -> None:
+    one = {"32k": {"ours": stat(10), "rust": stat(31), "python": stat(49), "floor": stat(3)}}
+    runs = {NEW: {"match-32k": {"cells": one, "facts": {}}}, OLD: {"match-32k": {"cells": {"32k": {"ours": stat(1)}}}}}
+    assert _judged(runs, "match-32k", "times the Rust core") == Goal(
+        "match-32k", "times the Rust core", "≥ 3", 3.1, True
+    )
+    assert _judged(runs, "match-32k", "times the Python core").met is False
+    assert _judged(runs, "match-32k", "above the compare floor").measured == 7
+
+
+def test_what_was_not_run_is_neither_met_nor_missed() -> None:
+    assert {goal.met for goal in goals({})} == {None}
+    assert {goal.met for goal in goals({NEW: {"match-32k": {"failed": "no such thing"}}})} == {None}
+    assert _judged({NEW: {"order": {"facts": {"victims": 0, "different": []}}}}, "order", _ORDER).met is None
+    assert _judged({NEW: {"order": {"facts": {"victims": 9, "different": []}}}}, "order", _ORDER).met is True
+    assert _judged({NEW: {"order": {"facts": {"victims": 9, "different": ["lru"]}}}}, "order", _ORDER).met is False
+
+
+_ORDER = "policies with other victims than the reference"
+
+
+def test_hits_are_the_reference_s_or_the_goal_is_missed() -> None:
+    def runs(hits: int) -> dict[str, Any]:
+        seen = {"mean": 1.0, "hit_tokens": hits}
+        return {NEW: {"trace": {"facts": {"3000000": {"expected": 640, "ours": seen, "python": {"mean": 16.0}}}}}}
+
+    what = "hit tokens besides the reference's, 3M tokens"
+    assert _judged(runs(640), "trace", what).met is True
+    assert _judged(runs(704), "trace", what).met is False
+    assert _judged(runs(640), "trace", "times the Python core, 3M tokens").measured == 16
+
+
+def test_the_table_says_what_was_not_run_and_what_was_noisy() -> None:
+    runs = {NEW: {"lock": {"cells": {"x": {"ours": stat(1, 2.5)}}, "facts": {}}, "sha": {"failed": "because"}}}
+    text = table(runs, ["lock", "sha", "evict"])
+    assert "noisy" in text
+    assert "not run: because" in text
+    assert text.endswith(f"{TITLES['evict']}\n  not run")
+    assert verdicts([Goal("lock", "w", "≥ 3", None, None)]).startswith("not run")
+
+
+def test_the_picture_is_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    some = [Goal("lock", "times", "≥ 50", 100.0, True), Goal("evict", "times", "≤ 1.5", 3.0, False)]
+    assert draw(tmp_path / "a.png", some, "title") is None
+    assert (tmp_path / "a.png").stat().st_size > 1_000
+    assert draw(tmp_path / "b.png", [], "title") is not None
+
+
+def test_victims_are_compared_and_a_difference_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = compare(150)
+    assert found["different"] == []
+    assert found["victims"] > 100
+    made = Both.__init__
+
+    def wrong(self: Both, policy: str, seed: int) -> None:
+        made(self, policy, seed)
+        if policy == "lru":
+            self.ours = Ours(PAGE, PAGES * PAGE, "mru")
+
+    monkeypatch.setattr(Both, "__init__", wrong)
+    assert compare(150)["different"] == ["lru"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--rows", "nonsense"], "no such row: nonsense"),
+        (["--rows", ","], "no such row: (none)"),
+        (["--trace", "/nowhere.jsonl"], "expected a file that can be read"),
+    ],
+)
+def test_usage_errors_are_one_line(arguments: list[str], message: str) -> None:
+    done = run("control.py", *arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_a_small_run_without_any_peer(tmp_path: Path) -> None:
+    trace = ROOT / "tests" / "data" / "small_trace.jsonl"
+    nowhere = ["--peers", str(tmp_path / "nowhere")]
+    done = run("control.py", "--quick", "--into", str(tmp_path), "--date", "now", "--trace", str(trace), *nowhere)
+    assert done.returncode == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    assert f"not run: SGLang {NEW}" in done.stderr
+    found = json.loads((tmp_path / "control-now.json").read_text())
+    rows = found["runs"]["alone"]["rows"]
+    assert sorted(rows) == sorted(TITLES)
+    assert {name: row["failed"] for name, row in rows.items() if "failed" in row} == {}
+    by_name = {(goal["row"], goal["what"]): goal["met"] for goal in found["goals"]}
+    assert by_name["match-32k", "times the Rust core"] is None
+    assert by_name["trace", "hit tokens besides the reference's, 3M tokens"] is True
+    assert by_name["order", _ORDER] is True
+    assert rows["trace"]["facts"]["3000000"]["ours"]["hit_tokens"] > 0
+    assert set(rows["memory"]["facts"]["bytes_per_page"]) == {"long prompts", "conversations", "forks"}
