@@ -141,30 +141,26 @@ class Pair(Look):
         n = self.rng.randint(0, 3 * self.size)
         assert self.one.evict_host(n) == self.two.evict_host(n)
 
+    def evict_all(self) -> None:
+        """All that can go leaves the device."""
+        assert self.one.evict(99 * self.size) == self.two.evict(99 * self.size)
+
     def forget(self) -> None:
         """All that can go leaves the device and the host; what is in storage stays there."""
-        assert self.one.evict(99 * self.size) == self.two.evict(99 * self.size)
+        self.evict_all()
         assert self.one.evict_host(99 * self.size) == self.two.evict_host(99 * self.size)
 
     def read_ahead(self) -> None:
-        """Prefetch a key of which storage has some, and ask at once."""
-        stored = [key for key in self.keys if self.one.page_hashes(key, self.size, None)[:1]]
-        stored = [key for key in stored if self.one.page_hashes(key, self.size, None)[0] in self.stores[0].pages]
+        """Prefetch a key of which storage has some."""
+        firsts = [(key, self.one.page_hashes(key, self.size, None)[:1]) for key in self.keys]
+        stored = [key for key, first in firsts if first and first[0] in self.stores[0].pages]
         if stored:
-            key, rid = self.rng.choice(stored), self.rng.randint(1, 4)
-            mine, theirs = self.one.prefetch(rid, key), self.two.prefetch(rid, key.tokens, key.namespace)
-            assert mine[:3] == (theirs.started, theirs.matched * self.size, theirs.asked)
-            if mine.started:
-                job = self.one.jobs()[-1].id
-                self.one.advance(job, Outcome())
-                self.two.advance(job)
-                self.keys += [key, key]
-                if self.rng.random() < 0.6 and self.one.jobs()[-1].id > job:
-                    self.one.advance(job + 1, Outcome("part", 1))
-                    self.two.advance(job + 1, 1)
+            self.prefetch(self.rng.choice(stored))
 
     def load_back(self) -> None:
         key = self.key() if self.rng.random() < 0.3 else self.rng.choice(self.keys)
+        if self.rng.random() < 0.7 and self.one.now.host.alone:
+            key = self.one.key_of(self.rng.choice(sorted(self.one.now.host.alone)))
         quota = self.rng.choice([None, None, None, self.rng.randint(0, 12 * self.size)])
         mine, theirs = self.one.load_back(key, quota), self.two.load_back(key.tokens, key.namespace, quota=quota)
         assert mine.before == theirs.before * self.size
@@ -172,13 +168,27 @@ class Pair(Look):
         if mine.slots is not None and theirs.pages is not None:
             assert len(mine.slots) == len(theirs.pages) * self.size
 
-    def prefetch(self) -> None:
-        key, rid = self.rng.choice([*self.keys[-20:], self.key()]), self.rng.randint(1, 4)
+    def prefetch(self, key: Key | None = None) -> None:
+        """Prefetch a key, and perhaps let it go on at once: whether storage has something of it or not."""
+        rng = self.rng
+        key, rid = key or rng.choice([*self.keys[-20:], self.key()]), rng.randint(1, 4)
         mine, theirs = self.one.prefetch(rid, key), self.two.prefetch(rid, key.tokens, key.namespace)
         assert mine[:3] == (theirs.started, theirs.matched * self.size, theirs.asked)
+        if not mine.started or rng.random() < 0.4:
+            return
+        self.keys += [key, key]
+        job = self.one.jobs()[-1].id
+        self.step(job, Outcome())
+        if self.one.jobs()[-1].id > job and rng.random() < 0.8:
+            self.step(job + 1, Outcome("part", rng.randint(1, 2)))
+        if rng.random() < 0.5:
+            rng.choice((self.insert, self.clock, self.forget))()
+            assert self.one.poll(rid) == self.two.poll(rid)
 
     def poll(self) -> None:
         rid = self.rng.randint(1, 4)
+        if self.rng.random() < 0.3:
+            self.clock()
         assert self.one.poll(rid) == self.two.poll(rid)
 
     def loaded(self) -> None:
@@ -194,13 +204,16 @@ class Pair(Look):
         jobs = [job for job in self.one.jobs() if job.ready]
         if jobs:
             job = self.rng.choice(jobs)
-            outcome = self.outcome(job)
-            self.one.advance(job.id, outcome)
-            store = self.stores[1]
-            store.left = outcome.pages if outcome.how in ("short", "fail") else None
-            store.raises = outcome.how == "fail"
-            self.two.advance(job.id, outcome.pages if outcome.how == "part" else None)
-            store.left, store.raises = None, False
+            self.step(job.id, self.outcome(job))
+
+    def step(self, job: int, outcome: Outcome) -> None:
+        """Let a job go on, on both sides alike."""
+        self.one.advance(job, outcome)
+        store = self.stores[1]
+        store.left = outcome.pages if outcome.how in ("short", "fail") else None
+        store.raises = outcome.how == "fail"
+        self.two.advance(job, outcome.pages if outcome.how == "part" else None)
+        store.left, store.raises = None, False
 
     def outcome(self, job: Job) -> Outcome:
         hows = {"query": ("done", "short", "fail"), "load": ("done", "part"), "backup": ("done",)}
@@ -232,7 +245,7 @@ class Pair(Look):
             self.stores[1].pages[name] = self.stores[1].pages[name][:-1]
 
     def clock(self) -> None:
-        self.seconds += self.rng.choice([0.0, 0.5, 2.0, 5.0])
+        self.seconds += self.rng.choice([0.0, 0.5, 2.0, 5.0, 40.0])
         self.one.set_clock(self.seconds)
         self.two.set_clock(self.seconds)
 

@@ -31,7 +31,8 @@ class ArrayTicket:
         return self.ready
 
     def wait_layer(self, layer: int) -> None:
-        assert layer < self.ready
+        if layer >= self.ready:
+            raise RuntimeError(f"layer {layer} is not copied yet")
 
     def done(self) -> bool:
         return self.ready == LAYERS

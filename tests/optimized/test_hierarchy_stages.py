@@ -1,0 +1,215 @@
+"""What may happen to a prefetch, a backup, a load and a put in each of their stages, beside the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.tier_ports import Outcome
+from kvlitmus.spec.units import Key
+from tests.optimized.hierarchy_pair import Pair
+
+KEY = Key(None, (1, 2, 3, 4, 5, 6, 7, 8))
+"""Four pages of two."""
+
+STEP = Outcome("part", 1)
+
+
+class Staged(Pair):
+    """A pair in which some of :data:`KEY` is in storage and nowhere else."""
+
+    def __init__(self, write: str = "write_through", stored: int = 4) -> None:
+        super().__init__(Config(page_size=2, pages=8, host_pages=8, write=write, rate_limit=1000), 1)
+        self.attach()
+        self.cache(KEY._replace(tokens=KEY.tokens[: 2 * stored]))
+        self.keys = [KEY]
+        while self.one.jobs():
+            self.settle()
+        assert len(self.stores[0].pages) == (0 if write == "write_back" else stored)
+        self.forget()
+        self.two.events()
+        self.one.events()
+
+    def cache(self, key: Key) -> None:
+        """Compute and insert a key."""
+        mine, theirs = self.one.alloc(len(key.tokens)), self.two.pool.take(len(key.tokens) // 2)
+        assert mine is not None and theirs is not None
+        self.poke(key, 0, mine, self.two.pool.slots(theirs))
+        stored, ours = self.one.insert(key, mine), self.two.insert(key.tokens, theirs, key.namespace)
+        assert stored.already == ours.already * 2
+        self.one.free(stored.to_free or ())
+        self.two.pool.give_back(theirs[: ours.already])
+
+    def settle(self) -> None:
+        """Everything under way goes to its end, and the cache takes note."""
+        for job in self.one.jobs():
+            if job.ready:
+                self.step(job.id, Outcome())
+                self.compare()
+        self.tick()
+        self.compare()
+
+    def ask(self, rid: int = 1) -> int:
+        """Begin a prefetch; its job."""
+        mine, theirs = self.one.prefetch(rid, KEY), self.two.prefetch(rid, KEY.tokens)
+        assert mine.started and theirs.started
+        return self.one.jobs()[-1].id
+
+
+def nothing(pair: Staged) -> None:
+    """Nobody has asked yet."""
+
+
+def asked(pair: Staged) -> None:
+    pair.ask()
+
+
+def answered(pair: Staged) -> None:
+    pair.step(pair.ask(), Outcome())
+
+
+def revoked(pair: Staged) -> None:
+    pair.step(pair.ask(), Outcome("short", 0))
+
+
+def halfway(pair: Staged) -> None:
+    answered(pair)
+    pair.step(pair.one.jobs()[-1].id, Outcome("part", 2))
+
+
+def cut_short(pair: Staged) -> None:
+    answered(pair)
+    pair.step(pair.one.jobs()[-1].id, Outcome("short", 1))
+
+
+def complete(pair: Staged) -> None:
+    answered(pair)
+    pair.step(pair.one.jobs()[-1].id, Outcome())
+
+
+def poll(pair: Staged) -> None:
+    assert pair.one.poll(1) == pair.two.poll(1)
+
+
+def abandon(pair: Staged) -> None:
+    pair.one.abandon(1)
+    pair.two.abandon(1)
+
+
+def again(pair: Staged) -> None:
+    """The request ends, and its id is used again at once."""
+    abandon(pair)
+    pair.compare()
+    pair.ask()
+
+
+def cached_meanwhile(pair: Staged) -> None:
+    pair.cache(KEY._replace(tokens=KEY.tokens[:4]))
+
+
+def bare_meanwhile(pair: Staged) -> None:
+    """The first page is computed by somebody else, and the host has no room for it: it is full of resident pages."""
+    pair.cache(Key("a", KEY.tokens[:8]))
+    pair.cache(KEY._replace(tokens=KEY.tokens[:2]))
+
+
+STAGES = (nothing, asked, answered, revoked, halfway, cut_short, complete)
+ACTIONS: tuple[Callable[[Staged], None], ...] = (
+    poll,
+    abandon,
+    again,
+    cached_meanwhile,
+    bare_meanwhile,
+    Pair.tick,
+    Pair.detach,
+    Pair.reset,
+    Pair.forget,
+)
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_prefetch_in_each_stage(stage: Callable[[Staged], None], action: Callable[[Staged], None]) -> None:
+    pair = Staged()
+    stage(pair)
+    pair.compare()
+    action(pair)
+    pair.compare()
+    for follow in (poll, Pair.tick, poll, Staged.settle, poll, Staged.settle):
+        follow(pair)
+        pair.compare()
+    assert pair.two.occupied() == 0 and not pair.two.jobs()
+
+
+def test_what_was_read_below_a_bare_page_is_released() -> None:
+    pair = Staged()
+    complete(pair)
+    bare_meanwhile(pair)
+    poll(pair)
+    pair.compare()
+    assert pair.two.loaded(1) == 0
+    assert len(pair.two.moving()) == 3, "one page was known and is freed at once, the others wait for the tick"
+
+
+@pytest.mark.parametrize("action", [Pair.detach, Pair.reset, Pair.forget, Pair.tick])
+@pytest.mark.parametrize("steps", range(4))
+def test_backups_loads_and_puts_in_each_stage(steps: int, action: Callable[[Staged], None]) -> None:
+    pair = Staged(stored=0)
+    pair.cache(KEY)
+    pair.compare()
+    for _ in range(steps):
+        for job in pair.one.jobs()[:1]:
+            pair.step(job.id, STEP if job.kind == "put" else Outcome())
+        pair.tick()
+        pair.compare()
+    action(pair)
+    pair.compare()
+    pair.attach()
+    for _ in range(3):
+        pair.settle()
+    assert not pair.two.jobs()
+
+
+@pytest.mark.parametrize("action", [Pair.detach, Pair.reset, Pair.forget, Pair.tick])
+@pytest.mark.parametrize("layers", range(4))
+def test_a_load_in_each_layer(layers: int, action: Callable[[Staged], None]) -> None:
+    pair = Staged(stored=0)
+    pair.cache(KEY)
+    pair.settle()
+    pair.settle()
+    pair.evict_all()
+    mine, theirs = pair.one.load_back(KEY), pair.two.load_back(KEY.tokens)
+    assert mine.before == 0 and theirs.pages is not None and len(theirs.pages) == 4
+    assert theirs.work is not None
+    for layer in range(layers):
+        pair.step(theirs.work.id, STEP)
+        assert pair.two.layers_ready(theirs.work.id) == layer + 1
+        pair.two.wait_layer(theirs.work.id, layer)
+        pair.compare()
+    if layers < 3:
+        with pytest.raises(RuntimeError, match="layer"):
+            pair.two.wait_layer(theirs.work.id, layers)
+    action(pair)
+    pair.compare()
+    pair.settle()
+    pair.settle()
+    assert not pair.two.jobs()
+
+
+def test_a_close_puts_what_was_being_backed_up() -> None:
+    pair = Staged(stored=0)
+    pair.cache(KEY)
+    assert pair.two.close() == []
+    assert len(pair.stores[1].pages) == 4 and not pair.two.jobs()
+
+
+def test_a_job_that_is_over_or_unknown_can_not_go_on() -> None:
+    pair = Staged(stored=0)
+    pair.cache(KEY)
+    (job,) = [work.id for work in pair.two.jobs()]
+    pair.two.advance(job)
+    for wrong in (job, job + 1):
+        with pytest.raises(ValueError, match="can't go on"):
+            pair.two.advance(wrong)
