@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("spec", "reference", "optimized", "conformance")
-FOLDERS = (*ROOMS, "tests", "benchmarks", "tools", "docs")
+FOLDERS = (*ROOMS, "tests", "benchmarks", "tools", "docs", "examples")
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 60
 

@@ -1,0 +1,65 @@
+"""The free-running cache under stress: no slot ever holds what it shouldn't, and what is planted is found."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tests.optimized import stress
+from tests.test_layout import ROOT
+
+HAPPENS = (
+    *("loads", "pages_loaded", "prefetches", "pages_prefetched", "evicted", "evicted_host", "no_room", "published"),
+    *("abandoned", "aborted", "ended", "detached", "storage_put", "storage_get", "storage_exists", "storage_raised"),
+    *("tokens_cached", "tokens_checked", "pages_at_rest", "read_back", "stored"),
+)
+"""What must have happened in a run, or it has tested little."""
+
+
+def stressed(*options: str, timeout: float = 110) -> tuple[int, dict[str, Any]]:
+    """Run the command in a process of its own; its exit code and what it found."""
+    command = [sys.executable, "-m", "tests.optimized.stress", *options]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=timeout, check=False
+    )
+    assert done.stdout, done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def sound(status: int, found: dict[str, Any]) -> None:
+    """Nothing was wrong, and enough has happened to say so."""
+    assert (found["wrong"], status) == ({}, 0)
+    assert [name for name in HAPPENS if not found.get(name)] == []
+
+
+@pytest.mark.slow
+def test_contents_are_right_whatever_happens() -> None:
+    sound(*stressed("--seconds", "20", "--round", "3"))
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+def test_contents_are_right_for_minutes() -> None:
+    sound(*stressed("--minutes", "5", "--seed", "1000", timeout=590))
+
+
+@pytest.mark.parametrize("planted", ["hasty", "swap", "unpinned-put"])
+def test_a_planted_fault_is_found(planted: str) -> None:
+    status, found = stressed("--seconds", "60", "--round", "3", "--planted", planted)
+    assert status == 1
+    assert "WrongContents" in found["wrong"]["what"], found["wrong"]
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("planted", [name for name in stress.PLANTED if name])
+def test_every_planted_fault_is_found(planted: str) -> None:
+    status, found = stressed("--seconds", "300", "--round", "3", "--seed", "50", "--planted", planted, timeout=390)
+    assert status == 1
+    assert found["wrong"]
