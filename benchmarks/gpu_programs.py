@@ -122,8 +122,9 @@ def suite_command() -> list[str] | None:
 
 def example_command(root: Path, device: str) -> list[str] | None:
     """The transformer that serves prompts through the cache; ``None`` where it isn't in this checkout."""
-    path = root / "docs" / "examples" / "transformer.py"
-    return [sys.executable, str(path), "--device", device] if path.exists() else None
+    if not (root / "examples" / "serve.py").exists():
+        return None
+    return [sys.executable, "-m", "examples.serve", "--device", device]
 
 
 def collect(bench: Bench) -> None:
@@ -146,16 +147,16 @@ def collect(bench: Bench) -> None:
             "seconds": round(seconds, 1),
             "output": text[-KEPT:],
         }
-        _judge(bench, name, code, last)
+        judge(bench, name, code, last)
     if not programs and not bench.dry:
         raise Skip("nothing was started")
 
 
-def _judge(bench: Bench, name: str, code: int | None, last: str) -> None:
+def judge(bench: Bench, name: str, code: int | None, last: str) -> None:
     """What an exit code says about the data: 1 is wrong data, anything else unknown is the harness's trouble."""
     if code is None:
-        bench.record.check(name, 0, [], "not finished in its time")
-        bench.record.head.setdefault("unfinished", []).append(name)
+        bench.record.check(name, 0, [], "NOT FINISHED in its time")
+        bench.record.unfinished.append(name)
     elif code == 0:
         bench.record.check(name, 1, [], last[:200])
     elif code == 1:

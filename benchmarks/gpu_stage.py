@@ -56,6 +56,7 @@ class Record:
     checks: list[dict[str, Any]] = field(default_factory=list)
     rows: list[dict[str, Any]] = field(default_factory=list)
     goals: list[Goal] = field(default_factory=list)
+    unfinished: list[str] = field(default_factory=list)
 
     def check(self, name: str, cases: int, wrong: list[str], note: str = "") -> None:
         """One kind of correctness check: how many cases, and which of them were wrong."""
@@ -86,6 +87,7 @@ class Record:
             **self.head,
             "stages": self.stages,
             "checks": self.checks,
+            "unfinished": self.unfinished,
             "goals": [asdict(goal) for goal in self.goals],
             "rows": self.rows,
         }
@@ -103,7 +105,7 @@ class Record:
         """The exit code of what has been recorded."""
         if any(check["wrong_cases"] for check in self.checks):
             return INCORRECT
-        if any(stage["outcome"] in ("failed", "cut off") for stage in self.stages):
+        if self.unfinished or any(stage["outcome"] in ("failed", "cut off") for stage in self.stages):
             return HARNESS
         if any(stage["outcome"] == "interrupted" for stage in self.stages):
             return INTERRUPTED
@@ -144,11 +146,18 @@ class Stage:
     work: Callable[[Bench], None]
 
 
-def run(bench: Bench, stages: list[Stage], limit: float, say: Callable[[str], None]) -> None:
-    """Run the stages one after another; whatever happens in one, the record is written and the next begins."""
-    started = time.monotonic()
-    bench.overall = started + limit
-    with_watchdog = _Watchdog(bench.record, limit + 5.0, say)
+GRACE = 5.0
+"""Seconds after the limit in which a stage may still return by itself."""
+
+
+def run(bench: Bench, stages: list[Stage], limit: float, say: Callable[[str], None], grace: float = GRACE) -> None:
+    """Run the stages one after another; whatever happens in one, the record is written and the next begins.
+
+    limit: seconds for all of them; stages that would begin later are not run, and one that has not returned ``grace``
+    later ends the process.
+    """
+    bench.overall = time.monotonic() + limit
+    with_watchdog = _Watchdog(bench.record, limit + grace, say)
     try:
         for stage in stages:
             outcome = _one(bench, stage, say)

@@ -1,0 +1,269 @@
+"""benchmarks/gpu.py without a GPU: its stages in a dry run, what it says of failures, and that it sees wrong data."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from benchmarks import gpu, gpu_movers, gpu_programs, gpu_report
+from benchmarks.gpu_device import Machine
+from benchmarks.gpu_movers import World
+from benchmarks.gpu_stage import (
+    CORRECT,
+    HARNESS,
+    INCORRECT,
+    INTERRUPTED,
+    NO_DEVICE,
+    Bench,
+    Record,
+    Skip,
+    Stage,
+    at_least,
+    at_most,
+    run,
+)
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = [sys.executable, str(ROOT / "benchmarks" / "gpu.py")]
+ROOMS = os.pathsep.join(("spec", "reference", "optimized", "conformance"))
+without_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="what is said where there is no CUDA device")
+
+
+def place() -> dict[str, str]:
+    """The environment of the one command in its description, from the checkout."""
+    return {**os.environ, "PYTHONPATH": ROOMS, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+
+
+def test_a_dry_run_takes_every_stage(tmp_path: Path) -> None:
+    command = [*SCRIPT, "--dry-run", "--out", str(tmp_path), "--date", "2026-01-02"]
+    done = subprocess.run(command, cwd=ROOT, env=place(), capture_output=True, text=True, timeout=110, check=False)
+    assert done.returncode == CORRECT, done.stdout + done.stderr
+    data = json.loads((tmp_path / "gpu-2026-01-02-dry.json").read_text())
+    assert [stage["stage"] for stage in data["stages"]] == [stage.name for stage in gpu.stages()]
+    assert {stage["outcome"] for stage in data["stages"]} == {"done"}
+    tables = (
+        "ceilings",
+        "transfers",
+        "both ways",
+        "on device",
+        "submission",
+        "layers",
+        "interference",
+        "quota",
+        "baselines",
+    )
+    assert {row["table"] for row in data["rows"]} == set(tables)
+    assert sum(check["cases"] for check in data["checks"]) >= 30
+    assert not any(check["wrong_cases"] for check in data["checks"])
+    assert data["dry"] is True and data["goals"] == [] and data["goals_not_judged"] >= 16
+    assert "DRY RUN" in done.stdout and "MISSED" not in done.stdout and "met " not in done.stdout
+    drawn = ElementTree.fromstring((tmp_path / "gpu-2026-01-02-dry.svg").read_text())
+    assert drawn.tag.endswith("svg") and len(list(drawn.iter())) > 100
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["gpu-2026-01-02-dry.json", "gpu-2026-01-02-dry.svg"]
+
+
+@without_gpu
+def test_without_a_device_it_says_so_and_writes_nothing(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*SCRIPT, "--out", str(tmp_path / "there")], cwd=ROOT, env=place(), capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (NO_DEVICE, "not run: no CUDA device\n", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_an_interruption_leaves_is_a_whole_record(tmp_path: Path) -> None:
+    command = [*SCRIPT, "--dry-run", "--out", str(tmp_path), "--date", "x", "--only", "ceilings,transfers,baselines"]
+    process = subprocess.Popen(command, cwd=ROOT, env=place(), stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("-- transfers"):
+            process.send_signal(signal.SIGTERM)
+            break
+    rest = process.stdout.read()
+    process.stdout.close()
+    assert process.wait(60) == INTERRUPTED, rest
+    data = json.loads((tmp_path / "gpu-x-dry.json").read_text())
+    outcomes = {stage["stage"]: stage["outcome"] for stage in data["stages"]}
+    assert outcomes == {"environment": "done", "ceilings": "done", "transfers": "interrupted"}
+    assert data["rows"]
+    assert "baselines" not in rest.split("stages:")[-1]
+
+
+def test_no_such_stage() -> None:
+    done = subprocess.run(
+        [*SCRIPT, "--dry-run", "--only", "cielings"], cwd=ROOT, env=place(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stdout.startswith("no such stage: cielings; there are environment, kernels, layout pairs")
+
+
+def bench_of(path: Path | None = None) -> Bench:
+    return Bench("cpu", True, Record(path, {"dry": False}), ROOT)
+
+
+def fail(bench: Bench) -> None:
+    raise RuntimeError("it broke")
+
+
+def wrong(bench: Bench) -> None:
+    bench.record.check("something", 3, ["the second"])
+
+
+def right(bench: Bench) -> None:
+    bench.record.check("something else", 5, [])
+
+
+def skip(bench: Bench) -> None:
+    raise Skip("not possible here")
+
+
+def interrupt(bench: Bench) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("works", "outcomes", "code"),
+    [
+        ([right, right], ["done", "done"], CORRECT),
+        ([skip, right], ["skipped", "done"], CORRECT),
+        ([fail, right], ["failed", "done"], HARNESS),
+        ([fail, wrong], ["failed", "done"], INCORRECT),
+        ([wrong, interrupt, right], ["done", "interrupted"], INCORRECT),
+        ([right, interrupt, right], ["done", "interrupted"], INTERRUPTED),
+    ],
+)
+def test_a_stage_that_fails_costs_the_others_nothing(
+    tmp_path: Path, works: list[Any], outcomes: list[str], code: int
+) -> None:
+    path = tmp_path / "folder" / "record.json"
+    bench = bench_of(path)
+    run(bench, [Stage(f"{at} {work.__name__}", 5.0, work) for at, work in enumerate(works)], 20.0, lambda line: None)
+    assert [stage["outcome"] for stage in bench.record.stages] == outcomes
+    assert bench.record.code() == code
+    written = json.loads(path.read_text())
+    assert written["checks"] == bench.record.checks and len(written["stages"]) == len(outcomes)
+    assert (bench.record.stages[0]["note"] != "") == (works[0] in (fail, skip))
+
+
+def test_what_comes_after_the_limit_is_not_run() -> None:
+    bench = bench_of()
+    run(bench, [Stage("one", 1.0, lambda bench: time.sleep(0.3)), Stage("two", 9.0, right)], 0.2, lambda line: None)
+    assert [stage["outcome"] for stage in bench.record.stages] == ["done", "not run"]
+
+
+def test_a_stage_that_never_returns_is_cut_off(tmp_path: Path) -> None:
+    path = tmp_path / "record.json"
+    code = (
+        "import time; from pathlib import Path; from benchmarks.gpu_stage import Bench, Record, Stage, run\n"
+        f"bench = Bench('cpu', True, Record(Path({str(path)!r})), Path('.'))\n"
+        "bench.record.check('before', 1, [])\n"
+        "run(bench, [Stage('hangs', 1.0, lambda bench: time.sleep(100))], 0.3, print, 0.3)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=60, check=False, capture_output=True)
+    assert done.returncode == HARNESS, done.stderr
+    data = json.loads(path.read_text())
+    assert data["stages"][0]["outcome"] == "cut off" and data["checks"][0]["check"] == "before"
+
+
+def test_goals() -> None:
+    assert at_least("row", 0.9, 0.9, "x").met and not at_least("row", 0.9, 0.89, "x").met
+    assert at_most("row", 20, 20.0, "us").met and not at_most("row", 20, 20.1, "us").met
+    record = bench_of().record
+    record.goal(at_least("bandwidth", 0.97, 0.5, ""))
+    record.goal(at_most("time", 20, 3, "us"))
+    said = gpu_report.report(record)
+    assert "MISSED bandwidth" in said and "met    time" in said and "DRY" not in said
+    assert record.code() == CORRECT, "a goal that is missed is no error"
+
+
+@pytest.mark.parametrize("attempt", ["round_trip", "layer_by_layer", "late_producer", "dropped", "crowded"])
+@pytest.mark.parametrize("fault", ["pages", "bytes"])
+def test_wrong_copies_are_seen(monkeypatch: pytest.MonkeyPatch, attempt: str, fault: str) -> None:
+    """A mover that takes the wrong pages, or spoils a byte that it should not touch."""
+
+    class Wrong(gpu_movers.TorchMover):
+        def load(self, host_pages: Any, device_pages: Any) -> Any:
+            return self._wrong(super().load, self.device_pool, host_pages, device_pages)
+
+        def backup(self, device_pages: Any, host_pages: Any) -> Any:
+            return self._wrong(super().backup, self.host_pool, device_pages, host_pages)
+
+        def _wrong(self, call: Any, target: Any, here: Any, there: Any) -> Any:
+            if fault == "pages":
+                return call(np.roll(here, 1), there)
+            ticket = call(here, there)
+            ticket.wait()
+            target.canonical()[int(there[0]), :, 1, 0, 0, 0] ^= 1
+            return ticket
+
+    monkeypatch.setattr(gpu_movers, "TorchMover", Wrong)
+    machine = Machine("cpu", 3)
+    make, layout = gpu_movers.DRY[1]
+    world = World.make(machine, make(), layout, pages=40)
+    assert getattr(world, attempt)(machine) != ""
+    world.close()
+
+
+def test_a_layer_that_is_said_to_be_ready_too_soon_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine("cpu", 4)
+    world = World.make(machine, gpu_movers.DRY[0][0](), "layer_first", pages=40)
+    world.close()
+    slow = gpu_movers.TorchMover(world.device, world.host, stepped=False, pause=lambda layer: time.sleep(0.05))
+    world.mover = slow
+    assert world.layer_by_layer(machine) == ""
+    kind = type(slow.load(np.array([1], np.int32), np.array([2], np.int32)))
+    monkeypatch.setattr(kind, "layers_ready", lambda self: self.layers)
+    assert "layer 0 was said to be ready by host and was not" in world.layer_by_layer(machine)
+    world.close()
+
+
+def test_pytest_is_given_the_files_with_tests_marked_gpu() -> None:
+    command = gpu_programs.pytest_command(ROOT)
+    assert command[1:3] == ["-m", "pytest"] and "gpu" in command
+    files = [part for part in command if part.startswith("tests/")]
+    assert "tests/optimized/test_gpu.py" in files
+    assert not any("sglang" in file for file in files)
+
+
+def test_programs_are_judged_by_their_exit_codes() -> None:
+    record = bench_of()
+    gpu_programs.judge(record, "one", 0, "3 passed")
+    assert record.record.code() == CORRECT
+    gpu_programs.judge(record, "two", None, "")
+    assert record.record.code() == HARNESS
+    gpu_programs.judge(record, "three", 1, "1 failed")
+    assert record.record.code() == INCORRECT
+    with pytest.raises(RuntimeError, match="four ended with exit code 3"):
+        gpu_programs.judge(record, "four", 3, "boom")
+
+
+def test_kernels_of_other_shapes_compile_for_hopper(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    triton = pytest.importorskip("triton")
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    from benchmarks.gpu_kernels import register, simple
+
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("TRITON_DEFAULT_FP_FUSION", "1")  # Triton 3.9 warns of its default
+    for kernel, fixed, warps in (
+        (register, {"ROWS": 32, "WORDS": 256, "PER": 16}, 32),
+        (simple, {"WORDS": 4096, "BLOCK": 1024}, 8),
+    ):
+        kinds = {"source": "i64", "target": "i64", "source_pages": "*i32", "target_pages": "*i32"}
+        signature = {name: "constexpr" if name in fixed else kinds.get(name, "i32") for name in kernel.arg_names}
+        made = triton.compile(
+            ASTSource(kernel, signature, fixed), target=GPUTarget("cuda", 90, 32), options={"num_warps": warps}
+        )
+        assert ".target sm_90a" in made.asm["ptx"] and "ld.global" in made.asm["ptx"]
