@@ -1,0 +1,302 @@
+"""Mutants of eviction, names and requests; legal variations of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kvlitmus.conformance.plan import TIER_CONFIGS
+from kvlitmus.conformance.ports import Config
+from tests.optimized.mutants import FLAT_PAGED, HITS, TIERS, Original, mutant, without
+
+# -- evict ----------------------------------------------------------------------------------------------------
+
+
+@mutant("parent-never-a-candidate", "residency:Residency.not_resident", like=("parent-never-a-candidate",))
+def parent_never_a_candidate(original: Original) -> Any:
+    """A branch whose last child has just gone is not looked at."""
+
+    def not_resident(self: Any, branch: Any) -> None:
+        with without(self.victims, "offer"):
+            original(self, branch)
+
+    return not_resident
+
+
+@mutant(
+    "tip-retreats-once", "residency:Residency.leave_device", like=("mirrors-are-skipped", "parent-never-a-candidate")
+)
+def tip_retreats_once(original: Original) -> Any:
+    """What is left of a branch after its tip has gone is not offered again."""
+
+    def leave_device(self: Any, branch: Any, most: int) -> int:
+        with without(self.victims, "offer"):
+            gone: int = original(self, branch, most)
+        self.victims.drop(branch)
+        return gone
+
+    return leave_device
+
+
+@mutant(
+    "locked-is-evicted",
+    "branch:Branch.protected",
+    "residency:device_tip",
+    like=("pinned-is-evicted", "bulk-path-ignores-locks", "two-ideas-of-evictable"),
+)
+def locked_is_evicted(original: Original) -> Any:
+    """Whether somebody holds a page isn't looked at."""
+    if original.__name__ == "protected":
+        return lambda self: 0
+
+    def tip(branch: Any) -> int:
+        locks, branch.locks = branch.locks, None
+        try:
+            return int(original(branch))
+        finally:
+            branch.locks = locks
+
+    return tip
+
+
+@mutant(
+    "inner-page-is-evicted", "residency:device_tip", like=("inner-node-becomes-a-gap", "parent-stays-among-the-leaves")
+)
+def inner_page_is_evicted(original: Original) -> Any:
+    """A branch gives its tip although another one hangs there."""
+
+    def tip(branch: Any) -> int:
+        hanging, branch.resident_at = branch.resident_at, None
+        try:
+            return int(original(branch))
+        finally:
+            branch.resident_at = hanging
+
+    return tip
+
+
+@mutant("evicted-never-counted", "residency:Residency.leave_device", like=("evicted-never-counted",))
+def evicted_never_counted(original: Original) -> Any:
+    """An eviction doesn't count what it frees, and goes on."""
+
+    def leave_device(self: Any, branch: Any, most: int) -> int:
+        return min(1, int(original(self, branch, self.pool.pages))) if most > 1 else int(original(self, branch, 2))
+
+    return leave_device
+
+
+@mutant("stale-offer-is-believed", "evict:Victims.best", like=("branch-before-others", "split-renews-the-rest"))
+def stale_offer_is_believed(original: Original) -> Any:
+    """An offer is taken for what it said when it was made: what was used since goes first."""
+
+    def best(self: Any) -> Any:
+        worth, self.worth = self.worth, lambda branch, position: getattr(branch, self.slot) >> 40
+        try:
+            return original(self)
+        finally:
+            self.worth = worth
+
+    return best
+
+
+@mutant(
+    "use-under-mru-is-no-news",
+    "tree:Tree._touch",
+    like=("branch-before-others", "split-renews-the-rest"),
+    configs=(Config(page_size=4, policy="mru"),),
+)
+def use_under_mru_is_no_news(original: Original) -> Any:
+    """Under MRU a use makes a page worth less, and nobody tells the heap."""
+
+    def touch(self: Any, branch: Any, end: int) -> None:
+        falling, self.falling = self.falling, False
+        original(self, branch, end)
+        self.falling = falling
+
+    return touch
+
+
+# -- names ----------------------------------------------------------------------------------------------------
+
+
+@mutant(
+    "digests-outlive-their-pages",
+    "branch:Branch.truncate",
+    like=("put-under-the-name-before", "put-restarts-the-chain", "query-restarts-the-chain"),
+    configs=TIERS,
+)
+def digests_outlive_their_pages(original: Original) -> Any:
+    """The storage names of a branch stay when its tip goes; what grows there next is stored under them."""
+
+    def truncate(self: Any, end: int, page_size: int) -> None:
+        digests, self.digests = self.digests, None
+        original(self, end, page_size)
+        self.digests = digests
+
+    return truncate
+
+
+@mutant(
+    "tenant-not-in-the-name",
+    "hashing:seed",
+    like=("tenant-not-in-the-name", "hash-namespace-ignored"),
+    configs=(Config(page_size=4), *TIERS),
+)
+def tenant_not_in_the_name(original: Original) -> Any:
+    """The namespace is no part of the names in storage."""
+    return lambda namespace: original(None)
+
+
+@mutant(
+    "names-of-the-bigrams-swapped",
+    "hashing:encode",
+    like=("put-names-raw-tokens", "hash-tokens-for-bigrams", "hash-big-endian"),
+    configs=(Config(page_size=4, bigram=True), TIER_CONFIGS[5]),
+)
+def names_of_the_bigrams_swapped(original: Original) -> Any:
+    """The two tokens of a bigram are hashed in the order in which they are packed."""
+
+    def encode(units: Any, *, bigram: bool) -> bytes:
+        return np.ascontiguousarray(units.astype("<i8")).tobytes() if bigram else original(units, bigram=bigram)
+
+    return encode
+
+
+# -- requests -------------------------------------------------------------------------------------------------
+
+
+@mutant(
+    "abort-releases-nothing",
+    "request:RequestTable.give_back",
+    like=("abort-releases-nothing", "tail-page-stranded", "frontier-of-raw-tokens"),
+)
+def abort_releases_nothing(original: Original) -> Any:
+    """What a request owns alone when it ends is nobody's afterwards."""
+    return lambda self, request, start, end: None
+
+
+@mutant(
+    "refused-keeps-its-lock",
+    "request:RequestTable.room",
+    like=("lock-before-capacity", "refused-keeps-its-slot"),
+    configs=(Config(page_size=4, pages=8), Config(page_size=1, pages=10)),
+    more=("LOCK-03",),
+)
+def refused_keeps_its_lock(original: Original) -> Any:
+    """A request for which there is no room leaves its prefix locked."""
+
+    def room(self: Any, pages: int) -> Any:
+        found = original(self, pages)
+        if found is None and pages > 0:
+            tree = self.tree
+            locked = [branch for branch in tree.branches() if branch.locks and branch.locks[-1] & 1]
+            if locked:
+                tree.lock(type(tree.found(locked[-1], 0).place)(locked[-1], locked[-1].locks[-1] >> 1))
+        return found
+
+    return room
+
+
+@mutant("aborted-yet-cached", "request:RequestTable.end", like=("aborted-yet-cached",))
+def aborted_yet_cached(original: Original) -> Any:
+    """What an aborted request was to compute is cached all the same."""
+    return lambda self, rid, keep: original(self, rid, keep=True)
+
+
+@mutant(
+    "growing-drops-the-namespace",
+    "request:RequestTable.grow",
+    like=("growing-drops-the-namespace",),
+    more=("REQ-04", "TREE-02", "TREE-03", "REQ-07"),
+)
+def growing_drops_the_namespace(original: Original) -> Any:
+    """A request that grows forgets whose it is, where nothing of it is cached yet."""
+
+    def grow(self: Any, rid: Any, tokens: Any) -> Any:
+        slots = original(self, rid, tokens)
+        request = self.running[rid]
+        if not request.cached:
+            self.tree.unlock(request.place)
+            request.namespace = None
+            request.place = type(request.place)(self.tree.root(None), 0)
+        return slots
+
+    return grow
+
+
+@mutant("row-not-remapped", "request:RequestTable.publish", like=("row-not-remapped",))
+def row_not_remapped(original: Original) -> Any:
+    """After publishing a request goes on with its own pages, also with those that were freed as duplicates."""
+
+    def publish(self: Any, rid: Any, *, chunked: bool) -> Any:
+        before = self.running[rid].row.copy()
+        running = original(self, rid, chunked=chunked)
+        running.row[:] = before
+        return running
+
+    return publish
+
+
+@mutant(
+    "published-chunks-keep-their-lock",
+    "request:RequestTable.publish",
+    like=("chunk-matched-again", "one-flag-keeps-the-lock"),
+    more=("LOCK-02", "LOCK-03", "LOCK-04"),
+)
+def published_chunks_keep_their_lock(original: Original) -> Any:
+    """Each chunk of a prompt leaves the lock of the chunk before it behind."""
+
+    def publish(self: Any, rid: Any, *, chunked: bool) -> Any:
+        if chunked:
+            with without(self.tree, "unlock"):
+                return original(self, rid, chunked=chunked)
+        return original(self, rid, chunked=chunked)
+
+    return publish
+
+
+# -- legal variations -----------------------------------------------------------------------------------------
+
+
+@mutant("null-lowest-pages-first", "pool:PagePool.take", null=True, configs=(*FLAT_PAGED, TIER_CONFIGS[3]))
+def lowest_pages_first(original: Original) -> Any:
+    """Which free page is taken is nobody's promise: here the lowest."""
+
+    def take(self: Any, count: int) -> Any:
+        self.stack[: self.free_count] = -np.sort(-self.stack[: self.free_count])
+        return original(self, count)
+
+    return take
+
+
+@mutant("null-heap-made-anew", "evict:Victims.best", null=True, configs=(*HITS, TIER_CONFIGS[0]))
+def heap_made_anew(original: Original) -> Any:
+    """Before each victim the heap is made again of what the tips are worth now."""
+
+    def best(self: Any) -> Any:
+        self.heap.clear()
+        for branch in self.branches.values():
+            setattr(branch, self.slot, None)
+            self.offer(branch)
+        return original(self)
+
+    return best
+
+
+@mutant("null-no-digests-kept", "hashing:PathNames.names", null=True, configs=TIERS)
+def no_digests_kept(original: Original) -> Any:
+    """Nothing is remembered of names: they are hashed from the root each time."""
+
+    def names(self: Any, place: Any, lo: int = 0) -> Any:
+        for branch in self.paths.branches():
+            branch.digests = None
+        return original(self, place, lo)
+
+    return names
+
+
+@mutant("null-page-by-page", "residency:Residency.leave_device", null=True, configs=(*FLAT_PAGED, TIER_CONFIGS[0]))
+def page_by_page(original: Original) -> Any:
+    """Each single page is chosen anew: more work, the same victims."""
+    return lambda self, branch, most: original(self, branch, 1)
