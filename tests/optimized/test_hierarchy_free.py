@@ -263,10 +263,9 @@ class HastyPuts(Puts):
 
 @pytest.mark.parametrize("parts", [TierParts(fetches=HastyFetches), TierParts(puts=HastyPuts)])
 def test_who_lets_go_too_early_is_found(parts: TierParts) -> None:
-    found = 0
-    for seed in range(30):
+    for seed in range(60):
         try:
             play(seed, WRITES[seed % 3], steady=False, parts=parts)
         except (AssertionError, KeyError):  # a page with two users, or a late report of a work that is gone
-            found += 1
-    assert found
+            return
+    pytest.fail("nothing was found")
