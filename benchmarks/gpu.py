@@ -40,7 +40,16 @@ NOT_RUN = "not run: no CUDA device"
 
 def stages() -> list[Stage]:
     """What is run, in this order, with the seconds that each may take."""
-    from benchmarks import gpu_ahead, gpu_baselines, gpu_ceilings, gpu_copies, gpu_correct, gpu_overlap, gpu_programs
+    from benchmarks import (
+        gpu_ahead,
+        gpu_baselines,
+        gpu_ceilings,
+        gpu_choice,
+        gpu_copies,
+        gpu_correct,
+        gpu_overlap,
+        gpu_programs,
+    )
 
     return [
         Stage("environment", 30, gpu_programs.start),
@@ -57,6 +66,7 @@ def stages() -> list[Stage]:
         Stage("layers", 15, gpu_overlap.layers),
         Stage("interference", 30, gpu_overlap.interference),
         Stage("quota", 50, gpu_overlap.quota),
+        Stage("choice", 25, gpu_choice.choice),
         Stage("baselines", 40, gpu_baselines.baselines),
         Stage("ceilings after", 15, gpu_ceilings.ceilings_after),
     ]

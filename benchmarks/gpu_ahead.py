@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from benchmarks import gpu_copies, gpu_correct, gpu_movers, gpu_overlap, gpu_pairs
+from benchmarks import gpu_choice, gpu_copies, gpu_correct, gpu_movers, gpu_overlap, gpu_pairs
 from benchmarks.gpu_device import GIB
 from benchmarks.gpu_stage import Bench
 from kvlitmus.optimized.data.kernels import DEVICE, LINK, Launch, compile_for
@@ -57,6 +57,8 @@ def jobs(bench: Bench) -> Iterator[Job]:
         yield Job(nest(of, strides(one, of, pages_there), strides(other, of, pages_there)), DEVICE, False)
     for _, of, layout, most in gpu_overlap.SUBMITTED:
         yield from transfers_of(of, layout, most + 1)
+    for _, of, pages_there in gpu_choice.cases(bench):
+        yield from list(transfers_of(of, "layer_first", pages_there))[1:]
 
 
 def _compile(job: Job, target: Any) -> None:

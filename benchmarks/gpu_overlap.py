@@ -205,7 +205,7 @@ def _layers(bench: Bench, row: Row) -> None:
     world = world_of(bench, row)
     engine, launch = world.copy("h2d").engine, world.copy("h2d").launch
     at_once = PageCopy(world.host, world.device, engine=engine, launch=launch)
-    whole = statistics.median(repeat(partial(_one_shot, machine, at_once), bench.repeats(5), 2))
+    whole = statistics.median(repeat(partial(one_shot, machine, at_once), bench.repeats(5), 2))
     times = [world.timed_load(machine) for _ in range(bench.repeats(5) + 2)][2:]
     first, total = (statistics.median(column) for column in zip(*times, strict=True))
     count = world.mover.layers
@@ -217,7 +217,7 @@ def _layers(bench: Bench, row: Row) -> None:
     bench.record.goal(at_most(f"all layers against one shot, {row.label}", ALL, total / whole, "x"))
 
 
-def _one_shot(machine: Machine, copy: PageCopy) -> float:
+def one_shot(machine: Machine, copy: PageCopy) -> float:
     """A copy of all layers at once on a stream of its own, tables included."""
     pages = copy.source.pages
     orders = (machine.pages(pages), machine.pages(pages))

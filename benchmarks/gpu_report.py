@@ -23,7 +23,9 @@ def report(record: Record) -> str:
     lines = [f"kvlitmus on {head.get('device', '?')}, {head.get('date', '?')}, {_versions(head)}", ""]
     if head.get("dry"):
         lines += ["DRY RUN on CPU tensors of tiny sizes: no figure below means anything", ""]
-    lines += _checks(record) + _ceilings(record) + _transfers(record) + _baselines(record) + _quota(record)
+    lines += (
+        _checks(record) + _ceilings(record) + _transfers(record) + _baselines(record) + _choice(record) + _quota(record)
+    )
     lines += _rest(record)
     lines += ["", f"{'goal':66} {'measured':>10}  {'wanted':>9}"]
     lines += [
@@ -78,6 +80,14 @@ def _baselines(record: Record) -> list[str]:
         name = f"{row['direction']} {chunk_name(row['chunk'])}, {row['way']}"
         lines.append(f"  {name:38} {row['gb_s']:9.2f}" if "gb_s" in row else f"  {name:38} {row['note']}")
     return [*lines, ""]
+
+
+def _choice(record: Record) -> list[str]:
+    lines = ["kernel and copy engine by chunk size       way          GB/s"]
+    for row in record.of("choice"):
+        said = f"{row['way']:8} {row['gb_s']:10.2f}" if "gb_s" in row else row["note"]
+        lines.append(f"  {row['name']:40} {said}{'' if row.get('exact', True) else '  NOT EXACT'}")
+    return [*lines, f"  the copy engine is never slower from these bytes on: {record.head.get('choice', {})}", ""]
 
 
 def _quota(record: Record) -> list[str]:

@@ -61,6 +61,7 @@ def test_a_dry_run_takes_every_stage(tmp_path: Path) -> None:
         "layers",
         "interference",
         "quota",
+        "choice",
         "baselines",
     )
     assert {row["table"] for row in data["rows"]} == set(tables)
