@@ -1,0 +1,172 @@
+"""The optimized pool against the reference's, and what it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("numba")
+
+import numpy as np
+
+from kvlitmus.optimized import kernels
+from kvlitmus.optimized.pool import PagePool
+from kvlitmus.reference import pool as reference
+from kvlitmus.spec.units import PageNo, Slot, Tokens
+
+CALLS = st.lists(
+    st.tuples(st.sampled_from(("take", "give", "twice", "foreign", "begin", "end", "extend")), st.integers(0, 9)),
+    max_size=30,
+)
+
+
+def free_of(pool: PagePool) -> frozenset[int]:
+    return frozenset(pool.free_pages().tolist())
+
+
+@given(calls=CALLS, reserved=st.integers(0, 2), size=st.sampled_from((1, 2, 4)))
+def test_the_pool_is_the_references(calls: list[tuple[str, int]], reserved: int, size: int) -> None:
+    pool, same = PagePool(8, size, reserved), reference.empty_pool(8, size, reserved)
+    mine: list[int] = []
+    for what, n in calls:
+        before, count = free_of(pool), pool.free_count
+        if what == "take":
+            pages = pool.take(n)
+            assert (pages is None) == (n > len(same.free))
+            if pages is not None:
+                taken = reference.allocate(same, Tokens(n * size), pages.tolist())
+                assert taken is not None
+                assert set(pages.tolist()) <= same.free and len(set(pages.tolist())) == n
+                same = taken[0]
+                mine += pages.tolist()
+        elif what == "give":
+            some, mine = mine[:n], mine[n:]
+            pool.give_back(np.array(some, np.int32))
+            same = reference.release(same, [PageNo(page) for page in some])
+        elif what in ("twice", "foreign"):
+            wrong = [*mine[:2], *mine[:1]] if what == "twice" else [*mine[:2], (-1, reserved - 1, 8 + reserved)[n % 3]]
+            if what == "foreign" or mine:
+                with pytest.raises(ValueError, match="page"):
+                    pool.give_back(wrong)
+                assert (free_of(pool), pool.free_count) == (before, count)
+        elif what == "begin":
+            pool.group_begin()
+            same = reference.open_group(same)
+        elif what == "end":
+            pool.group_end()
+            same = reference.close_group(same)
+        else:
+            same = extend(pool, same, n, mine)
+        assert free_of(pool) == same.free
+        assert pool.available() == reference.available(same)
+        assert all(pool.is_free(page) == (page in same.free) for page in range(reserved, 8 + reserved))
+
+
+def extend(pool: PagePool, same: reference.Pool, n: int, mine: list[int]) -> reference.Pool:
+    """One request goes on from ``n`` tokens, in the page taken last."""
+    size = pool.page_size
+    if not mine:
+        return same
+    before = 1 + n % size
+    last = mine[-1] * size + before - 1
+    slots = pool.alloc_extend([before], [before + n], [last])
+    opened = -(-(before + n) // size) - 1
+    assert (slots is None) == (opened > len(same.free))
+    if slots is None:
+        return same
+    pages = list(dict.fromkeys([slot // size for slot in slots.tolist() if slot // size != mine[-1]]))
+    extended = reference.extend(same, before, before + n, last, pages)
+    assert extended is not None
+    assert tuple(slots.tolist()) == extended[1]
+    mine[:0] = pages
+    return extended[0]
+
+
+@given(pages=st.lists(st.integers(0, 99), unique=True), size=st.sampled_from((1, 3, 16)))
+def test_slots_and_pages_are_each_others_inverse(pages: list[int], size: int) -> None:
+    pool = PagePool(100, size, 0)
+    slots = pool.slots(pages)
+    assert tuple(slots.tolist()) == reference.slots_of([PageNo(page) for page in pages], size)
+    assert pool.pages_of(slots).tolist() == pages
+
+
+@pytest.mark.parametrize("slots", [[8, 9, 10], [8, 9, 11, 10], [9, 10, 11, 12], [8, 9, 10, 11, 12], [-4, -3, -2, 0]])
+def test_part_of_a_page_is_refused(slots: list[int]) -> None:
+    pool = PagePool(8, 4, 0)
+    assert pool.alloc(32) is not None
+    for given_as in (slots, np.array(slots), np.array(slots, np.int32)):
+        with pytest.raises(ValueError, match="whole pages"):
+            pool.free(given_as)
+        with pytest.raises(ValueError, match="whole pages"):
+            reference.whole_pages([Slot(slot) for slot in slots], 4)
+    assert pool.free_count == 0
+
+
+def test_sizes_that_are_no_pages_are_refused() -> None:
+    pool = PagePool(8, 4, 1)
+    for n in (-4, 3):
+        with pytest.raises(ValueError, match="multiple of 4"):
+            pool.alloc(n)
+    assert pool.alloc(36) is None
+    slots = pool.alloc(8)
+    assert slots is not None and slots.tolist() == [4, 5, 6, 7, 8, 9, 10, 11]
+
+
+def test_what_is_given_back_together_comes_again_in_order() -> None:
+    pool = PagePool(100, 1, 0)
+    first = pool.take(60)
+    assert first is not None and first.tolist() == list(range(60))
+    pool.give_back(first[10:20])
+    again = pool.take(10)
+    assert again is not None and again.tolist() == list(range(10, 20))
+
+
+def test_pages_in_a_group_are_not_given_back_twice() -> None:
+    pool = PagePool(4, 1, 0)
+    pages = pool.take(4)
+    assert pages is not None
+    pool.group_begin()
+    pool.give_back(pages[:2])
+    with pytest.raises(ValueError, match="page 1 is not in use"):
+        pool.give_back(pages[1:])
+    assert pool.take(1) is None
+    pool.group_end()
+    assert free_of(pool) == {0, 1}
+
+
+def test_one_allocation_is_refused_when_a_fault_says_so() -> None:
+    pool = PagePool(8, 1, 0)
+    pool.refuse_after = 2
+    assert [pool.take(1) is None for _ in range(4)] == [False, False, True, False]
+
+
+def test_decoding_opens_a_page_where_the_last_one_is_full() -> None:
+    pool = PagePool(8, 4, 0)
+    first, second = pool.take(1), pool.take(1)
+    assert first is not None and second is not None
+    slots = pool.alloc_decode([5, 3], [int(first[0]) * 4 + 3, int(second[0]) * 4 + 1])
+    assert slots is not None and slots.tolist() == [8, int(second[0]) * 4 + 2]
+    with pytest.raises(ValueError, match="one entry per request"):
+        pool.alloc_extend([1], [2, 3], [0])
+
+
+@given(
+    length=st.integers(0, 3000),
+    differ=st.integers(0, 3000),
+    shift=st.integers(0, 70),
+    kinds=st.sampled_from([(np.int32, np.int32), (np.int64, np.int64), (np.int32, np.int64)]),
+)
+def test_common_is_the_first_difference(length: int, differ: int, shift: int, kinds: tuple[Any, Any]) -> None:
+    mine = np.arange(shift + length, dtype=kinds[0])
+    other = np.arange(shift, shift + length, dtype=kinds[1])
+    if differ < length:
+        other[differ] += 1
+    assert kernels.common(mine, shift, shift + length, other, 0) == min(length, differ)
+    assert kernels.common(mine, shift, shift + length // 2, other, 0) == min(length // 2, differ)
+
+
+def test_everything_compiles_ahead() -> None:
+    kernels.compile_all()
