@@ -154,7 +154,7 @@ class PageCopy:
         source, target = _numbers(source_pages, self.source.pages), _numbers(target_pages, self.target.pages)
         if len(source) != len(target):
             raise ValueError(f"{len(source)} pages can't be copied to {len(target)}", len(source), len(target))
-        if self.engine != "kernel":
+        if self.engine != "kernel" or not len(source):
             return Tables(source, target)
         kept = torch.from_numpy(np.stack([source, target]).astype(np.int32)).to(self.device)
         return Tables(source, target, (kept[0].data_ptr(), kept[1].data_ptr()), kept)

@@ -149,7 +149,7 @@ class Lane:
         if copy.engine == "kernel" and copy.by_layer:
             self._keep = (
                 _pinned(_SLOTS * self.layers).view(_SLOTS, self.layers),
-                torch.zeros(self.layers, dtype=torch.int32, device=self.device),
+                _on_device(self.layers, self.device),
             )
             self.flags = self._keep[0].numpy()
             self.flag_address, self._counters = (tensor.data_ptr() for tensor in self._keep)
@@ -232,7 +232,7 @@ class Lane:
         self._position = 0
         self._tables = (
             _pinned(entries),
-            torch.zeros(entries, dtype=torch.int32, device=self.device),
+            _on_device(entries, self.device),
         )
         self._host: npt.NDArray[np.int32] = self._tables[0].numpy()
         self._host_address, self._device_address = (tensor.data_ptr() for tensor in self._tables)
@@ -267,3 +267,7 @@ class Lane:
 
 def _pinned(count: int) -> torch.Tensor:
     return torch.zeros(count, dtype=torch.int32, pin_memory=True)
+
+
+def _on_device(count: int, device: torch.device) -> torch.Tensor:
+    return torch.zeros(count, dtype=torch.int32, device=device)

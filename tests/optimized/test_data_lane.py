@@ -1,0 +1,240 @@
+"""Transfers on streams, without a GPU: whatever interleaving of the streams, every page is what it must be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kvlitmus.optimized.data import driver
+from kvlitmus.optimized.data.copies import Engine
+from kvlitmus.optimized.data.layout import LAYOUTS, Layout
+from kvlitmus.optimized.data.pools import DevicePool, HostPool
+from kvlitmus.optimized.data.shape import KVShape
+from kvlitmus.optimized.data.transfer import TorchMover
+from tests.optimized import paged, streams
+
+SHAPE = KVShape(layers=4, heads=2, head_dim=4, dtype=torch.bfloat16, page_size=2)
+PAGES = 12
+
+
+def mover_of(layout: Layout = "page_first_direct", **options: Any) -> TorchMover:
+    """A free-running mover over noise."""
+    device = streams.OnDevice(SHAPE, PAGES)
+    host = streams.locked(HostPool(SHAPE, PAGES, layout=layout, pinned=False))
+    paged.fill(device, 1)
+    paged.fill(host, 2)
+    return TorchMover(device, host, stepped=False, **options)
+
+
+def numbers(*pages: int) -> npt.NDArray[np.int32]:
+    return np.array(pages, np.int32)
+
+
+def see(pool: Any) -> paged.Bytes:
+    """A pool's bytes as they are now; its memory is here, whatever it says of its device."""
+    return paged.contents(pool)
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["backup", "load", "write", "read"]),
+        st.integers(1, 5),
+        st.integers(0, 9999),
+        st.lists(st.integers(0, 9), max_size=12),
+    ),
+    min_size=5,
+    max_size=40,
+)
+
+
+@settings(max_examples=150)
+@given(steps=STEPS, layout=st.sampled_from(LAYOUTS), engine=st.sampled_from(["kernel", "dma"]), seed=st.integers(0, 99))
+def test_any_interleaving(
+    steps: list[tuple[str, int, int, list[int]]], layout: Layout, engine: Engine, seed: int
+) -> None:
+    """Backups, loads and what attention does to the device pool on the caller's stream, in any interleaving.
+
+    Nobody waits on the host: a backup must come after the writes that the caller's stream has still to make, a load
+    after its reads, and what reads a layer waits for that layer's flag on its stream.  Only copies that share a page
+    wait for each other, as the control plane makes them.
+    """
+    with streams.install(seed) as world:
+        mover = mover_of(layout, backup_engine=engine)
+        models = [see(mover.device_pool).copy(), see(mover.host_pool).copy()]
+        held: list[tuple[Any, set[tuple[int, int]]]] = []
+        looked: list[tuple[paged.Bytes, paged.Bytes]] = []
+        for what, count, number, moves in steps:
+            rng = np.random.default_rng(number)
+            on_device, on_host = (rng.permutation(PAGES)[:count].astype(np.int32) for _ in range(2))
+            mine = {(0, int(page)) for page in on_device}
+            mine |= {(1, int(page)) for page in on_host} if what in ("backup", "load") else set()
+            for ticket, pages in held:
+                if pages & mine:
+                    ticket.wait()
+            held = [(ticket, pages) for ticket, pages in held if not ticket.done()]
+            if what == "write":
+                noise = rng.integers(0, 256, models[0][on_device].shape, dtype=np.uint8)
+                models[0][on_device] = noise
+                _later(world, mover.device_pool, on_device, noise)
+            elif what == "backup":
+                models[1][on_host] = models[0][on_device]
+                held.append((mover.backup(on_device, on_host), mine))
+            else:
+                _load(world, mover, models, (on_device, on_host), held, looked, wait_all=what == "load")
+            for which in moves:
+                world.step(which)
+        for ticket, _ in held:
+            ticket.wait()
+        world.finish()
+        assert np.array_equal(see(mover.device_pool), models[0])
+        assert np.array_equal(see(mover.host_pool), models[1])
+        assert all(np.array_equal(seen, expected) for seen, expected in looked)
+        mover.close()
+
+
+def _later(world: streams.World, pool: DevicePool, pages: npt.NDArray[np.int32], noise: paged.Bytes) -> None:
+    """The caller's stream writes pages when it comes to it."""
+    world.current.do(lambda: see(pool).__setitem__(pages, noise))
+
+
+def _load(
+    world: streams.World,
+    mover: TorchMover,
+    models: list[paged.Bytes],
+    pages: tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]],
+    held: list[tuple[Any, set[tuple[int, int]]]],
+    looked: list[tuple[paged.Bytes, paged.Bytes]],
+    *,
+    wait_all: bool,
+) -> None:
+    """Load pages; then the caller's stream reads layer after layer, each when its copy is there."""
+    on_device, on_host = pages
+    mine = {(0, int(page)) for page in on_device} | {(1, int(page)) for page in on_host}
+    for ticket, others in held:
+        if others & mine:
+            ticket.wait()
+    models[0][on_device] = models[1][on_host]
+    ticket = mover.load(on_host, on_device)
+    held.append((ticket, mine))
+    for layer in range(SHAPE.layers):
+        ticket.wait_layer(SHAPE.layers - 1 if wait_all else layer)
+        seen = np.zeros_like(models[0][on_device][:, :, layer])
+        looked.append((seen, models[0][on_device][:, :, layer].copy()))
+
+        def look(seen: paged.Bytes = seen, layer: int = layer) -> None:
+            seen[:] = see(mover.device_pool)[on_device][:, :, layer]
+
+        world.current.do(look)
+
+
+def test_submitting_never_waits_and_layers_come_one_by_one() -> None:
+    with streams.install() as world:
+        mover = mover_of()
+        expected = see(mover.host_pool)[[3, 1]]
+        ticket = mover.load(numbers(3, 1), numbers(5, 6))
+        for _ in range(3):
+            mover.backup(numbers(7), numbers(8))
+        assert world.blocked == 0
+        assert (ticket.layers_ready(), ticket.done()) == (0, False)
+        assert not world.step(2), "the stream of loads waits for the caller's"
+        while world.step(0):
+            pass
+        seen = []
+        while not ticket.done():
+            assert world.step(2), "the stream of loads"
+            seen.append(ticket.layers_ready())
+        assert set(seen) == {0, 1, 2, 3, 4} and seen == sorted(seen)
+        assert np.array_equal(see(mover.device_pool)[[5, 6]], expected)
+        mover.close()
+
+
+def test_tables_that_do_not_fit_make_the_ring_larger() -> None:
+    with streams.install(entries=8) as world:
+        mover = mover_of()
+        expected = see(mover.host_pool).copy()
+        first = mover.load(numbers(0, 1), numbers(1, 0))
+        pages = np.arange(2, PAGES, dtype=np.int32)
+        second = mover.load(pages, pages)
+        world.finish()
+        assert first.done() and second.done()
+        assert np.array_equal(see(mover.device_pool)[[1, 0, *range(2, PAGES)]], expected)
+
+
+def test_a_full_ring_waits_for_the_oldest_table_only() -> None:
+    with streams.install(entries=8, slots=100) as world:
+        mover = mover_of()
+        tickets = [mover.load(numbers(page), numbers(page)) for page in range(4)]
+        assert world.blocked == 0
+        tickets.append(mover.load(numbers(4), numbers(4)))
+        assert world.blocked == 1 and tickets[0].done() and not tickets[4].done()
+
+
+def test_more_tickets_than_slots() -> None:
+    with streams.install(entries=1024, slots=2) as world:
+        mover = mover_of()
+        tickets = [mover.load(numbers(page), numbers(page)) for page in range(5)]
+        assert [ticket.done() for ticket in tickets] == [True] * 3 + [False] * 2
+        assert [ticket.layers_ready() for ticket in tickets][:3] == [4] * 3
+        for ticket in tickets:
+            ticket.wait_layer(1)
+            ticket.wait()
+        world.finish()
+        assert np.array_equal(see(mover.device_pool)[:5], see(mover.host_pool)[:5])
+
+
+def test_many_descriptors_are_handed_to_a_thread_in_order() -> None:
+    """96 chunks are more than a caller submits itself; a small copy submitted after them doesn't overtake them."""
+    with streams.install() as world:
+        mover = mover_of("page_head", backup_engine="dma")
+        pages = numbers(1, 3, 5)
+        large = mover.backup(pages, pages)
+        small = mover.backup(numbers(), numbers())
+        large.wait()
+        small.wait()
+        assert np.array_equal(see(mover.host_pool)[pages], see(mover.device_pool)[pages])
+        assert world.of(2).queue == world.of(2).queue.__class__()
+        mover.close()
+
+
+def test_a_copy_that_could_not_be_submitted_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    with streams.install():
+        mover = mover_of("page_head", backup_engine="dma")
+
+        def refuse(*_: Any) -> None:
+            raise driver.DriverError("cuMemcpyBatchAsync failed with CUDA error 700", "cuMemcpyBatchAsync", 700)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(driver, "copy_batch", refuse)
+            ticket = mover.backup(numbers(1, 3, 5), numbers(1, 3, 5))
+            for ask in (ticket.wait, lambda: ticket.wait_layer(1), ticket.done):
+                with pytest.raises(RuntimeError, match="could not be submitted") as caught:
+                    ask()
+                assert isinstance(caught.value.__cause__, driver.DriverError)
+        mover.backup(numbers(1), numbers(2)).wait()
+        assert np.array_equal(see(mover.host_pool)[2], see(mover.device_pool)[1])
+        mover.close()
+
+
+def test_what_a_lane_refuses() -> None:
+    with streams.install():
+        mover = mover_of()
+        with pytest.raises(ValueError, match="2 pages can't be copied to 1"):
+            mover.load(numbers(1, 2), numbers(1))
+        for wrong in (numbers(PAGES), numbers(-1)):
+            with pytest.raises(IndexError, match="pages must be from 0 to 11"):
+                mover.load(wrong, numbers(1))
+            with pytest.raises(IndexError, match="pages must be from 0 to 11"):
+                mover.backup(wrong, numbers(1))
+        nothing = mover.load(numbers(), numbers())
+        nothing.wait_layer(0)
+        nothing.wait()
+        assert nothing.done() and nothing.layers_ready() == 4
+        with pytest.raises(IndexError, match="layer must be"):
+            nothing.wait_layer(4)
+        mover.close()
