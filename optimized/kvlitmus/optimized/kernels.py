@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from kvlitmus.optimized.jit import jitted
 
 IntArray = NDArray[Any]
 """An array of integers."""
@@ -26,7 +27,7 @@ BLOCK = 1024
 """Units compared between two looks at the outcome: enough for vector instructions, little to repeat."""
 
 
-@njit(cache=True, nogil=True)
+@jitted
 def common(mine: IntArray, start: int, stop: int, other: IntArray, at: int) -> int:
     """How many elements of ``mine[start:stop]`` equal those of ``other`` from ``at`` on, up to the first difference.
 
@@ -48,7 +49,7 @@ def common(mine: IntArray, start: int, stop: int, other: IntArray, at: int) -> i
     return done
 
 
-@njit(cache=True, nogil=True)
+@jitted
 def take(stack: PageArray, top: int, count: int, state: NDArray[np.uint8]) -> PageArray:
     """The last ``count`` pages of ``stack[:top]``, last one first; they are in use from now on."""
     pages = np.empty(count, np.int32)
@@ -59,7 +60,7 @@ def take(stack: PageArray, top: int, count: int, state: NDArray[np.uint8]) -> Pa
     return pages
 
 
-@njit(cache=True, nogil=True)
+@jitted
 def give_back(pages: IntArray, state: NDArray[np.uint8], first: int, to: int, stack: PageArray, top: int) -> int:
     """Give pages the state ``to`` and, where that is free, put them on the stack.
 
@@ -79,7 +80,7 @@ def give_back(pages: IntArray, state: NDArray[np.uint8], first: int, to: int, st
     return -1
 
 
-@njit(cache=True, nogil=True)
+@jitted
 def whole_pages(slots: IntArray, size: int, pages: PageArray) -> int:
     """The pages that these slots fill, in order.
 
@@ -97,7 +98,7 @@ def whole_pages(slots: IntArray, size: int, pages: PageArray) -> int:
     return -1
 
 
-@njit(cache=True, nogil=True)
+@jitted
 def spell_slots(pages: IntArray, size: int) -> NDArray[np.int64]:
     """The slots of these pages, in order."""
     slots = np.empty(len(pages) * size, np.int64)
@@ -108,7 +109,7 @@ def spell_slots(pages: IntArray, size: int) -> NDArray[np.int64]:
     return slots
 
 
-@njit(cache=True, nogil=True)
+@jitted
 def pages_to_open(before: IntArray, after: IntArray, size: int) -> int:
     """How many pages requests need that grow from ``before[i]`` to ``after[i]`` tokens."""
     total = 0
@@ -117,7 +118,7 @@ def pages_to_open(before: IntArray, after: IntArray, size: int) -> int:
     return total
 
 
-@njit(cache=True, nogil=True)
+@jitted
 def extend(before: IntArray, after: IntArray, last: IntArray, pages: PageArray, size: int) -> NDArray[np.int64]:
     """The slots of positions ``before[i] .. after[i]-1`` of each request, one request after the other.
 

@@ -15,7 +15,9 @@ from hashlib import sha256
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
+
+from kvlitmus.optimized.jit import jitted
 
 DIGEST_BYTES = 32
 CONTEXT_BYTES = 256
@@ -41,7 +43,7 @@ def plain(data: bytes, width: int, before: bytes) -> bytes:
     return b"".join(digests)
 
 
-@njit(cache=True, nogil=True)
+@jitted
 def _chain(data: Any, width: int, before: Any, context: Any, digests: Any) -> int:
     """Fill ``digests``; 1, or 0 where OpenSSL refused."""
     at = context.ctypes.data
