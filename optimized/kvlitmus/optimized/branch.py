@@ -153,8 +153,9 @@ class Branch:
         self.priority = levels.trim(self.priority, end)
         if self.digests is not None:
             del self.digests[end * DIGEST_BYTES :]
-        if self.host_pages is not None:
+        if self.host_pages is not None and self.flags is not None:
             self.host_pages[end:] = NOWHERE
+            self.flags[end:] = 0
         if 2 * end + 8 < len(self.dev_pages):
             self._resize(end, end, page_size)
 
