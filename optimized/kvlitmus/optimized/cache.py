@@ -175,6 +175,16 @@ class FlatCache:
         given = pages if isinstance(pages, np.ndarray) else np.asarray(pages, np.int32)
         return self.tree.insert(namespace, self.units(tokens), given, priority=priority, counts=not chunked)
 
+    def insert_behind(
+        self, place: Place, tokens: Numbers, pages: Numbers, *, priority: int = 0, chunked: bool = False
+    ) -> Inserted:
+        """:meth:`insert` for a caller that keeps a place locked: tokens and pages are those that follow it.
+
+        ``already`` counts from the root all the same.  (For bigrams the first token is the last one of the prefix.)
+        """
+        given = pages if isinstance(pages, np.ndarray) else np.asarray(pages, np.int32)
+        return self.tree.insert_behind(place, self.units(tokens), given, priority=priority, counts=not chunked)
+
     def lock(self, place: Place) -> Receipt:
         """Protect the path to a place; the receipt gives the protection back, once."""
         self.tree.lock(place)

@@ -130,7 +130,7 @@ class Residency(Paths):
         assert parent is not None and parent.children is not None
         del parent.children[branch.key(self.page_size)]
         del self.by_uid[branch.uid]
-        branch.truncate(0, self.page_size)
+        branch.n = branch.dev = 0
         uncount(parent.all_at, branch.at)
         if self.host is not None:
             self.host_victims.offer(parent)

@@ -100,10 +100,8 @@ class Tree(Residency):
         self._touch(branch, end)
         self._count(branch, end, already, priority, counts)
         if known < len(pages):
-            branch, start = self._attach(branch, end, units[known * size : wanted], pages[known:], priority)
+            branch = self._attach(branch, end, units[known * size : wanted], pages[known:], priority, counts=counts)
             end = branch.n
-            if counts:
-                branch.count(start, end)
         return Inserted(already, Place(branch, end))
 
     def _count(self, branch: Branch, end: int, already: int, priority: int, counts: bool) -> None:
@@ -117,13 +115,23 @@ class Tree(Residency):
             branch = branch.parent
 
     def _attach(
-        self, branch: Branch, end: int, units: Units, pages: IntArray, priority: int, *, on_host: bool = False
-    ) -> tuple[Branch, int]:
-        """Cache new pages behind this place; returns their branch, and where in it they begin."""
+        self,
+        branch: Branch,
+        end: int,
+        units: Units,
+        pages: IntArray,
+        priority: int,
+        *,
+        counts: bool = False,
+        on_host: bool = False,
+    ) -> Branch:
+        """Cache new pages behind this place, with a hit or without; returns their branch, which ends with them."""
         start = end
         if end < branch.n or branch.parent is None:
             branch, start = self._hang(branch, end, units, resident=not on_host), 0
         branch.append(units, None if on_host else pages, self.page_size, self.clock, priority)
+        if counts:
+            branch.count(start, branch.n)
         if on_host:
             branch.back(start, branch.n, pages, SETTLED | STORED)
             self.host_victims.offer(branch)
@@ -132,7 +140,7 @@ class Tree(Residency):
             self.victims.offer(branch)
         if self.tell is not None:
             self.tell(ADDED, HOST if on_host else DEVICE, Run(branch, start, branch.n))
-        return branch, start
+        return branch
 
     def _hang(self, parent: Branch, at: int, units: Units, *, resident: bool) -> Branch:
         """A new branch, still without pages, that hangs here and is found by its first page."""
