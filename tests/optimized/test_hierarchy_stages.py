@@ -205,6 +205,54 @@ def test_a_close_puts_what_was_being_backed_up() -> None:
     assert len(pair.stores[1].pages) == 4 and not pair.two.jobs()
 
 
+def test_a_close_puts_what_storage_has_refused() -> None:
+    pair = Staged(stored=0)
+    pair.cache(KEY)
+    pair.settle()
+    for job in pair.one.jobs():
+        pair.step(job.id, Outcome("short", 1))
+    pair.tick()
+    assert len(pair.stores[1].pages) == 1 and not pair.two.jobs()
+    assert pair.two.close() == []
+    assert len(pair.stores[1].pages) == 4
+
+
+def test_a_close_tells_what_storage_has_not_got() -> None:
+    pair = Staged(stored=0)
+    pair.cache(KEY)
+    pair.stores[1].left = 2
+    lost = pair.two.close()
+    assert lost == list(pair.one.page_hashes(KEY, 2, None))[2:] and not pair.two.jobs()
+
+
+def test_what_has_no_name_in_storage_is_not_put_nor_asked_for() -> None:
+    pair = Staged(stored=0)
+    tokens = [1, 2, -1, 4]
+    pages = pair.two.pool.take(2)
+    assert pages is not None
+    pair.two.log = None  # events tell names, too
+    pair.two.tree.tell = None
+    pair.two.insert(tokens, pages)
+    with pytest.raises(ValueError, match="to be hashed"):
+        pair.two.prefetch(1, [1, 2, -1, 4, 5, 6])
+    assert pair.two.occupied() == 0 and not len(pair.two.fetches.holding())
+    while pair.two.jobs():
+        pair.two.advance(pair.two.jobs()[0].id)
+        pair.two.tick()
+    assert pair.two.close() == [] and not pair.stores[1].pages
+
+
+@pytest.mark.parametrize("shared", [0, 1, 4])
+def test_whoever_shares_a_load_waits_for_it_too(shared: int) -> None:
+    pair = Staged(stored=0)
+    pair.cache(KEY)
+    pair.settle()
+    pair.evict_all()
+    work = pair.two.load_back(KEY.tokens).work
+    place = pair.two.match([*KEY.tokens[: 2 * shared], 9, 9]).place
+    assert pair.two.loads_on(place) == ([work] if shared else [])
+
+
 def test_a_job_that_is_over_or_unknown_can_not_go_on() -> None:
     pair = Staged(stored=0)
     pair.cache(KEY)

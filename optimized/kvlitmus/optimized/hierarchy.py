@@ -21,11 +21,11 @@ from typing import NamedTuple
 import numpy as np
 
 from kvlitmus.optimized.fetch import Prefetched
-from kvlitmus.optimized.life import TieredCache, TierParts
+from kvlitmus.optimized.life import PATIENCE, TieredCache, TierParts
 from kvlitmus.optimized.mover import PageArray
 from kvlitmus.optimized.pool import Numbers
 from kvlitmus.optimized.storage.base import PageStore
-from kvlitmus.optimized.tree import Units
+from kvlitmus.optimized.tree import Place, Units
 from kvlitmus.optimized.work import BACKUP, FETCH, LOAD, QUERY, Progress, Work, ask, read_pages, write_pages
 
 __all__ = ["HierarchicalCache", "Span", "TierParts"]
@@ -41,6 +41,20 @@ class Span(NamedTuple):
 
 class HierarchicalCache(TieredCache):
     """A cache over device, host and storage."""
+
+    # -- loads ---------------------------------------------------------------------------------
+
+    def loads_on(self, place: Place) -> list[Work]:
+        """The loads under way that bring pages of the path to this place, somebody else's loads included.
+
+        Whoever computes with the path waits for each layer of these: :meth:`wait_layer`.
+        """
+        ends = {run.branch: run.hi for run in self.tree.runs(place)}
+        return [
+            work
+            for work in self.loads.queue
+            if not work.landed and any(run.lo < ends.get(run.branch, 0) for run in work.runs)
+        ]
 
     # -- prefetches ----------------------------------------------------------------------------
 
@@ -195,22 +209,35 @@ class HierarchicalCache(TieredCache):
     # -- the end -------------------------------------------------------------------------------
 
     def close(self, timeout: float = 30.0) -> list[str]:
-        """End all work, losing nothing: what is being backed up is backed up, and put where storage is attached.
+        """End all work, losing nothing that is on the host: where storage is attached, it gets what it lacks.
 
-        Prefetches are given up.  Returns the names of pages that storage did not take (within ``timeout`` seconds).
-        Nothing may be asked of the cache afterwards.
+        That is what is being backed up and put, and what storage refused, or had no time for, when it was to be put.
+        Prefetches are given up; pages that are on the device alone are nobody's loss.  Takes at most ``timeout``
+        seconds (and what a copy takes), and returns the names of the pages that storage has not got.  Nothing may be
+        asked of the cache afterwards.
         """
+        until = time.monotonic() + timeout
         for operation in list(self.fetches.ongoing.values()):
             self.fetches.abandon(operation.rid)
-        while self.stepped and self.works.works:
+        self.finish(until)
+        before, missing = -1, self.puts.missing()
+        while missing and missing != before:
+            self.puts.start_all()
+            self.finish(until)
+            before, missing = missing, self.puts.missing()
+        self.runner.close(max(0.0, until - time.monotonic()))
+        self.tick()
+        return self.puts.lacking()
+
+    def finish(self, until: float) -> None:
+        """Let all work go to its end; that of storage at most until a moment of :func:`time.monotonic`."""
+        while self.works.works:
             for work in self.jobs():
-                if not work.landed:
+                if self.stepped and not work.landed:
                     self.advance(work.id)
+                elif work.ticket is not None:
+                    work.ticket.wait()
+            self.drain(PATIENCE)
             self.tick()
-        for work in self.jobs():
-            if work.ticket is not None:
-                work.ticket.wait()
-        self.tick()
-        lost = self.runner.close(timeout)
-        self.tick()
-        return lost
+            if time.monotonic() > until and not self.stepped:
+                return

@@ -11,12 +11,13 @@ end, or, when storage is detached, until no thread reads them any more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from kvlitmus.optimized.backup import backed_pages
 from kvlitmus.optimized.storage.base import PageStore
-from kvlitmus.optimized.tree import BUSY, SETTLED, STORED, Place, Run, Tree
+from kvlitmus.optimized.tree import BUSY, SETTLED, STORED, Branch, Place, Run, Tree
 from kvlitmus.optimized.work import PUT, Runner, Work, WorkTable
 
 
@@ -92,6 +93,43 @@ class Puts:
         work.runs, work.names, work.store = runs, names, self.store
         work.host_pages = np.concatenate([self.tree.host_run(run) for run in runs])
         self.runner.submit(work)
+
+    # -- all at once ---------------------------------------------------------------------------
+
+    def findable(self) -> Iterator[Run]:
+        """All pages that storage could be asked for: with host copies, and all before them have some."""
+        found: dict[Branch, int] = {}
+        for branch in self.tree.branches():
+            parent, backed = branch.parent, 0
+            if parent is not None and (parent.parent is None or found.get(parent, 0) >= branch.at):
+                backed = backed_pages((Run(branch, 0, branch.n),), closed=False)
+            if backed:
+                found[branch] = backed
+                yield Run(branch, 0, backed)
+
+    def start_all(self) -> None:
+        """Begin to put everything that can be and need be put."""
+        for run in list(self.findable()):
+            self.outstanding((run,))
+
+    def missing(self) -> int:
+        """How many pages storage should have and is not known to have."""
+        if self.store is None:
+            return 0
+        return sum([int((self.tree.flags(run) & STORED == 0).sum()) for run in self.findable()])
+
+    def lacking(self) -> list[str]:
+        """The names of these pages, as far as they have one."""
+        names: list[str] = []
+        for branch, lo, hi in self.findable() if self.store is not None else ():
+            missing = np.flatnonzero(self.tree.flags(Run(branch, lo, hi)) & STORED == 0)
+            if len(missing):
+                try:
+                    path = self.names(Place(branch, hi), branch.base)
+                except (TypeError, ValueError):
+                    continue
+                names += [path[at] for at in missing.tolist()]
+        return names
 
     # -- go on and end -------------------------------------------------------------------------
 
