@@ -105,11 +105,6 @@ def _rectangles(bench: Bench, page: int) -> None:
 
 
 def _rectangle_copies(host: torch.Tensor, device: torch.Tensor, pairs: list[Any], direction: str) -> None:
-    if not device.is_cuda:
-        for one, other in pairs:
-            source, target = (host[one], device[:, other]) if direction == "h2d" else (device[:, other], host[one])
-            target.copy_(source)
-        return
     library = runtime()
     parts, _, chunk = device.shape
     pitches = (ctypes.c_size_t(device.stride(0)), ctypes.c_size_t(chunk))

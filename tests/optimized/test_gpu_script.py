@@ -33,6 +33,7 @@ from benchmarks.gpu_stage import (
     at_most,
     run,
 )
+from kvlitmus.optimized.data.transfer import TorchMover
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = [sys.executable, str(ROOT / "benchmarks" / "gpu.py")]
@@ -193,7 +194,7 @@ def test_goals() -> None:
 def test_wrong_copies_are_seen(monkeypatch: pytest.MonkeyPatch, attempt: str, fault: str) -> None:
     """A mover that takes the wrong pages, or spoils a byte that it should not touch."""
 
-    class Wrong(gpu_movers.TorchMover):
+    class Wrong(TorchMover):
         def load(self, host_pages: Any, device_pages: Any) -> Any:
             return self._wrong(super().load, self.device_pool, host_pages, device_pages)
 
@@ -220,7 +221,7 @@ def test_a_layer_that_is_said_to_be_ready_too_soon_is_seen(monkeypatch: pytest.M
     machine = Machine("cpu", 4)
     world = World.make(machine, gpu_movers.DRY[0][0](), "layer_first", pages=40)
     world.close()
-    slow = gpu_movers.TorchMover(world.device, world.host, stepped=False, pause=lambda layer: time.sleep(0.05))
+    slow = TorchMover(world.device, world.host, stepped=False, pause=lambda layer: time.sleep(0.05))
     world.mover = slow
     assert world.layer_by_layer(machine) == ""
     kind = type(slow.load(np.array([1], np.int32), np.array([2], np.int32)))
