@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.optimized.mutants import TIERS, Original, mutant, nothing, without
+from kvlitmus.conformance.plan import TIER_CONFIGS
+from tests.optimized.mutants import SELECTIVE, TIERS, Original, mutant, nothing, without
 
 # -- lives and events -----------------------------------------------------------------------------------------
 
@@ -15,7 +16,7 @@ from tests.optimized.mutants import TIERS, Original, mutant, nothing, without
     "attach-replaces-storage",
     "hierarchy:HierarchicalCache.attach",
     like=("attach-replaces-storage",),
-    configs=TIERS[:2],
+    configs=(*SELECTIVE, TIER_CONFIGS[6]),
 )
 def attach_replaces_storage(original: Original) -> Any:
     """A second attach takes the place of the first."""
@@ -27,7 +28,7 @@ def attach_replaces_storage(original: Original) -> Any:
     return attach
 
 
-@mutant("detach-leaves-puts", "put:Puts.detach", like=("detach-leaves-puts",), configs=TIERS[:2])
+@mutant("detach-leaves-puts", "put:Puts.detach", like=("detach-leaves-puts",), configs=(*SELECTIVE, TIER_CONFIGS[6]))
 def detach_leaves_puts(original: Original) -> Any:
     """Puts go on after a detach."""
 
