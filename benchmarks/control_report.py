@@ -17,7 +17,7 @@ TITLES = {
     "lock": "lock and unlock",
     "free": "free 64 tokens, pool of 2M slots",
     "insert": "insert 4k under 4k shared",
-    "trace": "conversation trace, per request",
+    "trace": "conversation trace, CPU per request",
     "sha": "SHA-256 page chain, 32k tokens",
     "memory": "bookkeeping per cached page",
 }

@@ -6,6 +6,7 @@ A row has variants (page sizes, lengths, trees); each variant has one series of 
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.control_ours import Ours, Pool, native
-from benchmarks.control_timing import Action, Call, Stat, measure
-from benchmarks.control_tokens import leaves, prompt
+from benchmarks.control_timing import Action, Call, Stat, measure, quiet
+from benchmarks.control_tokens import VOCABULARY, leaves, prompt
 
 PAGE = 64
 K = 1024
@@ -49,11 +50,12 @@ class Scale:
     chain: int = 128 * K
     leaves: int = 50_000
     few_leaves: int = 1_000
-    evictions: int = 10
+    times: int = 3
+    turns: int = 5_000
     pool: int = 2_000_000
 
 
-QUICK = Scale(rounds=5, slow_rounds=3, chain=8 * K, leaves=2_000, few_leaves=200, evictions=2, pool=100_000)
+QUICK = Scale(rounds=5, slow_rounds=3, chain=8 * K, leaves=2_000, few_leaves=200, times=1, turns=200, pool=100_000)
 
 
 @dataclass
@@ -142,9 +144,24 @@ def evict(peers: Peers, scale: Scale) -> Row:
             cache.fill(prompts[0][:K])
             for tokens in prompts:
                 cache.leaf(tokens)
-        actions = {cache.name: _evicting(cache, prompts, scale.evictions) for cache in caches}
+        actions = {cache.name: _evicting(cache, prompts, scale.times) for cache in caches}
         row.add(f"{count:,} leaves", actions, scale.slow_rounds)
+        name = f"{count:,} leaves, µs to evict a page and cache another, mean of {scale.turns:,}"
+        row.facts[name] = _turnover(caches[0], scale.turns)
     return row
+
+
+def _turnover(cache: Ours, turns: int) -> float:
+    """What evicting a page and caching another costs on average: nothing is put off until nobody looks."""
+    call = cache.evict(PAGE)
+    head = next(iter(leaves(1, K, PAGE)))[:K]
+    new = [np.concatenate([head, np.full(PAGE, VOCABULARY + turn)]) for turn in range(turns)]
+    with quiet():
+        started = time.thread_time()
+        for tokens in new:
+            call()
+            cache.leaf(tokens)
+        return round((time.thread_time() - started) / turns * 1e6, 2)
 
 
 def _evicting(cache: Any, prompts: list[Any], times: int) -> Action:
@@ -164,7 +181,7 @@ def _evicting(cache: Any, prompts: list[Any], times: int) -> Action:
         cache.leaf(victim)
         turn += 1
 
-    return Action(run, after=after, times=times if cache.name == "ours" else 1)
+    return Action(run, after=after, times=times)
 
 
 def free(peers: Peers, scale: Scale) -> Row:
@@ -192,7 +209,7 @@ def insert(peers: Peers, scale: Scale) -> Row:
     tokens = prompt(8 * K, 5)
     for cache in caches:
         cache.fill(tokens[: 4 * K])
-    row.add("4k under 4k", {cache.name: cache.insert(tokens, 4 * K) for cache in caches}, scale.rounds)
+    row.add("4k under 4k", {cache.name: cache.insert(tokens, 4 * K, scale.times) for cache in caches}, scale.rounds)
     return row
 
 

@@ -93,7 +93,7 @@ class Sglang:
         """How many tokens such a call evicted."""
         return int(answer.num_tokens_evicted)
 
-    def insert(self, tokens: Tokens, known: int) -> Action:
+    def insert(self, tokens: Tokens, known: int, times: int) -> Action:
         """Inserting a prompt of which ``known`` tokens are cached; the rest is evicted again afterwards."""
         native_tokens, fresh = native(tokens), len(tokens) - known
         _, _, slots = self._found(self.cache.match_prefix(self._match_params(native_tokens)))
@@ -112,14 +112,14 @@ class Sglang:
         def after() -> None:
             assert self.evicted(evict()) == fresh
 
-        return Action(run, before, after)
+        return Action(run, before, after, times)
 
     def serve(self, tokens: Any) -> tuple[int, list[int]]:
         """One request: match, lock, evict what is missing, insert, unlock.
 
-        Returns the tokens found and the nanoseconds of these five, and of allocating and listing slots.
+        Returns the tokens found and the nanoseconds (CPU time) of these five, and of allocating and listing slots.
         """
-        clock = time.perf_counter_ns
+        clock = time.thread_time_ns
         key = self._key(tokens)
         began = clock()
         answer = self.cache.match_prefix(self.base.MatchPrefixParams(key=key))
