@@ -7,6 +7,8 @@ a kernel would do is done by loops.  Times mean nothing; that every branch runs,
 from __future__ import annotations
 
 import ctypes
+import os
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -179,14 +181,14 @@ def test_a_batch_that_copies_wrongly_is_no_baseline(bench: Bench, monkeypatch: p
 
 def test_what_a_device_says_of_itself(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = "580.159, 5, 16, 345 MHz, 700.00 W\n"
-    monkeypatch.setattr(gpu_device.subprocess, "run", lambda *given, **more: SimpleNamespace(stdout=answer))
+    monkeypatch.setattr(subprocess, "run", lambda *given, **more: SimpleNamespace(stdout=answer))
     facts = gpu_device.environment("cuda")
     assert (facts["device"], facts["capability"], facts["sms"]) == ("NVIDIA H200", "9.0", 132)
     assert facts["driver"]["pcie.link.gen.max"] == "5" and facts["versions"]["torch"] == torch.__version__
 
 
 @pytest.mark.parametrize(
-    "trouble", [FileNotFoundError("no nvidia-smi"), gpu_device.subprocess.TimeoutExpired("nvidia-smi", 15)]
+    "trouble", [FileNotFoundError("no nvidia-smi"), subprocess.TimeoutExpired("nvidia-smi", 15)]
 )
 def test_a_driver_that_says_nothing_is_no_failure(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, trouble: Exception
@@ -194,7 +196,7 @@ def test_a_driver_that_says_nothing_is_no_failure(
     def fail(*given: Any, **more: Any) -> Any:
         raise trouble
 
-    monkeypatch.setattr(gpu_device.subprocess, "run", fail)
+    monkeypatch.setattr(subprocess, "run", fail)
     assert "not available" in gpu_device.environment("cuda")["driver"]["nvidia-smi"]
 
 
@@ -210,7 +212,7 @@ def test_kernels_are_compiled_by_other_processes(monkeypatch: pytest.MonkeyPatch
     assert len(list(gpu_ahead.jobs(bench))) > 400
     assert len(set(gpu_ahead.jobs(bench))) > 200
     monkeypatch.setattr(gpu_ahead, "jobs", lambda bench: [*few, *few])
-    monkeypatch.setattr(gpu_ahead.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
     bench.ends = bench.overall = time.monotonic() + 100
     gpu_ahead.compile_ahead(bench)
     assert bench.record.head["compiled_ahead"] == "2 of 2 kernels by 2 processes, 0 late"
