@@ -54,7 +54,8 @@ class Both:
         receipt = self.theirs.lock(hit.handle)
         self.ours.tree.lock(found.place)
         missing = len(tokens) // PAGE - found.resident
-        agreed = self.make_room(missing)
+        if not self.make_room(missing):
+            return False
         mine = np.concatenate([self.ours.tree.path_pages(found.place), self.ours.pool.take(missing)])
         priority = self.random.randrange(3)
         self.theirs.insert(
@@ -63,7 +64,7 @@ class Both:
         self.ours.tree.insert(None, units, mine, priority=priority)
         self.theirs.unlock(receipt)
         self.ours.tree.unlock(found.place)
-        return agreed
+        return True
 
     def make_room(self, missing: int) -> bool:
         """Evict page by page until so many are free; whether both caches lost the same prompts' pages each time."""
