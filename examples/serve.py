@@ -35,10 +35,10 @@ from kvlitmus.optimized.data.pools import DevicePool, HostPool
 from kvlitmus.optimized.data.shape import KVShape
 from kvlitmus.optimized.data.transfer import TorchMover
 from kvlitmus.optimized.hierarchy import HierarchicalCache
+from kvlitmus.optimized.request import Running
 from kvlitmus.optimized.runner import Threads
 from kvlitmus.optimized.storage.base import Identity
 from kvlitmus.optimized.storage.file import FileStore
-from kvlitmus.optimized.work import LOAD
 
 PAGE = 8
 """Tokens per page."""
@@ -60,7 +60,7 @@ class PagedKV:
         self.pool.slots(1, layer)[slots] = values
 
     def read(self, layer: int, slots: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Keys and values of these slots, when this layer of every load under way has arrived."""
+        """Keys and values of these slots, when this layer of every load that brings some of them has arrived."""
         for job in self.loads:
             self.cache.wait_layer(job, layer)
         return self.pool.slots(0, layer)[slots], self.pool.slots(1, layer)[slots]
@@ -138,11 +138,11 @@ class Engine:
         cached = request.cached
 
         # 4. Compute what is not cached, then token by token.
-        logits = [self.compute(prompt[cached:], request.row)]
+        logits = [self.compute(prompt[cached:], request)]
         answer = [int(logits[0].argmax())]
         while len(answer) < new:
             self.patiently(lambda: cache.grow(rid, answer[-1:]))
-            logits.append(self.compute(answer[-1:], request.row))
+            logits.append(self.compute(answer[-1:], request))
             answer.append(int(logits[-1].argmax()))
 
         # 5. Cached pages stay, and are backed up; the others are free again.
@@ -160,10 +160,10 @@ class Engine:
             self.cache.tick()
         return found
 
-    def compute(self, tokens: Sequence[int], row: np.ndarray) -> torch.Tensor:
-        """The logits after the last of these tokens, which are the last of the request whose slots are ``row``."""
-        self.kv.loads = [work.id for work in self.cache.jobs() if work.kind == LOAD]
-        return computed(self.model, self.kv, tokens, torch.as_tensor(row), self.chunk)
+    def compute(self, tokens: Sequence[int], request: Running) -> torch.Tensor:
+        """The logits after the last of these tokens, which are the last of the request."""
+        self.kv.loads = [work.id for work in self.cache.loads_on(request.place)]
+        return computed(self.model, self.kv, tokens, torch.as_tensor(request.row), self.chunk)
 
     def note(self, cached: int) -> None:
         """Count what happened, by what the cache tells."""

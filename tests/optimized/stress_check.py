@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from kvlitmus.optimized.audit import complaints
 from kvlitmus.optimized.branch import BUSY, NOWHERE, SETTLED, STORED, Branch
+from kvlitmus.optimized.hashing import page_hashes
 from kvlitmus.optimized.hierarchy import HierarchicalCache
 from kvlitmus.optimized.pool import PagePool
 from kvlitmus.optimized.tree import Place
@@ -86,11 +87,18 @@ def slots_of(pages: NDArray[np.int64], size: int) -> NDArray[np.int64]:
     return (pages[:, None] * size + np.arange(size)).reshape(-1)
 
 
-def stored_names(cache: HierarchicalCache) -> Iterator[str]:
-    """The names of the cached pages that storage is known to have."""
+def stored_pages(cache: HierarchicalCache, prints_of: PrintsOf) -> Iterator[tuple[str, Prints]]:
+    """The cached pages that storage is known to have: what each is called there, and what must be in it.
+
+    The names are computed anew, and must be those that the cache has kept.
+    """
+    size = cache.config.page_size
     for branch in cache.tree.branches():
-        if branch.flags is not None:
-            names = cache.names.names(Place(branch, branch.n), branch.base)
-            for name, flag in zip(names, branch.flags[: branch.n], strict=True):
-                if flag & STORED:
-                    yield name
+        place = Place(branch, branch.n)
+        units = cache.tree.path_units(place)
+        names = page_hashes(units, size, branch.namespace)
+        must(names == cache.names.names(place), f"branch {branch.uid} has other names than its tokens give")
+        prints = prints_of(branch.namespace, units.tolist()).reshape(-1, size)
+        for at in range(branch.n if branch.flags is not None else 0):
+            if branch.flags is not None and branch.flags[at] & STORED:
+                yield names[branch.base + at], prints[branch.base + at]

@@ -19,8 +19,8 @@ from kvlitmus.optimized.hierarchy import HierarchicalCache
 from kvlitmus.optimized.runner import Threads
 from kvlitmus.optimized.storage.base import Identity, PageStore
 from kvlitmus.optimized.storage.file import FileStore
-from kvlitmus.optimized.work import LOAD
-from tests.optimized.stress_check import Unsound, at_rest, stored_names
+from kvlitmus.optimized.tree import Place
+from tests.optimized.stress_check import Unsound, at_rest, stored_pages
 from tests.optimized.stress_world import (
     Contents,
     HastyMover,
@@ -231,14 +231,15 @@ class Round:
         self.counts["begun"] += 1
         self.counts["tokens_cached"] += begun.cached
         self.counts["tokens_computed"] += len(tokens) - begun.cached
-        self.use(begun.row[: begun.cached], stream.prints[: begun.cached], f"prefix of request {stream.rid}")
+        prefix = slice(begun.cached)
+        self.use(begun.row[prefix], stream.prints[prefix], begun.place, f"prefix of request {stream.rid}")
         self.device.write(begun.row[begun.cached :], stream.prints[begun.cached :])
 
     def run(self, stream: Stream) -> None:
         """A request goes on: it computes with all its slots, grows, is published, ends or is aborted."""
         request = self.cache.requests.running[stream.rid]
         draw = self.draw.random()
-        self.use(request.row, stream.prints, f"row of request {stream.rid}")
+        self.use(request.row, stream.prints, request.place, f"row of request {stream.rid}")
         if draw < 0.4:
             new = [self.draw.randrange(50) for _ in range(self.draw.randrange(1, 5))]
             slots = self.cache.grow(stream.rid, self.array(new))
@@ -289,9 +290,9 @@ class Round:
             self.streams.clear()
             self.counts["resets"] += 1
 
-    def use(self, slots: NDArray[np.int64], prints: Prints, what: str) -> None:
+    def use(self, slots: NDArray[np.int64], prints: Prints, place: Place, what: str) -> None:
         """Compute with these slots, as a model would: layer by layer, waiting for the loads that bring it."""
-        loads = [work.id for work in self.cache.jobs() if work.kind == LOAD]
+        loads = [work.id for work in self.cache.loads_on(place)]
         for layer in range(self.mover.layers):
             for job in loads:
                 self.cache.wait_layer(job, layer)
@@ -330,13 +331,24 @@ class Round:
     def close(self) -> None:
         """Close the cache; what storage should have must be there, and be right when a fresh cache reads it back."""
         size = self.setting.page_size
-        expected = list(stored_names(self.cache))
+        if self.cache.store is None:
+            self.cache.attach(self.store)
         lost = self.cache.close(30.0)
         self.mover.close()
         if not self.setting.rate and lost:
             raise Unsound(f"{len(lost)} pages were not written to a storage that refuses nothing")
-        if self.files.exists(expected) < len(expected):
-            raise Unsound("a page that storage has accepted is not there")
+        missing = self.cache.puts.missing()
+        if missing != len(lost):
+            raise Unsound(f"storage lacks {missing} pages, and a close has told of {len(lost)}")
+        self.counts["not_stored"] += missing
+        expected = stored_pages(self.cache, prints_of)
+        for name, prints in expected:
+            (page,) = self.files.get([name], self.mover.page_bytes)
+            if page is None:
+                raise Unsound(f"page {name[:8]}, which storage has accepted, is not there")
+            found = self.host.tokens_of(page)
+            if found is None or (found != prints).any():
+                raise WrongContents(f"page {name[:8]} in storage has wrong contents")
         self.counts["stored"] += self.files.usage().pages
         for fault in self.runner.faults:
             raise fault
