@@ -226,6 +226,22 @@ def test_namespaces_share_nothing() -> None:
     assert tree.match(None, array(1, 1)).known == 1
 
 
+def test_namespaces_come_and_go() -> None:
+    tree = tree_of(50, host=50)
+    gone = tree.match("salt", array(1, 1)).place
+    assert not tree.roots
+    put(tree, [1, 1])
+    old = tree.ascend(tree.match(None, array(1, 1)).place, 0)
+    assert list(tree.roots) == [None]
+    assert tree.evict(1) == 1
+    assert not tree.roots
+    assert tree.insert_behind(old, array(1, 1), array(40)).place.branch.parent is tree.root(None)
+    assert tree.insert_host(gone, array(2, 2), array(7)) == (0, 1)
+    assert tree.insert_host(gone, array(2, 2), array(8)) == (1, 0)
+    assert set(tree.roots) == {None, "salt"}
+    assert tree.match("salt", array(2, 2)).known == 1
+
+
 # -- what it refuses ---------------------------------------------------------------------------------------
 
 

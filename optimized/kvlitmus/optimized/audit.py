@@ -61,8 +61,8 @@ def _branch(tree: Residency, branch: Branch) -> Iterator[str]:
         if branch.at and branch.at != parent.n and branch.at not in parent.node_starts():
             yield f"it hangs at {branch.at}, where no node begins"
         yield from _levels(branch)
-    elif n:
-        yield "a root has pages"
+    elif n or not branch.children:
+        yield "a root has pages, or nothing below it"
     if not branch.dev <= n <= len(branch.dev_pages) or len(branch.units) != len(branch.dev_pages) * size:
         yield f"{branch.dev} resident pages of {n}, room for {len(branch.dev_pages)}"
     children = list((branch.children or {}).values())

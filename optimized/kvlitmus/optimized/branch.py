@@ -23,7 +23,8 @@ Rules of upkeep, for a branch ``b`` with parent ``p``:
 - ``p.all_at[x]`` counts the branches that hang at ``x``, ``p.resident_at[x]`` those of them with resident pages.
 - ``b.locks`` is ``None`` or a sorted list with ``2 * end + 1`` for each lock of a place ``end`` of ``b``, and
   ``2 * child.at`` for each branch below it that has locks.  Pages before the largest end are protected.
-- A branch without pages has been taken out of the tree; nothing refers to it but places that are gone.
+- A branch without pages has been taken out of the tree; nothing refers to it but places that are gone.  A root is known
+  to the tree while something hangs at it.
 """
 
 from __future__ import annotations

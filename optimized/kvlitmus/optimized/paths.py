@@ -1,6 +1,6 @@
 """Paths: finding a prefix, and reading what is along it.
 
-Nothing here has an effect, but that a namespace that is asked for has a root afterwards.  A path is walked branch by
+Nothing here has an effect.  A path is walked branch by
 branch: within a branch the tokens are compared as one array with another, from one branch to the next a page is looked
 up by its tokens.  So a prefix is found only where every token of it is equal, and in as many steps as it has branches.
 """
@@ -31,11 +31,11 @@ class Paths:
         self.by_uid: dict[int, Branch] = {}
 
     def root(self, namespace: Hashable) -> Branch:
-        """The root of a namespace: a branch that never has pages."""
-        found = self.roots.get(namespace)
-        if found is None:
-            found = self.roots[namespace] = self.new_branch(namespace, None, 0, 0)
-        return found
+        """The root of a namespace: a branch that never has pages.
+
+        The tree keeps it as long as there is something below it; else this is one that only the caller knows.
+        """
+        return self.roots.get(namespace) or self.new_branch(namespace, None, 0, 0)
 
     def branches(self) -> Iterator[Branch]:
         """All branches that have pages, each after its parent."""
@@ -103,7 +103,12 @@ class Paths:
         return place.branch.base + place.end
 
     def check(self, place: Place) -> Place:
-        """This place; raises ``ValueError`` where it is gone: its last page is not cached any more."""
+        """This place; raises ``ValueError`` where it is gone: its last page is not cached any more.
+
+        A root is never gone, but another branch may be the root of its namespace by now.
+        """
+        if place.branch.parent is None:
+            return Place(self.root(place.branch.namespace), 0)
         if place.end > place.branch.n:
             raise ValueError(f"this place is gone: its branch has {place.branch.n} pages, not {place.end}")
         return place

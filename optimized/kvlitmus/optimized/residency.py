@@ -107,6 +107,7 @@ class Residency(Paths):
             branch.cut(lo)
             self.host_victims.offer(branch)
         else:
+            assert branch.n == hi, "pages on the host alone behind one that has no host copy"
             self.shorten(branch, lo)
         if lo:
             self.victims.offer(branch)
@@ -131,6 +132,8 @@ class Residency(Paths):
         del parent.children[branch.key(self.page_size)]
         del self.by_uid[branch.uid]
         branch.n = branch.dev = 0
+        if parent.parent is None and not parent.children:
+            del self.roots[parent.namespace]
         uncount(parent.all_at, branch.at)
         if self.host is not None:
             self.host_victims.offer(parent)

@@ -147,6 +147,8 @@ class Tree(Residency):
         branch = self.new_branch(parent.namespace, parent, at, self.clock)
         if parent.children is None:
             parent.children = {}
+        if parent.parent is None:
+            self.roots[parent.namespace] = parent
         parent.children[at, units[: self.page_size].tobytes()] = branch
         self.by_uid[branch.uid] = branch
         if self.host is not None:
