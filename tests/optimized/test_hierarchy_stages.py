@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.tier_ports import Outcome
+from kvlitmus.optimized.cache import CacheConfig
+from kvlitmus.optimized.hierarchy import HierarchicalCache
 from kvlitmus.spec.units import Key
 from tests.optimized.hierarchy_pair import Pair
 
@@ -251,6 +254,45 @@ def test_whoever_shares_a_load_waits_for_it_too(shared: int) -> None:
     work = pair.two.load_back(KEY.tokens).work
     place = pair.two.match([*KEY.tokens[: 2 * shared], 9, 9]).place
     assert pair.two.loads_on(place) == ([work] if shared else [])
+
+
+def test_what_is_inserted_behind_a_place_is_backed_up() -> None:
+    pair = Staged(stored=0)
+    pair.cache(KEY._replace(tokens=KEY.tokens[:4]))
+    pages = pair.two.pool.take(2)
+    assert pages is not None
+    found = pair.two.match(KEY.tokens)
+    receipt = pair.two.lock(found.place)
+    pair.two.insert_behind(found.place, KEY.tokens[4:], pages)
+    pair.two.unlock(receipt)
+    kinds = [(work.kind, pair.two.span(work).start) for work in pair.two.jobs()]
+    assert kinds == [("backup", 0), ("backup", 4)]
+
+
+WRONG: tuple[dict[str, Any], ...] = (
+    {"write": "write_never"},
+    {"stop": "never"},
+    {"host_pages": 0},
+    {"timeout_basis": "sum"},
+    {"timeout_from": "now"},
+)
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_configuration_that_can_not_be_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        HierarchicalCache(CacheConfig(**{"pages": 8, "host_pages": 8, **wrong}))
+
+
+def test_events_of_what_has_no_name_are_not_told() -> None:
+    cache = HierarchicalCache(CacheConfig(pages=8, host_pages=8), events=True)
+    pages = cache.pool.take(4)
+    assert pages is not None
+    cache.insert([1, -2], pages[:2])
+    cache.insert([1, 2], pages[2:], 7)
+    cache.evict(8)
+    assert [(one.what, one.namespace) for one in cache.events()] == []
+    assert cache.sizes() == (0, 4)
 
 
 def test_a_job_that_is_over_or_unknown_can_not_go_on() -> None:

@@ -50,11 +50,18 @@ class EventLog:
         tree.tell = self.tell
 
     def tell(self, what: str, tier: str, run: Run) -> None:
-        """These pages were stored on a tier just now, or are about to be removed from it."""
+        """These pages were stored on a tier just now, or are about to be removed from it.
+
+        Of a path that has no names in storage (a token of more than 32 bits, a namespace that is no text) nothing is
+        told, ever.
+        """
         branch, lo, hi = run
         base = self.tree.depth(Place(branch, lo))
         above = base - 1 if base else 0
-        names: list[str | None] = [*self.names(Place(branch, hi), above)]
+        try:
+            names: list[str | None] = [*self.names(Place(branch, hi), above)]
+        except (TypeError, ValueError):
+            return
         if not base:
             names.insert(0, None)
         size = self.tree.page_size

@@ -39,7 +39,7 @@ from kvlitmus.spec.prefetch_plan import PrefetchAsk
 QUERYING, FETCHING, ENDED, REVOKED = "query", "fetch", "ended", "revoked"
 """The stages."""
 
-BEST_EFFORT, WAIT_COMPLETE, TIMEOUT = "best_effort", "wait_complete", "timeout"
+BEST_EFFORT, WAIT_COMPLETE, TIMEOUT = STOPS = "best_effort", "wait_complete", "timeout"
 """How long a request waits for its prefetch: not at all, to the end, or to the end but not longer than a limit."""
 
 

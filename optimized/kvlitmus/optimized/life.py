@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kvlitmus.optimized.backup import WRITE_BACK, Backups, backed_pages
+from kvlitmus.optimized.backup import USES, WRITE_BACK, Backups, backed_pages
 from kvlitmus.optimized.cache import CacheConfig, FlatCache, Parts
 from kvlitmus.optimized.event import HOST, STORED, EventLog, Told
-from kvlitmus.optimized.fetch import Fetches, FetchSettings
+from kvlitmus.optimized.fetch import STOPS, Fetches, FetchSettings
 from kvlitmus.optimized.host import HostTier
 from kvlitmus.optimized.load import Loaded, Loads
 from kvlitmus.optimized.mover import Mover, NullMover
@@ -45,6 +45,21 @@ class TierParts(Parts):
     planner: type[PrefetchPlanner] = PrefetchPlanner
 
 
+def check(config: CacheConfig) -> None:
+    """Raise ``ValueError`` for a configuration that no hierarchy can have."""
+    known = {
+        "write": USES,
+        "stop": STOPS,
+        "timeout_basis": ("hit", "requested"),
+        "timeout_from": ("submit", "first_poll"),
+    }
+    for word, choices in known.items():
+        if getattr(config, word) not in choices:
+            raise ValueError(f"{word} must be one of {', '.join(choices)} (got {getattr(config, word)!r})", word)
+    if config.host_pages < 1:
+        raise ValueError(f"host_pages must be at least 1 (got {config.host_pages})", config.host_pages)
+
+
 class TieredCache(FlatCache):
     """A cache over device and host, with everything that is under way beside it.
 
@@ -61,6 +76,7 @@ class TieredCache(FlatCache):
         events: bool = False,
         parts: TierParts | None = None,
     ) -> None:
+        check(config)
         self.tier_parts = parts or TierParts()
         self.mover = mover if mover is not None else NullMover(stepped=runner is None)
         self.stepped = runner is None
@@ -147,6 +163,16 @@ class TieredCache(FlatCache):
     ) -> Inserted:
         """See :meth:`FlatCache.insert`; what the path uses is backed up as the write policy says, unless chunked."""
         inserted = super().insert(tokens, pages, namespace, priority=priority, chunked=chunked)
+        if not chunked:
+            self.used(inserted.place)
+        self.end_call()
+        return inserted
+
+    def insert_behind(
+        self, place: Place, tokens: Numbers, pages: Numbers, *, priority: int = 0, chunked: bool = False
+    ) -> Inserted:
+        """See :meth:`FlatCache.insert_behind`; the whole path counts as used."""
+        inserted = super().insert_behind(place, tokens, pages, priority=priority, chunked=chunked)
         if not chunked:
             self.used(inserted.place)
         self.end_call()
