@@ -1,4 +1,4 @@
-"""What all tests share: Hypothesis profiles, and the skip of tests that need a GPU.
+"""What all tests share: Hypothesis profiles, the spread over processors, and the skip of tests that need a GPU.
 
 The default profile is ``ci``: the same examples on every run, so that a red build is red again
 on the next machine.  ``KVLITMUS_HYPOTHESIS=dev`` searches at random, ``KVLITMUS_HYPOTHESIS=nightly`` likewise
@@ -7,6 +7,9 @@ and longer; both keep what they find in ``.hypothesis``.  ``--hypothesis-profile
 What last night's run has found can be had on any machine: ``KVLITMUS_HYPOTHESIS_SHARED=OWNER/REPOSITORY``
 (and ``GITHUB_TOKEN``, where the repository is private) reads the examples that the nightly workflow has
 left there as an artifact.  Nothing is ever written to it.
+
+The whole suite runs in as many processes as there are processors, a file of tests in one of them; single files
+run in this process, as does everything with ``-n 0``.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import os
 import re
 import warnings
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -27,6 +31,11 @@ from hypothesis.database import (
     MultiplexedDatabase,
     ReadOnlyDatabase,
 )
+
+if TYPE_CHECKING:
+    from xdist.scheduler import LoadScopeScheduling
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # for tests and what they start: there are no more processors than tests
 
 EXAMPLES = ".hypothesis/examples"
 ARTIFACT = "hypothesis-example-db"
@@ -82,6 +91,45 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if wanting and not _cuda_is_there():
         for item in wanting:
             item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
+
+
+MOST_WORKERS = 8
+"""However many processors there are."""
+
+TOGETHER = {
+    "tests/proofs/test_coverage.py": "searches",
+    "tests/proofs/test_exhaustive.py": "searches",
+    "tests/proofs/test_tier_exhaustive.py": "searches",
+    "tests/test_matrix.py": "searches",
+}
+"""Files that share something that takes long to compute, and its name."""
+
+ONE_BY_ONE = (
+    "tests/conformance/test_mutants.py",
+    "tests/proofs/test_prefetch_symbolic.py",
+    "tests/proofs/test_symbolic.py",
+)
+"""Files whose tests share nothing; they come last and fill up what the others leave."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """In how many processes the tests run: for a choice of files it isn't worth starting any."""
+    chosen = config.args_source is pytest.Config.ArgsSource.ARGS
+    return 0 if chosen else min(len(os.sched_getaffinity(0)), MOST_WORKERS)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    """A file at a time, those with most tests first."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return nodeid if file in ONE_BY_ONE else TOGETHER.get(file, file)
+
+    return ByFile(config, log)
 
 
 def pytest_unconfigure() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import re
@@ -20,12 +21,14 @@ WRITTEN = {
     path.relative_to(ROOT / "docs").as_posix(): path.read_text(encoding="utf-8")
     for path in sorted((ROOT / "docs").rglob("*.md"))
 }
-PAGES: Mapping[str, str] = {**site.pages(), **WRITTEN}
+GENERATED = site.pages()
+PAGES: Mapping[str, str] = {**GENERATED, **WRITTEN}
 
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _CODE = re.compile(r"^( *)```.*?^\1```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 
 
+@functools.cache
 def anchors(text: str) -> set[str]:
     """The anchors that a page gives itself, those of its headings included."""
     found = set(re.findall(r"\{ #([\w-]+) \}", text))
@@ -34,12 +37,16 @@ def anchors(text: str) -> set[str]:
     return found
 
 
+@functools.cache
+def links(text: str) -> list[str]:
+    """Where the links of a page lead; what is code is no link."""
+    return [link for link in _LINK.findall(_CODE.sub("", text)) if not re.match(r"https?://", link)]
+
+
 def broken_links(pages: Mapping[str, str]) -> Iterator[str]:
     """Links between pages that lead nowhere; anchors of mkdocstrings are names that must exist."""
     for path, text in pages.items():
-        for link in _LINK.findall(_CODE.sub("", text)):
-            if re.match(r"https?://", link):
-                continue
+        for link in links(text):
             goal, _, anchor = link.partition("#")
             where = os.path.normpath(PurePosixPath(path).parent / goal) if goal else path
             if where not in pages and not (ROOT / "docs" / where).is_file():
@@ -71,12 +78,12 @@ def test_every_link_leads_somewhere() -> None:
     ],
 )
 def test_a_link_that_leads_nowhere_is_found(text: str) -> None:
-    assert len(list(broken_links({**site.pages(), "planted.md": text}))) == 1
+    assert len(list(broken_links({**GENERATED, "planted.md": text}))) == 1
 
 
 def test_links_that_lead_somewhere_are_no_complaint() -> None:
     text = "# One two\n[a](#one-two) [b](rules/pool.md#pool-01) [c](https://example.org/x.md) `[d](nowhere.md)`"
-    assert list(broken_links({**site.pages(), "planted.md": text})) == []
+    assert list(broken_links({**GENERATED, "planted.md": text})) == []
 
 
 def test_every_rule_is_on_the_site_as_it_stands() -> None:
@@ -90,7 +97,7 @@ def test_every_rule_is_on_the_site_as_it_stands() -> None:
 def test_every_generated_page_is_in_the_navigation() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
     listed = re.findall(r"([\w/-]+\.md)$", navigation, re.MULTILINE)
-    assert set(listed) >= set(site.pages())
+    assert set(listed) >= set(GENERATED)
     assert [path for path in listed if path not in PAGES] == []
 
 

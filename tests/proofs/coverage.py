@@ -48,19 +48,16 @@ def by_random_schedules() -> Counter[str]:
 @functools.cache
 def by_enumeration() -> Counter[str]:
     """How often each rule was evaluated in the quick searches; they end at a fixpoint, or this raises."""
-    from tests.proofs import tier_scopes
-    from tests.proofs.explore import Explorer
-    from tests.proofs.scopes import QUICK
-    from tests.proofs.tier_explore import Explorer as TierExplorer
+    from tests.proofs import scopes, searches, tier_scopes
 
     counts: Counter[str] = Counter()
-    for name, scope in QUICK.items():
-        report = Explorer(scope).run()
+    for name in scopes.QUICK:
+        report = searches.flat(name)
         if not report.complete:
             raise AssertionError(f"{name} is not enumerated to the fixpoint")
         counts += report.evaluated
-    for name, small in tier_scopes.QUICK.items():
-        found = TierExplorer(small).run()
+    for name in tier_scopes.QUICK:
+        found = searches.tiered(name)
         if not found.complete:
             raise AssertionError(f"{name} is not enumerated to the fixpoint")
         counts += Counter({id: count for id, count in found.evaluated.items() if id in all_rules()})

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kvlitmus.spec.rule import Kind, all_rules
-from tests.proofs.explore import Counterexample, Explorer, Report
+from tests.proofs.explore import Counterexample, Explorer
 from tests.proofs.planted import PLANTED, Planted
 from tests.proofs.scopes import EVERY_RUN, NIGHTLY
+from tests.proofs.searches import flat as explore
 
 pytestmark = pytest.mark.proof
 
@@ -19,15 +20,6 @@ ELSEWHERE = {
     "store": "a page store has no tree: tests/spec/test_store.py",
 }
 """Packs that the enumeration can't reach, and what establishes them instead; rules about two runs are lemmas."""
-
-REPORTS: dict[str, Report] = {}
-
-
-def explore(name: str) -> Report:
-    """One search of every run, made once."""
-    if name not in REPORTS:
-        REPORTS[name] = Explorer(EVERY_RUN[name]).run()
-    return REPORTS[name]
 
 
 @pytest.mark.parametrize("name", EVERY_RUN)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kvlitmus.spec.rule import Kind, all_rules
-from tests.proofs.tier_explore import Counterexample, Explorer, Report
+from tests.proofs.searches import tiered as explore
+from tests.proofs.tier_explore import Counterexample, Explorer
 from tests.proofs.tier_laws import LAWS, PACKS
 from tests.proofs.tier_planted import PLANTED, Planted
 from tests.proofs.tier_scopes import EVERY_RUN, NIGHTLY
@@ -24,15 +25,6 @@ ELSEWHERE = {
     "LIFE-02": "the model has no store to remove anything from",
 }
 """Rules of hierarchies that the enumeration can't evaluate, and what establishes them instead."""
-
-REPORTS: dict[str, Report] = {}
-
-
-def explore(name: str) -> Report:
-    """One search of every run, made once."""
-    if name not in REPORTS:
-        REPORTS[name] = Explorer(EVERY_RUN[name]).run()
-    return REPORTS[name]
 
 
 @pytest.mark.parametrize("name", EVERY_RUN)
