@@ -20,7 +20,7 @@ import os
 import re
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -31,9 +31,6 @@ from hypothesis.database import (
     MultiplexedDatabase,
     ReadOnlyDatabase,
 )
-
-if TYPE_CHECKING:
-    from xdist.scheduler import LoadScopeScheduling
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # for tests and what they start: there are no more processors than tests
 
@@ -120,16 +117,17 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """A file at a time, those with most tests first."""
     from xdist.scheduler import LoadScopeScheduling
 
-    class ByFile(LoadScopeScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            file = nodeid.partition("::")[0]
-            return nodeid if file in ONE_BY_ONE else TOGETHER.get(file, file)
+    def unit(nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return nodeid if file in ONE_BY_ONE else TOGETHER.get(file, file)
 
-    return ByFile(config, log)
+    scheduler = LoadScopeScheduling(config, log)
+    scheduler._split_scope = unit
+    return scheduler
 
 
 def pytest_unconfigure() -> None:
