@@ -126,7 +126,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _measure(bench: Bench, given: argparse.Namespace, name: str) -> int:
-    from benchmarks import gpu_programs, gpu_report
+    from benchmarks import gpu_plot, gpu_programs, gpu_report
 
     record = bench.record
     chosen = stages()
@@ -148,7 +148,7 @@ def _measure(bench: Bench, given: argparse.Namespace, name: str) -> int:
     record.write()
     say(gpu_report.report(record))
     if record.path:
-        record.path.with_suffix(".svg").write_text(gpu_report.plot(record))
+        record.path.with_suffix(".svg").write_text(gpu_plot.plot(record))
         say(f"\nwritten: {record.path} and {name}.svg")
     return record.code()
 

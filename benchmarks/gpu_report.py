@@ -1,8 +1,7 @@
-"""What a run is told as: a table to read, and a plot (SVG, without any library)."""
+"""What a run is told as: a table to read."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.gpu_stage import Record
@@ -108,99 +107,3 @@ def _rest(record: Record) -> list[str]:
         )
         lines.append(f"  {row['name']}: {facts}")
     return lines
-
-
-COLOURS = ("#2b6cb0", "#dd6b20", "#718096", "#38a169", "#805ad5", "#d53f8c")
-
-
-def plot(record: Record) -> str:
-    """Three panels: shares of the ceiling beside their goals, the other ways, and bandwidth by number of blocks."""
-    panels = [_shares(record), _ways(record), _curve(record)]
-    width = 980
-    height = 30 + 330 * len(panels)
-    title = f"kvlitmus on {record.head.get('device', '?')}, {record.head.get('date', '?')}"
-    if record.head.get("dry"):
-        title += " (dry run: these figures mean nothing)"
-    body = [_text(20, 22, title, 15)]
-    for at, panel in enumerate(panels):
-        body.append(f'<g transform="translate(0,{40 + 330 * at})">{panel}</g>')
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif">'
-        f'<rect width="{width}" height="{height}" fill="white"/>{"".join(body)}</svg>\n'
-    )
-
-
-def _text(x: float, y: float, words: str, size: int = 11, anchor: str = "start") -> str:
-    safe = words.replace("&", "&amp;").replace("<", "&lt;")
-    return f'<text x="{x:.0f}" y="{y:.0f}" font-size="{size}" text-anchor="{anchor}">{safe}</text>'
-
-
-def _axis(title: str, top: float, unit: str) -> list[str]:
-    marks = [_text(60, 12, title, 13)]
-    for step in range(5):
-        y = 270 - 240 * step / 4
-        marks.append(f'<line x1="60" x2="960" y1="{y:.0f}" y2="{y:.0f}" stroke="#e2e8f0"/>')
-        marks.append(_text(54, y + 4, f"{top * step / 4:g}{unit}", 10, "end"))
-    return marks
-
-
-def _bars(bars: Sequence[tuple[str, float, int, float | None]], top: float) -> list[str]:
-    """Bars of (label, height, colour, goal); a goal is a line across its bar."""
-    marks = []
-    room = 900 / max(1, len(bars))
-    for at, (label, value, colour, goal) in enumerate(bars):
-        x = 60 + room * at
-        tall = 240 * min(value, top) / top
-        marks.append(
-            f'<rect x="{x + room * 0.1:.1f}" y="{270 - tall:.1f}" width="{room * 0.8:.1f}" height="{tall:.1f}" '
-            f'fill="{COLOURS[colour % len(COLOURS)]}"/>'
-        )
-        marks.append(_text(x + room / 2, 264 - tall, f"{value:.3g}", 10, "middle"))
-        if goal is not None:
-            y = 270 - 240 * min(goal, top) / top
-            marks.append(f'<line x1="{x:.1f}" x2="{x + room:.1f}" y1="{y:.1f}" y2="{y:.1f}" stroke="black"/>')
-        for line, words in enumerate(label.split("|")):
-            marks.append(_text(x + room / 2, 284 + 12 * line, words, 9, "middle"))
-    return marks
-
-
-def _shares(record: Record) -> str:
-    rows = [row for row in [*record.of("transfers"), *record.of("on device")] if row.get("judged")]
-    bars = [
-        (
-            f"{row['label']}|{row['way']}",
-            100 * row["share"],
-            0 if row.get("direction") == "h2d" else 1,
-            100 * row["goal"],
-        )
-        for row in rows
-    ]
-    return "".join([*_axis("share of the ceiling, %, and the goal (line)", 120, "%"), *_bars(bars, 120)])
-
-
-def _ways(record: Record) -> str:
-    rows = [row for row in record.of("baselines") if "gb_s" in row]
-    ours = [row for row in record.of("transfers") if row.get("judged") and row.get("chunk")]
-    bars: list[tuple[str, float, int, float | None]] = []
-    for row in sorted([*rows, *ours], key=lambda row: (row["direction"], -row["chunk"], -row["gb_s"])):
-        mine = row["table"] == "transfers"
-        label = f"{row['direction']}|{chunk_name(row['chunk'])}|{'kvlitmus' if mine else row['way']}"
-        bars.append((label, row["gb_s"], 3 if mine else 2, None))
-    top = 1.15 * max((bar[1] for bar in bars), default=1.0)
-    return "".join([*_axis("GB/s of chunks moved by other ways, and by kvlitmus (green)", top, ""), *_bars(bars, top)])
-
-
-def _curve(record: Record) -> str:
-    rows = record.of("quota")
-    top = 1.15 * max((row["gb_s"] for row in rows), default=1.0)
-    bars: list[tuple[str, float, int, float | None]] = [
-        (
-            f"{row['direction']}|{chunk_name(row['chunk'])}|{row['blocks']} blocks"
-            + (f"|matmul +{row['slowed']:.1%}" if row.get("slowed") is not None else ""),
-            row["gb_s"],
-            0 if row["direction"] == "h2d" else 1,
-            None,
-        )
-        for row in rows
-    ]
-    return "".join([*_axis("GB/s by the kernel's number of blocks", top, ""), *_bars(bars, top)])

@@ -29,6 +29,7 @@ from benchmarks import (
     gpu_device,
     gpu_movers,
     gpu_overlap,
+    gpu_plot,
     gpu_report,
 )
 from benchmarks.gpu_stage import Bench, Record, Stage, run
@@ -166,7 +167,7 @@ def test_every_stage_does_what_it_does_on_a_device(bench: Bench) -> None:
         assert any(wanted in row for row in rows), wanted
     said = gpu_report.report(record)
     assert "MISSED" in said or "met" in said
-    assert gpu_report.plot(record).count("<rect") > 20
+    assert gpu_plot.plot(record).count("<rect") > 20
 
 
 def test_a_batch_that_copies_wrongly_is_no_baseline(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,9 +188,7 @@ def test_what_a_device_says_of_itself(bench: Bench, monkeypatch: pytest.MonkeyPa
     assert facts["driver"]["pcie.link.gen.max"] == "5" and facts["versions"]["torch"] == torch.__version__
 
 
-@pytest.mark.parametrize(
-    "trouble", [FileNotFoundError("no nvidia-smi"), subprocess.TimeoutExpired("nvidia-smi", 15)]
-)
+@pytest.mark.parametrize("trouble", [FileNotFoundError("no nvidia-smi"), subprocess.TimeoutExpired("nvidia-smi", 15)])
 def test_a_driver_that_says_nothing_is_no_failure(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, trouble: Exception
 ) -> None:
