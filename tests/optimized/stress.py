@@ -69,14 +69,22 @@ def one_round(setting: Setting, seconds: float) -> Counter[str]:
         return now.counts
 
 
-def run(seconds: float, seed: int = 0, planted: str = "", *, per_round: float = 5.0, verbose: bool = False) -> Any:
+def run(
+    seconds: float,
+    seed: int = 0,
+    planted: str = "",
+    *,
+    device: str = "cpu",
+    per_round: float = 5.0,
+    verbose: bool = False,
+) -> Any:
     """Rounds for so many seconds; what happened in all of them, and what was wrong with the first that was wrong."""
     began = time.monotonic()
     total: Counter[str] = Counter()
     wrong: dict[str, Any] = {}
     rounds = 0
     while not wrong and (rounds == 0 or time.monotonic() - began < seconds):
-        setting = drawn(seed + rounds, planted)
+        setting = drawn(seed + rounds, planted, device)
         left = seconds - (time.monotonic() - began)
         try:
             counts = one_round(setting, max(0.5, min(per_round, left)))
@@ -107,11 +115,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--round", type=float, default=5.0, help="seconds per round")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--planted", choices=PLANTED, default="")
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--verbose", action="store_true")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     seconds = options.seconds + 60 * options.minutes or 20.0
-    found = run(seconds, options.seed, options.planted, per_round=options.round, verbose=options.verbose)
+    found = run(
+        seconds,
+        options.seed,
+        options.planted,
+        device=options.device,
+        per_round=options.round,
+        verbose=options.verbose,
+    )
     print(json.dumps(found))
     return int(bool(found["wrong"]))
 

@@ -28,6 +28,7 @@ from tests.optimized.stress_world import (
     Troubled,
     Without,
     WrongContents,
+    delay,
     lagging,
     prints_of,
     shape_of,
@@ -55,9 +56,10 @@ class Setting(NamedTuple):
     rate: float
     lag: float
     planted: str = ""
+    device: str = "cpu"
 
 
-def drawn(seed: int, planted: str) -> Setting:
+def drawn(seed: int, planted: str, device: str = "cpu") -> Setting:
     """A setting; pools hold two requests at least, and far from all that is going on."""
     draw = random.Random(seed)
     return Setting(
@@ -74,6 +76,7 @@ def drawn(seed: int, planted: str) -> Setting:
         rate=draw.choice((0.0, 0.05, 0.2)),
         lag=draw.choice((0.0, 0.002, 0.01)),
         planted=planted,
+        device=device,
     )
 
 
@@ -100,8 +103,8 @@ class Round:
         self.counts: Counter[str] = Counter()
         size, kind = setting.page_size, setting.kind
         shape = shape_of(size, kind=kind)
-        device = DevicePool(shape, setting.pages + 1)
-        host = HostPool(shape, setting.host_pages, layout=setting.layout, pinned=False)  # type: ignore[arg-type]
+        device = DevicePool(shape, setting.pages + 1, device=setting.device)
+        host = HostPool(shape, setting.host_pages, layout=setting.layout)  # type: ignore[arg-type]
         self.device, self.host = Contents(device), Contents(host)
         mover = HastyMover if setting.planted == "hasty" else TorchMover
         self.mover = mover(device, host, stepped=False, pause=lagging(setting.seed, setting.lag))
@@ -160,6 +163,8 @@ class Round:
         """One step: some stream goes on, or something else happens."""
         draw = self.draw.random()
         self.counts["steps"] += 1
+        if self.setting.device != "cpu" and self.draw.random() < 0.1:
+            delay(self.mover, self.draw)
         if draw < 0.25:
             self.cache.tick()
         elif draw < 0.40 and len(self.streams) < STREAMS:
@@ -362,7 +367,8 @@ def read_back(setting: Setting, files: PageStore, histories: Sequence[tuple[Hash
     Returns how many tokens it had not to compute.
     """
     shape = shape_of(setting.page_size, kind=setting.kind)
-    device, host = DevicePool(shape, setting.pages + 1), HostPool(shape, setting.host_pages, pinned=False)
+    device = DevicePool(shape, setting.pages + 1, device=setting.device)
+    host = HostPool(shape, setting.host_pages)
     mover = TorchMover(device, host, stepped=False)
     config = CacheConfig(
         page_size=setting.page_size,

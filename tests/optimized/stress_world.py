@@ -5,7 +5,8 @@ It fills every row of the token's slot, in each layer, K and V and each head, di
 slot can say whether every byte of it is what belongs there.
 
 **Lag.**  On CPU tensors the mover has a thread per direction, which copies layer by layer, and :func:`lagging` lets it
-pause.  It reads its source and writes its target when it gets there, so a page that is reused too early shows.
+pause.  It reads its source and writes its target when it gets there, so a page that is reused too early shows.  On CUDA
+:func:`delay` holds up the streams.
 
 **Trouble.**  :class:`Troubled` delays a page store, lets it raise, forget, and claim what it hasn't.  It also looks at
 what goes through it: two puts under one name must bring the same bytes, and rows of one token must agree.
@@ -58,7 +59,7 @@ def shape_of(page_size: int, *, layers: int = 3, heads: int = 2, kind: Any = "mh
 
 
 class Contents:
-    """Fingerprints in the slots of a pool.
+    """Fingerprints in the slots of a pool, on any device.
 
     ``words``: the whole pool as ``[pages, component, layer, token, head]`` 64-bit words.
     """
@@ -66,36 +67,40 @@ class Contents:
     def __init__(self, pool: KVPool) -> None:
         shape = pool.shape
         self.size = shape.page_size
-        draw = np.random.default_rng(7)
-        salts = draw.integers(-(1 << 62), 1 << 62, (shape.components, shape.layers, shape.heads))
-        self.salts: NDArray[np.int64] = salts[:, :, None, :]
-        bytes_ = pool.canonical()
-        assert bytes_.shape[-1] == 8
-        self.words: NDArray[np.int64] = bytes_.numpy().view(np.int64)[..., 0]
+        self.device = pool.device
+        draw = torch.Generator().manual_seed(7)
+        salts = torch.randint(1 << 62, (shape.components, shape.layers, shape.heads), generator=draw)
+        self.page_salts: NDArray[np.int64] = salts[:, :, None, :].numpy()
+        self.salts = salts.to(pool.device)
+        self.words = pool.canonical().view(torch.int64)[..., 0]
+
+    def there(self, numbers: NDArray[np.int64]) -> torch.Tensor:
+        """Numbers as a tensor where the pool is."""
+        return torch.from_numpy(np.ascontiguousarray(numbers)).to(self.device)
 
     def write(self, slots: NDArray[np.int64], prints: Prints) -> None:
         """The KV of these tokens is computed."""
-        rows = prints[:, None, None, None] ^ self.salts[:, :, 0, :]
-        self.words[slots // self.size, :, :, slots % self.size, :] = rows
+        where, rows = self.there(slots), self.there(prints)[:, None, None, None] ^ self.salts
+        # Two index tensors with slices between them come first: [slot, component, layer, head].
+        self.words[where // self.size, :, :, where % self.size, :] = rows
 
     def check(self, slots: NDArray[np.int64], prints: Prints, what: str, layer: int | None = None) -> None:
         """Raise :class:`WrongContents` unless these slots hold these tokens (in one layer, or in all)."""
         which = slice(None) if layer is None else slice(layer, layer + 1)
-        # numpy puts the two index arrays first: [slot, component, layer, head]
-        found = self.words[slots // self.size, :, which, slots % self.size, :] ^ self.salts[:, which, 0, :]
-        wrong = (found != prints[:, None, None, None]).any((1, 2, 3))
+        where, expected = self.there(slots), self.there(prints)
+        found = self.words[where // self.size, :, which, where % self.size, :] ^ self.salts[:, which]
+        wrong = (found != expected[:, None, None, None]).flatten(1).cpu().numpy()
         if wrong.any():
-            at = int(wrong.argmax())
-            rows = (found[at] != prints[at]).reshape(-1)
+            tokens = wrong.any(1)
+            at = int(tokens.argmax())
             raise WrongContents(
                 f"{what}: token {at} of {len(prints)}, slot {int(slots[at])}, has wrong contents in "
-                f"{int(rows.sum())} of {rows.size} rows ({int(wrong.sum())} tokens are wrong)"
+                f"{int(wrong[at].sum())} of {wrong.shape[1]} rows ({int(tokens.sum())} tokens are wrong)"
             )
 
     def tokens_of(self, page: Buffer) -> Prints | None:
         """The fingerprints in the canonical bytes of a page; ``None`` if its rows don't agree."""
-        shape = self.words.shape[1:]
-        words = np.frombuffer(page, np.int64).reshape(shape) ^ self.salts
+        words = np.frombuffer(page, np.int64).reshape(self.words.shape[1:]) ^ self.page_salts
         first = words[0, 0, :, 0]
         return first.copy() if (words == first[None, None, :, None]).all() else None
 
@@ -114,6 +119,14 @@ def lagging(seed: int, lag: float) -> Callable[[int], None]:
             time.sleep(wait)
 
     return pause
+
+
+def delay(mover: TorchMover, draw: random.Random) -> None:
+    """On CUDA: hold up one of the streams that copy and compute, for up to some milliseconds."""
+    lanes = mover._lanes or ()
+    stream = draw.choice([*(lane.stream for lane in lanes), torch.cuda.current_stream()])
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(draw.randrange(5_000_000))
 
 
 class HastyTicket:
@@ -217,7 +230,7 @@ class Troubled:
             pages[len(pages) // 2] = None
         elif luck < self.rate:
             return pages[:-1]
-        if self.swaps and luck > 0.8 and None not in pages and len(pages) > 1:
+        if self.swaps and luck > 0.5 and None not in pages and len(pages) > 1:
             pages[0], pages[-1] = pages[-1], pages[0]
         return pages
 

@@ -63,3 +63,16 @@ def test_every_planted_fault_is_found(planted: str) -> None:
     status, found = stressed("--seconds", "300", "--round", "3", "--seed", "50", "--planted", planted, timeout=390)
     assert status == 1
     assert found["wrong"]
+
+
+@pytest.mark.gpu
+def test_contents_are_right_on_cuda() -> None:
+    """With streams that are held up at random."""
+    sound(*stressed("--seconds", "60", "--round", "6", "--device", "cuda"))
+
+
+@pytest.mark.gpu
+def test_a_planted_fault_is_found_on_cuda() -> None:
+    status, found = stressed("--seconds", "60", "--round", "6", "--device", "cuda", "--planted", "hasty")
+    assert status == 1
+    assert "WrongContents" in found["wrong"]["what"], found["wrong"]
