@@ -278,10 +278,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--chunk", type=int, default=None)
     parser.add_argument("--users", type=int, default=6)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--folder", type=Path, default=None, help="where storage is; a temporary folder by default")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="kvlitmus-example-") as folder:
         found = run(
-            Path(folder) / "pages",
+            options.folder or Path(folder) / "pages",
             device=options.device,
             chunk=options.chunk,
             users=options.users,

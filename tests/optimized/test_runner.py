@@ -294,19 +294,18 @@ def test_a_store_that_never_answers_is_left_behind(memory: Memory, store: Store)
 
 
 def test_threads_end_when_their_cache_is_forgotten(memory: Memory, store: Store) -> None:
-    before = threading.active_count()
     runner = Threads(memory, threads=3)
+    threads = runner._desk.threads
     store.gate.clear()
     runner.submit(work_of(PUT, store))
     assert store.entered.acquire(timeout=10)
-    assert threading.active_count() == before + 3
+    assert [thread.is_alive() for thread in threads] == [True] * 3
     del runner
     gc.collect()
     store.gate.set()
-    until = time.monotonic() + 10
-    while threading.active_count() > before:
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    for thread in threads:
+        thread.join(10)
+    assert [thread.is_alive() for thread in threads] == [False] * 3
     assert len(store.there) == 3, "and have written what they had"
 
 
