@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 import torch
 
-from kvlitmus.optimized.data import driver, lane
+from kvlitmus.optimized.data import driver, lane, staged
 from kvlitmus.optimized.data.kernels import PagedCopy, Signals
 from kvlitmus.optimized.data.layout import Axis
 from kvlitmus.optimized.data.pools import DevicePool, HostPool
@@ -179,7 +179,7 @@ def locked(pool: HostPool) -> HostPool:
 
 
 @contextlib.contextmanager
-def install(seed: int = 0, *, entries: int = 32, slots: int = 4) -> Iterator[World]:
+def install(seed: int = 0, *, entries: int = 32, slots: int = 4, piece: int = 512) -> Iterator[World]:
     """The data plane submits to a world of these streams; its rings are so small that they wrap."""
     world = World(seed)
 
@@ -209,6 +209,9 @@ def install(seed: int = 0, *, entries: int = 32, slots: int = 4) -> Iterator[Wor
         patch.setattr(lane, "_SLOTS", slots)
         patch.setattr(lane, "_pinned", lambda count: torch.zeros(count, dtype=torch.int32))
         patch.setattr(lane, "_on_device", lambda count, device: torch.zeros(count, dtype=torch.int32))
+        patch.setattr(staged, "_stage", lambda shape, pages, device, layout: OnDevice(shape, pages, layout=layout))
+        patch.setattr(staged, "_numbers", lambda count, device: torch.arange(count, dtype=torch.int32))
+        patch.setattr(staged, "PIECE", piece)
         patch.setattr(PagedCopy, "__call__", _launch(world))
         patch.setattr(PagedCopy, "prepare", lambda self: None)
         patch.setattr(importlib.util, "find_spec", lambda name: object())

@@ -93,10 +93,10 @@ def test_what_the_copy_engine_is_told(pair: tuple[Layout, Layout], by_layer: boo
             ctypes.memmove(to, start, size)
 
     lo, hi = (1, 3) if by_layer else (0, 3)
-    paged.check(source, target, copying, ([2, 3, 4, 7, 0], [5, 6, 7, 1, 2]), lo=lo, hi=hi)
+    paged.check(source, target, copying, ([2, 3, 4, 7, 8, 0], [5, 6, 7, 1, 3, 4]), lo=lo, hi=hi)
     chunks = copy.loops.chunks * (hi - lo) // 3 if by_layer else copy.loops.chunks
     joined = pair == ("layer_first", "layer_first") or (copy.loops.whole_pages and pair[0] == pair[1])
-    assert counts == [chunks * (3 if joined else 5)]
+    assert counts == [chunks * (4 if joined else 6)]
 
 
 def test_what_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 
-from kvlitmus.optimized.data.copies import PageCopy
+from kvlitmus.optimized.data.copies import ENGINES, PageCopy
 from kvlitmus.optimized.data.kernels import DEVICE, LINK, Launch, PagedCopy, Signals, compile_sm90, constants
 from kvlitmus.optimized.data.layout import Layout, Nest, nest, strides
 from kvlitmus.optimized.data.pools import DevicePool, HostPool
@@ -172,15 +173,10 @@ def test_every_byte_on_the_device(pair: tuple[Layout, Layout]) -> None:
         device, other = (DevicePool(shape, 7, device="cuda", layout=layout) for layout in pair)
         host = HostPool(shape, 9, layout=pair[1])
         for source, target in ((device, host), (host, device), (device, other)):
-            for engine, by_layer in (
-                ("kernel", True),
-                ("kernel", False),
-                ("dma", True),
-                ("dma", False),
-                ("torch", True),
-            ):
-                unfit: Any = engine
-                copy = PageCopy(source, target, engine=unfit, by_layer=by_layer)
+            for engine, by_layer in itertools.product(ENGINES, (False, True)):
+                if engine == "staged" and (by_layer or target is other or pair[1] == "layer_first"):
+                    continue  # whole pages, all layers, over the link
+                copy = PageCopy(source, target, engine=engine, by_layer=by_layer)
                 lo, hi = (1, 3) if by_layer else (0, 3)
 
                 def copying(some: Any, others: Any, lo: int, hi: int, copy: PageCopy = copy) -> None:

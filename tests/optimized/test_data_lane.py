@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -53,10 +54,13 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=150)
-@given(steps=STEPS, layout=st.sampled_from(LAYOUTS), engine=st.sampled_from(["kernel", "dma"]), seed=st.integers(0, 99))
+ENGINE: st.SearchStrategy[Engine] = st.sampled_from(["kernel", "dma", "staged"])
+
+
+@settings(max_examples=200)
+@given(steps=STEPS, layout=st.sampled_from(LAYOUTS), engines=st.tuples(ENGINE, ENGINE), seed=st.integers(0, 99))
 def test_any_interleaving(
-    steps: list[tuple[str, int, int, list[int]]], layout: Layout, engine: Engine, seed: int
+    steps: list[tuple[str, int, int, list[int]]], layout: Layout, engines: tuple[Engine, Engine], seed: int
 ) -> None:
     """Backups, loads and what attention does to the device pool on the caller's stream, in any interleaving.
 
@@ -65,7 +69,9 @@ def test_any_interleaving(
     wait for each other, as the control plane makes them.
     """
     with streams.install(seed) as world:
-        mover = mover_of(layout, backup_engine=engine)
+        if layout == "layer_first":  # has no whole pages to stage
+            engines = (_unstaged(engines[0]), _unstaged(engines[1]))
+        mover = mover_of(layout, backup_engine=engines[0], load_engine=engines[1])
         models = [see(mover.device_pool).copy(), see(mover.host_pool).copy()]
         held: list[tuple[Any, set[tuple[int, int]]]] = []
         looked: list[tuple[paged.Bytes, paged.Bytes]] = []
@@ -96,6 +102,10 @@ def test_any_interleaving(
         assert np.array_equal(see(mover.host_pool), models[1])
         assert all(np.array_equal(seen, expected) for seen, expected in looked)
         mover.close()
+
+
+def _unstaged(engine: Engine) -> Engine:
+    return "kernel" if engine == "staged" else engine
 
 
 def _later(world: streams.World, pool: DevicePool, pages: npt.NDArray[np.int32], noise: paged.Bytes) -> None:
@@ -199,6 +209,47 @@ def test_many_descriptors_are_handed_to_a_thread_in_order() -> None:
         small.wait()
         assert np.array_equal(see(mover.host_pool)[pages], see(mover.device_pool)[pages])
         assert world.of(2).queue == world.of(2).queue.__class__()
+        mover.close()
+
+
+def test_a_small_copy_does_not_overtake_what_a_thread_has_still_to_submit(monkeypatch: pytest.MonkeyPatch) -> None:
+    with streams.install() as world:
+        mover = mover_of("page_head", backup_engine="dma")
+        submit, may = driver.copy_batch, threading.Event()
+
+        def slowly(targets: Any, *others: Any) -> None:
+            assert len(targets) < 96 or may.wait(20.0)
+            submit(targets, *others)
+
+        monkeypatch.setattr(driver, "copy_batch", slowly)
+        large = mover.backup(numbers(1, 3, 5), numbers(1, 3, 5))
+        small = mover.backup(numbers(7), numbers(5))
+        assert not large.done() and not small.done() and small.layers_ready() == 0
+        may.set()
+        small.wait()
+        assert large.done()
+        world.finish()
+        assert np.array_equal(see(mover.host_pool)[[1, 3, 5]], see(mover.device_pool)[[1, 3, 7]])
+        mover.close()
+
+
+def test_a_staged_copy_uses_its_stage_again_and_again() -> None:
+    """Twelve pages by pieces of two over a stage of six, both ways, and a copy of one page behind it."""
+    with streams.install() as world:
+        mover = mover_of("page_head", backup_engine="staged", load_engine="staged")
+        pages = np.arange(PAGES, dtype=np.int32)
+        expected = see(mover.device_pool).copy()
+        out = mover.backup(pages, pages[::-1].copy())
+        out.wait()
+        assert np.array_equal(see(mover.host_pool)[::-1], expected)
+        home = mover.load(pages, pages)
+        again = mover.load(numbers(0), numbers(1))
+        again.wait()
+        world.finish()
+        assert home.done() and home.layers_ready() == 4
+        expected = expected[::-1].copy()
+        expected[1] = expected[0]
+        assert np.array_equal(see(mover.device_pool), expected)
         mover.close()
 
 

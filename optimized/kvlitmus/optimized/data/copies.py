@@ -6,13 +6,16 @@
 >>> copy.enqueue(tables, stream=torch.cuda.current_stream())     # CUDA: in the order of the stream
 >>> copy.enqueue(tables, lo=3, hi=4, stream=stream)              # one layer
 
-There are three engines:
+There are four engines:
 
 - ``torch``: tensors in host memory, any layouts; also the fallback on CUDA where there is no Triton.
 - ``kernel``: a Triton kernel (:mod:`kvlitmus.optimized.data.kernels`); chunks of any size, at least one pool on CUDA,
   host memory pinned.
 - ``dma``: the copy engine, one descriptor per run of chunks.  No SM is used and long chunks go at the link's full
   speed, but each descriptor costs about 0.5 us of the caller's time.
+- ``staged``: whole pages by the copy engine into a stage on the device, and a kernel between stage and pool
+  (:mod:`kvlitmus.optimized.data.staged`); all layers at once, between the host and CUDA, unless the host is
+  layer-first.
 
 Which one is chosen where the pools allow more than one says :class:`Choice`, by the bytes of a chunk.
 """
@@ -32,8 +35,9 @@ from kvlitmus.optimized.data import driver
 from kvlitmus.optimized.data.kernels import DEVICE, LINK, Launch, PagedCopy, Signals, interpreted
 from kvlitmus.optimized.data.layout import Nest, nest
 from kvlitmus.optimized.data.pools import HostPool, KVPool
+from kvlitmus.optimized.data.staged import StagedCopy
 
-Engine: TypeAlias = Literal["torch", "kernel", "dma"]
+Engine: TypeAlias = Literal["torch", "kernel", "dma", "staged"]
 ENGINES: tuple[Engine, ...] = get_args(Engine)
 Pages: TypeAlias = "npt.NDArray[np.integer[Any]] | torch.Tensor"
 
@@ -121,9 +125,15 @@ class PageCopy:
         self.device: torch.device = device or torch.device("cpu")
         if self.engine == "dma" and device is None:
             raise ValueError("the copy engine needs a pool on a CUDA device")
-        if self.engine == "kernel" and device is None and not interpreted():
-            raise ValueError("kernels need a pool on a CUDA device, or Triton's interpreter (TRITON_INTERPRET=1)")
+        if self.engine == "kernel" and not interpreted():
+            if device is None:
+                raise ValueError("kernels need a pool on a CUDA device, or Triton's interpreter (TRITON_INTERPRET=1)")
+            if not (_reachable(source) and _reachable(target)):
+                raise ValueError("kernels need pinned host memory: other memory is out of a device's reach")
         self.launch = launch or (DEVICE if source.device == target.device else LINK)
+        if self.engine == "staged" and by_layer:
+            raise ValueError("a staged copy has all layers at once")
+        self.staged = StagedCopy(source, target, launch=self.launch) if self.engine == "staged" else None
 
     @functools.cached_property
     def kernel(self) -> PagedCopy:
@@ -144,6 +154,13 @@ class PageCopy:
         """Compile what will be launched, so that no later call does."""
         if self.engine == "kernel":
             self.kernel.prepare()
+        if self.staged is not None:
+            self.staged.prepare()
+
+    @property
+    def on_device(self) -> bool:
+        """Whether a kernel reads the page tables."""
+        return self.engine in ("kernel", "staged")
 
     def tables(self, source_pages: Pages, target_pages: Pages) -> Tables:
         """Page tables for :meth:`enqueue`, copied to the device if a kernel will read them.
@@ -154,7 +171,7 @@ class PageCopy:
         source, target = _numbers(source_pages, self.source.pages), _numbers(target_pages, self.target.pages)
         if len(source) != len(target):
             raise ValueError(f"{len(source)} pages can't be copied to {len(target)}", len(source), len(target))
-        if self.engine != "kernel" or not len(source):
+        if not self.on_device or not len(source):
             return Tables(source, target)
         kept = torch.from_numpy(np.stack([source, target]).astype(np.int32)).to(self.device)
         return Tables(source, target, (kept[0].data_ptr(), kept[1].data_ptr()), kept)
@@ -203,7 +220,11 @@ class PageCopy:
             return
         raw = 0
         if self.device.type == "cuda":
-            raw = (stream or torch.cuda.current_stream(self.device)).cuda_stream
+            stream = stream or torch.cuda.current_stream(self.device)
+            raw = stream.cuda_stream
+        if self.staged is not None:
+            self.staged.enqueue(tables, stream)
+            return
         if self.engine == "dma":
             targets, sources, sizes = self.descriptors(tables, lo, hi)
             driver.copy_batch(targets, sources, sizes, raw)
@@ -230,8 +251,9 @@ class PageCopy:
             pass  # neighbouring pages join per chunk, too: pages of one layer in a layer-first pool
         elif not loops.runs_join:
             starts, lengths = np.arange(len(tables)), np.ones(len(tables), np.int64)
-        sources = self.source.address + loops.source + tables.source[starts] * loops.page.source
-        targets = self.target.address + loops.target + tables.target[starts] * loops.page.target
+        from_pages, to_pages = tables.source[starts].astype(np.int64), tables.target[starts].astype(np.int64)
+        sources = self.source.address + loops.source + from_pages * loops.page.source
+        targets = self.target.address + loops.target + to_pages * loops.page.target
         sizes = lengths * loops.chunk
         axes = [axis for axis in (loops.layer,) if axis] + list(loops.axes)
         for number, axis in enumerate(axes):

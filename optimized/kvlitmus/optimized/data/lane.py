@@ -169,9 +169,14 @@ class Lane:
             raise ValueError(f"{count} pages can't be copied to {len(target_pages)}", count, len(target_pages))
         with torch.cuda.device(self.device):
             self.stream.wait_stream(torch.cuda.current_stream(self.device))
-            if self.copy.engine == "kernel" and count:
-                return self._by_kernel(source_pages, target_pages, count)
-            return self._by_others(source_pages, target_pages)
+            if not self.copy.on_device or not count:
+                tables = self.copy.tables(source_pages, target_pages)
+                many = len(tables) * self.copy.loops.chunks > _FEW
+                return self._submit(tables, self._position, many=many)
+            tables, start = self._staged(source_pages, target_pages, count)
+            if self.copy.staged is not None:
+                return self._submit(tables, start, many=self.copy.staged.pieces(count) > 1)
+            return self._launch(tables, start)
 
     def close(self) -> None:
         """Return when everything submitted is copied."""
@@ -179,7 +184,8 @@ class Lane:
             self._worker.close()
         self.stream.synchronize()
 
-    def _by_kernel(self, source_pages: PageArray, target_pages: PageArray, count: int) -> LaneTicket:
+    def _staged(self, source_pages: PageArray, target_pages: PageArray, count: int) -> tuple[Tables, int]:
+        """The page tables in the ring, on their way to the device, and their position."""
         start = self._room(2 * count)
         at = start % self._entries
         middle, end = at + count, at + 2 * count
@@ -188,24 +194,25 @@ class Lane:
         ring[middle:end] = target_pages
         self._check(ring[at:middle], self.copy.source.pages)
         self._check(ring[middle:end], self.copy.target.pages)
-        raw = self.stream.cuda_stream
         where = self._device_address + 4 * at
-        driver.copy_async(where, self._host_address + 4 * at, 8 * count, raw)
+        driver.copy_async(where, self._host_address + 4 * at, 8 * count, self.stream.cuda_stream)
+        return Tables(ring[at:middle], ring[middle:end], (where, where + 4 * count)), start
+
+    def _launch(self, tables: Tables, start: int) -> LaneTicket:
+        """One kernel for all."""
         ticket = self._ticket(start, submitted=True, flagged=True)
         signals = None
         if self.flags is not None:
             signals = Signals(self._counters, ticket.address, self._number)
-        tables = Tables(ring[at:middle], ring[middle:end], (where, where + 4 * count))
         self.copy.enqueue(tables, stream=self.stream, signals=signals)
         ticket.record()
         return ticket
 
-    def _by_others(self, source_pages: PageArray, target_pages: PageArray) -> LaneTicket:
-        tables = self.copy.tables(source_pages, target_pages)
-        many = len(tables) * self.copy.loops.chunks > _FEW
+    def _submit(self, tables: Tables, start: int, *, many: bool) -> LaneTicket:
+        """What takes many calls, by a thread; what takes few, by the caller."""
         # Order is kept: nothing overtakes what the thread has still to submit.
         inline = not many and (self._last is None or not self._last.pending)
-        ticket = self._ticket(self._position, submitted=inline, flagged=False)
+        ticket = self._ticket(start, submitted=inline, flagged=False)
         if inline:
             with torch.cuda.stream(self.stream):
                 self.copy.enqueue(tables, stream=self.stream)
@@ -240,8 +247,8 @@ class Lane:
     def _room(self, size: int) -> int:
         """A position with so many entries in a row that no copy under way reads."""
         if size > self._entries:
-            self.stream.synchronize()
-            self._held.clear()
+            while self._held:
+                self._held.popleft().ticket.forget()
             self._ring(1 << (size - 1).bit_length())
             torch.cuda.current_stream(self.device).synchronize()
         left = self._entries - self._position % self._entries

@@ -39,9 +39,9 @@ class TorchMover:
 
     stepped: whether copies wait to be advanced.  backup_engine, load_engine: see
     :mod:`kvlitmus.optimized.data.copies`; by default what ``choice`` says for whole pages, and for loads, which go
-    layer by layer, a kernel.  launch: of the kernels.  pause: for tests on CPU tensors, called by the copying threads
-    before each layer.  Everything is compiled and allocated here, so that no transfer pays for it.  :meth:`close` it
-    at the end.
+    layer by layer, a kernel; a ``staged`` load has all its layers ready together.  launch: of the kernels.  pause: for
+    tests on CPU tensors, called by the copying threads before each layer.  Everything is compiled and allocated here, so
+    that no transfer pays for it.  :meth:`close` it at the end.
     """
 
     def __init__(
@@ -76,7 +76,12 @@ class TorchMover:
         )
         to_device = Choice(to_device=1 << 62)  # kernels, where there are any
         self._load = PageCopy(
-            host_pool, device_pool, engine=load_engine, launch=launch, choice=to_device, by_layer=True
+            host_pool,
+            device_pool,
+            engine=load_engine,
+            launch=launch,
+            choice=to_device,
+            by_layer=load_engine != "staged",
         )
         if free_on_cuda:
             self._lanes = (Lane(self._backup, "kv-backup"), Lane(self._load, "kv-load"))
