@@ -18,7 +18,7 @@ import torch
 from benchmarks.gpu_device import GIB, KIB, MIB, Machine, repeat, summary
 from benchmarks.gpu_movers import World
 from benchmarks.gpu_stage import Bench, at_least
-from kvlitmus.optimized.data.copies import PageCopy
+from kvlitmus.optimized.data.copies import ENGINES, PageCopy
 from kvlitmus.optimized.data.kernels import Launch
 from kvlitmus.optimized.data.layout import Layout
 from kvlitmus.optimized.data.pools import DevicePool, KVPool
@@ -77,10 +77,15 @@ def same(pools: tuple[KVPool, KVPool], orders: list[Array], some: int = 6) -> bo
     )
 
 
-def ways(machine: Machine, chosen: str, direction: str, *, few: bool) -> list[tuple[str, dict[str, Any]]]:
+def ways(machine: Machine, world: World, direction: str, *, few: bool) -> list[tuple[str, dict[str, Any]]]:
     """What the mover uses by itself, first, and the others that could serve; in a dry run few rows by kernel."""
+    chosen = world.copy(direction).engine
     if machine.cuda:
-        others = [way for way in ("kernel", "dma") if way != chosen]
+        others: list[str] = [way for way in ENGINES if way not in (chosen, "torch")]
+        if (
+            direction == "h2d" or world.host.layout == "layer_first"
+        ):  # staged copies are whole pages, all layers at once
+            others = [way for way in others if way != "staged"]
         more: dict[str, Any] = {}
     else:
         others, more = ["kernel"] if few else [], {"launch": TINY}
@@ -107,9 +112,8 @@ def _transfer(bench: Bench, row: Row, direction: str, goal: float | None) -> lis
     machine: Machine = bench.kept["machine"]
     ceiling = bench.kept.get("ceiling", {}).get(direction)
     world = world_of(bench, row)
-    chosen = world.copy(direction).engine
     wrong = []
-    for at, (way, options) in enumerate(ways(machine, chosen, direction, few=row in ROWS[1:3])):
+    for at, (way, options) in enumerate(ways(machine, world, direction, few=row in ROWS[1:3])):
         mine = world.by(**options)
         orders: list[Array] = []
         world.sides(direction)[1].buffer.zero_()

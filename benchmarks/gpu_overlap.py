@@ -203,7 +203,7 @@ def _layers(bench: Bench, row: Row) -> None:
     """One shot: the same pages by the same engine in one copy whose layers nobody can wait for."""
     machine: Machine = bench.kept["machine"]
     world = world_of(bench, row)
-    for at, (engine, options) in enumerate(ways(machine, world.copy("h2d").engine, "h2d", few=True)):
+    for at, (engine, options) in enumerate(ways(machine, world, "h2d", few=True)):
         mine = world.by(**options)
         at_once = PageCopy(world.host, world.device, engine=mine.copy("h2d").engine, launch=mine.copy("h2d").launch)
         whole = statistics.median(repeat(partial(one_shot, machine, at_once), bench.repeats(5), 2))

@@ -137,6 +137,7 @@ STAGES = {
 }
 
 
+@pytest.mark.slow
 def test_every_stage_does_what_it_does_on_a_device(bench: Bench) -> None:
     run(bench, [Stage(name, 60.0, work) for name, work in STAGES.items()], 100.0, lambda line: None)
     record = bench.record
@@ -199,6 +200,7 @@ def test_a_driver_that_says_nothing_is_no_failure(
     assert "not available" in gpu_device.environment("cuda")["driver"]["nvidia-smi"]
 
 
+@pytest.mark.slow
 def test_kernels_are_compiled_by_other_processes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     triton = pytest.importorskip("triton")
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))

@@ -46,6 +46,7 @@ def place() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": ROOMS, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
 
 
+@pytest.mark.slow
 def test_a_dry_run_takes_every_stage(tmp_path: Path) -> None:
     command = [*SCRIPT, "--dry-run", "--out", str(tmp_path), "--date", "2026-01-02"]
     done = subprocess.run(command, cwd=ROOT, env=place(), capture_output=True, text=True, timeout=110, check=False)
@@ -84,6 +85,7 @@ def test_without_a_device_it_says_so_and_writes_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_what_an_interruption_leaves_is_a_whole_record(tmp_path: Path) -> None:
     command = [*SCRIPT, "--dry-run", "--out", str(tmp_path), "--date", "x", "--only", "ceilings,transfers,baselines"]
     process = subprocess.Popen(command, cwd=ROOT, env=place(), stdout=subprocess.PIPE, text=True)
@@ -250,6 +252,7 @@ def test_programs_are_judged_by_their_exit_codes() -> None:
         gpu_programs.judge(record, "four", 3, "boom")
 
 
+@pytest.mark.slow
 def test_kernels_of_other_shapes_compile_for_hopper(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     triton = pytest.importorskip("triton")
     from triton.backends.compiler import GPUTarget
