@@ -71,6 +71,15 @@ def test_one_value_is_one_number() -> None:
     assert levels.grow(7, 4, 8, 7) == 7
 
 
+def test_equal_neighbours_are_one_piece() -> None:
+    level = levels.set_prefix(3, 2, 5, 4)
+    for n in range(4, 40):
+        level = levels.grow(levels.raise_prefix(level, n, 3, n), n, n + 1, 3)
+    for end in range(3, 30):
+        level = levels.raise_prefix(level, end, 4, 40)
+    assert not isinstance(level, int) and list(level) == [40, 3, 29, 4, 2, 5]
+
+
 @given(calls=st.lists(st.tuples(st.sampled_from(("cut", "count", "add", "trim")), NUMBERS, NUMBERS), max_size=30))
 def test_nodes_and_their_hits(calls: list[tuple[str, int, int]]) -> None:
     branch = branch_of(4)

@@ -23,13 +23,19 @@ Level = int | array  # type: ignore[type-arg]
 
 
 def value_at(level: Level, position: int) -> int:
-    """The value at a position; found from the tip on, so that the tip itself costs nothing."""
+    """The value at a position."""
     if isinstance(level, int):
         return level
-    at, size = 2, len(level)
-    while at < size and level[at] > position:
-        at += 2
-    value: int = level[at - 1]
+    low, high = 0, len(level) // 2 - 1
+    if level[2] <= position:  # in the piece at the tip, as it mostly is
+        high = 0
+    while low < high:
+        middle = (low + high + 1) // 2
+        if level[2 * middle] > position:
+            low = middle
+        else:
+            high = middle - 1
+    value: int = level[2 * low + 1]
     return value
 
 
@@ -64,6 +70,8 @@ def raise_prefix(level: Level, end: int, value: int, n: int) -> Level:
     high = [piece for piece in pieces if piece[1] >= value]
     if high and high[0][0] >= end:
         return level
+    if high and high[0][1] == value:
+        del high[0]
     low = [piece for piece in pieces if piece[1] < value and piece[0] > end]
     return _level([*low, (end, value), *high])
 
@@ -72,6 +80,9 @@ def grow(level: Level, old: int, n: int, value: int) -> Level:
     """The branch goes on from ``old`` to ``n``, with this value."""
     if isinstance(level, int):
         return value if not old or level == value else array("q", (n, value, old, level))
+    if level[1] == value:
+        level[0] = n
+        return level
     level[:0] = array("q", (n, value))
     return level
 
