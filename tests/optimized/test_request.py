@@ -1,0 +1,170 @@
+"""Requests of the optimized cache beside the reference's: rows, ownership, and what is cached of them."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("numba")
+
+import numpy as np
+
+from kvlitmus.optimized.audit import audit
+from kvlitmus.optimized.cache import CacheConfig, FlatCache
+from kvlitmus.optimized.view import nodes_of
+from kvlitmus.reference import cache as reference
+from kvlitmus.reference import request as requests
+from kvlitmus.reference.cache import Choice
+from kvlitmus.spec.names import Names
+from kvlitmus.spec.units import Name, PageNo, RequestId, Tokens, pages_in_order
+
+CALLS = st.lists(
+    st.tuples(
+        st.sampled_from(("begin", "begin", "grow", "publish", "chunk", "end", "abort", "evict")),
+        st.integers(0, 2),
+        st.integers(0, 11),
+        st.integers(0, 2**12 - 1),
+    ),
+    max_size=30,
+)
+
+
+class Pair:
+    """A flat cache and the reference, with the same requests."""
+
+    def __init__(self, size: int, *, bigram: bool) -> None:
+        self.size, self.bigram = size, bigram
+        self.cache = FlatCache(CacheConfig(page_size=size, pages=12, bigram=bigram))
+        self.now = reference.empty_cache(12, size)
+        self.names = Names()
+        self.tokens: dict[RequestId, list[int]] = {}
+
+    def named(self, namespace: str | None, tokens: list[int]) -> tuple[Name, ...]:
+        units: Any = list(pairwise(tokens)) if self.bigram else tokens
+        return self.names.of(namespace, units)
+
+    def call(self, what: str, number: int, count: int, bits: int) -> None:
+        rid = RequestId(number)
+        namespace = (None, "lora")[number & 1]
+        fresh = [bits >> (at // self.size) & 1 for at in range(count)]
+        if what == "evict":
+            asked = count * self.size
+            self.now, freed = reference.evict(self.now, Tokens(asked))
+            assert self.cache.evict(asked) == freed
+        elif what == "begin":
+            self.begin(rid, namespace, fresh)
+        elif rid in self.tokens:
+            self.go_on(what, rid, namespace, fresh)
+
+    def begin(self, rid: RequestId, namespace: str | None, tokens: list[int]) -> None:
+        if rid in self.tokens:
+            with pytest.raises(ValueError, match="running already"):
+                self.cache.begin(rid, np.array(tokens, np.int32), namespace)
+            return
+        running = self.cache.begin(rid, np.array(tokens, np.int32), namespace)
+        row = [] if running is None else running.row[running.cached :].tolist()
+        choice = Choice(None, pages_in_order(row, self.size) if running is not None else None)
+        root = self.names.root(namespace)
+        self.now, same = requests.begin(self.now, rid, root, self.named(namespace, tokens), len(tokens), choice)
+        assert (running is None) == (same is None)
+        if running is not None:
+            self.tokens[rid] = tokens
+
+    def go_on(self, what: str, rid: RequestId, namespace: str | None, fresh: list[int]) -> None:
+        if what == "grow":
+            tokens = self.tokens[rid] + fresh
+            slots = self.cache.grow(rid, np.array(fresh, np.int32))
+            row = self.now.requests[rid].row
+            opened: tuple[PageNo, ...] | None = None
+            if slots is not None:
+                full = -len(row) % self.size
+                opened = pages_in_order(slots[full:].tolist(), self.size)
+            names = self.named(namespace, tokens)
+            self.now, new = requests.grow(self.now, rid, names, len(tokens), Choice(None, opened))
+            assert (None if slots is None else tuple(slots.tolist())) == new
+            self.tokens[rid] = tokens if new is not None else self.tokens[rid]
+        elif what in ("publish", "chunk"):
+            self.cache.publish(rid, chunked=what == "chunk")
+            self.now, _ = requests.publish(self.now, rid, chunked=what == "chunk")
+        else:
+            self.cache.end(rid, keep=what == "end")
+            self.now = requests.end(self.now, rid, keep=what == "end")
+            del self.tokens[rid]
+
+    def compare(self) -> None:
+        audit(self.cache.tree)
+        assert set(self.cache.pool.free_pages().tolist()) == self.now.pool.free
+        assert self.cache.requests.running.keys() == self.now.requests.keys()
+        for rid, same in self.now.requests.items():
+            running = self.cache.requests.running[rid]
+            assert (tuple(running.row.tolist()), running.cached) == (same.row, same.cached)
+            assert running.tokens.tolist() == self.tokens[rid]
+        nodes = [node.pages for node in nodes_of(self.cache.tree) if node.pages is not None]
+        cached = {int(page) for pages in nodes for page in pages}
+        assert cached == {page.page for page in self.now.tree.pages.values()}
+        protected = sum(1 for page in self.now.tree.pages.values() if page.locks)
+        assert self.cache.sizes()[1] == protected * self.size
+        assert self.cache.tree.clock == self.now.tree.clock
+
+
+@settings(max_examples=150)
+@given(calls=CALLS, size=st.sampled_from((1, 2, 4)), bigram=st.booleans())
+def test_requests_are_the_references(calls: list[tuple[str, int, int, int]], size: int, bigram: bool) -> None:
+    pair = Pair(size, bigram=bigram)
+    for call in calls:
+        pair.call(*call)
+        pair.compare()
+
+
+def test_a_request_that_does_not_run_can_not_go_on() -> None:
+    cache = FlatCache(CacheConfig())
+    for call in (
+        lambda: cache.grow(7, [1]),
+        lambda: cache.publish(7),
+        lambda: cache.end(7, keep=True),
+    ):
+        with pytest.raises(KeyError):
+            call()
+
+
+def test_a_token_that_does_not_fit_begins_nothing() -> None:
+    cache = FlatCache(CacheConfig())
+    for wrong in ([1, 2**31], np.array([2**40])):
+        with pytest.raises(ValueError, match="units must fit"):
+            cache.begin(1, wrong)
+    assert cache.begin(1, [1]) is not None
+    with pytest.raises(ValueError, match="units must fit"):
+        cache.grow(1, [2**31])
+    assert cache.available() == 31
+    cache.end(1, keep=True)
+    assert cache.sizes() == (1, 0)
+
+
+def test_receipts_are_worth_one_unlock() -> None:
+    cache = FlatCache(CacheConfig())
+    pages = cache.pool.take(2)
+    assert pages is not None
+    place = cache.insert([1, 2], pages).place
+    first, second = cache.lock(place), cache.lock(place)
+    cache.unlock(first)
+    with pytest.raises(ValueError, match="given back already"):
+        cache.unlock(first)
+    assert cache.sizes() == (0, 2)
+    cache.unlock(second)
+    cache.reset()
+    assert (cache.available(), cache.sizes()) == (32, (0, 0))
+
+
+def test_a_kept_place_spares_the_prefix() -> None:
+    cache = FlatCache(CacheConfig(page_size=2))
+    pages = cache.pool.take(4)
+    assert pages is not None
+    place = cache.insert([1, 1, 2, 2], pages[:2]).place
+    cache.lock(place)
+    assert cache.insert_behind(place, [3, 3, 4, 4], pages[2:]).already == 2
+    assert cache.resume(place, [3, 3, 5, 5]).known == 3
+    assert cache.match([1, 1, 2, 2, 3, 3, 4, 4]).pages.tolist() == pages.tolist()
