@@ -272,6 +272,23 @@ def test_a_copy_that_could_not_be_submitted_says_so(monkeypatch: pytest.MonkeyPa
         mover.close()
 
 
+def test_without_waits_for_values_a_layer_is_there_with_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    with streams.install() as world:
+        mover = mover_of()
+
+        def refuse(*_: Any) -> None:
+            raise driver.DriverError("cuStreamWaitValue32 failed with CUDA error 801", "cuStreamWaitValue32", 801)
+
+        monkeypatch.setattr(driver, "wait_value", refuse)
+        ticket = mover.load(numbers(3), numbers(5))
+        ticket.wait_layer(0)
+        seen: list[bool] = []
+        world.current.do(lambda: seen.append(ticket.done()))
+        world.finish()
+        assert seen == [True]
+        mover.close()
+
+
 def test_what_a_lane_refuses() -> None:
     with streams.install():
         mover = mover_of()

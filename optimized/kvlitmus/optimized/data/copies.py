@@ -22,6 +22,7 @@ Which one is chosen where the pools allow more than one says :class:`Choice`, by
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 from dataclasses import dataclass
@@ -152,10 +153,13 @@ class PageCopy:
 
     def prepare(self) -> None:
         """Compile what will be launched, so that no later call does."""
-        if self.engine == "kernel":
-            self.kernel.prepare()
-        if self.staged is not None:
-            self.staged.prepare()
+        with torch.cuda.device(self.device) if self.device.type == "cuda" else contextlib.nullcontext():
+            if self.engine == "kernel":
+                self.kernel.prepare()
+                if self.by_layer:
+                    self.signalling.prepare()
+            if self.staged is not None:
+                self.staged.prepare()
 
     @property
     def on_device(self) -> bool:

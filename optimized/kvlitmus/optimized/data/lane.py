@@ -107,7 +107,10 @@ class LaneTicket:
         if self._flags is None or layer == self.layers - 1:
             stream.wait_event(self._event)
         elif not self._event.query():
-            driver.wait_value(stream.cuda_stream, self.address + 4 * layer, self._epoch)
+            try:
+                driver.wait_value(stream.cuda_stream, self.address + 4 * layer, self._epoch)
+            except driver.DriverError:  # a driver or a virtual machine without such waits: all layers, then
+                stream.wait_event(self._event)
 
     def done(self) -> bool:
         """Whether everything is copied; never blocks.  Raises ``RuntimeError`` if the copy could not be submitted."""
@@ -153,9 +156,7 @@ class Lane:
             )
             self.flags = self._keep[0].numpy()
             self.flag_address, self._counters = (tensor.data_ptr() for tensor in self._keep)
-            copy.signalling.prepare()
-        else:
-            copy.prepare()
+        copy.prepare()
         torch.cuda.current_stream(self.device).synchronize()
 
     def submit(self, source_pages: PageArray, target_pages: PageArray) -> LaneTicket:

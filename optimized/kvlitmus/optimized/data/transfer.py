@@ -40,8 +40,8 @@ class TorchMover:
     stepped: whether copies wait to be advanced.  backup_engine, load_engine: see
     :mod:`kvlitmus.optimized.data.copies`; by default what ``choice`` says for whole pages, and for loads, which go
     layer by layer, a kernel; a ``staged`` load has all its layers ready together.  launch: of the kernels.  pause: for
-    tests on CPU tensors, called by the copying threads before each layer.  Everything is compiled and allocated here, so
-    that no transfer pays for it.  :meth:`close` it at the end.
+    tests on CPU tensors, called by the copying threads before each layer.  Everything is compiled and allocated here,
+    so that no transfer pays for it.  :meth:`close` it at the end.
     """
 
     def __init__(
