@@ -1,9 +1,8 @@
-"""The optimized tree by itself: what it is made of, what it costs, what it refuses; and its audit sees mistakes."""
+"""The optimized tree by itself: what it is made of, what it costs, and what it refuses."""
 
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,40 +12,12 @@ pytest.importorskip("numba")
 import numpy as np
 
 from kvlitmus.optimized import paths
-from kvlitmus.optimized.audit import audit, complaints
+from kvlitmus.optimized.audit import audit
 from kvlitmus.optimized.branch import Branch, Place, Run
-from kvlitmus.optimized.evict import SLACK, UID_BITS
+from kvlitmus.optimized.evict import SLACK
 from kvlitmus.optimized.kernels import common
-from kvlitmus.optimized.pool import PagePool
-from kvlitmus.optimized.tree import Inserted, Tree
 from kvlitmus.optimized.view import nodes_of
-
-
-def tree_of(pages: int, size: int = 2, *, policy: str = "lru", host: int = 0, **more: Any) -> Tree:
-    return Tree(size, policy, PagePool(pages, size, 1), host=PagePool(host, size, 0) if host else None, **more)
-
-
-def put(tree: Tree, tokens: Any, **more: Any) -> Inserted:
-    """Insert a key in fresh pages."""
-    units = np.asarray(tokens, tree.dtype)
-    pages = tree.pool.take(len(units) // tree.page_size)
-    assert pages is not None
-    done = tree.insert(None, units, pages, **more)
-    tree.pool.give_back(pages[: done.already])
-    return done
-
-
-def back_up(tree: Tree, place: Place) -> None:
-    assert tree.host is not None
-    for run in tree.runs(place):
-        pages = tree.host.take(run.hi - run.lo)
-        assert pages is not None
-        tree.give_host(run, pages, settled=True, stored=False)
-
-
-def array(*tokens: int) -> Any:
-    return np.array(tokens, np.int32)
-
+from tests.optimized.trees import array, back_up, put, tree_of
 
 # -- what it is made of, and what that costs -----------------------------------------------------------------
 
@@ -335,107 +306,3 @@ def test_what_could_not_be_written_back_is_passed_over() -> None:
     audit(tree)
     assert tree.evict(1) == 0
     assert len(asked) == 3
-
-
-# -- its audit ---------------------------------------------------------------------------------------------
-
-
-def _shift(level: str) -> Callable[[Tree, Branch], None]:
-    def wrong(tree: Tree, branch: Branch) -> None:
-        getattr(branch, level)[0] += 1
-
-    return wrong
-
-
-def _set(**fields: Any) -> Callable[[Tree, Branch], None]:
-    def wrong(tree: Tree, branch: Branch) -> None:
-        for name, value in fields.items():
-            setattr(branch, name, value)
-
-    return wrong
-
-
-WRONG: dict[str, Callable[[Tree, Branch], Any]] = {
-    "sizes": lambda tree, branch: setattr(tree, "evictable", tree.evictable + 1),
-    "a lost lock": _set(locks=None),
-    "an unsorted lock": lambda tree, branch: (branch.locks or []).insert(0, 9),
-    "a child's lock": lambda tree, branch: (branch.locks or []).insert(0, 2),
-    "too many locked": _set(locks=[99]),
-    "a forgotten child": lambda tree, branch: (branch.children or {}).popitem(),
-    "a forgotten branch": lambda tree, branch: tree.by_uid.pop(branch.uid),
-    "resident children": _set(resident_at=None),
-    "children": _set(all_at={1: 7}),
-    "touched": _shift("touched"),
-    "created": _shift("created"),
-    "a node behind the end": lambda tree, branch: branch.nodes.add(99),  # type: ignore[union-attr]
-    "counts": lambda tree, branch: branch.nodes.counts.append(1),  # type: ignore[union-attr]
-    "a lost boundary": _set(nodes=3),
-    "digests": _set(digests=bytearray(32 * 99)),
-    "residency": _set(dev=99),
-    "a base": _set(base=3),
-    "no offer": lambda tree, branch: _each(tree, tree.victims.drop),
-    "no host offer": lambda tree, branch: _each(tree, tree.host_victims.drop),
-    "an empty heap": lambda tree, branch: tree.victims.heap.clear(),
-    "too high an offer": lambda tree, branch: _outbid(tree),
-    "a full heap": lambda tree, branch: tree.victims.heap.extend([1 << UID_BITS] * 999),
-    "two homes": lambda tree, branch: _double(branch.dev_pages),
-    "two homes on the host": lambda tree, branch: _double(branch.host_pages),
-    "nowhere": lambda tree, branch: _each(tree, _nowhere),
-    "a foreign page": lambda tree, branch: branch.dev_pages.__setitem__(0, 0),
-    "a wrong pool": lambda tree, branch: setattr(tree.pool, "free_count", 3),
-    "tokens": lambda tree, branch: branch.units.__setitem__(0, 77),
-    "pages in a root": lambda tree, branch: setattr(tree.root(None), "n", 1),
-}
-
-
-def _each(tree: Tree, call: Callable[[Branch], None]) -> None:
-    for branch in tree.branches():
-        call(branch)
-
-
-def _double(pages: Any) -> None:
-    pages[0] = pages[1]
-
-
-def _outbid(tree: Tree) -> None:
-    for branch in tree.branches():
-        if branch.offer is not None:
-            branch.offer += 99 << UID_BITS
-            tree.victims.heap.append(branch.offer)
-
-
-def _nowhere(branch: Branch) -> None:
-    if branch.host_pages is not None:
-        branch.host_pages[:] = -1
-
-
-def _varied() -> tuple[Tree, Branch]:
-    """A tree with a bit of everything, and its largest branch."""
-    tree = tree_of(50, host=50)
-    branch = put(tree, [1, 1, 2, 2, 3, 3, 4, 4]).place.branch
-    put(tree, [1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6])
-    tree.match(None, array(1, 1, 2, 2))
-    for tail in (7, 8):
-        tree.lock(put(tree, [1, 1, 2, 2, tail, tail]).place)
-    put(tree, [9, 9, 9, 9])
-    for place in (Place(branch, branch.n), put(tree, [8, 8, 8, 8]).place):
-        back_up(tree, place)
-    tree.victims.drop(branch)
-    tree.victims.offer(branch)
-    assert tree.evict(3) == 3
-    return tree, branch
-
-
-def test_the_audit_finds_nothing_wrong_with_a_tree_that_is_well() -> None:
-    tree, branch = _varied()
-    assert branch.dev < branch.n and branch.locks and branch.children
-    assert complaints(tree) == []
-
-
-@pytest.mark.parametrize("wrong", WRONG)
-def test_the_audit_sees(wrong: str) -> None:
-    tree, branch = _varied()
-    WRONG[wrong](tree, branch)
-    assert complaints(tree)
-    with pytest.raises(AssertionError):
-        audit(tree)

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+pytest.importorskip("numba")
+
 from kvlitmus.optimized import levels, tree
 from kvlitmus.optimized.branch import Branch
 from kvlitmus.optimized.policy import POLICIES
