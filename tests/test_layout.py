@@ -33,18 +33,23 @@ LARGE: dict[str, str] = {
 class Direction:
     """What the modules below ``prefix`` may import besides the standard library.
 
-    ``ours``: prefixes of the project; ``lazily``: further ones inside functions only.
-    ``others``: third-party packages ``never``, ``lazily`` or ``always``.
+    ``ours``: prefixes of the project, but not those in ``never``; ``lazily``: further ones inside functions only.
+    ``others``: third-party packages; ``others_lazily``: further ones inside functions only, ``*`` for any.
     """
 
     prefix: str
     ours: tuple[str, ...]
     lazily: tuple[str, ...] = ()
-    others: str = "never"
+    never: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    others_lazily: tuple[str, ...] = ()
 
 
 _JUDGE = ("kvlitmus.spec", "kvlitmus.reference", "kvlitmus.conformance")
 _SPECIMEN = ("kvlitmus.spec", "kvlitmus.conformance.specimen")
+_FAST = ("kvlitmus.spec", "kvlitmus.optimized")
+_STORE = ("kvlitmus.spec", "kvlitmus.optimized.storage")
+_ARRAYS = ("numpy", "numba", "llvmlite")
 DIRECTIONS = (  # the most specific prefix comes first
     Direction("kvlitmus.conformance.specimen.cache", (*_SPECIMEN, "kvlitmus.conformance.ports")),
     Direction(
@@ -52,11 +57,22 @@ DIRECTIONS = (  # the most specific prefix comes first
         (*_SPECIMEN, "kvlitmus.conformance.ports", "kvlitmus.conformance.tier_ports"),
     ),
     Direction("kvlitmus.conformance.specimen", _SPECIMEN),
-    Direction("kvlitmus.conformance.adapters", _JUDGE, lazily=("kvlitmus.optimized",), others="lazily"),
-    Direction("kvlitmus.conformance", _JUDGE, others="lazily"),
+    Direction("kvlitmus.conformance.adapters", _JUDGE, lazily=("kvlitmus.optimized",), others_lazily=("*",)),
+    Direction("kvlitmus.conformance", _JUDGE, others_lazily=("*",)),
     Direction("kvlitmus.spec", ("kvlitmus.spec",)),
     Direction("kvlitmus.reference", ("kvlitmus.spec", "kvlitmus.reference")),
-    Direction("kvlitmus.optimized", ("kvlitmus.spec", "kvlitmus.optimized"), others="always"),
+    Direction("kvlitmus.optimized.storage.redis", _STORE, others=("redis",)),
+    Direction("kvlitmus.optimized.storage", _STORE, never=("kvlitmus.optimized.storage.redis",)),
+    Direction("kvlitmus.optimized.data.jit", ("kvlitmus.spec",), others=("triton",)),
+    Direction(
+        "kvlitmus.optimized.data",
+        _FAST,
+        never=("kvlitmus.optimized.data.jit",),
+        lazily=("kvlitmus.optimized.data.jit",),
+        others=(*_ARRAYS, "torch"),
+        others_lazily=("triton",),
+    ),
+    Direction("kvlitmus.optimized", _FAST, never=("kvlitmus.optimized.data",), others=_ARRAYS),
 )
 
 
@@ -120,10 +136,12 @@ def _python_files(root: Path, folders: tuple[str, ...]) -> Iterator[tuple[str, P
 
 def _may(direction: Direction, one: Import) -> bool:
     if _below(one.name, ("kvlitmus",)):
-        return _below(one.name, direction.ours) or (one.lazy and _below(one.name, direction.lazily))
-    if one.name.partition(".")[0] in sys.stdlib_module_names:
+        ours = _below(one.name, direction.ours) and not _below(one.name, direction.never)
+        return ours or (one.lazy and _below(one.name, direction.lazily))
+    package = one.name.partition(".")[0]
+    if package in sys.stdlib_module_names or package in direction.others:
         return True
-    return direction.others == "always" or (direction.others == "lazily" and one.lazy)
+    return one.lazy and not {package, "*"}.isdisjoint(direction.others_lazily)
 
 
 def wrong_imports(root: Path) -> list[str]:
@@ -265,6 +283,16 @@ def house(tmp_path: Path) -> Path:
         ("reference", "def f() -> None:\n    import hypothesis"),
         ("optimized", "from kvlitmus.reference.pool import Pool"),
         ("optimized", "def f() -> None:\n    import kvlitmus.conformance.ports"),
+        ("optimized", "import torch"),
+        ("optimized", "def f() -> None:\n    import torch"),
+        ("optimized", "import pandas"),
+        ("optimized", "from kvlitmus.optimized.data import pools"),
+        ("optimized/storage", "import numpy"),
+        ("optimized/storage", "from kvlitmus.optimized import tree"),
+        ("optimized/storage", "import kvlitmus.optimized.storage.redis"),
+        ("optimized/data", "import triton.language as tl"),
+        ("optimized/data", "from kvlitmus.optimized.data.jit import paged_copy"),
+        ("optimized/data", "from kvlitmus.reference.pool import Pool"),
         ("conformance", "import hypothesis.strategies as st"),
         ("conformance", "from kvlitmus.optimized import tree"),
         ("conformance", "def f() -> None:\n    from kvlitmus.optimized import tree"),
@@ -287,7 +315,12 @@ def test_a_wrong_import_is_found(house: Path, where: str, text: str) -> None:
     [
         ("spec", "import math\nfrom kvlitmus.spec import units\nfrom . import units"),
         ("reference", "import kvlitmus.spec.units\nfrom kvlitmus.reference import pool"),
-        ("optimized", "import torch\nfrom kvlitmus.spec import units"),
+        ("optimized", "import numpy as np\nfrom numba import njit\nfrom kvlitmus.spec import units"),
+        ("optimized/storage", "from kvlitmus.optimized.storage.base import Key\nfrom kvlitmus.spec import units"),
+        ("optimized/storage/redis", "import redis\nfrom kvlitmus.optimized.storage.base import Key"),
+        ("optimized/data", "import numpy, torch\nfrom kvlitmus.optimized import mover"),
+        ("optimized/data", "def f() -> None:\n    import triton\n    from kvlitmus.optimized.data.jit import kernel"),
+        ("optimized/data/jit", "import triton"),
         ("conformance", "from kvlitmus.reference import pool\ndef f() -> None:\n    import hypothesis"),
         ("conformance", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import torch"),
         ("conformance/adapters", "def f() -> None:\n    import torch\n    from kvlitmus.optimized import tree"),
