@@ -8,6 +8,7 @@ import numpy as np
 
 from kvlitmus.conformance.adapters.reference_tiers import TieredReference
 from kvlitmus.conformance.ports import Config
+from kvlitmus.optimized.audit import audit
 from kvlitmus.optimized.hierarchy import HierarchicalCache
 from kvlitmus.optimized.levels import value_at
 from kvlitmus.optimized.tree import Place
@@ -31,6 +32,7 @@ class Look:
         """Everything that can be seen of both."""
         one, two, now = self.one, self.two, self.one.now
         host_homes(now)
+        audit(two.tree)
         assert one.sizes() == two.sizes()
         assert (one.available(), one.host_available()) == (two.available(), two.host_available())
         assert one.occupied() == two.occupied()

@@ -50,6 +50,15 @@ def play(config: Config, seed: int, steps: int) -> None:
 
 @pytest.mark.parametrize("stop", STOPS)
 @pytest.mark.parametrize("write", WRITES)
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_the_hierarchy_does_what_the_reference_does(seed: int, write: str, stop: str) -> None:
     play(config_of(seed, write, stop), seed, 250)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("stop", STOPS)
+@pytest.mark.parametrize("write", WRITES)
+def test_it_does_so_for_long(write: str, stop: str) -> None:
+    for seed in range(100, 150):
+        play(config_of(seed, write, stop), seed, 500)

@@ -14,8 +14,9 @@ Rules of upkeep: ``queue`` has the backups that are not acknowledged, in order; 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -56,7 +57,7 @@ class Backups:
         """
         if not self.uses or backed == self.tree.depth(place):
             return backed
-        for node in self.tree.nodes(place, backed):
+        for node in nodes_behind(self.tree, place, backed):
             if not self.due(node) or not self.start(node):
                 break
             backed += node.hi - node.lo
@@ -120,6 +121,17 @@ class Backups:
         self.mover.backup(self.tree.device_run(kept), pages).wait()
         self.backed((kept,))
         return len(pages)
+
+
+def nodes_behind(tree: Tree, place: Place, lo: int) -> Iterator[Run]:
+    """The pages ``lo .. depth-1`` of a path, node by node; costs as many nodes as are looked at."""
+    for branch, start, end in tree.runs(place, lo):
+        starts = branch.node_starts()
+        while start < end:
+            at = bisect_right(starts, start)
+            stop = min(end, starts[at]) if at < len(starts) else end
+            yield Run(branch, start, stop)
+            start = stop
 
 
 def backed_pages(runs: Sequence[Run], *, closed: bool) -> int:
