@@ -150,6 +150,7 @@ def test_mistakes_are_the_users(words: list[str], capsys: Capture) -> None:
 @pytest.mark.parametrize(("name", "what"), [("exits", "exit status 7"), ("hangs_asleep", "come back")])
 def test_a_worker_that_dies_is_a_finding(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, what: str) -> None:
     monkeypatch.chdir(HERE)
+    monkeypatch.setattr("kvlitmus.conformance.autopsy.TRIALS", 12)  # each takes a fifth of a second
     words = ["--steps", "400", "--corpus", str(tmp_path / "c"), "--timeout", "1", "--no-canary"]
     code = main(["fuzz", f"hostile:{name}", *words, *QUICK, "--report", str(tmp_path / "night.json")])
     data = json.loads((tmp_path / "night.json").read_text())
