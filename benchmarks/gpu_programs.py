@@ -23,6 +23,9 @@ from benchmarks.gpu_device import Machine, environment
 from benchmarks.gpu_stage import Bench, Skip
 
 ROOMS = ("spec", "reference", "optimized", "conformance")
+NAMES = ("tests marked gpu", "suite", "end to end", "stress")
+STRESS = 40
+"""Seconds of stress; more in the nightly runs."""
 KEPT = 6_000
 """Characters of a program's output that go into the record."""
 
@@ -91,7 +94,11 @@ def start(bench: Bench) -> None:
     if bench.dry:
         return
     _start(bench, "tests marked gpu", pytest_command(bench.root))
-    for name, command in (("suite", suite_command()), ("end to end", example_command(bench.root, bench.device))):
+    for name, command in (
+        ("suite", suite_command()),
+        ("end to end", example_command(bench.root, bench.device)),
+        ("stress", stress_command(bench.root, bench.device, bench.seed)),
+    ):
         if command:
             _start(bench, name, command)
 
@@ -103,9 +110,11 @@ def pytest_command(root: Path) -> list[str]:
         str(path.relative_to(root)) for path in (root / "tests").rglob("test_*.py") if marked.search(path.read_text())
     )
     # Warnings of another release of a library are no errors here.
-    settings = ["-W", "default", "-p", "no:cacheprovider", "-q", "-rfEs", "-m", "gpu"]
+    # One process, whatever the project's own settings say: there is one device.
+    settings = ["-o", "addopts=", "--import-mode=importlib", "-W", "default", "-p", "no:cacheprovider"]
+    settings += ["-q", "-rfEs", "-m", "gpu"]
     if importlib.util.find_spec("pytest_timeout") is None:
-        settings += ["-c", os.devnull, "--rootdir", str(root), "--import-mode=importlib", "-o", "pythonpath=."]
+        settings += ["-c", os.devnull, "--rootdir", str(root), "-o", f"pythonpath={root}"]
         settings += ["-o", "markers=gpu: needs a CUDA device"]
     return [sys.executable, "-m", "pytest", *settings, *files]
 
@@ -127,10 +136,19 @@ def example_command(root: Path, device: str) -> list[str] | None:
     return [sys.executable, "-m", "examples.serve", "--device", device]
 
 
+def stress_command(root: Path, device: str, seed: int) -> list[str] | None:
+    """The free-running cache under stress, every slot checked before it is used; ``None`` where it isn't there."""
+    if not (root / "tests" / "optimized" / "stress.py").exists():
+        return None
+    options = ["--device", device, "--seconds", str(STRESS), "--seed", str(seed)]
+    return [sys.executable, "-m", "tests.optimized.stress", *options]
+
+
 def collect(bench: Bench) -> None:
     """Wait for the programs, and record what they found."""
     programs: dict[str, Program] = bench.kept.get("programs", {})
-    for name in ("tests marked gpu", "suite", "end to end"):
+    troubles: list[str] = []
+    for name in NAMES:
         program = programs.get(name)
         if program is None:
             note = "exercised on CUDA only" if bench.dry else "not in this checkout"
@@ -147,7 +165,12 @@ def collect(bench: Bench) -> None:
             "seconds": round(seconds, 1),
             "output": text[-KEPT:],
         }
-        judge(bench, name, code, last)
+        try:
+            judge(bench, name, code, last)
+        except RuntimeError as error:
+            troubles.append(str(error))
+    if troubles:
+        raise RuntimeError("; ".join(troubles))
     if not programs and not bench.dry:
         raise Skip("nothing was started")
 
