@@ -12,7 +12,7 @@ import pytest
 from kvlitmus.spec.rule import RETIRED
 from tools import evidence, matrix
 
-pytestmark = pytest.mark.timeout(400)  # whichever test comes first collects the evidence: half a minute of computing
+pytestmark = pytest.mark.timeout(900)  # whichever test comes first collects the evidence: half a minute of computing
 
 RULES = evidence.ordered_rules()
 
