@@ -65,11 +65,13 @@ def kept_folder(*command: str, prefix: str = "kvlitmus-scratch-") -> Path:
     with keeper.stdout or contextlib.nullcontext() as ready:
         if ready is None or not ready.read(1):
             raise OSError(f"no folder could be made in {folder.parent}, or {' '.join(words) or 'nothing'} not started")
-    _keepers.append(keeper)
+    assert keeper.stdin is not None
+    _pipes.append(os.dup(keeper.stdin.fileno()))  # nothing closes this one, or warns of it, when Python ends
+    keeper.stdin.close()
     return folder
 
 
-_keepers: list[subprocess.Popen[bytes]] = []
+_pipes: list[int] = []
 
 
 @functools.cache
