@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -361,6 +362,14 @@ def test_a_reader_that_goes_away_is_no_traceback() -> None:
 
 
 def test_ctrl_c_leaves_a_valid_partial_report() -> None:
+    seen: set[str] = set()
+
+    def items_begun() -> set[str]:
+        for path in Path(".kvlitmus/running").glob("*/worker-1.item"):
+            with suppress(OSError, ValueError):  # it may not be there yet, or half written
+                seen.add(json.loads(path.read_text())["item"]["name"])
+        return seen
+
     process = subprocess.Popen(
         command("run", "--jobs", "1", "--report", "p.json", "--steps", "1000000"),
         stdout=subprocess.PIPE,
@@ -372,7 +381,8 @@ def test_ctrl_c_leaves_a_valid_partial_report() -> None:
     for line in process.stdout:
         if line.startswith("judging "):
             break
-    time.sleep(1.0)
+    while len(items_begun()) < 2:  # then one of them is done
+        time.sleep(0.02)
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err

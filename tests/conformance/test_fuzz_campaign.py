@@ -231,7 +231,7 @@ def test_an_interrupted_campaign_ends_with_its_summary(number: int) -> None:
         wait_for(lambda: kept("c") >= 5)
         workers = children(campaign.pid)
         campaign.send_signal(number)
-        out, _ = campaign.communicate(timeout=30)
+        out, _ = campaign.communicate(timeout=100)
     assert campaign.returncode == 130
     assert "exit 130" in out and "steps/s" in out and "Traceback" not in out
     data = json.loads(Path("night.json").read_text())

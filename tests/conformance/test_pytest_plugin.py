@@ -350,7 +350,7 @@ def test_a_limit_on_tests_is_none_on_judging(pytester: pytest.Pytester, monkeypa
         """
     )
     args = f"{FEW} --pack lock"
-    words = [*PLUGIN, "-p", "pytest_timeout", "--timeout", "0.3", "--kvlitmus", "slow:target", "--kvlitmus-args", args]
+    words = [*PLUGIN, "-p", "pytest_timeout", "--timeout", "1", "--kvlitmus", "slow:target", "--kvlitmus-args", args]
     pytester.runpytest_subprocess(*words).assert_outcomes(passed=len(rules_in("lock")) + 1)
 
 
