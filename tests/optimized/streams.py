@@ -201,18 +201,30 @@ def install(seed: int = 0, *, entries: int = 32, slots: int = 4, piece: int = 51
         patch.setattr(torch.cuda, "Stream", lambda device=None: Stream(world))
         patch.setattr(torch.cuda, "Event", lambda: Event(world))
         patch.setattr(torch.cuda, "current_stream", lambda device=None: world.current)
+        patch.setattr(torch.cuda, "current_device", lambda: 0)
         patch.setattr(torch.cuda, "device", lambda device: nothing)
         patch.setattr(torch.cuda, "stream", lambda stream: nothing)
         for name, function in (("copy_async", copy_async), ("copy_batch", copy_batch), ("wait_value", wait_value)):
             patch.setattr(driver, name, function)
         patch.setattr(lane, "_ENTRIES", entries)
         patch.setattr(lane, "_SLOTS", slots)
+        patch.setattr(lane, "_KEPT", min(slots - 1, lane._KEPT))
         patch.setattr(lane, "_pinned", lambda count: torch.zeros(count, dtype=torch.int32))
         patch.setattr(lane, "_on_device", lambda count, device: torch.zeros(count, dtype=torch.int32))
         patch.setattr(staged, "_stage", lambda shape, pages, device, layout: OnDevice(shape, pages, layout=layout))
         patch.setattr(staged, "_numbers", lambda count, device: torch.arange(count, dtype=torch.int32))
         patch.setattr(staged, "PIECE", piece)
-        patch.setattr(PagedCopy, "__call__", _launch(world))
+        launch = _launch(world)
+
+        def bind(self: PagedCopy, source: int, target: int) -> Callable[..., None]:
+            def start(sources: int, targets: int, count: int, stream: int, *said: int) -> None:
+                signals = Signals(*said) if said[0] else None
+                launch(self, source, target, (sources, targets), count, stream=stream, signals=signals)
+
+            return start
+
+        patch.setattr(PagedCopy, "__call__", launch)
+        patch.setattr(PagedCopy, "bind", bind)
         patch.setattr(PagedCopy, "prepare", lambda self: None)
         patch.setattr(importlib.util, "find_spec", lambda name: object())
         yield world

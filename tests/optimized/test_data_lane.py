@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvlitmus.optimized.data import driver
+from kvlitmus.optimized.data import driver, lane
 from kvlitmus.optimized.data.copies import Engine
 from kvlitmus.optimized.data.layout import LAYOUTS, Layout
 from kvlitmus.optimized.data.pools import DevicePool, HostPool
@@ -289,7 +289,9 @@ def test_without_waits_for_values_a_layer_is_there_with_the_last(monkeypatch: py
         mover.close()
 
 
-def test_what_a_lane_refuses() -> None:
+@pytest.mark.parametrize("short", [0, 1 << 30])
+def test_what_a_lane_refuses(short: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lane, "_SHORT", short)
     with streams.install():
         mover = mover_of()
         with pytest.raises(ValueError, match="2 pages can't be copied to 1"):
@@ -297,6 +299,8 @@ def test_what_a_lane_refuses() -> None:
         for wrong in (numbers(PAGES), numbers(-1)):
             with pytest.raises(IndexError, match="pages must be from 0 to 11"):
                 mover.load(wrong, numbers(1))
+            with pytest.raises(IndexError, match="pages must be from 0 to 11"):
+                mover.load(numbers(1), wrong)
             with pytest.raises(IndexError, match="pages must be from 0 to 11"):
                 mover.backup(wrong, numbers(1))
         nothing = mover.load(numbers(), numbers())

@@ -61,10 +61,15 @@ def _function(name: str, *types: Any) -> Any:
 _U64, _PTR = ctypes.c_uint64, ctypes.c_void_p
 
 
+@functools.cache
+def _memcpy() -> Any:
+    return _function("cuMemcpyAsync", _U64, _U64, ctypes.c_size_t, _PTR)
+
+
 def copy_async(target: int, source: int, size: int, stream: int) -> None:
     """One copy between any two addresses, in the order of the stream; about 2 us of the caller's time."""
-    function = _function("cuMemcpyAsync", _U64, _U64, ctypes.c_size_t, _PTR)
-    _check("cuMemcpyAsync", function(target, source, size, stream))
+    if code := _memcpy()(target, source, size, stream):
+        _check("cuMemcpyAsync", code)
 
 
 def copy_batch(targets: AddressArray, sources: AddressArray, sizes: AddressArray, stream: int) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -158,6 +159,25 @@ class PagedCopy:
     def prepare(self) -> None:
         """Compile and load now, not at the first call."""
         _ = self._run
+
+    def bind(self, source: int, target: int) -> Callable[..., None]:
+        """The copy of all layers between two pools, with as little left to do per launch as can be.
+
+        To be called with the addresses of two page tables, how many pages (at most :attr:`most`), the stream, and with
+        signals the addresses of counters and flags, and the epoch.  Raises ``ValueError`` for unaligned addresses.
+        """
+        loops = self.loops
+        if (source | target) % loops.unit:
+            raise ValueError(f"pools must be aligned to {loops.unit} bytes (got {source:#x}, {target:#x})", loops.unit)
+        run, layers = self._run, loops.layer.extent if loops.layer else 1
+        begin, end = source + loops.source, target + loops.target
+
+        def start(
+            sources: int, targets: int, count: int, stream: int, counters: int = 0, flags: int = 0, epoch: int = 0
+        ) -> None:
+            run(begin, end, sources, targets, count, layers, counters, flags, epoch, stream=stream)
+
+        return start
 
     def __call__(
         self,

@@ -24,12 +24,18 @@ import torch
 
 from kvlitmus.optimized.data import driver
 from kvlitmus.optimized.data.copies import PageCopy, Tables
-from kvlitmus.optimized.data.kernels import Signals
 from kvlitmus.optimized.data.threads import Worker
+from kvlitmus.optimized.jit import jitted
 from kvlitmus.optimized.mover import PageArray
 
 _SLOTS = 256
 """Tickets of a lane that may be under way at once; one more waits for the oldest."""
+
+_SHORT = 16_384
+"""Pages up to which one compiled call is faster than four of numpy."""
+
+_KEPT = 32
+"""Tickets up to which nobody looks whether the oldest are over."""
 
 _ENTRIES = 1 << 18
 """Page numbers that the ring of tables holds at first: 128 Ki pages under way, 1 MiB."""
@@ -142,6 +148,9 @@ class Lane:
         self.device = copy.device
         self.layers = copy.source.shape.layers
         self.stream: Any = torch.cuda.Stream(self.device)
+        self._index: int = self.device.index or 0
+        self._raw: int = self.stream.cuda_stream
+        self._produced = torch.cuda.Event()
         self._number = 0
         self._held: collections.deque[_Held] = collections.deque()
         self._worker: Worker | None = None
@@ -156,7 +165,13 @@ class Lane:
             )
             self.flags = self._keep[0].numpy()
             self.flag_address, self._counters = (tensor.data_ptr() for tensor in self._keep)
+        self._saying = self.flags is not None
         copy.prepare()
+        if copy.engine == "kernel":
+            kernel = copy.signalling if self._saying else copy.kernel
+            self._start = kernel.bind(copy.source.address, copy.target.address)
+        nothing = np.zeros(1, np.int32)
+        fill_table(self._host, 0, nothing, nothing, 1, 1)
         torch.cuda.current_stream(self.device).synchronize()
 
     def submit(self, source_pages: PageArray, target_pages: PageArray) -> LaneTicket:
@@ -168,16 +183,10 @@ class Lane:
         count = len(source_pages)
         if len(target_pages) != count:
             raise ValueError(f"{count} pages can't be copied to {len(target_pages)}", count, len(target_pages))
-        with torch.cuda.device(self.device):
-            self.stream.wait_stream(torch.cuda.current_stream(self.device))
-            if not self.copy.on_device or not count:
-                tables = self.copy.tables(source_pages, target_pages)
-                many = len(tables) * self.copy.loops.chunks > _FEW
-                return self._submit(tables, self._position, many=many)
-            tables, start = self._staged(source_pages, target_pages, count)
-            if self.copy.staged is not None:
-                return self._submit(tables, start, many=self.copy.staged.pieces(count) > 1)
-            return self._launch(tables, start)
+        if torch.cuda.current_device() != self._index:
+            with torch.cuda.device(self.device):
+                return self._submit(source_pages, target_pages, count)
+        return self._submit(source_pages, target_pages, count)
 
     def close(self) -> None:
         """Return when everything submitted is copied."""
@@ -185,31 +194,55 @@ class Lane:
             self._worker.close()
         self.stream.synchronize()
 
-    def _staged(self, source_pages: PageArray, target_pages: PageArray, count: int) -> tuple[Tables, int]:
-        """The page tables in the ring, on their way to the device, and their position."""
+    def _submit(self, source_pages: PageArray, target_pages: PageArray, count: int) -> LaneTicket:
+        if not self.copy.on_device or not count:
+            tables = self.copy.tables(source_pages, target_pages)
+            self._follow()
+            return self._hand_over(tables, self._position, many=count * self.copy.loops.chunks > _FEW)
         start = self._room(2 * count)
         at = start % self._entries
         middle, end = at + count, at + 2 * count
-        ring = self._host
-        ring[at:middle] = source_pages
-        ring[middle:end] = target_pages
-        self._check(ring[at:middle], self.copy.source.pages)
-        self._check(ring[middle:end], self.copy.target.pages)
+        self._write(at, source_pages, target_pages)
+        self._follow()
         where = self._device_address + 4 * at
-        driver.copy_async(where, self._host_address + 4 * at, 8 * count, self.stream.cuda_stream)
-        return Tables(ring[at:middle], ring[middle:end], (where, where + 4 * count)), start
+        driver.copy_async(where, self._host_address + 4 * at, 8 * count, self._raw)
+        if self.copy.staged is None and count <= self.copy.kernel.most:
+            return self._launch(where, count, start)
+        addresses = (where, where + 4 * count)
+        tables = Tables(self._host[at:middle], self._host[middle:end], addresses)
+        many = self.copy.staged is not None and self.copy.staged.pieces(count) > 1
+        return self._hand_over(tables, start, many=many)
 
-    def _launch(self, tables: Tables, start: int) -> LaneTicket:
+    def _write(self, at: int, source_pages: PageArray, target_pages: PageArray) -> None:
+        """Put both tables into the ring.  Raises ``IndexError`` for a page that is not there."""
+        count = len(source_pages)
+        limits = (self.copy.source.pages, self.copy.target.pages)
+        given = [np.ascontiguousarray(pages, np.int32) for pages in (source_pages, target_pages)]
+        if count <= _SHORT:
+            wrong = fill_table(self._host, at, given[0], given[1], *limits)
+        else:
+            self._host[at : at + count], self._host[at + count : at + 2 * count] = given
+            # As unsigned numbers, negative ones are too large.
+            bad = [int(pages.view(np.uint32).max()) >= limit for pages, limit in zip(given, limits, strict=True)]
+            wrong = fill_table(self._host, at, given[0], given[1], *limits) if any(bad) else -1
+        if wrong >= 0:
+            limit = limits[wrong >= count]
+            raise IndexError(f"pages must be from 0 to {limit - 1} (got {self._host[at + wrong]})")
+
+    def _follow(self) -> None:
+        """What comes next on the lane's stream comes after what the caller's stream has to do so far."""
+        self._produced.record(torch.cuda.current_stream(self.device))
+        self.stream.wait_event(self._produced)
+
+    def _launch(self, where: int, count: int, start: int) -> LaneTicket:
         """One kernel for all."""
         ticket = self._ticket(start, submitted=True, flagged=True)
-        signals = None
-        if self.flags is not None:
-            signals = Signals(self._counters, ticket.address, self._number)
-        self.copy.enqueue(tables, stream=self.stream, signals=signals)
+        said = (self._counters, ticket.address, self._number) if self._saying else (0, 0, 0)
+        self._start(where, where + 4 * count, count, self._raw, *said)
         ticket.record()
         return ticket
 
-    def _submit(self, tables: Tables, start: int, *, many: bool) -> LaneTicket:
+    def _hand_over(self, tables: Tables, start: int, *, many: bool) -> LaneTicket:
         """What takes many calls, by a thread; what takes few, by the caller."""
         # Order is kept: nothing overtakes what the thread has still to submit.
         inline = not many and (self._last is None or not self._last.pending)
@@ -260,17 +293,35 @@ class Lane:
         return start
 
     def _ticket(self, start: int, *, submitted: bool, flagged: bool) -> LaneTicket:
-        while self._held and (len(self._held) >= _SLOTS or self._held[0].ticket.over()):
+        while len(self._held) >= _SLOTS or (len(self._held) > _KEPT and self._held[0].ticket.over()):
             self._held.popleft().ticket.forget()
         self._number += 1
         ticket = LaneTicket(self, self._number, submitted=submitted, flagged=flagged)
         self._held.append(_Held(self._number, start, ticket))
         return ticket
 
-    @staticmethod
-    def _check(pages: npt.NDArray[np.int32], limit: int) -> None:
-        if int(pages.view(np.uint32).max()) >= limit:
-            raise IndexError(f"pages must be from 0 to {limit - 1} (got {int(pages.min())} to {int(pages.max())})")
+
+@jitted
+def fill_table(
+    ring: PageArray, at: int, sources: PageArray, targets: PageArray, source_limit: int, target_limit: int
+) -> int:
+    """Write two page tables one behind the other; the place of the first page that is not there, or -1."""
+    count = len(sources)
+    ring[at : at + count] = sources
+    ring[at + count : at + 2 * count] = targets
+    last, final = np.int32(source_limit - 1), np.int32(target_limit - 1)
+    signs = np.int32(0)
+    for i in range(count):  # negative as soon as one is too small or too large: no branch, so that it vectorises
+        signs |= sources[i] | (last - sources[i]) | targets[i] | (final - targets[i])
+    if signs >= 0:
+        return -1
+    for i in range(count):
+        if sources[i] < 0 or sources[i] > last:
+            return i
+    for i in range(count):
+        if targets[i] < 0 or targets[i] > final:
+            return count + i
+    return -1
 
 
 def _pinned(count: int) -> torch.Tensor:
