@@ -1,0 +1,46 @@
+"""How the project's own tests are spread over processes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests import conftest
+from tests.test_layout import ROOT
+
+xdist = pytest.importorskip("xdist.scheduler")
+
+
+class Chosen:
+    """As much of a configuration as says which files were asked for, and of two processes."""
+
+    def __init__(self, source: pytest.Config.ArgsSource) -> None:
+        self.args_source = source
+
+    def getvalue(self, name: str) -> list[str]:
+        return ["popen", "popen"]
+
+
+def config(source: pytest.Config.ArgsSource) -> Any:
+    return Chosen(source)
+
+
+def test_the_whole_suite_gets_processes_and_a_choice_of_files_none() -> None:
+    sources = pytest.Config.ArgsSource
+    assert conftest.pytest_xdist_auto_num_workers(config(sources.TESTPATHS)) >= 1
+    assert conftest.pytest_xdist_auto_num_workers(config(sources.ARGS)) == 0
+
+
+def test_what_is_spread_specially_is_there(pytestconfig: pytest.Config) -> None:
+    for name in (*conftest.TOGETHER, *conftest.ONE_BY_ONE):
+        assert (ROOT / name).is_file(), name
+    assert len(set(conftest.TOGETHER.values())) < len(conftest.TOGETHER)
+
+
+def test_a_file_is_one_piece_of_work_and_some_are_joined_or_split() -> None:
+    unit = conftest.pytest_xdist_make_scheduler(config(pytest.Config.ArgsSource.TESTPATHS), None)._split_scope
+    assert unit("tests/spec/test_rules.py::test_one") == unit("tests/spec/test_rules.py::test_two[x::y]")
+    assert unit("tests/proofs/test_coverage.py::test_one") == unit("tests/test_matrix.py::test_two")
+    split = conftest.ONE_BY_ONE[0]
+    assert unit(f"{split}::test_one[a]") != unit(f"{split}::test_one[b]")
