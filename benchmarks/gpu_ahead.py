@@ -18,6 +18,7 @@ from benchmarks.gpu_stage import Bench
 from kvlitmus.optimized.data.kernels import DEVICE, LINK, Launch, compile_for
 from kvlitmus.optimized.data.layout import Layout, Nest, nest, strides
 from kvlitmus.optimized.data.shape import KVShape
+from kvlitmus.optimized.data.staged import PARTS, PIECE
 
 
 class Job(NamedTuple):
@@ -34,6 +35,10 @@ def transfers_of(of: KVShape, layout: Layout, pages: int, launch: Launch = LINK)
     yield Job(nest(of, host, device, by_layer=True), launch, True)
     yield Job(nest(of, host, device), launch, False)
     yield Job(nest(of, device, host), launch, False)
+    if layout != "layer_first":
+        stage = strides(layout, of, PARTS * max(1, PIECE // of.page_bytes))
+        yield Job(nest(of, stage, device), launch, False)
+        yield Job(nest(of, device, stage), launch, False)
 
 
 def jobs(bench: Bench) -> Iterator[Job]:

@@ -82,9 +82,7 @@ def ways(machine: Machine, world: World, direction: str, *, few: bool) -> list[t
     chosen = world.copy(direction).engine
     if machine.cuda:
         others: list[str] = [way for way in ENGINES if way not in (chosen, "torch")]
-        if (
-            direction == "h2d" or world.host.layout == "layer_first"
-        ):  # staged copies are whole pages, all layers at once
+        if world.host.layout == "layer_first":  # a staged copy has whole pages, which are runs of bytes
             others = [way for way in others if way != "staged"]
         more: dict[str, Any] = {}
     else:

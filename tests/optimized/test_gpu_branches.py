@@ -145,8 +145,8 @@ def test_every_stage_does_what_it_does_on_a_device(bench: Bench) -> None:
         (name, "done", "") for name in STAGES
     ]
     assert not [check for check in record.checks if check["wrong_cases"]], record.checks
-    ways = {row["way"] for row in record.of("transfers")}
-    assert ways == {"kernel", "dma"}
+    ways = {(row["direction"], row["way"]) for row in record.of("transfers")}
+    assert ways == {(direction, way) for direction in ("h2d", "d2h") for way in ("kernel", "dma", "staged")}
     assert {row["way"] for row in record.of("choice")} == {"kernel", "dma", "2d"}
     assert all(row.get("exact", True) for row in record.of("choice"))
     measured = {row["way"] for row in record.of("baselines") if "gb_s" in row}
