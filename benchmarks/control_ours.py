@@ -47,6 +47,12 @@ class Ours:
         for end in range(step or len(tokens), len(tokens) + 1, step or len(tokens)):
             self.cache.insert(units[:end], pages[: end // self.page_size])
 
+    def fill_leaves(self, prompts: list[Tokens], shared: int) -> None:
+        """Cache prompts that go on for one page behind what they share, which is cached."""
+        head, own = self.cache.match(native(prompts[0])[:shared]).pages, self._take(len(prompts) * self.page_size)
+        for at, tokens in enumerate(prompts):
+            self.cache.insert(native(tokens), np.concatenate([head, own[at : at + 1]]))
+
     def leaf(self, tokens: Tokens) -> None:
         """Cache a prompt whose last page alone may be new."""
         units = native(tokens)

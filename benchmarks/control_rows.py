@@ -46,7 +46,7 @@ class Scale:
     """How much is done: rounds, and the sizes that ``--quick`` makes smaller."""
 
     rounds: int = 60
-    slow_rounds: int = 30
+    slow_rounds: int = 20
     chain: int = 128 * K
     leaves: int = 50_000
     few_leaves: int = 1_000
@@ -142,8 +142,7 @@ def evict(peers: Peers, scale: Scale) -> Row:
         prompts = list(leaves(count, K, PAGE))
         for cache in caches:
             cache.fill(prompts[0][:K])
-            for tokens in prompts:
-                cache.leaf(tokens)
+            cache.fill_leaves(prompts, K)
         actions = {cache.name: _evicting(cache, prompts, scale.times) for cache in caches}
         row.add(f"{count:,} leaves", actions, scale.slow_rounds)
         name = f"{count:,} leaves, µs to evict a page and cache another, mean of {scale.turns:,}"

@@ -64,6 +64,15 @@ class Sglang:
         for end in range(step or len(tokens), len(tokens) + 1, step or len(tokens)):
             self.cache.insert(self._insert_params(self._key(native(tokens[:end])), value[:end], max(0, end - step)))
 
+    def fill_leaves(self, prompts: list[Tokens], shared: int) -> None:
+        """Cache prompts that go on for one page behind what they share, which is cached."""
+        _, _, head = self._found(self.match(prompts[0][:shared])())
+        page = len(prompts[0]) - shared
+        own = self.allocator.alloc(len(prompts) * page)
+        for at, tokens in enumerate(prompts):
+            value = self.torch.cat((head, own[at * page : (at + 1) * page]))
+            self.cache.insert(self._insert_params(self._key(native(tokens)), value, shared))
+
     def leaf(self, tokens: Tokens) -> None:
         """Cache a prompt whose last page alone may be new."""
         page = self.cache.page_size if hasattr(self.cache, "page_size") else self.allocator.page_size
