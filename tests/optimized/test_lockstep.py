@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvlitmus.conformance.adapters.lockstep import Found, kinds_of, lockstep, shortest
-from kvlitmus.conformance.adapters.optimized import target
+from kvlitmus.conformance.adapters.optimized import audited, target
 from kvlitmus.conformance.adapters.reference import ReferenceTarget
 from kvlitmus.conformance.plan import CONFIGS
 from kvlitmus.conformance.ports import Config
@@ -29,7 +29,7 @@ KINDS = {config: kinds_of(SpecimenTarget(), REFERENCE, config) for config in ALL
 
 @pytest.mark.parametrize("config", ALL, ids=lambda config: config.label)
 def test_they_agree_on_seeded_schedules(config: Config) -> None:
-    steps = sum(lockstep(target, REFERENCE, config, draw(seed, 250, KINDS[config])) for seed in range(4))
+    steps = sum(lockstep(audited, REFERENCE, config, draw(seed, 250, KINDS[config])) for seed in range(4))
     assert steps > 600
 
 
@@ -75,4 +75,4 @@ def test_a_difference_is_shrunk() -> None:
 @pytest.mark.parametrize("config", ALL, ids=lambda config: config.label)
 def test_they_agree_for_long(config: Config) -> None:
     for seed in range(1_000, 1_400):
-        lockstep(target, REFERENCE, config, draw(seed, 250, KINDS[config]))
+        lockstep(audited, REFERENCE, config, draw(seed, 250, KINDS[config]))

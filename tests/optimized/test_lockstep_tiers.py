@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvlitmus.conformance.adapters.lockstep import Found, kinds_of, lockstep
-from kvlitmus.conformance.adapters.optimized import OptimizedTarget, target
+from kvlitmus.conformance.adapters.optimized import OptimizedTarget, audited, target
 from kvlitmus.conformance.adapters.optimized_contents import VARIANTS, Variant
 from kvlitmus.conformance.adapters.reference import ReferenceTarget
 from kvlitmus.conformance.plan import POLICIES, TIER_CONFIGS, TIERED
@@ -39,7 +39,7 @@ KINDS = {config: kinds_of(SpecimenTarget(), REFERENCE, config) for config in ALL
 
 @pytest.mark.parametrize("config", ALL, ids=lambda config: config.label)
 def test_they_agree_on_seeded_schedules(config: Config) -> None:
-    steps = sum(lockstep(target, REFERENCE, config, draw(seed, 250, KINDS[config])) for seed in range(2))
+    steps = sum(lockstep(audited, REFERENCE, config, draw(seed, 250, KINDS[config])) for seed in range(2))
     assert steps > 400
 
 
@@ -91,4 +91,4 @@ def test_they_agree_for_long(config: Config) -> None:
     for profile in (PROFILE, *PROFILES.values()):
         for seed in range(1_000, 1_100):
             ops = draw(seed, 250, KINDS[config])
-            lockstep(OptimizedTarget(profile=profile), ReferenceTarget(profile), config, ops)
+            lockstep(OptimizedTarget(profile=profile, audited=True), ReferenceTarget(profile), config, ops)

@@ -41,7 +41,14 @@ def possible(found: dict[str, TierScope]) -> dict[str, TierScope]:
     return {name: supported(scope) for name, scope in found.items()}
 
 
-FLAT = lawful(scopes.EVERY_RUN)
+FLAT = lawful(
+    {
+        **scopes.EVERY_RUN,
+        "branches": Scope(units=3, loans=0, receipts=0),
+        "branches and a receipt": Scope(units=3, loans=0),
+        "four pages": Scope(pages=4, units=3, loans=0, receipts=0),
+    }
+)
 TIERED = possible(tier_scopes.EVERY_RUN)
 QUICK = ("bigrams", "pages of two", "mru")
 QUICK_TIERED = ("pages of two, filled",)

@@ -4,6 +4,8 @@
     with its pools, its tree, its requests; as a hierarchy over tensors on the CPU; and its file store by itself.
 ``cuda``
     the same, with the device pools of its hierarchies on a CUDA device, and the host pools page-locked.
+``audited``
+    on the CPU, and whenever it is looked at, its counters, sets and heaps are counted again.
 
 Without numpy and numba there is no tree, and without torch no hierarchy: the target then says what to install.  A flat
 configuration imports no torch.
@@ -42,10 +44,11 @@ def missing() -> list[str]:
 class OptimizedPorts:
     """The ports of the optimized cache, with a host below the device or without.
 
-    A handle is a place of the tree, a receipt the cache's own.
+    A handle is a place of the tree, a receipt the cache's own.  ``audited``: whether a look counts everything again.
     """
 
     cache: Any
+    audited = False
 
     def __init__(self, config: Config, profile: Profile, parts: Parts | None = None) -> None:
         from kvlitmus.optimized.hashing import page_hashes
@@ -191,6 +194,15 @@ class OptimizedPorts:
         """See :class:`~kvlitmus.conformance.ports.Counters`."""
         return Sizes(*self.cache.sizes())
 
+    def nodes(self) -> Sequence[Any]:
+        """The nodes of the tree; raises ``AssertionError`` where its books are wrong, if it is audited."""
+        from kvlitmus.optimized.audit import audit
+        from kvlitmus.optimized.view import nodes_of
+
+        if self.audited:
+            audit(self.cache.tree)
+        return nodes_of(self.cache.tree)
+
     # -- slots and units -----------------------------------------------------------------------
 
     def slots(self, pages: Any) -> list[int]:
@@ -220,8 +232,6 @@ class OptimizedCache(OptimizedPorts):
 
     def view(self) -> View:
         """See :class:`~kvlitmus.conformance.ports.Inspect`."""
-        from kvlitmus.optimized.view import nodes_of
-
         seen = [
             NodeView(
                 node.parent,
@@ -232,7 +242,7 @@ class OptimizedCache(OptimizedPorts):
                 node.hits,
                 node.priority,
             )
-            for node in nodes_of(self.cache.tree)
+            for node in self.nodes()
         ]
         return View(self.cache.pool.free_pages().tolist(), seen)
 
@@ -246,7 +256,8 @@ class OptimizedTarget:
     """The target ``optimized``, or one made of other parts.
 
     ``variant``: kind of cache, element type and host layout of every hierarchy, instead of one by configuration;
-    ``shift``: others by configuration.  ``device``: where the device pool of a hierarchy is.
+    ``shift``: others by configuration.  ``device``: where the device pool of a hierarchy is.  ``audited``: whether
+    everything is counted again whenever somebody looks.
     """
 
     pools = ("device", "host", "tiers", "store")
@@ -258,12 +269,14 @@ class OptimizedTarget:
         variant: Variant | None = None,
         shift: int = 0,
         device: str = "cpu",
+        audited: bool = False,
     ) -> None:
         self.parts = parts
         self.profile = profile
         self.variant = variant
         self.shift = shift
         self.device = device
+        self.audited = audited
 
     def make(self, config: Config) -> Any:
         """A fresh cache; its file store alone, where that is asked for."""
@@ -273,17 +286,22 @@ class OptimizedTarget:
 
         if config.policy not in POLICIES:
             raise Unsupported(f"the optimized cache has no policy {config.policy!r}; it has {', '.join(POLICIES)}")
+        made: OptimizedPorts
         if not config.tiered:
-            return OptimizedCache(config, self.profile, self.parts)
+            made = OptimizedCache(config, self.profile, self.parts)
+            made.audited = self.audited
+            return made
         from kvlitmus.conformance.adapters.optimized_tiers import TieredOptimized
 
         variant = self.variant or variant_of(config, self.shift)
-        return TieredOptimized(config, self.profile, self.parts, variant, self.device)
+        made = TieredOptimized(config, self.profile, self.parts, variant, self.device)
+        made.audited = self.audited
+        return made
 
 
 def __getattr__(name: str) -> Any:
     """A target, once it is known that everything it needs is there; raises :class:`TargetError` otherwise."""
-    if name not in ("target", "cuda"):
+    if name not in ("target", "cuda", "audited"):
         raise AttributeError(name)
     lacking = missing()
     if lacking:
@@ -296,5 +314,5 @@ def __getattr__(name: str) -> Any:
 
         if not torch.cuda.is_available():
             raise TargetError("not run: no CUDA device")
-    found = globals()[name] = OptimizedTarget(device="cuda" if name == "cuda" else "cpu")
+    found = globals()[name] = OptimizedTarget(device="cuda" if name == "cuda" else "cpu", audited=name == "audited")
     return found

@@ -177,8 +177,6 @@ class TieredOptimized(OptimizedPorts):
 
     def tiers(self) -> TierView:
         """See :class:`~kvlitmus.conformance.tier_ports.TierInspect`."""
-        from kvlitmus.optimized.view import nodes_of
-
         cache = self.cache
         nodes = [
             TierNode(
@@ -192,7 +190,7 @@ class TieredOptimized(OptimizedPorts):
                 node.priority,
                 node.pins,
             )
-            for node in nodes_of(cache.tree)
+            for node in self.nodes()
         ]
         host = cache.host.pool
         return TierView(
