@@ -86,35 +86,31 @@ def evicted_never_counted(original: Original) -> Any:
     return leave_device
 
 
-@mutant("stale-offer-is-believed", "evict:Victims.best", like=("branch-before-others", "split-renews-the-rest"))
+@mutant("stale-offer-is-believed", "evict:Victims.offer", like=("branch-before-others", "split-renews-the-rest"))
 def stale_offer_is_believed(original: Original) -> Any:
     """An offer is taken for what it said when it was made: what was used since goes first."""
 
-    def best(self: Any) -> Any:
-        worth, self.worth = self.worth, lambda branch, position: getattr(branch, self.slot) >> 40
-        try:
-            return original(self)
-        finally:
-            self.worth = worth
+    def offer(self: Any, branch: Any) -> None:
+        if not self.holds(branch):
+            original(self, branch)
 
-    return best
+    return offer
 
 
 @mutant(
     "use-under-mru-is-no-news",
-    "tree:Tree._touch",
+    "tree:Tree.match",
     like=("branch-before-others", "split-renews-the-rest"),
     configs=(Config(page_size=4, policy="mru"),),
 )
 def use_under_mru_is_no_news(original: Original) -> Any:
-    """Under MRU a use makes a page worth less, and nobody tells the heap."""
+    """Under MRU a use makes a page worth less, and a match doesn't tell the heap."""
 
-    def touch(self: Any, branch: Any, end: int) -> None:
-        falling, self.falling = self.falling, False
-        original(self, branch, end)
-        self.falling = falling
+    def match(self: Any, namespace: Any, units: Any) -> Any:
+        with without(self.victims, "offer"):
+            return original(self, namespace, units)
 
-    return touch
+    return match
 
 
 # -- names ----------------------------------------------------------------------------------------------------
@@ -275,9 +271,8 @@ def heap_made_anew(original: Original) -> Any:
     """Before each victim the heap is made again of what the tips are worth now."""
 
     def best(self: Any) -> Any:
-        self.heap.clear()
         for branch in self.branches.values():
-            setattr(branch, self.slot, None)
+            self.drop(branch)
             self.offer(branch)
         return original(self)
 

@@ -11,7 +11,7 @@ pytest.importorskip("numba")
 
 from kvlitmus.optimized.audit import audit, complaints
 from kvlitmus.optimized.branch import Branch, Place
-from kvlitmus.optimized.evict import UID_BITS
+from kvlitmus.optimized.kernels import HEAP, WHERE
 from kvlitmus.optimized.tree import Tree
 from tests.optimized.trees import array, back_up, put, tree_of
 
@@ -51,9 +51,11 @@ WRONG: dict[str, Callable[[Tree, Branch], Any]] = {
     "a base": _set(base=3),
     "no offer": lambda tree, branch: _each(tree, tree.victims.drop),
     "no host offer": lambda tree, branch: _each(tree, tree.host_victims.drop),
-    "an empty heap": lambda tree, branch: tree.victims.heap.clear(),
+    "an empty heap": lambda tree, branch: setattr(tree.victims, "size", 0),
     "too high an offer": lambda tree, branch: _outbid(tree),
-    "a full heap": lambda tree, branch: tree.victims.heap.extend([1 << UID_BITS] * 999),
+    "a heap out of order": lambda tree, branch: _swap(tree),
+    "a lost place": lambda tree, branch: tree.victims.places[WHERE].fill(0),
+    "a number in use that is free": lambda tree, branch: tree.free_uids.append(branch.uid),
     "two homes": lambda tree, branch: _double(branch.dev_pages),
     "two homes on the host": lambda tree, branch: _double(branch.host_pages),
     "nowhere": lambda tree, branch: _each(tree, _nowhere),
@@ -74,10 +76,13 @@ def _double(pages: Any) -> None:
 
 
 def _outbid(tree: Tree) -> None:
-    for branch in tree.branches():
-        if branch.offer is not None:
-            branch.offer += 99 << UID_BITS
-            tree.victims.heap.append(branch.offer)
+    tree.victims.keys[:, 0] += 99
+
+
+def _swap(tree: Tree) -> None:
+    entries, where = tree.victims.places[HEAP], tree.victims.places[WHERE]
+    entries[:2] = entries[1::-1].copy()
+    where[entries[:2]] = (0, 1)
 
 
 def _nowhere(branch: Branch) -> None:

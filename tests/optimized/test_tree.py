@@ -14,7 +14,6 @@ import numpy as np
 from kvlitmus.optimized import paths
 from kvlitmus.optimized.audit import audit
 from kvlitmus.optimized.branch import Branch, Place, Run
-from kvlitmus.optimized.evict import SLACK
 from kvlitmus.optimized.kernels import common
 from kvlitmus.optimized.view import nodes_of
 from tests.optimized.trees import array, back_up, put, tree_of
@@ -63,9 +62,9 @@ def test_an_eviction_looks_at_what_it_evicts(policy: str) -> None:
             put(tree, [1, 1, leaf + 2, leaf + 2])
         worth, calls = tree.victims.worth, [0]
 
-        def counted(branch: Branch, position: int, worth: Any = worth, calls: Any = calls) -> int:
+        def counted(branch: Branch, position: int, worth: Any = worth, calls: Any = calls) -> Any:
             calls[0] += 1
-            return int(worth(branch, position))
+            return worth(branch, position)
 
         tree.victims.worth = counted
         assert tree.evict(20) == 20
@@ -74,27 +73,29 @@ def test_an_eviction_looks_at_what_it_evicts(policy: str) -> None:
     assert looked[3000] == looked[50] <= 3 * 20
 
 
-def test_what_was_used_since_is_looked_at_once() -> None:
-    """A use is taken note of when the page comes up for eviction: once for each page that was used, not each use."""
+def test_an_eviction_does_not_pay_for_uses() -> None:
+    """However many pages were used since they were cached, and however many were locked and unlocked."""
     tree, looked = tree_of(500, 1), [0]
     keys = [array(leaf) for leaf in range(400)]
     for key in keys:
         put(tree, key)
-    for _ in range(5):
-        for key in keys[1:]:
-            tree.match(None, key)
+    for key in keys[:0:-1]:
+        found = tree.match(None, key)
+        tree.lock(found.place)
+        tree.unlock(found.place)
     worth = tree.victims.worth
 
-    def counted(branch: Branch, position: int) -> int:
+    def counted(branch: Branch, position: int) -> tuple[int, int]:
         looked[0] += 1
         return worth(branch, position)
 
     tree.victims.worth = counted
     assert tree.evict(100) == 100
-    assert looked[0] <= 400 + 3 * 100
+    assert looked[0] <= 100
+    assert [tree.find(None, key).known for key in keys] == [0, *[1] * 300, *[0] * 99]
 
 
-def test_uses_do_not_fill_the_heap() -> None:
+def test_the_heap_has_each_branch_once() -> None:
     for policy in ("lru", "mru", "filo"):
         tree = tree_of(100, policy=policy, host=20)
         keys = [np.array([1, 1, leaf, leaf], np.int32) for leaf in range(2, 12)]
@@ -104,8 +105,19 @@ def test_uses_do_not_fill_the_heap() -> None:
                 found = tree.match(None, key)
                 tree.lock(found.place)
                 tree.unlock(found.place)
-        assert len(tree.victims.heap) <= 2 * len(tree.by_uid) + SLACK
+        assert tree.victims.size <= len(tree.by_uid) == 10
         audit(tree)
+
+
+def test_numbers_of_branches_are_used_again() -> None:
+    tree = tree_of(100)
+    for turn in range(20):
+        for leaf in range(20):
+            put(tree, [turn, leaf])
+        assert tree.evict(20) == 20
+        assert not tree.by_uid
+    assert len(tree.free_uids) == 20
+    audit(tree)
 
 
 def test_locks_go_up_to_the_first_branch_that_is_locked() -> None:

@@ -15,8 +15,8 @@ from itertools import pairwise
 import numpy as np
 
 from kvlitmus.optimized.branch import DIGEST_BYTES, Branch
-from kvlitmus.optimized.evict import SLACK, UID_BITS, UID_MASK, Victims
-from kvlitmus.optimized.kernels import IntArray
+from kvlitmus.optimized.evict import Victims
+from kvlitmus.optimized.kernels import HEAP, WHERE, IntArray
 from kvlitmus.optimized.pool import PagePool
 from kvlitmus.optimized.residency import Residency
 
@@ -26,6 +26,8 @@ def complaints(tree: Residency) -> list[str]:
     branches = [*tree.roots.values(), *tree.branches()]
     if tree.by_uid != {branch.uid: branch for branch in tree.branches()}:
         return ["by_uid does not have the branches of the tree"]
+    if sorted([*tree.by_uid, *tree.free_uids]) != list(range(len(tree.by_uid) + len(tree.free_uids))):
+        return ["the numbers of branches are not those in use and those that are free"]
     found = [f"branch {branch.uid}: {wrong}" for branch in branches for wrong in _branch(tree, branch)]
     resident = sum([branch.dev for branch in branches])
     protected = sum([branch.protected() for branch in branches])
@@ -106,18 +108,20 @@ def _locks(branch: Branch, children: Iterable[Branch]) -> Iterator[str]:
 
 
 def _victims(tier: str, victims: Victims, branches: Iterable[Branch]) -> Iterator[str]:
-    queued = set(victims.heap)
+    size, keys = victims.size, victims.keys
+    entries = victims.places[HEAP, :size].tolist()
+    there = {entry: at for at, entry in enumerate(victims.places[WHERE].tolist()) if entry >= 0}
+    if dict(enumerate(entries)) != there or not victims.branches.keys() >= set(entries):
+        yield f"the {tier} heap and its places differ"
+        return
+    if any(tuple(keys[entries[(at - 1) // 2]]) > tuple(keys[entries[at]]) for at in range(1, size)):
+        yield f"the {tier} heap is out of order"
     for branch in branches:
         position = victims.tip(branch)
-        if position < 0:
-            continue
-        offer = getattr(branch, victims.slot)
-        if offer is None or offer not in queued or victims.branches.get(offer & UID_MASK) is not branch:
+        if position >= 0 and not victims.holds(branch):
             yield f"the {tier} tip of branch {branch.uid} is not offered"
-        elif offer >> UID_BITS > victims.worth(branch, position):
-            yield f"the {tier} tip of branch {branch.uid} is offered for more than it is worth"
-    if len(victims.heap) > 2 * len(victims.branches) + SLACK + 1:
-        yield f"{len(victims.heap)} offers on the {tier} heap of {len(victims.branches)} branches"
+        elif position >= 0 and tuple(keys[branch.uid]) != victims.worth(branch, position):
+            yield f"the {tier} tip of branch {branch.uid} is not offered for what it is worth"
 
 
 def _homes(tier: str, pool: PagePool, cached: list[IntArray]) -> Iterator[str]:

@@ -55,10 +55,9 @@ DIGEST_BYTES = 32
 class Branch:
     """One branch; see the rules of upkeep above.
 
-    ``uid``: its number.
+    ``uid``: its number, used again when it is gone; -1 for a root.
     ``namespace``: whose prompts these are.  ``base``: its depth, in pages from the root of the namespace.  ``pins`` and
     ``flags`` go with ``host_pages``.  ``digests``: the raw storage hashes of its first pages, as far as somebody asked.
-    ``offer``, ``host_offer``: what it offers for eviction (:mod:`kvlitmus.optimized.evict`).
     """
 
     __slots__ = (
@@ -71,13 +70,11 @@ class Branch:
         "dev_pages",
         "digests",
         "flags",
-        "host_offer",
         "host_pages",
         "locks",
         "n",
         "namespace",
         "nodes",
-        "offer",
         "parent",
         "pins",
         "priority",
@@ -111,8 +108,6 @@ class Branch:
         self.all_at: dict[int, int] | None = None
         self.resident_at: dict[int, int] | None = None
         self.digests: bytearray | None = None
-        self.offer: int | None = None
-        self.host_offer: int | None = None
 
     def protected(self) -> int:
         """How many of its first pages are locked."""

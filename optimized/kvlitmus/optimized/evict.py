@@ -1,82 +1,73 @@
 """Victims: which branch gives the next page.
 
-Each branch has at most one page that could go: the one at its tip.  A heap holds **offers**, each a number: what the
-page is worth, and below it, in :data:`UID_BITS` bits, whose it is.  What an offer says is looked at only when it comes
-up: one that another has replaced is dropped, one whose page can't go any more as well, and one whose page is worth
-more by now goes back down.  So using, locking and unlocking cost an eviction nothing before it happens, and evicting
-costs what is evicted.
+Each branch has at most one page that could go: the one at its tip.  A heap has the branches in the order in which their
+tips go, and each branch knows where in the heap it is.  So a use moves one entry, an eviction takes the first one, and
+both cost the logarithm of the number of branches, in compiled code: nothing piles up that a later call has to pay for.
 
 Rules of upkeep:
 
-- A branch keeps its offer in the attribute ``slot``, ``None`` for none.  A branch whose tip could go has one, which is
-  in the heap, too, and says no more than the tip is worth.  So whoever makes a tip evictable, or worth less, calls
-  :meth:`Victims.offer`.
-- The heap is at most twice as large as there are branches (and :data:`SLACK`): else it is made again.
+- A branch whose tip could go is in the heap, at exactly what the tip is worth.  So whoever makes a tip evictable, or
+  worth something else, calls :meth:`Victims.offer`.
+- A branch whose tip can't go, because it was locked or something hangs behind it, may be in the heap at any worth; it
+  is dropped when it comes up.  So locks cost nothing here.
+- ``keys[uid]`` is the worth of a branch.  ``places[HEAP, :size]`` are the numbers of the branches in the order of a
+  heap, and ``places[WHERE, uid]`` is where a branch is among them, -1 if it isn't.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from heapq import heapify, heappop, heappush, heapreplace
+
+import numpy as np
+from numpy.typing import NDArray
 
 from kvlitmus.optimized.branch import Branch
+from kvlitmus.optimized.kernels import HEAP, WHERE, heap_drop, heap_put
 from kvlitmus.optimized.policy import Worth
-
-UID_BITS = 40
-"""How many bits the number of a branch has."""
-
-UID_MASK = (1 << UID_BITS) - 1
-
-SLACK = 64
-"""How many dead offers a heap may have besides as many as there are branches."""
 
 
 class Victims:
     """The victims of one tier, among ``branches`` by number; ``tip`` says where the page is that could go, or -1."""
 
-    def __init__(self, worth: Worth, tip: Callable[[Branch], int], branches: Mapping[int, Branch], slot: str) -> None:
+    def __init__(self, worth: Worth, tip: Callable[[Branch], int], branches: Mapping[int, Branch]) -> None:
         self.worth = worth
         self.tip = tip
         self.branches = branches
-        self.slot = slot
-        self.heap: list[int] = []
+        self.size = 0
+        self.keys: NDArray[np.int64] = np.zeros((0, 2), np.int64)
+        self.places: NDArray[np.int32] = np.full((2, 0), -1, np.int32)
 
     def offer(self, branch: Branch) -> None:
-        """The tip of this branch may be evictable now, or worth less than before."""
+        """The tip of this branch may be evictable now, or worth something else than before."""
         position = self.tip(branch)
         if position < 0:
             return
-        offer = (self.worth(branch, position) << UID_BITS) | branch.uid
-        old = getattr(branch, self.slot)
-        if old is not None and old <= offer:
-            return
-        setattr(branch, self.slot, offer)
-        heappush(self.heap, offer)
-        if len(self.heap) > 2 * len(self.branches) + SLACK:
-            self.heap = [kept for one in self.branches.values() if (kept := getattr(one, self.slot)) is not None]
-            heapify(self.heap)
+        if branch.uid >= len(self.keys):
+            self._grow(branch.uid + 1)
+        first, second = self.worth(branch, position)
+        self.size = heap_put(self.keys, self.places, self.size, branch.uid, first, second)
 
     def best(self) -> Branch | None:
         """The branch whose tip goes first; ``None`` where nothing can."""
-        heap, slot = self.heap, self.slot
-        while heap:
-            offer = heap[0]
-            branch = self.branches.get(offer & UID_MASK)
-            if branch is None or getattr(branch, slot) != offer:
-                heappop(heap)
-                continue
-            position = self.tip(branch)
-            if position < 0:
-                heappop(heap)
-                setattr(branch, slot, None)
-                continue
-            now = (self.worth(branch, position) << UID_BITS) | branch.uid
-            if now == offer:
+        while self.size:
+            branch = self.branches[int(self.places[HEAP, 0])]
+            if self.tip(branch) >= 0:
                 return branch
-            setattr(branch, slot, now)
-            heapreplace(heap, now)
+            self.drop(branch)
         return None
 
     def drop(self, branch: Branch) -> None:
-        """This branch offers nothing until it is offered again."""
-        setattr(branch, self.slot, None)
+        """This branch gives nothing until it is offered again."""
+        if self.holds(branch):
+            self.size = heap_drop(self.keys, self.places, self.size, branch.uid)
+
+    def holds(self, branch: Branch) -> bool:
+        """Whether a branch is in the heap."""
+        return branch.uid < len(self.keys) and bool(self.places[WHERE, branch.uid] >= 0)
+
+    def _grow(self, wanted: int) -> None:
+        """Make room for this many branches."""
+        old, new = len(self.keys), wanted + (wanted >> 1) + 8
+        keys, places = np.zeros((new, 2), np.int64), np.full((2, new), -1, np.int32)
+        keys[:old], places[:, :old] = self.keys, self.places
+        self.keys, self.places = keys, places

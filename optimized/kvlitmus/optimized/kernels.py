@@ -143,6 +143,70 @@ def extend(before: IntArray, after: IntArray, last: IntArray, pages: PageArray, 
     return slots
 
 
+HEAP, WHERE = 0, 1
+"""Rows of the ``places`` of a heap: its entries in order, and where each entry is (-1: nowhere)."""
+
+
+@jitted
+def _before(keys: NDArray[np.int64], one: int, other: int) -> bool:
+    if keys[one, 0] != keys[other, 0]:
+        return bool(keys[one, 0] < keys[other, 0])
+    if keys[one, 1] != keys[other, 1]:
+        return bool(keys[one, 1] < keys[other, 1])
+    return one < other
+
+
+@jitted
+def _settle(keys: NDArray[np.int64], places: PageArray, size: int, entry: int, at: int) -> None:
+    """Put an entry at the free place ``at``, or above it or below it, where it belongs."""
+    while at > 0:
+        above = places[HEAP, (at - 1) // 2]
+        if not _before(keys, entry, above):
+            break
+        places[HEAP, at] = above
+        places[WHERE, above] = at
+        at = (at - 1) // 2
+    while 2 * at + 1 < size:
+        child = 2 * at + 1
+        if child + 1 < size and _before(keys, places[HEAP, child + 1], places[HEAP, child]):
+            child += 1
+        below = places[HEAP, child]
+        if not _before(keys, below, entry):
+            break
+        places[HEAP, at] = below
+        places[WHERE, below] = at
+        at = child
+    places[HEAP, at] = entry
+    places[WHERE, entry] = at
+
+
+@jitted
+def heap_put(keys: NDArray[np.int64], places: PageArray, size: int, entry: int, first: int, second: int) -> int:
+    """Put an entry into a heap of ``size`` entries, or move it, with this key; returns how many there are now.
+
+    The smallest pair of numbers is on top; of equal ones that with the smallest entry.
+    """
+    keys[entry, 0] = first
+    keys[entry, 1] = second
+    at = places[WHERE, entry]
+    if at < 0:
+        at = size
+        size += 1
+    _settle(keys, places, size, entry, at)
+    return size
+
+
+@jitted
+def heap_drop(keys: NDArray[np.int64], places: PageArray, size: int, entry: int) -> int:
+    """Take an entry out of a heap of ``size`` entries; returns how many there are now."""
+    at = places[WHERE, entry]
+    places[WHERE, entry] = -1
+    size -= 1
+    if at < size:
+        _settle(keys, places, size, places[HEAP, size], at)
+    return size
+
+
 def compile_all() -> None:
     """Compile everything for the usual types: tokens of 32 and of 64 bits, pages of 32 bits."""
     state = np.zeros(4, np.uint8)
@@ -156,3 +220,5 @@ def compile_all() -> None:
         spell_slots(numbers, 1)
         pages_to_open(numbers, numbers, 1)
         extend(numbers, numbers, numbers, stack, 1)
+    keys, places = np.zeros((1, 2), np.int64), np.full((2, 1), -1, np.int32)
+    heap_drop(keys, places, heap_put(keys, places, 0, 0, 1, 1), 0)

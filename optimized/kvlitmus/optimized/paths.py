@@ -27,7 +27,6 @@ class Paths:
         self.dtype = np.dtype(dtype)
         self.no_units: IntArray = np.empty(0, self.dtype)
         self.roots: dict[Hashable, Branch] = {}
-        self.uid = 0
         self.by_uid: dict[int, Branch] = {}
 
     def root(self, namespace: Hashable) -> Branch:
@@ -35,7 +34,7 @@ class Paths:
 
         The tree keeps it as long as there is something below it; else this is one that only the caller knows.
         """
-        return self.roots.get(namespace) or self.new_branch(namespace, None, 0, 0)
+        return self.roots.get(namespace) or Branch(namespace, None, 0, -1, 0, self.no_units)
 
     def branches(self) -> Iterator[Branch]:
         """All branches that have pages, each after its parent."""
@@ -46,11 +45,6 @@ class Paths:
                 yield branch
             if branch.children:
                 waiting += branch.children.values()
-
-    def new_branch(self, namespace: Hashable, parent: Branch | None, at: int, tick: int) -> Branch:
-        """A branch without pages that nobody refers to yet."""
-        self.uid += 1
-        return Branch(namespace, parent, at, self.uid, tick, self.no_units)
 
     def units_of(self, units: IntArray) -> IntArray:
         """These units in the tree's own type; raises ``ValueError`` for one that doesn't fit and would be another."""

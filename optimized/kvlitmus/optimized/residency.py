@@ -8,6 +8,7 @@ them lives on, without they are gone.  Under write-back they are written to the 
 Rules of upkeep:
 
 - ``evictable`` and ``protected`` count the resident pages without and with a lock.
+- ``free_uids`` has the numbers of branches that are gone, ``by_uid`` those in use: together all from 0 on.
 - Whoever moves a tip, or makes it evictable, offers its branch (see :mod:`kvlitmus.optimized.evict`); whoever takes the
   last page, or the last resident one, of a branch offers its parent.
 - Pages are taken node by node, as a radix tree would: at most to where the node of the tip begins.
@@ -25,7 +26,7 @@ from kvlitmus.optimized.branch import SETTLED, STORED, Branch, Place, Run
 from kvlitmus.optimized.evict import Victims
 from kvlitmus.optimized.kernels import IntArray
 from kvlitmus.optimized.paths import Paths
-from kvlitmus.optimized.policy import FALLING, POLICIES
+from kvlitmus.optimized.policy import POLICIES
 from kvlitmus.optimized.pool import PagePool
 
 DEVICE, HOST = "device", "host"
@@ -40,7 +41,8 @@ class Residency(Paths):
 
     ``spill(run)`` is called under write-back for the run of pages without host copies that is to leave the device: it
     gives the last ``k`` of them host copies (:meth:`give_host`) and returns ``k``; 0 where the host has no room, and
-    the run is then passed over for the rest of the call.  ``tell(what, tier, run)`` hears of every change of residency
+    the run is then passed over for the rest of the call.  ``spilled()`` is called at the end of each eviction, before
+    anybody can take the pages that became free.  ``tell(what, tier, run)`` hears of every change of residency
     but the host copies that :meth:`give_host` makes.
     """
 
@@ -60,13 +62,14 @@ class Residency(Paths):
         self.host = host
         self.write_back = write_back
         self.restored_counts = restored_counts
-        self.falling = policy in FALLING
+        self.free_uids: list[int] = []
         self.clock = 0
         self.evictable = 0
         self.protected = 0
-        self.victims = Victims(POLICIES[policy], device_tip, self.by_uid, "offer")
-        self.host_victims = Victims(POLICIES[policy], host_tip, self.by_uid, "host_offer")
+        self.victims = Victims(POLICIES[policy], device_tip, self.by_uid)
+        self.host_victims = Victims(POLICIES[policy], host_tip, self.by_uid)
         self.spill: Callable[[Run], int] | None = None
+        self.spilled: Callable[[], None] | None = None
         self.tell: Callable[[str, str, Run], None] | None = None
 
     # -- from the device -----------------------------------------------------------------------
@@ -86,6 +89,8 @@ class Residency(Paths):
             freed += gone
         for branch in passed:
             self.victims.offer(branch)
+        if self.spilled is not None:
+            self.spilled()
         return freed
 
     def leave_device(self, branch: Branch, most: int) -> int:
@@ -130,8 +135,11 @@ class Residency(Paths):
         parent = branch.parent
         assert parent is not None and parent.children is not None
         del parent.children[branch.key(self.page_size)]
-        del self.by_uid[branch.uid]
         branch.n = branch.dev = 0
+        self.victims.drop(branch)
+        self.host_victims.drop(branch)
+        del self.by_uid[branch.uid]
+        self.free_uids.append(branch.uid)
         if parent.parent is None and not parent.children:
             del self.roots[parent.namespace]
         uncount(parent.all_at, branch.at)

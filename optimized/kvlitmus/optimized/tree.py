@@ -46,6 +46,7 @@ class Tree(Residency):
     def _matched(self, branch: Branch, end: int) -> Found:
         self.clock += 1
         self._touch(branch, end)
+        self._offer_used(branch, end)
         return Found(Place(branch, end), self.resident(branch, end), branch.base + end)
 
     def _touch(self, branch: Branch, end: int) -> None:
@@ -54,15 +55,25 @@ class Tree(Residency):
         tick = self.clock
         while branch.parent is not None:
             branch.touched = tick if end >= branch.n else levels.set_prefix(branch.touched, end, tick, branch.n)
-            if self.falling:
-                self._offer(branch)
             end = branch.at
             branch = branch.parent
 
-    def _offer(self, branch: Branch) -> None:
-        self.victims.offer(branch)
-        if self.host is not None:
-            self.host_victims.offer(branch)
+    def _offer_used(self, branch: Branch, end: int) -> None:
+        """The tips that a use of the path to this place has reached are worth something else now.
+
+        Without a host tier that can only be the last branch's: behind the others something resident hangs.
+        """
+        if end >= branch.dev:
+            self.victims.offer(branch)
+        if self.host is None:
+            return
+        while branch.parent is not None:
+            if end >= branch.n:
+                self.host_victims.offer(branch)
+            end = branch.at
+            branch = branch.parent
+            if end >= branch.dev:
+                self.victims.offer(branch)
 
     # -- insert --------------------------------------------------------------------------------
 
@@ -102,6 +113,7 @@ class Tree(Residency):
         if known < len(pages):
             branch = self._attach(branch, end, units[known * size : wanted], pages[known:], priority, counts=counts)
             end = branch.n
+        self._offer_used(branch, end)
         return Inserted(already, Place(branch, end))
 
     def _count(self, branch: Branch, end: int, already: int, priority: int, counts: bool) -> None:
@@ -134,23 +146,22 @@ class Tree(Residency):
             branch.count(start, branch.n)
         if on_host:
             branch.back(start, branch.n, pages, SETTLED | STORED)
-            self.host_victims.offer(branch)
         else:
             self.evictable += branch.n - start
-            self.victims.offer(branch)
         if self.tell is not None:
             self.tell(ADDED, HOST if on_host else DEVICE, Run(branch, start, branch.n))
         return branch
 
     def _hang(self, parent: Branch, at: int, units: Units, *, resident: bool) -> Branch:
         """A new branch, still without pages, that hangs here and is found by its first page."""
-        branch = self.new_branch(parent.namespace, parent, at, self.clock)
+        uid = self.free_uids.pop() if self.free_uids else len(self.by_uid)
+        branch = Branch(parent.namespace, parent, at, uid, self.clock, self.no_units)
         if parent.children is None:
             parent.children = {}
         if parent.parent is None:
             self.roots[parent.namespace] = parent
         parent.children[at, units[: self.page_size].tobytes()] = branch
-        self.by_uid[branch.uid] = branch
+        self.by_uid[uid] = branch
         if self.host is not None:
             parent.all_at = count(parent.all_at, at)
         if resident:
@@ -173,10 +184,11 @@ class Tree(Residency):
         known = branch.base + end - top.base - start
         self.clock += 1
         self._touch_below(branch, end, top, start)
+        self._offer_used(branch, end)
         if known == len(pages) or not (self.write_back or self.has_host_copy(Place(branch, end))):
             return known, 0
         priority = levels.value_at(branch.priority, end - 1) if end else 0
-        self._attach(branch, end, units[known * size :], pages[known:], priority, on_host=True)
+        self.host_victims.offer(self._attach(branch, end, units[known * size :], pages[known:], priority, on_host=True))
         return known, len(pages) - known
 
     def _touch_below(self, branch: Branch, end: int, top: Branch, start: int) -> None:
@@ -184,12 +196,10 @@ class Tree(Residency):
         branch.cut(end)
         while branch is not top:
             branch.touched = levels.set_prefix(branch.touched, end, self.clock, branch.n)
-            self._offer(branch)
             assert branch.parent is not None
             branch, end = branch.parent, branch.at
         if start < end:
             top.touched = levels.set_range(top.touched, start, end, self.clock, top.n)
-            self._offer(top)
 
     # -- locks ---------------------------------------------------------------------------------
 
