@@ -106,7 +106,7 @@ class BesideTiers:
         self.explorer = Explorer(scope)
         self.reference = TieredReference(self.config, PROFILE)
         self.tandem = Tandem(LoggedTier(make(self.config), self.storage()), self.reference, scope.page_size)
-        self.tandem.attach(HarnessStore(scope.page_size))
+        self.tandem.attach(HarnessStore(scope.page_size))  # type: ignore[attr-defined]
         self.came_from: dict[object, tuple[object, str]] = {}
         self.transitions = 0
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kvlitmus.conformance.adapters.optimized import target
+from kvlitmus.conformance.adapters.reference import PROFILE
 from kvlitmus.conformance.adapters.tandem import Difference
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.specimen.backup import BackupQueue
@@ -18,7 +19,7 @@ from kvlitmus.conformance.specimen.tree import Node, RadixTree
 from tests.optimized.small_states import Beside
 from tests.optimized.small_tiers import BesideTiers, config_of, supported
 from tests.proofs import scopes, tier_scopes
-from tests.proofs.explore import PROFILE, Scope
+from tests.proofs.explore import Scope
 from tests.proofs.tier_bench import Scope as TierScope
 
 pytestmark = pytest.mark.proof

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -105,7 +106,7 @@ def test_a_page_comes_back_from_storage_as_it_went(variant: Variant) -> None:
     assert contents.peek("device", range(36, 40)) == [104, 105, 106, 107]
 
 
-def pages_of(*numbers: int) -> object:
+def pages_of(*numbers: int) -> Any:
     """Page numbers as the mover takes them."""
     import numpy as np
 
