@@ -9,7 +9,8 @@ copy has *landed*.  In between the device pages must stay what they are, so the 
 until a tick *acknowledges* the copy.  Acknowledgements come in the order of submission.
 
 Rules of upkeep: ``queue`` has the backups that are not acknowledged, in order; the pages of each are flagged busy
-(nothing else begins with their host copies), and there is one lock on the place where they end.
+(nothing else begins with their host copies), and there is one lock on the place where they end.  ``spilling`` has the
+copies of the eviction under way; between two calls there are none.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from kvlitmus.optimized.host import HostTier
-from kvlitmus.optimized.mover import Mover
+from kvlitmus.optimized.mover import Mover, Ticket
 from kvlitmus.optimized.tree import BUSY, SETTLED, Place, Run, Tree
 from kvlitmus.optimized.work import BACKUP, Work, WorkTable
 
@@ -45,6 +46,7 @@ class Backups:
         self.works = works
         self.uses = USES[write]
         self.queue: deque[Work] = deque()
+        self.spilling: list[Ticket] = []
         self.backed: Callable[[Sequence[Run]], None] = lambda _: None
 
     # -- begin ---------------------------------------------------------------------------------
@@ -106,9 +108,9 @@ class Backups:
     # -- write-back ----------------------------------------------------------------------------
 
     def spill(self, run: Run) -> int:
-        """Copy the last pages of a run to the host now, as many as there is room for; returns how many.
+        """Copy the last pages of a run to the host, as many as there is room for; returns how many.
 
-        Their device pages are taken by somebody else next, so the copy is over when this returns.
+        All that one eviction spills is copied one after the other and waited for once, by :meth:`spilled`.
         """
         wanted = run.hi - run.lo
         pages = self.host.take_or_evict(wanted)
@@ -118,9 +120,15 @@ class Backups:
             return 0
         kept = Run(run.branch, run.hi - len(pages), run.hi)
         self.tree.give_host(kept, pages, settled=True, stored=False)
-        self.mover.backup(self.tree.device_run(kept), pages).wait()
+        self.spilling.append(self.mover.backup(self.tree.device_run(kept), pages))
         self.backed((kept,))
         return len(pages)
+
+    def spilled(self) -> None:
+        """An eviction is over: its device pages are somebody else's next, so what they held is on the host before."""
+        for ticket in self.spilling:
+            ticket.wait()
+        self.spilling.clear()
 
 
 def nodes_behind(tree: Tree, place: Place, lo: int) -> Iterator[Run]:

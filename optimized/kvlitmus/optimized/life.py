@@ -114,7 +114,8 @@ class TieredCache(FlatCache):
             threads=threads,
         )
         self.fetches.store = self.puts.store = self.store
-        self.tree.spill = self.backups.spill
+        if self.tree.write_back:
+            self.tree.spill, self.tree.spilled = self.spill, self.spilled
         self.backups.backed = self.backed
         if self.log is not None:
             self.log.follow(self.tree, self.names.names)
@@ -142,6 +143,16 @@ class TieredCache(FlatCache):
         backed = self.backups.used(place, backed)
         if self.store is not None and backed:
             self.puts.outstanding(tree.runs(tree.ascend(place, backed)))
+
+    def spill(self, run: Run) -> int:
+        """Pages without host copies are to leave the device under write-back."""
+        self.puts.spill()
+        return self.backups.spill(run)
+
+    def spilled(self) -> None:
+        """An eviction is over."""
+        self.backups.spilled()
+        self.puts.spilled()
 
     def backed(self, runs: Sequence[Run]) -> None:
         """These pages have their contents on the host."""

@@ -43,6 +43,7 @@ class Puts:
         self.runner = runner
         self.threads = threads
         self.store: PageStore | None = None
+        self.spilling: list[Work] | None = None
         self.over: list[Work] = []
 
     # -- begin ---------------------------------------------------------------------------------
@@ -92,7 +93,21 @@ class Puts:
         work = self.works.add(PUT, end)
         work.runs, work.names, work.store = runs, names, self.store
         work.host_pages = np.concatenate([self.tree.host_run(run) for run in runs])
-        self.runner.submit(work)
+        if self.spilling is None:
+            self.runner.submit(work)
+        else:
+            self.spilling.append(work)
+
+    def spill(self) -> None:
+        """Until :meth:`spilled`, puts begin in all but that somebody reads their pages, which are being copied."""
+        if self.spilling is None:
+            self.spilling = []
+
+    def spilled(self) -> None:
+        """The pages of these puts are there now."""
+        works, self.spilling = self.spilling, None
+        for work in works or ():
+            self.runner.submit(work)
 
     # -- all at once ---------------------------------------------------------------------------
 
