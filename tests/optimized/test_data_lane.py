@@ -310,3 +310,54 @@ def test_what_a_lane_refuses(short: int, monkeypatch: pytest.MonkeyPatch) -> Non
         with pytest.raises(IndexError, match="layer must be"):
             nothing.wait_layer(4)
         mover.close()
+
+
+@pytest.mark.parametrize(("few", "groups"), [(1, {0, 1, 2, 3, 4}), (8, {0, 2, 4}), (32, {0, 4})])
+def test_loads_by_the_copy_engine_come_layer_by_layer(
+    monkeypatch: pytest.MonkeyPatch, few: int, groups: set[int]
+) -> None:
+    """A layer is ready as soon as its batch is copied; with few descriptors, several layers are in one batch."""
+    monkeypatch.setattr(lane, "_FEW", few)
+    with streams.install() as world:
+        mover = mover_of("layer_first", load_engine="dma")
+        expected = see(mover.host_pool)[[3, 1]]
+        ticket = mover.load(numbers(3, 1), numbers(5, 6))  # two pages, K and V: four descriptors a layer
+        ticket.wait_layer(3)
+        while world.step(0):
+            pass
+        assert not ticket.done()
+        seen = []
+        while not ticket.done():
+            assert world.step(2), "the stream of loads"
+            seen.append(ticket.layers_ready())
+        assert set(seen) == groups and seen == sorted(seen)
+        assert np.array_equal(see(mover.device_pool)[[5, 6]], expected)
+        mover.close()
+
+
+def test_a_layer_is_waited_for_only_until_it_is_submitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the thread has still to submit of later layers holds nobody up who wants an early one."""
+    monkeypatch.setattr(lane, "_FEW", 1)
+    go_on = threading.Event()
+    with streams.install() as world:
+        mover = mover_of("layer_first", load_engine="dma")
+        batch = driver.copy_batch
+        batches: list[int] = []
+
+        def held_up(*given: Any) -> None:
+            batches.append(len(given[0]))
+            if len(batches) == 3:
+                assert go_on.wait(20)
+            batch(*given)
+
+        monkeypatch.setattr(driver, "copy_batch", held_up)
+        ticket = mover.load(numbers(3, 1), numbers(5, 6))
+        ticket.wait_layer(0)
+        ticket.wait_layer(1)
+        assert len(batches) == 3 and not ticket.done()
+        go_on.set()
+        ticket.wait_layer(2)
+        ticket.wait()
+        assert batches == [4, 4, 4, 4] and ticket.layers_ready() == 4
+        world.finish()
+        mover.close()

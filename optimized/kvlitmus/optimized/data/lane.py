@@ -9,7 +9,9 @@ host reads it; a stream waits for it (``cuStreamWaitValue32``).  Compared with a
 time to submit doesn't grow with the layers, and nothing is lost between two kernels.
 
 The copy engine takes a descriptor per chunk, which costs the submitting thread about 0.5 us each; many of them are
-handed to a thread, where the driver works without the interpreter's lock.
+handed to a thread, where the driver works without the interpreter's lock.  Its layers are announced by events, one
+after each batch; in a load of few pages a batch has several layers, for it costs its submitter as much as some
+descriptors.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ _FEW = 32
 class LaneTicket:
     """A copy on a lane's stream."""
 
-    __slots__ = ("_epoch", "_event", "_flags", "_lane", "_submitted", "address", "error", "layers")
+    __slots__ = ("_epoch", "_event", "_flags", "_lane", "_moved", "_passed", "_submitted", "address", "error", "layers")
 
     def __init__(self, lane: Lane, number: int, *, submitted: bool, flagged: bool) -> None:
         slot = number % _SLOTS
@@ -55,10 +57,19 @@ class LaneTicket:
         self._epoch = number
         self._event = torch.cuda.Event()
         self._submitted = None if submitted else threading.Event()
+        self._moved = None if submitted else threading.Condition()
+        self._passed: list[tuple[int, Any]] = []
         self._flags = lane.flags[slot] if flagged and lane.flags is not None else None
         self.address = lane.flag_address + 4 * slot * lane.layers
         self.error: BaseException | None = None
         self.layers = lane.layers
+
+    def pass_layers(self, layers: int) -> None:
+        """The first so many layers, but not all, are submitted: they are ready when the next event of the stream is."""
+        event = torch.cuda.Event()
+        event.record(self._lane.stream)
+        self._passed.append((layers, event))
+        self._tell()
 
     def record(self, error: BaseException | None = None) -> None:
         """Everything is submitted (or failed to be): the end of the copy is the next event of the stream."""
@@ -66,6 +77,16 @@ class LaneTicket:
         self._event.record(self._lane.stream)
         if self._submitted is not None:
             self._submitted.set()
+            self._tell()
+
+    def _tell(self) -> None:
+        if self._moved is not None:
+            with self._moved:
+                self._moved.notify_all()
+
+    def _after(self, layer: int) -> Any:
+        """The event after which a layer is ready, if it is known before the end of the copy."""
+        return next((event for layers, event in self._passed if layers > layer), None)
 
     @property
     def pending(self) -> bool:
@@ -100,18 +121,26 @@ class LaneTicket:
         """How many layers are copied."""
         if self.done():
             return self.layers
-        if self._flags is None:
-            return 0
-        return int(np.count_nonzero(self._flags >= self._epoch))
+        if self._flags is not None:
+            return int(np.count_nonzero(self._flags >= self._epoch))
+        ready = 0
+        for layers, event in self._passed:
+            if not event.query():
+                break
+            ready = layers
+        return ready
 
     def wait_layer(self, layer: int) -> None:
         """Let the caller's current stream wait for a layer; the call returns at once."""
         if not 0 <= layer < self.layers:
             raise IndexError(f"layer must be from 0 to {self.layers - 1} (got {layer})")
-        self._known(block=True)
+        if self._moved is not None:
+            with self._moved:  # until the thread that submits has come to this layer
+                self._moved.wait_for(lambda: self._after(layer) is not None or not self.pending)
+        self._known(block=False)
         stream = torch.cuda.current_stream(self._lane.device)
         if self._flags is None or layer == self.layers - 1:
-            stream.wait_event(self._event)
+            stream.wait_event(self._after(layer) or self._event)
         elif not self._event.query():
             try:
                 driver.wait_value(stream.cuda_stream, self.address + 4 * layer, self._epoch)
@@ -147,7 +176,8 @@ class Lane:
         self.name = name
         self.device = copy.device
         self.layers = copy.source.shape.layers
-        self.stream: Any = torch.cuda.Stream(self.device)
+        # The few programs of a copy start as soon as an SM has room for them, before waiting blocks of a computation.
+        self.stream: Any = torch.cuda.Stream(self.device, priority=-1)
         self._index: int = self.device.index or 0
         self._raw: int = self.stream.cuda_stream
         self._produced = torch.cuda.Event()
@@ -249,7 +279,7 @@ class Lane:
         ticket = self._ticket(start, submitted=inline, flagged=False)
         if inline:
             with torch.cuda.stream(self.stream):
-                self.copy.enqueue(tables, stream=self.stream)
+                self._enqueue(tables, ticket)
             ticket.record()
             return ticket
         if self._worker is None:
@@ -260,13 +290,26 @@ class Lane:
             error: BaseException | None = None
             with torch.cuda.device(self.device), torch.cuda.stream(self.stream):
                 try:
-                    self.copy.enqueue(tables, stream=self.stream)
+                    self._enqueue(tables, ticket)
                 except BaseException as caught:  # noqa: BLE001  whoever waits is told
                     error = caught
                 ticket.record(error)
 
         self._worker.post(submit)
         return ticket
+
+    def _enqueue(self, tables: Tables, ticket: LaneTicket) -> None:
+        """Submit a copy by the copy engine, several layers in a batch if they have few descriptors together."""
+        if not self.copy.by_layer or self.copy.engine == "kernel":
+            self.copy.enqueue(tables, stream=self.stream)
+            return
+        each = max(1, len(tables) * self.copy.loops.chunks // self.layers)
+        together = max(1, _FEW // each)
+        for lo in range(0, self.layers, together):
+            hi = min(self.layers, lo + together)
+            self.copy.enqueue(tables, lo=lo, hi=hi, stream=self.stream)
+            if hi < self.layers:
+                ticket.pass_layers(hi)
 
     def _ring(self, entries: int) -> None:
         self._entries = entries

@@ -38,8 +38,9 @@ class TorchMover:
     """Copies pages between two pools of one shape.
 
     stepped: whether copies wait to be advanced.  backup_engine, load_engine: see
-    :mod:`kvlitmus.optimized.data.copies`; by default what ``choice`` says for whole pages, and for loads, which go
-    layer by layer, a kernel; a ``staged`` load has all its layers ready together.  launch: of the kernels.  pause: for
+    :mod:`kvlitmus.optimized.data.copies`; by default what ``choice`` says of the chunks: those of a backup, which has
+    all layers at once, may be longer than those of a load, which goes layer by layer by either engine; a ``staged``
+    load has all its layers ready together.  launch: of the kernels.  pause: for
     tests on CPU tensors, called by the copying threads before each layer.  Everything is compiled and allocated here,
     so that no transfer pays for it.  :meth:`close` it at the end.
     """
@@ -74,13 +75,12 @@ class TorchMover:
             choice=choice,
             by_layer=not free_on_cuda,
         )
-        to_device = Choice(to_device=1 << 62)  # kernels, where there are any
         self._load = PageCopy(
             host_pool,
             device_pool,
             engine=load_engine,
             launch=launch,
-            choice=to_device,
+            choice=choice,
             by_layer=load_engine != "staged",
         )
         if free_on_cuda:
