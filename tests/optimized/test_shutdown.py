@@ -104,20 +104,26 @@ def test_a_detach_waits_for_nobody_and_its_pages_stay_held_until_threads_let_go(
     assert cache.evict_host(12) == 12
 
 
+def stored(folder: Path) -> int:
+    """How many pages there are."""
+    return len(list((folder / "pages").rglob("*.page")))
+
+
 @pytest.mark.nightly
 @pytest.mark.timeout(900)
 def test_an_engine_that_is_killed_again_and_again_never_uses_a_wrong_page(tmp_path: Path) -> None:
     """Each life begins with what the one before has left in storage; the last one's logits are right."""
     draw = random.Random(0)
-    command = [sys.executable, "-m", "examples.serve", "--folder", str(tmp_path / "pages")]
-    pages = 0
+    command = [sys.executable, "-m", "examples.serve", "--folder", str(tmp_path / "pages"), "--users", "60"]
     for _ in range(10):
         with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, env={**os.environ}) as life:
-            until = time.monotonic() + 60
-            while pages == (pages := len(list((tmp_path / "pages").rglob("*.page")))) and time.monotonic() < until:
+            before, until = stored(tmp_path), time.monotonic() + 60
+            while stored(tmp_path) == before and time.monotonic() < until:
                 time.sleep(0.05)
             time.sleep(draw.random())
             life.send_signal(signal.SIGKILL)
+        assert life.returncode == -signal.SIGKILL, "it must not have come to its end"
+    assert stored(tmp_path), "none of them lived long enough to store a page"
     found = serve.run(tmp_path / "pages")
-    assert pages > 0 and found["prefetched"] > 0
+    assert found["prefetched"] > 0
     assert found["worst"] < 1e-4
