@@ -264,7 +264,9 @@ def test_an_insert_needs_units_for_its_pages() -> None:
     tree = tree_of(50)
     with pytest.raises(ValueError, match="2 pages need 4 units"):
         tree.insert(None, array(1, 1, 2), array(4, 5))
-    assert tree.clock == 0
+    with pytest.raises(ValueError, match="priority must be within"):
+        tree.insert(None, array(1, 1), array(4), priority=2**63)
+    assert (tree.clock, tree.evictable) == (0, 0)
 
 
 def test_what_is_on_the_host_alone_can_not_be_locked_or_read() -> None:

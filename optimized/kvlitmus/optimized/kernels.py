@@ -214,6 +214,7 @@ def compile_all() -> None:
     for kind in (np.int32, np.int64):
         numbers = np.ones(1, kind)
         common(numbers, 0, 1, numbers, 0)
+        common(numbers, 0, 1, np.frombuffer(numbers.tobytes(), kind), 0)  # an array that can't be written to
         take(stack, 4, 1, state)
         give_back(numbers * 3, state, 0, FREE, stack, 3)
         whole_pages(numbers, 1, stack)

@@ -137,7 +137,8 @@ class Residency(Paths):
         del parent.children[branch.key(self.page_size)]
         branch.n = branch.dev = 0
         self.victims.drop(branch)
-        self.host_victims.drop(branch)
+        if self.host is not None:
+            self.host_victims.drop(branch)
         del self.by_uid[branch.uid]
         self.free_uids.append(branch.uid)
         if parent.parent is None and not parent.children:

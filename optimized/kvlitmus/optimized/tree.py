@@ -25,6 +25,9 @@ from kvlitmus.optimized.residency import ADDED, DEVICE, HOST, Residency, count
 
 __all__ = ["BUSY", "SETTLED", "STORED", "Branch", "Found", "Inserted", "Place", "Run", "Tree", "Units"]
 
+MOST_PRIORITY = 2**62
+"""No priority is further from 0."""
+
 
 class Tree(Residency):
     """Prefixes to pages.  Units are arrays of tokens, or of packed bigrams; what fills no page is left out."""
@@ -85,7 +88,7 @@ class Tree(Residency):
         What is on the host alone becomes resident in the offered pages, too.  Pages that were resident win over
         offered ones, and these stay the caller's.  A hit is counted on the whole path where ``counts`` says so (but
         of pages that come back from the host only if ``restored_counts``); priority never falls.  Raises
-        ``ValueError`` for fewer units than pages.
+        ``ValueError``, and changes nothing, for fewer units than pages, and for a priority of more than 62 bits.
         """
         return self.insert_behind(Place(self.root(namespace), 0), units, pages, priority=priority, counts=counts)
 
@@ -102,6 +105,8 @@ class Tree(Residency):
         wanted = len(pages) * size
         if len(units) < wanted:
             raise ValueError(f"{len(pages)} pages need {wanted} units (got {len(units)})")
+        if not -MOST_PRIORITY <= priority <= MOST_PRIORITY:
+            raise ValueError(f"a priority must be within ±{MOST_PRIORITY} (got {priority})")
         branch, end = self.walk(top, start, units[:wanted] if len(units) > wanted else units)
         self.clock += 1
         above = top.base + start
