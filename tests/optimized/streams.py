@@ -198,7 +198,7 @@ def install(seed: int = 0, *, entries: int = 32, slots: int = 4, piece: int = 51
 
     nothing = contextlib.nullcontext()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(torch.cuda, "Stream", lambda device=None: Stream(world))
+        patch.setattr(torch.cuda, "Stream", lambda device=None, priority=0: Stream(world))
         patch.setattr(torch.cuda, "Event", lambda: Event(world))
         patch.setattr(torch.cuda, "current_stream", lambda device=None: world.current)
         patch.setattr(torch.cuda, "current_device", lambda: 0)

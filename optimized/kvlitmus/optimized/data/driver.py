@@ -16,6 +16,7 @@ import numpy.typing as npt
 AddressArray = npt.NDArray[np.uint64]
 
 _IN_STREAM_ORDER = 1  # CU_MEMCPY_SRC_ACCESS_ORDER_STREAM: sources are read after what the stream has done before
+_INVALID_VALUE, _NOT_SUPPORTED = 1, 801
 _AT_LEAST = 0  # CU_STREAM_WAIT_VALUE_GEQ
 
 
@@ -86,14 +87,18 @@ def copy_batch(targets: AddressArray, sources: AddressArray, sizes: AddressArray
     order, which = _Attributes(order=_IN_STREAM_ORDER), ctypes.c_size_t(0)
     common = (*pointers, count, ctypes.addressof(order), ctypes.addressof(which), 1)
     types = (_PTR, _PTR, _PTR, ctypes.c_size_t, _PTR, _PTR, ctypes.c_size_t)
+    code = _NOT_SUPPORTED
     if stream and (newer := _function("cuMemcpyBatchAsync_v2", *types, _PTR)) is not None:
-        _check("cuMemcpyBatchAsync", newer(*common, stream))
+        code = newer(*common, stream)
     elif stream and (older := _function("cuMemcpyBatchAsync", *types, _PTR, _PTR)) is not None:
         failed = ctypes.c_size_t(0)
-        _check("cuMemcpyBatchAsync", older(*common, ctypes.addressof(failed), stream))
-    else:
-        for target, source, size in zip(*(array.tolist() for array in arrays), strict=True):
-            copy_async(target, source, size, stream)
+        code = older(*common, ctypes.addressof(failed), stream)
+    if code not in (_INVALID_VALUE, _NOT_SUPPORTED):
+        _check("cuMemcpyBatchAsync", code)
+        return
+    # Some drivers refuse a batch that they would take copy by copy.  What part of it may have been made is made again.
+    for target, source, size in zip(*(array.tolist() for array in arrays), strict=True):
+        copy_async(target, source, size, stream)
 
 
 def wait_value(stream: int, address: int, value: int) -> None:

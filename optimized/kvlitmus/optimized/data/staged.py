@@ -61,7 +61,7 @@ class StagedCopy:
         self._pools = (ways[0].address, ways[1].address)
         self._kernel = PagedCopy(nest(host.shape, ways[0].strides, ways[1].strides), launch)
         self._across = self._link(source, target)
-        self._other: Any = torch.cuda.Stream(device.device)
+        self._other: Any = torch.cuda.Stream(device.device, priority=-1)
         self._left: list[Any] = [None] * parts
 
     def _link(self, source: KVPool, target: KVPool) -> PageCopy:
