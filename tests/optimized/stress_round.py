@@ -396,4 +396,5 @@ def read_back(setting: Setting, files: PageStore, histories: Sequence[tuple[Hash
             cache.end(rid, keep=False)
         cache.tick()
     cache.close()
+    mover.close()
     return found
