@@ -36,7 +36,7 @@ import torch
 from tests.optimized.stress_round import Round, Setting, drawn
 
 HANG = 120.0
-"""After so many seconds without a step the process ends."""
+"""After so many seconds without some steps the process ends."""
 
 PLANTED = ("", "hasty", "swap", "unpinned-load", "unlocked-backup", "unpinned-put", "early-release")
 """Faults that must be found: a copy that says too early that it is done, storage that answers with another page, and
@@ -54,11 +54,13 @@ def one_round(setting: Setting, seconds: float) -> Counter[str]:
         resting = time.monotonic() + seconds / 3
         try:
             while time.monotonic() < until:
-                faulthandler.dump_traceback_later(HANG, exit=True)
+                if now.counts["steps"] % 100 == 0:
+                    faulthandler.dump_traceback_later(HANG, exit=True)
                 now.step()
                 if time.monotonic() > resting:
                     now.rest()
                     resting += seconds / 3
+            faulthandler.dump_traceback_later(HANG, exit=True)
             now.rest()
             now.close()
         except BaseException:
