@@ -108,6 +108,8 @@ class _Attributes(ctypes.Structure):
 
 def runtime() -> ctypes.CDLL:
     """The CUDA runtime that torch has loaded.  Raises ``Skip`` where there is none with a batch copy of CUDA 13."""
+    if not torch.cuda.is_available():
+        raise Skip("needs CUDA")
     maps = Path("/proc/self/maps").read_text()
     found = re.search(r"(/\S*libcudart[^\s/]*\.so\S*)", maps)
     if found is None:
@@ -196,7 +198,13 @@ def baselines(bench: Bench) -> None:
                     found = repeat(lambda work=work: machine.events(work), bench.repeats(REPEATS))  # type: ignore[misc]
                 except (Skip, RuntimeError, AttributeError) as trouble:
                     # Somebody else's way that can't be measured here is no failure of ours.
-                    bench.record.row("baselines", way=name, chunk=chunk, direction=direction, note=str(trouble)[:200])
+                    bench.record.row(
+                        "baselines",
+                        way=name,
+                        chunk=chunk,
+                        direction=direction,
+                        note=str(trouble).partition("\n")[0][:200],
+                    )
                     continue
                 cases += 1
                 if not exact(chunks, direction, payload):

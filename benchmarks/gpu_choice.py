@@ -94,7 +94,7 @@ def _rectangles(bench: Bench, page: int) -> None:
             work = partial(_rectangle_copies, host, device, list(zip(here, there, strict=True)), direction)
             found = summary(repeat(lambda work=work: machine.events(work), bench.repeats(4)), parts * pages * chunk)  # type: ignore[misc]
         except (Skip, RuntimeError, AttributeError) as trouble:
-            bench.record.row("choice", name=name, note=str(trouble)[:200])
+            bench.record.row("choice", name=name, note=str(trouble).partition("\n")[0][:200])
             continue
         exact = all(
             torch.equal(host[int(one)].cpu(), device[:, int(other)].cpu())
