@@ -159,7 +159,7 @@ def test_a_server_that_does_not_answer_costs_one_wait_and_then_none() -> None:
         for _ in range(100):
             assert store.put(KEYS, PAGES) == [False] * 6
             assert store.exists(KEYS) == 0
-        assert time.monotonic() - began < 0.2
+        assert time.monotonic() - began < 5, "not one wait per call"
         assert store.counts()["unreachable"] == 201
         store.close()
 
