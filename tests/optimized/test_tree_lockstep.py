@@ -52,6 +52,15 @@ def test_long_runs_equal_the_reference(mode: str) -> None:
         play(twins(policy, mode, seed % len(SHAPES)), source.randbytes(8 * 150))
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("policy", ["lfu", "priority", "fifo"])
+def test_deep_trees_equal_the_reference(policy: str, mode: str) -> None:
+    """Paths of many branches, branches of many nodes."""
+    sizes: dict[str, Any] = {"host_pages": 40, **MODES[mode]}
+    data = random.Random(f"deep {policy} {mode}").randbytes(8 * 120)
+    play(Twins(1, policy, pages=60, reach=20, **sizes), data)
+
+
 @pytest.mark.nightly
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("mode", MODES)

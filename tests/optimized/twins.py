@@ -47,7 +47,7 @@ class LowestPool(PagePool):
 
 
 class Twins:
-    """One optimized tree and one reference, in the same state."""
+    """One optimized tree and one reference, in the same state; keys have up to ``reach`` pages."""
 
     def __init__(
         self,
@@ -60,8 +60,10 @@ class Twins:
         bigram: bool = False,
         restored_counts: bool = False,
         dtype: Any = np.int32,
+        reach: int = 6,
     ) -> None:
         self.size, self.bigram, self.write = size, bigram, write
+        self.reach = reach
         self.names = Names()
         self.pool = PagePool(pages, size, 1)
         self.host: Any = LowestPool(host_pages, size, 0) if host_pages else None
@@ -364,7 +366,7 @@ def call(twins: Twins, step: bytes) -> None:
     """One call.  A key has few different tokens, so that keys share prefixes of every length."""
     what, length, bits, more, a, b, c, d = step
     stream = int.from_bytes(step[2:8], "little")
-    count = length % (6 * twins.size + 2)
+    count = length % (twins.reach * twins.size + 2)
     tokens = [(stream >> (at // twins.size)) & 1 for at in range(count)]
     namespace = NAMESPACES[d & 1]
     what %= 16 if twins.host is not None else 9
