@@ -124,6 +124,6 @@ def without(owner: Any, *names: str) -> Iterator[None]:
 
 def registered() -> dict[str, Mutant]:
     """All mutants; importing their modules is what registers them."""
-    for module in ("tree", "request", "host", "storage", "life"):
+    for module in ("tree", "request", "host", "storage", "life", "plan"):
         importlib.import_module(f"tests.optimized.mutants_{module}")
     return MUTANTS
