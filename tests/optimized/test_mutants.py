@@ -44,7 +44,7 @@ LONG = {
     "timeout-never-fires",
     "timeout-of-another-cache",
 }
-"""What takes long to be caught is tried at night, as is what concerns plans and hashes alone, which are drawn rarely."""
+"""What takes long to be caught is tried at night, as is what concerns plans and hashes alone, and is drawn rarely."""
 QUICK = [one for one in REAL if one.id not in LONG and not one.id.startswith(("prefetch-", "hash-"))]
 
 
