@@ -71,6 +71,8 @@ class Played(NamedTuple):
 def play(names: tuple[str, str], config: Config, seed: int, schedules: int, seconds: float) -> Played:
     """Play schedules of consecutive seeds until the first difference, which is shrunk for so many seconds."""
     first, second = (load_target(resolve_target(name)) for name in names)
+    if hasattr(first, "shifted"):
+        first = first.shifted(seed)  # other kinds of pools with other seeds
     kinds = kinds_of(first, second, config)
     steps = 0
     for at in range(schedules):

@@ -278,6 +278,10 @@ class OptimizedTarget:
         self.device = device
         self.audited = audited
 
+    def shifted(self, shift: int) -> OptimizedTarget:
+        """The same over other kinds of pools."""
+        return OptimizedTarget(self.parts, self.profile, self.variant, shift, self.device, self.audited)
+
     def make(self, config: Config) -> Any:
         """A fresh cache; its file store alone, where that is asked for."""
         if config.pool == "store":
