@@ -56,7 +56,7 @@ def stages() -> list[Stage]:
         Stage("kernels", 60, gpu_ahead.compile_ahead),
         Stage("layout pairs", 40, gpu_correct.pairs),
         Stage("movers", 30, gpu_correct.movers),
-        Stage("streams", 20, gpu_correct.streams),
+        Stage("streams", 30, gpu_correct.streams),
         Stage("suite, example, stress, tests", 100, gpu_programs.collect),
         Stage("ceilings", 20, gpu_ceilings.ceilings),
         Stage("transfers", 70, gpu_copies.transfers),

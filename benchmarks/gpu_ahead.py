@@ -49,7 +49,8 @@ def jobs(bench: Bench) -> Iterator[Job]:
         yield Job(gpu_pairs.loops(of, pair, pages), gpu_correct.launch_of(bench, pair), False)
     for make, layout in gpu_movers.SHAPES:
         yield from transfers_of(make(), layout, gpu_correct.MOVER_PAGES)
-    yield from transfers_of(gpu_movers.SHAPES[0][0](), gpu_movers.SHAPES[0][1], gpu_correct.STREAM_PAGES)
+    for make, layout in gpu_movers.STREAMED:
+        yield from transfers_of(make(), layout, gpu_correct.STREAM_PAGES)
     for row in gpu_copies.ROWS:
         of = row.shape(bench)
         yield from transfers_of(of, row.host, gpu_copies.pages_of(bench, row))

@@ -109,25 +109,41 @@ def movers(bench: Bench) -> None:
     bench.record.check("transfers there and back, and layers as they get ready", done, wrong, note)
 
 
+ATTEMPTS = {
+    "a backup waits for a producer that is late": "late_producer",
+    "a load waits for a reader that is late": "late_reader",
+    "layers that are ready are there": "layer_by_layer",
+    "dropped tickets: nothing is torn, nothing is reused too soon": "dropped",
+    "cancelled loads: layers are whole, nothing is written after the end": "cancelled",
+    "both ways at once, many in flight": "crowded",
+}
+
+
 def streams(bench: Bench) -> None:
-    """Late producers, late readers, transfers whose tickets are dropped at once, many in flight at the same time."""
+    """Late producers, late readers, dropped and cancelled transfers, many in flight; by every engine in turn.
+
+    The caller computes on the default stream, then on a stream of its own.
+    """
     machine: Machine = bench.kept["machine"]
-    of, layout = (gpu_movers.DRY if bench.dry else gpu_movers.SHAPES)[0]
-    world = gpu_movers.World.make(machine, of(), layout, pages=6 if bench.dry else STREAM_PAGES)
-    rounds = 2 if bench.dry else 20
-    for name, attempt in (
-        ("a backup waits for a producer that is late", world.late_producer),
-        ("a load waits for a reader that is late", world.late_reader),
-        ("dropped tickets: nothing is torn, nothing is reused too soon", world.dropped),
-        ("both ways at once, many in flight", world.crowded),
-    ):
-        wrong, done = [], 0
-        for turn in range(rounds):
-            if bench.left() < 1.0 and turn:
-                break
-            trouble = attempt(machine)
-            done += 1
-            if trouble:
-                wrong.append(f"round {turn}: {trouble}")
-        bench.record.check(name, done, wrong)
-    world.close()
+    rounds = 1 if bench.dry else 10
+    cases: list[tuple[str, str]] = []
+    wrong: dict[str, list[str]] = {name: [] for name in ATTEMPTS}
+    for of, layout in gpu_movers.DRY if bench.dry else gpu_movers.STREAMED:
+        world = gpu_movers.World.make(machine, of(), layout, pages=6 if bench.dry else STREAM_PAGES)
+        for engine in ("kernel", "dma") if machine.cuda else ("torch",):
+            mine = world.by(load_engine=engine, backup_engine=engine)
+            for own in (False, True):
+                with torch.cuda.stream(torch.cuda.Stream() if own and machine.cuda else None):
+                    for name, attempt in ATTEMPTS.items():
+                        for _ in range(rounds):
+                            if bench.left() < 1.0 and not bench.dry:
+                                break
+                            trouble = getattr(mine, attempt)(machine)
+                            cases.append((name, engine))
+                            if trouble:
+                                wrong[name].append(f"{layout}, {engine}, own stream {own}: {trouble}")
+                    machine.sync()
+            mine.close()
+        world.close()
+    for name, found in wrong.items():
+        bench.record.check(name, sum(case[0] == name for case in cases), found)

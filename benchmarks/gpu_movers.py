@@ -58,6 +58,10 @@ SHAPES: tuple[tuple[Callable[[], KVShape], Layout], ...] = (
 DRY: tuple[tuple[Callable[[], KVShape], Layout], ...] = ((_tiny, "layer_first"), (_tiny, "page_head"))
 
 
+STREAMED = (SHAPES[0], SHAPES[1])
+"""Those with which streams are tried: chunks on both sides, and whole pages on the host."""
+
+
 def contents(pool: KVPool) -> torch.Tensor:
     """All bytes of a pool on the CPU, by page, in one order for all layouts."""
     return pool.canonical().cpu().reshape(pool.pages, -1).clone()
@@ -223,6 +227,28 @@ class World:
         self.mover.load(there[:1], here[:1]).wait()
         machine.sync()
         return differ(contents(self.device), wanted, "loads whose tickets were dropped")
+
+    def cancelled(self, machine: Machine) -> str:
+        """A load cancelled while it runs: its layers are whole or untouched, and once it is done nothing is written."""
+        self.scramble(machine)
+        shape = self.host.shape
+        there, here = machine.pages(self.host.pages), machine.pages(self.device.pages)
+        rows, froms = torch.from_numpy(here).long(), torch.from_numpy(there).long()
+        old = self.device.canonical().cpu()[rows]
+        new = self.host.canonical()[froms]
+        ticket = self.mover.load(there, here)
+        ticket.cancel()
+        ticket.wait()
+        machine.sync()
+        found = self.device.canonical().cpu()[rows]
+        for layer in range(shape.layers):
+            if not any(torch.equal(found[:, :, layer], whole[:, :, layer]) for whole in (old, new)):
+                return f"layer {layer} of a cancelled load is neither whole nor untouched"
+        self.device.buffer.zero_()
+        machine.sync()
+        time.sleep(0.002)
+        machine.sync()
+        return "a cancelled load was done, and wrote on" if bool(self.device.buffer.any()) else ""
 
     def crowded(self, machine: Machine) -> str:
         """Backups of one half of the pages and loads into the other half, many at a time."""

@@ -8,7 +8,9 @@ engine, cancelled copies, and the hierarchy in lock step with the reference.
 from __future__ import annotations
 
 import contextlib
+import gc
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,7 @@ from kvlitmus.conformance.adapters.reference import ReferenceTarget
 from kvlitmus.conformance.plan import TIER_CONFIGS
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.schedule import draw
+from kvlitmus.optimized.data import pools
 from kvlitmus.optimized.data.copies import PageCopy
 from kvlitmus.optimized.data.layout import LAYOUTS, Layout
 from kvlitmus.optimized.data.pools import DevicePool, HostPool
@@ -50,7 +53,7 @@ def streams_of(machine: Machine) -> Iterator[None]:
 
 @anywhere
 @pytest.mark.parametrize(
-    "attempt", ["round_trip", "layer_by_layer", "late_producer", "late_reader", "dropped", "crowded"]
+    "attempt", ["round_trip", "layer_by_layer", "late_producer", "late_reader", "dropped", "cancelled", "crowded"]
 )
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_transfers_are_exact_and_in_order(device: str, layout: Layout, attempt: str) -> None:
@@ -209,6 +212,32 @@ def test_cancelled_transfers_leave_no_page_half_written_when_done(device: str) -
         machine.sync()
         assert not contents(world.device).any()
     world.close()
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_memory_that_cannot_be_locked_afterwards_is_torchs(monkeypatch: pytest.MonkeyPatch, refused: bool) -> None:
+    """Where ``cudaHostRegister`` is refused, the pool is memory that torch has locked; nothing is unlocked twice."""
+    calls: list[str] = []
+
+    def register(address: int, size: int, flags: int) -> int:
+        calls.append("register")
+        return 801 if refused else 0
+
+    def unregister(address: int) -> None:
+        calls.append("unregister")
+
+    runtime = SimpleNamespace(cudaHostRegister=register, cudaHostUnregister=unregister)
+    by_torch = torch.zeros(8 * TINY.page_bytes, dtype=torch.uint8)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "init", lambda: None)
+    monkeypatch.setattr(pools, "_runtime", lambda: runtime)
+    monkeypatch.setattr(pools, "_pinned_by_torch", lambda size: by_torch[:size])
+    pool = HostPool(TINY, 8)
+    assert pool.pinned and (pool.address == by_torch.data_ptr()) == refused
+    assert pool.rows(1, 2).shape == (8, 2, 2, 8)
+    del pool
+    gc.collect()
+    assert calls == (["register"] if refused else ["register", "unregister"])
 
 
 REFERENCE = ReferenceTarget(PROFILE)

@@ -103,13 +103,18 @@ class DevicePool(KVPool):
         super().__init__(shape, pages, layout, buffer)
 
 
+class RegistrationError(RuntimeError):
+    """CUDA will not lock memory that is there already.  ``args``: the message, the code."""
+
+
 class HostPool(KVPool):
     """The pool in host memory, page-locked where there is a CUDA device.
 
     layout: ``page_first_direct`` keeps a page as storage wants it, without a copy.  pinned: by default what
     ``torch.cuda.is_available()`` says.  The constructor touches every page of memory on the calling thread: memory
     comes from the NUMA node of that thread (start it on the device's node), and no later copy pays for a first touch.
-    Raises ``RuntimeError`` if the memory can't be locked.
+    Where memory that is there can't be locked afterwards (some sandboxes), it is torch's own, up to twice as large.
+    Raises ``RuntimeError`` if memory can't be locked at all.
     """
 
     def __init__(
@@ -126,8 +131,12 @@ class HostPool(KVPool):
         super().__init__(shape, pages, layout, _host_memory(size))
         self.pinned = torch.cuda.is_available() if pinned is None else pinned
         if self.pinned:
-            _pin(self.buffer)
-            weakref.finalize(self, _unpin, self.buffer)
+            try:
+                _pin(self.buffer)
+            except RegistrationError:
+                self.buffer = _pinned_by_torch(size)
+            else:
+                weakref.finalize(self, _unpin, self.buffer)
 
 
 def _host_memory(size: int) -> torch.Tensor:
@@ -142,6 +151,10 @@ def _host_memory(size: int) -> torch.Tensor:
     return torch.frombuffer(private, dtype=torch.uint8).zero_()
 
 
+def _pinned_by_torch(size: int) -> torch.Tensor:
+    return torch.zeros(size, dtype=torch.uint8, pin_memory=True)
+
+
 def _runtime() -> Any:
     return torch.cuda.cudart()
 
@@ -152,7 +165,7 @@ def _pin(buffer: torch.Tensor) -> None:
     torch.cuda.init()
     code = int(_runtime().cudaHostRegister(buffer.data_ptr(), buffer.numel(), 0))
     if code:
-        raise RuntimeError(
+        raise RegistrationError(
             f"cudaHostRegister of {buffer.numel()} bytes failed with error {code}; is `ulimit -l` large enough?", code
         )
 
