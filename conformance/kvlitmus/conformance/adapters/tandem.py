@@ -50,6 +50,13 @@ class Relation:
                 raise Difference(f"slot {left} is at another place of its page than {right}, or of another page")
         return found
 
+    def whole(self, one: Sequence[int], other: Sequence[int]) -> dict[int, int]:
+        """The same for the slots of whole pages in order, as they are in snapshots."""
+        if len(one) != len(other):
+            raise Difference(f"{len(one)} slots on the {self.tier}, and {len(other)}: {list(one)}, {list(other)}")
+        size = self.size
+        return {left // size: right // size for left, right in zip(one[::size], other[::size], strict=True)}
+
     def renew(self, pairs: dict[int, int], free: Sequence[int], other_free: Sequence[int]) -> None:
         """After a call: ``pairs`` are the pages that trees and requests use; others in use are still the same."""
         if len(free) != len(other_free):
@@ -357,7 +364,7 @@ class Tandem:
             for at in range(end - 3):
                 left, right = node[3 + at], same[3 + at]
                 if left is not None and right is not None:
-                    found[at].update(relations[at].pairs(left, right))
+                    found[at].update(relations[at].whole(left, right))
                 elif left is not right:
                     raise Difference(f"a node is on other tiers: {node} is not {same}")
         return found
