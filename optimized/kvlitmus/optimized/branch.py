@@ -124,22 +124,27 @@ class Branch:
         The new pages are a node of their own, created and used now, without a hit.
         """
         old = self.n
-        new = old + len(units) // page_size
+        new = self.n = old + len(units) // page_size
+        if pages is not None:
+            self.dev = new
+        if not old:
+            self.units = units.copy()
+            self.dev_pages = np.empty(new, np.int32) if pages is None else np.array(pages, np.int32)
+            self.touched = self.created = tick
+            self.priority = priority
+            return
         if new > len(self.dev_pages):
-            self._resize(old, new if not old else max(new, old + (old >> 2)), page_size)
+            self._resize(old, max(new, old + (old >> 2)), page_size)
         self.units[old * page_size : new * page_size] = units
-        self.n = new
         if pages is not None:
             self.dev_pages[old:new] = pages
-            self.dev = new
-        if old:
-            self._nodes().add(old)
+        self._nodes().add(old)
         self.touched = levels.grow(self.touched, old, new, tick)
         self.created = levels.grow(self.created, old, new, tick)
         self.priority = levels.grow(self.priority, old, new, priority)
 
     def truncate(self, end: int, page_size: int) -> None:
-        """End here from now on; memory that it doesn't need any more is given up once that is half of it."""
+        """End here from now on; memory that it doesn't need any more is given up once that is three quarters of it."""
         self.n = end
         self.dev = min(self.dev, end)
         if not isinstance(self.nodes, int):
@@ -152,7 +157,7 @@ class Branch:
         if self.host_pages is not None and self.flags is not None:
             self.host_pages[end:] = NOWHERE
             self.flags[end:] = 0
-        if 2 * end + 8 < len(self.dev_pages):
+        if 4 * end + 8 < len(self.dev_pages):
             self._resize(end, end, page_size)
 
     def back(self, lo: int, hi: int, pages: IntArray, flags: int) -> None:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvlitmus.optimized.branch import Branch
-from kvlitmus.optimized.kernels import HEAP, WHERE, heap_drop, heap_put
+from kvlitmus.optimized.kernels import WHERE, heap_drop, heap_put
 from kvlitmus.optimized.policy import Worth
 
 
@@ -50,7 +50,7 @@ class Victims:
     def best(self) -> Branch | None:
         """The branch whose tip goes first; ``None`` where nothing can."""
         while self.size:
-            branch = self.branches[int(self.places[HEAP, 0])]
+            branch = self.branches[self.places.item(0)]
             if self.tip(branch) >= 0:
                 return branch
             self.drop(branch)
@@ -58,7 +58,7 @@ class Victims:
 
     def drop(self, branch: Branch) -> None:
         """This branch gives nothing until it is offered again."""
-        if self.holds(branch):
+        if branch.uid < len(self.keys):
             self.size = heap_drop(self.keys, self.places, self.size, branch.uid)
 
     def holds(self, branch: Branch) -> bool:

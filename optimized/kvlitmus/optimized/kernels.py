@@ -198,8 +198,10 @@ def heap_put(keys: NDArray[np.int64], places: PageArray, size: int, entry: int, 
 
 @jitted
 def heap_drop(keys: NDArray[np.int64], places: PageArray, size: int, entry: int) -> int:
-    """Take an entry out of a heap of ``size`` entries; returns how many there are now."""
+    """Take an entry out of a heap of ``size`` entries, if it is there; returns how many there are now."""
     at = places[WHERE, entry]
+    if at < 0:
+        return size
     places[WHERE, entry] = -1
     size -= 1
     if at < size:

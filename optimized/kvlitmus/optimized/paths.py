@@ -146,13 +146,19 @@ class Paths:
 
     def path_pages(self, place: Place, lo: int = 0) -> PageArray:
         """The device pages of the pages ``lo .. depth-1`` of a path; raises ``ValueError`` if one isn't resident."""
-        runs = self.runs(place, lo)
-        if runs and runs[-1].hi > runs[-1].branch.dev:
+        branch, end = place
+        if end > branch.dev:
             raise ValueError(f"of this path only {self.resident(*place)} pages are resident")
-        if len(runs) == 1:
-            branch, start, end = runs[0]
-            return branch.dev_pages[start:end].copy()
-        return np.concatenate([run.branch.dev_pages[run.lo : run.hi] for run in runs]) if runs else NO_PAGES
+        parts = []
+        while branch.base + end > lo:
+            parts.append(branch.dev_pages[max(0, lo - branch.base) : end])
+            if branch.parent is None:
+                break
+            branch, end = branch.parent, branch.at
+        if len(parts) < 2:
+            return parts[0].copy() if parts else NO_PAGES
+        parts.reverse()
+        return np.concatenate(parts)
 
     def path_host_pages(self, place: Place, lo: int = 0) -> PageArray:
         """The host pages of the pages ``lo .. depth-1`` of a path; -1 for those without a host copy."""

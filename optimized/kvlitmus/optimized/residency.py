@@ -97,7 +97,7 @@ class Residency(Paths):
         """Take pages of the last resident node of a branch off the device, at most so many; returns how many."""
         hi = branch.dev
         lo = max(branch.node_start(hi - 1), hi - most, branch.protected())
-        backed = branch.host_pages is not None and bool(branch.host_pages[hi - 1] >= 0)
+        backed = branch.has_copy(hi - 1)
         if self.write_back and not backed:
             written = self.spill(Run(branch, lo, hi)) if self.spill is not None else 0
             if not written:

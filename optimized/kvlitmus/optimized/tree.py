@@ -7,8 +7,10 @@ branches (:mod:`kvlitmus.optimized.branch`); finding a prefix is in :mod:`kvlitm
 Rules of upkeep:
 
 - ``clock`` is raised once by every call that is a use, whether it finds anything or not.  All pages that the call uses
-  get this tick, so that a page is never younger than the one before it was, when it was used.
+  get this tick.
 - A call that ends within a node cuts it there: a node is what was always used alike.
+- What a tip is worth may change with every use: when levels and hits are as they will be, :meth:`Tree._offer_used` says
+  so to the heaps.
 - A branch has at most one entry in its parent's ``locks``, and only while it has locks itself: so locking and unlocking
   go up to the first branch that stays locked, and no further.
 """
