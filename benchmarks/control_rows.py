@@ -9,6 +9,7 @@ import ctypes
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,16 +30,20 @@ class Peers:
 
     release: str | None
 
-    def make(self, page_size: int, tokens: int) -> list[Any]:
-        """The optimized cache and the release's own, each with room for so many tokens."""
-        made: list[Any] = [Ours(page_size, tokens)]
+    def makers(self, page_size: int, tokens: int) -> list[Callable[[], Any]]:
+        """What makes the optimized cache and the release's own, each with room for so many tokens."""
+        found: list[Callable[[], Any]] = [partial(Ours, page_size, tokens)]
         if self.release is None:
-            return made
+            return found
         from benchmarks.control_sglang import Radix, Unified
 
         if self.release == "0.5.23":
-            return [*made, Unified("rust", page_size, tokens), Unified("python", page_size, tokens)]
-        return [*made, Radix(page_size, tokens)]
+            return [*found, *(partial(Unified, core, page_size, tokens) for core in ("rust", "python"))]
+        return [*found, partial(Radix, page_size, tokens)]
+
+    def make(self, page_size: int, tokens: int) -> list[Any]:
+        """All of these caches."""
+        return [make() for make in self.makers(page_size, tokens)]
 
 
 @dataclass(frozen=True)

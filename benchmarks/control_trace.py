@@ -66,33 +66,36 @@ def in_pages(one: Request) -> Request:
 def replay(
     peers: Peers, all_requests: Sequence[Request], capacity: int, passes: int, tell: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Send the trace through fresh caches, ``passes`` times; each request through one cache after the other."""
+    """Send the trace through fresh caches, one cache after the other, ``passes`` times; the order changes each time."""
     for cache in peers.make(PAGE, WARM * max(len(one.blocks) for one in all_requests) * BLOCK):
         for request in all_requests[:WARM]:  # whatever is compiled or loaded at its first use
             cache.serve(cache.native(tokens_of(request)))
     times: dict[str, list[Any]] = {}
     hits: dict[str, int] = {}
+    makers = peers.makers(PAGE, capacity)
     for turn in range(passes):
-        caches = peers.make(PAGE, capacity)
-        seen: dict[str, list[list[int]]] = {cache.name: [] for cache in caches}
-        found = dict.fromkeys(seen, 0)
-        with quiet():
-            for number, request in enumerate(all_requests):
-                if number % COLLECT == 0:
-                    tell(f"{capacity:,} tokens, pass {turn + 1} of {passes}, request {number:,}")
-                    gc.collect(1)
-                tokens = tokens_of(request)
-                shift = number % len(caches)
-                for cache in caches[shift:] + caches[:shift]:
-                    known, spent = cache.serve(cache.native(tokens))
-                    found[cache.name] += known
-                    seen[cache.name].append(spent)
-        for name, spent in seen.items():
-            times.setdefault(name, []).append(np.array(spent, dtype=np.int64))
-        assert all(hits.setdefault(name, hit) == hit for name, hit in found.items()), "two passes, two figures"
-        del caches
-        gc.collect()
+        shift = turn % len(makers)
+        for make in makers[shift:] + makers[:shift]:
+            cache = make()
+            tell(f"{capacity:,} tokens, pass {turn + 1} of {passes}, {cache.name}")
+            known, spent = replay_one(cache, all_requests)
+            assert hits.setdefault(cache.name, known) == known, "two passes, two figures"
+            times.setdefault(cache.name, []).append(spent)
+            del cache
+            gc.collect()
     return {name: {"hit_tokens": hits[name], **summary(seen)} for name, seen in times.items()}
+
+
+def replay_one(cache: Any, all_requests: Sequence[Request]) -> tuple[int, Any]:
+    """Send the trace through one cache: the tokens found, and the nanoseconds of each request's parts."""
+    found, seen = 0, np.zeros((len(all_requests), len(PARTS)), dtype=np.int64)
+    with quiet():
+        for number, request in enumerate(all_requests):
+            if number % COLLECT == COLLECT - 1:
+                gc.collect(1)
+            known, seen[number] = cache.serve(cache.native(tokens_of(request)))
+            found += known
+    return found, seen
 
 
 def clock_cost() -> int:
