@@ -22,14 +22,18 @@ import os
 import signal
 import sys
 import time
+import types
 from datetime import UTC, datetime
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("spec", "reference", "optimized", "conformance")
-for _room in (ROOT, *(ROOT / room for room in ROOMS)):
-    if str(_room) not in sys.path:
-        sys.path.append(str(_room))
+sys.path[:0] = [str(ROOT / room) for room in ROOMS if str(ROOT / room) not in sys.path]
+if "benchmarks" not in sys.modules:
+    # Folders without an __init__.py give way to any installed package of that name, wherever it is on the path.
+    _here = types.ModuleType("benchmarks")
+    _here.__path__ = [str(ROOT / "benchmarks")]
+    sys.modules["benchmarks"] = _here
 
 from benchmarks.gpu_stage import HARNESS, INTERRUPTED, NO_DEVICE, Bench, Record, Stage, run  # noqa: E402
 

@@ -11,6 +11,7 @@ import importlib.util
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -60,14 +61,30 @@ class Program:
         self.process.wait()
 
 
+def signposts(root: Path) -> str:
+    """A folder of packages that stand for the checkout's own.
+
+    Folders without an ``__init__.py`` give way to any installed package of their name, and some packages do install
+    their ``tests``; a package at the very front of the path does not.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="kvlitmus-gpu-"))
+    for name in ("benchmarks", "examples", "tests"):
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").write_text(f"__path__ = [{str(root / name)!r}]\n")
+    return str(folder)
+
+
 def _start(bench: Bench, name: str, command: list[str]) -> None:
     """Start a program of this checkout, without installation: by ``PYTHONPATH`` alone."""
-    roots = [str(bench.root / room) for room in ROOMS] + [str(bench.root)]
+    if "signposts" not in bench.kept:
+        bench.kept["signposts"] = signposts(bench.root)
+    roots = [bench.kept["signposts"], *(str(bench.root / room) for room in ROOMS), str(bench.root)]
     place = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([*roots, os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep),
         "KVLITMUS_DEVICE": bench.device,
         "PYTHONUNBUFFERED": "1",
+        "OMP_NUM_THREADS": "2",  # several programs at once, and tensors too small for more
     }
     output = tempfile.NamedTemporaryFile(prefix="kvlitmus-gpu-", suffix=".log")  # noqa: SIM115 (closed in collect)
     process = subprocess.Popen(
@@ -81,6 +98,8 @@ def end_all(bench: Bench) -> None:
     for program in bench.kept.get("programs", {}).values():
         if program.process.poll() is None:
             program.end()
+    if "signposts" in bench.kept:
+        shutil.rmtree(bench.kept["signposts"], ignore_errors=True)
 
 
 def start(bench: Bench) -> None:

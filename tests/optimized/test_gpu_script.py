@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -238,6 +239,29 @@ def test_pytest_is_given_the_files_with_tests_marked_gpu() -> None:
     files = [part for part in command if part.startswith("tests/")]
     assert "tests/optimized/test_gpu.py" in files
     assert not any("sglang" in file for file in files)
+
+
+@pytest.mark.slow
+def test_installed_packages_of_the_same_names_are_in_nobodys_way(tmp_path: Path) -> None:
+    """A folder without ``__init__.py`` would give way to them, wherever they are on the path."""
+    for name in ("benchmarks", "tests", "examples"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise ImportError('somebody else is here')\n")
+    environment = place() | {"PYTHONPATH": os.pathsep.join([str(tmp_path), ROOMS])}
+    command = [*SCRIPT, "--dry-run", "--only", "kernels"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == CORRECT, done.stderr
+
+    environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path), str(ROOT)])
+    command = [sys.executable, "-c", "import benchmarks.gpu_stage, tests.schemas, examples"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert "somebody else is here" in done.stderr
+    posts = gpu_programs.signposts(ROOT)
+    environment["PYTHONPATH"] = os.pathsep.join([posts, environment["PYTHONPATH"]])
+    command[-1] = "import benchmarks.gpu_stage, tests.conftest, examples; print(benchmarks.gpu_stage.__file__)"
+    done = subprocess.run(["env", *command], cwd="/", env=environment, capture_output=True, text=True, check=False)
+    shutil.rmtree(posts)
+    assert done.stdout.strip() == str(ROOT / "benchmarks" / "gpu_stage.py"), done.stderr
 
 
 def test_programs_are_judged_by_their_exit_codes() -> None:
