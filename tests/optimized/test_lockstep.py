@@ -70,6 +70,26 @@ def test_a_difference_is_shrunk() -> None:
     assert len(found.ops) < 8
 
 
+LARGE = tuple(Config(page_size=1, pages=250, policy=policy) for policy in ("lfu", "lru", "mru", "priority", "slru"))
+
+
+def played_long(config: Config, seed: int) -> int:
+    """A long schedule without resets on a cache of hundreds of pages: arrays move, heaps are made again."""
+    kinds = tuple(kind for kind in KINDS[ALL[0]] if kind != "reset")
+    return lockstep(audited, REFERENCE, config, draw(seed, 1_500, kinds))
+
+
+def test_they_agree_in_a_larger_cache() -> None:
+    assert played_long(LARGE[0], 5) > 1_500
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("config", LARGE, ids=lambda config: config.label)
+def test_they_agree_in_larger_caches(config: Config) -> None:
+    assert sum(played_long(config, seed) for seed in range(10)) > 15_000
+
+
 @pytest.mark.nightly
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("config", ALL, ids=lambda config: config.label)

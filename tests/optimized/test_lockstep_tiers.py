@@ -84,6 +84,24 @@ def test_a_planted_difference_is_noticed() -> None:
         lockstep(SpecimenTarget(Parts(backups=BacksUpLater)), REFERENCE, config, draw(0, 250, KINDS[config]))
 
 
+LARGE = (
+    replace(TIERED, page_size=1, pages=160, host_pages=120, rate_limit=300, threshold=2),
+    replace(TIERED, page_size=1, pages=160, host_pages=60, rate_limit=300, threshold=2, write="write_back"),
+    replace(
+        TIERED, page_size=2, pages=120, host_pages=100, rate_limit=300, write="write_through_selective", policy="slru"
+    ),
+)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(7_200)
+@pytest.mark.parametrize("config", LARGE, ids=lambda config: config.label)
+def test_they_agree_in_larger_hierarchies(config: Config) -> None:
+    kinds = tuple(kind for kind in KINDS[TIERED] if kind != "reset")
+    steps = sum(lockstep(audited, REFERENCE, config, draw(seed, 1_500, kinds)) for seed in range(10))
+    assert steps > 15_000
+
+
 @pytest.mark.nightly
 @pytest.mark.timeout(7_200)
 @pytest.mark.parametrize("config", ALL, ids=lambda config: config.label)
