@@ -119,7 +119,7 @@ def shapes(page_sizes: tuple[int, ...]) -> Iterator[tuple[str, KVShape]]:
 
 
 def interpreted(page_sizes: tuple[int, ...], every: int = 1) -> dict[str, int]:
-    """All pairs of layouts with all shapes, or one of so many, by kernels: all layers at once, or by layer with flags."""
+    """All pairs of layouts with all shapes, or one of so many, by kernels: all layers at once or by layer."""
     rng = np.random.default_rng(7)
     counts = {"copies": 0, "units": 0}
     units = set()

@@ -132,7 +132,9 @@ class _There:
 
 
 class _Locked(HostPool):
-    def __init__(self, pinned: bool) -> None:  # without memory
+    def __init__(self, shape: KVShape, layout: Layout, *, pinned: bool) -> None:  # without memory
+        self.shape = shape
+        self.layout = layout
         self.pinned = pinned
 
     @property
@@ -151,12 +153,18 @@ def test_which_engine(layout: Layout, engine: str, back: str) -> None:
     from kvlitmus.optimized.data.layout import nest, strides
 
     device: Any = _There("cuda:0")
-    host, loose = _Locked(pinned=True), _Locked(pinned=False)
+    host, loose = _Locked(shape, layout, pinned=True), _Locked(shape, layout, pinned=False)
     out = nest(shape, strides("layer_first", shape, 3), strides(layout, shape, 3))
     home = nest(shape, strides(layout, shape, 3), strides("layer_first", shape, 3))
     choice = Choice()
     assert (choice.engine(host, device, home), choice.engine(device, host, out)) == (engine, back)
     assert choice.engine(device, device, home) == "kernel"
     assert choice.engine(loose, device, home) == choice.engine(host, loose, home) == "torch"
+    for least, by_layer, expected in ((8 << 20, False, "staged"), (9 << 20, False, "kernel"), (1, True, "kernel")):
+        always = Choice(to_device=1 << 40, to_host=1 << 40, staged=least)
+        way = nest(shape, strides(layout, shape, 3), strides("layer_first", shape, 3), by_layer=by_layer)
+        assert always.engine(host, device, way) == always.engine(device, host, way) == expected
+        assert always.engine(device, device, way) == "kernel"
+        assert always.engine(_Locked(shape, "layer_first", pinned=True), device, way) == "kernel"
     assert Choice(to_device=1, to_host=1 << 40).engine(host, device, home) == "dma"
     assert Choice(to_device=1, to_host=1 << 40).engine(device, host, out) == "kernel"

@@ -46,9 +46,12 @@ _PER_PAGE = 24 * 1024
 """Bytes of a run from which on copying run by run beats gathering all pages first (measured on a CPU, one thread)."""
 
 
+_NEVER = 1 << 62
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """From how many bytes of a chunk on the copy engine is chosen.
+    """From how many bytes of a chunk on the copy engine is chosen; from how many of a page on, copies are staged.
 
     Declared, not measured: published figures see the copy engine ahead from some 64 KiB on, and kernels far ahead
     below 28 KiB.  ``benchmarks/gpu.py`` measures both; hand its result to :class:`PageCopy`.
@@ -56,7 +59,9 @@ class Choice:
 
     to_device: int = 64 * 1024
     to_host: int = 64 * 1024
-    within_device: int = 1 << 62
+    within_device: int = _NEVER
+    staged: int = _NEVER
+    """Of a page, where its chunks are too short for the copy engine, all layers are copied, and staging is possible."""
 
     def engine(self, source: KVPool, target: KVPool, loops: Nest) -> Engine:
         """The engine for a copy between two pools."""
@@ -66,13 +71,16 @@ class Choice:
             pool.device.type == "cuda" or (isinstance(pool, HostPool) and pool.pinned) for pool in (source, target)
         ):
             return "torch"  # neither engine may touch memory that is not locked
-        if source.device == target.device:
-            least = self.within_device
-        else:
-            least = self.to_device if target.device.type == "cuda" else self.to_host
+        within = source.device == target.device
+        over_link = self.to_device if target.device.type == "cuda" else self.to_host
+        least = self.within_device if within else over_link
         if loops.chunk >= least:
             return "dma"
-        return "kernel" if importlib.util.find_spec("triton") else "torch"
+        if not importlib.util.find_spec("triton"):
+            return "torch"
+        host = source if target.device.type == "cuda" else target
+        whole = not within and loops.layer is None and host.layout != "layer_first"
+        return "staged" if whole and host.shape.page_bytes >= self.staged else "kernel"
 
 
 DECLARED = Choice()

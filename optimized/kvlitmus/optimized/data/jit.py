@@ -1,13 +1,13 @@
 """The kernels themselves, in Triton.  Import this module only where one is launched or compiled.
 
-They are plain functions, made kernels by a call below each, so that type checkers see ordinary functions.  Capital
+They are plain functions, made kernels by calls below them, so that type checkers see ordinary functions.  Capital
 letters are compile-time constants: strides, extents and widths of a pair of layouts are the same for the life of a
 mover, so that divisions become multiplications.  Pools come as addresses (``int64``), because pinned host memory is
 no CUDA tensor: with unified addressing the device reads and writes it by its host address.
 
-How fast a copy over the link runs is a question of bytes in flight: 55 GB/s times a round trip of 1.3 us is 72
-KB.  Hence each program handles ``TILE`` accesses of 16 bytes at a time, all loads before the first store; 16 warps
-with four 16-byte loads a thread have 32 KiB outstanding, and four such programs 128 KiB.
+How fast a copy over the link runs is a question of bytes in flight: 55 GB/s times a round trip of 1.3 us is 72 KB.
+Hence each program handles ``TILE`` units at a time, all loads before the first store; 32 warps with four 16-byte loads
+a thread have 64 KiB outstanding, and four such programs 256 KiB.
 """
 
 from __future__ import annotations
@@ -24,16 +24,53 @@ def _announce(counter: "Any", flag: "Any", epoch: "Any") -> None:
 
     The barrier puts the stores of all threads before the release of the one that counts; counting releases and
     acquires, so that the flag is written after the stores of all programs.  A counter grows by the number of programs
-    in each launch and is never reset.
+    in each launch and is never reset.  Both are addresses of an int32.
     """
     tl.debug_barrier()
     programs = tl.num_programs(0)
-    before = tl.atomic_add(counter, 1, sem="acq_rel", scope="gpu")
+    before = tl.atomic_add(counter.to(tl.pointer_type(tl.int32)), 1, sem="acq_rel", scope="gpu")
     if before % programs == programs - 1:
-        tl.atomic_xchg(flag, epoch, sem="release", scope="sys")
+        tl.atomic_xchg(flag.to(tl.pointer_type(tl.int32)), epoch, sem="release", scope="sys")
 
 
-announce = triton.jit(_announce)
+def _page(table: "Any", place: "Any", inside: "Any", STRIDE: tl.constexpr) -> "Any":
+    """Where the page at a place of a page table begins, in units."""
+    return tl.load(table.to(tl.pointer_type(tl.int32)) + place, mask=inside, other=0).to(tl.int64) * STRIDE
+
+
+def _chunk(
+    number: "Any",
+    EXTENT_1: tl.constexpr,
+    EXTENT_2: tl.constexpr,
+    EXTENT_3: tl.constexpr,
+    STRIDE_0: tl.constexpr,
+    STRIDE_1: tl.constexpr,
+    STRIDE_2: tl.constexpr,
+    STRIDE_3: tl.constexpr,
+) -> "Any":
+    """Where a chunk begins within its page and layer, in units: its number taken apart into the loops' indices."""
+    i_3 = (number % EXTENT_3).to(tl.int64)
+    i_2 = (number // EXTENT_3 % EXTENT_2).to(tl.int64)
+    i_1 = (number // (EXTENT_3 * EXTENT_2) % EXTENT_1).to(tl.int64)
+    i_0 = (number // (EXTENT_3 * EXTENT_2 * EXTENT_1)).to(tl.int64)
+    return i_0 * STRIDE_0 + i_1 * STRIDE_1 + i_2 * STRIDE_2 + i_3 * STRIDE_3
+
+
+def _move(source: "Any", target: "Any", from_unit: "Any", to_unit: "Any", inside: "Any", UNIT: tl.constexpr) -> None:
+    """Copy one unit per lane: all loads of a thread, then all its stores."""
+    WORDS: tl.constexpr = UNIT // 4 if UNIT > 4 else 1
+    word: tl.constexpr = tl.int32 if UNIT >= 4 else (tl.int16 if UNIT == 2 else tl.int8)
+    words = tl.arange(0, WORDS)[None, :]
+    read = source.to(tl.pointer_type(word)) + ((from_unit * WORDS)[:, None] + words)
+    write = target.to(tl.pointer_type(word)) + ((to_unit * WORDS)[:, None] + words)
+    # What the compiler can't see through an address given as a number: a unit is aligned, its words contiguous.
+    read = tl.max_contiguous(tl.multiple_of(read, (1, UNIT)), (1, WORDS))
+    write = tl.max_contiguous(tl.multiple_of(write, (1, UNIT)), (1, WORDS))
+    value = tl.load(read, mask=inside[:, None], other=0, cache_modifier=".cg")
+    tl.store(write, value, mask=inside[:, None], cache_modifier=".cs")
+
+
+announce, page_at, chunk_at, move = (triton.jit(function) for function in (_announce, _page, _chunk, _move))
 
 
 def _paged_copy(
@@ -67,52 +104,24 @@ def _paged_copy(
     TILE: tl.constexpr,  # accesses of a program at a time, a power of two
     SIGNAL: tl.constexpr,  # whether flags are written
 ) -> None:
-    """Copy pages, chunk by chunk: lane ``u`` of a layer moves unit ``u % CHUNK`` of chunk ``u // CHUNK``.
-
-    Neighbouring lanes move neighbouring units of a chunk, whatever its length, so that accesses are coalesced and no
-    lane idles, also with rows of 576 or 656 bytes.
+    """Copy pages: lane ``u`` of a layer moves unit ``u % CHUNK`` of chunk ``u // CHUNK``, so that neighbouring lanes
+    have neighbouring units and no lane idles, however long a chunk is (576 and 656 bytes, too).
     """
-    WORDS: tl.constexpr = UNIT // 4 if UNIT > 4 else 1
-    word: tl.constexpr = tl.int32 if UNIT >= 4 else (tl.int16 if UNIT == 2 else tl.int8)
     PER_PAGE: tl.constexpr = EXTENT_0 * EXTENT_1 * EXTENT_2 * EXTENT_3 * CHUNK
     total = count * PER_PAGE
-    source_pages = source_pages.to(tl.pointer_type(tl.int32))
-    target_pages = target_pages.to(tl.pointer_type(tl.int32))
-    lanes = tl.arange(0, TILE)
-    words = tl.arange(0, WORDS)
     for number in range(layers):
         layer = tl.cast(number, tl.int64)
-        read = (source + layer * (SOURCE_LAYER * UNIT)).to(tl.pointer_type(word))
-        write = (target + layer * (TARGET_LAYER * UNIT)).to(tl.pointer_type(word))
         for start in range(tl.program_id(0) * TILE, total, tl.num_programs(0) * TILE):
-            unit = start + lanes
+            unit = start + tl.arange(0, TILE)
             inside = unit < total
-            page = unit // PER_PAGE
-            rest = unit % PER_PAGE // CHUNK
-            i_3 = rest % EXTENT_3
-            i_2 = rest // EXTENT_3 % EXTENT_2
-            i_1 = rest // (EXTENT_3 * EXTENT_2) % EXTENT_1
-            i_0 = rest // (EXTENT_3 * EXTENT_2 * EXTENT_1)
-            within = unit % CHUNK
-            from_page = tl.load(source_pages + page, mask=inside, other=0).to(tl.int64)
-            to_page = tl.load(target_pages + page, mask=inside, other=0).to(tl.int64)
-            from_unit = from_page * SOURCE_PAGE + i_0.to(tl.int64) * SOURCE_0 + i_1.to(tl.int64) * SOURCE_1
-            from_unit += i_2.to(tl.int64) * SOURCE_2 + i_3.to(tl.int64) * SOURCE_3 + within
-            to_unit = to_page * TARGET_PAGE + i_0.to(tl.int64) * TARGET_0 + i_1.to(tl.int64) * TARGET_1
-            to_unit += i_2.to(tl.int64) * TARGET_2 + i_3.to(tl.int64) * TARGET_3 + within
-            from_word = (from_unit * WORDS)[:, None] + words[None, :]
-            to_word = (to_unit * WORDS)[:, None] + words[None, :]
-            # What the compiler can't see through an address given as a number: a unit is aligned, its words contiguous.
-            from_word = tl.max_contiguous(tl.multiple_of(read + from_word, (1, UNIT)), (1, WORDS))
-            to_word = tl.max_contiguous(tl.multiple_of(write + to_word, (1, UNIT)), (1, WORDS))
-            value = tl.load(from_word, mask=inside[:, None], other=0, cache_modifier=".cg")
-            tl.store(to_word, value, mask=inside[:, None], cache_modifier=".cs")
+            chunk = unit % PER_PAGE // CHUNK
+            read = page_at(source_pages, unit // PER_PAGE, inside, SOURCE_PAGE) + layer * SOURCE_LAYER + unit % CHUNK
+            read += chunk_at(chunk, EXTENT_1, EXTENT_2, EXTENT_3, SOURCE_0, SOURCE_1, SOURCE_2, SOURCE_3)
+            write = page_at(target_pages, unit // PER_PAGE, inside, TARGET_PAGE) + layer * TARGET_LAYER + unit % CHUNK
+            write += chunk_at(chunk, EXTENT_1, EXTENT_2, EXTENT_3, TARGET_0, TARGET_1, TARGET_2, TARGET_3)
+            move(source, target, read, write, inside, UNIT)
         if SIGNAL:
-            announce(
-                (counters + 4 * layer).to(tl.pointer_type(tl.int32)),
-                (flags + 4 * layer).to(tl.pointer_type(tl.int32)),
-                epoch,
-            )
+            announce(counters + 4 * layer, flags + 4 * layer, epoch)
 
 
 paged_copy = triton.jit(_paged_copy)
