@@ -48,6 +48,7 @@ def test_a_match_compares_once_per_branch(monkeypatch: pytest.MonkeyPatch) -> No
     assert tree.match(None, other).known == 400
     assert len(calls) == 3
     place = tree.match(None, tokens[:998]).place
+    tree.lock(place)
     del calls[:]
     assert tree.resume(place, tokens[998:]).known == 500
     assert len(calls) == 1
@@ -240,6 +241,21 @@ def test_what_is_gone_is_refused() -> None:
     assert tree.evict(1) == 1
     with pytest.raises(ValueError, match="this place is gone"):
         tree.insert_behind(Place(place.branch, 1), array(3, 3), array(9))
+    audit(tree)
+
+
+def test_a_place_that_was_not_kept_is_refused_though_its_branch_has_grown_again() -> None:
+    tree = tree_of(50)
+    place = put(tree, [1, 1, 2, 2]).place
+    assert tree.evict(1) == 1
+    assert put(tree, [1, 1, 9, 9, 8, 8]).place.branch is place.branch
+    with pytest.raises(ValueError, match="the prefix of 2 pages is not locked"):
+        tree.resume(place, array(8, 8))
+    with pytest.raises(ValueError, match="the prefix of 2 pages is not locked"):
+        tree.insert_behind(place, array(7, 7), array(20))
+    kept = tree.match(None, array(1, 1, 9, 9)).place
+    tree.lock(kept)
+    assert tree.resume(kept, array(8, 8)).known == 3
     audit(tree)
 
 

@@ -43,9 +43,10 @@ class Tree(Residency):
     def resume(self, place: Place, units_behind: Units) -> Found:
         """:meth:`match` for a caller that knows, and keeps locked, the place where a part of its key ends.
 
-        Only the units behind it are compared.  Raises ``ValueError`` where the place is gone.
+        Only the units behind it are compared.  Raises ``ValueError`` where the place is gone or not locked: what is
+        not locked may have been evicted, and other tokens may be there by now.
         """
-        branch, end = self.check(place)
+        branch, end = self.kept(place)
         return self._matched(*self.walk(branch, end, self.units_of(units_behind)))
 
     def _matched(self, branch: Branch, end: int) -> Found:
@@ -102,7 +103,7 @@ class Tree(Residency):
         Units and pages are those behind it; ``already`` counts from the root all the same.
         """
         size = self.page_size
-        top, start = self.check(place)
+        top, start = self.kept(place)
         units = self.units_of(units)
         wanted = len(pages) * size
         if len(units) < wanted:
@@ -209,6 +210,16 @@ class Tree(Residency):
             top.touched = levels.set_range(top.touched, start, end, self.clock, top.n)
 
     # -- locks ---------------------------------------------------------------------------------
+
+    def kept(self, place: Place) -> Place:
+        """This place (see :meth:`check`), which has been locked all the time since its caller found it.
+
+        Raises ``ValueError`` where no lock covers it; a root needs none.
+        """
+        branch, end = place = self.check(place)
+        if end > branch.protected():
+            raise ValueError(f"the prefix of {branch.base + end} pages is not locked: it may be another one by now")
+        return place
 
     def lock(self, place: Place) -> None:
         """Protect the path to a place once more; a root needs no protection.
