@@ -39,6 +39,8 @@ from benchmarks.gpu_stage import HARNESS, INTERRUPTED, NO_DEVICE, Bench, Record,
 
 LIMIT = 520.0
 """Seconds of a whole run; a stage that is running then gives up, and a watchdog ends what does not."""
+ALWAYS = ("environment", "ceilings")
+"""Stages that the others need."""
 NOT_RUN = "not run: no CUDA device"
 
 
@@ -80,7 +82,9 @@ def parser() -> argparse.ArgumentParser:
     """The options."""
     made = argparse.ArgumentParser(description="The optimized cache on a GPU: correctness, then speed.")
     made.add_argument("--out", type=Path, help="where the JSON and the plot go (benchmarks/results)")
-    made.add_argument("--only", default="", help="comma-separated stages; the environment is always among them")
+    made.add_argument(
+        "--only", default="", help="comma-separated stages; environment and ceilings are always among them"
+    )
     made.add_argument("--date", default=datetime.now(UTC).strftime("%Y-%m-%d"), help="the date in the files' names")
     made.add_argument("--limit", type=float, default=LIMIT, help="seconds for the whole run")
     made.add_argument("--seed", type=int, default=20260101, help="of the page orders and the random contents")
@@ -135,7 +139,7 @@ def _measure(bench: Bench, given: argparse.Namespace, name: str) -> int:
     record = bench.record
     chosen = stages()
     if given.only:
-        wanted = {"environment", *given.only.split(",")}
+        wanted = {*ALWAYS, *given.only.split(",")}
         if unknown := wanted - {stage.name for stage in chosen}:
             say(f"no such stage: {', '.join(sorted(unknown))}; there are {', '.join(stage.name for stage in chosen)}")
             return 2

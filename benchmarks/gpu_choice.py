@@ -53,10 +53,11 @@ def choice(bench: Bench) -> None:
         machine.fill(host.buffer)
         machine.fill(device.buffer)
         for direction, pools in (("h2d", (host, device)), ("d2h", (device, host))):
-            found = {engine: _measure(bench, pools, engine, (pages - 1) * of.page_bytes) for engine in engines}
-            speeds[direction][chunk] = {engine: row["gb_s"] for engine, row in found.items()}
-            for engine, row in found.items():
-                bench.record.row("choice", name=f"{direction} {chunk // KIB} KiB", way=engine, chunk=chunk, **row)
+            for engine in engines:
+                facts = {"name": f"{direction} {chunk / KIB:g} KiB", "way": engine, "chunk": chunk}
+                measure = partial(_measure, bench, pools, engine, (pages - 1) * of.page_bytes)
+                if bench.record.tried("choice", facts, measure):
+                    speeds[direction].setdefault(chunk, {})[engine] = bench.record.rows[-1]["gb_s"]
     names = {"h2d": "to_device", "d2h": "to_host"}
     bench.record.head["choice"] = {names[way]: crossing(speeds[way], engines) for way in speeds}
     for size in (1 * MIB, 2 * MIB, 8 * MIB):
@@ -67,7 +68,8 @@ def crossing(speeds: dict[int, dict[str, float]], engines: tuple[str, str]) -> i
     """The smallest chunk from which on the second engine is never slower than the first; :data:`NEVER` if none is."""
     best = NEVER
     for chunk in sorted(speeds, reverse=True):
-        if speeds[chunk][engines[1]] < speeds[chunk][engines[0]]:
+        kernel, other = (speeds[chunk].get(engine, 0.0) for engine in engines)
+        if other < kernel:
             break
         best = chunk
     return best

@@ -144,20 +144,27 @@ def quota(bench: Bench) -> None:
             if bench.left() < 2.0 and not bench.dry:
                 break
             launch = Launch(blocks, warps, tile)
-            mine = world.by(launch=launch, load_engine="kernel", backup_engine="kernel")
+            beside = row is ROWS[2] and (warps, tile) == (LINK.warps, LINK.tile)
             for direction in ("h2d", "d2h"):
-                once = partial(mine.timed, machine, direction, [])
-                found = summary(repeat(once, bench.repeats(3)), world.payload)
-                cost: dict[str, Any] = {"slowed": None}
-                if row is ROWS[2] and (warps, tile) == (LINK.warps, LINK.tile):
-                    cost = beside_copy(bench, product, mine, direction, found["median_s"])
                 name = f"{direction} {row.label}, {blocks} x {warps} warps, {tile * 16 // KIB} KiB each"
                 facts = {"direction": direction, "chunk": row.chunk, "blocks": blocks, "warps": warps, "tile": tile}
-                bench.record.row("quota", name=name, **facts, **cost, **found)
-            mine.close()
+                measure = partial(_with_launch, bench, world, launch, direction, product if beside else None)
+                bench.record.tried("quota", {"name": name, **facts}, measure)
         world.close()
         del world
         machine.free()
+
+
+def _with_launch(bench: Bench, world: World, launch: Launch, direction: str, product: Product | None) -> dict[str, Any]:
+    """One launch of the kernel: its bandwidth alone, and beside a product."""
+    mine = world.by(launch=launch, load_engine="kernel", backup_engine="kernel")
+    once = partial(mine.timed, bench.kept["machine"], direction, [])
+    found = summary(repeat(once, bench.repeats(3)), world.payload)
+    cost: dict[str, Any] = {"slowed": None}
+    if product is not None:
+        cost = beside_copy(bench, product, mine, direction, found["median_s"])
+    mine.close()
+    return {**cost, **found}
 
 
 SMALL = KVShape(layers=2, heads=2, head_dim=128, dtype=torch.bfloat16, page_size=4)

@@ -71,7 +71,7 @@ def _colour(row: dict[str, Any]) -> str:
 
 
 def _shares(record: Record) -> list[Bar]:
-    rows = [row for row in [*record.of("transfers"), *record.of("on device")] if row.get("judged")]
+    rows = [row for row in [*record.of("transfers"), *record.of("on device")] if row.get("judged") and "gb_s" in row]
     return [
         Bar(
             f"{row['label']}, {row['way']}",
@@ -86,7 +86,7 @@ def _shares(record: Record) -> list[Bar]:
 
 def _ways(record: Record) -> list[Bar]:
     others = [row for row in record.of("baselines") if "gb_s" in row]
-    ours = [row for row in record.of("transfers") if row.get("used") and row.get("chunk")]
+    ours = [row for row in record.of("transfers") if row.get("used") and row.get("chunk") and "gb_s" in row]
     rows = sorted([*others, *ours], key=lambda row: (row["direction"] != "h2d", -row["chunk"], -row["gb_s"]))
     return [
         Bar(
@@ -109,4 +109,5 @@ def _blocks(record: Record) -> list[Bar]:
             f"{row['gb_s']:.3g}" + (f", product {row['slowed']:+.1%}" if row.get("slowed") is not None else ""),
         )
         for row in record.of("quota")
+        if "gb_s" in row
     ]

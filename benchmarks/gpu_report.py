@@ -92,6 +92,9 @@ def _choice(record: Record) -> list[str]:
 def _quota(record: Record) -> list[str]:
     lines = ["blocks of the kernel                        GB/s   matmul slowed by"]
     for row in record.of("quota"):
+        if "gb_s" not in row:
+            lines.append(f"  {row['name']:38} {row['note']}")
+            continue
         slowed = f"{row['slowed']:8.1%}" if row.get("slowed") is not None else "       -"
         lines.append(f"  {row['name']:38} {row['gb_s']:9.2f} {slowed}")
     return [*lines, ""]

@@ -8,6 +8,7 @@ yet.  The record is written, whole and atomically, after every stage.
 from __future__ import annotations
 
 import json
+import math
 import os
 import threading
 import time
@@ -46,6 +47,15 @@ def at_most(row: str, wanted: float, measured: float, unit: str) -> Goal:
     return Goal(row, f"<= {wanted:g}", round(measured, 4), unit, measured <= wanted)
 
 
+def _plain(value: Any) -> Any:
+    """The same without numbers that JSON hasn't got."""
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 @dataclass
 class Record:
     """Everything a run has found out so far; ``path`` is ``None`` where nothing may be written."""
@@ -77,6 +87,19 @@ class Record:
         else:
             self.goals.append(goal)
 
+    def tried(self, table: str, facts: dict[str, Any], measure: Callable[[], dict[str, Any] | None]) -> bool:
+        """Make a row of what ``measure`` finds; if it fails, the row says why, and the rest of the table goes on."""
+        try:
+            found = measure()
+        except (RuntimeError, ValueError, OSError) as trouble:
+            self.row(
+                table, **facts, note=f"failed: {type(trouble).__name__}: {str(trouble).partition(chr(10))[0][:200]}"
+            )
+            return False
+        if found is not None:
+            self.row(table, **facts, **found)
+        return True
+
     def of(self, table: str) -> list[dict[str, Any]]:
         """The rows of one table."""
         return [row for row in self.rows if row["table"] == table]
@@ -98,7 +121,7 @@ class Record:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
         beside = self.path.with_suffix(".json.part")
-        beside.write_text(json.dumps(self.data(), indent=1, default=str) + "\n")
+        beside.write_text(json.dumps(_plain(self.data()), indent=1, default=str, allow_nan=False) + "\n")
         beside.replace(self.path)
 
     def code(self) -> int:

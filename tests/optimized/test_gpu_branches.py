@@ -33,6 +33,7 @@ from benchmarks import (
     gpu_report,
 )
 from benchmarks.gpu_stage import Bench, Record, Stage, run
+from kvlitmus.optimized.data import driver
 from kvlitmus.optimized.data.pools import HostPool
 from tests.optimized import streams
 
@@ -179,6 +180,34 @@ def test_a_batch_that_copies_wrongly_is_no_baseline(bench: Bench, monkeypatch: p
     monkeypatch.setattr(gpu_baselines, "runtime", Half)
     gpu_baselines.baselines(bench)
     assert {text.split(",")[0] for text in bench.record.head["baselines_wrong"]} == {"batch"}
+
+
+@pytest.mark.slow
+def test_an_engine_that_fails_costs_the_others_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*given: Any) -> None:
+        raise driver.DriverError("cuMemcpyBatchAsync failed with CUDA error 801", "cuMemcpyBatchAsync", 801)
+
+    monkeypatch.setattr(driver, "copy_batch", refuse)
+    stages = [Stage("ceilings", 60.0, gpu_ceilings.ceilings), Stage("transfers", 60.0, gpu_copies.transfers)]
+    run(bench, [*stages, Stage("choice", 60.0, gpu_choice.choice)], 100.0, lambda line: None)
+    assert [one["outcome"] for one in bench.record.stages] == ["done"] * 3
+    for table in ("transfers", "choice"):
+        rows = bench.record.of(table)
+        assert {row["way"] for row in rows if "gb_s" not in row} == {"dma", "staged"} - (
+            {"staged"} if table == "choice" else set()
+        )
+        assert {row["way"] for row in rows if "gb_s" in row} == {"kernel"} | ({"2d"} if table == "choice" else set())
+        assert all(row["note"].startswith("failed: ") for row in rows if "gb_s" not in row)
+    assert bench.record.head["choice"] == {"to_device": gpu_choice.NEVER, "to_host": gpu_choice.NEVER}
+    assert "failed: " in gpu_report.report(bench.record)
+
+    monkeypatch.setattr(
+        gpu_copies, "ways", lambda *given, **more: [("dma", {"load_engine": "dma", "backup_engine": "dma"})]
+    )
+    run(bench, [Stage("transfers", 60.0, gpu_copies.transfers)], 100.0, lambda line: None)
+    assert bench.record.stages[-1]["note"].startswith(
+        "RuntimeError: the engine that the cache uses failed: h2d whole pages"
+    )
 
 
 def test_what_a_device_says_of_itself(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
