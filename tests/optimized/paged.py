@@ -154,6 +154,23 @@ def interpreted(page_sizes: tuple[int, ...], every: int = 1) -> dict[str, int]:
     return counts
 
 
+def flag_comes_last() -> None:
+    """The flag lies where the last program has yet to copy to: whoever writes it too early has it overwritten.
+
+    The interpreter runs programs one after the other; the third of three copies the first unit of the second page.
+    """
+    shape = shape_of(ROWS[0], "fp32", 4)
+    source, target = DevicePool(shape, 3), HostPool(shape, 3, layout="layer_first", pinned=False)
+    fill(source, 1)
+    copy = PageCopy(source, target, engine="kernel", launch=Launch(programs=3, warps=1, tile=32), by_layer=True)
+    assert shape.layer_bytes == 64 * copy.loops.unit, "a page's layer is two tiles"
+    counters = np.zeros(3, np.int32)
+    place = target.rows(0, 0)[2]
+    tables = copy.tables(np.array([0, 1]), np.array([1, 2]))
+    copy.enqueue(tables, lo=0, hi=1, signals=Signals(counters.ctypes.data, place.data_ptr(), 9))
+    assert int(place.view(torch.int32).flatten()[0]) == 9, "a flag was written before the last program had copied"
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run as a script."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -161,6 +178,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--every", type=int, default=1, help="make one of so many; an odd number meets all pairs")
     given = parser.parse_args(arguments)
     torch.set_num_threads(1)
+    flag_comes_last()
     print(json.dumps(interpreted(tuple(given.page_sizes), given.every)))
     return 0
 
