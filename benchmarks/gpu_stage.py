@@ -67,6 +67,7 @@ class Record:
     rows: list[dict[str, Any]] = field(default_factory=list)
     goals: list[Goal] = field(default_factory=list)
     unfinished: list[str] = field(default_factory=list)
+    interrupted: bool = False
 
     def check(self, name: str, cases: int, wrong: list[str], note: str = "") -> None:
         """One kind of correctness check: how many cases, and which of them were wrong."""
@@ -130,7 +131,7 @@ class Record:
             return INCORRECT
         if self.unfinished or any(stage["outcome"] in ("failed", "cut off") for stage in self.stages):
             return HARNESS
-        if any(stage["outcome"] == "interrupted" for stage in self.stages):
+        if self.interrupted or any(stage["outcome"] == "interrupted" for stage in self.stages):
             return INTERRUPTED
         return CORRECT
 
@@ -187,6 +188,12 @@ def run(bench: Bench, stages: list[Stage], limit: float, say: Callable[[str], No
             bench.record.write()
             if outcome == "interrupted":
                 return
+    except KeyboardInterrupt:  # between two stages, or where one begins or ends
+        for entry in bench.record.stages[-1:]:
+            if entry["outcome"] == "running":
+                entry.update(outcome="interrupted", note="interrupted")
+        bench.record.interrupted = True
+        bench.record.write()
     finally:
         with_watchdog.cancel()
 

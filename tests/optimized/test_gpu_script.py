@@ -161,6 +161,25 @@ def test_a_stage_that_fails_costs_the_others_nothing(
     assert (bench.record.stages[0]["note"] != "") == (works[0] in (fail, skip))
 
 
+@pytest.mark.parametrize("at", ["-- one", "   done", "-- two"])
+def test_an_interruption_between_stages_is_one_too(tmp_path: Path, at: str) -> None:
+    path = tmp_path / "record.json"
+    bench = bench_of(path)
+
+    def say(line: str) -> None:
+        if line.startswith(at):
+            raise KeyboardInterrupt
+
+    run(bench, [Stage("one", 5.0, right), Stage("two", 5.0, right)], 20.0, say)
+    assert bench.record.code() == INTERRUPTED
+    written = json.loads(path.read_text())
+    assert [stage["outcome"] for stage in written["stages"]] == {
+        "-- one": ["interrupted"],
+        "   done": ["done"],
+        "-- two": ["done", "interrupted"],
+    }[at]
+
+
 def test_what_comes_after_the_limit_is_not_run() -> None:
     bench = bench_of()
     run(bench, [Stage("one", 1.0, lambda bench: time.sleep(0.3)), Stage("two", 9.0, right)], 0.2, lambda line: None)
