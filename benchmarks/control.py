@@ -171,6 +171,17 @@ def measure(given: argparse.Namespace, found: dict[str, str]) -> dict[str, dict[
     return runs
 
 
+def commit() -> str:
+    """The commit that was measured, with a plus where the checkout differs from it; empty outside of git."""
+    done = subprocess.run(
+        ["git", "-C", str(ROOT), "describe", "--always", "--dirty=+", "--exclude=*"],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout.strip()
+
+
 def machine() -> dict[str, Any]:
     """What this ran on."""
     model = ""
@@ -204,6 +215,7 @@ def main() -> int:
             "date": given.date,
             "command": f"benchmarks/control.py {'--quick ' if given.quick else ''}"
             f"{'--trace conversation_trace.jsonl ' if given.trace else ''}--rows {','.join(given.rows)}",
+            "commit": commit(),
             "machine": machine(),
             "load_before": before,
             "not_run": missing,

@@ -158,3 +158,11 @@ def test_a_small_run_without_any_peer(tmp_path: Path) -> None:
     assert by_name["order", _ORDER] is True
     assert rows["trace"]["facts"]["3000000"]["ours"]["hit_tokens"] > 0
     assert set(rows["memory"]["facts"]["bytes_per_page"]) == {"long prompts", "conversations", "forks"}
+
+
+def test_the_page_shows_what_was_measured() -> None:
+    from benchmarks import control_page
+
+    path = control_page.newest()
+    page = control_page.PAGE.read_text(encoding="utf-8")
+    assert control_page.replaced(page, control_page.rendered(json.loads(path.read_text()), path.name)) == page
