@@ -100,13 +100,14 @@ def run_worker(python: str, wanted: dict[str, Any]) -> dict[str, Any]:
         return found
 
 
-def run_memory(python: str, quick: bool) -> dict[str, Any]:
-    """The row of memory, by its own script."""
+def run_memory(python: str, quick: bool, into: Path | None, date: str) -> dict[str, Any]:
+    """The row of memory, by its own script, which leaves its own results beside the others."""
     with tempfile.TemporaryDirectory(prefix="kvlitmus-") as folder:
-        command = [python, str(ROOT / "benchmarks" / "memory.py"), "--into", folder, "--date", "now"]
+        kept = Path(folder) if into is None else into
+        command = [python, str(ROOT / "benchmarks" / "memory.py"), "--into", str(kept), "--date", date]
         done = subprocess.run([*command, *(["--quick"] if quick else [])], check=False, stdout=subprocess.DEVNULL)
-        result = Path(folder) / "memory-now.json"
-        if not result.exists():
+        result = kept / f"memory-{date}.json"
+        if done.returncode not in (0, 1) or not result.exists():
             return {"failed": f"benchmarks/memory.py ended with exit code {done.returncode}"}
         shapes = json.loads(result.read_text(encoding="utf-8"))["shapes"]
         return {
@@ -131,6 +132,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--into", type=Path, help="write results here (default: benchmarks/results; --quick: nowhere)")
     parser.add_argument("--peers", type=Path, default=PEERS, help="where the releases are (default: .peers)")
     given = parser.parse_args()
+    given.into = given.into or (None if given.quick else RESULTS)
     given.rows = [row.strip() for row in given.rows.split(",") if row.strip()]
     unknown = [row for row in given.rows if row not in TITLES]
     if unknown or not given.rows:
@@ -167,7 +169,8 @@ def measure(given: argparse.Namespace, found: dict[str, str]) -> dict[str, dict[
     if "memory" in given.rows:
         tell("memory")
         first = next(iter(found))
-        runs[first]["rows"]["memory"] = run_memory(found[first], given.quick)
+        python = sys.executable if has_numba(sys.executable) else found[first]
+        runs[first]["rows"]["memory"] = run_memory(python, given.quick, given.into, given.date)
     return runs
 
 
@@ -201,6 +204,8 @@ def main() -> int:
     if not found:
         tell("control.py: nothing can be measured: numpy and numba are needed (pip install numpy numba)")
         return 2
+    if given.into is not None:
+        given.into.mkdir(parents=True, exist_ok=True)
     before = os.getloadavg()
     runs = measure(given, found)
     rows = {release: run["rows"] for release, run in runs.items()}
@@ -208,9 +213,7 @@ def main() -> int:
     print(table(rows, given.rows))
     print()
     print(verdicts(wanted))
-    into = given.into or (None if given.quick else RESULTS)
-    if into is not None:
-        into.mkdir(parents=True, exist_ok=True)
+    if given.into is not None:
         data = {
             "date": given.date,
             "command": f"benchmarks/control.py {'--quick ' if given.quick else ''}"
@@ -222,7 +225,7 @@ def main() -> int:
             "goals": [asdict(goal) for goal in wanted],
             "runs": runs,
         }
-        path = into / f"control-{given.date}.json"
+        path = given.into / f"control-{given.date}.json"
         path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
         title = f"kvlitmus.optimized against its goals, {given.date}, {data['machine']['cpu']}"
         reason = draw(path.with_suffix(".png"), wanted, title)
