@@ -84,8 +84,8 @@ class Machine:
 
     def free(self) -> None:
         """Give device memory back to the driver between stages."""
-        gc.collect()
         if self.cuda:
+            gc.collect()
             torch.cuda.empty_cache()
 
 
@@ -113,7 +113,6 @@ def summary(seconds: list[float], payload: int) -> dict[str, Any]:
 def quiet() -> Iterator[None]:
     """No garbage collection while host time is measured."""
     was = gc.isenabled()
-    gc.collect()
     gc.disable()
     try:
         yield

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -223,7 +222,6 @@ class World:
         for one, other in zip(np.array_split(there, 24), np.array_split(here, 24), strict=True):
             if len(one):
                 self.mover.load(one, other)
-        gc.collect()
         self.mover.load(there[:1], here[:1]).wait()
         machine.sync()
         return differ(contents(self.device), wanted, "loads whose tickets were dropped")
