@@ -91,7 +91,13 @@ class Event:
 
 
 class World:
-    """All streams of the device; ``random`` chooses which goes on when somebody waits."""
+    """All streams of the device; ``random`` chooses which goes on when somebody waits.
+
+    ``patch``: for what a test replaces besides, so that it is undone in the right order: before what ``install`` has
+    replaced, not after.
+    """
+
+    patch: pytest.MonkeyPatch
 
     def __init__(self, seed: int = 0) -> None:
         self.random = random.Random(seed)
@@ -198,6 +204,7 @@ def install(seed: int = 0, *, entries: int = 32, slots: int = 4, piece: int = 51
 
     nothing = contextlib.nullcontext()
     with pytest.MonkeyPatch.context() as patch:
+        world.patch = patch
         patch.setattr(torch.cuda, "Stream", lambda device=None, priority=0: Stream(world))
         patch.setattr(torch.cuda, "Event", lambda: Event(world))
         patch.setattr(torch.cuda, "current_stream", lambda device=None: world.current)

@@ -212,7 +212,7 @@ def test_many_descriptors_are_handed_to_a_thread_in_order() -> None:
         mover.close()
 
 
-def test_a_small_copy_does_not_overtake_what_a_thread_has_still_to_submit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_small_copy_does_not_overtake_what_a_thread_has_still_to_submit() -> None:
     with streams.install() as world:
         mover = mover_of("page_head", backup_engine="dma")
         submit, may = driver.copy_batch, threading.Event()
@@ -221,7 +221,7 @@ def test_a_small_copy_does_not_overtake_what_a_thread_has_still_to_submit(monkey
             assert len(targets) < 96 or may.wait(20.0)
             submit(targets, *others)
 
-        monkeypatch.setattr(driver, "copy_batch", slowly)
+        world.patch.setattr(driver, "copy_batch", slowly)
         large = mover.backup(numbers(1, 3, 5), numbers(1, 3, 5))
         small = mover.backup(numbers(7), numbers(5))
         assert not large.done() and not small.done() and small.layers_ready() == 0
@@ -272,14 +272,14 @@ def test_a_copy_that_could_not_be_submitted_says_so(monkeypatch: pytest.MonkeyPa
         mover.close()
 
 
-def test_without_waits_for_values_a_layer_is_there_with_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_waits_for_values_a_layer_is_there_with_the_last() -> None:
     with streams.install() as world:
         mover = mover_of()
 
         def refuse(*_: Any) -> None:
             raise driver.DriverError("cuStreamWaitValue32 failed with CUDA error 801", "cuStreamWaitValue32", 801)
 
-        monkeypatch.setattr(driver, "wait_value", refuse)
+        world.patch.setattr(driver, "wait_value", refuse)
         ticket = mover.load(numbers(3), numbers(5))
         ticket.wait_layer(0)
         seen: list[bool] = []
@@ -350,7 +350,7 @@ def test_a_layer_is_waited_for_only_until_it_is_submitted(monkeypatch: pytest.Mo
                 assert go_on.wait(20)
             batch(*given)
 
-        monkeypatch.setattr(driver, "copy_batch", held_up)
+        world.patch.setattr(driver, "copy_batch", held_up)
         ticket = mover.load(numbers(3, 1), numbers(5, 6))
         ticket.wait_layer(0)
         ticket.wait_layer(1)

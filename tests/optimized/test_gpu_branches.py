@@ -120,6 +120,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
         bench = Bench("cuda", True, Record(None, {"dry": False}), Path())
         bench.kept.update(machine=machine, chunk_sizes=[512, 4096])
         yield bench
+        monkeypatch.undo()  # before what install has replaced: undone later, it would bring the stand-ins back
 
 
 STAGES = {
