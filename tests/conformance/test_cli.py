@@ -18,7 +18,6 @@ from kvlitmus.spec.rule import all_rules
 
 ONE = ["--config", "page_size=1,policy=lru,bigram=false,pool=device", "--jobs", "1", "--color", "never"]
 BROKEN = "kvlitmus.conformance.mutants_run:by_name.lookup_pins"
-ROOT = Path(__file__).resolve().parents[2]
 
 Capture = pytest.CaptureFixture[str]
 
