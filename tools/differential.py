@@ -148,6 +148,12 @@ def deaf() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
+def ears() -> None:
+    """Ctrl-C and a polite end mean the same, also for a run that was started in the background."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
 def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     """The options."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -177,6 +183,7 @@ def main(given: Sequence[str] | None = None) -> int:
         played = play((options.first, options.second), configs[0], int(options.replay[1]), 1, options.shrink)
         print(played.found or f"{played.steps} steps, no difference")
         return 1 if played.found else 0
+    ears()
     summary = run(options, configs)
     if options.json:
         options.json.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
