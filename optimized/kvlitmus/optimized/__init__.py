@@ -1,6 +1,20 @@
-"""The fast cache: device and host pools, radix tree and tiers on CUDA, or on CPU tensors.
+"""The fast cache: device and host pools, radix tree, tiers and storage, on CUDA or on CPU tensors.
 
-``storage`` keeps pages outside of memory; the rest is not built yet.  What stands here imports
-:mod:`kvlitmus.spec` and never :mod:`kvlitmus.reference`; to the suite it is one more target, met through
-an adapter like everybody else's cache.
+What stands here imports :mod:`kvlitmus.spec` and never :mod:`kvlitmus.reference`; to the suite it is one more target, met
+through an adapter like everybody else's cache.  The parts have the names that they have in the other rooms.
+
+Control plane (numpy, numba): who decides which page is where, who may touch it and when.
+
+- ``pool``, ``levels``, ``branch``, ``paths``, ``residency``, ``tree``, ``policy``, ``evict``: pages, and the tree that
+  maps prefixes to them, from the ground up; ``kernels`` and ``sha`` have the compiled loops.
+- ``request``, ``hashing``, ``cache``: a flat cache, for engines without tiers.
+- ``host``, ``backup``, ``load``, ``put``, ``prefetch``, ``fetch``, ``event``: the state machines of the tiers; ``work`` is
+  what is under way, ``mover`` and ``runner`` who does it.
+- ``life``, ``hierarchy``: all of it together.  ``view`` and ``audit`` look at a tree and count everything again.
+
+Data plane (torch, Triton): :mod:`kvlitmus.optimized.data`, tensors on both tiers and the copies between them.
+:mod:`kvlitmus.optimized.storage` keeps pages outside of memory, and needs the standard library alone.
+
+Not here yet: sidecar pools, sparse host memory, ranks.  A sidecar would be one more pool beside the device's and the
+host's, a rank one more answer that ``fetch`` waits for before it takes a hit count.
 """
