@@ -206,7 +206,7 @@ def main() -> int:
         return 2
     if given.into is not None:
         given.into.mkdir(parents=True, exist_ok=True)
-    before = os.getloadavg()
+    before, measured = os.getloadavg(), commit()
     runs = measure(given, found)
     rows = {release: run["rows"] for release, run in runs.items()}
     wanted = [goal for goal in goals(rows) if goal.row in given.rows]
@@ -218,7 +218,7 @@ def main() -> int:
             "date": given.date,
             "command": f"benchmarks/control.py {'--quick ' if given.quick else ''}"
             f"{'--trace conversation_trace.jsonl ' if given.trace else ''}--rows {','.join(given.rows)}",
-            "commit": commit(),
+            "commit": measured,
             "machine": machine(),
             "load_before": before,
             "not_run": missing,
