@@ -1,15 +1,15 @@
 """The fast cache: device and host pools, radix tree, tiers and storage, on CUDA or on CPU tensors.
 
-What stands here imports :mod:`kvlitmus.spec` and never :mod:`kvlitmus.reference`; to the suite it is one more target, met
-through an adapter like everybody else's cache.  The parts have the names that they have in the other rooms.
+What stands here imports :mod:`kvlitmus.spec` and never :mod:`kvlitmus.reference`; to the suite it is one more target,
+met through an adapter like everybody else's cache.  The parts have the names that they have in the other rooms.
 
 Control plane (numpy, numba): who decides which page is where, who may touch it and when.
 
 - ``pool``, ``levels``, ``branch``, ``paths``, ``residency``, ``tree``, ``policy``, ``evict``: pages, and the tree that
   maps prefixes to them, from the ground up; ``kernels`` and ``sha`` have the compiled loops.
 - ``request``, ``hashing``, ``cache``: a flat cache, for engines without tiers.
-- ``host``, ``backup``, ``load``, ``put``, ``prefetch``, ``fetch``, ``event``: the state machines of the tiers; ``work`` is
-  what is under way, ``mover`` and ``runner`` who does it.
+- ``host``, ``backup``, ``load``, ``put``, ``prefetch``, ``fetch``, ``event``: the state machines of the tiers; ``work``
+  is what is under way, ``mover`` and ``runner`` who does it.
 - ``life``, ``hierarchy``: all of it together.  ``view`` and ``audit`` look at a tree and count everything again.
 
 Data plane (torch, Triton): :mod:`kvlitmus.optimized.data`, tensors on both tiers and the copies between them.
