@@ -10,18 +10,18 @@ It keeps a page that is there and whole, so of two values the first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kvlitmus.conformance.adapters.file_stores import FolderStore
+from kvlitmus.conformance.adapters.page_stores import PageStoreCalls
 from kvlitmus.conformance.plan import STORE_CONFIGS
 from kvlitmus.conformance.ports import Config, Profile, Unsupported
 from kvlitmus.conformance.store_ports import STORE_PORTS
 
 
-class FileStoreAdapter(FolderStore):
+class FileStoreAdapter(PageStoreCalls, FolderStore):
     """``FileStore`` behind the ports."""
 
     durable = False
@@ -37,29 +37,6 @@ class FileStoreAdapter(FolderStore):
         """``path_of``."""
         found: Path | None = self.handle.path_of(key)
         return found
-
-    def store_exists(self, keys: Sequence[str]) -> int:
-        """``exists``."""
-        return int(self.handle.exists(keys))
-
-    def store_get(self, keys: Sequence[str], size: int) -> Sequence[bytes | None]:
-        """``get``."""
-        found: list[bytes | None] = self.handle.get(keys, size)
-        return found
-
-    def store_get_into(self, keys: Sequence[str], buffers: Sequence[bytearray]) -> Sequence[bool]:
-        """``get_into``."""
-        filled: list[bool] = self.handle.get_into(keys, buffers)
-        return filled
-
-    def store_put(self, keys: Sequence[str], values: Sequence[bytes]) -> Sequence[bool]:
-        """``put``."""
-        stored: list[bool] = self.handle.put(keys, values)
-        return stored
-
-    def store_clear(self) -> None:
-        """``clear``."""
-        self.handle.clear()
 
 
 class DurableFileStore(FileStoreAdapter):

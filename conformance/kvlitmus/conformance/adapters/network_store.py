@@ -13,11 +13,11 @@ import contextlib
 import importlib.util
 import os
 import uuid
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kvlitmus.conformance.adapters import redis_store
+from kvlitmus.conformance.adapters.page_stores import PageStoreCalls
 from kvlitmus.conformance.plan import STORE_CONFIGS
 from kvlitmus.conformance.ports import Config, Profile, Unsupported
 from kvlitmus.conformance.store_ports import STORE_PORTS
@@ -28,7 +28,7 @@ def url_of(address: redis_store.Address) -> str:
     return os.environ.get(redis_store.VARIABLE) or f"redis://{address.host}:{address.port}/0"
 
 
-class NetworkStore:
+class NetworkStore(PageStoreCalls):
     """``RedisStore`` behind the ports."""
 
     def __init__(self, address: redis_store.Address, prefix: str, rank: int = 0) -> None:
@@ -62,29 +62,6 @@ class NetworkStore:
         """The name of a key on the server."""
         found: str | None = self.handle.place_of(key)
         return None if found is None else found.encode()
-
-    def store_exists(self, keys: Sequence[str]) -> int:
-        """``exists``."""
-        return int(self.handle.exists(keys))
-
-    def store_get(self, keys: Sequence[str], size: int) -> Sequence[bytes | None]:
-        """``get``."""
-        found: list[bytes | None] = self.handle.get(keys, size)
-        return found
-
-    def store_get_into(self, keys: Sequence[str], buffers: Sequence[bytearray]) -> Sequence[bool]:
-        """``get_into``."""
-        filled: list[bool] = self.handle.get_into(keys, buffers)
-        return filled
-
-    def store_put(self, keys: Sequence[str], values: Sequence[bytes]) -> Sequence[bool]:
-        """``put``."""
-        stored: list[bool] = self.handle.put(keys, values)
-        return stored
-
-    def store_clear(self) -> None:
-        """``clear``."""
-        self.handle.clear()
 
     def store_damage(self, key: str, how: str, other: str) -> bool:
         """Another client removes, cuts, changes or exchanges what is stored."""
