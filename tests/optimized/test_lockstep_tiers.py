@@ -71,6 +71,14 @@ def test_they_agree_on_any_schedule(config: Config, data: bytes) -> None:
     lockstep(target, REFERENCE, config, decode(data, KINDS[config]))
 
 
+@pytest.mark.parametrize(("policy", "seed"), [("mru", 2_000_063), ("fifo", 2_000_061)])
+def test_what_a_judge_can_not_know_is_held_against_nobody(policy: str, seed: int) -> None:
+    """A refused prefetch may be a use of the very victim; when a page from storage was created, nobody promised."""
+    config = replace(TIERED, policy=policy)
+    ops = draw(seed, 250, KINDS[config])
+    assert lockstep(target, REFERENCE, config, ops) == lockstep(REFERENCE, REFERENCE, config, ops) > 200
+
+
 class BacksUpLater(BackupQueue):
     """Backs a node up one use later, as no write policy of the configuration says."""
 

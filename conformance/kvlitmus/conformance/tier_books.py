@@ -47,6 +47,10 @@ class Work:
         self.layers = 0
 
 
+BY_AGE = ("fifo", "filo")
+"""The policies that ask when a page was created."""
+
+
 class TierBooks:
     """What the suite knows of one hierarchical cache."""
 
@@ -106,6 +110,8 @@ class TierBooks:
         for name in back:
             old, node = pages[name], shown[name]
             record = self.dormant.get(name, old)
+            if name not in self.dormant and self.judge.config.policy in BY_AGE:
+                self.blurred.add(name)  # it came from storage: when it was created there is nobody's promise
             pages[name] = old._replace(
                 created=record.created,
                 hits=old.hits if node.hits is None else node.hits,
@@ -145,7 +151,9 @@ class TierBooks:
             for name in after.hosted
             if name not in tree.pages and (record := known.get(name) or self.dormant.get(name)) is not None
         }
-        self.blurred &= tree.pages.keys()
+        # What a commit has cached is used when it is loaded, so its recency is known then; the rest stays unknown.
+        recency = self.judge.config.policy in ("lru", "mru")
+        self.blurred &= tree.pages.keys() if recency else tree.pages.keys() | after.hosted.keys()
 
     def held_sources(self) -> dict[Name, PageNo]:
         """The host copies that work under way reads from, as they were when it began."""

@@ -142,6 +142,8 @@ def evict(judge: Judge, n: int) -> int:
     """Make room for ``n`` slots; returns what the cache reports."""
     before, tree = judge.before, judge.tree
     locked = frozenset(name for name, page in tree.pages.items() if page.locks)
+    # Asked before the eviction: it may take the very pages of which it isn't known how recently they were used.
+    ordered = judge.tiers is None or judge.tiers.ordered(tree)
     reported = judge.count(judge.call(f"evict({n})", "evict", n), "the number of slots freed")
     judge.trail[-1] += f" → {reported}"
     facts: dict[str, Any] = {"asked": n, "reported_evicted": reported, "locked_names": locked}
@@ -153,7 +155,7 @@ def evict(judge: Judge, n: int) -> int:
     def held_against_policy(after: Observation, facts: dict[str, Any]) -> None:
         vanished = facts["vanished"]
         judge.victims.append(frozenset(vanished))
-        if judge.tiers is None or judge.tiers.ordered(tree):
+        if ordered:
             facts["passed_over"] = passed_over(tree, vanished, judge.config.policy, judge.profile.slru_hits)
         if judge.tiers is not None:
             facts["demoted_lost"] = judge.tiers.demoted_lost(before, after)
