@@ -1,0 +1,44 @@
+"""Victims in a hierarchy are held against the policy only where what each page is worth is known.
+
+Two schedules on which a correct cache was once blamed: the page whose worth was unknown was itself the one that went,
+and a page that a commit had cached was created when nobody could see it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kvlitmus.conformance.engine import run_item
+from kvlitmus.conformance.plan import TIERED
+from kvlitmus.conformance.results import Item, ItemResult, Options
+from kvlitmus.conformance.specimen.cache import Parts, SpecimenTarget, target
+from kvlitmus.conformance.specimen.tiers import TierTree
+
+
+class NewestFirst(TierTree):
+    """Evicts what is worth most."""
+
+    def __init__(self, *given: object, **named: object) -> None:
+        super().__init__(*given, **named)  # type: ignore[arg-type]
+        worth = self.worth
+        self.worth = lambda node: tuple(-number for number in worth(node))
+
+
+def played(one: SpecimenTarget, policy: str, seed: int) -> ItemResult:
+    item = Item(kind="random", config=replace(TIERED, policy=policy), seed=seed, ops=250)
+    return run_item(one, item, Options(reruns=0, shrink_seconds=1.0))
+
+
+@pytest.mark.parametrize(("policy", "seed"), [("mru", 2000063), ("fifo", 2000061)])
+def test_nobody_is_blamed_for_an_order_that_can_not_be_known(policy: str, seed: int) -> None:
+    assert played(target, policy, seed).findings == []
+
+
+@pytest.mark.parametrize("policy", ["lru", "mru", "fifo", "lfu"])
+def test_a_wrong_order_is_seen_all_the_same(policy: str) -> None:
+    wrong = SpecimenTarget(Parts(tiers=NewestFirst))
+    found = [finding.rules for seed in range(12) for finding in played(wrong, policy, seed).findings]
+    assert found
+    assert {rule for rules in found for rule in rules} == {"EVICT-05"}
