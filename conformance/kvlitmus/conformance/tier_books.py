@@ -151,9 +151,7 @@ class TierBooks:
             for name in after.hosted
             if name not in tree.pages and (record := known.get(name) or self.dormant.get(name)) is not None
         }
-        # What a commit has cached is used when it is loaded, so its recency is known then; the rest stays unknown.
-        recency = self.judge.config.policy in ("lru", "mru")
-        self.blurred &= tree.pages.keys() if recency else tree.pages.keys() | after.hosted.keys()
+        self.blurred &= tree.pages.keys()
 
     def held_sources(self) -> dict[Name, PageNo]:
         """The host copies that work under way reads from, as they were when it began."""
