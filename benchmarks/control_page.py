@@ -7,6 +7,7 @@ Without an argument it takes the newest one.  The tests hold page and file toget
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections.abc import Iterator, Mapping
@@ -105,8 +106,13 @@ def replaced(page: str, figures: str) -> str:
 
 def main() -> int:
     """Write the page."""
-    path = Path(sys.argv[1]) if len(sys.argv) > 1 else newest()
-    data = json.loads(path.read_text(encoding="utf-8"))
+    parser = argparse.ArgumentParser(description="Write the figures of one measurement into docs/speed.md.")
+    parser.add_argument("file", type=Path, nargs="?", help="a result of benchmarks/control.py (the newest one)")
+    path = parser.parse_args().file or newest()
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        parser.error(f"{path} is no result of benchmarks/control.py: {error}")
     PAGE.write_text(replaced(PAGE.read_text(encoding="utf-8"), rendered(data, path.name)), encoding="utf-8")
     return 0
 
