@@ -25,7 +25,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import replace
 from itertools import count
 from multiprocessing import get_context
 from pathlib import Path
@@ -38,7 +37,7 @@ if __name__ in ("__main__", "__mp_main__"):
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from kvlitmus.conformance.adapters.lockstep import Found, kinds_of, lockstep, shortest  # noqa: E402
-from kvlitmus.conformance.plan import CONFIGS, OPS, POLICIES, TIER_CONFIGS, TIERED  # noqa: E402
+from kvlitmus.conformance.plan import CONFIGS, OPS, TIER_CONFIGS, TIER_POLICY_CONFIGS, TIGHT_CONFIGS  # noqa: E402
 from kvlitmus.conformance.ports import Config  # noqa: E402
 from kvlitmus.conformance.schedule import draw  # noqa: E402
 from kvlitmus.conformance.targets import load_target, resolve_target  # noqa: E402
@@ -46,11 +45,8 @@ from kvlitmus.conformance.targets import load_target, resolve_target  # noqa: E4
 ALL: tuple[Config, ...] = (
     *CONFIGS,
     *TIER_CONFIGS,
-    *(replace(TIERED, policy=policy) for policy in POLICIES),
-    *(replace(TIERED, page_size=2, threshold=4, policy=policy, write="write_back") for policy in ("lfu", "fifo")),
-    replace(TIERED, page_size=1, policy="slru", write="write_through_selective", threshold=1),
-    Config(page_size=2, pages=6),
-    Config(page_size=1, pages=10, policy="priority"),
+    *TIER_POLICY_CONFIGS,
+    *TIGHT_CONFIGS,
 )
 """The configurations that are played, one after the other."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +14,13 @@ from kvlitmus.conformance.commands import common
 from kvlitmus.conformance.plan import CONFIGS, configs_of
 from kvlitmus.conformance.specimen.cache import target
 from kvlitmus.spec.rule import all_rules
-
-ONE = ["--config", "page_size=1,policy=lru,bigram=false,pool=device", "--jobs", "1", "--color", "never"]
-BROKEN = "kvlitmus.conformance.mutants_run:by_name.lookup_pins"
-
-Capture = pytest.CaptureFixture[str]
+from tests.conformance.command_line import BROKEN, ONE, Capture
 
 
 @pytest.fixture(autouse=True)
 def _folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
-
-
-def command(*words: str) -> list[str]:
-    return [sys.executable, "-m", "kvlitmus.conformance.cli", *words]
 
 
 def report_of(*words: str) -> tuple[int, dict[str, Any]]:

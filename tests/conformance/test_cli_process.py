@@ -17,22 +17,15 @@ import pytest
 
 from kvlitmus.conformance.cli import COMMANDS, main
 from kvlitmus.conformance.commands import common
+from tests.conformance.command_line import BROKEN, ONE, Capture, command
 
-ONE = ["--config", "page_size=1,policy=lru,bigram=false,pool=device", "--jobs", "1", "--color", "never"]
-BROKEN = "kvlitmus.conformance.mutants_run:by_name.lookup_pins"
 ROOT = Path(__file__).resolve().parents[2]
-
-Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(autouse=True)
 def _folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
-
-
-def command(*words: str) -> list[str]:
-    return [sys.executable, "-m", "kvlitmus.conformance.cli", *words]
 
 
 def test_help_and_version_are_quick_and_teach() -> None:

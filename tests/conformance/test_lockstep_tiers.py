@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from kvlitmus.conformance.adapters.reference import ReferenceTarget
 from kvlitmus.conformance.judge import Judge
-from kvlitmus.conformance.plan import POLICIES, TIER_CONFIGS, TIERED
+from kvlitmus.conformance.plan import TIER_CONFIGS, TIER_POLICY_CONFIGS
 from kvlitmus.conformance.player import Player
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.schedule import OP_BYTES, Op, decode, draw, table
@@ -47,12 +47,7 @@ PROFILES = {
 }
 
 
-CONFIGS = (
-    *TIER_CONFIGS,
-    *(replace(TIERED, policy=policy) for policy in POLICIES),
-    *(replace(TIERED, page_size=2, threshold=4, policy=policy, write="write_back") for policy in ("lfu", "fifo")),
-    replace(TIERED, page_size=1, policy="slru", write="write_through_selective", threshold=1),
-)
+CONFIGS = (*TIER_CONFIGS, *TIER_POLICY_CONFIGS)
 
 
 class Listener(Judge):

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from kvlitmus.conformance.adapters.lockstep import Found, kinds_of, lockstep, shortest
 from kvlitmus.conformance.adapters.optimized import audited, target
 from kvlitmus.conformance.adapters.reference import ReferenceTarget
-from kvlitmus.conformance.plan import CONFIGS
+from kvlitmus.conformance.plan import CONFIGS, TIGHT_CONFIGS
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.schedule import OP_BYTES, Op, decode, draw
 from kvlitmus.conformance.specimen.cache import PROFILE, Parts, SpecimenTarget
 from kvlitmus.conformance.specimen.tree import Node, RadixTree
 
-ALL = (*CONFIGS, Config(page_size=2, pages=6), Config(page_size=1, pages=10, policy="priority"))
+ALL = (*CONFIGS, *TIGHT_CONFIGS)
 REFERENCE = ReferenceTarget(PROFILE)
 KINDS = {config: kinds_of(SpecimenTarget(), REFERENCE, config) for config in ALL}
 """What can be done; the optimized cache has the same capabilities, which a test makes sure of."""

@@ -16,19 +16,14 @@ from kvlitmus.conformance.adapters.lockstep import Found, kinds_of, lockstep
 from kvlitmus.conformance.adapters.optimized import OptimizedTarget, audited, target
 from kvlitmus.conformance.adapters.optimized_contents import VARIANTS, Variant
 from kvlitmus.conformance.adapters.reference import ReferenceTarget
-from kvlitmus.conformance.plan import POLICIES, TIER_CONFIGS, TIERED
+from kvlitmus.conformance.plan import TIER_CONFIGS, TIER_POLICY_CONFIGS, TIERED
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.schedule import OP_BYTES, decode, draw
 from kvlitmus.conformance.specimen.backup import BackupQueue
 from kvlitmus.conformance.specimen.cache import PROFILE, Parts, SpecimenTarget
 from kvlitmus.conformance.specimen.tiers import TieredNode
 
-ALL = (
-    *TIER_CONFIGS,
-    *(replace(TIERED, policy=policy) for policy in POLICIES),
-    *(replace(TIERED, page_size=2, threshold=4, policy=policy, write="write_back") for policy in ("lfu", "fifo")),
-    replace(TIERED, page_size=1, policy="slru", write="write_through_selective", threshold=1),
-)
+ALL = (*TIER_CONFIGS, *TIER_POLICY_CONFIGS)
 PROFILES = {
     "timeouts": replace(PROFILE, timeout_from="first_poll", timeout_basis="requested", timeout=(0.5, 64.0, 0.0)),
     "thresholds": replace(PROFILE, load_threshold=5, restored_counts=True),
