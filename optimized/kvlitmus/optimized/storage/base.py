@@ -10,6 +10,9 @@ from typing import Protocol, TypeAlias, runtime_checkable
 Buffer: TypeAlias = bytes | bytearray | memoryview
 """What a page can be read from; a tensor in host memory gives one by ``memoryview(tensor.numpy()).cast("B")``."""
 
+LARGEST = 256 << 20
+"""A page of more bytes than this is neither stored nor read, unless a store is told otherwise."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:

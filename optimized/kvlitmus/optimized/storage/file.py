@@ -5,12 +5,16 @@ How it stays right, whatever happens:
 * **Atomic.**  A page is written to a temporary file in the same folder and renamed.  Readers see the old file, the
   new one or none, never a part of one.
 * **Checked.**  A file begins with a header: length, identity, key, and a checksum over all of these and the page.
-  A file that is short, long, changed, or in another's place is a miss; the next put replaces it.
+  A file that is short, long, changed, or in another's place is a miss; the next put replaces it.  Length and header are
+  looked at before anything else is read, so that no file can make a reader ask for more memory than a page takes.
 * **Crash-safe.**  What a writer leaves when it dies is a temporary file, which no reader looks at.  The next
   store that opens the folder removes it.  A writer holds a lock on its temporary file, so that one
   who is still at work is left in peace.
 * **Contained.**  File names are digests of the key, so no key can name anything else.  Files are for the user alone
-  (mode 0600, folders 0700), and symbolic links are not followed.
+  (mode 0600, folders 0700).  Nothing within the folder is reached through a link, and nothing is taken from a folder or
+  file that others may write (:mod:`~kvlitmus.optimized.storage.folder`).
+* **Quiet.**  Whatever the system refuses, and whatever lies in a page's place, concerns that page: a miss, or one that
+  is not stored.
 
 Without ``durable`` a page survives the death of the process, but not necessarily a power cut, after which a
 file may be short or missing: a miss, found by the checksum.  With ``durable`` file and folder are on the medium
@@ -20,21 +24,24 @@ when put returns.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
+import stat
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kvlitmus.optimized.storage.base import Buffer, Identity
+from kvlitmus.optimized.storage.base import LARGEST, Buffer, Identity
+from kvlitmus.optimized.storage.folder import READ, OddFileError, contents, entered, regular
 from kvlitmus.optimized.storage.record import HEAD, head_fits, head_of, name_of, page_in
 
 SUFFIX, TEMPORARY = ".page", ".tmp"
 FILE_MODE, FOLDER_MODE = 0o600, 0o700
-READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+DIGITS = frozenset("0123456789abcdef")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,28 +55,38 @@ class Usage:
 class FileStore:
     """A page store in a folder; see :class:`~kvlitmus.optimized.storage.base.PageStore`.
 
-    ``folder`` is made if it isn't there; its parent must be.  ``durable`` waits for the medium with each put.
-    Raises ``NotADirectoryError`` when the folder is something else, and ``OSError`` when it can't be made or used.
+    ``folder`` is made if it isn't there; its parent must be.  It may be given as a link, which is followed once, now.
+    ``durable`` waits for the medium with each put.  ``largest``: a page of more bytes is neither stored nor read.
+
+    Raises ``NotADirectoryError`` when the folder is something else, ``PermissionError`` when others may write it or
+    we may not, and ``OSError`` when it can't be made or used.
     """
 
     def __init__(
-        self, folder: str | os.PathLike[str], identity: Identity | None = None, *, durable: bool = False
+        self,
+        folder: str | os.PathLike[str],
+        identity: Identity | None = None,
+        *,
+        durable: bool = False,
+        largest: int = LARGEST,
     ) -> None:
-        self.folder = Path(folder).absolute()
+        self.folder = Path(os.path.realpath(folder))
         self.identity = identity or Identity()
         self.durable = durable
+        self.largest = largest
         self.home = self.folder / self.identity.digest.hex()[:32]
         self._serials = iter(range(1 << 62))
         self._counts: Counter[str] = Counter()
         self._turn = threading.Lock()
-        if self.folder.exists() and not self.folder.is_dir():
-            raise NotADirectoryError(f"a page store needs a folder, and this is none: {self.folder}")
-        self.folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
-        self.home.mkdir(mode=FOLDER_MODE, exist_ok=True)
-        if durable:
-            _sync_folder(self.folder)
-        if not os.access(self.home, os.R_OK | os.W_OK | os.X_OK):
-            raise PermissionError(f"the page store's folder can't be read and written: {self.home}")
+        self._synced: set[str] = set()
+        try:
+            self._make()
+        except NotADirectoryError as error:
+            raise NotADirectoryError(f"a page store needs a folder, and this is none: {error.filename!r}") from error
+        except PermissionError as error:
+            raise PermissionError(
+                f"the page store's folder can't be used: {str(self.folder)!r}: {error.strerror}"
+            ) from error
         self.removed = self._remove_leftovers()
 
     # -- the port ------------------------------------------------------------------------------
@@ -83,16 +100,14 @@ class FileStore:
 
     def get(self, keys: Sequence[str], size: int | None = None) -> list[bytes | None]:
         """The bytes of each page; ``None`` where there is none, or none that is whole (and of this size)."""
-        pages = [self._read(key, size) for key in keys]
-        return [None if page is None else bytes(page) for page in pages]
+        return [self._taken(key, size) for key in keys]
 
     def get_into(self, keys: Sequence[str], buffers: Sequence[bytearray | memoryview]) -> list[bool]:
         """Fill one buffer per key; a buffer is touched only when its page has been found whole."""
         if len(keys) != len(buffers):
             raise ValueError(f"as many buffers as keys are needed (got {len(buffers)} and {len(keys)})")
         filled = []
-        for key, buffer in zip(keys, buffers, strict=True):
-            target = memoryview(buffer).cast("B")
+        for key, target in zip(keys, [memoryview(buffer).cast("B") for buffer in buffers], strict=True):
             page = self._read(key, len(target))
             if page is not None:
                 target[:] = page
@@ -107,22 +122,25 @@ class FileStore:
         """
         if len(keys) != len(values):
             raise ValueError(f"as many pages as keys are needed (got {len(values)} and {len(keys)})")
-        return [self._store(key, value) for key, value in zip(keys, values, strict=True)]
+        pages = [memoryview(value).cast("B") for value in values]
+        return [self._store(key, page) for key, page in zip(keys, pages, strict=True)]
 
     def clear(self) -> None:
         """Remove all pages of this identity, and nothing else that lies in the folder."""
-        for path in self._files(SUFFIX):
+        for name, shard in self._files(SUFFIX):
             with contextlib.suppress(OSError):
-                path.unlink()
+                os.unlink(name, dir_fd=shard)
 
     # -- looking at it -------------------------------------------------------------------------
 
     def usage(self) -> Usage:
         """What the pages of this identity take up now; every file is looked at."""
         sizes = []
-        for path in self._files(SUFFIX):
+        for name, shard in self._files(SUFFIX):
             with contextlib.suppress(OSError):
-                sizes.append(path.stat().st_size)
+                found = os.stat(name, dir_fd=shard, follow_symlinks=False)
+                if stat.S_ISREG(found.st_mode):
+                    sizes.append(found.st_size)
         return Usage(len(sizes), sum(sizes))
 
     def counts(self) -> Mapping[str, int]:
@@ -142,48 +160,59 @@ class FileStore:
         path = self.path_of(key)
         if path is None:
             return False
-        text = key.encode()
         try:
-            file = os.open(path, READ)
-            try:
-                head = os.read(file, HEAD.size + len(text))
-                length = os.fstat(file).st_size - len(head)
-            finally:
-                os.close(file)
+            with self._opened(path) as (file, length):
+                return self._promised(file, length, key) is not None
         except OSError:
             return False
-        return head_fits(self.identity, key, head, length)
+
+    def _promised(self, file: int, length: int, key: str) -> int | None:
+        """The length of a page by its header, if that is the key's and fits the file; raises ``OSError``."""
+        head = os.pread(file, HEAD.size + len(key.encode()), 0)
+        promised = length - len(head)
+        fits = promised <= self.largest and head_fits(self.identity, key, head, promised)
+        return promised if fits else None
+
+    def _look(self, key: str, path: Path, size: int | None) -> tuple[memoryview | None, str]:
+        """The page of a key, if it is whole and of this size; what it was.  Nothing is read that can't be it."""
+        try:
+            with self._opened(path) as (file, length):
+                promised = self._promised(file, length, key)
+                if promised is None:
+                    return None, "damaged"
+                if size is not None and promised != size:
+                    return None, "miss"
+                data = contents(file, length)
+        except OddFileError:
+            return None, "damaged"
+        except (OSError, MemoryError):
+            return None, "miss"
+        page = page_in(self.identity, key, data)
+        return page, "damaged" if page is None else "hit"
 
     def _read(self, key: str, size: int | None) -> memoryview | None:
         """The page of a key, if it is whole and of this size."""
         path = self.path_of(key)
-        data = None
-        if path is not None:
-            with contextlib.suppress(OSError):
-                data = _contents(path)
-        if data is None:
-            self._count("miss")
-            return None
-        page = page_in(self.identity, key, data)
-        if page is None:
-            self._count("damaged")
-            return None
-        if size is not None and len(page) != size:
-            self._count("miss")
-            return None
-        self._count("hit")
+        page, what = (None, "miss") if path is None else self._look(key, path, size)
+        self._count(what)
         return page
 
-    def _store(self, key: str, value: Buffer) -> bool:
+    def _taken(self, key: str, size: int | None) -> bytes | None:
+        """The same, as bytes of its own."""
+        page = self._read(key, size)
+        try:
+            return None if page is None else bytes(page)
+        except MemoryError:
+            return None
+
+    def _store(self, key: str, page: memoryview) -> bool:
         path = self.path_of(key)
-        if path is None:
+        if path is None or len(page) > self.largest:
             self._count("refused")
             return False
-        page = memoryview(value).cast("B")
-        with contextlib.suppress(OSError):
-            if page_in(self.identity, key, _contents(path)) is not None:
-                self._count("kept")
-                return True
+        if self._look(key, path, None)[0] is not None and (not self.durable or self._settled(path)):
+            self._count("kept")
+            return True
         for last in (False, True):
             try:
                 self._write(path, head_of(self.identity, key, page), page)
@@ -191,7 +220,7 @@ class FileStore:
                 # A store that was just being opened took the new temporary file for a leftover, or a folder is gone.
                 if last:
                     break
-            except OSError:
+            except (OSError, MemoryError):
                 break
             else:
                 self._count("stored")
@@ -201,30 +230,38 @@ class FileStore:
 
     def _write(self, path: Path, head: bytes, page: memoryview) -> None:
         """Write a temporary file and rename it; on any failure nothing is left."""
-        with contextlib.suppress(FileExistsError):
-            path.parent.mkdir(mode=FOLDER_MODE)
-            if self.durable:
-                _sync_folder(self.home)
         with self._turn:
             serial = next(self._serials)
-        name = f"{path.stem}.{os.getpid()}.{threading.get_native_id()}.{serial}.{os.urandom(4).hex()}{TEMPORARY}"
-        temporary = path.parent / name
-        file = os.open(temporary, WRITE, FILE_MODE)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            _write_all(file, head)
-            _write_all(file, page)
+        unique = f"{os.getpid()}.{threading.get_native_id()}.{serial}.{os.urandom(4).hex()}"
+        temporary = f"{path.stem}.{unique}{TEMPORARY}"
+        with self._shard(path.parent.name, make=True) as shard:
+            file = os.open(temporary, WRITE, FILE_MODE, dir_fd=shard)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                _write_all(file, head)
+                _write_all(file, page)
+                if self.durable:
+                    os.fsync(file)
+                _rename(temporary, path.name, shard)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary, dir_fd=shard)
+                raise
+            finally:
+                os.close(file)
             if self.durable:
-                os.fsync(file)
-            temporary.replace(path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
-            raise
-        finally:
-            os.close(file)
-        if self.durable:
-            _sync_folder(path.parent)
+                os.fsync(shard)
+
+    def _settled(self, path: Path) -> bool:
+        """Wait until a page that is there is on the medium: whoever put it need not have waited for that."""
+        try:
+            with self._shard(path.parent.name, make=True) as shard:
+                with regular(path.name, shard) as (file, _):
+                    os.fsync(file)
+                os.fsync(shard)
+        except OSError:
+            return False
+        return True
 
     def _count(self, what: str) -> None:
         with self._turn:
@@ -232,47 +269,101 @@ class FileStore:
 
     # -- the folder ----------------------------------------------------------------------------
 
-    def _files(self, suffix: str) -> Iterator[Path]:
-        """The store's own files with this suffix: those that it could have named itself."""
-        for folder in self.home.glob("[0-9a-f][0-9a-f]"):
-            if folder.is_symlink():
-                continue
-            for path in folder.glob(f"*{suffix}"):
-                digits = path.name.partition(".")[0]
-                if len(digits) == 62 and set(digits) <= set("0123456789abcdef") and not path.is_symlink():
-                    yield path
+    def _make(self) -> None:
+        """Make what isn't there, and see that it can be used; raises ``OSError``."""
+        with contextlib.suppress(FileExistsError):
+            self.folder.mkdir(mode=FOLDER_MODE)
+        with entered(self.folder) as top:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(self.home.name, FOLDER_MODE, dir_fd=top)
+            with entered(self.home.name, top) as home:
+                if not os.access(".", os.R_OK | os.W_OK | os.X_OK, dir_fd=home):
+                    raise PermissionError(errno.EACCES, "it can't be read and written", str(self.home))
+            if self.durable:
+                # What another process has made a moment ago need not be on the medium, so this doesn't ask who made it.
+                os.fsync(top)
+                _sync(self.folder.parent)
+
+    @contextlib.contextmanager
+    def _home(self) -> Iterator[int]:
+        """The open folder of this identity; raises ``OSError``."""
+        with entered(self.folder) as top, entered(self.home.name, top) as home:
+            yield home
+
+    @contextlib.contextmanager
+    def _shard(self, name: str, *, make: bool = False) -> Iterator[int]:
+        """One of the open folders within it; raises ``OSError``.  ``make``: a page will be put, so it must be there."""
+        with self._home() as home:
+            if make:
+                try:
+                    os.mkdir(name, FOLDER_MODE, dir_fd=home)
+                    self._synced.discard(name)
+                except FileExistsError:
+                    pass
+                if self.durable and name not in self._synced:
+                    os.fsync(home)
+                    self._synced.add(name)
+            with entered(name, home) as shard:
+                yield shard
+
+    @contextlib.contextmanager
+    def _opened(self, path: Path) -> Iterator[tuple[int, int]]:
+        """The open file of a page, and its length; raises ``OSError``."""
+        with self._shard(path.parent.name) as shard, regular(path.name, shard) as found:
+            yield found
+
+    def _files(self, suffix: str) -> Iterator[tuple[str, int]]:
+        """The store's own files with this suffix, those that it could have named itself: name, and open folder."""
+        with contextlib.ExitStack() as stack:
+            try:
+                home = stack.enter_context(self._home())
+                shards = _listed(home)
+            except OSError:
+                return
+            for shard in shards:
+                if len(shard) == 2 and set(shard) <= DIGITS:
+                    yield from _names(shard, home, suffix)
 
     def _remove_leftovers(self) -> int:
         """Remove temporary files whose writers are gone, those that nobody holds a lock on; returns how many."""
         removed = 0
-        for path in self._files(TEMPORARY):
+        for name, shard in self._files(TEMPORARY):
             with contextlib.suppress(OSError):
-                file = os.open(path, READ)
+                file = os.open(name, READ, dir_fd=shard)
                 try:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    path.unlink()
+                    os.unlink(name, dir_fd=shard)
                     removed += 1
                 finally:
                     os.close(file)
         return removed
 
 
-def _contents(path: Path) -> bytearray:
-    """All bytes of a file; raises ``OSError``, also for what is no ordinary file."""
-    file = os.open(path, READ)
+def _names(shard: str, home: int, suffix: str) -> Iterator[tuple[str, int]]:
+    """The files with this suffix in one folder, and that folder, open; none of a folder that isn't trusted."""
     try:
-        data = bytearray(os.fstat(file).st_size)
-        view, done = memoryview(data), 0
-        while done < len(data):
-            got = os.readv(file, [view[done:]])
-            if not got:
-                break
-            done += got
-        view.release()
-        del data[done:]
-        return data
-    finally:
-        os.close(file)
+        with entered(shard, home) as folder:
+            for name in _listed(folder):
+                digits = name.partition(".")[0]
+                if name.endswith(suffix) and len(digits) == 62 and set(digits) <= DIGITS:
+                    yield name, folder
+    except OSError:
+        return
+
+
+def _listed(folder: int) -> list[str]:
+    """The names in an open folder; raises ``OSError``."""
+    with os.scandir(folder) as entries:
+        return [entry.name for entry in entries]
+
+
+def _rename(name: str, to: str, folder: int) -> None:
+    """Give a file another name; an empty folder of that name makes way, one that isn't empty raises ``OSError``."""
+    try:
+        os.rename(name, to, src_dir_fd=folder, dst_dir_fd=folder)
+    except IsADirectoryError:
+        os.rmdir(to, dir_fd=folder)
+        os.rename(name, to, src_dir_fd=folder, dst_dir_fd=folder)
 
 
 def _write_all(file: int, data: bytes | memoryview) -> None:
@@ -282,7 +373,8 @@ def _write_all(file: int, data: bytes | memoryview) -> None:
         rest = rest[os.write(file, rest) :]
 
 
-def _sync_folder(folder: Path) -> None:
+def _sync(folder: Path) -> None:
+    """Wait until what was made in a folder is on the medium; raises ``OSError``."""
     file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(file)
