@@ -8,6 +8,9 @@ What last night's run has found can be had on any machine: ``KVLITMUS_HYPOTHESIS
 (and ``GITHUB_TOKEN``, where the repository is private) reads the examples that the nightly workflow has
 left there as an artifact.  Nothing is ever written to it.
 
+No test leaves a process behind, whether it passes or fails: what it has started and is still there is killed, and the
+test fails for it.  Started in the background with signals ignored, the tests run as in a terminal.
+
 The whole suite runs in as many processes as there are processors, a file of tests in one of them; single files
 run in this process, as does everything with ``-n 0``.
 """
@@ -19,7 +22,7 @@ import importlib.util
 import os
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -31,6 +34,8 @@ from hypothesis.database import (
     MultiplexedDatabase,
     ReadOnlyDatabase,
 )
+
+from tests import processes
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # for tests and what they start: there are no more processors than tests
 
@@ -50,6 +55,8 @@ def example_database(environment: Mapping[str, str], folder: str = EXAMPLES) -> 
     owner, _, repository = shared.partition("/")
     return MultiplexedDatabase(local, ReadOnlyDatabase(GitHubArtifactDatabase(owner, repository, ARTIFACT)))
 
+
+processes.listen_to_nobody()
 
 settings.register_profile("ci", derandomize=True, deadline=None, database=None, print_blob=True)
 settings.register_profile(
@@ -90,6 +97,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
 
 
+_FAILED = pytest.StashKey[bool]()
+
 MOST_WORKERS = 8
 """However many processors there are."""
 
@@ -128,6 +137,39 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     scheduler = LoadScopeScheduling(config, log)
     scheduler._split_scope = unit
     return scheduler
+
+
+_watch = processes.Watch()
+ENDING = 60.0
+"""Seconds in which what a test has started may still end by itself; workers end when their supervisor is gone."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup() -> Iterator[None]:
+    """What fixtures start is theirs to end, at the latest after the last test."""
+    yield
+    _watch.begin()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """A test that has failed need not be waited for."""
+    if call.when == "call" and call.excinfo is not None:
+        item.stash[_FAILED] = True
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """Kill what the test has left behind, and hold it against the test; after the last one, what fixtures have left."""
+    try:
+        yield
+    finally:
+        patience = 0.0 if item.stash.get(_FAILED, False) else ENDING
+        left = _watch.left(patience, shared=nextitem is not None)
+        processes.end(left)
+    if left:
+        pytest.fail("the test left processes behind: " + "; ".join(left.values()), pytrace=False)
 
 
 def pytest_unconfigure() -> None:
