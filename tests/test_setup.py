@@ -60,7 +60,7 @@ class Machine:
         self.log.write_text("")
         environment = {**os.environ, "PYTHON": str(self.python)}
         command = ["bash", str(self.checkout / "tools" / "setup"), *level]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100, check=False)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert done.stdout == ""
         return done.returncode, self.log.read_text().splitlines(), done.stderr
 

@@ -19,7 +19,7 @@ def run(folder: Path, text: str) -> str:
     (folder / "my_store.py").write_text(text, encoding="utf-8")
     options = ["--steps", "250", "--jobs", "1", "--config", "page_size=1"]
     command = [sys.executable, "-m", "kvlitmus.conformance.cli", "run", "my_store", *options]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     return f"exit {done.returncode}\n{done.stdout}{done.stderr}"
 
 

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from kvlitmus.conformance.mutants.registry import all_mutants
 from kvlitmus.conformance.report import failures
 from kvlitmus.spec.rule import all_rules
 from tests.conformance.schemas import fits
+from tests.processes import eventually
 
 Capture = pytest.CaptureFixture[str]
 
@@ -179,11 +180,9 @@ def kept(folder: str) -> int:
     return len(files(f"{folder}/corpus"))
 
 
-def wait_for(condition: Any, seconds: float = 60) -> None:
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, "it took too long"
-        time.sleep(0.02)
+def works_on(pid: int, least: int) -> bool:
+    """Whether a campaign has kept so many schedules, and has workers."""
+    return kept("c") >= least and bool(children(pid))
 
 
 @pytest.mark.slow
@@ -199,7 +198,7 @@ def test_a_killed_campaign_has_everything_that_it_announced_and_goes_on() -> Non
                     line = campaign.stdout.readline()
                     assert line, "it ended too early"
                     announced += [line.split(": ")[-1].strip()] * (" broken by " in line)
-            wait_for(lambda pid=campaign.pid, least=least: kept("c") >= least and children(pid))
+            eventually(partial(works_on, campaign.pid, least))
             workers = children(campaign.pid)
             before, found = files("c/corpus"), {path.name for path in Path("c/findings").glob("*.json")}
             for pid in (campaign.pid, *workers):
@@ -228,10 +227,10 @@ def replaced(folder: str) -> set[str]:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_campaign_ends_with_its_summary(number: int) -> None:
     with start("--for", "1h", "--corpus", "c", "--no-canary", "--report", "night.json", *ONE) as campaign:
-        wait_for(lambda: kept("c") >= 5)
+        eventually(lambda: kept("c") >= 5)
         workers = children(campaign.pid)
         campaign.send_signal(number)
-        out, _ = campaign.communicate(timeout=100)
+        out, _ = campaign.communicate()
     assert campaign.returncode == 130
     assert "exit 130" in out and "steps/s" in out and "Traceback" not in out
     data = json.loads(Path("night.json").read_text())

@@ -183,7 +183,7 @@ def test_what_is_written_is_clean() -> None:
         [*tool, "ruff", "format", "--config", str(ROOT / "pyproject.toml"), "--check", "."],
     ):
         done = subprocess.run(
-            command, env={**os.environ, "MYPYPATH": mypy_path}, capture_output=True, text=True, timeout=100, check=False
+            command, env={**os.environ, "MYPYPATH": mypy_path}, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stdout + done.stderr
 

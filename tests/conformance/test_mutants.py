@@ -162,7 +162,6 @@ def test_nine_in_ten_mutants_fall_to_random_schedules_alone() -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("one", NULL, ids=lambda one: one.id)
 def test_a_null_mutant_raises_no_alarm_in_a_long_run(one: Mutant) -> None:
     assert first_broken(one, 1, FULL_NULL_STEPS) == ()

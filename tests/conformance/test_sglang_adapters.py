@@ -46,7 +46,7 @@ def python(code: str, *path: Path, interpreter: str = sys.executable) -> subproc
     folders = os.pathsep.join([*map(str, path), ROOMS])
     command = [interpreter, "-c", code]
     return subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=100, env={**os.environ, "PYTHONPATH": folders}
+        command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": folders}
     )
 
 
@@ -168,7 +168,6 @@ def environment(release: str) -> str:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", PEERS)
 def test_an_adapter_tells_the_truth(name: str) -> None:
     module, _, target = name.partition(".")
@@ -178,7 +177,6 @@ def test_an_adapter_tells_the_truth(name: str) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=580,
         env={**os.environ, "PYTHONPATH": ROOMS},
     )
     assert done.returncode == 0, done.stderr[-2000:]

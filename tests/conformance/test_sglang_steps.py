@@ -10,6 +10,7 @@ from queue import Empty
 import pytest
 
 from kvlitmus.conformance.adapters import sglang_steps as steps
+from tests.processes import LIMIT
 
 
 @pytest.fixture
@@ -112,7 +113,7 @@ def test_a_thread_that_raises_is_dead_and_keeps_in_hand_what_it_died_over(rig: s
     assert server.thread.hands == "a"
     assert rig.idle(server.queue) is None
     assert rig.holder("a") is None
-    server.thread.join(timeout=10)
+    server.thread.join(timeout=LIMIT)
 
 
 def test_who_joins_a_thread_lets_it_end_and_idle_ones_notice_meanwhile(rig: steps.Rig) -> None:

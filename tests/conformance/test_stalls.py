@@ -22,6 +22,7 @@ from kvlitmus.conformance.results import Item, ItemResult, Options, to_json
 from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.conformance.supervisor import Event, run_items
 from kvlitmus.conformance.targets import resolve_target
+from tests.processes import eventually
 
 HERE = Path(__file__).parent
 PAGE4 = Config(page_size=4)
@@ -239,11 +240,12 @@ def counted(pid: int, seconds: float) -> float:
 
 def test_sleep_counts_and_being_stopped_hardly() -> None:
     with subprocess.Popen(["sleep", "600"]) as child:
-        slept = counted(child.pid, 0.6)
+        began, patience = time.monotonic(), Patience(child.pid)
+        eventually(lambda: patience.look() > 0.4, "any count of a sleep", every=0.05)
+        slept, seconds = patience.look(), time.monotonic() - began
         child.send_signal(signal.SIGSTOP)
-        stopped = counted(child.pid, 0.6)
+        stopped = counted(child.pid, seconds)
         child.kill()
-    assert slept > 0.4
     assert 0 < stopped < 0.5 * slept
 
 

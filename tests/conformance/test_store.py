@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from kvlitmus.conformance.ports import Config, Profile, Unsupported, capabilitie
 from kvlitmus.conformance.results import Item, ItemResult, Options
 from kvlitmus.conformance.shelf import NOTHING, Entry, Shelf
 from kvlitmus.conformance.specimen.cache import target as specimen
+from tests.processes import eventually
 
 PLAIN = plan.STORE_CONFIGS[0]
 OPTIONS = Options(shrink_trials=0)
@@ -226,10 +226,7 @@ def test_a_folder_and_its_server_end_with_a_process_that_is_killed(command: tupl
         folder = Path(process.stdout.readline().strip())
         assert (folder / "file").is_file()
         process.send_signal(signal.SIGKILL)
-    until = time.monotonic() + 60
-    while folder.exists() or (command and running(str(folder))):
-        assert time.monotonic() < until, "folder or server outlived the process"
-        time.sleep(0.02)
+    eventually(lambda: not folder.exists() and not (command and running(str(folder))), "an end of folder and server")
 
 
 def running(argument: str) -> bool:

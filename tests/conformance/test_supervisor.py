@@ -22,6 +22,7 @@ from kvlitmus.conformance.results import Finding, Item, ItemResult, Options, to_
 from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.conformance.supervisor import Event, Limits, TargetError, probe, run_items
 from kvlitmus.conformance.targets import UnknownTarget, known_targets, resolve_target
+from tests.processes import eventually
 
 HERE = Path(__file__).parent
 PAGE4 = Config(page_size=4)
@@ -285,7 +286,7 @@ def test_an_interrupt_leaves_what_is_finished_and_no_process(tmp_path: Path) -> 
         workers = Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()
         assert len(workers) == 2
         child.send_signal(signal.SIGINT)
-        out, err = child.communicate(timeout=100)
+        out, err = child.communicate()
     assert child.returncode == 130, err
     names = json.loads(out)
     assert len(names) >= 3
@@ -307,11 +308,8 @@ def test_workers_end_when_their_supervisor_is_killed(tmp_path: Path) -> None:
         child.stdout.readline()
         workers = Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()
         child.kill()
-    until = time.monotonic() + 60
-    while any(running(pid) for pid in workers) and time.monotonic() < until:
-        time.sleep(0.05)
     assert len(workers) == 2
-    assert not any(running(pid) for pid in workers)
+    eventually(lambda: not any(running(pid) for pid in workers), "an end of the workers")
 
 
 def running(pid: str) -> bool:

@@ -49,7 +49,7 @@ def interrupt_after(first: Callable[[str], bool], arguments: list[str], where: P
         if first(line):
             child.send_signal(signal.SIGINT)
             break
-    out, err = child.communicate(timeout=100)
+    out, err = child.communicate()
     return child.returncode, "".join(seen) + out, err
 
 

@@ -35,7 +35,6 @@ LATENT = KVShape(kind="mla", layers=61, head_dim=656, dtype=torch.uint8, page_si
 
 
 @INTERPRETER
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(("page_size", "every"), [(2, 1), (1, 5)])
 def test_every_byte_in_the_interpreter(page_size: int, every: int) -> None:
     """All pairs of layouts, element types and row sizes; half of the copies by layer, with flags."""
@@ -45,7 +44,7 @@ def test_every_byte_in_the_interpreter(page_size: int, every: int) -> None:
         "PYTHONPATH": os.pathsep.join(str(ROOT / room) for room in ("spec", "optimized", ".")),
     }
     command = [sys.executable, "-m", "tests.optimized.paged", "--page-sizes", str(page_size), "--every", str(every)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False, env=environment, cwd=ROOT)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     shapes = len(list(paged.shapes((page_size,))))
     assert json.loads(done.stdout) == {"copies": -(-shapes * len(paged.PAIRS) // every), "units": 5}

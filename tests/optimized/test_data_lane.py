@@ -19,6 +19,7 @@ from kvlitmus.optimized.data.pools import DevicePool, HostPool
 from kvlitmus.optimized.data.shape import KVShape
 from kvlitmus.optimized.data.transfer import TorchMover
 from tests.optimized import paged, streams
+from tests.processes import LIMIT
 
 SHAPE = KVShape(layers=4, heads=2, head_dim=4, dtype=torch.bfloat16, page_size=2)
 PAGES = 12
@@ -218,7 +219,7 @@ def test_a_small_copy_does_not_overtake_what_a_thread_has_still_to_submit() -> N
         submit, may = driver.copy_batch, threading.Event()
 
         def slowly(targets: Any, *others: Any) -> None:
-            assert len(targets) < 96 or may.wait(20.0)
+            assert len(targets) < 96 or may.wait(LIMIT)
             submit(targets, *others)
 
         world.patch.setattr(driver, "copy_batch", slowly)
@@ -347,7 +348,7 @@ def test_a_layer_is_waited_for_only_until_it_is_submitted(monkeypatch: pytest.Mo
         def held_up(*given: Any) -> None:
             batches.append(len(given[0]))
             if len(batches) == 3:
-                assert go_on.wait(20)
+                assert go_on.wait(LIMIT)
             batch(*given)
 
         world.patch.setattr(driver, "copy_batch", held_up)

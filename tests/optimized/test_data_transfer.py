@@ -22,9 +22,10 @@ from kvlitmus.optimized.data.shape import KVShape
 from kvlitmus.optimized.data.transfer import TorchMover
 from kvlitmus.optimized.mover import Mover, Ticket
 from tests.optimized import paged
+from tests.processes import LIMIT
 
 SHAPE = KVShape(layers=4, heads=2, head_dim=8, dtype=torch.bfloat16, page_size=2)
-PATIENCE = 20.0
+PATIENCE = LIMIT
 """Seconds after which a thread that should have moved is taken for stuck."""
 
 

@@ -6,18 +6,15 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 TOOL = Path(__file__).resolve().parent.parent.parent / "tools" / "differential.py"
 BUG = "kvlitmus.conformance.mutants_run:by_name.hits_never_counted"
 
 
-def run(*options: str, timeout: float = 100.0) -> subprocess.CompletedProcess[str]:
+def run(*options: str) -> subprocess.CompletedProcess[str]:
     """Run the tool as somebody would in a checkout."""
-    return subprocess.run(
-        [sys.executable, str(TOOL), *options], capture_output=True, text=True, timeout=timeout, check=False
-    )
+    return subprocess.run([sys.executable, str(TOOL), *options], capture_output=True, text=True, check=False)
 
 
 def test_it_plays_as_many_steps_as_wanted(tmp_path: Path) -> None:
@@ -44,11 +41,10 @@ def test_an_interruption_says_how_far_it_came(tmp_path: Path) -> None:
     going = subprocess.Popen([*command, str(summary)], stdout=subprocess.PIPE, text=True)
     try:
         assert going.stdout is not None
-        deadline = time.monotonic() + 60
         while " 0 steps" in (line := " " + going.stdout.readline()):
-            assert line and time.monotonic() < deadline
+            assert line.strip()
         going.send_signal(signal.SIGINT)
-        assert going.wait(60) == 130
+        assert going.wait() == 130
         assert "stopped" in going.stdout.read()
     finally:
         going.kill()

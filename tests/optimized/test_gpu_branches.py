@@ -36,6 +36,7 @@ from benchmarks.gpu_stage import Bench, Record, Stage, run
 from kvlitmus.optimized.data import driver
 from kvlitmus.optimized.data.pools import HostPool
 from tests.optimized import streams
+from tests.processes import LIMIT
 
 
 class AtOnce(streams.Stream):
@@ -141,7 +142,7 @@ STAGES = {
 
 @pytest.mark.slow
 def test_every_stage_does_what_it_does_on_a_device(bench: Bench) -> None:
-    run(bench, [Stage(name, 60.0, work) for name, work in STAGES.items()], 100.0, lambda line: None)
+    run(bench, [Stage(name, LIMIT, work) for name, work in STAGES.items()], LIMIT, lambda line: None)
     record = bench.record
     assert [(one["stage"], one["outcome"], one["note"]) for one in record.stages] == [
         (name, "done", "") for name in STAGES
@@ -189,8 +190,8 @@ def test_an_engine_that_fails_costs_the_others_nothing(bench: Bench, monkeypatch
         raise driver.DriverError("cuMemcpyBatchAsync failed with CUDA error 801", "cuMemcpyBatchAsync", 801)
 
     monkeypatch.setattr(driver, "copy_batch", refuse)
-    stages = [Stage("ceilings", 60.0, gpu_ceilings.ceilings), Stage("transfers", 60.0, gpu_copies.transfers)]
-    run(bench, [*stages, Stage("choice", 60.0, gpu_choice.choice)], 100.0, lambda line: None)
+    stages = [Stage("ceilings", LIMIT, gpu_ceilings.ceilings), Stage("transfers", LIMIT, gpu_copies.transfers)]
+    run(bench, [*stages, Stage("choice", LIMIT, gpu_choice.choice)], LIMIT, lambda line: None)
     assert [one["outcome"] for one in bench.record.stages] == ["done"] * 3
     for table in ("transfers", "choice"):
         rows = bench.record.of(table)
@@ -205,7 +206,7 @@ def test_an_engine_that_fails_costs_the_others_nothing(bench: Bench, monkeypatch
     monkeypatch.setattr(
         gpu_copies, "ways", lambda *given, **more: [("dma", {"load_engine": "dma", "backup_engine": "dma"})]
     )
-    run(bench, [Stage("transfers", 60.0, gpu_copies.transfers)], 100.0, lambda line: None)
+    run(bench, [Stage("transfers", LIMIT, gpu_copies.transfers)], LIMIT, lambda line: None)
     assert bench.record.stages[-1]["note"].startswith(
         "RuntimeError: the engine that the cache uses failed: h2d whole pages"
     )
@@ -244,7 +245,7 @@ def test_kernels_are_compiled_by_other_processes(monkeypatch: pytest.MonkeyPatch
     assert len(set(gpu_ahead.jobs(bench))) > 200
     monkeypatch.setattr(gpu_ahead, "jobs", lambda bench: [*few, *few])
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    bench.ends = bench.overall = time.monotonic() + 100
+    bench.ends = bench.overall = time.monotonic() + LIMIT
     gpu_ahead.compile_ahead(bench)
     assert bench.record.head["compiled_ahead"] == "2 of 2 kernels by 2 processes, 0 late"
     assert len(list(tmp_path.rglob("*.cubin"))) == 2

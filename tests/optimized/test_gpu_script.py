@@ -35,6 +35,7 @@ from benchmarks.gpu_stage import (
     run,
 )
 from kvlitmus.optimized.data.transfer import TorchMover
+from tests.processes import LIMIT
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = [sys.executable, str(ROOT / "benchmarks" / "gpu.py")]
@@ -50,7 +51,7 @@ def place() -> dict[str, str]:
 @pytest.mark.slow
 def test_a_dry_run_takes_every_stage(tmp_path: Path) -> None:
     command = [*SCRIPT, "--dry-run", "--out", str(tmp_path), "--date", "2026-01-02"]
-    done = subprocess.run(command, cwd=ROOT, env=place(), capture_output=True, text=True, timeout=110, check=False)
+    done = subprocess.run(command, cwd=ROOT, env=place(), capture_output=True, text=True, check=False)
     assert done.returncode == CORRECT, done.stdout + done.stderr
     data = json.loads((tmp_path / "gpu-2026-01-02-dry.json").read_text())
     assert [stage["stage"] for stage in data["stages"]] == [stage.name for stage in gpu.stages()]
@@ -97,7 +98,7 @@ def test_what_an_interruption_leaves_is_a_whole_record(tmp_path: Path) -> None:
             break
     rest = process.stdout.read()
     process.stdout.close()
-    assert process.wait(60) == INTERRUPTED, rest
+    assert process.wait() == INTERRUPTED, rest
     data = json.loads((tmp_path / "gpu-x-dry.json").read_text())
     outcomes = {stage["stage"]: stage["outcome"] for stage in data["stages"]}
     assert outcomes == {"environment": "done", "ceilings": "done", "transfers": "interrupted"}
@@ -153,7 +154,7 @@ def test_a_stage_that_fails_costs_the_others_nothing(
 ) -> None:
     path = tmp_path / "folder" / "record.json"
     bench = bench_of(path)
-    run(bench, [Stage(f"{at} {work.__name__}", 5.0, work) for at, work in enumerate(works)], 20.0, lambda line: None)
+    run(bench, [Stage(f"{at} {work.__name__}", 5.0, work) for at, work in enumerate(works)], LIMIT, lambda line: None)
     assert [stage["outcome"] for stage in bench.record.stages] == outcomes
     assert bench.record.code() == code
     written = json.loads(path.read_text())
@@ -170,7 +171,7 @@ def test_an_interruption_between_stages_is_one_too(tmp_path: Path, at: str) -> N
         if line.startswith(at):
             raise KeyboardInterrupt
 
-    run(bench, [Stage("one", 5.0, right), Stage("two", 5.0, right)], 20.0, say)
+    run(bench, [Stage("one", 5.0, right), Stage("two", 5.0, right)], LIMIT, say)
     assert bench.record.code() == INTERRUPTED
     written = json.loads(path.read_text())
     assert [stage["outcome"] for stage in written["stages"]] == {
@@ -182,7 +183,13 @@ def test_an_interruption_between_stages_is_one_too(tmp_path: Path, at: str) -> N
 
 def test_what_comes_after_the_limit_is_not_run() -> None:
     bench = bench_of()
-    run(bench, [Stage("one", 1.0, lambda bench: time.sleep(0.3)), Stage("two", 9.0, right)], 0.2, lambda line: None)
+    run(
+        bench,
+        [Stage("one", 1.0, lambda bench: time.sleep(0.3)), Stage("two", 9.0, right)],
+        0.2,
+        lambda line: None,
+        LIMIT,
+    )
     assert [stage["outcome"] for stage in bench.record.stages] == ["done", "not run"]
 
 
@@ -194,7 +201,7 @@ def test_a_stage_that_never_returns_is_cut_off(tmp_path: Path) -> None:
         "bench.record.check('before', 1, [])\n"
         "run(bench, [Stage('hangs', 1.0, lambda bench: time.sleep(100))], 0.3, print, 0.3)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=60, check=False, capture_output=True)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False, capture_output=True)
     assert done.returncode == HARNESS, done.stderr
     data = json.loads(path.read_text())
     assert data["stages"][0]["outcome"] == "cut off" and data["checks"][0]["check"] == "before"

@@ -252,7 +252,6 @@ def test_no_interleaving_mixes_pages_up(seed: int, write: str) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("write", WRITES)
 def test_no_interleaving_does_so_for_long(write: str) -> None:
     for seed in range(1000, 1200):

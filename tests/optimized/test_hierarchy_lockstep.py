@@ -56,7 +56,6 @@ def test_the_hierarchy_does_what_the_reference_does(seed: int, write: str, stop:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("stop", STOPS)
 @pytest.mark.parametrize("write", WRITES)
 def test_it_does_so_for_long(write: str, stop: str) -> None:

@@ -21,12 +21,12 @@ print(sorted({"torch", "triton", "redis"} & sys.modules.keys()))
 def test_the_page_store_runs_on_the_standard_library_alone() -> None:
     code = "import sys; sys.path[:0] = sys.argv[1:]\nimport kvlitmus.optimized, kvlitmus.optimized.storage.file"
     command = [sys.executable, "-I", "-S", "-W", "error", "-c", code, str(ROOT / "spec"), str(ROOT / "optimized")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
 def test_the_control_plane_runs_without_torch() -> None:
     command = [sys.executable, "-c", _IMPORT_CONTROL_PLANE]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(ROOT / room) for room in ("spec", "optimized"))}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr

@@ -128,14 +128,12 @@ def test_a_mutant_says_which_known_bug_it_is(one: Mutant) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("one", REAL, ids=lambda one: one.id)
 def test_each_mutant_is_killed(one: Mutant) -> None:
     assert_killed(one, FULL_STEPS)
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("one", NULL, ids=lambda one: one.id)
 def test_a_null_mutant_raises_no_alarm_in_a_long_run(one: Mutant) -> None:
     assert broken_by_schedules(one, FULL_NULL_STEPS, seed=1) == set()

@@ -23,6 +23,7 @@ from kvlitmus.optimized.storage.base import Identity, PageStore
 pytest.importorskip("redis", reason="the client library is missing: the extra 'redis' brings it")
 
 from kvlitmus.optimized.storage.redis import RedisStore
+from tests.processes import LIMIT
 
 KEYS = [f"{number:064x}" for number in range(6)]
 PAGES = [bytes([number]) * (100 + number) for number in range(6)]
@@ -74,7 +75,7 @@ def deaf() -> Iterator[str]:
         server.close()
         for connection in held:
             connection.close()
-        thread.join(10)
+        thread.join(LIMIT)
 
 
 def test_the_suite_passes(url: str) -> None:
@@ -211,5 +212,5 @@ def test_many_threads_use_one_store(store: RedisStore) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(LIMIT)
     assert wrong == []

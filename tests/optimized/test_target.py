@@ -66,9 +66,7 @@ def test_a_flat_cache_needs_no_torch() -> None:
         "print(sorted(name for name in sys.modules if name.split('.')[0] in ('torch', 'triton')))"
     )
     rooms = [str(ROOT / room) for room in ("spec", "reference", "conformance", "optimized")]
-    done = subprocess.run(
-        [sys.executable, "-c", code, *rooms], capture_output=True, text=True, timeout=100, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", code, *rooms], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
 
 

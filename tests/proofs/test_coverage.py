@@ -9,7 +9,7 @@ from tests.proofs.coverage import evidence
 from tests.proofs.test_tier_exhaustive import ELSEWHERE
 from tests.proofs.tier_laws import PACKS
 
-pytestmark = [pytest.mark.proof, pytest.mark.timeout(900)]  # a search takes half a minute of computing
+pytestmark = pytest.mark.proof
 FLAT = ("pool", "tree", "lock", "evict", "req")
 
 

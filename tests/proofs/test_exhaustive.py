@@ -10,7 +10,7 @@ from tests.proofs.planted import PLANTED, Planted
 from tests.proofs.scopes import EVERY_RUN, NIGHTLY
 from tests.proofs.searches import flat as explore
 
-pytestmark = [pytest.mark.proof, pytest.mark.timeout(900)]  # a search takes half a minute of computing
+pytestmark = pytest.mark.proof
 
 ELSEWHERE = {
     "hash": "a key of two pages has no states: tests of the hash chain",

@@ -1,8 +1,7 @@
 """CrossHair reads the lemmas: each must be *confirmed over all paths*, each planted slip found.
 
 "Not confirmed" fails, so a proof can't silently become a search.  The bound that is left is the
-choice of page sizes in one lemma (see ``prefetch_lemmas.py``); the time limits are CPU seconds,
-about five times what the lemmas take.  A counterexample is run again in plain Python before it
+choice of page sizes in one lemma (see ``prefetch_lemmas.py``).  A counterexample is run again in plain Python before it
 counts.
 """
 
@@ -20,8 +19,8 @@ import pytest
 from tests.proofs import prefetch_lemmas
 
 HERE = Path(__file__).resolve().parent
-SECONDS = {"every_plan_keeps_every_rule": 60}
-"""CPU seconds that a lemma may take where 20 are not enough."""
+SECONDS = 900
+"""CPU seconds that one lemma may take, for a machine much slower than any we know; the slowest takes ten here."""
 
 LEMMAS = (
     "every_plan_keeps_every_rule",
@@ -36,10 +35,10 @@ PLANTED = tuple(name for name in vars(prefetch_lemmas) if name.startswith("plant
 def crosshair(name: str) -> str:
     """What CrossHair says about one lemma."""
     command = [sys.executable, "-m", "crosshair", "check", "--report_all", "--analysis_kind", "asserts"]
-    command += ["--per_condition_timeout", str(SECONDS.get(name, 20)), f"prefetch_lemmas.{name}"]
+    command += ["--per_condition_timeout", str(SECONDS), f"prefetch_lemmas.{name}"]
     paths = [str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=110, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     return done.stdout + done.stderr
 
 

@@ -21,8 +21,8 @@ from tests.proofs import fetch_lemmas, lemmas, lock_lemmas, tree_lemmas
 from tests.proofs.lemmas import LEMMAS
 
 HERE = Path(__file__).resolve().parent
-SECONDS = 60
-"""CPU seconds that one lemma may take; the slowest takes about a quarter of that."""
+SECONDS = 900
+"""CPU seconds that one lemma may take, for a machine much slower than any we know; the slowest takes fifteen here."""
 
 HOLDS = tuple(name for name, one in LEMMAS.items() if not one.planted)
 PLANTED = tuple(name for name, one in LEMMAS.items() if one.planted)
@@ -42,12 +42,11 @@ def crosshair(name: str) -> str:
     command += ["--per_condition_timeout", str(SECONDS), f"{MODULES[name].__name__}.{name}"]
     paths = [str(HERE.parent.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     return done.stdout + done.stderr
 
 
 @pytest.mark.proof
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize("name", HOLDS)
 def test_the_lemma_is_confirmed_over_all_paths(name: str) -> None:
     said = crosshair(name)
@@ -56,7 +55,6 @@ def test_the_lemma_is_confirmed_over_all_paths(name: str) -> None:
 
 
 @pytest.mark.proof
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize("name", PLANTED)
 def test_the_planted_slip_is_found_and_real(name: str) -> None:
     said = crosshair(name)

@@ -11,7 +11,7 @@ from tests.proofs.tier_laws import LAWS, PACKS
 from tests.proofs.tier_planted import PLANTED, Planted
 from tests.proofs.tier_scopes import EVERY_RUN, NIGHTLY
 
-pytestmark = [pytest.mark.proof, pytest.mark.timeout(900)]  # a search takes half a minute of computing
+pytestmark = pytest.mark.proof
 
 ELSEWHERE = {
     "TIER-03": "the model has no slots, only pages: the adapter's, in every random schedule",
