@@ -19,6 +19,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
+from kvlitmus.conformance.adapters import scratch
+
 LIMIT = 1500.0
 """Seconds after which what a test waits for hangs for certain."""
 
@@ -28,8 +30,8 @@ MARK = "KVLITMUS_STARTED_BY_TEST"
 IGNORED = "KVLITMUS_TESTS_IGNORE"
 """The variable that tells the processes that run tests which signals the first of them was started to ignore."""
 
-HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
-"""Parts of command lines of processes that Python itself starts once and keeps."""
+HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", scratch.KEEPER)
+"""Parts of command lines of processes that end with the one that runs the tests, whatever becomes of it."""
 
 
 def run(command: Sequence[str], *, timeout: float = LIMIT, **options: Any) -> subprocess.CompletedProcess[str]:
