@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,10 @@ def test_an_empty_baseline_is_a_baseline(tmp_path: Path) -> None:
         ("known = [1]\n", "entry 1: expected a table"),
         ("[[known]\n", "not TOML"),
         ("a = " + "[" * 5_000, "not TOML"),
+        ("a = " + "1" * 5_000, "not TOML"),
+        (".".join(["a"] * 50_000) + " = 1\n", "a key of more than 32 parts"),
+        ("[" + " . ".join(['"a"'] * 50_000) + "]\n", "a key of more than 32 parts"),
+        ("known = [{" + ".".join(["a"] * 50_000) + " = 1}]\n", "a key of more than 32 parts"),
         (GOOD.replace("TREE-02", "\\u001b[31mTREE"), "entry 1"),
     ],
 )
@@ -60,6 +65,17 @@ def test_a_wrong_entry_is_named(tmp_path: Path, text: str, complaint: str) -> No
     with pytest.raises(BaselineError, match=complaint) as caught:
         load(write(tmp_path, text), RULES)
     assert "\x1b" not in str(caught.value)
+
+
+def test_a_long_word_takes_no_longer_than_it_is(tmp_path: Path) -> None:
+    text = GOOD.replace("rounded down twice", f"{'a' * 500_000}{'.b' * 20}")
+    assert len(load(write(tmp_path, text), RULES)) == 1
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "known.toml")
+    with pytest.raises(BaselineError, match="expected a regular file, got a pipe"):
+        load(tmp_path / "known.toml", RULES)
 
 
 def test_files_that_are_no_text_or_too_large_are_refused(tmp_path: Path) -> None:

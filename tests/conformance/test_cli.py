@@ -208,6 +208,12 @@ def test_a_known_violation_does_not_fail_and_a_stale_one_does(capsys: Capture) -
         ("run --report out.txt", "must end in .json or .md"),
         ("run --report .", "must end in .json or .md"),
         ("run --baseline nowhere.toml", "baseline nowhere.toml: No such file"),
+        ("run --baseline \x1b[2J.toml", "baseline \\x1b[2J.toml: No such file"),
+        ("replay \x1b[2J.json", "\\x1b[2J.json: No such file"),
+        ("run --vectors nowhere", "--vectors nowhere: there is no such folder"),
+        ("run --vectors empty", "--vectors empty: no vector is in it"),
+        ("run --report link.json", "--report link.json: can't be written: it is a link"),
+        ("run --junit /dev/stdout", "--junit /dev/stdout: can't be written: it is a link"),
         ("run --bogus", "unrecognized arguments: --bogus"),
         ("run specimen reference", "unrecognized arguments: reference"),
         ("replay", "the following arguments are required: FILE"),
@@ -223,6 +229,8 @@ def test_a_known_violation_does_not_fail_and_a_stale_one_does(capsys: Capture) -
 )
 def test_a_mistake_gets_one_line_and_exit_code_2(words: str, complaint: str, capsys: Capture) -> None:
     Path("known.toml").write_text("")
+    Path("empty").mkdir()
+    Path("link.json").symlink_to("elsewhere.json")
     assert main(words.split()) == 2
     err = capsys.readouterr().err
     assert complaint in err

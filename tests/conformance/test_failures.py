@@ -97,5 +97,5 @@ def test_files_that_are_no_failures_are_refused(tmp_path: Path) -> None:
         path.write_bytes(raw)
         with pytest.raises(failures.FailureError, match=complaint):
             failures.load(path)
-    with pytest.raises(failures.FailureError, match="Is a directory"):
+    with pytest.raises(failures.FailureError, match="expected a regular file, got a folder"):
         failures.load(tmp_path)

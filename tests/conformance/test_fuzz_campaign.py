@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -13,8 +14,9 @@ from typing import Any
 
 import pytest
 
+from kvlitmus.conformance import files as safe
 from kvlitmus.conformance.cli import main
-from kvlitmus.conformance.fuzz import canary
+from kvlitmus.conformance.fuzz import campaign, canary
 from kvlitmus.conformance.mutants.registry import all_mutants
 from kvlitmus.conformance.report import failures
 from kvlitmus.spec.rule import all_rules
@@ -237,3 +239,50 @@ def test_an_interrupted_campaign_ends_with_its_summary(number: int) -> None:
     assert data["interrupted"] and fits(data, "fuzz") == []
     assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
     assert json.loads(Path("c/journal.jsonl").read_text().splitlines()[-2])["what"] == "ended"
+
+
+# -- a disk that is full --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("line", ["kept schedule", "journal"])
+def test_a_full_disk_ends_a_campaign_in_one_line(line: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    """From the third write on there is no room; what was announced before is read again by the next session."""
+    names = {"kept schedule": "write", "journal": "append"}
+    real = getattr(safe, names[line])
+    written: list[object] = []
+
+    def full(path: Path, *more: Any, **how: Any) -> None:
+        written.append(path)
+        if len(written) > 3 and "c" in path.parts:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(path, *more, **how)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(safe, names[line], full)
+        patched.setattr(campaign, "BEAT", 0.0)
+        code, data = fuzz("--steps", "100000", "--corpus", "c")
+    said = capsys.readouterr()
+    assert (code, data["broken_off"]) == (3, "c: No space left on device")
+    assert "ended early: c: No space left on device" in said.out
+    assert "Traceback" not in said.err + said.out
+    kept = files("c/corpus")
+    code, data = fuzz("--steps", "100", "--corpus", "c")
+    assert (code, data["torn"], data["broken_off"]) == (0, 0, "")
+    assert data["corpus"]["loaded"] == len(kept)
+
+
+def test_a_campaign_goes_on_whatever_lies_in_its_folder(capsys: Capture) -> None:
+    fuzz("--steps", "300", "--corpus", "c")
+    corpus = Path("c/corpus")
+    first = min(corpus.glob("*.json"))
+    (corpus / "list.json").write_text(first.read_text().replace('"schedule":[["', '"schedule":[[["x"],1,2,3],["'))
+    (corpus / "loop.json").symlink_to("loop.json")
+    os.mkfifo(corpus / "pipe.json")
+    with Path("c/journal.jsonl").open("a") as journal:
+        journal.write("[" * 100_000 + "\n")
+    capsys.readouterr()
+    code, data = fuzz("--steps", "300", "--corpus", "c")
+    said = capsys.readouterr().out
+    assert (code, data["torn"]) == (0, 4)
+    assert all(said.count(f"{name}.json can't be used") == 1 for name in ("list", "loop", "pipe"))
+    assert {path.name for path in Path("c/aside").iterdir()} == {"list.json", "loop.json", "pipe.json"}

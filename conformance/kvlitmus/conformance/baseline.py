@@ -21,12 +21,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kvlitmus.conformance import files
 from kvlitmus.conformance.commands.common import closest
 from kvlitmus.conformance.explain import harmless
 from kvlitmus.conformance.results import RuleVerdict, Verdict
 
 MAX_BYTES = 1 << 20
 MAX_ENTRIES = 1_000
+MAX_PARTS = 32
+LONG_KEY = re.compile(rf"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){{{MAX_PARTS}}}""")
+"""The parser takes time that grows with the square of a key's parts, and no key here has more than one."""
+
 FIELDS = ("rule", "reason", "link", "until")
 
 
@@ -74,15 +79,17 @@ def version_parts(text: str) -> tuple[int, ...]:
 def load(path: Path, rules: Iterable[str]) -> tuple[Entry, ...]:
     """Read a baseline; raises :class:`BaselineError`, which names the file and the entry."""
     try:
-        with path.open("rb") as file:
-            raw = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise BaselineError(f"baseline {path}: {error.strerror or error}") from error
+        raw = files.read(path, MAX_BYTES, follow=True)
+    except (OSError, ValueError) as error:  # a name with a null character is a ValueError
+        raise BaselineError(f"baseline {path}: {(isinstance(error, OSError) and error.strerror) or error}") from error
     if len(raw) > MAX_BYTES:
         raise BaselineError(f"baseline {path}: larger than {MAX_BYTES} bytes")
     try:
-        data = tomllib.loads(raw.decode("utf-8"))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        text = raw.decode("utf-8")
+        if LONG_KEY.search(text):
+            raise BaselineError(f"baseline {path}: a key of more than {MAX_PARTS} parts")
+        data = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # what is no text, no TOML, or a number of thousands of digits
         raise BaselineError(f"baseline {path}: not TOML: {harmless(error)}") from error
     return parse(data, rules, str(path))
 

@@ -15,6 +15,10 @@ from collections.abc import Callable, Sequence
 
 from kvlitmus.conformance.commands import arguments, arguments_check, arguments_fuzz, arguments_more
 from kvlitmus.conformance.commands.common import TargetFailed, UsageError, closest, version
+from kvlitmus.conformance.text import harmless
+
+MESSAGE = 4_000
+"""The longest message, in characters."""
 
 DESCRIPTION = """\
 Puts a KV cache to the test: plays calls against it, judges every answer by the rules of the
@@ -146,10 +150,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except UsageError as error:
-        print(f"kvlitmus: {error}", file=sys.stderr)
+        print(f"kvlitmus: {harmless(error, MESSAGE)}", file=sys.stderr)
         return 2
     except TargetFailed as error:
-        print(f"kvlitmus: {error}", file=sys.stderr)
+        print(f"kvlitmus: {harmless(error, MESSAGE)}", file=sys.stderr)
         return 3
     except KeyboardInterrupt:
         print("kvlitmus: interrupted", file=sys.stderr)

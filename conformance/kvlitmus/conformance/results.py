@@ -169,6 +169,7 @@ def schedule_from_json(data: Any) -> tuple[Op, ...]:
         if (
             not isinstance(row, list)
             or len(row) != 4
+            or type(row[0]) is not str
             or row[0] not in NEEDS
             or not all(type(number) is int and 0 <= number < 256 for number in row[1:])
         ):

@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -69,6 +70,16 @@ def pick_rules(ids: Sequence[str], packs: Sequence[str], strength: str | None = 
     if not chosen:
         raise UsageError("no rule is left: the rules that were named have another strength")
     return chosen
+
+
+def check_writable(option: str, name: str) -> None:
+    """Refuse a file that could not be written, before anything is run."""
+    path = Path(name)
+    if not name or (path.parent.exists() and not os.access(path.parent, os.W_OK)):
+        raise UsageError(f"{option} {name}: can't be written")
+    if os.path.lexists(path) and not (path.is_file() and not path.is_symlink()):
+        kind = "a link" if path.is_symlink() else "no regular file"
+        raise UsageError(f"{option} {name}: can't be written: it is {kind}, which would be replaced")
 
 
 def split(words: Iterable[str]) -> list[str]:

@@ -10,12 +10,13 @@ import shutil
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from kvlitmus.conformance import baseline as baselines
+from kvlitmus.conformance import files
 from kvlitmus.conformance.commands import common, session
 from kvlitmus.conformance.commands.common import TargetFailed, UsageError, closest
 from kvlitmus.conformance.commands.run import baselines_of, check_report, now
@@ -36,6 +37,7 @@ from kvlitmus.conformance.report.style import style_of
 from kvlitmus.conformance.results import Options, RuleVerdict, Verdict
 from kvlitmus.conformance.schedule import table
 from kvlitmus.conformance.supervisor import TargetError
+from kvlitmus.conformance.text import harmless
 
 SHRINK_SECONDS = 30.0
 """How long one counterexample may be shrunk: longer than in a run, since a night has time."""
@@ -61,11 +63,14 @@ def main(args: argparse.Namespace) -> int:
             shutil.rmtree(store.folder / "running", ignore_errors=True)  # of a campaign that was killed
             outcome = begin(args, ref.name, store, seed, known)
             if not args.quiet:
-                print(f"kvlitmus {outcome.version}: fuzzing {outcome.target} in {folder}, seed {seed}", flush=True)
+                where = f"{harmless(outcome.target)} in {harmless(folder)}"
+                print(f"kvlitmus {outcome.version}: fuzzing {where}, seed {seed}", flush=True)
             try:
                 play(args, ref, outcome, budget, seed, display)
             except KeyboardInterrupt:
                 outcome.interrupted = True
+            except OSError as error:
+                outcome.broken_off = f"{harmless(folder)}: {harmless(error.strerror or error)}"
             display.clear()
             for line in summary.lines(outcome):
                 print(style.cut(line))
@@ -85,7 +90,7 @@ def begin(
     others = [line["target"] for line in told if line.get("what") == "began" and isinstance(line.get("target"), str)]
     if others and others[-1] != name:
         raise UsageError(
-            f"{store.folder}: this folder belongs to a campaign on {others[-1]!r}; choose another one "
+            f"{store.folder}: this folder belongs to a campaign on {harmless(others[-1], 100)!r}; choose another one "
             f"(its schedules serve any target: copy its folder 'corpus')"
         )
     entries = known or ()
@@ -167,17 +172,18 @@ def write(args: argparse.Namespace, outcome: summary.Outcome) -> None:
     for name in args.report:
         path = Path(name)
         put(path, issue.page(outcome) if path.suffix == ".md" else document.dump(plain))
-        print(f"report in {path}")
+        print(f"report in {harmless(path)}")
     if args.issue and (text := issue.text(outcome)):
         put(Path(args.issue), text)
-        print(f"issue in {args.issue}")
-    outcome.store.note("summary", exit=outcome.exit_code, files=[one.path.name for one in outcome.distinct])
+        print(f"issue in {harmless(args.issue)}")
+    with suppress(OSError):  # then the next session tells of these findings once more
+        outcome.store.note("summary", exit=outcome.exit_code, files=[one.path.name for one in outcome.distinct])
 
 
 def put(path: Path, text: str) -> None:
     """Write a file; that it can't be written is the user's to see."""
     try:
-        document.write(path, text)
+        files.write(path, text)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from None
 

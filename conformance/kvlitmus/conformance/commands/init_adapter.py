@@ -9,10 +9,10 @@ import re
 import sys
 from pathlib import Path
 
+from kvlitmus.conformance import files
 from kvlitmus.conformance.adapter_template import USUAL, Port, all_ports, generate
 from kvlitmus.conformance.adapter_words import wrapped
 from kvlitmus.conformance.commands.common import UsageError, closest, split
-from kvlitmus.conformance.report import document
 
 DEFAULT = "cache_adapter.py"
 """Where the adapter is written when nobody says."""
@@ -104,7 +104,7 @@ def write(path: Path, text: str, *, force: bool) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if force:
-            document.write(path, text)
+            files.write(path, text)
             return
         with path.open("x", encoding="utf-8") as file:
             file.write(text)

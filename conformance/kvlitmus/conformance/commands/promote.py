@@ -11,10 +11,10 @@ import json
 import sys
 from pathlib import Path
 
+from kvlitmus.conformance import files
 from kvlitmus.conformance.commands import session
 from kvlitmus.conformance.commands.common import UsageError
 from kvlitmus.conformance.commands.replay import check
-from kvlitmus.conformance.fuzz.store import write
 from kvlitmus.conformance.report.failures import Failure, FailureError, load
 from kvlitmus.conformance.report.style import style_of
 from kvlitmus.conformance.results import Item, Options
@@ -53,8 +53,7 @@ def main(args: argparse.Namespace) -> int:
             return 1
     path = folder / f"{vector.id}.json"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write(path, json.dumps(to_plain(vector), indent=1) + "\n")
+        files.write(path, json.dumps(to_plain(vector), indent=1) + "\n", lasting=True)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from None
     print(f"{', '.join(rules)}: {len(vector.schedule)} operations in {vector.config.label} are a vector now: {path}")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from kvlitmus.conformance import files
+from kvlitmus.conformance.commands import common
 from kvlitmus.conformance.commands.common import UsageError
 from kvlitmus.conformance.commands.diff import loaded
-from kvlitmus.conformance.report import document, junit, summary
+from kvlitmus.conformance.report import junit, summary
 from kvlitmus.conformance.report.outcomes import of_rule, of_run
 from kvlitmus.conformance.report.saved import Report
 from kvlitmus.conformance.report.style import Style, style_of
@@ -34,20 +35,19 @@ def check_writable(junit_file: str | None, markdown_file: str | None) -> None:
     for option, name in (("--junit", junit_file), ("--markdown", markdown_file)):
         if name is None:
             continue
-        path = Path(name)
-        if not name or path.is_dir() or (path.parent.exists() and not os.access(path.parent, os.W_OK)):
-            raise UsageError(f"{option} {name}: can't be written")
+        if not summary.is_shared(Path(name)):
+            common.check_writable(option, name)
 
 
 def write(report: Report, junit_file: str | None, markdown_file: str | None) -> None:
     """Write the forms that were asked for."""
     try:
         if junit_file is not None:
-            document.write(Path(junit_file), junit.render(report))
-            print(f"JUnit XML in {junit_file}")
+            files.write(Path(junit_file), junit.render(report))
+            print(f"JUnit XML in {harmless(junit_file)}")
         if markdown_file is not None:
             summary.write(Path(markdown_file), summary.render(report))
-            print(f"summary in {markdown_file}")
+            print(f"summary in {harmless(markdown_file)}")
     except OSError as error:
         raise UsageError(f"{error.filename}: {error.strerror or error}") from None
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kvlitmus.conformance import baseline as baselines
-from kvlitmus.conformance import plan
+from kvlitmus.conformance import files, plan
 from kvlitmus.conformance.commands import common, session
 from kvlitmus.conformance.commands import report as forms
 from kvlitmus.conformance.commands.common import UsageError
@@ -92,16 +92,18 @@ def check_report(paths: Sequence[str]) -> None:
         path = Path(name)
         if path.suffix not in (".json", ".md"):
             raise UsageError(f"--report {name}: the name must end in .json or .md")
-        if path.is_dir() or (path.parent.exists() and not os.access(path.parent, os.W_OK)):
-            raise UsageError(f"--report {name}: can't be written")
+        common.check_writable("--report", name)
 
 
 def vectors_of(folder: str | None) -> dict[str, Vector]:
     """The vectors of the package and of the folder that was named; a mistake in that is the user's."""
     try:
-        return {**all_vectors(), **(load_all(Path(folder)) if folder is not None else {})}
+        more = load_all(Path(folder)) if folder is not None else {}
     except VectorError as error:
-        raise UsageError(str(error)) from None
+        raise UsageError(f"--vectors {error}") from None
+    if folder is not None and not more:
+        raise UsageError(f"--vectors {folder}: no vector is in it; 'kvlitmus promote' makes some")
+    return {**all_vectors(), **more}
 
 
 def narrowed(items: list[Item], rules: Mapping[str, Rule], vectors: Mapping[str, Vector]) -> list[Item]:
@@ -225,7 +227,7 @@ def save_failures(run: document.Run, folder: Path, python: str) -> None:
                 version=run.version,
             )
         except OSError as error:
-            print(f"kvlitmus: failures can't be saved in {folder}: {error.strerror}", file=sys.stderr)
+            print(f"kvlitmus: failures can't be saved in {harmless(folder)}: {error.strerror}", file=sys.stderr)
             return
         run.replay[at] = failures.replay_line(path, python)
 
@@ -236,7 +238,7 @@ def write_report(run: document.Run, paths: Sequence[str]) -> None:
         path = Path(name)
         text = markdown.render(run) if path.suffix == ".md" else document.dump(document.document(run))
         try:
-            document.write(path, text)
+            files.write(path, text)
         except OSError as error:
             raise UsageError(f"--report {name}: {error.strerror or error}") from None
-        print(f"report in {path}")
+        print(f"report in {harmless(path)}")

@@ -8,6 +8,7 @@ reach today, and then, until the budget is spent, schedules are chosen by the co
 from __future__ import annotations
 
 from collections import Counter, deque
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
@@ -129,7 +130,8 @@ class Campaign:
         finally:
             self.ended = monotonic()
             self.hands.stop()
-            self.store.note("ended", **self.standing())
+            with suppress(OSError):  # a disk that was full before; the last beat tells as much
+                self.store.note("ended", **self.standing())
 
     @property
     def elapsed(self) -> float:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from kvlitmus.conformance.commands.common import version
 from kvlitmus.conformance.fuzz.dedupe import Distinct
-from kvlitmus.conformance.fuzz.store import Store, sync
+from kvlitmus.conformance.fuzz.store import Store
 from kvlitmus.conformance.report import failures
 from kvlitmus.conformance.results import Finding, Options
 from kvlitmus.conformance.text import harmless
@@ -17,30 +16,25 @@ from kvlitmus.spec.rule import all_rules
 
 def save_finding(folder: Path, finding: Finding, target: str, options: Options) -> Path:
     """Save a finding; when this returns, it is on disk.  The same finding gets the same name."""
-    path = failures.save(
-        folder, finding, target=target, depth=options.depth, force_misuse=options.force_misuse, version=version()
+    return failures.save(
+        folder,
+        finding,
+        target=target,
+        depth=options.depth,
+        force_misuse=options.force_misuse,
+        version=version(),
+        lasting=True,
     )
-    file = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
-    sync(folder)
-    return path
 
 
 def load_findings(store: Store, folder: Path) -> Iterator[tuple[Finding, Path]]:
     """The findings of a folder, the short ones first; a file that can't be read is set aside."""
-    for path in sorted(folder.glob("*.json"), key=lambda path: (path.stat().st_size, path.name)):
-        try:
-            yield finding_of(path), path
-        except (failures.FailureError, ValueError) as error:
-            store.put_aside(path, str(error).removeprefix(f"{path}: "))
+    yield from store.readable(folder, finding_of)
 
 
 def finding_of(path: Path) -> Finding:
     """The finding in a file; raises ``FailureError`` or ``ValueError`` for what is none."""
-    plain = failures.read_json(path)
+    plain = failures.read_json(path, follow=False)
     failure = failures.parse(plain)
     unknown = [rule for rule in failure.rules if rule not in all_rules()]
     if unknown:

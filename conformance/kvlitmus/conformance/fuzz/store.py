@@ -22,17 +22,19 @@ import fcntl
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
+from kvlitmus.conformance import files
 from kvlitmus.conformance.fuzz.corpus import Entry
 from kvlitmus.conformance.report.failures import FailureError, read_json
 from kvlitmus.conformance.results import config_from_json, schedule_from_json, to_json
-from kvlitmus.conformance.text import harmless
+from kvlitmus.conformance.text import harmless, raised_text
 
 FORMAT = 1
 ENTRY_KIND = "kvlitmus corpus entry"
@@ -40,7 +42,12 @@ MAX_BYTES = 1 << 20
 MAX_JOURNAL = 64 << 20
 """So much of a journal is read, from its end."""
 
-FOLDERS = ("corpus", "findings", "findings/gone", "pending", "aside")
+FOLDERS = ("corpus", "findings", "findings/gone", "pending")
+OTHERS = ("running", "canary")
+"""Folders that are made when they are needed, and must be none but ours then."""
+
+
+T = TypeVar("T")
 
 
 class StoreError(Exception):
@@ -50,7 +57,8 @@ class StoreError(Exception):
 class Store:
     """The folder of one campaign; use it in ``with``, which takes the lock.
 
-    say: called with every message about a file that was set aside.  torn: how many were.
+    say: called with every message about a file that was set aside.  torn: how many were.  left: what could
+    not be moved, and is left out where it is.
     """
 
     def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
@@ -59,18 +67,19 @@ class Store:
         self.torn = 0
         self.lock = -1
         self.senseless: set[bytes] = set()
+        self.left: set[Path] = set()
 
     def __enter__(self) -> Store:
         try:
-            for name in FOLDERS:
-                (self.folder / name).mkdir(parents=True, exist_ok=True)
-            self.lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-            self.take_lock()
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self.make_folders("aside")
+            self.open_lock()
+            self.make_folders(*FOLDERS, *OTHERS)
             self.sweep()
             self.mend_journal()
         except OSError as error:
             self.close()
-            raise StoreError(f"{self.folder}: {error.strerror or error}") from error
+            raise StoreError(f"{harmless(self.folder)}: {harmless(error.strerror or error)}") from error
         except StoreError:
             self.close()
             raise
@@ -87,6 +96,27 @@ class Store:
             os.close(self.lock)
             self.lock = -1
 
+    def open_lock(self) -> None:
+        """Open the file that is locked and lock it.  What is no file of ours is moved away, never written to."""
+        path = self.folder / "lock"
+        try:
+            self.lock = files.open_regular(path, os.O_RDWR | os.O_CREAT)
+        except OSError as error:
+            if not os.path.lexists(path):
+                raise
+            self.put_aside(path, str(error.strerror))
+            self.lock = files.open_regular(path, os.O_RDWR | os.O_CREAT)
+        self.take_lock()
+
+    def make_folders(self, *names: str) -> None:
+        """Make folders; what has the name of one and is none, a link for instance, is set aside."""
+        for name in names:
+            path = self.folder / name
+            if os.path.lexists(path) and not stat.S_ISDIR(os.lstat(path).st_mode):
+                self.put_aside(path, "expected a folder")
+            if name not in OTHERS:
+                path.mkdir(exist_ok=True)
+
     def take_lock(self) -> None:
         """Be the only one; the system lets go of the lock of a process that is killed."""
         try:
@@ -94,7 +124,7 @@ class Store:
         except BlockingIOError:
             holder = os.pread(self.lock, 32, 0).decode(errors="replace").strip()
             by = f" (process {harmless(holder, 20)})" if holder else ""
-            raise StoreError(f"{self.folder}: another campaign is using this folder{by}") from None
+            raise StoreError(f"{harmless(self.folder)}: another campaign is using this folder{by}") from None
         os.ftruncate(self.lock, 0)
         os.pwrite(self.lock, str(os.getpid()).encode(), 0)
 
@@ -102,8 +132,9 @@ class Store:
         """Remove what a killed campaign was about to write: it was never announced."""
         for name in FOLDERS:
             for path in (self.folder / name).glob(".*"):
-                if path.is_file():
-                    path.unlink(missing_ok=True)
+                with suppress(OSError):
+                    if stat.S_ISREG(path.lstat().st_mode):
+                        path.unlink()
 
     @property
     def findings(self) -> Path:
@@ -116,15 +147,31 @@ class Store:
         return self.folder / "pending"
 
     def put_aside(self, path: Path, why: str) -> None:
-        """Set a file aside that can't be used, and say so."""
+        """Set aside what can't be used, and say so; where it can't be moved it is left out, and that is said once."""
+        if path in self.left:
+            return
         self.torn += 1
-        target = self.folder / "aside" / path.name
-        number = 1
-        while target.exists():
-            number += 1
-            target = target.with_name(f"{path.stem}-{number}{path.suffix}")
-        path.rename(target)
-        self.say(f"{path} can't be used and is set aside as {target}: {harmless(why)}")
+        aside = self.folder / "aside"
+        try:
+            if path != aside:
+                aside.mkdir(exist_ok=True)
+            target = files.put_aside(path, self.folder if path == aside else aside)
+            where = f"is set aside as {harmless(target)}"
+        except OSError as error:
+            self.left.add(path)
+            where = f"is left out, since it can't be moved ({harmless(error.strerror)})"
+        self.say(f"{harmless(path)} can't be used and {where}: {harmless(why)}")
+
+    def readable(self, folder: Path, read: Callable[[Path], T]) -> Iterator[tuple[T, Path]]:
+        """What is in the files of a folder, the short ones first.  Whatever is wrong with one, it is set aside."""
+        for path in sorted(folder.glob("*.json"), key=size_and_name):
+            try:
+                found = read(path)
+            except Exception as error:  # noqa: BLE001 - a file may hold anything, and costs no more than itself
+                known = isinstance(error, FailureError | ValueError)
+                self.put_aside(path, str(error).removeprefix(f"{path}: ") if known else raised_text(error))
+            else:
+                yield found, path
 
     # -- kept schedules ------------------------------------------------------------------------
 
@@ -139,30 +186,20 @@ class Store:
         }
         path = self.folder / "corpus" / f"{digest(body)}.json"
         if not path.exists():
-            write(path, json.dumps(body, separators=(",", ":")) + "\n")
+            files.write(path, json.dumps(body, separators=(",", ":")) + "\n", lasting=True)
         return path
 
     def entries(self) -> Iterator[Entry]:
         """All kept schedules, the short ones first; those that can't be read are set aside."""
-        paths = sorted((self.folder / "corpus").glob("*.json"), key=lambda path: (path.stat().st_size, path.name))
-        for path in paths:
-            try:
-                yield entry_of(read_json(path, MAX_BYTES), path.stem)
-            except (FailureError, ValueError) as error:
-                self.put_aside(path, str(error).removeprefix(f"{path}: "))
+        for entry, _ in self.readable(self.folder / "corpus", entry_in):
+            yield entry
 
     # -- the journal ---------------------------------------------------------------------------
 
     def note(self, what: str, **more: Any) -> None:
-        """Append one line to the journal."""
+        """Append one line to the journal; raises ``OSError``."""
         line = {"at": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), "what": what, **more}
-        data = json.dumps(line, separators=(",", ":")).encode() + b"\n"
-        file = os.open(self.journal, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        try:
-            os.write(file, data)
-            os.fsync(file)
-        finally:
-            os.close(file)
+        files.append(self.journal, json.dumps(line, separators=(",", ":")).encode() + b"\n")
 
     @property
     def journal(self) -> Path:
@@ -170,8 +207,15 @@ class Store:
         return self.folder / "journal.jsonl"
 
     def mend_journal(self) -> None:
-        """Tear off a last line that has no end, and keep it aside."""
-        with suppress(FileNotFoundError), self.journal.open("r+b") as file:
+        """Tear off a last line that has no end, and keep it aside; a journal that is none goes there as a whole."""
+        try:
+            number = files.open_regular(self.journal, os.O_RDWR)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self.put_aside(self.journal, str(error.strerror))
+            return
+        with os.fdopen(number, "r+b") as file:
             size = file.seek(0, os.SEEK_END)
             start = max(0, size - MAX_BYTES)
             file.seek(start)
@@ -179,11 +223,15 @@ class Store:
             end = tail.rfind(b"\n") + 1
             if end == len(tail):
                 return
+            if not end and start:
+                self.put_aside(self.journal, f"its last line is longer than {MAX_BYTES:,} bytes")
+                return
             rest = self.folder / "aside" / f"journal-{size}.part"
-            rest.write_bytes(tail[end:])
+            files.write(rest, tail[end:])
             file.truncate(start + end)
             self.torn += 1
-            self.say(f"{self.journal}: the last line was torn; what there is of it is set aside as {rest}")
+            told = f"the last line was torn; what there is of it is set aside as {rest}"
+            self.say(f"{harmless(self.journal)}: {harmless(told)}")
 
     def reported(self) -> set[str]:
         """The files of the findings that a summary has told of."""
@@ -193,43 +241,39 @@ class Store:
     def told(self) -> Iterator[dict[str, Any]]:
         """The lines of the journal; one that makes no sense is left out and counted."""
         with suppress(FileNotFoundError):
-            for line in self.journal.read_bytes()[-MAX_JOURNAL:].splitlines():
+            data = files.read_end(self.journal, MAX_JOURNAL)
+            if len(data) == MAX_JOURNAL:
+                data = data.partition(b"\n")[2]
+            for line in data.splitlines():
                 try:
                     plain = json.loads(line)
-                except ValueError:
+                except (ValueError, RecursionError):
                     plain = None
                 if isinstance(plain, dict):
                     yield plain
                 elif line not in self.senseless:
                     self.senseless.add(line)
                     self.torn += 1
-                    self.say(f"{self.journal}: a line makes no sense and is left out: {harmless(line[:80], 100)}")
+                    said = harmless(line[:80], 100)
+                    self.say(f"{harmless(self.journal)}: a line makes no sense and is left out: {said}")
 
 
-def write(path: Path, text: str) -> None:
-    """Write a file so that it is there as a whole or not at all, whatever happens."""
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    with fresh.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
-    sync(path.parent)
-
-
-def sync(folder: Path) -> None:
-    """Flush a folder, so that a renamed file stays where it is."""
-    file = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
+def size_and_name(path: Path) -> tuple[int, str]:
+    """In which order files are read; one that is gone already will be missed when its turn comes."""
+    with suppress(OSError):
+        return path.lstat().st_size, path.name
+    return 0, path.name
 
 
 def digest(body: dict[str, Any]) -> str:
     """The name of a kept schedule: what is played, and nothing else."""
     played = json.dumps([body["config"], body["schedule"]], separators=(",", ":"), sort_keys=True)
     return hashlib.sha256(played.encode()).hexdigest()[:16]
+
+
+def entry_in(path: Path) -> Entry:
+    """The kept schedule in a file; raises ``FailureError`` or ``ValueError`` for what is none."""
+    return entry_of(read_json(path, MAX_BYTES, follow=False), path.stem)
 
 
 def entry_of(plain: Any, name: str) -> Entry:

@@ -37,6 +37,7 @@ class Outcome:
 
     campaign: ``None`` if it was interrupted before the target's turn.  canary: ``None`` if there was to be none;
     ``canary_wanted`` tells that from one that was interrupted.  accepted: rules that the baseline knows.
+    broken_off: why the campaign could not go on, such as a full disk.
     """
 
     target: str
@@ -53,6 +54,7 @@ class Outcome:
     accepted: frozenset[str] = frozenset()
     expired: tuple[str, ...] = ()
     earlier: dict[str, float] = field(default_factory=dict)
+    broken_off: str = ""
 
     @property
     def distinct(self) -> list[Distinct]:
@@ -73,7 +75,7 @@ class Outcome:
         if self.expired or self.open or any(self.fails(one) for one in self.distinct):
             return 1
         campaign = self.campaign
-        if campaign is not None and (campaign.tally.errors or campaign.hands.worn_out):
+        if self.broken_off or (campaign is not None and (campaign.tally.errors or campaign.hands.worn_out)):
             return 3
         unsure = self.canary_wanted and (self.canary is None or not self.canary.found)
         return 4 if unsure or campaign is None or not campaign.tally.steps else 0
@@ -126,6 +128,7 @@ def document(outcome: Outcome) -> dict[str, Any]:
         "unshrunk": [str(path) for path in outcome.open],
         "expired": list(outcome.expired),
         "torn": outcome.store.torn,
+        "broken_off": outcome.broken_off,
         "earlier": {name: round(number, 3) for name, number in outcome.earlier.items()},
     }
     if outcome.campaign is not None:
@@ -204,7 +207,11 @@ def lines(outcome: Outcome) -> Iterator[str]:
     for entry in outcome.expired:
         yield f"  baseline: the entry of {entry} has expired"
     if outcome.store.torn:
-        yield f"  {outcome.store.torn} damaged files are set aside in {outcome.store.folder / 'aside'}"
+        many = outcome.store.torn
+        told = f"{many} damaged file{'s' * (many != 1)} set aside in {harmless(outcome.store.folder / 'aside')}"
+        yield f"  {told}, {len(outcome.store.left)} left out" if outcome.store.left else f"  {told}"
+    if outcome.broken_off:
+        yield f"  ended early: {outcome.broken_off}; what was announced is on disk"
     yield f"exit {outcome.exit_code}: {EXIT_WORDS[outcome.exit_code]}"
 
 

@@ -7,7 +7,6 @@ else's cache has been made harmless before it gets here, or is made so here.
 from __future__ import annotations
 
 import json
-import os
 import platform
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -192,14 +191,6 @@ def _baseline(outcome: baselines.Outcome | None) -> dict[str, list[str]] | None:
         "stale": [entry.rule for entry in outcome.stale],
         "expired": [entry.rule for entry in outcome.expired],
     }
-
-
-def write(path: Path, text: str) -> None:
-    """Write a report so that nobody ever sees half of it; raises ``OSError``."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    fresh.write_text(text, encoding="utf-8", errors="backslashreplace")
-    fresh.replace(path)
 
 
 def dump(data: Any) -> str:

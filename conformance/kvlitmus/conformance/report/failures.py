@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kvlitmus.conformance import files
 from kvlitmus.conformance.explain import harmless
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.results import Finding, config_from_json, schedule_from_json, to_json
@@ -55,8 +55,20 @@ def name_of(data: dict[str, Any]) -> str:
     return f"{data['rules'][0]}-{hashlib.sha256(body.encode()).hexdigest()[:8]}.json"
 
 
-def save(folder: Path, finding: Finding, *, target: str, depth: int, force_misuse: bool, version: str) -> Path:
-    """Save a finding; returns the path.  The same finding gets the same name; raises ``OSError``."""
+def save(
+    folder: Path,
+    finding: Finding,
+    *,
+    target: str,
+    depth: int,
+    force_misuse: bool,
+    version: str,
+    lasting: bool = False,
+) -> Path:
+    """Save a finding; returns the path.  The same finding gets the same name; raises ``OSError``.
+
+    lasting: when this returns, it is on disk, whatever happens to the machine.
+    """
     data = {
         "format": FORMAT,
         "kind": "kvlitmus failure",
@@ -76,10 +88,7 @@ def save(folder: Path, finding: Finding, *, target: str, depth: int, force_misus
         "item": finding.item,
     }
     path = folder / name_of(data)
-    folder.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    fresh.write_text(json.dumps(data, indent=1, ensure_ascii=True) + "\n", encoding="utf-8")
-    fresh.replace(path)
+    files.write(path, json.dumps(data, indent=1, ensure_ascii=True) + "\n", lasting=lasting)
     return path
 
 
@@ -92,13 +101,12 @@ def replay_line(path: Path, python: str = "") -> str:
     return f"kvlitmus replay {shlex.quote(str(path))}" + (f" --python {shlex.quote(python)}" if python else "")
 
 
-def read_json(path: Path, most: int = MAX_BYTES) -> Any:
-    """Read JSON with a limit on its size and depth; raises :class:`FailureError`."""
+def read_json(path: Path, most: int = MAX_BYTES, *, follow: bool = True) -> Any:
+    """Read JSON with a limit on its size and depth; raises :class:`FailureError`.  follow: it may be a link."""
     try:
-        with path.open("rb") as file:
-            raw = file.read(most + 1)
-    except OSError as error:
-        raise FailureError(f"{path}: {error.strerror or error}") from error
+        raw = files.read(path, most, follow=follow)
+    except (OSError, ValueError) as error:  # a name with a null character is a ValueError
+        raise FailureError(f"{path}: {(isinstance(error, OSError) and error.strerror) or error}") from error
     if len(raw) > most:
         raise FailureError(f"{path}: larger than {most} bytes")
     try:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kvlitmus.conformance.report import document
+from kvlitmus.conformance import files
 from kvlitmus.conformance.report.markdown import escape, fenced
 from kvlitmus.conformance.report.outcomes import Outcome, of_rule, of_run
 from kvlitmus.conformance.report.saved import Report
@@ -48,18 +48,23 @@ def render(report: Report) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def is_shared(path: Path) -> bool:
+    """Whether this is the file that ``GITHUB_STEP_SUMMARY`` names."""
+    shared = os.environ.get(STEP_SUMMARY, "")
+    return bool(shared) and path.exists() and path.samefile(shared)
+
+
 def write(path: Path, text: str) -> None:
     """Write a summary; raises ``OSError``.
 
     The file that ``GITHUB_STEP_SUMMARY`` names belongs to all steps of a job, so it is appended to;
     any other one is replaced.
     """
-    shared = os.environ.get(STEP_SUMMARY, "")
-    if shared and path.exists() and path.samefile(shared):
+    if is_shared(path):
         with path.open("a", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text if path.stat().st_size == 0 else f"\n{text}")
     else:
-        document.write(path, text)
+        files.write(path, text)
 
 
 def _head(report: Report, outcomes: list[tuple[dict[str, Any], Outcome]], run: Outcome) -> Iterator[str]:

@@ -127,7 +127,9 @@ def parse(plain: Any, id: str) -> Vector:
 
 
 def load_all(folder: Path) -> dict[str, Vector]:
-    """The vectors of a folder by id; raises :class:`VectorError` for the first file that is none."""
+    """The vectors of a folder by id; raises :class:`VectorError` for the first file that is none, or no folder."""
+    if not folder.is_dir():
+        raise VectorError(f"{folder}: there is no such folder")
     return {vector.id: vector for vector in map(load, sorted(folder.glob("*.json")))}
 
 
