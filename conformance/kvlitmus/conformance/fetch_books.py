@@ -59,13 +59,18 @@ class Operation:
 
 
 class FetchBooks:
-    """What the suite knows of prefetches and of names in storage."""
+    """What the suite knows of prefetches and of names in storage.
+
+    ``running``: the prefetches under way, by request.  ``waiting``: the requests that have asked for one and were not
+    told yet that they need not wait; a prefetch may be over before its request is told.
+    """
 
     def __init__(self, judge: Judge, books: TierBooks) -> None:
         self.judge = judge
         self.books = books
         self.size = judge.config.page_size
         self.running: dict[int, Operation] = {}
+        self.waiting: set[int] = set()
         self.of_job: dict[int, Operation] = {}
         self.loaded: dict[int, tuple[int, int]] = {}
         self.fresh_end: set[int] = set()
@@ -95,6 +100,7 @@ class FetchBooks:
         paged = page_names(self.judge.names_of(key), self.size)
         at = matched // self.size
         anchor = paged[at - 1] if at and at <= len(paged) else None
+        self.waiting.add(rid)
         self.running[rid] = Operation(rid, paged[at : at + asked // self.size], asked, anchor, self.books.clock)
 
     def gate(self, rid: int, length: int, occupied: int) -> str | None:
@@ -164,8 +170,7 @@ class FetchBooks:
         facts["commit_missing"] = missing
         new = len(after.in_tree - before.in_tree) * self.size
         filled = len(after.hosted.keys() - before.hosted.keys()) * self.size
-        untold = self.loaded.get(one.rid, (0, 0))[1] if one.revoked else 0  # of an earlier prefetch of the request
-        self.loaded[one.rid] = (new, max(new, filled, untold))
+        self.loaded[one.rid] = (new, max(new, filled))
         self.books.blurred.update(one.names)
         if one.anchor is not None:
             self.books.blurred.update(self.path(one.anchor, before))
@@ -185,6 +190,12 @@ class FetchBooks:
         if self.running.get(one.rid) is one:
             del self.running[one.rid]
         self.fresh_end.discard(one.rid)
+
+    def detached(self) -> None:
+        """Storage is gone: every prefetch is over, and what one has added may be told to its request or not."""
+        for one in list(self.running.values()):
+            self.over(one)
+        self.loaded = {rid: (0, most) for rid, (_, most) in self.loaded.items()}
 
     def ending(self) -> list[Operation]:
         """The prefetches that a tick commits: those whose fetch has ended, where a tick does that."""

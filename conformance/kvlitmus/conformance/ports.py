@@ -133,6 +133,8 @@ class Profile:
         or it counts from the next tick on, which also commits a fetch that has ended (``tick``).
     host_duplicates: under write-back an eviction of the host leaves the host copies of pages that are on the device
         too (``kept``), or may drop them first (``reclaimed``).
+    second_prefetch: what comes of a prefetch for a request that waits for one already: it is ``refused``, or nobody
+        may ask (``undefined``).
 
     Of page stores:
 
@@ -164,6 +166,7 @@ class Profile:
     restored_counts: bool = False
     commit: str = "poll"
     host_duplicates: str = "kept"
+    second_prefetch: str = "refused"
     store_put: str = "either"
     store_checks: str = "bytes"
 

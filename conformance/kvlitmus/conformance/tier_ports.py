@@ -212,13 +212,22 @@ class Prefetching(Protocol):
     """Reading from storage into the host tier, ahead of a request."""
 
     def prefetch(self, rid: int, key: Key) -> Prefetched:
-        """Match the key, and begin to read what follows from storage; or refuse."""
+        """Match the key, and begin to read what follows from storage; or refuse.
+
+        A request that waits for a prefetch already must not ask for another before a poll has answered ``True`` or
+        it was abandoned, unless the profile says that the cache refuses (``second_prefetch``): an engine gives
+        no two requests that are alive the same id.
+        """
 
     def poll(self, rid: int) -> bool:
         """Whether the request need not wait any more; if so what was read is cached. ``True`` for unknown requests."""
 
     def loaded(self, rid: int) -> int:
-        """How many units the request's prefetch has added to the cache; told once, then 0."""
+        """How many units the request's prefetch has added to the cache; told once, then 0.
+
+        Asked right after the poll that has answered that the request need not wait, before the request asks for
+        another prefetch: what is told of two prefetches at once is not specified.
+        """
 
     def abandon(self, rid: int) -> None:
         """The waiting request is aborted: its prefetch ends, and nothing of it is cached."""

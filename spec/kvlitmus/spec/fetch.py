@@ -71,7 +71,7 @@ define(
     allowed="refused: {gate}",
 )
 def a_prefetch_behind_a_shut_gate_is_refused(gate: str, begun: bool) -> bool:
-    """A prefetch MUST be refused without storage, below the threshold, at the rate limit, and while one of the same request is under way."""
+    """A prefetch MUST be refused without storage, below the threshold, at the rate limit, and, where the profile says so, while one of the same request is under way."""
     return not (gate and begun)
 
 
@@ -275,7 +275,7 @@ def only_a_poll_commits(host_appeared: frozenset[Name]) -> bool:
     allowed="from {loaded_least} to {loaded_most} units",
 )
 def what_a_prefetch_added_is_told_once(told_loaded: Tokens, loaded_least: Tokens, loaded_most: Tokens) -> bool:
-    """The units that a prefetch has added MUST be told truly, once, and be 0 for any other request."""
+    """A request that asks after the poll that let it go on MUST be told truly, once, how many units its prefetch has added, and any other request 0."""
     return loaded_least <= told_loaded <= loaded_most
 
 

@@ -146,6 +146,7 @@ HICACHE_PROFILE = replace(
     timeout_basis="hit",
     timeout_from="submit",
     restored_counts=False,
+    second_prefetch="undefined",  # the tokenizer manager refuses an id that is in use; the cache doesn't look
 )
 
 

@@ -16,9 +16,14 @@ if TYPE_CHECKING:
 
 
 def prefetch(judge: Judge, rid: int, key: Key) -> bool:
-    """Ask for a prefetch; whether it has begun."""
+    """Ask for a prefetch; whether it has begun.
+
+    A request that waits for one already may not ask for another, unless the profile says that the cache refuses it.
+    """
     books, before, size = books_of(judge), seen(judge), judge.size
     fetches = books.fetches
+    if rid in fetches.waiting and (judge.profile.second_prefetch != "refused" or rid not in fetches.running):
+        return False
     names = judge.names_of(key)
     paged = page_names(names, size)
     known = 0
@@ -70,7 +75,7 @@ def prefetch(judge: Judge, rid: int, key: Key) -> bool:
 
 
 def poll(judge: Judge, rid: int) -> bool:
-    """Whether a request need not wait for its prefetch any more."""
+    """Whether a request need not wait for its prefetch any more; if so, it asks at once what that has added."""
     books, before = books_of(judge), seen(judge)
     fetches = books.fetches
     one = fetches.running.get(rid)
@@ -89,6 +94,9 @@ def poll(judge: Judge, rid: int) -> bool:
     if one is not None and done:
         fetches.over(one)  # it holds nothing and counts nothing from now on
     finish(judge, "poll", facts, judge.tree, committed)
+    if done and rid in fetches.waiting:
+        fetches.waiting.discard(rid)
+        loaded(judge, rid)
     return done
 
 
@@ -108,6 +116,7 @@ def abandon(judge: Judge, rid: int) -> None:
     judge.call(f"abandon({rid})", "abandon", rid)
     if one is not None:
         fetches.over(one)
+    fetches.waiting.discard(rid)
     fetches.loaded.pop(rid, None)
     finish(judge, "abandon", {"own_prefetch": one is not None}, judge.tree)
 

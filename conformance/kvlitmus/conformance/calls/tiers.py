@@ -249,8 +249,7 @@ def attach(judge: Judge, *, on: bool) -> None:
         books.attached = on
         books.whole_time = False
     if accepted and not on:
-        for one in list(books.fetches.running.values()):
-            books.fetches.over(one)
+        books.fetches.detached()
         for work in books.work.values():
             if work.job.kind in WITH_STORAGE:
                 work.sources = {}
@@ -327,4 +326,4 @@ def _last_polls(judge: Judge) -> list[int]:
     from kvlitmus.conformance.calls import fetch
 
     books = books_of(judge)
-    return [rid for rid in list(books.fetches.running) if not fetch.poll(judge, rid)]
+    return [rid for rid in sorted(books.fetches.waiting) if not fetch.poll(judge, rid)]

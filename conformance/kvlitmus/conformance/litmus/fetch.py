@@ -14,6 +14,7 @@ from kvlitmus.conformance.litmus.scenes import (
     emptied,
     least_pages,
     letters,
+    polled,
     queried,
     read,
     step,
@@ -117,6 +118,19 @@ def what_was_added_is_told_once(judge: Judge) -> None:
     stored(judge, key)
     brought(judge, 1, key)
     fetch.loaded(judge, 1)
+    tiers.settle(judge)
+
+
+@litmus(rules=("FETCH-16",), needs=READS)
+def a_request_that_is_queued_again_was_told_first(judge: Judge) -> None:
+    """A request whose prefetch is over is queued again; what the first prefetch added doesn't count for the second."""
+    key = letters(judge, least_pages(judge) + 2)
+    stored(judge, key)
+    read(judge, 1, key)
+    polled(judge, 1)
+    emptied(judge)
+    fetch.prefetch(judge, 1, key)
+    waited(judge, 1)
     tiers.settle(judge)
 
 

@@ -66,12 +66,17 @@ def stored(judge: Judge, key: Key) -> None:
     emptied(judge)
 
 
-def waited(judge: Judge, rid: int) -> None:
+def polled(judge: Judge, rid: int) -> None:
     """Poll until a request need not wait; at most a few times, with ticks between."""
     for _ in range(3):
         if fetch.poll(judge, rid):
             break
         tiers.tick(judge)
+
+
+def waited(judge: Judge, rid: int) -> None:
+    """The same, and the request is told what was added."""
+    polled(judge, rid)
     fetch.loaded(judge, rid)
 
 

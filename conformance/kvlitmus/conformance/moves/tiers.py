@@ -98,7 +98,7 @@ def evict_host(player: Player, a: int, b: int, c: int) -> None:
 
 @move("prefetch")
 def prefetch(player: Player, a: int, b: int, c: int) -> None:
-    """A request begins to wait: mostly a new one, sometimes one that waited before, or that waits."""
+    """A request begins to wait: mostly a new one, sometimes one that waited before, or that waits already."""
     longer = (below(player, a, stored=True) if b < STEERED or b >= AGAIN else None) or wanted(player, a, b, c)
     rid = player.begun + 1
     if b >= AGAIN:
@@ -114,7 +114,7 @@ def prefetch(player: Player, a: int, b: int, c: int) -> None:
 
 @move("poll")
 def poll(player: Player, a: int, b: int, c: int) -> None:
-    """A request asks whether it need not wait any more; then it is told what was added, or not, or twice."""
+    """A request asks whether it need not wait any more; then it is told what was added, sometimes more than once."""
     rid = pick(player.waits, c)
     if rid is None:
         rid = player.begun + 1000 if c < 32 else None
@@ -178,8 +178,6 @@ def detach(player: Player, a: int, b: int, c: int) -> None:
     """Storage is detached; rarely, since a prefetch needs time."""
     if a < 112:
         tiers.attach(player.judge, on=False)
-        player.waited += player.waits
-        player.waits.clear()
 
 
 @move("spoil")

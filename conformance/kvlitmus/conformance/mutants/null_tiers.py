@@ -276,6 +276,20 @@ class KnownPagesReleasedLate(Prefetcher):
         self.host.let_go(known)
 
 
+@null_mutant("added-is-kept-until-asked", slot="fetches", configs=HOSTED)
+class AddedIsKeptUntilAsked(Prefetcher):
+    """What a prefetch has added is told to whoever asks next, however late: a prefetch that was revoked, or that added
+    nothing, leaves it as it is.  SGLang 0.5.23 does so;
+    its scheduler asks between the poll and the next prefetch.
+    """
+
+    def commit(self, fetch: Fetch) -> None:
+        """Added to what nobody has asked for yet."""
+        before = self.loaded.get(fetch.rid, 0)
+        super().commit(fetch)
+        self.loaded[fetch.rid] += before
+
+
 @null_mutant("puts-tried-again-at-once", slot="puts", configs=HOSTED)
 class PutsTriedAgainAtOnce(PutQueue):
     """What storage refused is tried again by the tick that takes note of it, once, instead of at the next use."""
