@@ -51,7 +51,10 @@ _FAST = ("kvlitmus.spec", "kvlitmus.optimized")
 _STORE = ("kvlitmus.spec", "kvlitmus.optimized.storage")
 _ARRAYS = ("numpy", "numba", "llvmlite")
 DIRECTIONS = (  # the most specific prefix comes first
-    Direction("kvlitmus.conformance.specimen.cache", (*_SPECIMEN, "kvlitmus.conformance.ports")),
+    Direction(
+        "kvlitmus.conformance.specimen.cache",
+        (*_SPECIMEN, "kvlitmus.conformance.ports", "kvlitmus.conformance.tier_ports"),
+    ),
     Direction(
         "kvlitmus.conformance.specimen.hierarchy",
         (*_SPECIMEN, "kvlitmus.conformance.ports", "kvlitmus.conformance.tier_ports"),

@@ -7,10 +7,11 @@ import pytest
 from kvlitmus.conformance.engine import run_item
 from kvlitmus.conformance.plan import CONFIGS, items
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.results import Item, Options
-from kvlitmus.conformance.specimen.cache import PROFILE, Parts, SpecimenTarget, target
+from kvlitmus.conformance.results import Item, Options, Verdict
+from kvlitmus.conformance.specimen.cache import PROFILE, Parts, Specimen, SpecimenTarget, target
 from kvlitmus.conformance.specimen.requests import RequestTable, Running
 from kvlitmus.conformance.specimen.tree import Node, RadixTree
+from kvlitmus.conformance.verdicts import Scope, conclude
 from kvlitmus.spec.rule import all_rules
 
 
@@ -34,7 +35,7 @@ class LeaksTail(RequestTable):
         """Free nothing."""
 
 
-ELSEWHERE = ("tier", "backup", "load", "fetch", "life", "event", "store")
+ELSEWHERE = ("tier", "backup", "load", "fetch", "life", "store")
 """Hierarchies are judged by their full snapshot, page stores without any."""
 
 
@@ -71,3 +72,40 @@ def test_stale_kv_shows_at_depth_0() -> None:
 def test_a_leak_shows_at_depth_1_in_the_counters() -> None:
     assert findings(Parts(requests=LeaksTail), 0).isdisjoint({"POOL-12", "POOL-14"})
     assert "POOL-14" in findings(Parts(requests=LeaksTail), 1)
+
+
+class Listening(Specimen):
+    """A flat cache whose events are told, and that can't be looked into."""
+
+    view = None  # type: ignore[assignment]
+
+
+class NamesNoParent(RadixTree):
+    """Every page but the first of a prompt is stored below a page that nobody was told of."""
+
+    def tell_stored(self, tier: str, node: Node, start: int = 0) -> None:
+        """Another parent."""
+        first = len(self.told)
+        super().tell_stored(tier, node, start)
+        self.told[first:] = [
+            (what, where, page, None if above is None else "lost", units, namespace)
+            for what, where, page, above, units, namespace in self.told[first:]
+        ]
+
+
+def test_events_of_a_flat_cache_are_judged_without_a_snapshot() -> None:
+    assert findings(Parts(cache=Listening), 3) == set()
+    assert findings(Parts(cache=Listening, tree=NamesNoParent), 3) == {"EVENT-01"}
+    assert findings(Parts(cache=Listening, tree=NamesNoParent), 1) == set()
+
+
+def test_events_of_a_flat_cache_leave_nothing_unexercised() -> None:
+    results = [run_item(target, item, Options(shrink_trials=0)) for item in items(CONFIGS[:2], PROFILE, steps=200)]
+    capabilities = frozenset().union(*(result.capabilities for result in results)) - {"tiers"}
+    rules = {id: one for id, one in all_rules().items() if one.pack == "event"}
+
+    verdicts = conclude(rules, results, [], Scope(capabilities=capabilities))
+
+    said = {one.rule: (one.verdict, one.reason) for one in verdicts}
+    assert said["EVENT-01"][0] is said["EVENT-02"][0] is Verdict.PASSED
+    assert said["EVENT-03"] == (Verdict.NOT_APPLICABLE, "the target offers no steps and no tiers")

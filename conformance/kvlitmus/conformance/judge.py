@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from kvlitmus.conformance.compose import with_requests
+from kvlitmus.conformance.event_books import EventBooks
 from kvlitmus.conformance.guard import SPARE, Guard, Violation
 from kvlitmus.conformance.observation import INTEGER, Observation, Observer
 from kvlitmus.conformance.ports import Config, Profile, capabilities_of
@@ -35,6 +36,14 @@ from kvlitmus.spec.units import Key, Name, PageNo, Slot
 
 DEEPEST = 3
 """The depth of a full snapshot."""
+
+EVENTS = 2
+"""The depth of events."""
+
+
+def deepest(capabilities: frozenset[str]) -> int:
+    """How deep an adapter with these capabilities can be observed."""
+    return DEEPEST if "inspect" in capabilities else EVENTS if "events" in capabilities else 1
 
 
 class Loan(NamedTuple):
@@ -87,7 +96,7 @@ class Judge(Guard):
         self.capabilities = capabilities_of(self.adapter)
         if "lifecycle" in self.capabilities and profile.attach == "any_time":
             self.capabilities |= {"reattach"}
-        self.depth = min(depth, DEEPEST if "inspect" in self.capabilities else 1)
+        self.depth = min(depth, deepest(self.capabilities))
         self.muted = muted
         self.force_misuse = force_misuse
         self.names = names or Names()
@@ -100,6 +109,7 @@ class Judge(Guard):
         self.again: Callable[[], Judge] | None = None
         most = 4 * (config.pages + config.host_pages) * self.size + SPARE
         self.tiers: TierBooks | None = None
+        self.events = EventBooks(self) if "events" in self.capabilities and self.depth >= EVENTS else None
         self.observer = Observer(self.names, self.size, most)
         if "tiers" in self.capabilities and self.depth >= DEEPEST:
             self.observer = TierObserver(self.names, self.size, most)
@@ -196,6 +206,8 @@ class Judge(Guard):
                 tiers.remember(self.tree, tree, after)
             if late is not None:
                 late(after, facts)
+        if self.events is not None:
+            self.events.facts(facts)
         self.tree = tree
         self.before = after
         self.evaluate(kinds, facts)

@@ -17,6 +17,9 @@ class Plan(NamedTuple):
     checks: tuple[tuple[str, Callable[..., bool], Callable[[Facts], Any], bool], ...]
 
 
+FLAT_CALL = "flat_call"
+"""What every call to a cache without a host tier is as well: nothing is under way after it."""
+
 PLANS: dict[tuple[object, ...], Plan] = {}
 """Plans by everything that they depend on: a judge lives for one schedule, and most are alike."""
 
@@ -39,6 +42,8 @@ def plan_for(
     plan = PLANS.get(key)
     if plan is None:
         wanted = frozenset(kinds.split("+"))
+        if "tiers" not in capabilities:
+            wanted |= {FLAT_CALL}
         judged = [one for one in rules.values() if (one.pack == "misuse") == ("misuse" in wanted)]
         plan = PLANS[key] = Plan(
             tuple(

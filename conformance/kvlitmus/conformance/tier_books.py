@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kvlitmus.conformance.event_books import EventBooks
 from kvlitmus.conformance.fetch_books import FetchBooks
 from kvlitmus.conformance.harness_store import HarnessStore
 from kvlitmus.conformance.tier_observation import TierNodeSeen, TierObservation
@@ -66,7 +65,6 @@ class TierBooks:
         self.whole_time = judge.config.storage == "attached"
         self.has_data = "data" in judge.capabilities
         self.steps = "steps" in judge.capabilities
-        self.events = EventBooks(judge) if "events" in judge.capabilities else None
         self.forget()
 
     def forget(self) -> None:
@@ -202,8 +200,6 @@ class TierBooks:
         if self.inserted or any(kind in kinds for kind in ("insert", "publish", "finish")):
             self.backup_facts(facts, tree, before, after, fresh)
         self.fetches.facts(facts, before, after, fresh)
-        if self.events is not None:
-            self.events.facts(facts)
 
     def change_facts(self, facts: dict[str, Any], before: TierObservation, after: TierObservation) -> None:
         """How the tiers changed, for the calls whose rules ask."""

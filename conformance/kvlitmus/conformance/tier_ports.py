@@ -274,7 +274,10 @@ class Events(Protocol):
     """What is told to the world (depth 2)."""
 
     def events(self) -> Sequence[Event]:
-        """What happened since the last call, in order."""
+        """What happened since the last call, in order.
+
+        A flat cache has told of a change when the call that made it returns.
+        """
 
 
 TIER_PORTS: dict[str, tuple[str, ...]] = {

@@ -22,8 +22,12 @@ from dataclasses import dataclass, field
 
 from kvlitmus.conformance.minimise import BRIEF, Short, ranked
 from kvlitmus.conformance.results import Finding, ItemResult, RuleVerdict, Verdict
+from kvlitmus.conformance.selection import FLAT_CALL
 from kvlitmus.spec.facts import FACTS
 from kvlitmus.spec.rule import Rule, Strength
+
+FLAT = "a cache without a host tier"
+"""What the rules on calls to flat caches need; no adapter declares it."""
 
 CALL_NEEDS: dict[str, tuple[str, ...]] = {
     "alloc": ("pool",),
@@ -71,6 +75,7 @@ CALL_NEEDS: dict[str, tuple[str, ...]] = {
     "detached": ("tiers", "reattach", "steps"),
     "settled": ("tiers", "steps"),
     "quiet_tick": ("tiers", "steps"),
+    FLAT_CALL: (FLAT,),
     "store_exists": ("store",),
     "store_get": ("store",),
     "store_put": ("store",),
@@ -251,6 +256,8 @@ def inapplicable(rule: Rule, results: Sequence[ItemResult], scope: Scope) -> str
 
 def missing(rule: Rule, capabilities: frozenset[str]) -> frozenset[str]:
     """The capabilities that a rule needs and a target lacks: for the calls it is about, else for what must be seen."""
+    if "tiers" not in capabilities:
+        capabilities |= {FLAT}
     lacking = set(rule.needs - capabilities)
     if rule.on:
         ways = [frozenset(CALL_NEEDS.get(kind.removeprefix("refused_"), ())) - capabilities for kind in rule.on]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kvlitmus.reference.hierarchy import BACKUP, DEVICE, HOST, Hierarchy
+from kvlitmus.reference.tree import Tree
 from kvlitmus.spec.units import Name
 
 STORED, REMOVED = "stored", "removed"
@@ -41,6 +42,16 @@ def changes(before: Hierarchy, after: Hierarchy) -> tuple[Told, ...]:
     for tier, had, has in sides:
         told += [Told(STORED, tier, name, parent_of(after, name)) for name in sorted(has - had)]
     return tuple(told)
+
+
+def cached_changes(before: Tree, after: Tree) -> tuple[Told, ...]:
+    """The same for a flat cache, which has no tier but the device."""
+    had, has = before.pages, after.pages
+    gone, come = sorted(had.keys() - has.keys(), reverse=True), sorted(has.keys() - had.keys())
+    return (
+        *[Told(REMOVED, DEVICE, name, had[name].parent) for name in gone],
+        *[Told(STORED, DEVICE, name, has[name].parent) for name in come],
+    )
 
 
 def parent_of(now: Hierarchy, name: Name) -> Name:

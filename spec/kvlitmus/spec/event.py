@@ -32,13 +32,13 @@ def events_make_sense(odd_events: Sequence[object]) -> bool:
 @rule(
     "EVENT-02",
     kind=Kind.STEP,
-    on=("settled", "quiet_tick"),
-    needs=("events", "tiers"),
+    on=("settled", "quiet_tick", "flat_call"),
+    needs=("events",),
     source="R-EVT-02; map §4.12",
     reference="event.changes",
 )
 def events_tell_what_the_device_has(told_device: frozenset[Name], cached_after: Mapping[Name, PageNo]) -> bool:
-    """When nothing is under way, the events so far MUST tell exactly the pages that are on the device."""
+    """When nothing is under way, in a flat cache after every call, the events so far MUST tell exactly the pages that are on the device."""
     return told_device == frozenset(cached_after)
 
 

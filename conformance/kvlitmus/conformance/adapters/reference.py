@@ -27,7 +27,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvlitmus.conformance.ports import Begun, Config, Hit, NodeView, Profile, Sizes, Stored, Unsupported, View
+from kvlitmus.conformance.tier_ports import Event
 from kvlitmus.reference import cache as caches
+from kvlitmus.reference import event
 from kvlitmus.reference import pool as pools
 from kvlitmus.reference import request as requests
 from kvlitmus.reference import tree as trees
@@ -35,7 +37,7 @@ from kvlitmus.reference.cache import NO_CHOICE, Cache, Settings
 from kvlitmus.reference.hashing import page_hashes
 from kvlitmus.reference.policy import POLICIES
 from kvlitmus.reference.prefetch import Answer, Call, converse, plan_prefetch
-from kvlitmus.reference.tree import Eviction
+from kvlitmus.reference.tree import Eviction, Tree
 from kvlitmus.spec.names import Names, page_names
 from kvlitmus.spec.prefetch_plan import HostPool, PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.units import Key, Name, PageNo, Pages, RequestId, Slot, Tokens
@@ -238,6 +240,31 @@ class ReferencePorts:
 
 class ReferenceCache(ReferencePorts):
     """One reference cache without a host behind the ports."""
+
+    told: Tree | None = None
+    """The tree as it was when events were last asked for."""
+
+    def reset(self) -> None:
+        """See :class:`~kvlitmus.conformance.ports.Resettable`: those who listen start over, too."""
+        super().reset()
+        self.cleared = self.told is not None
+        self.told = self.cache.tree
+
+    def events(self) -> Sequence[Event]:
+        """See :class:`~kvlitmus.conformance.tier_ports.Events`: a page goes by its name."""
+        assert self.told is not None
+        first = [Event("cleared")] if self.cleared else []
+        changes = event.cached_changes(self.told, self.cache.tree)
+        self.cleared, self.told = False, self.cache.tree
+        return first + [self.event(told) for told in changes]
+
+    def event(self, told: event.Told) -> Event:
+        """An event as the port tells it."""
+        if told.what == event.REMOVED:
+            return Event(told.what, told.tier, told.name)
+        namespace, units = self.units_of(told.name)
+        parent = None if told.parent == self.names.root(namespace) else told.parent
+        return Event(told.what, told.tier, told.name, parent, units, namespace)
 
     def view(self) -> View:
         """See :class:`~kvlitmus.conformance.ports.Inspect`: a page that is marked begins a node."""

@@ -2,10 +2,35 @@
 
 from __future__ import annotations
 
-from kvlitmus.conformance.calls import tiers, tree
+from kvlitmus.conformance.calls import pool, request, tiers, tree
 from kvlitmus.conformance.judge import Judge
+from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.litmus.registry import litmus
 from kvlitmus.conformance.litmus.scenes import READS, TIERS, backed, brought, emptied, letters, stored
+
+
+@litmus(rules=("EVENT-01", "EVENT-02"), needs=("events", "inspect", "requests", "tree", "evict"))
+def events_follow_what_is_cached(judge: Judge) -> None:
+    """Prompts that share pages, in two namespaces, come, go in part and come again; events tell each page."""
+    keys = [prompt(judge, "abc"), prompt(judge, "abd"), prompt(judge, "abc", namespace="tenant-a")]
+    for rid, key in enumerate(keys):
+        if request.begin(judge, rid, key):
+            request.end(judge, rid, keep=True)
+    tree.evict(judge, judge.size)
+    tree.evict(judge, 3 * judge.size)
+    if request.begin(judge, 9, keys[0]):
+        request.publish(judge, 9, chunked=True)
+        request.end(judge, 9, keep=True)
+    tree.evict(judge, judge.capacity)
+
+
+@litmus(rules=("EVENT-01", "EVENT-02"), needs=("events", "inspect", "requests", "reset"))
+def events_tell_of_a_reset(judge: Judge) -> None:
+    """What was cached before a reset is gone for those who listen as well; what comes after it is told anew."""
+    for rid in (1, 2):
+        if request.begin(judge, rid, prompt(judge, "ab")):
+            request.end(judge, rid, keep=True)
+        pool.reset(judge)
 
 
 @litmus(rules=("EVENT-01", "EVENT-02", "EVENT-03"), needs=(*TIERS, "events"))

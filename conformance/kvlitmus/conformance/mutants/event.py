@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kvlitmus.conformance.mutants.hosted import HOSTED, NOT_BACK, SGLANG, THROUGH, VLLM
 from kvlitmus.conformance.mutants.registry import mutant
+from kvlitmus.conformance.specimen.cache import Specimen
 from kvlitmus.conformance.specimen.tiers import TieredNode, TierTree
-from kvlitmus.conformance.specimen.tree import Unit
+from kvlitmus.conformance.specimen.tree import Node, RadixTree, Unit
 
 
 @mutant(
@@ -93,11 +96,61 @@ class RemovedWithTheFirstCopy(TierTree):
 class ParentOfAnEventIsTheLastOneTold(TierTree):
     """Routers can't link pages: the parent in an event is the page that was told before, in whatever branch."""
 
-    def tell_stored(self, tier: str, node: TieredNode) -> None:
+    def tell_stored(self, tier: str, node: Node, start: int = 0) -> None:
         """From the log instead of the tree."""
         before = next((entry[2] for entry in reversed(self.told) if entry[0] == "stored"), None)
-        start = len(self.told)
-        super().tell_stored(tier, node)
+        first = len(self.told)
+        super().tell_stored(tier, node, start)
         if before is not None:
-            what, where, page, _, units, namespace = self.told[start]
-            self.told[start] = (what, where, page, before, units, namespace)
+            what, where, page, _, units, namespace = self.told[first]
+            self.told[first] = (what, where, page, before, units, namespace)
+
+
+@mutant(
+    "pages-of-a-call-are-told-below-one-parent",
+    bugs=("V23",),
+    links=(VLLM + "issues/58119",),
+    kills=("EVENT-01", "EVENT-02"),
+    slot="tree",
+)
+class PagesOfACallAreToldBelowOneParent(RadixTree):
+    """Routers can't link the pages of a flat cache: all that one call stores hang below the page where it began."""
+
+    def tell_stored(self, tier: str, node: Node, start: int = 0) -> None:
+        """The parent of the first, for each."""
+        first = len(self.told)
+        super().tell_stored(tier, node, start)
+        self.told[first:] = [
+            (what, where, page, self.told[first][3], units, namespace)
+            for what, where, page, _, units, namespace in self.told[first:]
+        ]
+
+
+@mutant(
+    "eviction-is-not-told",
+    bugs=(),
+    links=(SGLANG + "pull/29750",),
+    kills=("EVENT-02",),
+    slot="tree",
+)
+class EvictionIsNotTold(RadixTree):
+    """Routers send requests to where nothing is cached any more: one of the paths that free pages tells nobody."""
+
+    def tell_removed(self, tier: str, names: Sequence[int]) -> None:
+        """Nobody."""
+
+
+@mutant(
+    "reset-of-a-flat-cache-is-not-told",
+    bugs=(),
+    links=(SGLANG + "pull/29750",),
+    kills=("EVENT-02",),
+    slot="cache",
+)
+class ResetOfAFlatCacheIsNotTold(Specimen):
+    """Routers believe in everything that was cached before a reset: the log of events begins anew with the tree."""
+
+    def reset(self) -> None:
+        """With an empty log."""
+        super().reset()
+        self.tree.told.clear()

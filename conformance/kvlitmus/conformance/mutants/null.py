@@ -103,6 +103,9 @@ class LeavesGrow(RadixTree):
         parent.key += key
         parent.pages = parent.pages + pages
         self.evictable += len(key)
+        named = len(parent.names)
+        self.name_pages(parent)
+        self.tell_stored("device", parent, named)
         return parent
 
 

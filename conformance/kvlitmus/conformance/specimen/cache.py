@@ -28,8 +28,9 @@ from kvlitmus.conformance.specimen.putting import PutQueue
 from kvlitmus.conformance.specimen.requests import RequestTable
 from kvlitmus.conformance.specimen.store import PageShelf, StoreSpecimen
 from kvlitmus.conformance.specimen.tiers import TierTree
-from kvlitmus.conformance.specimen.tree import POLICIES, Node, RadixTree
+from kvlitmus.conformance.specimen.tree import CLEARED, POLICIES, Node, RadixTree
 from kvlitmus.conformance.specimen.works import WorkTable
+from kvlitmus.conformance.tier_ports import Event
 from kvlitmus.spec.prefetch_plan import HostPool as PlannedPool
 from kvlitmus.spec.prefetch_plan import PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.units import Key
@@ -93,8 +94,10 @@ class Specimen:
         """Forget everything."""
         config = self.config
         reserved = self.profile.reserved if config.pool == "device" else 0
+        told = CLEARED if hasattr(self, "tree") else []
         self.pool = self.parts.pool(config.pages, config.page_size, reserved)
         self.tree = self.parts.tree(config.page_size, config.policy, self.pool.give_back)
+        self.tree.told += told
         self.requests = self.parts.requests(self.pool, self.tree)
         self.hasher = self.parts.hashing()
         self.planner = self.parts.prefetch()
@@ -196,6 +199,11 @@ class Specimen:
         return self.planner.plan_prefetch(ask, host)
 
     # -- observation ---------------------------------------------------------------------------
+
+    def events(self) -> Sequence[Event]:
+        """See :class:`~kvlitmus.conformance.tier_ports.Events`."""
+        told, self.tree.told = self.tree.told, []
+        return [Event(*entry) for entry in told]
 
     def sizes(self) -> Sizes:
         """See :class:`~kvlitmus.conformance.ports.Counters`."""

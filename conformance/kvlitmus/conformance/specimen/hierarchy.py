@@ -11,8 +11,9 @@ from kvlitmus.conformance.specimen.cache import Specimen
 from kvlitmus.conformance.specimen.fetching import FetchSettings
 from kvlitmus.conformance.specimen.loading import LAYERS
 from kvlitmus.conformance.specimen.tiers import TieredNode
+from kvlitmus.conformance.specimen.tree import CLEARED
 from kvlitmus.conformance.specimen.works import Work
-from kvlitmus.conformance.tier_ports import Event, Job, Loaded, Outcome, PageStore, Prefetched, TierNode, TierView
+from kvlitmus.conformance.tier_ports import Job, Loaded, Outcome, PageStore, Prefetched, TierNode, TierView
 from kvlitmus.spec.units import Key, Unit
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class TieredSpecimen(Specimen):
     def reset(self) -> None:
         """Forget everything but the storage that is attached, what time it is, and how many jobs there were."""
         config, parts, size = self.config, self.parts, self.config.page_size
-        told = [] if self.tree is None else [("cleared", "", None, None, (), None)]
+        told = [] if self.tree is None else CLEARED
         self.pool = parts.pool(config.pages, size, self.profile.reserved)
         self.host = parts.host(config.host_pages, size)
         self.copier = parts.copier(size, self.profile.reserved + config.pages, config.host_pages)
@@ -231,11 +232,6 @@ class TieredSpecimen(Specimen):
         """See :class:`~kvlitmus.conformance.tier_ports.Data`."""
         contents = self.copier.device if tier == "device" else self.copier.host
         return list(map(contents.__getitem__, slots))
-
-    def events(self) -> Sequence[Event]:
-        """See :class:`~kvlitmus.conformance.tier_ports.Events`."""
-        told, self.tree.told = self.tree.told, []
-        return [Event(*entry) for entry in told]
 
     # -- observation ---------------------------------------------------------------------------
 

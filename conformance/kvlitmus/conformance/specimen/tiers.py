@@ -9,10 +9,6 @@ from kvlitmus.conformance.specimen.host import HostPool
 from kvlitmus.conformance.specimen.tree import Node, RadixTree, Unit
 from kvlitmus.conformance.specimen.works import Work
 
-Told = tuple[str, str, object, object, tuple[Unit, ...], str | None]
-"""What is told to the world: what, tier, page, the page before, units, namespace."""
-
-
 Slots = tuple[int, ...] | None
 Shown = tuple[list[int], list[int], Slots, Slots]
 """The lists of a node as they were last shown, and the slots that were."""
@@ -21,11 +17,10 @@ Shown = tuple[list[int], list[int], Slots, Slots]
 class TieredNode(Node):
     """A run of pages: ``pages`` on the device, ``host`` on the host, either of them empty where there is no copy.
 
-    ``names`` are the names of its pages in events.  ``pins``: how many things keep the host copy;
-    ``works``: the jobs that read or write a copy of this node.
+    ``pins``: how many things keep the host copy; ``works``: the jobs that read or write a copy of this node.
     """
 
-    __slots__ = ("host", "names", "namespace", "pins", "shown", "works")
+    __slots__ = ("host", "pins", "shown", "works")
 
     parent: TieredNode | None
     children: dict[Hashable, TieredNode]  # type: ignore[assignment]
@@ -35,8 +30,6 @@ class TieredNode(Node):
     ) -> None:
         super().__init__(parent, key, pages, now, serial)
         self.host: list[int] = []
-        self.names: list[int] = []
-        self.namespace: str | None = parent.namespace if parent is not None else None
         self.pins = 0
         self.works: list[Work] = []
         self.shown: Shown = ([], [], None, None)
@@ -62,17 +55,13 @@ class TierTree(RadixTree):
         self.write_back = write == "write_back"
         self.restored_counts = False
         self.host_leaves: set[TieredNode] = set()
-        self.told: list[Told] = []
-        self.last_name = 0
         self.spill: Callable[[TieredNode, int], int] = lambda *_: 0
         self.inserted: Callable[[str | None, tuple[Unit, ...], list[TieredNode]], None] = lambda *_: None
 
     def root(self, namespace: str | None) -> TieredNode:
         """The root of a namespace."""
-        found = self.roots.get(namespace)
-        if found is None:
-            found = self.roots[namespace] = self.new_node(None, (), [])
-            found.namespace = namespace
+        found = super().root(namespace)
+        assert isinstance(found, TieredNode)
         return found
 
     def new_node(self, parent: Node | None, key: tuple[Unit, ...], pages: list[int]) -> TieredNode:
@@ -80,27 +69,6 @@ class TierTree(RadixTree):
         self.serial += 1
         assert parent is None or isinstance(parent, TieredNode)
         return TieredNode(parent, key, pages, self.clock, self.serial)
-
-    # -- what is told to the world -------------------------------------------------------------
-
-    def name_pages(self, node: TieredNode) -> None:
-        """Give the pages of a new node their names."""
-        count = len(node.key) // self.page_size
-        node.names = list(range(self.last_name + 1, self.last_name + count + 1))
-        self.last_name += count
-
-    def tell_stored(self, tier: str, node: TieredNode) -> None:
-        """The pages of a node are on this tier now."""
-        size = self.page_size
-        assert node.parent is not None
-        before = node.parent.names[-1] if node.parent.names else None
-        for at, name in enumerate(node.names):
-            self.told.append(("stored", tier, name, before, node.key[at * size : at * size + size], node.namespace))
-            before = name
-
-    def tell_removed(self, tier: str, names: Sequence[int]) -> None:
-        """These pages are not on this tier any more."""
-        self.told += [("removed", tier, name, None, (), None) for name in reversed(names)]
 
     # -- match and insert ----------------------------------------------------------------------
 
@@ -149,7 +117,6 @@ class TierTree(RadixTree):
         upper = super().split(node, pages)
         assert isinstance(upper, TieredNode)
         upper.host, node.host = node.host[:pages], node.host[pages:]
-        upper.names, node.names = node.names[:pages], node.names[pages:]
         self.split_works(upper, node)
         return upper
 
@@ -201,8 +168,6 @@ class TierTree(RadixTree):
         """Hang a new resident leaf below ``parent``."""
         leaf = super().add_leaf(parent, key, pages)
         assert isinstance(leaf, TieredNode)
-        self.name_pages(leaf)
-        self.tell_stored("device", leaf)
         return leaf
 
     def insert_host(self, node: TieredNode, units: tuple[Unit, ...], pages: list[int]) -> tuple[int, int]:

@@ -7,16 +7,40 @@ from collections.abc import Callable, Collection, Hashable, Sequence
 
 Unit = int | tuple[int, int]
 
+Told = tuple[str, str, object, object, tuple[Unit, ...], str | None]
+"""What is told to the world: what, tier, page, the page before, units, namespace."""
+
+CLEARED: list[Told] = [("cleared", "", None, None, (), None)]
+"""What a reset tells."""
+
 
 class Node:
-    """A run of whole pages with one fate: matched, locked and evicted together (but for the tail of a leaf)."""
+    """A run of whole pages with one fate: matched, locked and evicted together (but for the tail of a leaf).
 
-    __slots__ = ("children", "created", "hits", "key", "locks", "pages", "parent", "priority", "serial", "touched")
+    ``names`` are the names of its pages in events.
+    """
+
+    __slots__ = (
+        "children",
+        "created",
+        "hits",
+        "key",
+        "locks",
+        "names",
+        "namespace",
+        "pages",
+        "parent",
+        "priority",
+        "serial",
+        "touched",
+    )
 
     def __init__(self, parent: Node | None, key: tuple[Unit, ...], pages: list[int], now: int, serial: int) -> None:
         self.parent = parent
         self.key = key
         self.pages = pages
+        self.names: list[int] = []
+        self.namespace: str | None = parent.namespace if parent is not None else None
         self.children: dict[Hashable, Node] = {}
         self.locks = 0
         self.hits = 0
@@ -56,18 +80,43 @@ class RadixTree:
         self.protected = 0
         self.clock = 0
         self.serial = 0
+        self.told: list[Told] = []
+        self.last_name = 0
 
     def root(self, namespace: str | None) -> Node:
         """The root of a namespace."""
         found = self.roots.get(namespace)
         if found is None:
             found = self.roots[namespace] = self.new_node(None, (), [])
+            found.namespace = namespace
         return found
 
     def new_node(self, parent: Node | None, key: tuple[Unit, ...], pages: list[int]) -> Node:
         """A node that nobody refers to yet."""
         self.serial += 1
         return Node(parent, key, pages, self.clock, self.serial)
+
+    # -- what is told to the world -------------------------------------------------------------
+
+    def name_pages(self, node: Node) -> None:
+        """Give the pages of a node that have no name yet theirs."""
+        count = len(node.key) // self.page_size - len(node.names)
+        node.names = [*node.names, *range(self.last_name + 1, self.last_name + count + 1)]
+        self.last_name += count
+
+    def tell_stored(self, tier: str, node: Node, start: int = 0) -> None:
+        """The pages of a node, from the one at ``start`` on, are on this tier now."""
+        size = self.page_size
+        assert node.parent is not None
+        above = node.names[:start] or node.parent.names
+        before = above[-1] if above else None
+        for at, name in enumerate(node.names[start:], start):
+            self.told.append(("stored", tier, name, before, node.key[at * size : at * size + size], node.namespace))
+            before = name
+
+    def tell_removed(self, tier: str, names: Sequence[int]) -> None:
+        """These pages are not on this tier any more."""
+        self.told += [("removed", tier, name, None, (), None) for name in reversed(names)]
 
     # -- match and insert ----------------------------------------------------------------------
 
@@ -126,6 +175,7 @@ class RadixTree:
         upper.created, upper.touched = node.created, node.touched
         parent.children[self.child_key(upper.key)] = upper
         node.key, node.pages, node.parent = node.key[pages * size :], node.pages[pages:], upper
+        upper.names, node.names = node.names[:pages], node.names[pages:]
         upper.children[self.child_key(node.key)] = node
         return upper
 
@@ -156,12 +206,14 @@ class RadixTree:
             node.hits += 1
 
     def add_leaf(self, parent: Node, key: tuple[Unit, ...], pages: list[int]) -> Node:
-        """Hang a new leaf below ``parent``."""
+        """Hang a new leaf below ``parent``, and tell."""
         leaf = self.new_node(parent, key, pages)
         parent.children[self.child_key(key)] = leaf
         self.evictable += len(key)
         self.leaves.discard(parent)
         self.leaves.add(leaf)
+        self.name_pages(leaf)
+        self.tell_stored("device", leaf)
         return leaf
 
     # -- locks ---------------------------------------------------------------------------------
@@ -218,9 +270,9 @@ class RadixTree:
         """Evict the last ``pages`` pages of a leaf; an empty leaf leaves the tree.  Returns the slots freed."""
         size = self.page_size
         keep = len(leaf.pages) - pages
-        victims = leaf.pages[keep:]
+        victims, gone = leaf.pages[keep:], leaf.names[keep:]
         first = self.child_key(leaf.key)
-        leaf.pages, leaf.key = leaf.pages[:keep], leaf.key[: keep * size]
+        leaf.pages, leaf.key, leaf.names = leaf.pages[:keep], leaf.key[: keep * size], leaf.names[:keep]
         self.evictable -= pages * size
         if not keep:
             parent = leaf.parent
@@ -229,5 +281,6 @@ class RadixTree:
             self.leaves.discard(leaf)
             if not parent.children and parent.parent is not None and parent.locks == 0:
                 self.leaves.add(parent)
+        self.tell_removed("device", gone)
         self.release(victims)
         return pages * size
