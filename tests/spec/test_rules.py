@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -103,3 +104,19 @@ def test_the_digest_of_a_rule_follows_its_text_and_its_logic() -> None:
 
     assert len(digests) == len(EVERY)
     assert all(re.fullmatch(r"[0-9a-f]{12}", digest) for digest in digests)
+
+
+def test_the_digest_of_a_rule_follows_when_it_is_judged_and_what_its_facts_mean(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = all_rules()["FETCH-16"]
+    others = [
+        replace(one, on=("poll",)),
+        replace(one, needs=frozenset({"tiers"})),
+        replace(one, strength=Strength.SHOULD),
+        replace(one, kind=Kind.STATE),
+    ]
+    monkeypatch.setitem(facts.FACTS, "told_loaded", facts.Fact(3, facts.FACTS["told_loaded"].meaning))
+    deeper = one.digest
+    monkeypatch.undo()
+    assert len({one.digest, deeper, *(other.digest for other in others)}) == 6

@@ -74,9 +74,11 @@ class Rule:
 
     @property
     def digest(self) -> str:
-        """Twelve hex digits that change when the text or the logic of the rule changes."""
+        """Twelve hex digits that change with the text of the rule, its logic, its facts, or when it is judged."""
+        judged = (self.id, self.strength.value, self.kind.value, self.on, sorted(self.needs))
+        facts = [(name, *FACTS[name]) for name in self.facts]
         body = inspect.getsource(self.predicate)
-        return hashlib.sha256(f"{self.id}\n{self.strength.value}\n{body}".encode()).hexdigest()[:12]
+        return hashlib.sha256(f"{judged}\n{facts}\n{body}".encode()).hexdigest()[:12]
 
 
 RULES: dict[str, Rule] = {}

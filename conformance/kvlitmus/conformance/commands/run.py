@@ -21,7 +21,7 @@ from kvlitmus.conformance.explain import harmless
 from kvlitmus.conformance.litmus.registry import Litmus, all_litmus
 from kvlitmus.conformance.minimise import Short, minimise
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.report import document, failures, markdown, terminal
+from kvlitmus.conformance.report import build, document, failures, markdown, terminal
 from kvlitmus.conformance.report.progress import Progress
 from kvlitmus.conformance.report.style import Style, style_of
 from kvlitmus.conformance.results import Item, Options
@@ -65,6 +65,8 @@ def main(args: argparse.Namespace) -> int:
         depth=args.depth, muted=frozenset(all_rules().keys() - chosen.keys()), force_misuse=args.force_misuse
     )
     run = prepare(args, found, configs, chosen, len(items))
+    if any(name.endswith(".json") for name in args.report):
+        run.build, run.items = build.build_of(ref.module), build.items_of(items)
     print(terminal.heading(run, style), flush=True)
     minimal = play(run, found, items, options, args.jobs, style)
     finish(run, minimal, known, args)

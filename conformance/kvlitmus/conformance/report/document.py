@@ -28,7 +28,7 @@ MAX_ITEMS = 50
 
 @dataclass(slots=True, kw_only=True)
 class Run:
-    """Everything there is to say about one run."""
+    """Everything there is to say about one run; ``build`` and ``items`` are digests (``build.py``), where wanted."""
 
     target: str
     target_name: str
@@ -43,6 +43,8 @@ class Run:
     version: str
     date: str
     planned: int
+    build: str = ""
+    items: str = ""
     seconds: float = 0.0
     results: list[ItemResult] = field(default_factory=list)
     groups: list[Group] = field(default_factory=list)
@@ -87,6 +89,8 @@ def document(run: Run) -> dict[str, Any]:
             "python": run.python or platform.python_version(),
             "platform": platform.platform(),
             "date": run.date,
+            "build": run.build,
+            "items": run.items,
             "target": {
                 "name": harmless(run.target_name),
                 "version": harmless(run.target_version),

@@ -1,0 +1,112 @@
+"""The build of a report: a digest of everything that decides its verdicts, so that a stale report can be told.
+
+Two trees that have the same build for a target say the same of it.  What counts: the rules with their facts; the
+modules that judge, and those that make the calls (oracle, calls, moves, litmus tests, plan), with their imports; and
+the target's adapter.  Comments, docstrings and the command line don't count, nor does what only shrinks
+counterexamples or watches processes.  The items of a run have a digest of their own.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import io
+import json
+import sys
+import tokenize
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+from kvlitmus.conformance.results import Item, to_json
+from kvlitmus.spec.rule import all_rules
+
+ROOTS = ("engine", "plan", "verdicts", "litmus", "moves", "calls", "vectors")
+"""Modules and packages of the judge from which everything else is reached by imports."""
+
+LEFT_OUT = frozenset(
+    f"kvlitmus.conformance.{name}" for name in ("shrink", "minimise", "stage", "explain", "files", "report.failures")
+)
+"""Reached from there, but without a say in verdicts."""
+
+DIGITS = 12
+
+
+def build_of(target_module: str) -> str:
+    """Twelve hex digits that change with whatever decides verdicts on a target of this module."""
+    found: dict[str, str] = {}
+    waiting = ["kvlitmus.spec", *(f"kvlitmus.conformance.{name}" for name in ROOTS), target_module]
+    while waiting:
+        name = waiting.pop()
+        path = path_of(name)
+        if name in found or name in LEFT_OUT or path is None:
+            continue
+        found[name], imported = _read(path)
+        waiting += imported
+        waiting += inner_modules(name, path)
+    lines = [f"{id} {rule.digest}" for id, rule in all_rules().items()]
+    lines += [f"{name} {digest}" for name, digest in sorted(found.items())]
+    return _digest("\n".join(lines))
+
+
+def items_of(items: Iterable[Item]) -> str:
+    """Twelve hex digits that change with the items of a run: their configurations, seeds, programs and order."""
+    return _digest(json.dumps([[item.id, to_json(item)] for item in items], sort_keys=True))
+
+
+def path_of(module: str) -> Path | None:
+    """The file of a module of kvlitmus; ``None`` for anything else."""
+    first, *rest = module.split(".")
+    if first != "kvlitmus" or not rest:
+        return None
+    for root in sys.modules["kvlitmus"].__path__:
+        place = Path(root, *rest)
+        for path in (place.with_suffix(".py"), place / "__init__.py"):
+            if path.is_file():
+                return path
+    return None
+
+
+def inner_modules(name: str, path: Path) -> Iterator[str]:
+    """The modules of a package that registers what it holds, or that is loaded part by part."""
+    if path.name == "__init__.py" and name.rpartition(".")[2] in ("spec", *ROOTS):
+        yield from (f"{name}.{inner.stem}" for inner in sorted(path.parent.glob("*.py")) if inner != path)
+
+
+@cache
+def _read(path: Path) -> tuple[str, tuple[str, ...]]:
+    source = path.read_text(encoding="utf-8")
+    tree = ast.parse(source)
+    return _digest(essence(source, tree)), tuple(imports(tree))
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    """The modules that a module imports, wherever it does; not what is there for type checkers alone."""
+    if isinstance(tree, ast.If) and ast.unparse(tree.test) == "TYPE_CHECKING":
+        return
+    if isinstance(tree, ast.Import):
+        yield from (alias.name for alias in tree.names)
+    elif isinstance(tree, ast.ImportFrom) and tree.module:
+        yield tree.module
+        yield from (f"{tree.module}.{alias.name}" for alias in tree.names)
+    for child in ast.iter_child_nodes(tree):
+        yield from imports(child)
+
+
+def essence(source: str, tree: ast.Module) -> str:
+    """A source without its comments and docstrings; the same under every version of Python."""
+    lines = source.splitlines()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, clean=False):
+            doc = node.body[0]
+            for at in range(doc.lineno - 1, doc.end_lineno or doc.lineno):
+                lines[at] = ""
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            line, column = token.start
+            lines[line - 1] = lines[line - 1][:column]
+    return "\n".join(line.rstrip() for line in lines if line.strip())
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
