@@ -36,7 +36,7 @@ from pathlib import Path
 
 from kvlitmus.optimized.storage.base import LARGEST, Buffer, Identity
 from kvlitmus.optimized.storage.folder import READ, OddFileError, contents, entered, regular
-from kvlitmus.optimized.storage.record import HEAD, head_fits, head_of, name_of, page_in
+from kvlitmus.optimized.storage.record import head_length, head_of, name_of, page_in, promised
 
 SUFFIX, TEMPORARY = ".page", ".tmp"
 FILE_MODE, FOLDER_MODE = 0o600, 0o700
@@ -168,19 +168,18 @@ class FileStore:
 
     def _promised(self, file: int, length: int, key: str) -> int | None:
         """The length of a page by its header, if that is the key's and fits the file; raises ``OSError``."""
-        head = os.pread(file, HEAD.size + len(key.encode()), 0)
-        promised = length - len(head)
-        fits = promised <= self.largest and head_fits(self.identity, key, head, promised)
-        return promised if fits else None
+        head = os.pread(file, head_length(key), 0)
+        page_length = promised(self.identity, key, head)
+        return page_length if page_length == length - len(head) <= self.largest else None
 
     def _look(self, key: str, path: Path, size: int | None) -> tuple[memoryview | None, str]:
         """The page of a key, if it is whole and of this size; what it was.  Nothing is read that can't be it."""
         try:
             with self._opened(path) as (file, length):
-                promised = self._promised(file, length, key)
-                if promised is None:
+                page_length = self._promised(file, length, key)
+                if page_length is None:
                     return None, "damaged"
-                if size is not None and promised != size:
+                if size is not None and page_length != size:
                     return None, "miss"
                 data = contents(file, length)
         except OddFileError:

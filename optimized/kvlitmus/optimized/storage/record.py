@@ -43,19 +43,24 @@ def head_of(identity: Identity, key: str, page: Buffer) -> bytes:
     return HEAD.pack(MAGIC, len(text), len(page), identity.digest, checksum.digest()) + text
 
 
-def head_fits(identity: Identity, key: str, head: bytes, page_length: int) -> bool:
-    """Whether a record that begins so, with a page of this length, can be this key's; the page itself isn't checked."""
+def promised(identity: Identity, key: str, head: bytes) -> int | None:
+    """The length of the page in a record that begins so, if it is this key's; the page itself isn't checked."""
     text = key.encode()
     if len(head) < HEAD.size + len(text):
-        return False
+        return None
     magic, key_length, length, stored_identity, _ = HEAD.unpack_from(head)
-    expected = (MAGIC, len(text), page_length, identity.digest, text)
-    return (magic, key_length, length, stored_identity, head[HEAD.size :]) == expected
+    found = (magic, key_length, stored_identity, head[HEAD.size : HEAD.size + len(text)])
+    return int(length) if found == (MAGIC, len(text), identity.digest, text) else None
+
+
+def head_length(key: str) -> int:
+    """How many bytes of a record of this key precede the page."""
+    return HEAD.size + len(key.encode())
 
 
 def page_in(identity: Identity, key: str, record: bytes | bytearray) -> memoryview | None:
     """The page in a record, if it is this key's and whole."""
-    start = HEAD.size + len(key.encode())
+    start = head_length(key)
     page = memoryview(record)[start:]
     if len(record) < start or bytes(record[:start]) != head_of(identity, key, page):
         return None
