@@ -15,14 +15,15 @@ import pytest
 
 from kvlitmus.spec.rule import all_rules
 from tests.test_layout import ROOT
-from tools import site
+from tools import autodoc, site
 
 WRITTEN = {
     path.relative_to(ROOT / "docs").as_posix(): path.read_text(encoding="utf-8")
     for path in sorted((ROOT / "docs").rglob("*.md"))
 }
 GENERATED = site.pages()
-PAGES: Mapping[str, str] = {**GENERATED, **WRITTEN}
+PAGES: Mapping[str, str] = {**GENERATED, **{path: site.for_site(text, path) for path, text in WRITTEN.items()}}
+"""All pages of the site, as the site has them."""
 
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _CODE = re.compile(r"^( *)```.*?^\1```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
@@ -31,7 +32,7 @@ _CODE = re.compile(r"^( *)```.*?^\1```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 @functools.cache
 def anchors(text: str) -> set[str]:
     """The anchors that a page gives itself, those of its headings included."""
-    found = set(re.findall(r"\{ #([\w-]+) \}", text))
+    found = set(re.findall(r'<a id="([\w-]+)"></a>', text))
     for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE):
         found.add(re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", heading.lower())).strip("-"))
     return found
@@ -67,6 +68,48 @@ def test_every_link_leads_somewhere() -> None:
     assert list(broken_links(PAGES)) == []
 
 
+def lost_links(pages: Mapping[str, str]) -> Iterator[str]:
+    """Links of the pages as they are committed that lead to no file of the checkout."""
+    for path, text in pages.items():
+        for link in links(text):
+            goal = link.partition("#")[0]
+            if goal and not (ROOT / "docs" / PurePosixPath(path).parent / goal).exists():
+                yield f"{path}: {link}"
+
+
+def test_every_link_leads_somewhere_where_the_code_is_hosted_too() -> None:
+    assert list(lost_links(WRITTEN)) == []
+    assert list(lost_links({"planted.md": "[a](reference/index.md) [b](../README.md) [c](ports.md)"})) == [
+        "planted.md: reference/index.md"
+    ]
+
+
+def test_committed_pages_are_what_the_rooms_yield(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert site.stale() == [], "run tools/site.py --update"
+    monkeypatch.setattr(site, "DOCS", tmp_path)
+    assert set(site.stale()) == set(site.committed())
+    site.write()
+    (tmp_path / "rules" / "pool.md").write_text("Pools may do as they please.")
+    (tmp_path / "rules" / "gone.md").write_text("A part that is no more.")
+    assert site.stale() == ["rules/pool.md", "rules/gone.md"]
+    site.write()
+    assert site.stale() == [] and not (tmp_path / "rules" / "gone.md").exists()
+
+
+def test_links_to_sources_lead_to_pages_of_the_site() -> None:
+    text = "[a](../../reference/kvlitmus/reference/pool.py#allocate) [b](../../CHANGELOG.md) [c](../../tools/setup)"
+    turned = "[a](../reference/pool.md#kvlitmus.reference.pool.allocate) [b](../changelog.md) `tools/setup`"
+    assert site.for_site(text, "rules/pool.md") == turned
+    assert site.for_site("[a](../reference/kvlitmus/reference/__init__.py)", "index.md") == "[a](reference/index.md)"
+
+
+def test_ports_are_rendered_with_their_docstrings() -> None:
+    page = WRITTEN["ports.md"]
+    for wanted in ("## Profile", "- **align**: ", "## Requests", "begin(self, rid: int, key: Key) -> Begun | None"):
+        assert wanted in page
+    assert "tiered: bool" in page and "- `make(config) -> adapter`:" in page
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -78,18 +121,18 @@ def test_every_link_leads_somewhere() -> None:
     ],
 )
 def test_a_link_that_leads_nowhere_is_found(text: str) -> None:
-    assert len(list(broken_links({**GENERATED, "planted.md": text}))) == 1
+    assert len(list(broken_links({**PAGES, "planted.md": text}))) == 1
 
 
 def test_links_that_lead_somewhere_are_no_complaint() -> None:
     text = "# One two\n[a](#one-two) [b](rules/pool.md#pool-01) [c](https://example.org/x.md) `[d](nowhere.md)`"
-    assert list(broken_links({**GENERATED, "planted.md": text})) == []
+    assert list(broken_links({**PAGES, "planted.md": text})) == []
 
 
 def test_every_rule_is_on_the_site_as_it_stands() -> None:
     for rule in all_rules().values():
         page = PAGES[f"rules/{rule.pack}.md"]
-        assert page.count(f"{{ #{rule.id.lower()} }}") == 1
+        assert page.count(f'<a id="{rule.id.lower()}"></a>') == 1
         assert f"> {rule.text}\n" in page
         assert all(f"[{fact}](facts.md#{fact})" in page for fact in rule.facts)
 
@@ -97,12 +140,12 @@ def test_every_rule_is_on_the_site_as_it_stands() -> None:
 def test_every_generated_page_is_in_the_navigation() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
     listed = re.findall(r"([\w/-]+\.md)$", navigation, re.MULTILINE)
-    assert set(listed) >= set(GENERATED)
+    assert set(listed) >= set(GENERATED) | set(site.committed())
     assert [path for path in listed if path not in PAGES] == []
 
 
 def test_roles_become_code() -> None:
-    assert site.markdown("See :mod:`kvlitmus.spec.units` and ``x``.\n* one") == "See `units` and `x`.\n- one"
+    assert autodoc.markdown("See :mod:`kvlitmus.spec.units` and ``x``.\n* one") == "See `units` and `x`.\n- one"
 
 
 def test_sources_become_links() -> None:
@@ -127,5 +170,6 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     pages = list((tmp_path / "site").rglob("*.html"))
     assert len(pages) >= len(PAGES)
-    outside = re.compile(r'(?:src|href)="https?://[^"]+\.(?:js|css|woff2?)"|@import|fonts\.g')
+    outside = re.compile(r'<(?:script|link|img|iframe)[^>]+(?:src|href)="?(?:https?:)?//|@import|fonts\.g')
     assert [path.name for path in pages if outside.search(path.read_text(encoding="utf-8"))] == []
+    assert "assets/iframe-worker.js" in (tmp_path / "site" / "index.html").read_text(encoding="utf-8")

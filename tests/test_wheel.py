@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 import email
+import os
+import re
 import subprocess
 import sys
 import zipfile
+from email.message import Message
 from pathlib import Path
 
 import pytest
 
 from tests.test_layout import BASE, ROOMS, ROOT, import_all
+from tools import metadata
+
+
+def build(folder: Path, **environment: str) -> Path:
+    """A wheel, built from this checkout without fetching anything."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (built,) = folder.glob("*.whl")
+    return built
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built from this checkout without fetching anything."""
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    (built,) = folder.glob("*.whl")
-    return built
+    """The wheel as it is built here."""
+    return build(tmp_path_factory.mktemp("wheel"))
 
 
 def test_the_wheel_holds_every_file_of_the_rooms_and_nothing_else(wheel: Path) -> None:
@@ -36,14 +46,54 @@ def test_the_wheel_holds_every_file_of_the_rooms_and_nothing_else(wheel: Path) -
     assert shipped == in_rooms
 
 
-def test_the_base_install_needs_nothing(wheel: Path) -> None:
+def metadata_of(wheel: Path) -> Message:
+    """What the wheel says of itself."""
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (one for one in archive.namelist() if one.endswith(".dist-info/METADATA"))
-        metadata = email.message_from_bytes(archive.read(name))
-    needed = metadata.get_all("Requires-Dist", [])
+        return email.message_from_bytes(archive.read(name))
+
+
+def test_a_wheel_that_is_built_where_the_project_is_hosted_points_there(tmp_path: Path) -> None:
+    home = "https://git.example.org/somebody/kvlitmus"
+    found = metadata_of(build(tmp_path, KVLITMUS_REPOSITORY=home))
+    urls = dict(one.split(", ") for one in found.get_all("Project-URL", []))
+    assert urls["Repository"] == home and len(urls) >= 4
+    assert all((ROOT / url.removeprefix(f"{home}/blob/HEAD/")).is_file() for url in urls.values() if "/blob/" in url)
+    readme = found.get_payload()
+    targets = re.findall(r"\]\(([^)]+)\)", str(readme))
+    assert len(targets) >= 10 and all(target.startswith("https://") for target in targets)
+
+
+@pytest.mark.parametrize(
+    ("environment", "home"),
+    [
+        ({"KVLITMUS_REPOSITORY": "https://h.example/a/b/"}, "https://h.example/a/b"),
+        ({"GITHUB_SERVER_URL": "https://g.example", "GITHUB_REPOSITORY": "a/b"}, "https://g.example/a/b"),
+        ({}, ""),
+    ],
+)
+def test_where_the_project_is_hosted(tmp_path: Path, environment: dict[str, str], home: str) -> None:
+    assert metadata.repository(tmp_path, environment) == home
+
+
+@pytest.mark.parametrize("origin", ["https://h.example/a/b.git", "git@h.example:a/b.git", "https://h.example/a/b"])
+def test_the_remote_says_where(tmp_path: Path, origin: str) -> None:
+    for words in (["init", "-q"], ["remote", "add", "origin", origin]):
+        subprocess.run(["git", "-C", str(tmp_path), *words], check=True)
+    assert metadata.repository(tmp_path, {}) == "https://h.example/a/b"
+
+
+def test_an_address_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="KVLITMUS_REPOSITORY must be like"):
+        metadata.repository(tmp_path, {"KVLITMUS_REPOSITORY": "file:///etc"})
+
+
+def test_the_base_install_needs_nothing(wheel: Path) -> None:
+    found = metadata_of(wheel)
+    needed = found.get_all("Requires-Dist", [])
     assert len(needed) >= 5, "the extras are declared"
     assert [one for one in needed if "extra ==" not in one] == []
-    assert metadata["License-Expression"] == "Apache-2.0"
+    assert found["License-Expression"] == "Apache-2.0"
 
 
 def test_everything_imports_from_the_installed_wheel(wheel: Path, tmp_path: Path) -> None:

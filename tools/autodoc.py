@@ -1,0 +1,115 @@
+"""A module's public names as Markdown that reads well on a code host and on the site: read from its source, not run.
+
+Classes, functions and documented constants stand in the order of the source, each with its docstring.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+WIDTH = 100
+"""Signatures that are longer stand on several lines."""
+
+_TERM = re.compile(r"^(\w+(?:, \w+)*): ")
+
+
+def module_page(path: Path, title: str, home: str) -> str:
+    """The page of one module; ``home`` is the link to its source."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    _, _, body = markdown(ast.get_docstring(tree) or "").partition("\n")
+    lines = [f"# {title}", "", body.strip(), "", f"Source: [{path.name}]({home})."]
+    for node, comment in documented(tree.body):
+        lines += ["", *entry(node, comment)]
+    return "\n".join(lines) + "\n"
+
+
+def documented(body: Sequence[ast.stmt]) -> Iterator[tuple[ast.stmt, str]]:
+    """Public definitions with their docstrings; a constant's is the string that follows it."""
+    for node, after in zip(body, [*body[1:], None], strict=True):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
+            yield node, ast.get_docstring(node) or ""
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            match after:
+                case ast.Expr(ast.Constant(str() as text)):
+                    yield node, inspect.cleandoc(text)
+
+
+def entry(node: ast.stmt, text: str) -> list[str]:
+    """One class, function or constant."""
+    if isinstance(node, ast.ClassDef):
+        return _class(node, text)
+    if isinstance(node, ast.FunctionDef):
+        return ["## " + node.name, "", *_code(_signature(node)), "", markdown(text)]
+    target = (
+        node.targets[0] if isinstance(node, ast.Assign) else node.target if isinstance(node, ast.AnnAssign) else None
+    )
+    name = ast.unparse(target) if target is not None else ""
+    return ["## " + name, "", markdown(text)]
+
+
+def _class(node: ast.ClassDef, text: str) -> list[str]:
+    bases = ", ".join(ast.unparse(base) for base in node.bases)
+    lines = ["## " + node.name, "", *([f"*{bases}*", ""] if bases else []), markdown(text)]
+    fields = [one for one in node.body if isinstance(one, ast.AnnAssign)]
+    if fields:
+        lines += ["", *_code("\n".join(ast.unparse(one).replace("'", '"') for one in fields))]
+    for method in node.body:
+        if isinstance(method, ast.FunctionDef) and not method.name.startswith("_"):
+            lines += ["", *_code(_signature(method)), "", markdown(ast.get_docstring(method) or "")]
+    return lines
+
+
+def _signature(node: ast.FunctionDef) -> str:
+    returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+    if any(isinstance(one, ast.Name) and one.id == "property" for one in node.decorator_list):
+        return f"{node.name}: {ast.unparse(node.returns) if node.returns else 'object'}"
+    line = f"{node.name}({ast.unparse(node.args)}){returns}"
+    if len(line) <= WIDTH:
+        return line
+    return f"{node.name}(\n    " + ",\n    ".join(_parameters(node.args)) + f",\n){returns}"
+
+
+def _parameters(arguments: ast.arguments) -> Iterator[str]:
+    """The parameters, one text each: what is between the commas outside of brackets."""
+    text, depth, start = ast.unparse(arguments), 0, 0
+    for at, letter in enumerate(text):
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter == "," and not depth:
+            yield text[start:at].strip()
+            start = at + 1
+    yield text[start:].strip()
+
+
+def _code(text: str) -> list[str]:
+    return ["```python", text, "```"]
+
+
+def markdown(text: str) -> str:
+    """A docstring as Markdown: roles become code, terms with their meanings a list."""
+    text = re.sub(r":\w+:`~?(?:[\w.]+\.)?([\w]+)`", r"`\1`", text)
+    text = text.replace("``", "`")
+    text = re.sub(r"^\* ", "- ", text, flags=re.MULTILINE)
+    return "\n".join(_terms(text.splitlines()))
+
+
+def _terms(lines: Sequence[str]) -> Iterator[str]:
+    """``name: meaning`` becomes an item of a list, and so does code with an indented line that explains it."""
+    inside = False
+    for at, line in enumerate(lines):
+        following = lines[at + 1] if at + 1 < len(lines) else ""
+        term = _TERM.match(line)
+        if term and (inside or following.startswith("    ") or _TERM.match(following)):
+            if not inside and at and lines[at - 1]:
+                yield ""
+            inside = True
+            yield f"- **{term[1]}**: {line[term.end() :]}"
+        elif line.startswith("`") and following.startswith("    ") and (inside or not (at and lines[at - 1])):
+            inside = True
+            yield f"- {line}:"
+        else:
+            inside = inside and bool(line) and (line.startswith(" ") or bool(term))
+            yield line
