@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
-import os
 import sys
 from collections.abc import Callable, Sequence
 
@@ -42,6 +41,7 @@ exit codes:
   0 every rule that applies holds      1 a rule is violated, or a stale baseline
   2 wrong usage                        3 the adapter or the harness failed
   4 inconclusive or not exercised      130 interrupted; the report so far is valid
+  143, 129 the same, by SIGTERM or SIGHUP
   Of several, the first of 130, 1, 3, 4 that fits."""
 
 
@@ -140,29 +140,43 @@ def dispatch(argv: Sequence[str]) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The entry point; returns the exit code and never shows a traceback for a mistake of the user."""
+    from kvlitmus.conformance import ending, output
     from kvlitmus.conformance.report.style import soften
 
-    soften(sys.stdout)
-    soften(sys.stderr)
     words = sys.argv[1:] if argv is None else list(argv)
-    try:
-        code = dispatch(words)
-        sys.stdout.flush()
+    with output.steady() as out, ending.kindly():
+        soften(sys.stdout)
+        soften(sys.stderr)
+        try:
+            code = attempted(words)
+            sys.stdout.flush()
+        except BrokenPipeError:  # whoever read the output has gone; nothing more can be said
+            with contextlib.suppress(OSError, ValueError):
+                output.to_nowhere(sys.stdout.fileno())
+            return 141
+        except KeyboardInterrupt:
+            print("kvlitmus: interrupted", file=sys.stderr)
+            return ending.exit_code()
+        if out.failed is not None:
+            print(f"kvlitmus: standard output can't be written: {out.failed.strerror}", file=sys.stderr)
+            return code or 3
         return code
+
+
+def attempted(words: Sequence[str]) -> int:
+    """Run the subcommand; what goes wrong is said in one line, and the exit code follows from it."""
+    try:
+        if sys.flags.optimize > 1:
+            raise UsageError("expected Python with docstrings, which are the rules' sentences (got -OO)")
+        return dispatch(words)
     except UsageError as error:
         print(f"kvlitmus: {harmless(error, MESSAGE)}", file=sys.stderr)
         return 2
     except TargetFailed as error:
         print(f"kvlitmus: {harmless(error, MESSAGE)}", file=sys.stderr)
         return 3
-    except KeyboardInterrupt:
-        print("kvlitmus: interrupted", file=sys.stderr)
-        return 130
     except BrokenPipeError:
-        # Whoever read the output has gone; nothing more can be said, and Python must not try at exit.
-        with contextlib.suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+        raise
     except Exception:  # noqa: BLE001  # whatever it is, the exit code must not look like a verdict
         import traceback
 

@@ -5,14 +5,18 @@ Here is also the first thing that workers are for: :func:`probe` asks a target w
 
 from __future__ import annotations
 
+import fcntl
 import os
+import stat
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import time
 from types import TracebackType
 from typing import Any
 
+from kvlitmus.conformance import files
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.process import Death, Process, kill_marked, wait
 from kvlitmus.conformance.results import config_from_json, profile_from_json, to_json
@@ -61,8 +65,15 @@ class TargetInfo:
     versions: dict[str, str] = field(default_factory=dict)
 
 
+STALE_SECONDS = 60.0
+"""A folder that nobody has locked is one of a killed run if it is older; a younger one may be about to be locked."""
+
+ALIVE = "alive"
+"""The file that a run has locked as long as it is there; the system lets go of the locks of what was killed."""
+
+
 class Folder:
-    """A folder for the state of one run; gone when the run is over."""
+    """A folder for the state of one run; gone when the run is over, or when a later one finds that it was killed."""
 
     def __init__(self, state: Path | None) -> None:
         import tempfile  # these two are slow to import, and not everybody who asks for limits starts a worker
@@ -70,19 +81,70 @@ class Folder:
         self.base = STATE if state is None else state
         try:
             self.base.mkdir(parents=True, exist_ok=True)
+            sweep(self.base)
             self.path = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=self.base.absolute()))
         except OSError:  # a folder that can't be written to
             self.path = Path(tempfile.mkdtemp(prefix="kvlitmus-"))
+        self.alive = locked(self.path / ALIVE, os.O_CREAT)
 
     def remove(self) -> None:
         """Remove the folder, and those above it that were made for it and are empty."""
         import shutil
 
         shutil.rmtree(self.path, ignore_errors=True)
+        if self.alive is not None:
+            os.close(self.alive)
+            self.alive = None
         with suppress(OSError):
             self.base.rmdir()
             if self.base == STATE:
                 self.base.parent.rmdir()
+
+
+def locked(path: Path, flags: int = 0) -> int | None:
+    """The descriptor of a file that is locked now, ``None`` if somebody else has locked it or it can't be opened."""
+    try:
+        file = files.open_regular(path, os.O_RDWR | flags)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(file)
+        return None
+    return file
+
+
+def runs(pid: int) -> bool:
+    """Whether there is a process of this number here."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def sweep(base: Path, older: float = STALE_SECONDS) -> None:
+    """Remove what runs that were killed have left here, and end what their workers had started.
+
+    older: seconds since something was last made there.  Only what looks as a run makes it is touched.
+    """
+    import shutil
+
+    for path in base.glob("[0-9]*-*"):
+        with suppress(OSError, ValueError, OverflowError):
+            found = path.lstat()
+            if not stat.S_ISDIR(found.st_mode) or time() - found.st_mtime < older:
+                continue
+            alive = locked(path / ALIVE)
+            if alive is None and (os.path.lexists(path / ALIVE) or runs(int(path.name.partition("-")[0]))):
+                continue
+            kill_marked(path.name)
+            shutil.rmtree(path, ignore_errors=True)
+            if alive is not None:
+                os.close(alive)
 
 
 class Crew:

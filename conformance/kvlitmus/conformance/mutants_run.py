@@ -8,15 +8,17 @@ the rule works that was written against this bug.  On a null mutant any finding 
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
-from multiprocessing import get_context
 from typing import Any
 
 from kvlitmus.conformance import engine, plan
+from kvlitmus.conformance.crew import Crew, Limits
 from kvlitmus.conformance.mutants.registry import Mutant, all_mutants
+from kvlitmus.conformance.process import Process, wait
 from kvlitmus.conformance.results import Finding, Item, Options
+from kvlitmus.conformance.targets import resolve_target
 from kvlitmus.conformance.text import raised_text
 from kvlitmus.spec.rule import all_rules
 
@@ -73,6 +75,9 @@ class Fate:
     def well(self) -> bool:
         """Whether it went as it should."""
         return not self.error and (not self.alarms if self.null else bool(self.killed_by))
+
+
+TUPLES = ("bugs", "links", "kills")
 
 
 class Names:
@@ -185,18 +190,44 @@ def shrunk(mutant: Mutant, rule: str, finding: Finding, effort: Effort) -> Findi
 
 
 def run_all(ids: Sequence[str], effort: Effort, *, jobs: int = 1) -> Iterator[Fate]:
-    """The fates of these mutants, as they become known."""
-    if jobs == 1 or len(ids) == 1:
-        yield from (run_mutant(id, effort) for id in ids)
-        return
-    with ProcessPoolExecutor(max_workers=min(jobs, len(ids)), mp_context=get_context("spawn")) as pool:
-        waiting = [pool.submit(run_mutant, id, effort) for id in ids]
-        try:
-            for done in as_completed(waiting):
-                yield done.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    """The fates of these mutants, as they become known; each is played in a worker, as any target is.
+
+    A mutant of which the worker dies, or makes no call for too long, has failed; the others go on.
+    """
+    waiting = deque(ids)
+    working: dict[Process, str] = {}
+    with Crew(resolve_target("specimen"), Limits(), None) as crew:
+        while waiting or any(working.values()):
+            while len(working) < min(jobs, len(waiting) + sum(map(bool, working.values()))):
+                working[crew.launch()] = ""
+            wait(list(working), 0.1)
+            for worker, id in list(working.items()):
+                fate = fate_of(worker, id, crew.limits.call_seconds) if id else None
+                if not id and (failed := crew.loading_failed(worker)) is not None:
+                    raise failed
+                if worker.answer is None and fate is None:
+                    continue
+                if waiting and worker.status is None:
+                    working[worker] = waiting.popleft()
+                    worker.send(do="mutant", id=working[worker], effort=asdict(effort))
+                else:
+                    del working[worker]
+                    worker.stop(0)
+                if fate is not None:
+                    yield fate
+
+
+def fate_of(worker: Process, id: str, seconds: float) -> Fate | None:
+    """What became of the mutant that a worker plays; ``None`` as long as it isn't known."""
+    if worker.answer is not None and "fate" in worker.answer:
+        plain: dict[str, Any] = worker.answer["fate"]
+        return Fate(**(plain | {name: tuple(plain[name]) for name in TUPLES}))
+    death = None if worker.answer is not None else worker.death(seconds)
+    if worker.answer is None and death is None:
+        return None
+    mutant = all_mutants()[id]
+    error = f"playing it {death.text}" if death is not None else str((worker.answer or {}).get("failed"))
+    return Fate(id=id, null=mutant.null, bugs=mutant.bugs, links=mutant.links, kills=mutant.kills, error=error)
 
 
 def summary(fates: Sequence[Fate]) -> str:

@@ -21,6 +21,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import IO, Any
 
+from kvlitmus.conformance import parent
 from kvlitmus.conformance.patience import Patience
 from kvlitmus.conformance.targets import TargetRef
 from kvlitmus.conformance.text import harmless
@@ -30,6 +31,8 @@ LINE_BYTES = 16 << 20
 
 OUTPUT_BYTES = 4_000
 """So much of what an adapter prints is kept, from the beginning and from the end."""
+
+WORKER = "kvlitmus.conformance.worker"
 
 MARK = "KVLITMUS_RUN"
 """The environment variable by which the processes of a run are known."""
@@ -92,7 +95,7 @@ class Process:
         for path in (self.plays, self.words):
             path.write_bytes(b"")
         self.popen = subprocess.Popen(
-            [ref.python, "-P", "-m", "kvlitmus.conformance.worker", self.plays, self.words, str(memory_mb)],
+            [ref.python, "-P", "-m", WORKER, self.plays, self.words, str(memory_mb), parent.told()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

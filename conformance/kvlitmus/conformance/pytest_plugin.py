@@ -160,6 +160,7 @@ class Runs:
 
 def judged(target: str, words: Sequence[str], ids: Sequence[str]) -> Report | str:
     """Judge a target by some rules: its report, or why it could not be judged."""
+    from kvlitmus.conformance import ending
     from kvlitmus.conformance.commands import common, run
     from kvlitmus.conformance.report import saved
 
@@ -173,7 +174,7 @@ def judged(target: str, words: Sequence[str], ids: Sequence[str]) -> Report | st
             args.report = [*args.report, str(path)]
             with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
                 code = run.main(args)
-            if code == 130:
+            if code in ending.CODES:
                 raise KeyboardInterrupt
             return saved.load(path)
     except (common.UsageError, common.TargetFailed, saved.ReportError) as error:

@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kvlitmus.conformance import ending
 from kvlitmus.conformance.minimise import BRIEF, Short, ranked
 from kvlitmus.conformance.results import Finding, ItemResult, RuleVerdict, Verdict
 from kvlitmus.conformance.selection import FLAT_CALL
@@ -109,7 +110,7 @@ EXIT_WORDS = {
     2: "wrong usage",
     3: "the adapter or the harness failed",
     4: "inconclusive, or something was not exercised",
-    130: "interrupted; what is reported up to here is valid",
+    **dict.fromkeys(ending.CODES, ending.INTERRUPTED),
 }
 
 
@@ -285,12 +286,12 @@ def exit_code(
 ) -> int:
     """The exit code of a run.
 
-    A definite defect outranks doubts about the rest: interrupted (130), then violated or stale
+    A definite defect outranks doubts about the rest: interrupted (130, or 128 and the signal), then violated or stale
     baseline (1), then failed (3), then inconclusive or not exercised (4), then all well (0).
     ``accepted``: rules whose violation the baseline knows.
     """
     if scope.partial:
-        return 130
+        return ending.exit_code()
     open_rules = {one.rule: one.verdict for one in verdicts if one.rule not in accepted}
     found = set(open_rules.values())
     if Verdict.VIOLATED in found or baseline_fails:

@@ -22,6 +22,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from time import monotonic
 from typing import Any, NoReturn
@@ -29,6 +30,7 @@ from typing import Any, NoReturn
 from kvlitmus.conformance import engine
 from kvlitmus.conformance.judge import Judge
 from kvlitmus.conformance.litmus.registry import all_litmus
+from kvlitmus.conformance.parent import Parent
 from kvlitmus.conformance.plan import configs_of
 from kvlitmus.conformance.ports import Config, Profile, Unsupported
 from kvlitmus.conformance.results import (
@@ -137,17 +139,19 @@ def traced_judge(tracer: Tracer) -> type[Judge]:
 class Worker:
     """One worker: its line to the supervisor, and the target once it is loaded."""
 
-    def __init__(self, channel: Channel, plays: int) -> None:
+    def __init__(self, channel: Channel, plays: int, parent: Parent) -> None:
         self.channel = channel
         self.plays = plays
+        self.parent = parent
         self.target: Any = None
         self.busy = False
         self.told = False
 
     def beat(self) -> None:
-        """Report progress for ever; the second thread."""
+        """Report progress for ever, and look whether anybody is there; the second thread."""
         pause = threading.Event()
         while True:
+            self.parent.check()
             if self.busy:
                 self.channel.say(beat=STAGE.progress)
             pause.wait(BEAT_SECONDS)
@@ -227,6 +231,12 @@ class Worker:
             os.close(tracer.file)
         return {"survived": ""}
 
+    def do_mutant(self, command: dict[str, Any]) -> dict[str, Any]:
+        """Play one mutant; the target that is loaded has nothing to do with it."""
+        from kvlitmus.conformance import mutants_run
+
+        return {"fate": asdict(mutants_run.run_mutant(command["id"], mutants_run.Effort(**command["effort"])))}
+
     def serve(self) -> None:
         """Do what the supervisor asks, until it hangs up."""
         handlers = {
@@ -235,6 +245,7 @@ class Worker:
             "item": self.do_item,
             "fuzz": self.do_fuzz,
             "trial": self.do_trial,
+            "mutant": self.do_mutant,
         }
         for command in self.channel.lines():
             self.busy = True
@@ -292,7 +303,8 @@ def orphaned(commands: int, answers: int) -> None:
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """Serve on the private line; ``arguments``: the file of plays, that of last words, megabytes of memory."""
+    """Serve on the private line; ``arguments``: files of plays and of last words, megabytes of memory, the parent."""
+    parent = Parent(arguments[3])
     commands, answers = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
@@ -308,7 +320,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
     faulthandler.register(signal.SIGUSR1, words, all_threads=True, chain=True)
     if int(arguments[2]):
         limit_memory(int(arguments[2]))
-    worker = Worker(Channel(commands, answers), plays)
+    worker = Worker(Channel(commands, answers), plays, parent)
     STAGE.on_make, STAGE.on_play = worker.note_making, worker.note_play
     Judge.interruptible = False
     threading.Thread(target=worker.beat, daemon=True, name="kvlitmus-beat").start()

@@ -65,13 +65,15 @@ def judged(reader: Reader, args: argparse.Namespace, rules: int, muted: frozense
         keep_going=args.keep_going,
         window=args.window,
     )
-    if not args.json:
-        print(heading(reader.header, checker, args.file, rules, style), flush=True)
     progress = Progress(sys.stderr, reader)
     try:
+        if not args.json:
+            print(heading(reader.header, checker, args.file, rules, style), flush=True)
         for line in checker.run(reader):
             if line % STEP == 0:
                 progress.show(line)
+    except KeyboardInterrupt:
+        checker.outcome.interrupted = True
     finally:
         progress.clear()
     if reader.torn is not None:

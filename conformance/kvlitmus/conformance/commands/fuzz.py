@@ -6,21 +6,18 @@ import argparse
 import random
 import re
 import secrets
-import shutil
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from kvlitmus.conformance import baseline as baselines
-from kvlitmus.conformance import files
+from kvlitmus.conformance import ending, files
 from kvlitmus.conformance.commands import common, session
 from kvlitmus.conformance.commands.common import TargetFailed, UsageError, closest
 from kvlitmus.conformance.commands.run import baselines_of, check_report, now
-from kvlitmus.conformance.crew import Crew
+from kvlitmus.conformance.crew import Crew, sweep
 from kvlitmus.conformance.fuzz import canary as canaries
 from kvlitmus.conformance.fuzz import issue, summary
 from kvlitmus.conformance.fuzz.budget import SEEDS, Budget
@@ -59,8 +56,8 @@ def main(args: argparse.Namespace) -> int:
     seed = secrets.randbelow(SEEDS) if args.seed is None else args.seed
     folder = Path(args.corpus) if args.corpus else Path(".kvlitmus/fuzz") / re.sub(r"[^\w.-]+", "-", ref.name)[:80]
     try:
-        with Store(folder, display.say) as store, ended_kindly():
-            shutil.rmtree(store.folder / "running", ignore_errors=True)  # of a campaign that was killed
+        with Store(folder, display.say) as store:
+            sweep(store.folder / "running", older=0.0)  # of a campaign that was killed: this one has the lock
             outcome = begin(args, ref.name, store, seed, known)
             if not args.quiet:
                 where = f"{harmless(outcome.target)} in {harmless(folder)}"
@@ -71,10 +68,11 @@ def main(args: argparse.Namespace) -> int:
                 outcome.interrupted = True
             except OSError as error:
                 outcome.broken_off = f"{harmless(folder)}: {harmless(error.strerror or error)}"
-            display.clear()
-            for line in summary.lines(outcome):
-                print(style.cut(line))
-            write(args, outcome)
+            with ending.reporting():
+                display.clear()
+                told = write(args, outcome)
+                for line in [*summary.lines(outcome), *told]:
+                    print(style.cut(line))
             return outcome.exit_code
     except StoreError as error:
         raise UsageError(str(error)) from None
@@ -166,37 +164,28 @@ def kinds_of(found: session.Session, configs: tuple[Config, ...]) -> dict[str, t
     return {one.label: table(has.get(one.label, found.capabilities)) for one in configs if one.label not in refused}
 
 
-def write(args: argparse.Namespace, outcome: summary.Outcome) -> None:
-    """Write the reports that were asked for."""
-    plain = summary.document(outcome)
-    for name in args.report:
-        path = Path(name)
-        put(path, issue.page(outcome) if path.suffix == ".md" else document.dump(plain))
-        print(f"report in {harmless(path)}")
+def write(args: argparse.Namespace, outcome: summary.Outcome) -> list[str]:
+    """Write the reports that were asked for; what to say of them.  One that can't be written is part of the outcome."""
+    told: list[str] = []
     if args.issue and (text := issue.text(outcome)):
-        put(Path(args.issue), text)
-        print(f"issue in {harmless(args.issue)}")
+        told += put(outcome, "issue", Path(args.issue), text)
+    before = len(outcome.unwritten)
+    for _ in range(2):  # once more if one can't be written: the others say so then
+        for name in args.report:
+            plain = issue.page(outcome) if Path(name).suffix == ".md" else document.dump(summary.document(outcome))
+            told += put(outcome, "report", Path(name), plain)
+        if len(outcome.unwritten) == before:
+            break
     with suppress(OSError):  # then the next session tells of these findings once more
         outcome.store.note("summary", exit=outcome.exit_code, files=[one.path.name for one in outcome.distinct])
+    return list(dict.fromkeys(told))
 
 
-def put(path: Path, text: str) -> None:
-    """Write a file; that it can't be written is the user's to see."""
+def put(outcome: summary.Outcome, what: str, path: Path, text: str) -> list[str]:
+    """Write a file; what to say of it."""
     try:
         files.write(path, text)
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from None
-
-
-@contextmanager
-def ended_kindly() -> Iterator[None]:
-    """Whoever asks the process to end gets the summary, as with Ctrl-C."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+        outcome.unwritten[str(path)] = f"{harmless(path)}: {error.strerror or error}"
+        return []
+    return [f"{what} in {harmless(path)}"]

@@ -7,12 +7,13 @@ import statistics
 import sys
 from collections.abc import Iterator, Sequence
 
-from kvlitmus.conformance import mutants_run
-from kvlitmus.conformance.commands.common import UsageError, closest, pick_rules, split, version
+from kvlitmus.conformance import ending, mutants_run
+from kvlitmus.conformance.commands.common import TargetFailed, UsageError, closest, pick_rules, split, version
 from kvlitmus.conformance.mutants.registry import all_mutants
 from kvlitmus.conformance.mutants_run import Effort, Fate
 from kvlitmus.conformance.report import document
 from kvlitmus.conformance.report.style import Style, style_of
+from kvlitmus.conformance.targets import TargetError
 from kvlitmus.spec.rule import all_rules
 
 
@@ -33,6 +34,8 @@ def main(args: argparse.Namespace) -> int:
                 print("\n".join(told(fate, style)), flush=True)
     except KeyboardInterrupt:
         stopped = True
+    except TargetError as error:
+        raise TargetFailed(str(error)) from None
     fates.sort(key=lambda fate: ids.index(fate.id))
     if args.json:
         print(document.dump(mutants_run.document(fates, effort, version())), end="")
@@ -43,7 +46,7 @@ def main(args: argparse.Namespace) -> int:
         if stopped:
             print(f"interrupted after {len(fates)} of {len(ids)} mutants")
         print(mutants_run.summary(fates))
-    return 130 if stopped else 0 if all(fate.well for fate in fates) else 1
+    return ending.exit_code() if stopped else 0 if all(fate.well for fate in fates) else 1
 
 
 def pick(names: Sequence[str], rules: Sequence[str]) -> list[str]:

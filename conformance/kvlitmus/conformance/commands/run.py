@@ -13,15 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from kvlitmus.conformance import baseline as baselines
-from kvlitmus.conformance import files, plan
+from kvlitmus.conformance import ending, plan
 from kvlitmus.conformance.commands import common, session
 from kvlitmus.conformance.commands import report as forms
 from kvlitmus.conformance.commands.common import UsageError
+from kvlitmus.conformance.commands.reports import Reports
 from kvlitmus.conformance.explain import harmless
 from kvlitmus.conformance.litmus.registry import Litmus, all_litmus
 from kvlitmus.conformance.minimise import Short, minimise
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.report import build, document, failures, markdown, terminal
+from kvlitmus.conformance.report import build, document, failures, terminal
 from kvlitmus.conformance.report.progress import Progress
 from kvlitmus.conformance.report.style import Style, style_of
 from kvlitmus.conformance.results import Item, Options
@@ -67,14 +68,13 @@ def main(args: argparse.Namespace) -> int:
     run = prepare(args, found, configs, chosen, len(items))
     if any(name.endswith(".json") for name in args.report):
         run.build, run.items = build.build_of(ref.module), build.items_of(items)
-    print(terminal.heading(run, style), flush=True)
     minimal = play(run, found, items, options, args.jobs, style)
-    finish(run, minimal, known, args)
-    run.seconds = time.monotonic() - started
-    for line in terminal.render(run, style):
-        print(line)
-    write_report(run, args.report)
-    forms.write(document.document(run), args.junit, args.markdown)
+    with ending.reporting():
+        finish(run, minimal, known, args)
+        run.seconds = time.monotonic() - started
+        told = Reports(run, args).write()
+        for line in [*terminal.render(run, style), *told]:
+            print(line)
     return run.exit_code
 
 
@@ -175,6 +175,7 @@ def play(
     """
     progress = Progress(sys.stdout, style, len(items))
     try:
+        print(terminal.heading(run, style), flush=True)
         # Nothing is shrunk on the way: a broken cache breaks the same rule again and again.
         plain = replace(options, shrink_trials=0)
         for result in found.run(items, plain, jobs=jobs, on_event=lambda _: progress.tick()):
@@ -232,15 +233,3 @@ def save_failures(run: document.Run, folder: Path, python: str) -> None:
             print(f"kvlitmus: failures can't be saved in {harmless(folder)}: {error.strerror}", file=sys.stderr)
             return
         run.replay[at] = failures.replay_line(path, python)
-
-
-def write_report(run: document.Run, paths: Sequence[str]) -> None:
-    """Write the reports that were asked for."""
-    for name in paths:
-        path = Path(name)
-        text = markdown.render(run) if path.suffix == ".md" else document.dump(document.document(run))
-        try:
-            files.write(path, text)
-        except OSError as error:
-            raise UsageError(f"--report {name}: {error.strerror or error}") from None
-        print(f"report in {harmless(path)}")

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kvlitmus.conformance import ending
 from kvlitmus.conformance.fuzz.campaign import Campaign
 from kvlitmus.conformance.fuzz.canary import Canary
 from kvlitmus.conformance.fuzz.dedupe import Distinct
@@ -27,7 +28,7 @@ EXIT_WORDS = {
     1: "a rule is violated, or the baseline is out of date",
     3: "the adapter or the harness failed",
     4: "inconclusive: the canary was not found, or nothing was played",
-    130: "interrupted; what is reported up to here is valid",
+    **dict.fromkeys(ending.CODES, ending.INTERRUPTED),
 }
 
 
@@ -37,7 +38,7 @@ class Outcome:
 
     campaign: ``None`` if it was interrupted before the target's turn.  canary: ``None`` if there was to be none;
     ``canary_wanted`` tells that from one that was interrupted.  accepted: rules that the baseline knows.
-    broken_off: why the campaign could not go on, such as a full disk.
+    broken_off: why the campaign could not go on, such as a full disk.  unwritten: reports that could not be written.
     """
 
     target: str
@@ -55,6 +56,7 @@ class Outcome:
     expired: tuple[str, ...] = ()
     earlier: dict[str, float] = field(default_factory=dict)
     broken_off: str = ""
+    unwritten: dict[str, str] = field(default_factory=dict)
 
     @property
     def distinct(self) -> list[Distinct]:
@@ -71,11 +73,15 @@ class Outcome:
     def exit_code(self) -> int:
         """The exit code, by the same order as a run's."""
         if self.interrupted:
-            return 130
+            return ending.exit_code()
         if self.expired or self.open or any(self.fails(one) for one in self.distinct):
             return 1
         campaign = self.campaign
-        if self.broken_off or (campaign is not None and (campaign.tally.errors or campaign.hands.worn_out)):
+        if (
+            self.broken_off
+            or self.unwritten
+            or (campaign is not None and (campaign.tally.errors or campaign.hands.worn_out))
+        ):
             return 3
         unsure = self.canary_wanted and (self.canary is None or not self.canary.found)
         return 4 if unsure or campaign is None or not campaign.tally.steps else 0
@@ -212,6 +218,8 @@ def lines(outcome: Outcome) -> Iterator[str]:
         yield f"  {told}, {len(outcome.store.left)} left out" if outcome.store.left else f"  {told}"
     if outcome.broken_off:
         yield f"  ended early: {outcome.broken_off}; what was announced is on disk"
+    for why in outcome.unwritten.values():
+        yield f"  can't be written: {why}"
     yield f"exit {outcome.exit_code}: {EXIT_WORDS[outcome.exit_code]}"
 
 

@@ -22,6 +22,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
+from kvlitmus.conformance import ending
 from kvlitmus.conformance.ports import Profile, Target
 from kvlitmus.conformance.targets import TargetRef, UnknownTarget, load_target, resolve_target
 from kvlitmus.conformance.text import harmless, raised_text, shown, type_name
@@ -150,7 +151,9 @@ def run_here(args: argparse.Namespace, ref: TargetRef) -> int:
         return complain(f"target {ref.name!r} failed: {error}", 3)
     except KeyboardInterrupt:
         output.end()
-        return complain("interrupted; the figures printed are those of the capacities that were finished", 130)
+        return complain(
+            "interrupted; the figures printed are those of the capacities that were finished", ending.exit_code()
+        )
     output.end()
     return 0
 
@@ -175,11 +178,12 @@ def run_there(args: argparse.Namespace, ref: TargetRef) -> int:
     except KeyboardInterrupt:
         child.send_signal(signal.SIGINT)
         try:
-            code = child.wait(timeout=GRACE)
+            child.wait(timeout=GRACE)
         except (subprocess.TimeoutExpired, KeyboardInterrupt):
             child.kill()
             child.wait()
-            return complain("interrupted", 130)
+            return complain("interrupted", ending.exit_code())
+        return ending.exit_code()
     return code if code >= 0 else complain(f"target {ref.name!r} failed: its process died of signal {-code}", 3)
 
 
