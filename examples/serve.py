@@ -138,11 +138,11 @@ class Engine:
         cached = request.cached
 
         # 4. Compute what is not cached, then token by token.
-        logits = [self.compute(prompt[cached:], request)]
+        logits = [self.compute(prompt[cached:], rid, request)]
         answer = [int(logits[0].argmax())]
         while len(answer) < new:
             self.patiently(lambda: cache.grow(rid, answer[-1:]))
-            logits.append(self.compute(answer[-1:], request))
+            logits.append(self.compute(answer[-1:], rid, request))
             answer.append(int(logits[-1].argmax()))
 
         # 5. Cached pages stay, and are backed up; the others are free again.
@@ -160,10 +160,19 @@ class Engine:
             self.cache.tick()
         return found
 
-    def compute(self, tokens: Sequence[int], request: Running) -> torch.Tensor:
-        """The logits after the last of these tokens, which are the last of the request."""
-        self.kv.loads = [work.id for work in self.cache.loads_on(request.place)]
-        return computed(self.model, self.kv, tokens, torch.as_tensor(request.row), self.chunk)
+    def compute(self, tokens: Sequence[int], rid: int, request: Running) -> torch.Tensor:
+        """The logits after the last of these tokens, which are the last of the request; what there is, is published
+        after each chunk.
+        """
+        done = request.length - len(tokens)
+        while True:
+            self.kv.loads = [work.id for work in self.cache.loads_on(request.place)]
+            some = tokens[: self.chunk]
+            done, tokens = done + len(some), tokens[len(some) :]
+            logits = computed(self.model, self.kv, some, torch.as_tensor(request.row[:done]), None)
+            if not len(tokens):
+                return logits
+            self.cache.publish(rid, chunked=True, upto=done)
 
     def note(self, cached: int) -> None:
         """Count what happened, by what the cache tells."""

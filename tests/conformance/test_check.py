@@ -175,7 +175,7 @@ def test_forgetting_prefixes_that_nobody_speaks_of_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for config, depth in ((Config(page_size=1), 3), (Config(page_size=4, bigram=True), 0), (Config(page_size=4), 1)):
-        program = schedule(specimen.target, config, 5, 200, leave="hashes")
+        program = schedule(specimen.target, config, 5, 300, leave="hashes")
         judge, _ = record(specimen.target, config, program, tmp_path / "t.jsonl", depth=depth)
         whole = check(tmp_path / "t.jsonl").judge
         monkeypatch.setattr(playback, "MANY_NAMES", 20)

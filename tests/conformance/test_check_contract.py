@@ -68,6 +68,12 @@ BREACHES: dict[str, tuple[list[dict[str, Any]], str, str]] = {
         "no such request",
         "'a' isn't running",
     ),
+    "computed nothing": (
+        [BEGIN, call("publish_upto", "a", 99, kwargs={"chunked": True}, answer={"row": [0], "cached": 0})],
+        "computed part",
+        "99 units of request 'a'",
+    ),
+    "ended behind its end": ([BEGIN, call("end_upto", "a", 99)], "computed part", "99 units of request 'a'"),
     "begun twice": ([BEGIN, BEGIN], "request twice", "'a' is running already"),
     "no group": ([call("free_group_end")], "free group", "never began"),
 }

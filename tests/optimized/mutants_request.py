@@ -225,9 +225,9 @@ def growing_drops_the_namespace(original: Original) -> Any:
 def row_not_remapped(original: Original) -> Any:
     """After publishing a request goes on with its own pages, also with those that were freed as duplicates."""
 
-    def publish(self: Any, rid: Any, *, chunked: bool) -> Any:
+    def publish(self: Any, rid: Any, *, chunked: bool, upto: Any = None) -> Any:
         before = self.running[rid].row.copy()
-        running = original(self, rid, chunked=chunked)
+        running = original(self, rid, chunked=chunked, upto=upto)
         running.row[:] = before
         return running
 
@@ -243,13 +243,23 @@ def row_not_remapped(original: Original) -> Any:
 def published_chunks_keep_their_lock(original: Original) -> Any:
     """Each chunk of a prompt leaves the lock of the chunk before it behind."""
 
-    def publish(self: Any, rid: Any, *, chunked: bool) -> Any:
+    def publish(self: Any, rid: Any, *, chunked: bool, upto: Any = None) -> Any:
         if chunked:
             with without(self.tree, "unlock"):
-                return original(self, rid, chunked=chunked)
-        return original(self, rid, chunked=chunked)
+                return original(self, rid, chunked=chunked, upto=upto)
+        return original(self, rid, chunked=chunked, upto=upto)
 
     return publish
+
+
+@mutant(
+    "computed-part-ignored",
+    "request:RequestTable.computed",
+    like=("computed-part-ignored", "ended-early-keeps-all", "part-page-rounded-up"),
+)
+def computed_part_ignored(original: Original) -> Any:
+    """However much a caller has computed, all of a request is published."""
+    return staticmethod(lambda request, upto: request.length)
 
 
 # -- legal variations -----------------------------------------------------------------------------------------
@@ -295,3 +305,17 @@ def no_digests_kept(original: Original) -> Any:
 def page_by_page(original: Original) -> Any:
     """Each single page is chosen anew: more work, the same victims."""
     return lambda self, branch, most: original(self, branch, 1)
+
+
+@mutant("null-ends-early-by-publishing", "request:RequestTable.end", null=True, configs=(*FLAT_PAGED, TIER_CONFIGS[0]))
+def ends_early_by_publishing(original: Original) -> Any:
+    """A request that ends before it is computed is published up to there, then aborted: what is left is the same."""
+
+    def end(self: Any, rid: Any, keep: Any) -> Any:
+        if isinstance(keep, bool):
+            return original(self, rid, keep=keep)
+        place = self.publish(rid, chunked=False, upto=keep).place
+        original(self, rid, keep=False)
+        return place
+
+    return end

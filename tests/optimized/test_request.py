@@ -24,7 +24,7 @@ from kvlitmus.spec.units import Name, PageNo, RequestId, Tokens, pages_in_order
 
 CALLS = st.lists(
     st.tuples(
-        st.sampled_from(("begin", "begin", "grow", "publish", "chunk", "end", "abort", "evict")),
+        st.sampled_from(("begin", "begin", "grow", "publish", "chunk", "part", "end", "ended part", "abort", "evict")),
         st.integers(0, 2),
         st.integers(0, 11),
         st.integers(0, 2**12 - 1),
@@ -90,9 +90,27 @@ class Pair:
         elif what in ("publish", "chunk"):
             self.cache.publish(rid, chunked=what == "chunk")
             self.now, _ = requests.publish(self.now, rid, chunked=what == "chunk")
+        elif what in ("part", "ended part"):
+            self.go_on_in_part(what, rid, len(fresh))
         else:
             self.cache.end(rid, keep=what == "end")
             self.now = requests.end(self.now, rid, keep=what == "end")
+            del self.tokens[rid]
+
+    def go_on_in_part(self, what: str, rid: RequestId, upto: int) -> None:
+        same = self.now.requests[rid]
+        if not same.cached <= upto <= len(same.row):
+            with pytest.raises(ValueError, match="computed are between"):
+                requests.publish(self.now, rid, chunked=True, upto=Tokens(upto))
+            for call in (lambda: self.cache.publish(rid, upto=upto), lambda: self.cache.end(rid, keep=upto)):
+                with pytest.raises(ValueError, match="computed are between"):
+                    call()
+        elif what == "part":
+            self.cache.publish(rid, chunked=True, upto=upto)
+            self.now, _ = requests.publish(self.now, rid, chunked=True, upto=Tokens(upto))
+        else:
+            self.cache.end(rid, keep=upto)
+            self.now = requests.end(self.now, rid, keep=True, upto=Tokens(upto))
             del self.tokens[rid]
 
     def compare(self) -> None:
@@ -129,6 +147,23 @@ def test_a_request_that_does_not_run_can_not_go_on() -> None:
     ):
         with pytest.raises(KeyError):
             call()
+
+
+def test_what_is_not_computed_is_not_published() -> None:
+    cache = FlatCache(CacheConfig(page_size=4))
+    prompt = list(range(16))
+    cache.begin(1, prompt)
+    assert cache.publish(1, chunked=True, upto=9).cached == 8
+    second = cache.begin(2, prompt)
+    assert second is not None and second.cached == 8
+    cache.end(2, keep=11)
+    cache.end(1, keep=False)
+    assert (cache.available(), cache.sizes()) == (32 * 4 - 8, (8, 0))
+    cache.begin(3, prompt)
+    with pytest.raises(TypeError):
+        cache.publish(3, upto=8.5)  # type: ignore[arg-type]
+    cache.end(3, keep=np.int64(12))  # type: ignore[arg-type]
+    assert len(cache.match(prompt).pages) == 3
 
 
 def test_a_token_that_does_not_fit_begins_nothing() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kvlitmus.conformance.calls import misuse, pool, request, tree
 from kvlitmus.reference.pool import slots_of
 from kvlitmus.spec.names import page_names
-from kvlitmus.spec.units import Key, PageNo, Slot
+from kvlitmus.spec.units import Key, PageNo, RequestId, Slot
 from tests.proofs.explore import Explorer, Loan, Move, State
 
 
@@ -128,7 +128,7 @@ def insert_moves(search: Explorer, state: State) -> Iterator[Move]:
 
 
 def request_moves(search: Explorer, state: State) -> Iterator[Move]:
-    """Begin, grow, publish, finish, abort."""
+    """Begin, grow, publish, finish, abort; publish and finish also up to each unit that is not cached."""
     judge, scope = search.judge, search.scope
     longest = scope.units + scope.bigram
     running = dict(zip(state.cache.requests, state.keys, strict=True))
@@ -141,12 +141,12 @@ def request_moves(search: Explorer, state: State) -> Iterator[Move]:
         request.grow(judge, rid, tokens)
         return state.loan
 
-    def publish(rid: int, chunked: bool) -> Loan:
-        request.publish(judge, rid, chunked=chunked)
+    def publish(rid: int, chunked: bool, upto: int | None = None) -> Loan:
+        request.publish(judge, rid, chunked=chunked, upto=upto)
         return state.loan
 
-    def end(rid: int, keep: bool) -> Loan:
-        request.end(judge, rid, keep=keep)
+    def end(rid: int, keep: bool, upto: int | None = None) -> Loan:
+        request.end(judge, rid, keep=keep, upto=upto)
         return state.loan
 
     if len(running) < scope.requests:
@@ -162,6 +162,10 @@ def request_moves(search: Explorer, state: State) -> Iterator[Move]:
             yield f"publish {key.tokens}", lambda r=rid, c=chunked: publish(r, c)  # type: ignore[misc]
         yield f"finish {key.tokens}", lambda r=rid: end(r, True)  # type: ignore[misc]
         yield f"abort {key.tokens}", lambda r=rid: end(r, False)  # type: ignore[misc]
+        now = state.cache.requests[RequestId(rid)]
+        for upto in range(now.cached, len(now.row)):
+            yield f"publish {upto} of {key.tokens}", lambda r=rid, u=upto: publish(r, False, u)  # type: ignore[misc]
+            yield f"finish {upto} of {key.tokens}", lambda r=rid, u=upto: end(r, True, u)  # type: ignore[misc]
 
 
 def misuse_moves(search: Explorer, state: State) -> Iterator[Move]:

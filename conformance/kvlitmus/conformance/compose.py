@@ -30,7 +30,7 @@ class Running:
 
 
 class Composed:
-    """An adapter with requests: its own ports, and ``begin``, ``grow``, ``publish`` and ``end`` made of them."""
+    """An adapter with requests: its own ports, and those of requests, computed in part or whole, made of them."""
 
     def __init__(self, adapter: Any, page_size: int, profile: Profile) -> None:
         self._adapter = adapter
@@ -76,11 +76,17 @@ class Composed:
 
     def publish(self, rid: int, *, chunked: bool) -> Begun:
         """Insert the whole pages, free what was brought in vain, go on with the tree's slots and a lock on them."""
+        return self.publish_upto(rid, len(self._running[rid].row), chunked=chunked)
+
+    def publish_upto(self, rid: int, upto: int, *, chunked: bool) -> Begun:
+        """The same for the pages that are computed."""
         request = self._running[rid]
-        whole = page_floor(request.key.length, self._size)
+        whole = self._whole(request, upto)
         if whole:
             self._store(request, whole, chunked=chunked)
-            hit = self._adapter.match(request.key._replace(tokens=(*request.key.tokens, 0)))
+            # One token more than is wanted: a match may leave the last one to be computed.
+            tokens = (*request.key.tokens[: whole + int(request.key.bigram)], 0)
+            hit = self._adapter.match(request.key._replace(tokens=tokens))
             receipt = self._adapter.lock(hit.handle)
             self._adapter.unlock(request.receipt)
             request.row[:whole] = list(hit.slots)[:whole]
@@ -89,13 +95,24 @@ class Composed:
 
     def end(self, rid: int, *, keep: bool) -> None:
         """Finish or abort: what the tree does not take is freed, and the lock is given back."""
+        self._end(rid, len(self._running[rid].row) if keep else 0)
+
+    def end_upto(self, rid: int, upto: int) -> None:
+        """Finish: what isn't computed is freed, too."""
+        self._end(rid, upto)
+
+    def _end(self, rid: int, upto: int) -> None:
+        """Cache the whole pages of so many units, free the rest, unlock."""
         request = self._running.pop(rid)
-        kept = request.cached
-        if keep and page_floor(request.key.length, self._size):
-            kept = page_floor(request.key.length, self._size)
+        kept = self._whole(request, upto)
+        if kept:
             self._store(request, kept, chunked=False)
-        self._free(request.row[kept:])
+        self._free(request.row[max(kept, request.cached) :])
         self._adapter.unlock(request.receipt)
+
+    def _whole(self, request: Running, upto: int) -> int:
+        """How many of so many units fill whole pages."""
+        return page_floor(min(upto, request.key.length), self._size)
 
     def _store(self, request: Running, whole: int, *, chunked: bool) -> None:
         """Insert the first ``whole`` units, and free the slots that the contract leaves to the caller."""

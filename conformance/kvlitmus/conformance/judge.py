@@ -63,16 +63,25 @@ class Tally:
 
 
 class Running:
-    """What the suite knows of a request: its key and names, its row, what of it is cached, and the lock it holds."""
+    """What the suite knows of a request: its key and names, its row, what of it is cached, and the lock it holds.
 
-    __slots__ = ("cached", "key", "locked", "names", "row")
+    ``computed``: into how many slots of the row KV was written; the caller has not come to the others yet.
+    """
+
+    __slots__ = ("cached", "computed", "key", "locked", "names", "row")
 
     def __init__(self, key: Key, names: tuple[Name, ...], row: tuple[Slot, ...], cached: int, locked: Name) -> None:
         self.key = key
         self.names = names
         self.row = row
         self.cached = cached
+        self.computed = len(row)
         self.locked = locked
+
+    @property
+    def upto(self) -> int | None:
+        """How many slots are computed, where that is not all of them."""
+        return self.computed if self.computed < len(self.row) else None
 
 
 class Judge(Guard):

@@ -75,12 +75,12 @@ class Driver:
         if receipt in self.judge.receipts:
             tree.unlock(self.judge, receipt)
 
-    def begin(self, numbers: tuple[int, int, int]) -> int | None:
-        """Begin a request; its id."""
-        rid = self.number()
-        if len(self.judge.requests) < MAX_REQUESTS and request.begin(self.judge, rid, make_key(self.config, *numbers)):
-            return rid
-        return None
+    def begin(self, numbers: tuple[int, int, int], ahead: bool) -> int | None:
+        """Begin a request, to be computed later if ``ahead`` and the cache lets it; its id."""
+        if len(self.judge.requests) >= MAX_REQUESTS:
+            return None
+        rid, key = self.number(), make_key(self.config, *numbers)
+        return rid if request.begin(self.judge, rid, key, ahead=ahead and self.can("partial")) else None
 
     def grow(self, rid: int, a: int, b: int) -> None:
         """Grow a request."""
@@ -88,15 +88,16 @@ class Driver:
         if running is not None and len(running.row) < 12 * self.config.page_size:
             request.grow(self.judge, rid, more_tokens(self.config, a, b))
 
-    def publish(self, rid: int, chunked: bool) -> None:
-        """Publish a request."""
+    def publish(self, rid: int, chunked: bool, units: int) -> None:
+        """Publish a request, of which so many units more are computed by now."""
         if rid in self.judge.requests:
-            request.publish(self.judge, rid, chunked=chunked)
+            request.compute(self.judge, rid, units)
+            request.publish(self.judge, rid, chunked=chunked, upto=self.judge.requests[rid].upto)
 
     def end(self, rid: int, keep: bool) -> None:
         """Finish or abort a request."""
         if rid in self.judge.requests:
-            request.end(self.judge, rid, keep=keep)
+            request.end(self.judge, rid, keep=keep, upto=self.judge.requests[rid].upto)
 
 
 def machine(target: Any, config: Config, observers: Any = None) -> Any:
@@ -175,17 +176,17 @@ def machine(target: Any, config: Config, observers: Any = None) -> Any:
             tree.evict(self.driver.judge, evict_size(config, a))
 
         @has("requests")
-        @rule(target=running, numbers=three)
-        def begin(self, numbers: tuple[int, int, int]) -> Any:
-            return maybe(self.driver.begin(numbers))
+        @rule(target=running, numbers=three, ahead=st.booleans())
+        def begin(self, numbers: tuple[int, int, int], ahead: bool) -> Any:
+            return maybe(self.driver.begin(numbers, ahead))
 
         @rule(rid=running, a=byte, b=byte)
         def grow(self, rid: int, a: int, b: int) -> None:
             self.driver.grow(rid, a, b)
 
-        @rule(rid=running, chunked=st.booleans())
-        def publish(self, rid: int, chunked: bool) -> None:
-            self.driver.publish(rid, chunked)
+        @rule(rid=running, chunked=st.booleans(), units=st.integers(0, 3 * config.page_size))
+        def publish(self, rid: int, chunked: bool, units: int) -> None:
+            self.driver.publish(rid, chunked, units)
 
         @rule(rid=consumes(running), keep=st.booleans())
         def end(self, rid: int, keep: bool) -> None:

@@ -68,7 +68,7 @@ class Player:
         """End requests, give back receipts, free loans."""
         judge = self.judge
         for at, rid in enumerate(list(judge.requests)):
-            request.end(judge, rid, keep=at % 2 == 0)
+            request.end(judge, rid, keep=at % 2 == 0, upto=judge.requests[rid].upto)
         for receipt in list(judge.receipts):
             tree.unlock(judge, receipt)
         for loan in list(judge.loans):

@@ -313,10 +313,20 @@ class Requests(Protocol):
         """Slots for further tokens; ``None`` when memory is short."""
 
     def publish(self, rid: int, *, chunked: bool) -> Begun:
-        """Cache what the request has computed; it goes on, with the tree's slots for what is cached."""
+        """Cache all of the request, which is computed; it goes on, with the tree's slots for what is cached."""
 
     def end(self, rid: int, *, keep: bool) -> None:
-        """Finish (``keep``: cache what was computed) or abort; the request owns nothing afterwards."""
+        """Finish (``keep``: cache all of it, which is computed) or abort; the request owns nothing afterwards."""
+
+
+class PartlyComputed(Protocol):
+    """Requests computed up to a unit (from what is cached to the row's length); composed, too, where there are none."""
+
+    def publish_upto(self, rid: int, upto: int, *, chunked: bool) -> Begun:
+        """Cache the whole pages of the first ``upto`` units; all else stays the request's own, in the same slots."""
+
+    def end_upto(self, rid: int, upto: int) -> None:
+        """Finish: cache the whole pages of the first ``upto`` units, free all else that is the request's own."""
 
 
 class Counters(Protocol):
@@ -372,6 +382,7 @@ PORTS: dict[str, tuple[str, ...]] = {
     "locks": ("lock", "unlock"),
     "evict": ("evict",),
     "requests": ("begin", "grow", "publish", "end"),
+    "partial": ("publish_upto", "end_upto"),
     "counters": ("sizes",),
     "inspect": ("view",),
     "reset": ("reset",),

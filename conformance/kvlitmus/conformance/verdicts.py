@@ -47,6 +47,8 @@ CALL_NEEDS: dict[str, tuple[str, ...]] = {
     "begin": ("requests",),
     "grow": ("requests",),
     "publish": ("requests",),
+    "publish_upto": ("requests", "partial"),
+    "end_upto": ("requests", "partial"),
     "end": ("requests",),
     "finish": ("requests",),
     "abort": ("requests",),

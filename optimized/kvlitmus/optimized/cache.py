@@ -215,12 +215,12 @@ class FlatCache:
         """Slots for further tokens of a request, or ``None``."""
         return self.requests.grow(rid, np.asarray(tokens))
 
-    def publish(self, rid: Hashable, *, chunked: bool = False) -> Running:
-        """Cache what a request has computed so far; it goes on with the tree's slots."""
-        return self.requests.publish(rid, chunked=chunked)
+    def publish(self, rid: Hashable, *, chunked: bool = False, upto: int | None = None) -> Running:
+        """Cache what a request has computed: its first ``upto`` units, or all; it goes on with the tree's slots."""
+        return self.requests.publish(rid, chunked=chunked, upto=upto)
 
-    def end(self, rid: Hashable, *, keep: bool) -> None:
-        """Finish a request, or abort it: it owns nothing afterwards."""
+    def end(self, rid: Hashable, *, keep: bool | int) -> None:
+        """Finish a request, of which all is computed or the first ``keep`` units; or abort it: it owns nothing then."""
         self.requests.end(rid, keep=keep)
 
     # -- internal ------------------------------------------------------------------------------

@@ -207,18 +207,18 @@ class TieredCache(FlatCache):
         self.end_call()
         return slots
 
-    def publish(self, rid: Hashable, *, chunked: bool = False) -> Running:
+    def publish(self, rid: Hashable, *, chunked: bool = False, upto: int | None = None) -> Running:
         """See :meth:`FlatCache.publish`; what it uses is backed up, unless chunked."""
-        running = super().publish(rid, chunked=chunked)
+        running = super().publish(rid, chunked=chunked, upto=upto)
         if not chunked:
             self.used(running.place)
         self.end_call()
         return running
 
-    def end(self, rid: Hashable, *, keep: bool) -> None:
+    def end(self, rid: Hashable, *, keep: bool | int) -> None:
         """See :meth:`FlatCache.end`; what it uses is backed up, if it is kept."""
         place = self.requests.end(rid, keep=keep)
-        if keep:
+        if keep is not False:
             self.used(place)
         self.end_call()
 

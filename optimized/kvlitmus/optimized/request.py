@@ -13,6 +13,7 @@ Rules of upkeep:
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Hashable
 
 import numpy as np
@@ -127,15 +128,18 @@ class RequestTable:
         request.extend(tokens, slots)
         return slots
 
-    def publish(self, rid: Hashable, *, chunked: bool) -> Running:
+    def publish(self, rid: Hashable, *, chunked: bool, upto: int | None = None) -> Running:
         """Cache the whole pages computed so far; the request goes on with the tree's slots.
 
-        Pages that another request cached first were computed in vain and are freed.  A ``chunked`` publication is no
-        hit.  Raises ``KeyError`` for a request that doesn't run.
+        Computed are the first ``upto`` units, or all of the request; what is behind stays its own.  Pages that another
+        request cached first were computed in vain and are freed.  A ``chunked`` publication is no hit.  Raises
+        ``KeyError`` for a request that doesn't run, and ``ValueError``, with nothing changed, where ``upto`` is less
+        than what is cached or more than there is.
         """
         request = self.running[rid]
+        computed = request.length if upto is None else self.computed(request, upto)
         before = request.cached
-        place = self.store(request, counts=not chunked).place
+        place = self.store(request, computed, counts=not chunked).place
         self.tree.lock(place)
         self.tree.unlock(request.place)
         request.place = place
@@ -145,25 +149,40 @@ class RequestTable:
             request.row[before : request.cached] = self.pool.slots(shared)
         return request
 
-    def end(self, rid: Hashable, *, keep: bool) -> Place:
+    def end(self, rid: Hashable, *, keep: bool | int) -> Place:
         """Finish a request (``keep``) or abort or retract it: it owns nothing afterwards.
 
-        Finishing caches its whole pages; the tail that fills no page is freed, and so is all that is its own when it is
-        aborted.  Returns where what is cached of it ends.  Raises ``KeyError`` for a request that doesn't run.
+        Finishing caches its whole pages, or those of the first ``keep`` units, where no more was computed; all else
+        that is its own is freed, and so is everything when it is aborted.  Returns where what is cached of it ends.
+        Raises ``KeyError`` for a request that doesn't run, and ``ValueError``, with nothing changed, where ``keep`` is
+        less than what is cached or more than there is.
         """
-        request = self.running.pop(rid)
+        request = self.running[rid]
+        computed = request.length if isinstance(keep, bool) else self.computed(request, keep)
+        del self.running[rid]
         place, kept = request.place, request.cached
-        if keep:
-            place = self.store(request, counts=True).place
+        if keep is not False:
+            place = self.store(request, computed, counts=True).place
             kept = self.tree.depth(place) * self.size
         self.give_back(request, kept, request.length)
         self.tree.unlock(request.place)
         return place
 
-    def store(self, request: Running, *, counts: bool) -> Inserted:
-        """Insert the whole pages that are the request's own, and free those that others had cached first."""
+    @staticmethod
+    def computed(request: Running, upto: int) -> int:
+        """So many units of a request are computed; raises ``ValueError`` for what can't be."""
+        many = operator.index(upto)
+        if not request.cached <= many <= request.length:
+            raise ValueError(f"computed are between {request.cached} and {request.length} units (got {upto})", upto)
+        return many
+
+    def store(self, request: Running, computed: int, *, counts: bool) -> Inserted:
+        """Insert the whole pages among the first ``computed`` units that are the request's own.
+
+        Those that others had cached first are freed.
+        """
         size, start = self.size, request.cached
-        units = self.units(request.tokens[start:])
+        units = self.units(request.tokens[start:])[: computed - start]
         end = start + len(units) - len(units) % size
         pages = request.row[start:end:size] // size
         stored = self.tree.insert_behind(request.place, units, pages, counts=counts)

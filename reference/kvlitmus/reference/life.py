@@ -72,18 +72,18 @@ def grow(
     return roomy._replace(cache=cache), new
 
 
-def publish(now: Hierarchy, rid: RequestId, *, chunked: bool) -> tuple[Hierarchy, Request]:
+def publish(now: Hierarchy, rid: RequestId, *, chunked: bool, upto: Tokens | None = None) -> tuple[Hierarchy, Request]:
     """Cache what a request has computed: see :func:`kvlitmus.reference.request.publish`."""
-    names = page_names(now.cache.requests[rid].names, now.cache.pool.page_size)
-    cache, request = requests.publish(now.cache, rid, chunked=chunked)
+    names = requests.computed_pages(now.cache.requests[rid], now.cache.pool.page_size, upto)
+    cache, request = requests.publish(now.cache, rid, chunked=chunked, upto=upto)
     now = tier.adopt(now, cache, names)
     return (now if chunked else backup.used(now, names)), request
 
 
-def end(now: Hierarchy, rid: RequestId, *, keep: bool) -> Hierarchy:
+def end(now: Hierarchy, rid: RequestId, *, keep: bool, upto: Tokens | None = None) -> Hierarchy:
     """Finish or abort a request: see :func:`kvlitmus.reference.request.end`."""
-    names = page_names(now.cache.requests[rid].names, now.cache.pool.page_size)
-    cache = requests.end(now.cache, rid, keep=keep)
+    names = requests.computed_pages(now.cache.requests[rid], now.cache.pool.page_size, upto)
+    cache = requests.end(now.cache, rid, keep=keep, upto=upto)
     return backup.used(tier.adopt(now, cache, names), names) if keep else now._replace(cache=cache)
 
 

@@ -66,15 +66,18 @@ def grow(
     return roomy._replace(pool=pool, requests={**cache.requests, rid: grown}), new
 
 
-def publish(cache: Cache, rid: RequestId, *, chunked: bool) -> tuple[Cache, Request]:
+def publish(cache: Cache, rid: RequestId, *, chunked: bool, upto: Tokens | None = None) -> tuple[Cache, Request]:
     """Cache the whole pages computed so far; the request goes on with the tree's slots (REQ-03, REQ-04).
 
-    Pages that another request cached first were computed in vain and are freed; the lock moves to
+    Computed are the first ``upto`` units, or all of them: what is behind stays the request's own (REQ-12,
+    REQ-13).  Pages that another request cached first were computed in vain and are freed; the lock moves to
     the end of what is cached now.
+
+    Raises ``ValueError`` when ``upto`` is less than what is cached, or more than the request has.
     """
     request = cache.requests[rid]
     size = cache.pool.page_size
-    names = page_names(request.names, size)
+    names = computed_pages(request, size, upto)
     cache, vain = _store(cache, request, names, chunked=chunked)
     cache = caches.free(cache, vain)
     shared = [cache.tree.pages[name].page for name in names]
@@ -86,20 +89,35 @@ def publish(cache: Cache, rid: RequestId, *, chunked: bool) -> tuple[Cache, Requ
     return cache._replace(requests={**cache.requests, rid: published}), published
 
 
-def end(cache: Cache, rid: RequestId, *, keep: bool) -> Cache:
+def end(cache: Cache, rid: RequestId, *, keep: bool, upto: Tokens | None = None) -> Cache:
     """Finish a request (``keep``) or abort or retract it: it owns nothing afterwards (REQ-07).
 
-    Finishing caches its whole pages (REQ-08); the tail that fills no page, and what was computed in
-    vain, is freed.  Aborting caches nothing (REQ-09).
+    Finishing caches its whole pages (REQ-08), of the first ``upto`` units where no more was computed (REQ-13);
+    the tail that fills no page, what was not computed, and what was computed in vain, is freed.  Aborting
+    caches nothing (REQ-09).
+
+    Raises ``ValueError`` when ``upto`` is less than what is cached, or more than the request has.
     """
     request = cache.requests[rid]
     own = own_pages(cache, request)
     if keep:
-        names = page_names(request.names, cache.pool.page_size)
+        names = computed_pages(request, cache.pool.page_size, upto)
         cache, _ = _store(cache, request, names, chunked=False)
         own -= {cache.tree.pages[name].page for name in names}
     cache = caches.unlock(caches.free(cache, sorted(own)), request.locked)
     return cache._replace(requests={other: kept for other, kept in cache.requests.items() if other != rid})
+
+
+def computed_pages(request: Request, page_size: int, upto: Tokens | None) -> tuple[Name, ...]:
+    """The names of the whole pages among the first ``upto`` units of a request, or among all of them.
+
+    Raises ``ValueError`` when ``upto`` is less than what is cached, or more than the request has.
+    """
+    if upto is None:
+        return page_names(request.names, page_size)
+    if not request.cached <= upto <= len(request.row):
+        raise ValueError(f"computed are between {request.cached} and {len(request.row)} units (got {upto})", upto)
+    return page_names(request.names[:upto], page_size)
 
 
 def _store(cache: Cache, request: Request, names: Sequence[Name], *, chunked: bool) -> tuple[Cache, tuple[PageNo, ...]]:

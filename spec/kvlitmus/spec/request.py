@@ -4,6 +4,8 @@ A request **begins** with a prompt: the cached prefix is locked and shared, and 
 rest are its own.  It **grows** by the tokens it generates.  It may **publish** what it has
 computed so far (between chunks of a long prompt): its whole pages become the tree's, stay
 locked, and where another request was faster the request goes on with *that* request's slots.
+Slots are there before anything is computed into them.  A caller that has not computed all of its
+request says **up to** where it has; what is behind that is not published.
 At its **end** it is *finished* (what was computed is cached), *aborted* or *retracted* (nothing
 is), and in each case it owns nothing afterwards: cached pages are the tree's, all others free.
 
@@ -41,11 +43,11 @@ def a_request_has_one_slot_for_each_token(row: Sequence[Slot], request_names: Se
     on=ROWS,
     source="R-TR-10; mini-sglang#142",
     reference="request.publish",
-    allowed="slots that hold {request_names}",
+    allowed="slots that hold {computed_names}",
 )
-def a_request_reads_its_own_kv(row_names: Sequence[Name], request_names: Sequence[Name]) -> bool:
-    """Every slot of a running request MUST hold the KV of the request's own token at that position."""
-    return same(row_names, request_names)
+def a_request_reads_its_own_kv(row_names: Sequence[Name], computed_names: Sequence[Name]) -> bool:
+    """Every computed slot of a running request MUST hold the KV of the request's own token at that position."""
+    return same(row_names, computed_names)
 
 
 @rule(
@@ -195,3 +197,34 @@ def publishing_loses_no_page(
 ) -> bool:
     """Every page that a request owned before publishing MUST be cached, free or still its own afterwards."""
     return request_pages <= owned_after.union(free_after, cached_listed)
+
+
+@rule(
+    "REQ-12",
+    kind=Kind.STEP,
+    on=("publish_upto",),
+    source="R-TR-10; vllm#29387, vllm#38715",
+    reference="request.publish",
+    allowed="the whole pages of {computed_length} units cached, the rest in the slots it had",
+)
+def publishing_a_part_caches_its_whole_pages(
+    row_cached: Tokens, computed_length: Tokens, page_size: int, row: Sequence[Slot], row_before: Sequence[Slot]
+) -> bool:
+    """Publishing up to a unit MUST cache all whole pages up to there and no other; the rest MUST stay the request's own, in the same slots."""
+    tail = computed_length - computed_length % page_size
+    return row_cached == tail and same(row[tail:], row_before[tail:])
+
+
+@rule(
+    "REQ-13",
+    kind=Kind.STEP,
+    on=("publish_upto", "end_upto"),
+    source="R-TR-10; vllm#29387, vllm#38715",
+    reference="request.end",
+    allowed="none of the pages {uncomputed_pages} cached",
+)
+def nothing_is_cached_that_was_not_computed(
+    uncomputed_pages: frozenset[PageNo], cached_listed: Sequence[PageNo]
+) -> bool:
+    """A page of a request in which a slot was not computed MUST NOT become cached."""
+    return uncomputed_pages.isdisjoint(cached_listed)

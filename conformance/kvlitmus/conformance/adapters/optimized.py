@@ -178,6 +178,15 @@ class OptimizedPorts:
         """See :class:`~kvlitmus.conformance.ports.Requests`."""
         self.cache.end(rid, keep=keep)
 
+    def publish_upto(self, rid: int, upto: int, *, chunked: bool) -> Begun:
+        """See :class:`~kvlitmus.conformance.ports.PartlyComputed`."""
+        running = self.cache.publish(rid, chunked=chunked, upto=upto)
+        return Begun(running.row.tolist(), running.cached)
+
+    def end_upto(self, rid: int, upto: int) -> None:
+        """See :class:`~kvlitmus.conformance.ports.PartlyComputed`."""
+        self.cache.end(rid, keep=upto)
+
     # -- hashes and prefetch -------------------------------------------------------------------
 
     def page_hashes(self, key: Key, page_size: int, prior: str | None) -> Sequence[str]:

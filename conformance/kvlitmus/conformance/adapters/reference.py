@@ -206,6 +206,17 @@ class ReferencePorts:
         self.cache = requests.end(self.cache, RequestId(rid), keep=keep)
         del self.keys[rid]
 
+    def publish_upto(self, rid: int, upto: int, *, chunked: bool) -> Begun:
+        """See :class:`~kvlitmus.conformance.ports.PartlyComputed`."""
+        part = Tokens(upto)
+        self.cache, request = requests.publish(self.cache, RequestId(rid), chunked=chunked, upto=part)
+        return Begun(request.row, request.cached)
+
+    def end_upto(self, rid: int, upto: int) -> None:
+        """See :class:`~kvlitmus.conformance.ports.PartlyComputed`."""
+        self.cache = requests.end(self.cache, RequestId(rid), keep=True, upto=Tokens(upto))
+        del self.keys[rid]
+
     # -- hashes and prefetch -------------------------------------------------------------------
 
     def page_hashes(self, key: Key, page_size: int, prior: str | None) -> Sequence[str]:

@@ -175,6 +175,17 @@ class TieredReference(ReferencePorts):
         self.go(life.end(self.now, RequestId(rid), keep=keep))
         del self.keys[rid]
 
+    def publish_upto(self, rid: int, upto: int, *, chunked: bool) -> Begun:
+        """See :class:`~kvlitmus.conformance.ports.PartlyComputed`."""
+        after, request = life.publish(self.now, RequestId(rid), chunked=chunked, upto=Tokens(upto))
+        self.go(after)
+        return Begun(request.row, request.cached)
+
+    def end_upto(self, rid: int, upto: int) -> None:
+        """See :class:`~kvlitmus.conformance.ports.PartlyComputed`."""
+        self.go(life.end(self.now, RequestId(rid), keep=True, upto=Tokens(upto)))
+        del self.keys[rid]
+
     # -- the host --------------------------------------------------------------------------------
 
     def host_available(self) -> int:

@@ -242,6 +242,14 @@ class Tandem:
         self.both("end", (rid,), (rid,), {"keep": keep})
         self.rows.pop(rid, None)
 
+    def _publish_upto(self, rid: int, upto: int, *, chunked: bool) -> Begun | None:
+        one, other = self.both("publish_upto", (rid, upto), (rid, upto), {"chunked": chunked})
+        return self.begun("publish_upto", rid, one, other)
+
+    def _end_upto(self, rid: int, upto: int) -> None:
+        self.both("end_upto", (rid, upto), (rid, upto))
+        self.rows.pop(rid, None)
+
     def _reset(self) -> None:
         self.both("reset", (), ())
         self.rows.clear()

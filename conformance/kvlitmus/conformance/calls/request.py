@@ -1,4 +1,4 @@
-"""Calls on requests: begin, grow, publish, end."""
+"""Calls on requests: begin, grow, publish, end; and what is computed in between, of which the cache hears nothing."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ if TYPE_CHECKING:
     from kvlitmus.conformance.judge import Judge
 
 
-def begin(judge: Judge, rid: int, key: Key) -> bool:
-    """Begin a request; ``False`` when the cache refuses for want of memory."""
+def begin(judge: Judge, rid: int, key: Key, *, ahead: bool = False) -> bool:
+    """Begin a request; ``False`` when the cache refuses for want of memory.
+
+    What isn't cached is computed at once; or, if its slots are taken ``ahead``, by later calls of :func:`compute`.
+    """
     names = judge.names_of(key)
     paged = page_names(names, judge.size)
     cap = judge.cap(len(names))
@@ -33,7 +36,8 @@ def begin(judge: Judge, rid: int, key: Key) -> bool:
     row, cached = _begun(judge, answer)
     tokens = judge.token_names(key, names)
     found = judge.read(row[:cached])
-    judge.write(row[cached : len(tokens)], tokens[cached : len(row)])
+    computed = min(cached, len(row)) if ahead else len(row)
+    judge.write(row[cached:computed][: len(tokens)], tokens[cached:computed])
     judge.own(row[cached:])
     facts: dict[str, Any] = {
         "key_length": len(names),
@@ -47,13 +51,14 @@ def begin(judge: Judge, rid: int, key: Key) -> bool:
         "held_before": held,
         "granted_pages": pages_of(row[cached:], judge.size),
     }
-    _row_facts(judge, facts, row, cached, tokens)
+    _row_facts(judge, facts, row, cached, tokens, computed if ahead else None)
     covered = paged[: min(cached // judge.size, possible)]
     judge.tree = unseen.known(judge, judge.tree, covered, pages_in_order(row, judge.size))
     if cached < cap:
         judge.tree = unseen.gone(judge, judge.tree, paged[len(covered) :])
     at = covered[-1] if covered else judge.names.root(key.namespace)
-    judge.requests[rid] = Running(key, names, row, cached, at)
+    running = judge.requests[rid] = Running(key, names, row, cached, at)
+    running.computed = computed
     tree = trees.touch(judge.tree, covered, hits=int(judge.profile.hit_counts == "match"))
     tree = trees.lock(trees.split(tree, at, renews=judge.renews) if covered else tree, at)
     unseen.unsure(judge, tree, len(pages_of(row[cached:], judge.size)))
@@ -76,8 +81,11 @@ def grow(judge: Judge, rid: int, tokens: Sequence[int]) -> bool:
     key = running.key._replace(tokens=running.key.tokens + tuple(tokens))
     names = judge.names_of(key)
     all_names = judge.token_names(key, names)
-    written = max(0, len(before) - 1) if key.bigram else len(before)
-    judge.write(row[written : len(all_names)], all_names[written : len(row)])
+    upto = running.upto
+    if upto is None:
+        written = max(0, len(before) - 1) if key.bigram else len(before)
+        judge.write(row[written : len(all_names)], all_names[written : len(row)])
+        running.computed = len(row)
     opened = (
         pages_of(new, judge.size) - pages_of(before[-1:], judge.size)
         if len(before) % judge.size
@@ -91,31 +99,46 @@ def grow(judge: Judge, rid: int, tokens: Sequence[int]) -> bool:
         "new_slots": new,
         "granted_pages": opened,
     }
-    _row_facts(judge, facts, row, running.cached, all_names)
+    _row_facts(judge, facts, row, running.cached, all_names, upto)
     unseen.unsure(judge, judge.tree, len(opened))
     judge.finish("grow", facts, unseen.taken(judge, judge.tree, opened))
     return True
 
 
-def publish(judge: Judge, rid: int, *, chunked: bool, grouped: bool = False) -> None:
-    """Publish what a request has computed so far; ``grouped`` in a free group, as schedulers do for a whole batch."""
+def compute(judge: Judge, rid: int, units: int) -> None:
+    """Compute the next slots of a request that took them ahead; the cache isn't told."""
+    running = judge.requests[rid]
+    start, end = running.computed, min(running.computed + units, len(running.row))
+    tokens = judge.token_names(running.key, running.names)
+    judge.write(running.row[start:end][: len(tokens)], tokens[start:end])
+    running.computed = end
+
+
+def publish(judge: Judge, rid: int, *, chunked: bool, grouped: bool = False, upto: int | None = None) -> None:
+    """Publish what a request has computed so far; ``grouped`` in a free group, as schedulers do for a whole batch.
+
+    ``upto``: how many units that is, where it isn't all of the request.
+    """
     running = judge.requests[rid]
     size = judge.size
     before, own = running.row, running.row[running.cached :]
-    paged = page_names(running.names, size)
+    paged = page_names(running.names[:upto], size)
     if grouped:
         judge.call("free_group_begin()", "free_group_begin")
-    row, cached = _begun(judge, judge.call(f"publish({rid}, chunked={chunked})", "publish", rid, chunked=chunked))
+    if upto is None:
+        answer = judge.call(f"publish({rid}, chunked={chunked})", "publish", rid, chunked=chunked)
+    else:
+        text = f"publish_upto({rid}, {upto}, chunked={chunked})"
+        answer = judge.call(text, "publish_upto", rid, upto, chunked=chunked)
+    row, cached = _begun(judge, answer)
     if grouped:
         judge.call("free_group_end()", "free_group_end")
-    whole = len(paged) * size
-    facts: dict[str, Any] = {
-        "row_before": before,
-        "key_length": len(running.names),
-        "certain_length": whole,
-        "request_pages": pages_of(own, size),
-    }
-    _row_facts(judge, facts, row, cached, judge.token_names(running.key, running.names))
+    facts: dict[str, Any] = {"row_before": before, "request_pages": pages_of(own, size)}
+    if upto is None:
+        facts["key_length"], facts["certain_length"] = len(running.names), len(paged) * size
+    else:
+        _part_facts(judge, facts, running, paged, upto)
+    _row_facts(judge, facts, row, cached, judge.token_names(running.key, running.names), upto)
     tree = _stored_tree(judge, running, paged, chunked=chunked)
     judge.inserted(() if chunked else paged)
     judge.disown(own)
@@ -124,25 +147,36 @@ def publish(judge: Judge, rid: int, *, chunked: bool, grouped: bool = False) -> 
     tree = trees.lock(trees.lock(tree, at), running.locked, -1)
     running.row, running.cached, running.locked = row, cached, at
     tree = unseen.known(judge, tree, paged, pages_in_order(row, size))
-    _finish_shared(judge, "publish", facts, tree, row, paged[: cached // size])
+    kinds = "publish" if upto is None else "publish+publish_upto"
+    _finish_shared(judge, kinds, facts, tree, row, paged[: cached // size])
 
 
-def end(judge: Judge, rid: int, *, keep: bool) -> None:
-    """Finish a request (``keep``), or abort or retract it."""
+def end(judge: Judge, rid: int, *, keep: bool, upto: int | None = None) -> None:
+    """Finish a request (``keep``), or abort or retract it; ``upto``: how many units of it are computed, if not all."""
     running = judge.requests[rid]
     own = running.row[running.cached :]
-    paged = page_names(running.names, judge.size) if keep else ()
+    paged = page_names(running.names[:upto], judge.size) if keep else ()
     missing = [name for name in paged if name not in judge.tree.pages]
     offered = dict(zip(paged, _offered(judge, running, paged), strict=True))
-    judge.call(f"end({rid}, keep={keep})", "end", rid, keep=keep)
+    kinds = "end+finish" if keep else "end+abort"
+    facts: dict[str, Any] = {
+        "request_pages": pages_of(own, judge.size),
+        "missing_before": missing,
+        "offered": offered,
+    }
+    if keep and upto is not None:
+        kinds += "+end_upto"
+        judge.call(f"end_upto({rid}, {upto})", "end_upto", rid, upto)
+        _part_facts(judge, facts, running, paged, upto)
+    else:
+        judge.call(f"end({rid}, keep={keep})", "end", rid, keep=keep)
     del judge.requests[rid]
     judge.disown(own)
-    facts = {"request_pages": pages_of(own, judge.size), "missing_before": missing, "offered": offered}
     tree = _stored_tree(judge, running, paged, chunked=False) if keep else judge.tree
     judge.inserted(paged)
     doubtful = [name for name in paged if name in judge.maybe]
     tree = unseen.known(judge, tree, doubtful, [unseen.SOMEWHERE] * len(doubtful))
-    judge.finish("end+finish" if keep else "end+abort", facts, trees.lock(tree, running.locked, -1))
+    judge.finish(kinds, facts, trees.lock(tree, running.locked, -1))
 
 
 def _stored_tree(judge: Judge, running: Running, paged: Sequence[Name], *, chunked: bool) -> trees.Tree:
@@ -161,10 +195,17 @@ def _offered(judge: Judge, running: Running, paged: Sequence[Name]) -> list[Page
 
 
 def _row_facts(
-    judge: Judge, facts: dict[str, Any], row: tuple[Slot, ...], cached: int, tokens: tuple[Name, ...]
+    judge: Judge, facts: dict[str, Any], row: tuple[Slot, ...], cached: int, tokens: tuple[Name, ...], upto: int | None
 ) -> None:
-    """What the request's slots hold, beside what they should."""
-    facts.update(row=row, row_cached=cached, row_names=judge.read(row), request_names=tokens)
+    """What the request's slots hold, beside what they should; ``upto`` there, where not everything is computed."""
+    facts.update(row=row, row_cached=cached, row_names=judge.read(row[:upto]))
+    facts.update(request_names=tokens, computed_names=tokens[:upto])
+
+
+def _part_facts(judge: Judge, facts: dict[str, Any], running: Running, paged: Sequence[Name], upto: int) -> None:
+    """How much of a request is computed, and in which of its own pages not every slot is."""
+    facts["computed_length"] = min(upto, len(running.names))
+    facts["uncomputed_pages"] = pages_of(running.row[max(running.cached, len(paged) * judge.size) :], judge.size)
 
 
 def _finish_shared(

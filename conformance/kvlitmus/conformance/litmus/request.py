@@ -160,6 +160,37 @@ def a_retracted_request_begins_again(judge: Judge) -> None:
     end(judge, 1, keep=True)
 
 
+@litmus(rules=("REQ-02", "REQ-12", "REQ-13"), needs=(*SEEN, "partial"))
+def what_is_not_computed_is_not_published(judge: Judge) -> None:
+    """Slots of a whole prompt are taken at once and computed in chunks: only whole computed pages are published.
+
+    Another request with the same prompt shares these and computes the rest in pages of its own.
+    """
+    request.begin(judge, 1, prompt(judge, "abc", tail=1), ahead=True)
+    for units in (judge.size + 1, judge.size - 1, judge.size // 2):
+        if 1 in judge.requests:
+            request.compute(judge, 1, units)
+            request.publish(judge, 1, chunked=True, upto=judge.requests[1].upto)
+    begin(judge, 2, prompt(judge, "abc", tail=1))
+    end(judge, 2, keep=True)
+    if 1 in judge.requests:
+        request.compute(judge, 1, 4 * judge.size)
+    publish(judge, 1, chunked=False)
+    end(judge, 1, keep=True)
+
+
+@litmus(rules=("REQ-07", "REQ-08", "REQ-13"), needs=(*SEEN, "partial"))
+def a_request_that_ends_early_keeps_what_it_computed(judge: Judge) -> None:
+    """A request that ends before its prompt is computed leaves the whole computed pages cached, and all others free."""
+    for rid, units in enumerate((0, 1, judge.size, judge.size + 1, 2 * judge.size)):
+        request.begin(judge, rid, prompt(judge, "ab" + "abcde"[rid], tail=1), ahead=True)
+        if rid in judge.requests:
+            request.compute(judge, rid, units)
+            request.end(judge, rid, keep=True, upto=judge.requests[rid].upto)
+    begin(judge, 9, prompt(judge, "abcd"))
+    end(judge, 9, keep=True)
+
+
 @litmus(rules=("REQ-02", "REQ-03", "TREE-03"), needs=("requests", "pool", "tree", "inspect"))
 def requests_of_two_tenants_share_nothing(judge: Judge) -> None:
     """Equal prompts of two tenants are computed twice and found each by its own."""

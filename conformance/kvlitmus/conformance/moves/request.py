@@ -20,6 +20,25 @@ def begin(player: Player, a: int, b: int, c: int) -> None:
         request.begin(player.judge, player.begun, make_key(player.config, a, b, c))
 
 
+@move("begin_ahead")
+def begin_ahead(player: Player, a: int, b: int, c: int) -> None:
+    """Begin a request whose prompt will be computed in chunks."""
+    if len(player.judge.requests) < MAX_REQUESTS:
+        player.begun += 1
+        request.begin(player.judge, player.begun, make_key(player.config, a, b, c), ahead=True)
+
+
+@move("compute")
+def compute(player: Player, a: int, b: int, c: int) -> None:
+    """Compute a chunk of one of the requests that are not computed yet, and publish it, or go on without a word."""
+    waiting = {rid: one for rid, one in player.judge.requests.items() if one.upto is not None}
+    rid = pick(waiting, c)
+    if rid is not None:
+        request.compute(player.judge, rid, 1 + a % (3 * player.config.page_size))
+        if b & 1:
+            request.publish(player.judge, rid, chunked=bool(b & 2), upto=waiting[rid].upto)
+
+
 @move("grow")
 def grow(player: Player, a: int, b: int, c: int) -> None:
     """Grow one of the requests."""
@@ -34,8 +53,9 @@ def publish(player: Player, a: int, b: int, c: int) -> None:
     rid = pick(player.judge.requests, c)
     if rid is not None:
         grouped = b < GROUPED and "group" in player.judge.capabilities
-        player.computed(player.judge.requests[rid].key)
-        request.publish(player.judge, rid, chunked=bool(a & 1), grouped=grouped)
+        running = player.judge.requests[rid]
+        player.computed(running.key)
+        request.publish(player.judge, rid, chunked=bool(a & 1), grouped=grouped, upto=running.upto)
 
 
 @move("finish")
@@ -43,8 +63,9 @@ def finish(player: Player, a: int, b: int, c: int) -> None:
     """Finish one of the requests."""
     rid = pick(player.judge.requests, c)
     if rid is not None:
-        player.computed(player.judge.requests[rid].key)
-        request.end(player.judge, rid, keep=True)
+        running = player.judge.requests[rid]
+        player.computed(running.key)
+        request.end(player.judge, rid, keep=True, upto=running.upto)
 
 
 @move("abort")

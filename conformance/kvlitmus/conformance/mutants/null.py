@@ -303,6 +303,16 @@ class EvictsAhead(RequestTable):
         return pages <= len(self.pool.free_list)
 
 
+@null_mutant("ends-early-by-publishing", slot="requests", configs=BOTH)
+class EndsEarlyByPublishing(RequestTable):
+    """A request that ends before it is computed is published up to there, then aborted: what is left is the same."""
+
+    def end_upto(self, rid: int, upto: int) -> None:
+        """Two steps instead of one."""
+        self.publish_upto(rid, upto, chunked=False)
+        self.end(rid, keep=False)
+
+
 @null_mutant(
     "split-renews",
     slot="tree",

@@ -295,3 +295,85 @@ class OldPagesAfterReplacement(RequestTable):
             if running is request and old is not None and len(old) >= len(request.row):
                 request.row[request.cached :] = old[request.cached : len(request.row)]
         return super().store(request, chunked)
+
+
+CHUNKED_IN_ADVANCE = (
+    "https://github.com/vllm-project/vllm/pull/29387",
+    "https://github.com/vllm-project/vllm/pull/38715",
+)
+
+
+@mutant(
+    "computed-part-ignored",
+    bugs=("V06",),
+    links=CHUNKED_IN_ADVANCE,
+    kills=("REQ-12", "REQ-13"),
+    slot="requests",
+)
+class ComputedPartIgnored(RequestTable):
+    """A second request reads KV that the first one hasn't computed yet.
+
+    A chunk of a long prompt is published with all pages that the prompt has, because they are there already.
+    """
+
+    def publish_upto(self, rid: int, upto: int, chunked: bool) -> Running:
+        """As if everything was computed."""
+        return self.publish(rid, chunked)
+
+
+@mutant(
+    "part-page-rounded-up",
+    bugs=("V06",),
+    links=CHUNKED_IN_ADVANCE,
+    kills=("REQ-12", "REQ-13"),
+    slot="requests",
+    configs=(PAGED,),
+)
+class PartPageRoundedUp(RequestTable):
+    """The last tokens of a page are garbage for everybody but the request that will compute them.
+
+    Where a chunk ends within a page, the page counts as computed.
+    """
+
+    def cacheable(self, request: Running) -> int:
+        """Rounded up, where the rest of the page belongs to the request."""
+        whole = request.key.length - request.key.length % self.pool.page_size
+        return whole if request.upto is None else min(request.upto + -request.upto % self.pool.page_size, whole)
+
+
+@mutant(
+    "ended-early-keeps-all",
+    bugs=("V06",),
+    links=CHUNKED_IN_ADVANCE,
+    kills=("REQ-13", "REQ-08"),
+    slot="requests",
+)
+class EndedEarlyKeepsAll(RequestTable):
+    """A prompt that was cancelled in the middle is served to the next request as if it had been computed.
+
+    Finishing caches the pages of the whole prompt.
+    """
+
+    def end_upto(self, rid: int, upto: int) -> None:
+        """As if everything was computed."""
+        self.end(rid, keep=True)
+
+
+@mutant(
+    "ended-early-loses-the-rest",
+    bugs=("V06",),
+    links=CHUNKED_IN_ADVANCE,
+    kills=("REQ-07", "POOL-12"),
+    slot="requests",
+)
+class EndedEarlyLosesTheRest(RequestTable):
+    """The pool shrinks with every prompt that ends before it is computed.
+
+    Only the tail that fills no page is freed, counted from the end of the prompt, not from where it was computed.
+    """
+
+    def free_tail(self, request: Running, start: int) -> None:
+        """From the end of the prompt's whole pages on."""
+        if request.upto is not None:
+            start = max(start, request.key.length - request.key.length % self.pool.page_size)
+        super().free_tail(request, start)

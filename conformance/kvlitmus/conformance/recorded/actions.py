@@ -147,7 +147,7 @@ def group(checker: Checker, calls: Sequence[Call]) -> None:
             pool.free_grouped(judge, parts)
         else:
             open_group(judge, parts)
-    elif ended and [call.method for call in inner] == ["publish"]:
+    elif ended and [call.method for call in inner] in (["publish"], ["publish_upto"]):
         checker.call = calls[1]
         publish(checker, calls[1], grouped=True)
     else:
@@ -291,22 +291,26 @@ def grow(checker: Checker, call: Call) -> None:
 
 
 def publish(checker: Checker, call: Call, *, grouped: bool = False) -> None:
-    """``publish(rid, chunked=…)``."""
-    judge = checker.judge
+    """``publish(rid, chunked=…)`` and ``publish_upto(rid, upto, chunked=…)``."""
+    judge, upto = checker.judge, call.args.get("upto")
     contract.running(judge, call.args["rid"])
+    contract.computed(judge, call.args["rid"], upto)
     judge.lending = False
     try:
-        request.publish(judge, call.args["rid"], chunked=call.args["chunked"], grouped=grouped)
+        request.publish(judge, call.args["rid"], chunked=call.args["chunked"], grouped=grouped, upto=upto)
     finally:
         judge.lending = True
     checker.places.changed(call.line)
 
 
 def end(checker: Checker, call: Call) -> None:
-    """``end(rid, keep=…)``."""
-    contract.running(checker.judge, call.args["rid"])
-    request.end(checker.judge, call.args["rid"], keep=call.args["keep"])
-    if call.args["keep"]:
+    """``end(rid, keep=…)`` and ``end_upto(rid, upto)``."""
+    judge, rid, upto = checker.judge, call.args["rid"], call.args.get("upto")
+    contract.running(judge, rid)
+    contract.computed(judge, rid, upto)
+    keep = call.args.get("keep", True)
+    request.end(judge, rid, keep=keep, upto=upto)
+    if keep:
         checker.places.changed(call.line)
 
 
@@ -339,6 +343,8 @@ ACTIONS: dict[str, Act] = {
     "grow": of_request(grow),
     "publish": one(publish),
     "end": of_request(end),
+    "publish_upto": one(publish),
+    "end_upto": of_request(end),
     "reset": one(reset),
     "page_hashes": one(plain.hashes),
     "plan_prefetch": one(plain.plan),

@@ -105,6 +105,15 @@ def running(judge: RecordedJudge, rid: int) -> None:
         raise Breach("no such request", f"request {rid!r} isn't running")
 
 
+def computed(judge: RecordedJudge, rid: int, upto: int | None) -> None:
+    """What is computed of a request is not less than what it shares, and not more than it has slots for."""
+    request = judge.requests[rid]
+    if upto is not None and not request.cached <= upto <= len(request.row):
+        raise Breach(
+            "computed part", f"{upto} units of request {rid!r}: {request.cached} are cached, it has {len(request.row)}"
+        )
+
+
 def beginning(judge: RecordedJudge, rid: int) -> None:
     """A request that runs can't begin."""
     if rid in judge.requests:

@@ -188,6 +188,15 @@ class Specimen:
         """See :class:`~kvlitmus.conformance.ports.Requests`."""
         self.requests.end(rid, keep)
 
+    def publish_upto(self, rid: int, upto: int, *, chunked: bool) -> Begun:
+        """See :class:`~kvlitmus.conformance.ports.PartlyComputed`."""
+        running = self.requests.publish_upto(rid, upto, chunked)
+        return Begun(tuple(running.row), running.cached)
+
+    def end_upto(self, rid: int, upto: int) -> None:
+        """See :class:`~kvlitmus.conformance.ports.PartlyComputed`."""
+        self.requests.end_upto(rid, upto)
+
     # -- hashes and prefetch -------------------------------------------------------------------
 
     def page_hashes(self, key: Key, page_size: int, prior: str | None) -> Sequence[str]:

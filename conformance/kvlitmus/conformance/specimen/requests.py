@@ -10,15 +10,19 @@ from kvlitmus.spec.units import Key
 
 
 class Running:
-    """A running request: its key so far, its row, how much of the row is the tree's, and the node it holds."""
+    """A running request: its key so far, its row, how much of the row is the tree's, and the node it holds.
 
-    __slots__ = ("cached", "key", "node", "row")
+    ``upto``: how many units may be cached now, where the caller has said so.
+    """
+
+    __slots__ = ("cached", "key", "node", "row", "upto")
 
     def __init__(self, key: Key, row: list[int], cached: int, node: Node) -> None:
         self.key = key
         self.row = row
         self.cached = cached
         self.node = node
+        self.upto: int | None = None
 
 
 class RequestTable:
@@ -85,6 +89,19 @@ class RequestTable:
         request.cached = self.cacheable(request)
         return request
 
+    def publish_upto(self, rid: int, upto: int, chunked: bool) -> Running:
+        """The same for the first ``upto`` units, of which alone something is computed."""
+        request = self.running[rid]
+        request.upto = upto
+        published = self.publish(rid, chunked)
+        published.upto = None
+        return published
+
+    def end_upto(self, rid: int, upto: int) -> None:
+        """Finish; only the first ``upto`` units are computed."""
+        self.running[rid].upto = upto
+        self.end(rid, keep=True)
+
     def end(self, rid: int, keep: bool) -> None:
         """Finish or abort: free everything that the tree did not take."""
         request = self.running.pop(rid)
@@ -97,8 +114,8 @@ class RequestTable:
         self.tree.unlock(request.node)
 
     def cacheable(self, request: Running) -> int:
-        """How many of the request's slots fill whole pages of its key."""
-        length = request.key.length
+        """How many of the request's slots fill whole pages of its key, as far as it is computed."""
+        length = request.key.length if request.upto is None else min(request.upto, request.key.length)
         return length - length % self.pool.page_size
 
     def store(self, request: Running, chunked: bool) -> tuple[int, Node]:
