@@ -62,7 +62,7 @@ def fill(path: Path, profile: str) -> None:
     text = ast.unparse(ast.fix_missing_locations(tree))
     assert "is not filled in" not in text
     assert text.count("misuse='undefined'") == 1
-    path.write_text(text.replace("misuse='undefined'", profile), encoding="utf-8")
+    path.write_text(text.replace("misuse='undefined'", profile).replace("hash_scheme='other', ", ""), encoding="utf-8")
 
 
 def offered() -> list[str]:
@@ -76,7 +76,7 @@ def test_a_filled_in_adapter_is_judged_as_the_cache_behind_it(capsys: Capture) -
     assert {"pool", "tree", "tiers", "store"} <= set(offered())
     assert main(["init-adapter", "filled_cache.py", "--ports", ",".join(offered())]) == 0
     assert "kvlitmus run filled_cache:target" in capsys.readouterr().out
-    fill(Path("filled_cache.py"), "misuse='reject'")
+    fill(Path("filled_cache.py"), "misuse='reject', hash_scheme='kvlitmus-2'")
     seen = []
     few = ["--page-size", "2,16", "--steps", "250", "--jobs", "1", "--color", "never"]
     for target in ("filled_cache:target", "specimen"):
@@ -93,7 +93,7 @@ def test_a_filled_in_adapter_is_judged_as_the_cache_behind_it(capsys: Capture) -
 def test_what_is_filled_in_wrong_is_found(capsys: Capture) -> None:
     assert main(["init-adapter", "wrong_cache.py", "--ports", ",".join(offered())]) == 0
     path = Path("wrong_cache.py")
-    fill(path, "misuse='reject'")
+    fill(path, "misuse='reject', hash_scheme='kvlitmus-2'")
     right = "return self._cache.alloc(n)"
     text = path.read_text()
     assert right in text

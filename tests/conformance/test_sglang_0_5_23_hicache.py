@@ -19,6 +19,7 @@ from kvlitmus.conformance.adapters.sglang_stubs import Peer
 from kvlitmus.conformance.ports import Config, Target, Unsupported, capabilities_of
 from kvlitmus.conformance.targets import KNOWN
 from kvlitmus.reference.hashing import page_hashes
+from kvlitmus.spec.schemes import SGLANG_1
 from kvlitmus.spec.units import Key
 
 HOME = Path(__file__).resolve().parents[2]
@@ -101,7 +102,7 @@ def test_the_stand_in_agrees_with_the_reference(page_size: int, bigram: bool) ->
     key = Key(None, (7, 0, 2**32 - 1, 5, 9, 11, 3), bigram)
     whole = key.length // page_size * page_size
     hashed = Hasher.get_hash(key.tokens, whole, 2 if bigram else 1, bigram, None, page_size)
-    assert hashed == list(page_hashes(key, page_size, None))
+    assert hashed == list(page_hashes(key, page_size, None, scheme=SGLANG_1))
 
 
 def test_wide_tokens_are_hashed_apart() -> None:

@@ -14,7 +14,7 @@ from kvlitmus.conformance.schedule import Op
 from kvlitmus.conformance.verdicts import CALL_NEEDS, Scope, conclude, exit_code, group, missing, shortest
 from kvlitmus.spec.rule import Rule, Strength, all_rules
 
-ALL = frozenset(PORTS) | {"reattach"}
+ALL = frozenset(PORTS) | {"reattach", "scheme"}
 RULES = all_rules()
 ONE = Config()
 
@@ -83,6 +83,7 @@ def test_a_broken_should_is_a_warning() -> None:
         ("REQ-01", "requests", "requests"),
         ("TREE-01", "tree", "tree"),
         ("HASH-01", "hashes", "hashes"),
+        ("HASH-01", "scheme", "hash_scheme"),
         ("PREFETCH-01", "prefetch", "prefetch"),
     ],
 )

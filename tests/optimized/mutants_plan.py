@@ -215,7 +215,7 @@ def chained(digest: Callable[[bytes, bytes, list[bytes]], bytes]) -> Callable[[O
     """A chain whose next digest is this function of the seed, the page's bytes and the digests so far."""
 
     def make(original: Original) -> Any:
-        def digests(data: bytes, width: int, before: bytes) -> bytes:
+        def digests(data: bytes, width: int, before: bytes, tag: bytes) -> bytes:
             found: list[bytes] = []
             for at in range(0, len(data), width):
                 found.append(digest(before, bytes(data[at : at + width]), found))

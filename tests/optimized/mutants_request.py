@@ -141,7 +141,7 @@ def digests_outlive_their_pages(original: Original) -> Any:
 )
 def tenant_not_in_the_name(original: Original) -> Any:
     """The namespace is no part of the names in storage."""
-    return lambda namespace: original(None)
+    return lambda namespace, page_size, bigram: original(None, page_size, bigram=bigram)
 
 
 @mutant(

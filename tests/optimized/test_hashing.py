@@ -24,7 +24,7 @@ def hashes(key: Key, page_size: int, prior: str | None) -> tuple[str, ...]:
     return tuple(page_hashes(units, page_size, key.namespace, prior, bigram=key.bigram))
 
 
-@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector.name)
+@pytest.mark.parametrize("vector", VECTORS["kvlitmus-2"], ids=lambda vector: vector.name)
 def test_golden_vectors(vector: Vector) -> None:
     assert hashes(vector.key, vector.page_size, vector.prior) == vector.hashes
 
@@ -50,8 +50,9 @@ def test_every_type_of_tokens_has_the_same_names(
 
 
 def test_a_prior_must_be_hex() -> None:
-    with pytest.raises(ValueError, match="hex"):
-        page_hashes(np.arange(2), 1, None, "xyz")
+    for prior in ("xyz", "abcd", "ab" * 33):
+        with pytest.raises(ValueError, match="64 digits of hex text"):
+            page_hashes(np.arange(2), 1, None, prior)
 
 
 def test_a_stored_namespace_is_text() -> None:
@@ -104,9 +105,9 @@ def test_a_name_is_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     hashed: list[int] = []
     digests = sha.digests
 
-    def counted(data: bytes, width: int, before: bytes) -> bytes:
+    def counted(data: bytes, width: int, before: bytes, tag: bytes) -> bytes:
         hashed.append(len(data) // width)
-        return digests(data, width, before)
+        return digests(data, width, before, tag)
 
     monkeypatch.setattr(hashing, "digests", counted)
     cache = FlatCache(CacheConfig(page_size=4, pages=64))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from kvlitmus.conformance.ports import Profile
+from dataclasses import replace
+
+from kvlitmus.conformance.adapters.reference import PROFILE
 from tests.proofs.explore import Scope
 
-NODES = Profile(misuse="reject", evict_granularity="node")
-CAPPED = Profile(misuse="reject", match_cap="len-1")
+NODES = replace(PROFILE, evict_granularity="node")
+CAPPED = replace(PROFILE, match_cap="len-1")
 
 QUICK: dict[str, Scope] = {
     "tails": Scope(page_size=2, units=3, pages=2),

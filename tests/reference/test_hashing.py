@@ -22,8 +22,9 @@ from kvlitmus.conformance.litmus.hashing_table import (
 )
 from kvlitmus.conformance.specimen.hashing import PageHasher
 from kvlitmus.reference.hashing import chain_start, event_number, page_hashes
-from kvlitmus.spec.hashing import encode, namespace_seed
+from kvlitmus.spec.schemes import KVLITMUS_2, SCHEMES, SGLANG_1, Domain, Scheme, encode
 from kvlitmus.spec.units import Key
+from tests.reference import known_names
 
 Hasher = Callable[[Key, int, str | None], Sequence[str]]
 HASHERS: dict[str, Hasher] = {"reference": page_hashes, "specimen": PageHasher().page_hashes}
@@ -34,14 +35,45 @@ PAGES = st.sampled_from((1, 2, 3, 4, 16))
 
 
 @pytest.mark.parametrize("hasher", HASHERS.values(), ids=HASHERS)
-@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector.name)
+@pytest.mark.parametrize("vector", VECTORS["kvlitmus-2"], ids=lambda vector: vector.name)
 def test_golden_vectors(vector: Vector, hasher: Hasher) -> None:
     assert tuple(hasher(vector.key, vector.page_size, vector.prior)) == vector.hashes
 
 
-def test_the_seed_of_a_namespace_is_upstreams() -> None:
-    assert namespace_seed("lora-a").hex() == "407c773a7c02b33bd4a62af6bf5fc77997c2c8067811ecf2b39e3839c3f4284b"
-    assert namespace_seed(None) == b""
+@pytest.mark.parametrize("scheme", SCHEMES.values(), ids=SCHEMES)
+def test_every_scheme_has_its_golden_vectors(scheme: Scheme) -> None:
+    for vector in VECTORS[scheme.name]:
+        assert page_hashes(vector.key, vector.page_size, vector.prior, scheme=scheme) == vector.hashes
+
+
+@pytest.mark.parametrize("vector", VECTORS["kvlitmus-2"], ids=lambda vector: vector.name)
+def test_the_vectors_are_those_of_a_few_lines_over_hashlib(vector: Vector) -> None:
+    units = [[*unit] if isinstance(unit, tuple) else [unit] for unit in vector.key.units]
+    kind = "bigram" if vector.key.bigram else "token"
+    found = known_names.names(units, vector.page_size, vector.key.namespace, kind, vector.prior)
+    assert tuple(found) == vector.hashes
+
+
+def test_upstreams_seed_of_a_namespace() -> None:
+    seed = SGLANG_1.seed(Domain(4, namespace="lora-a"))
+    assert seed.hex() == "407c773a7c02b33bd4a62af6bf5fc77997c2c8067811ecf2b39e3839c3f4284b"
+    assert SGLANG_1.seed(Domain(4)) == b""
+
+
+@pytest.mark.parametrize("page_size", [*range(1, 65), 128, 256])
+@pytest.mark.parametrize("width", [4, 8])
+def test_the_tag_costs_no_block_of_sha_256(page_size: int, width: int) -> None:
+    def blocks(tag: bytes) -> int:
+        return (len(tag) + 32 + width * page_size + 9 + 63) // 64
+
+    assert blocks(KVLITMUS_2.page_tag) == blocks(SGLANG_1.page_tag)
+
+
+def test_every_text_can_be_a_namespace() -> None:
+    names = {
+        tuple(hasher(Key(one, (1, 2)), 1, None)) for one in ("\ud800", "\udfff", "") for hasher in HASHERS.values()
+    }
+    assert len(names) == 3
 
 
 @pytest.mark.parametrize(("page_hash", "number"), EVENT_NUMBERS.items(), ids=["negative", "positive"])
@@ -73,9 +105,10 @@ def test_tokens_that_do_not_fit_are_refused(name: str, key: Key, page_size: int,
 
 
 def test_a_prior_hash_must_be_hex() -> None:
-    with pytest.raises(ValueError, match="hex text"):
-        page_hashes(Key(None, (1,)), 1, "no hex")
-    assert chain_start("lora-a", "") == namespace_seed("lora-a")
+    for prior in ("no hex", "abcd", "x" * 64, "ab" * 33):
+        with pytest.raises(ValueError, match="64 digits of hex text"):
+            page_hashes(Key(None, (1,)), 1, prior)
+    assert chain_start(Domain(1, namespace="lora-a"), "") == KVLITMUS_2.seed(Domain(1, namespace="lora-a"))
 
 
 @given(KEYS, PAGES)
@@ -118,12 +151,15 @@ def test_namespaces_share_nothing(tokens: tuple[int, ...], page_size: int) -> No
 
 def test_namespace_and_salt_can_not_be_mistaken_for_each_other() -> None:
     pairs = [("a", None), (None, "a"), ("a", ""), ("", "a"), ("", None), (None, ""), ("a", "b"), ("ab", ""), ("", "")]
-    assert len({namespace_seed(*pair) for pair in pairs}) == len(pairs)
+    for scheme in SCHEMES.values():
+        assert len({scheme.seed(Domain(4, False, *pair)) for pair in pairs}) == len(pairs)
 
 
 @given(KEYS, PAGES)
 def test_the_chain_says_nothing_but_through_the_hash_function(key: Key, page_size: int) -> None:
     """With the identity in place of a hash function, a page's name is everything before it, spelt out."""
-    spelt = page_hashes(key._replace(namespace=None), page_size, digest=lambda data: data)
+    seed = KVLITMUS_2.seed_message(Domain(page_size, key.bigram, key.namespace))
+    spelt = page_hashes(key, page_size, digest=lambda data: data)
     for number, name in enumerate(spelt):
-        assert name == encode(key.units[: (number + 1) * page_size]).hex()
+        expected = b"kvp" * (number + 1) + seed + encode(key.units[: (number + 1) * page_size])
+        assert name == expected.hex()

@@ -10,7 +10,7 @@ import pytest
 from kvlitmus.conformance.calls import hashing as hash_calls
 from kvlitmus.conformance.calls.prefetch import checked_plan, run_plan
 from kvlitmus.conformance.litmus import hashing_table as hash_cases
-from kvlitmus.conformance.litmus import prefetch_table
+from kvlitmus.conformance.litmus import prefetch_table, spelling
 from kvlitmus.conformance.mutants import hashing as hash_mutants
 from kvlitmus.conformance.mutants import prefetch as prefetch_mutants
 from kvlitmus.conformance.mutants.slip import Slip
@@ -20,8 +20,11 @@ from kvlitmus.conformance.specimen.hashing import PageHasher
 from kvlitmus.conformance.specimen.prefetch import PrefetchPlanner
 from kvlitmus.spec import hashing, prefetch
 from kvlitmus.spec.facts import FACTS
+from kvlitmus.spec.names import Names
 from kvlitmus.spec.prefetch_plan import PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.rule import RULES, Strength
+from kvlitmus.spec.schemes import SCHEMES, Scheme
+from kvlitmus.spec.units import Key
 
 PLAN_RULES = [rule for rule in RULES.values() if rule.predicate.__module__ == prefetch.__name__]
 HASH_RULES = [rule for rule in RULES.values() if rule.predicate.__module__ == hashing.__name__]
@@ -34,7 +37,8 @@ def broken(facts: Mapping[str, object]) -> set[str]:
     return {
         rule.id
         for rule in PLAN_RULES + HASH_RULES
-        if facts.keys() >= set(rule.facts) and not rule.predicate(**{name: facts[name] for name in rule.facts})
+        if facts.keys() >= {*rule.facts, *rule.needs}
+        and not rule.predicate(**{name: facts[name] for name in rule.facts})
     }
 
 
@@ -51,30 +55,39 @@ def broken_by_plans(planner: Prefetch, seed: int | None) -> set[str]:
     return found
 
 
-def hash_facts(hasher: Hashes, seed: int | None) -> Iterator[Mapping[str, object]]:
+def hash_facts(hasher: Hashes, seed: int | None, scheme: Scheme | None) -> Iterator[Mapping[str, object]]:
     """The facts of the litmus cases (no seed) or of random keys."""
     if seed is None:
-        for vector in hash_cases.VECTORS:
-            yield hash_calls.run_hashes(hasher, vector.key, vector.page_size, vector.prior)[1]
+        for vector in hash_cases.VECTORS[scheme.name if scheme else "kvlitmus-2"]:
+            yield hash_calls.run_hashes(hasher, vector.key, vector.page_size, vector.prior, scheme=scheme)[1]
             yield hash_calls.run_pieces(hasher, vector.key, vector.page_size, 1)
+        for spelt in (*spelling.within(), *spelling.across()):
+            yield hash_calls.run_hashes(hasher, spelt.victim, spelt.victim_page, scheme=scheme)[1]
+            yield hash_calls.run_hashes(hasher, spelt.prompt, spelt.page, scheme=scheme)[1]
+        for page_size, bigram in ((1, False), (2, False), (1, True)):
+            yield hash_calls.run_hashes(hasher, Key(None, (1, 2, 3), bigram), page_size, scheme=scheme)[1]
         for pair in hash_cases.PAIRS:
             yield hash_calls.run_pair(hasher, pair.key, pair.other, pair.page_size)
         for own, foreign in hash_cases.FOREIGN:
             yield hash_calls.run_namespaces(hasher, hash_cases.LARGEST._replace(namespace=own), foreign, 1)
         for _, key, page_size in hash_cases.REFUSED:
-            yield hash_calls.run_hashes(hasher, key, page_size)[1]
+            yield hash_calls.run_hashes(hasher, key, page_size, scheme=scheme)[1]
         return
     source = random.Random(seed)
     for _ in range(RANDOM_KEYS):
         key, other, page, cut = hash_cases.draw(source.randrange)
-        yield hash_calls.run_hashes(hasher, key, page)[1]
+        yield hash_calls.run_hashes(hasher, key, page, scheme=scheme)[1]
         yield hash_calls.run_pieces(hasher, key, page, cut)
         yield hash_calls.run_pair(hasher, key, other, page)
         yield hash_calls.run_namespaces(hasher, key, "lora-c", page)
 
 
-def broken_by_hashes(hasher: Hashes, seed: int | None) -> set[str]:
-    return {rule for facts in hash_facts(hasher, seed) for rule in broken(facts)}
+def broken_by_hashes(hasher: Hashes, seed: int | None, scheme: str = "kvlitmus-2") -> set[str]:
+    """The rules that a hasher breaks which declares this scheme."""
+    noting = hash_calls.Noting(hasher)
+    found = {rule for facts in hash_facts(noting, seed, SCHEMES.get(scheme)) for rule in broken(facts)}
+    ledger = hash_calls.HashLedger(Names())
+    return found.union(*(broken(ledger.facts(one) or {}) for one in noting.answered))
 
 
 @pytest.mark.parametrize("slip", prefetch_mutants.SLIPS, ids=lambda slip: slip.id)
@@ -86,16 +99,22 @@ def test_every_slip_of_the_plan_is_caught_by_the_table_and_at_random(slip: Slip[
 
 @pytest.mark.parametrize("slip", hash_mutants.SLIPS, ids=lambda slip: slip.id)
 def test_every_slip_of_the_chain_is_caught_by_the_litmus_cases(slip: Slip[PageHasher]) -> None:
-    assert slip.kills and broken_by_hashes(slip.part(), None) >= set(slip.kills)
+    assert slip.kills and broken_by_hashes(slip.part(), None, slip.scheme) >= set(slip.kills)
 
 
-AT_RANDOM_ONLY_BY_LITMUS = {"hash-16-bit-namespace", "hash-low-bits-only"}
-"""These need a namespace or a token made for them."""
+AT_RANDOM_ONLY_BY_LITMUS = {
+    "hash-16-bit-namespace",
+    "hash-low-bits-only",
+    "hash-no-tags",
+    "hash-upstreams",
+    "hash-upstreams-undeclared",
+}
+"""These need a namespace, a token or a prompt made for them."""
 
 
 @pytest.mark.parametrize("slip", hash_mutants.SLIPS, ids=lambda slip: slip.id)
 def test_most_slips_of_the_chain_are_caught_at_random(slip: Slip[PageHasher]) -> None:
-    caught = bool(broken_by_hashes(slip.part(), 7) & set(slip.kills))
+    caught = bool(broken_by_hashes(slip.part(), 7, slip.scheme) & set(slip.kills))
     assert caught or slip.id in AT_RANDOM_ONLY_BY_LITMUS
 
 
@@ -109,7 +128,7 @@ def test_legal_plans_raise_no_alarm(slip: Slip[PrefetchPlanner]) -> None:
 @pytest.mark.parametrize("slip", hash_mutants.VARIATIONS, ids=lambda slip: slip.id)
 def test_legal_hashers_raise_no_alarm(slip: Slip[PageHasher]) -> None:
     for seed in (None, 1):
-        assert broken_by_hashes(slip.part(), seed) == set()
+        assert broken_by_hashes(slip.part(), seed, slip.scheme) == set()
 
 
 def test_the_specimen_keeps_every_rule() -> None:

@@ -28,12 +28,16 @@ NAMED = frozenset(
         "needless",
         "parents",
         "unreachable_names",
+        "hashed_prefixes",
     }
 )
 """Facts that are names of prefixes, or sequences of them."""
 
 NAMED_KEYS = frozenset({"cached_before", "cached_after", "offered", "locked_pages"})
 """Facts that map names of prefixes to pages."""
+
+NAMED_VALUES = frozenset({"bearers"})
+"""Facts that map something to names of prefixes."""
 
 PAGES = frozenset(
     {
@@ -77,6 +81,8 @@ def fact_text(names: Names, fact: str, value: Any) -> str:
         return harmless("[" + ", ".join(name_text(names, name) for name in ordered) + "]")
     if fact in NAMED_KEYS and isinstance(value, Mapping):
         return harmless("{" + ", ".join(f"{name_text(names, name)}: page {page}" for name, page in value.items()) + "}")
+    if fact in NAMED_VALUES and isinstance(value, Mapping):
+        return harmless("{" + ", ".join(f"{one}: {name_text(names, name)}" for one, name in value.items()) + "}")
     if fact in PAGES and isinstance(value, Set | tuple | list):
         return harmless(pages_text(value))
     if isinstance(value, Set):

@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from kvlitmus.conformance.calls.hashing import HashLedger
 from kvlitmus.conformance.compose import with_requests
 from kvlitmus.conformance.event_books import EventBooks
 from kvlitmus.conformance.guard import SPARE, Guard, Violation
@@ -32,6 +33,7 @@ from kvlitmus.conformance.tier_observation import TierObservation, TierObserver
 from kvlitmus.reference.tree import Page, Tree, empty_tree
 from kvlitmus.spec.names import NO_NAME, Names
 from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.schemes import SCHEMES
 from kvlitmus.spec.units import Key, Name, PageNo, Slot
 
 DEEPEST = 3
@@ -105,10 +107,14 @@ class Judge(Guard):
         self.capabilities = capabilities_of(self.adapter)
         if "lifecycle" in self.capabilities and profile.attach == "any_time":
             self.capabilities |= {"reattach"}
+        self.scheme = SCHEMES.get(profile.hash_scheme)
+        if "hashes" in self.capabilities and self.scheme is not None:
+            self.capabilities |= {"scheme"}
         self.depth = min(depth, deepest(self.capabilities))
         self.muted = muted
         self.force_misuse = force_misuse
         self.names = names or Names()
+        self.hashed = HashLedger(self.names)
         reserved = profile.reserved if config.pool == "device" else 0
         self.usable = frozenset(map(PageNo, range(reserved, reserved + config.pages)))
         self.rules = all_rules()

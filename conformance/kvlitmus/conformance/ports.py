@@ -136,6 +136,11 @@ class Profile:
     second_prefetch: what comes of a prefetch for a request that waits for one already: it is ``refused``, or nobody
         may ask (``undefined``).
 
+    Of the names of pages:
+
+    hash_scheme: the scheme by which pages are named in storage (:mod:`kvlitmus.spec.schemes`): ``kvlitmus-2`` and
+        ``sglang-1`` are known, and judged byte by byte; under any other name only what every scheme owes is judged.
+
     Of page stores:
 
     store_put: of two values put under one key, the ``first`` or the ``last`` is kept, or ``either``.
@@ -167,6 +172,7 @@ class Profile:
     commit: str = "poll"
     host_duplicates: str = "kept"
     second_prefetch: str = "refused"
+    hash_scheme: str = "other"
     store_put: str = "either"
     store_checks: str = "bytes"
 

@@ -57,6 +57,7 @@ CALL_NEEDS: dict[str, tuple[str, ...]] = {
     "hash_pieces": ("hashes",),
     "hash_namespaces": ("hashes",),
     "hash_refusal": ("hashes",),
+    "hashed": ("hashes",),
     "again": ("evict",),
     "plan_prefetch": ("prefetch",),
     "load_back": ("tiers", "host"),
@@ -245,6 +246,8 @@ def inapplicable(rule: Rule, results: Sequence[ItemResult], scope: Scope) -> str
         return f"configuration declined: {results[0].unsupported}"
     if capabilities or played:
         lacking = missing(rule, capabilities)
+        if lacking == {"scheme"}:
+            return "the profile's hash_scheme is none whose bytes are known"
         if lacking:
             return f"the target offers no {' and no '.join(sorted(lacking))}"
     if rule.depth > scope.depth:

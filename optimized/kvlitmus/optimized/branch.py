@@ -57,7 +57,8 @@ class Branch:
 
     ``uid``: its number, used again when it is gone; -1 for a root.
     ``namespace``: whose prompts these are.  ``base``: its depth, in pages from the root of the namespace.  ``pins`` and
-    ``flags`` go with ``host_pages``.  ``digests``: the raw storage hashes of its first pages, as far as somebody asked.
+    ``flags`` go with ``host_pages``.  ``digests``: the raw storage hashes of its first pages, as far as somebody asked;
+    a root has its seed there.
     """
 
     __slots__ = (

@@ -1,13 +1,14 @@
 """Storage names: under what a page is kept outside of the machine (see :mod:`kvlitmus.spec.hashing`).
 
-The name of a page is the SHA-256 of the page before it and of its own tokens, so names form a chain.  A key's whole
-pages are brought into the bytes that are hashed at once, and then hashed in one go (:mod:`kvlitmus.optimized.sha`).
+The name of a page is the SHA-256 of the page before it and of its own tokens, so names form a chain; the scheme is
+``kvlitmus-2`` (:mod:`kvlitmus.spec.schemes`).  A key's whole pages are brought into the bytes that are hashed at once,
+and then hashed in one go (:mod:`kvlitmus.optimized.sha`).
 
 What is cached keeps its digests: each branch has those of its first pages, as many as somebody asked for.  So the names
-of a path cost what is new about it.
+of a path cost what is new about it.  The seed of a namespace is kept with its root, and ends with it.
 
-Rules of upkeep: ``branch.digests`` has 32 bytes for each of the first pages of the branch; :meth:`Branch.truncate`
-cuts it.  Nothing else changes it, for the tokens of a page and of those before it never change.
+Rules of upkeep: ``branch.digests`` has 32 bytes for each of the first pages of the branch, and the seed in a root;
+:meth:`Branch.truncate` cuts it.  Nothing else changes it, for the tokens of a page and of those before it never change.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ from kvlitmus.optimized.branch import DIGEST_BYTES, Branch, Place
 from kvlitmus.optimized.kernels import IntArray
 from kvlitmus.optimized.paths import Paths
 from kvlitmus.optimized.sha import digests
-from kvlitmus.spec.hashing import TOKEN_LIMIT, namespace_seed, raw
+from kvlitmus.spec.hashing import raw
+from kvlitmus.spec.schemes import HASH_DIGITS, KVLITMUS_2, TOKEN_LIMIT, Domain
+
+PAGE_TAG = KVLITMUS_2.page_tag
 
 
 def pack_bigrams(tokens: IntArray) -> IntArray:
@@ -48,11 +52,11 @@ def spelled(joined: bytes) -> list[str]:
     return [text[at : at + size] for at in range(0, len(text), size)]
 
 
-def seed(namespace: Hashable) -> bytes:
+def seed(namespace: Hashable, page_size: int, *, bigram: bool) -> bytes:
     """What precedes the first page of a namespace; raises ``TypeError`` for one that is no text."""
     if namespace is not None and not isinstance(namespace, str):
         raise TypeError(f"to be stored, a namespace must be a str or None (got {namespace!r})")
-    return namespace_seed(namespace)
+    return KVLITMUS_2.seed(Domain(page_size, bigram, namespace))
 
 
 def page_hashes(
@@ -60,14 +64,14 @@ def page_hashes(
 ) -> list[str]:
     """The names of the whole pages of a key, in order; ``prior`` is that of the page before, for a key that goes on.
 
-    Raises ``ValueError`` for a token outside ``[0, 2**32)``, and for a ``prior`` that is no hex text.
+    Raises ``ValueError`` for a token outside ``[0, 2**32)``, and for a ``prior`` that is not 64 hex digits.
     """
-    before = raw(prior) if prior else seed(namespace)
-    if before is None:
-        raise ValueError(f"a prior hash must be hex text (got {prior!r})", prior)
+    before = raw(prior) if prior else seed(namespace, page_size, bigram=bigram)
+    if before is None or (prior and len(prior) != HASH_DIGITS):
+        raise ValueError(f"a prior hash must be 64 digits of hex text (got {prior!r})", prior)
     whole = len(units) - len(units) % page_size
     data = encode(units[:whole], bigram=bigram)
-    return spelled(digests(data, page_size * (8 if bigram else 4), before))
+    return spelled(digests(data, page_size * (8 if bigram else 4), before, PAGE_TAG))
 
 
 class PathNames:
@@ -77,7 +81,6 @@ class PathNames:
         self.paths = paths
         self.bigram = bigram
         self.width = paths.page_size * (8 if bigram else 4)
-        self.seeds: dict[Hashable, bytes] = {}
 
     def names(self, place: Place, lo: int = 0) -> list[str]:
         """The names of the pages ``lo .. depth-1`` of a path."""
@@ -93,22 +96,21 @@ class PathNames:
         size = self.paths.page_size
         whole = len(units) - len(units) % size
         data = encode(units[:whole], bigram=self.bigram)
-        return spelled(digests(data, self.width, self.last(place)))
+        return spelled(digests(data, self.width, self.last(place), PAGE_TAG))
 
     def last(self, place: Place) -> bytes:
         """The digest of the last page of a path; of a root, what precedes the first page of its namespace."""
         branch, end = place
         if not end:
-            return self._seed(branch.namespace)
+            return self._seed(branch)
         self._known(place, branch.base + end - 1)
         assert branch.digests is not None
         return bytes(branch.digests[(end - 1) * DIGEST_BYTES : end * DIGEST_BYTES])
 
-    def _seed(self, namespace: Hashable) -> bytes:
-        found = self.seeds.get(namespace)
-        if found is None:
-            found = self.seeds[namespace] = seed(namespace)
-        return found
+    def _seed(self, root: Branch) -> bytes:
+        if root.digests is None:
+            root.digests = bytearray(seed(root.namespace, self.paths.page_size, bigram=self.bigram))
+        return bytes(root.digests)
 
     def _known(self, place: Place, lo: int) -> list[tuple[Branch, int, int]]:
         """The runs of a path from page ``lo`` on, all of whose digests are there now.
@@ -135,10 +137,10 @@ class PathNames:
             assert parent is not None
             at = branch.at * DIGEST_BYTES
             above = parent.digests if branch.at else None
-            before = self._seed(branch.namespace) if above is None else bytes(above[at - DIGEST_BYTES : at])
+            before = self._seed(parent) if above is None else bytes(above[at - DIGEST_BYTES : at])
         start = len(branch.digests) // DIGEST_BYTES
         data = encode(branch.units[start * size : end * size], bigram=self.bigram)
-        branch.digests += digests(data, self.width, before)
+        branch.digests += digests(data, self.width, before, PAGE_TAG)
 
 
 def _in_range(tokens: IntArray) -> IntArray:

@@ -26,7 +26,7 @@ CONTEXT_BYTES = 256
 FEW = 4
 """For fewer pages than this the call into compiled code costs more than it saves."""
 
-Digests = Callable[[bytes, int, bytes], bytes]
+Digests = Callable[[bytes, int, bytes, bytes], bytes]
 
 _NAMES = ("SHA256_Init", "SHA256_Update", "SHA256_Final")
 _init: Any = types.ExternalFunction(_NAMES[0], types.int32(types.uintp))
@@ -34,41 +34,47 @@ _update: Any = types.ExternalFunction(_NAMES[1], types.int32(types.uintp, types.
 _final: Any = types.ExternalFunction(_NAMES[2], types.int32(types.uintp, types.uintp))
 
 
-def plain(data: bytes, width: int, before: bytes) -> bytes:
+def plain(data: bytes, width: int, before: bytes, tag: bytes) -> bytes:
     """The digests of pages of ``width`` bytes each, one after the other; the first follows the digest ``before``."""
     digests = []
     for at in range(0, len(data), width):
-        before = sha256(before + data[at : at + width]).digest()
+        before = sha256(tag + before + data[at : at + width]).digest()
         digests.append(before)
     return b"".join(digests)
 
 
 @jitted
-def _chain(data: Any, width: int, before: Any, context: Any, digests: Any) -> int:
-    """Fill ``digests``; 1, or 0 where OpenSSL refused."""
+def _chain(data: Any, width: int, first: Any, context: Any, links: Any) -> int:
+    """Fill in the digests of ``links``; 1, or 0 where OpenSSL refused.
+
+    A link is the tag and a digest: what the message of the next page begins with, in one piece.  ``first`` is that of
+    the first page.
+    """
     at = context.ctypes.data
-    to = digests.ctypes.data
+    to = links.ctypes.data
     page = data.ctypes.data
+    step = links.shape[1]
     good = 1
     for k in range(len(data) // width):
         good &= _init(at)
         if k:
-            good &= _update(at, to + DIGEST_BYTES * (k - 1), DIGEST_BYTES)
-        elif len(before):
-            good &= _update(at, before.ctypes.data, len(before))
+            good &= _update(at, to + step * (k - 1), step)
+        elif len(first):
+            good &= _update(at, first.ctypes.data, len(first))
         good &= _update(at, page + k * width, width)
-        good &= _final(to + DIGEST_BYTES * k, at)
+        good &= _final(to + step * (k + 1) - DIGEST_BYTES, at)
     return good
 
 
-def compiled(data: bytes, width: int, before: bytes) -> bytes:
+def compiled(data: bytes, width: int, before: bytes, tag: bytes) -> bytes:
     """The same in one compiled loop."""
     if len(data) < FEW * width or len(data) % width:
-        return plain(data, width, before)
-    digests = np.empty(len(data) // width * DIGEST_BYTES, np.uint8)
+        return plain(data, width, before, tag)
+    links = np.empty((len(data) // width, len(tag) + DIGEST_BYTES), np.uint8)
+    links[:, : len(tag)] = np.frombuffer(tag, np.uint8)
     context = np.empty(CONTEXT_BYTES // 8, np.uint64)  # of whole words, so that it is aligned for OpenSSL
-    good = _chain(np.frombuffer(data, np.uint8), width, np.frombuffer(before, np.uint8), context, digests)
-    return digests.tobytes() if good else plain(data, width, before)
+    good = _chain(np.frombuffer(data, np.uint8), width, np.frombuffer(tag + before, np.uint8), context, links)
+    return links[:, len(tag) :].tobytes() if good else plain(data, width, before, tag)
 
 
 def _chosen() -> Digests:
@@ -79,7 +85,11 @@ def _chosen() -> Digests:
         for name in _NAMES:
             llvm.add_symbol(name, ctypes.cast(getattr(library, name), ctypes.c_void_p).value)
         data = bytes(range(256)) * FEW
-        same = all(compiled(data, 128, before) == plain(data, 128, before) for before in (b"", data[:DIGEST_BYTES]))
+        same = all(
+            compiled(data, 128, before, tag) == plain(data, 128, before, tag)
+            for before in (b"", data[:DIGEST_BYTES])
+            for tag in (b"", b"tag")
+        )
     except (ImportError, OSError, AttributeError):
         return plain
     return compiled if same else plain
@@ -88,12 +98,12 @@ def _chosen() -> Digests:
 _digests: Digests | None = None
 
 
-def digests(data: bytes, width: int, before: bytes) -> bytes:
+def digests(data: bytes, width: int, before: bytes, tag: bytes) -> bytes:
     """The digests of pages of ``width`` bytes each, 32 bytes each; the first page follows the digest ``before``.
 
-    The last page may be shorter.
+    What is hashed begins with ``tag``.  The last page may be shorter.
     """
     global _digests  # noqa: PLW0603 - found out at the first use, for compiling takes a moment
     if _digests is None:
         _digests = _chosen()
-    return _digests(data, width, before)
+    return _digests(data, width, before, tag)

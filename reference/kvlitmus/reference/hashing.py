@@ -1,37 +1,40 @@
 """The page-hash chain, as one would write it to be read.
 
-``page_hashes`` walks over the whole pages of a key and hashes each with what precedes it.  The
-hash function is a parameter: proofs pass one of which nothing is known but that it is a
-function.
+``page_hashes`` walks over the whole pages of a key and hashes each with what precedes it.  Which bytes are hashed is
+the affair of a scheme, ``kvlitmus-2`` if nothing else is said.  The hash function is a parameter: proofs pass one of
+which nothing is known but that it is a function, and injective.
 """
 
 from __future__ import annotations
 
-from kvlitmus.spec.hashing import HashFunction, encode, event_number, namespace_seed, raw, sha256
+from kvlitmus.spec.hashing import event_number, raw
+from kvlitmus.spec.schemes import HASH_DIGITS, KVLITMUS_2, Domain, HashFunction, Scheme, sha256
 from kvlitmus.spec.units import Key, Unit, page_floor
 
 __all__ = ["chain_start", "event_number", "page_hash", "page_hashes", "pages_of_key"]
 
 
-def page_hash(units: tuple[Unit, ...], before: bytes, digest: HashFunction = sha256) -> bytes:
-    """The raw hash of one page after the raw hash ``before`` (empty: nothing precedes it).
+def page_hash(
+    units: tuple[Unit, ...], before: bytes, digest: HashFunction = sha256, scheme: Scheme = KVLITMUS_2
+) -> bytes:
+    """The raw hash of one page after the raw hash or seed ``before``.
 
     Raises ``ValueError`` for a token outside ``[0, 2**32)``.
     """
-    return digest(before + encode(units))
+    return digest(scheme.page_message(before, units))
 
 
-def chain_start(namespace: str | None, prior: str | None, digest: HashFunction = sha256) -> bytes:
-    """What precedes the first page: the hash ``prior`` if there is one, else the seed of the namespace.
+def chain_start(domain: Domain, prior: str | None, digest: HashFunction = sha256, scheme: Scheme = KVLITMUS_2) -> bytes:
+    """What precedes the first page: the hash ``prior`` if there is one, else the seed of the domain.
 
-    ``prior=None`` and ``prior=""`` both say that nothing precedes.  Raises ``ValueError`` when ``prior`` is
-    no hex text.
+    ``prior=None`` and ``prior=""`` both say that nothing precedes.  Raises ``ValueError`` when ``prior`` is not
+    64 hex digits.
     """
     if not prior:
-        return namespace_seed(namespace, digest=digest)
+        return scheme.seed(domain, digest)
     before = raw(prior)
-    if before is None:
-        raise ValueError(f"a prior hash must be hex text (got {prior!r})", prior)
+    if before is None or len(prior) != HASH_DIGITS:
+        raise ValueError(f"a prior hash must be 64 digits of hex text (got {prior!r})", prior)
     return before
 
 
@@ -43,16 +46,21 @@ def pages_of_key(key: Key, page_size: int) -> tuple[tuple[Unit, ...], ...]:
 
 
 def page_hashes(
-    key: Key, page_size: int, prior: str | None = None, *, digest: HashFunction = sha256
+    key: Key,
+    page_size: int,
+    prior: str | None = None,
+    *,
+    digest: HashFunction = sha256,
+    scheme: Scheme = KVLITMUS_2,
 ) -> tuple[str, ...]:
-    """The hashes of the whole pages of a key (HASH-01 … HASH-08), in lower-case hex.
+    """The hashes of the whole pages of a key (HASH-01 … HASH-10), in lower-case hex.
 
     ``prior`` is the hash of the page before the key's first one, for a key that continues
     another.  Raises ``ValueError`` for a token outside ``[0, 2**32)`` in a whole page.
     """
     hashes = []
-    before = chain_start(key.namespace, prior, digest)
+    before = chain_start(Domain(page_size, key.bigram, key.namespace), prior, digest, scheme)
     for units in pages_of_key(key, page_size):
-        before = page_hash(units, before, digest)
+        before = page_hash(units, before, digest, scheme)
         hashes.append(before.hex())
     return tuple(hashes)

@@ -1,71 +1,23 @@
 """Page hashes: under which name the KV of a page is stored outside the machine.
 
-Storage that several machines share can't know their trees, so a page is stored under a name
-that anybody can compute: a **page hash**.  The KV of a page depends on its tokens and on
-everything before them; so the hash of a page covers its own tokens and the hash of the page
-before it, and through that one the whole prefix.  These hashes form a **chain**: equal prefixes
-have equal hashes, and the first page that differs makes all later ones differ.
+How names are made is the affair of a **scheme** (:mod:`kvlitmus.spec.schemes`), which a cache declares by name.  Where it
+is known, its bytes are judged (HASH-01, HASH-03, HASH-07), so that stores can be shared.  Known or not, its laws are: one
+name for each page (HASH-02), the same one for the same prefix however it is computed (HASH-04, HASH-05), and for no other
+prefix, in no namespace, whatever the tokens (HASH-06, HASH-09, HASH-10).
 
-The hash of one page is ``SHA-256(previous ‖ units)``, written as 64 lower-case hex digits.
-*previous* is the hash of the page before as 32 raw bytes, nothing for the first page.  A token
-is 4 bytes, unsigned, little-endian; a bigram is its two tokens, one after the other.
-
-Two tenants (LoRA adapters, cache salts) may send the same tokens and must not find each other's
-KV: the chain of a named namespace begins with a **seed** in place of a previous hash.
+Two tenants (LoRA adapters, cache salts) may send the same tokens and must not find each other's KV.  Nor may one of them
+send tokens that spell what is hashed for another: who can compute the name of a foreign page reads it, and who can write
+under that name poisons it.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from kvlitmus.spec.facts import define
 from kvlitmus.spec.rule import Kind, Strength, rule
-from kvlitmus.spec.units import Tokens, Unit, same
-
-HASH_DIGITS = 64
-"""The length of a page hash, in hex digits."""
-
-TOKEN_LIMIT = 2**32
-"""Tokens are below this, so that each fits 4 bytes."""
-
-SEED_PREFIX = b"sglang-cache-namespace-v1"
-"""What the seed of a namespace begins with; the same as upstream, so that stores can be shared."""
-
-HashFunction = Callable[[bytes], bytes]
-"""From any bytes to a digest; SHA-256 outside proofs."""
-
-
-def sha256(data: bytes) -> bytes:
-    """The SHA-256 digest, 32 raw bytes."""
-    return hashlib.sha256(data).digest()
-
-
-def encode(units: Sequence[Unit]) -> bytes:
-    """The bytes of some units: 4 little-endian bytes per token, both tokens of a bigram.
-
-    Raises ``ValueError`` for a token outside ``[0, 2**32)``: cut down to 4 bytes it would collide with another.
-    """
-    tokens = [token for unit in units for token in (unit if isinstance(unit, tuple) else (unit,))]
-    for token in tokens:
-        if not 0 <= token < TOKEN_LIMIT:
-            raise ValueError(f"a token must be in [0, 2**32) to be hashed (got {token})", token)
-    return b"".join([token.to_bytes(4, "little") for token in tokens])
-
-
-def namespace_seed(namespace: str | None, salt: str | None = None, digest: HashFunction = sha256) -> bytes:
-    """What the chain of a namespace begins with: 32 raw bytes, none for the default namespace.
-
-    Each of the two parts is one byte 0 when absent; else one byte 1, the length of its UTF-8
-    form in 8 little-endian bytes, and that form.  So no two pairs have the same bytes.
-    """
-    if namespace is None and salt is None:
-        return b""
-    data = SEED_PREFIX
-    for part in (namespace, salt):
-        text = b"" if part is None else part.encode()
-        data += b"\0" if part is None else b"\1" + len(text).to_bytes(8, "little") + text
-    return digest(data)
+from kvlitmus.spec.schemes import HASH_DIGITS, HashFunction, Scheme
+from kvlitmus.spec.units import Name, Tokens, Unit, same
 
 
 def event_number(page_hash: str) -> int:
@@ -79,9 +31,13 @@ define(
     {
         "hashes": "the page hashes that were answered, in order",
         "page_units": "the units of each whole page of the hashed key, in order",
-        "chain_start": "what precedes the first page, raw: the hash passed in, or the seed of the namespace",
+        "scheme": "the scheme of page names that the profile declares",
+        "chain_start": "what precedes the first page, raw: the hash passed in, or the seed of the domain",
         "seeded": "whether the chain begins with the seed of a named namespace",
         "hash_function": "the hash function: SHA-256 outside proofs",
+        "hashed_prefixes": "for each page hash: the name of the prefix that it stands for",
+        "bearers": "for each page hash answered before, for this page size and kind of units: the prefix it stood for",
+        "hashes_elsewhere": "the page hashes answered before for other page sizes, or for the other kind of units",
         "hashes_in_pieces": "the page hashes of the same key from two calls, the second going on from the first",
         "other_hashes": "the page hashes of another key of the same namespace",
         "common_pages": "how many leading whole pages the two keys have in common",
@@ -96,23 +52,26 @@ define(
     "HASH-01",
     kind=Kind.STEP,
     on=("page_hashes",),
+    needs=("scheme",),
     source="R-HASH-01, R-HASH-02; vllm#12621, sglang#17193",
     reference="hashing.page_hashes",
-    allowed="SHA-256 of the page before (raw) and the units of {page_units}, each token in 4 little-endian bytes",
+    allowed="SHA-256 of the scheme's tag, the page before (raw) and the units of {page_units}, 4 bytes per token",
 )
 def a_page_hash_covers_the_page_before_and_its_own_units(
     hashes: Sequence[str],
     page_units: Sequence[Sequence[Unit]],
     chain_start: bytes,
     seeded: bool,
+    scheme: Scheme,
     hash_function: HashFunction,
 ) -> bool:
-    """The hash of a page MUST be the SHA-256 of the raw hash of the page before it and of the page's units, 4 unsigned
-    little-endian bytes per token, both tokens of a bigram.
+    """Under a scheme that is known, the hash of a page MUST be the SHA-256 of the scheme's tag for pages, the raw hash
+    of the page before it (for the first page: the seed), and the page's units, 4 unsigned little-endian bytes per token,
+    both tokens of a bigram.
     """
     before: bytes | None = None if seeded else chain_start
     for seen, units in zip(hashes, page_units, strict=False):
-        if before is not None and seen.lower() != hash_function(before + encode(units)).hex():
+        if before is not None and seen.lower() != hash_function(scheme.page_message(before, units)).hex():
             return False
         before = raw(seen)
         if before is None:
@@ -137,13 +96,14 @@ def there_is_one_hash_for_each_whole_page(hashes: Sequence[str], key_length: Tok
     "HASH-03",
     kind=Kind.STEP,
     on=("page_hashes",),
+    needs=("scheme",),
     source="R-HASH-01; vllm#12621, LMCache#3301",
     reference="hashing.page_hashes",
     allowed="64 lower-case hex digits each",
 )
 def a_page_hash_is_64_lower_case_hex_digits(hashes: Sequence[str]) -> bool:
-    """A page hash MUST be written as 64 lower-case hex digits: nothing of the digest is cut off, and names are
-    compared as text.
+    """Under a scheme that is known, a page hash MUST be written as 64 lower-case hex digits: nothing of the digest is cut
+    off, and names are compared as text.
     """
     return all(len(one) == HASH_DIGITS and set(one) <= set("0123456789abcdef") for one in hashes)
 
@@ -196,7 +156,7 @@ def namespaces_share_no_hash(hashes: Sequence[str], foreign_hashes: Sequence[str
     "HASH-07",
     kind=Kind.STEP,
     on=("page_hashes",),
-    strength=Strength.SHOULD,
+    needs=("scheme",),
     source="R-HASH-04",
     reference="hashing.chain_start",
     allowed="a first page that follows the seed of the namespace",
@@ -206,14 +166,15 @@ def a_named_namespace_begins_with_its_seed(
     page_units: Sequence[Sequence[Unit]],
     chain_start: bytes,
     seeded: bool,
+    scheme: Scheme,
     hash_function: HashFunction,
 ) -> bool:
-    """The chain of a named namespace SHOULD begin with the seed of version 1, so that stores can be shared; the
-    default namespace has none.
+    """Under a scheme that is known, the chain of a named namespace MUST begin with the seed that the scheme has for it,
+    so that stores can be shared.
     """
     if not (seeded and hashes and page_units):
         return True
-    return hashes[0].lower() == hash_function(chain_start + encode(page_units[0])).hex()
+    return hashes[0].lower() == hash_function(scheme.page_message(chain_start, page_units[0])).hex()
 
 
 @rule(
@@ -227,6 +188,40 @@ def a_named_namespace_begins_with_its_seed(
 def only_tokens_of_32_bits_are_hashed(hashable: bool, hashing_raised: bool) -> bool:
     """A page with a token outside [0, 2**32) MUST be refused with an error, and no other page may be."""
     return hashing_raised == (not hashable)
+
+
+@rule(
+    "HASH-09",
+    kind=Kind.STEP,
+    on=("hashed",),
+    source="R-HASH-03, R-HASH-04; sglang#26747",
+    reference="hashing.page_hashes",
+    allowed="names that no other prefix has, in any namespace",
+)
+def a_name_stands_for_one_prefix(
+    hashes: Sequence[str], hashed_prefixes: Sequence[Name], bearers: Mapping[str, Name]
+) -> bool:
+    """For one page size and one kind of units, a page hash MUST stand for one prefix of one namespace: no prompt, whatever
+    its tokens spell, has a page named like a page of another namespace, of another place or of other tokens.
+    """
+    known = dict(bearers)
+    return all(known.setdefault(name, prefix) == prefix for name, prefix in zip(hashes, hashed_prefixes, strict=False))
+
+
+@rule(
+    "HASH-10",
+    kind=Kind.STEP,
+    on=("hashed",),
+    strength=Strength.SHOULD,
+    source="R-HASH-03; sglang#17193, kvcached#451",
+    reference="hashing.page_hashes",
+    allowed="names that no page of another size, or of the other kind of units, has",
+)
+def a_name_stands_for_one_page_size_and_kind_of_units(hashes: Sequence[str], hashes_elsewhere: Container[str]) -> bool:
+    """Page hashes for different page sizes, and those of tokens and of bigrams, SHOULD have nothing in common, so that a
+    store doesn't depend on being told apart otherwise.
+    """
+    return not any(name in hashes_elsewhere for name in hashes)
 
 
 def raw(page_hash: str | None) -> bytes | None:

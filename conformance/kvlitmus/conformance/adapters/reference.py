@@ -25,6 +25,7 @@ for tests that let the reference choose other pages or victims.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from kvlitmus.conformance.ports import Begun, Config, Hit, NodeView, Profile, Sizes, Stored, Unsupported, View
 from kvlitmus.conformance.tier_ports import Event
@@ -42,7 +43,7 @@ from kvlitmus.spec.names import Names, page_names
 from kvlitmus.spec.prefetch_plan import HostPool, PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.units import Key, Name, PageNo, Pages, RequestId, Slot, Tokens
 
-PROFILE = Profile(misuse="reject")
+PROFILE = Profile(misuse="reject", hash_scheme="kvlitmus-2")
 
 
 class ReferencePorts:
@@ -325,20 +326,18 @@ class ReferenceTarget:
 target = ReferenceTarget()
 """The reference."""
 
-node_target = ReferenceTarget(Profile(misuse="reject", evict_granularity="node"))
+node_target = ReferenceTarget(replace(PROFILE, evict_granularity="node"))
 """The reference when it evicts whole nodes."""
 
-capped_target = ReferenceTarget(Profile(misuse="reject", match_cap="len-1"))
+capped_target = ReferenceTarget(replace(PROFILE, match_cap="len-1"))
 """The reference when a match leaves one unit to compute."""
 
 late_target = ReferenceTarget(
-    Profile(
-        misuse="reject", reserve="hit", timeout_from="first_poll", timeout_basis="requested", timeout=(1.0, 64.0, 0.0)
-    )
+    replace(PROFILE, reserve="hit", timeout_from="first_poll", timeout_basis="requested", timeout=(1.0, 64.0, 0.0))
 )
 """The reference when a prefetch takes memory late."""
 
 filling_target = ReferenceTarget(
-    Profile(misuse="reject", backup_parent="chain", fill_matched=True, restored_counts=True, load_threshold=6)
+    replace(PROFILE, backup_parent="chain", fill_matched=True, restored_counts=True, load_threshold=6)
 )
 """The reference when it fills and chains."""

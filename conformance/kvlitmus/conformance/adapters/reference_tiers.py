@@ -30,6 +30,7 @@ from kvlitmus.reference.hierarchy import (
 )
 from kvlitmus.reference.tree import Page
 from kvlitmus.spec.names import Names, page_names
+from kvlitmus.spec.schemes import Domain
 from kvlitmus.spec.units import Key, Name, Pages, RequestId, Slot, Tokens
 
 
@@ -379,7 +380,7 @@ class TieredReference(ReferencePorts):
         found = self.hashes.get(name)
         if found is None:
             namespace, units = self.names.prefix(name)
-            before = chain_start(namespace, None)
+            before = chain_start(Domain(self.size, self.config.bigram, namespace), None)
             for start in range(0, len(units), self.size):
                 before = page_hash(units[start : start + self.size], before)
             found = self.hashes[name] = before

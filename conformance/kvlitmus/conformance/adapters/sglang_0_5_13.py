@@ -102,6 +102,7 @@ PROFILE = Profile(
     slru_hits=2,
     clock="counter",
     misuse="undefined",
+    hash_scheme="sglang-1",
 )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kvlitmus.conformance.calls.hashing import run_hashes, run_namespaces, run_pair, run_pieces
+from kvlitmus.conformance.calls.hashing import Noting, run_hashes, run_namespaces, run_pair, run_pieces
 from kvlitmus.conformance.calls.prefetch import run_plan
 from kvlitmus.conformance.calls.text import key_text
 from kvlitmus.conformance.scripted_host import HostScript
@@ -33,26 +33,42 @@ def plan(judge: Judge, ask: PrefetchAsk, script: HostScript) -> None:
 def hashes(judge: Judge, key: Key, page_size: int, prior: str | None = None) -> None:
     """Hash the pages of one key."""
     _begin(judge, f"page_hashes({key_text(key)}, {page_size}, {prior!r})")
-    name, facts, error = _contained(judge, lambda: run_hashes(judge.adapter, key, page_size, prior))
+    hasher = Noting(judge.adapter)
+    name, facts, error = _contained(judge, lambda: run_hashes(hasher, key, page_size, prior, scheme=judge.scheme))
     _end(judge, name, facts, error)
+    _compare(judge, hasher)
 
 
 def hash_pieces(judge: Judge, key: Key, page_size: int, first_pages: int) -> None:
     """Hash one key whole, and in two calls."""
     _begin(judge, f"page_hashes({key_text(key)}, {page_size}), whole and cut after {first_pages} pages")
-    _end(judge, "hash_pieces", *_guarded(judge, lambda: run_pieces(judge.adapter, key, page_size, first_pages)))
+    hasher = Noting(judge.adapter)
+    _end(judge, "hash_pieces", *_guarded(judge, lambda: run_pieces(hasher, key, page_size, first_pages)))
+    _compare(judge, hasher)
 
 
 def hash_pair(judge: Judge, key: Key, other: Key, page_size: int) -> None:
     """Hash two keys of one namespace."""
     _begin(judge, f"page_hashes({key_text(key)}, {page_size}) and of {key_text(other)}")
-    _end(judge, "hash_pair", *_guarded(judge, lambda: run_pair(judge.adapter, key, other, page_size)))
+    hasher = Noting(judge.adapter)
+    _end(judge, "hash_pair", *_guarded(judge, lambda: run_pair(hasher, key, other, page_size)))
+    _compare(judge, hasher)
 
 
 def hash_namespaces(judge: Judge, key: Key, foreign: str | None, page_size: int) -> None:
     """Hash one key in two namespaces."""
     _begin(judge, f"page_hashes({key_text(key)}, {page_size}), and in the namespace {foreign!r}")
-    _end(judge, "hash_namespaces", *_guarded(judge, lambda: run_namespaces(judge.adapter, key, foreign, page_size)))
+    hasher = Noting(judge.adapter)
+    _end(judge, "hash_namespaces", *_guarded(judge, lambda: run_namespaces(hasher, key, foreign, page_size)))
+    _compare(judge, hasher)
+
+
+def _compare(judge: Judge, hasher: Noting) -> None:
+    """Compare each answer with all that were given before."""
+    for one in hasher.answered:
+        facts = judge.hashed.facts(one)
+        if facts is not None:
+            judge.evaluate("hashed", facts)
 
 
 def _begin(judge: Judge, text: str) -> None:

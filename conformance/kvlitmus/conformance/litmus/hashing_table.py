@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kvlitmus.spec.hashing import TOKEN_LIMIT
+from kvlitmus.spec.schemes import TOKEN_LIMIT
 from kvlitmus.spec.units import Key
 
 FIRST = "cf97adeedb59e05bfd73a2b4c2a8885708c4f4f70c84c64b27120e72ab733b72"
@@ -38,51 +38,72 @@ def _key(*tokens: int, namespace: str | None = None, bigram: bool = False) -> Ke
     return Key(namespace, tokens, bigram)
 
 
-VECTORS: tuple[Vector, ...] = (
-    Vector("one page", _key(1, 2, 3, 4), 4, None, (FIRST,)),
-    Vector("two pages", _key(1, 2, 3, 4, 5, 6, 7, 8), 4, None, (FIRST, SECOND)),
-    Vector("a tail", _key(1, 2, 3, 4, 5, 6, 7), 4, None, (FIRST,)),
-    Vector("going on from a hash", _key(5, 6, 7, 8), 4, FIRST, (SECOND,)),
-    Vector("an empty hash is none", _key(1, 2, 3, 4), 4, "", (FIRST,)),
-    Vector("no page", _key(1, 2, 3), 4, None, ()),
-    Vector("no key", _key(), 4, None, ()),
-    Vector("token 0", _key(0), 1, None, ("df3f619804a92fdb4057192dc43dd748ea778adc52bc498ce80524c014b81119",)),
-    Vector(
-        "bigrams",
-        _key(1, 2, 3, 4, 5, bigram=True),
-        4,
-        None,
-        ("f721fe42aac11dcbfd1a17f24cc5765a0d5b6bc264d1c0b6581d775a7344c11f",),
+class Golden(NamedTuple):
+    """What a scheme names the pages of certain keys."""
+
+    first: str
+    second: str
+    zero: str
+    bigrams: str
+    named: str
+    three: tuple[str, str, str]
+    largest: str
+
+
+def _vectors(known: Golden) -> tuple[Vector, ...]:
+    first, second = known.first, known.second
+    return (
+        Vector("one page", _key(1, 2, 3, 4), 4, None, (first,)),
+        Vector("two pages", _key(1, 2, 3, 4, 5, 6, 7, 8), 4, None, (first, second)),
+        Vector("a tail", _key(1, 2, 3, 4, 5, 6, 7), 4, None, (first,)),
+        Vector("going on from a hash", _key(5, 6, 7, 8), 4, first, (second,)),
+        Vector("an empty hash is none", _key(1, 2, 3, 4), 4, "", (first,)),
+        Vector("no page", _key(1, 2, 3), 4, None, ()),
+        Vector("no key", _key(), 4, None, ()),
+        Vector("token 0", _key(0), 1, None, (known.zero,)),
+        Vector("bigrams", _key(1, 2, 3, 4, 5, bigram=True), 4, None, (known.bigrams,)),
+        Vector("bigrams, one short", _key(1, 2, 3, 4, bigram=True), 4, None, ()),
+        Vector("a named namespace", _key(1, 2, 3, 4, namespace="lora-a"), 4, None, (known.named,)),
+        Vector("three pages", _key(1, 2, 3, 4, 5, 6), 2, None, known.three),
+        Vector("the largest token", _key(TOKEN_LIMIT - 1, 2**16), 2, None, (known.largest,)),
+        Vector("a named namespace, going on from a hash", _key(5, 6, 7, 8, namespace="lora-a"), 4, first, (second,)),
+    )
+
+
+VECTORS: dict[str, tuple[Vector, ...]] = {
+    "sglang-1": _vectors(
+        Golden(
+            first=FIRST,
+            second=SECOND,
+            zero="df3f619804a92fdb4057192dc43dd748ea778adc52bc498ce80524c014b81119",
+            bigrams="f721fe42aac11dcbfd1a17f24cc5765a0d5b6bc264d1c0b6581d775a7344c11f",
+            named="e4f68dc4af99b6de199d5a048add282da40aa4ef97942ce9eca321bccada9376",
+            three=(
+                "34fb5c825de7ca4aea6e712f19d439c1da0c92c37b423936c5f618545ca4fa1f",
+                "c57b445f90651b9a650e516ab2238c965b21af35608a31c303e6d9e407f2915c",
+                "4a8a26efbf98ddb0eca98c8913c209b45b7241fb0ccbdb559f74dafba44b7c60",
+            ),
+            largest="37fd1c5fb4530f06877025e0132aacd71fdea4f9a46336d5a45e0cba3083b4fe",
+        )
     ),
-    Vector("bigrams, one short", _key(1, 2, 3, 4, bigram=True), 4, None, ()),
-    Vector(
-        "a named namespace",
-        _key(1, 2, 3, 4, namespace="lora-a"),
-        4,
-        None,
-        ("e4f68dc4af99b6de199d5a048add282da40aa4ef97942ce9eca321bccada9376",),
+    "kvlitmus-2": _vectors(
+        Golden(
+            first="a3d5bb5e7d6329f86e9da10423788da7ad888b79a679b7a98b3d688211392014",
+            second="fc15a3b2b09d67d299baf849826f17867dca0b8cc62a3253da4b96a0b6e7738a",
+            zero="cc34eb7451ee7db90d7cfa653bcf6ab1179f720acffb4702e0034682a6044108",
+            bigrams="530688f05a5154e3ece90663640ce157e9feed963ccdcadd0046eed447b3e558",
+            named="be4a0c4f0e52f44a61e95eac305314210df5f3a21ac1506dcbbd258bcf3ab089",
+            three=(
+                "dfdeb5a246650c1f7919068a4e8463f8fa7c101cde988b2cb3371502c5561092",
+                "e0bcff9b60bbe14a5bf3e9425b5a9bd84610e4aa56813a25d258900afca732fc",
+                "218627784e137cfd2f9a342aed13eb4c1ac46278f568b30d611da81045c85d13",
+            ),
+            largest="fe187628d746a896cd0b5077b798312ed9e4a899cef0044faeb98c955c7b3cb0",
+        )
     ),
-    Vector(
-        "three pages",
-        _key(1, 2, 3, 4, 5, 6),
-        2,
-        None,
-        (
-            "34fb5c825de7ca4aea6e712f19d439c1da0c92c37b423936c5f618545ca4fa1f",
-            "c57b445f90651b9a650e516ab2238c965b21af35608a31c303e6d9e407f2915c",
-            "4a8a26efbf98ddb0eca98c8913c209b45b7241fb0ccbdb559f74dafba44b7c60",
-        ),
-    ),
-    Vector(
-        "the largest token",
-        _key(TOKEN_LIMIT - 1, 2**16),
-        2,
-        None,
-        ("37fd1c5fb4530f06877025e0132aacd71fdea4f9a46336d5a45e0cba3083b4fe",),
-    ),
-    Vector("a named namespace, going on from a hash", _key(5, 6, 7, 8, namespace="lora-a"), 4, FIRST, (SECOND,)),
-)
-"""Keys with their hashes: as upstream's releases 0.5.13.post1 and 0.5.23 compute them, or ``sha256sum`` on the bytes.
+}
+"""Keys with their hashes, by scheme.  ``sglang-1``: as upstream's releases 0.5.13.post1 and 0.5.23 compute them, or
+``sha256sum`` on the bytes.  ``kvlitmus-2``: as ``tests/reference/known_names.py`` does, with hashlib alone.
 """
 
 EVENT_NUMBERS: dict[str, int] = {FIRST: -3488128144981237669, SECOND: 5674439469042975057}

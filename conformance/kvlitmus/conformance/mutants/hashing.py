@@ -30,15 +30,15 @@ class TokensForBigrams(PageHasher):
 class NamespaceIgnored(PageHasher):
     """The hash is made of the tokens alone: one tenant is served the KV of another."""
 
-    def seed(self, namespace: str | None) -> bytes:  # noqa: D102
-        return b""
+    def seed(self, namespace: str | None, page_size: int, bigram: bool) -> bytes:  # noqa: D102
+        return super().seed(None, page_size, bigram)
 
 
 class SixteenBitNamespace(PageHasher):
     """The namespace is cut down to 16 bits before it is hashed: a few hundred tenants are enough for two to collide."""
 
-    def seed(self, namespace: str | None) -> bytes:  # noqa: D102
-        return super().seed(None if namespace is None else namespace[-2:])
+    def seed(self, namespace: str | None, page_size: int, bigram: bool) -> bytes:  # noqa: D102
+        return super().seed(None if namespace is None else namespace[-2:], page_size, bigram)
 
 
 class ChainRestarted(PageHasher):
@@ -100,8 +100,8 @@ class TailHashed(PageHasher):
         hashes = [*super().page_hashes(key, page_size, prior)]
         tail = key.tokens[len(hashes) * page_size :]
         if len(tail) > key.bigram and len(tail) - key.bigram < page_size:
-            before = bytes.fromhex(hashes[-1]) if hashes else self.seed(key.namespace)
-            hashes.append(hashlib.sha256(before + struct.pack(f"<{len(tail)}I", *tail)).hexdigest())
+            before = bytes.fromhex(hashes[-1]) if hashes else self.seed(key.namespace, page_size, key.bigram)
+            hashes.append(self.digest(before, struct.pack(f"<{len(tail)}I", *tail)).hex())
         return hashes
 
 
@@ -128,14 +128,58 @@ class BigEndian(PageHasher):
         return b"".join(packed[place : place + 4][::-1] for place in range(0, len(packed), 4))
 
 
+class NoTags(PageHasher):
+    """Seeds and pages are hashed alike, and the default namespace has no seed: a prompt whose first page spells what
+    another tenant's seed is made of has pages named like that tenant's.
+    """
+
+    def digest(self, before: bytes, page: bytes) -> bytes:  # noqa: D102
+        return hashlib.sha256(before + page).digest()
+
+    def seed(self, namespace: str | None, page_size: int, bigram: bool) -> bytes:  # noqa: D102
+        if namespace is None:
+            return b""
+        texts = map(self.text, ("kvlitmus-2", str(page_size), "bigram" if bigram else "token", namespace))
+        return hashlib.sha256(b"".join(texts) + b"\0").digest()
+
+
+class Upstreams(NoTags):
+    """SGLang's scheme: a prompt of no tenant spells the seed of a tenant, reads the tenant's pages and poisons them."""
+
+    def seed(self, namespace: str | None, page_size: int, bigram: bool) -> bytes:  # noqa: D102
+        if namespace is None:
+            return b""
+        return hashlib.sha256(b"sglang-cache-namespace-v1" + self.text(namespace) + b"\0").digest()
+
+
+class AnyPageSize(PageHasher):
+    """Neither page size nor kind of units is in the name: in a store that two servers share, a page of two tokens has
+    the name of a bigram.
+    """
+
+    def seed(self, namespace: str | None, page_size: int, bigram: bool) -> bytes:  # noqa: D102
+        return super().seed(namespace, 0, False)
+
+
 class TokenByToken(PageHasher):
     """Feeds the hash token by token: slower, and the same."""
 
     def digest(self, before: bytes, page: bytes) -> bytes:  # noqa: D102
-        running = hashlib.sha256(before)
+        running = hashlib.sha256(b"kvp" + before)
         for place in range(0, len(page), 4):
             running.update(page[place : place + 4])
         return running.digest()
+
+
+class Personal(PageHasher):
+    """Another scheme: BLAKE2b, which takes a purpose besides the message, names of 160 bits, numbers as text."""
+
+    def digest(self, before: bytes, page: bytes) -> bytes:  # noqa: D102
+        return hashlib.blake2b(before + page, digest_size=20, person=b"page").digest()
+
+    def seed(self, namespace: str | None, page_size: int, bigram: bool) -> bytes:  # noqa: D102
+        text = repr((namespace, page_size, bigram)).encode()
+        return hashlib.blake2b(text, digest_size=20, person=b"seed").digest()
 
 
 SLIPS: tuple[Slip[PageHasher], ...] = (
@@ -193,10 +237,17 @@ SLIPS: tuple[Slip[PageHasher], ...] = (
         ("HASH-01", "HASH-04"),
     ),
     Slip("hash-big-endian", BigEndian, (), (), ("HASH-01",)),
+    Slip("hash-no-tags", NoTags, (), (), ("HASH-09",)),
+    Slip("hash-upstreams", Upstreams, (), (), ("HASH-09",), scheme="sglang-1"),
+    Slip("hash-upstreams-undeclared", Upstreams, (), (), ("HASH-09",), scheme="one's own"),
+    Slip("hash-any-page-size", AnyPageSize, (), (_GITHUB + "ovg-project/kvcached/pull/451",), ("HASH-10",)),
 )
 """Every slip of the chain; one without ``bugs`` is a mistake that the form of the chain invites."""
 
-VARIATIONS: tuple[Slip[PageHasher], ...] = (Slip("null-hash-token-by-token", TokenByToken),)
+VARIATIONS: tuple[Slip[PageHasher], ...] = (
+    Slip("null-hash-token-by-token", TokenByToken),
+    Slip("null-hash-blake2b", Personal, scheme="one's own"),
+)
 """Legal variations: no rule may object."""
 
 register(SLIPS, VARIATIONS, slot="hashing")

@@ -25,9 +25,9 @@ from kvlitmus.spec.units import Key, Unit
 class TenantNotInTheName(PageHasher):
     """A tenant reads another one's KV: the namespace is no part of the names in storage."""
 
-    def seed(self, namespace: str | None) -> bytes:
+    def seed(self, namespace: str | None, page_size: int, bigram: bool) -> bytes:
         """One chain for all."""
-        return b""
+        return super().seed(None, page_size, bigram)
 
 
 @mutant(

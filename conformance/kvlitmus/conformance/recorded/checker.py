@@ -11,9 +11,10 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from kvlitmus.conformance.calls.hashing import Hashed
 from kvlitmus.conformance.explain import allowed_text, seen_texts
 from kvlitmus.conformance.guard import Violation
-from kvlitmus.conformance.recorded import actions, plain
+from kvlitmus.conformance.recorded import actions
 from kvlitmus.conformance.recorded.contract import Breach, Contradiction
 from kvlitmus.conformance.recorded.lines import Call, Header, TraceError
 from kvlitmus.conformance.recorded.playback import Playback, RecordedJudge
@@ -96,7 +97,7 @@ class Checker:
         self.playback = Playback(header)
         self.call = Call(1, "", {}, None, None, {})
         self.places = actions.Places()
-        self.hashed: deque[plain.Hashed] = deque(maxlen=8)
+        self.hashed: deque[Hashed] = deque(maxlen=8)
         try:
             self.judge = RecordedJudge(
                 self.playback, header, depth=min(depth, header.depth), muted=muted, found=self.found

@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kvlitmus.conformance import unseen
 from kvlitmus.conformance.calls import pure
-from kvlitmus.conformance.calls.hashing import common_pages, split_key
+from kvlitmus.conformance.calls.hashing import Hashed, common_pages, split_key
 from kvlitmus.conformance.calls.prefetch import checked_plan, facts_of_conversation
 from kvlitmus.conformance.recorded.contract import Contradiction
 from kvlitmus.conformance.recorded.forms import answer_of
 from kvlitmus.conformance.recorded.lines import Call
 from kvlitmus.conformance.text import harmless, shown
-from kvlitmus.spec.units import Key, Slot, page_slots, pages_needed, pages_of
+from kvlitmus.spec.units import Slot, page_slots, pages_needed, pages_of
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.recorded.checker import Checker
     from kvlitmus.conformance.recorded.playback import RecordedJudge
-
-
-class Hashed(NamedTuple):
-    """A call to ``page_hashes`` that was answered."""
-
-    key: Key
-    page_size: int
-    prior: str | None
-    hashes: tuple[str, ...]
 
 
 def extend_batch(

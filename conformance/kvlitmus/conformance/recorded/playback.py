@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from kvlitmus.conformance.calls.hashing import HashLedger
 from kvlitmus.conformance.guard import Violation
 from kvlitmus.conformance.judge import Judge
 from kvlitmus.conformance.ports import PORTS, capabilities_of
@@ -31,6 +32,9 @@ POOL_FACTS = frozenset({"available_before", "available_after", "free_before", "f
 
 MANY_NAMES = 200_000
 """So many names of prefixes are kept before those that nothing speaks of any more are forgotten."""
+
+MANY_HASHES = 4_096
+"""So many page hashes, for each page size and kind of units, are compared with later ones."""
 
 MANY_UNITS = 1 << 20
 """Keys of so many units in all are remembered together with their names."""
@@ -157,7 +161,8 @@ class RecordedJudge(Judge):
         self.prefixes = RecordedNames()
         super().__init__(playback, header.config, header.profile, depth=depth, muted=muted, names=self.prefixes)
         self.adapter = playback  # without the requests that a judge composes: nobody asked this cache for any
-        self.capabilities = capabilities_of(playback)
+        self.capabilities = capabilities_of(playback) | (self.capabilities & {"scheme"})
+        self.hashed = HashLedger(self.prefixes, MANY_HASHES)
 
     def announce(self, text: str, method: str) -> None:
         """A call is about to be judged: note the line that it stands on."""
@@ -178,6 +183,7 @@ class RecordedJudge(Judge):
         """The names that the judge's books speak of."""
         yield from self.tree.pages
         yield from self.maybe
+        yield from self.hashed.held()
         yield from self.written.values()
         for running in self.requests.values():
             yield from running.names[-1:]

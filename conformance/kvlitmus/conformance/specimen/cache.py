@@ -38,7 +38,7 @@ from kvlitmus.spec.units import Key
 if TYPE_CHECKING:
     from kvlitmus.conformance.specimen.hierarchy import TieredSpecimen
 
-PROFILE = Profile(misuse="reject", store_put="first")
+PROFILE = Profile(misuse="reject", hash_scheme="kvlitmus-2", store_put="first")
 
 
 def _tiered() -> type[TieredSpecimen]:

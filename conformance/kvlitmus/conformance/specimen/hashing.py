@@ -2,7 +2,7 @@
 
 Written the way engines write it, and independently of the reference: all tokens are packed at
 once, and pages are slices of that buffer.  (Feeding a hash token by token costs twelve times as
-much.)
+much.)  The scheme is ``kvlitmus-2`` (:mod:`kvlitmus.spec.schemes`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from collections.abc import Sequence
 
 from kvlitmus.spec.units import Key
 
-SEED_PREFIX = b"sglang-cache-namespace-v1"
-
 
 class PageHasher:
     """Computes page hashes; mutants replace one of its methods."""
@@ -23,7 +21,7 @@ class PageHasher:
         """The hashes of the whole pages of a key; raises ``struct.error`` for a token that is not of 32 bits."""
         packed = self.pack(key, page_size)
         width = page_size * (8 if key.bigram else 4)
-        before = bytes.fromhex(prior) if prior else self.seed(key.namespace)
+        before = bytes.fromhex(prior) if prior else self.seed(key.namespace, page_size, key.bigram)
         hashes: list[str] = []
         for start in range(0, len(packed), width):
             before = self.digest(before, packed[start : start + width])
@@ -46,11 +44,15 @@ class PageHasher:
 
     def digest(self, before: bytes, page: bytes) -> bytes:
         """The hash of one packed page."""
-        return hashlib.sha256(before + page).digest()
+        return hashlib.sha256(b"kvp" + before + page).digest()
 
-    def seed(self, namespace: str | None) -> bytes:
+    def seed(self, namespace: str | None, page_size: int, bigram: bool) -> bytes:
         """What the chain of a namespace begins with."""
-        if namespace is None:
-            return b""
-        text = namespace.encode()
-        return hashlib.sha256(SEED_PREFIX + b"\1" + struct.pack("<Q", len(text)) + text + b"\0").digest()
+        packed = [self.text("kvlitmus-2"), self.text(str(page_size)), self.text("bigram" if bigram else "token")]
+        packed += [b"\0" if namespace is None else self.text(namespace), b"\0"]
+        return hashlib.sha256(b"kvs" + b"".join(packed)).digest()
+
+    def text(self, text: str) -> bytes:
+        """A text that is there, with its length."""
+        form = text.encode("utf-8", "surrogatepass")
+        return struct.pack("<BQ", 1, len(form)) + form
