@@ -13,7 +13,7 @@ import pytest
 
 from kvlitmus.conformance.plan import TIER_CONFIGS
 from kvlitmus.conformance.ports import Profile
-from kvlitmus.conformance.tier_ports import JOB_KINDS, TIER_PORTS
+from kvlitmus.conformance.tier_ports import EVENT_PORTS, JOB_KINDS, TIER_PORTS
 from kvlitmus.spec.rule import all_rules
 from tests.test_layout import ROOT
 
@@ -65,8 +65,8 @@ def test_the_counterexample_is_the_one_that_is_found(tmp_path: Path) -> None:
 
 def test_every_port_job_and_configuration_is_told() -> None:
     offered = section("What an adapter offers")
-    assert set(re.findall(r"^\| `(\w+)` \|", offered, re.MULTILINE)) == TIER_PORTS.keys()
-    for methods in TIER_PORTS.values():
+    assert set(re.findall(r"^\| `(\w+)` \|", offered, re.MULTILINE)) == {*TIER_PORTS, *EVENT_PORTS}
+    for methods in {**TIER_PORTS, **EVENT_PORTS}.values():
         assert all(f"`{method}`" in offered for method in methods)
     work = section("Work in the background")
     assert re.findall(r"^\| `(\w+)` \|", work, re.MULTILINE) == list(JOB_KINDS)

@@ -21,6 +21,8 @@ from kvlitmus.conformance.ports import Begun, Config, Hit, NodeView, Profile, Si
 from kvlitmus.conformance.specimen.cache import PROFILE, Parts, Specimen
 
 BAD_TEXT = "\x1b[2J\x1b]0;owned\x07\n| a | b |\n<script>alert(1)</script> [x](javascript:1) `\u202e\x00 \ud800"
+BAD_PROFILE = Profile()
+object.__setattr__(BAD_PROFILE, "misuse", BAD_TEXT)
 
 PORT_METHODS = (
     "alloc", "free", "available", "alloc_extend", "alloc_decode", "free_group_begin", "free_group_end", "match",
@@ -375,7 +377,7 @@ TARGETS: dict[str, Any] = {
     "make_hangs": Anything(lambda _: time.sleep(1_000)),
     "make_dies": Anything(lambda _: os._exit(4)),
     "profile_wrong": Anything(Pool, profile={"reserved": 1}),
-    "profile_fields_wrong": Anything(Pool, profile=Profile(misuse=BAD_TEXT)),
+    "profile_fields_wrong": Anything(Pool, profile=BAD_PROFILE),
     "harmless": Target(),
     # what ends a process, and what never ends
     "hangs_asleep": Target(evict=does(lambda: time.sleep(1_000))),

@@ -65,7 +65,7 @@ HEADERS: list[tuple[dict[str, Any], str]] = [
     ({"kind": "kvlitmus failure"}, 'a header with "kind": "kvlitmus trace"'),
     ({"format": 2}, "expected format 1"),
     ({"config": {"pages": 3}}, "a config with page_size and pages"),
-    ({"config": {"page_size": 4, "pages": 0}}, "pages 1..1048576"),
+    ({"config": {"page_size": 4, "pages": 0}}, "config.pages must be a whole number from 1 to 1048576"),
     ({"config": {"page_size": 4, "pages": 4, "colour": 1}}, "no field 'colour'"),
     ({"ports": ["pool", "door"]}, "expected ports among pool"),
     ({"profile": {"misuse": "shrug"}}, "profile.misuse to be one of reject, ignore, undefined"),

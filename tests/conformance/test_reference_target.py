@@ -13,6 +13,7 @@ from kvlitmus.conformance.player import Player
 from kvlitmus.conformance.ports import Config, Unsupported
 from kvlitmus.conformance.schedule import draw, table
 from kvlitmus.reference.policy import POLICIES
+from tests.policies import with_policy
 
 TARGETS = {"page": reference.target, "node": reference.node_target, "capped": reference.capped_target}
 CONFIGS = [
@@ -47,4 +48,4 @@ def test_long_random_schedules_raise_no_alarm(target: ReferenceTarget, config: C
 
 def test_a_policy_that_does_not_exist_is_declined() -> None:
     with pytest.raises(Unsupported, match="random"):
-        reference.target.make(Config(policy="random"))
+        reference.target.make(with_policy("random"))

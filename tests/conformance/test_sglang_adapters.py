@@ -15,6 +15,7 @@ import pytest
 from kvlitmus.conformance.adapters import sglang_0_5_13, sglang_0_5_23, sglang_pools
 from kvlitmus.conformance.adapters.sglang_stubs import Peer, Plan
 from kvlitmus.conformance.ports import PORTS, Config, Target, Unsupported
+from tests.policies import with_policy
 
 HOME = Path(__file__).resolve().parents[2]
 ROOMS = os.pathsep.join(str(HOME / room) for room in ("spec", "reference", "optimized", "conformance"))
@@ -92,7 +93,7 @@ def test_what_can_not_be_built_is_refused_before_anything_is_loaded() -> None:
     with pytest.raises(Unsupported, match="host pool, not the device pool"):
         sglang_0_5_23.host_pool.make(Config(pool="device"))
     with pytest.raises(Unsupported, match="no eviction policy 'arc', only lru, lfu"):
-        sglang_0_5_23.unified_rust.make(Config(policy="arc"))
+        sglang_0_5_23.unified_rust.make(with_policy("arc"))
 
 
 def test_packages_are_the_parents_of_real_modules() -> None:

@@ -11,7 +11,7 @@ from kvlitmus.conformance.minimise import Short, choose, minimise
 from kvlitmus.conformance.ports import PORTS, Config
 from kvlitmus.conformance.results import Finding, Item, ItemResult, Options, RuleVerdict, Verdict
 from kvlitmus.conformance.schedule import Op
-from kvlitmus.conformance.verdicts import CALL_NEEDS, Scope, conclude, exit_code, group, missing, shortest
+from kvlitmus.conformance.verdicts import CALL_NEEDS, FLAT, Scope, conclude, exit_code, group, missing, shortest
 from kvlitmus.spec.rule import Rule, Strength, all_rules
 
 ALL = frozenset(PORTS) | {"reattach", "scheme"}
@@ -105,7 +105,7 @@ def test_a_rule_about_several_calls_needs_only_one_of_them() -> None:
 def test_every_call_that_rules_speak_of_has_its_capabilities() -> None:
     kinds = {kind.removeprefix("refused_") for rule in RULES.values() for kind in rule.on}
     assert kinds - CALL_NEEDS.keys() == set()
-    assert {port for needs in CALL_NEEDS.values() for port in needs} <= ALL
+    assert {port for needs in CALL_NEEDS.values() for port in needs} - {FLAT} <= ALL
 
 
 def test_with_every_capability_no_rule_lacks_anything() -> None:

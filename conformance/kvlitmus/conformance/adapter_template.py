@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from kvlitmus.conformance import ports
 from kvlitmus.conformance.adapter_words import WIDTH, comment, literal, meanings_of, prose, quoted, wrapped
-from kvlitmus.conformance.plan import POLICIES
+from kvlitmus.conformance.choices import POLICIES, PROFILE
 from kvlitmus.conformance.ports import PORTS, Config, Profile
 
 USUAL = ("pool", "tree", "locks", "evict")
@@ -66,6 +66,8 @@ class Port(NamedTuple):
     @property
     def family(self) -> str:
         """What is judged by it: a cache (empty), a hierarchy (``tier``), or a page store by itself (``store``)."""
+        if self.name == "events":
+            return ""  # defined beside the tiers that it may name, and told by caches without them too
         return self.protocol.__module__.rpartition(".")[2].removesuffix("ports").rstrip("_")
 
     @property
@@ -131,7 +133,7 @@ def generate(name: str, module: str, chosen: Sequence[Port], *, folder: str = ""
 def policy_lines(families: dict[str, str]) -> Iterator[str]:
     """The policies that the cache has; a store has none."""
     if set(families) != {"store"}:
-        yield f"POLICIES = ({', '.join(quoted(one) for one in ('lru', *POLICIES))})"
+        yield f"POLICIES = ({', '.join(quoted(one) for one in POLICIES)})"
         yield '"""Keep the eviction policies that the cache has."""'
         yield ""
     yield ""
@@ -308,6 +310,9 @@ def target_lines(name: str, cache: str, module: str, families: dict[str, str], c
     meanings = meanings_of(Profile)
     for field in dataclasses.fields(Profile):
         yield from comment(f"{field.name}: {meanings.get(field.name, 'see kvlitmus.conformance.ports.Profile')}", 8, 4)
+        legal = PROFILE.get(field.name)
+        if isinstance(legal, tuple):
+            yield from comment(f"Legal: {', '.join(legal)}.", 8, 4)
         yield f"        {field.name}={literal(field.default)},"
     yield "    )"
     yield ""

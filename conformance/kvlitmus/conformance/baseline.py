@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from kvlitmus.conformance import files
-from kvlitmus.conformance.commands.common import closest
 from kvlitmus.conformance.explain import harmless
 from kvlitmus.conformance.results import RuleVerdict, Verdict
+from kvlitmus.conformance.text import closest
 
 MAX_BYTES = 1 << 20
 MAX_ENTRIES = 1_000

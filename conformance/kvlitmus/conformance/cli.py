@@ -13,8 +13,8 @@ import sys
 from collections.abc import Callable, Sequence
 
 from kvlitmus.conformance.commands import arguments, arguments_check, arguments_fuzz, arguments_more
-from kvlitmus.conformance.commands.common import TargetFailed, UsageError, closest, version
-from kvlitmus.conformance.text import harmless
+from kvlitmus.conformance.commands.common import TargetFailed, UsageError, version
+from kvlitmus.conformance.text import closest, harmless
 
 MESSAGE = 4_000
 """The longest message, in characters."""

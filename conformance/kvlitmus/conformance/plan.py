@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from kvlitmus.conformance.choices import POLICIES
 from kvlitmus.conformance.litmus.registry import Litmus, all_litmus
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.results import Item
@@ -22,13 +23,14 @@ OPS = 250
 STEPS = 4_000
 """Steps per configuration, about; one operation makes a little more than one step."""
 
-POLICIES = ("lfu", "fifo", "mru", "filo", "priority", "slru")
+OTHERS = POLICIES[1:]
+"""The policies other than LRU, under which all else is judged."""
 
 CONFIGS: tuple[Config, ...] = (
     Config(page_size=1),
     Config(page_size=4),
     Config(page_size=16),
-    *(Config(page_size=4, policy=policy) for policy in POLICIES),
+    *(Config(page_size=4, policy=policy) for policy in OTHERS),
     Config(page_size=1, bigram=True),
     Config(page_size=4, bigram=True),
     Config(page_size=4, pages=8),
@@ -50,7 +52,7 @@ TIER_CONFIGS: tuple[Config, ...] = (
 """The configurations of a hierarchy: each write policy, each stop policy, storage from the beginning and later."""
 
 TIER_POLICY_CONFIGS: tuple[Config, ...] = (
-    *(replace(TIERED, policy=policy) for policy in POLICIES),
+    *(replace(TIERED, policy=policy) for policy in OTHERS),
     *(replace(TIERED, page_size=2, threshold=4, policy=policy, write="write_back") for policy in ("lfu", "fifo")),
     replace(TIERED, page_size=1, policy="slru", write="write_through_selective", threshold=1),
 )

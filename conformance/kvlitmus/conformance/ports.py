@@ -28,8 +28,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from kvlitmus.conformance.choices import CONFIG, PROFILE, checked
 from kvlitmus.conformance.store_ports import STORE_PORTS
-from kvlitmus.conformance.tier_ports import TIER_PORTS
+from kvlitmus.conformance.tier_ports import EVENT_PORTS, TIER_PORTS
 from kvlitmus.spec.prefetch_plan import HostPool, PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.units import Key
 
@@ -38,9 +39,10 @@ class Unsupported(Exception):
     """Raised by ``make`` when a configuration can't be built; the reason is reported as *not applicable*."""
 
 
+@checked("config", CONFIG)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """What a target is asked to build.
+    """What a target is asked to build; ``ValueError`` for what isn't legal (:mod:`~kvlitmus.conformance.choices`).
 
     ``pages`` counts usable pages (the reserved unit is on top).  ``pool`` says whether the pool
     to judge is the ``device``'s or the ``host``'s; a host pool comes without a tree.  With ``store`` a page
@@ -88,9 +90,10 @@ class Config:
         return " ".join(words)
 
 
+@checked("profile", PROFILE)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """The legal choices that decide outcomes; declared, so that nobody has to guess.
+    """The legal choices that decide outcomes; declared, so that nobody has to guess.  Raises as :class:`Config` does.
 
     reserved: pages at the start of the pool that are never handed out (0 or 1).
     align: what an allocation does with a size that is no multiple of the page: ``reject``
@@ -394,6 +397,7 @@ PORTS: dict[str, tuple[str, ...]] = {
     "reset": ("reset",),
     "hashes": ("page_hashes",),
     "prefetch": ("plan_prefetch",),
+    **EVENT_PORTS,
     **TIER_PORTS,
     **STORE_PORTS,
 }

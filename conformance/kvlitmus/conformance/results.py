@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from kvlitmus.conformance.ports import Config, Profile
@@ -146,18 +146,11 @@ def config_from_json(data: Any) -> Config:
     """A configuration from plain data; raises ``ValueError`` that names the field."""
     if not isinstance(data, dict):
         raise ValueError(f"a config must be an object (got {type(data).__name__})")
-    known = asdict(Config())
-    for name, value in data.items():
+    known = [one.name for one in fields(Config)]
+    for name in data:
         if name not in known:
             raise ValueError(f"config has no field {name!r}; it has {', '.join(known)}")
-        if type(value) is not type(known[name]):
-            raise ValueError(f"config.{name} must be {type(known[name]).__name__} (got {value!r})")
-    config = Config(**data)
-    if not 1 <= config.page_size <= 1024 or not 1 <= config.pages <= 1 << 20:
-        raise ValueError(
-            f"config must have page_size 1..1024 and pages 1..1048576 (got {config.page_size}, {config.pages})"
-        )
-    return config
+    return Config(**data)
 
 
 def schedule_from_json(data: Any) -> tuple[Op, ...]:

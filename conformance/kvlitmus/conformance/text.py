@@ -8,7 +8,9 @@ printable text on one line.
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Iterable
 
 LONGEST = 400
 """The usual bound on a text, in characters."""
@@ -42,6 +44,15 @@ def shown(value: object, limit: int = 200) -> str:
         return f"‹{type_name(value)} whose __repr__ raised {type_name(error)}›"
     text = harmless(text, limit)
     return re.sub(" at 0x[0-9a-f]+", "", text) if " at 0x" in text else text
+
+
+def closest(word: str, among: Iterable[str]) -> str:
+    """A hint such as ``; did you mean 'tree'?``, or nothing.  ``TREE-3`` is exactly ``TREE-03``."""
+    folded = {one.casefold(): one for one in among}
+    bare = re.sub(r"\b0+(?=\d)", "", word.casefold())
+    near = [one for one in folded if re.sub(r"\b0+(?=\d)", "", one) == bare]
+    near = near or difflib.get_close_matches(word.casefold(), list(folded), n=2, cutoff=0.6)
+    return f"; did you mean {' or '.join(repr(folded[one]) for one in near)}?" if near else ""
 
 
 def page_text(value: bytes | None) -> str:

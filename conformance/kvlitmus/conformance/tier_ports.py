@@ -291,6 +291,8 @@ TIER_PORTS: dict[str, tuple[str, ...]] = {
     "clock": ("set_clock",),
     "faults": ("fail_host_alloc",),
     "data": ("poke", "peek"),
-    "events": ("events",),
 }
 """Capability → the methods that make it up."""
+
+EVENT_PORTS: dict[str, tuple[str, ...]] = {"events": ("events",)}
+"""What flat caches may have as well."""

@@ -11,6 +11,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kvlitmus.conformance.text import closest
+
 if TYPE_CHECKING:
     from kvlitmus.conformance.ports import Config
     from kvlitmus.spec.rule import Rule
@@ -35,15 +37,6 @@ def version() -> str:
         return "0+unknown"
 
 
-def closest(word: str, among: Iterable[str]) -> str:
-    """A hint such as ``; did you mean 'tree'?``, or nothing.  ``TREE-3`` is exactly ``TREE-03``."""
-    folded = {one.casefold(): one for one in among}
-    bare = re.sub(r"\b0+(?=\d)", "", word.casefold())
-    near = [one for one in folded if re.sub(r"\b0+(?=\d)", "", one) == bare]
-    near = near or difflib.get_close_matches(word.casefold(), list(folded), n=2, cutoff=0.6)
-    return f"; did you mean {' or '.join(repr(folded[one]) for one in near)}?" if near else ""
-
-
 def pick_rules(ids: Sequence[str], packs: Sequence[str], strength: str | None = None) -> dict[str, Rule]:
     """The rules that were asked for (all, if none were named); unknown names get a hint."""
     from kvlitmus.spec.rule import RETIRED, Strength, all_rules
@@ -56,7 +49,7 @@ def pick_rules(ids: Sequence[str], packs: Sequence[str], strength: str | None = 
         if id in RETIRED:
             raise UsageError(f"rule {id} is retired: {RETIRED[id]}")
         if id not in rules:
-            raise UsageError(f"there is no rule {word!r}{closest(word, rules)} ('kvlitmus rules' lists them)")
+            raise UsageError(f"there is no rule {word!r}{near_rules(word, rules)} ('kvlitmus rules' lists them)")
         wanted.add(id)
     for word in split(packs):
         if word.lower() not in known_packs:
@@ -80,6 +73,19 @@ def check_writable(option: str, name: str) -> None:
     if os.path.lexists(path) and not (path.is_file() and not path.is_symlink()):
         kind = "a link" if path.is_symlink() else "no regular file"
         raise UsageError(f"{option} {name}: can't be written: it is {kind}, which would be replaced")
+
+
+def near_rules(word: str, rules: Mapping[str, Rule]) -> str:
+    """A hint for the id of a rule that there is none: what its prefix may have been, or which numbers there are."""
+    prefix, dash, number = word.upper().partition("-")
+    prefixes = list(dict.fromkeys(id.partition("-")[0] for id in rules))
+    near = difflib.get_close_matches(prefix, prefixes, n=1, cutoff=0.7)
+    if not near or not (dash and number.isdecimal()):
+        return f"; {prefix} is a pack (--pack {prefix.lower()})" if prefix in prefixes else ""
+    if (id := f"{near[0]}-{number.lstrip('0'):0>2}") in rules:
+        return f"; did you mean {id!r}?"
+    having = [id for id in rules if id.startswith(f"{near[0]}-")]
+    return f"; there are {having[0]} to {having[-1]}"
 
 
 def split(words: Iterable[str]) -> list[str]:

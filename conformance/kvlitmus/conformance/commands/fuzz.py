@@ -15,7 +15,7 @@ from typing import Any
 from kvlitmus.conformance import baseline as baselines
 from kvlitmus.conformance import ending, files
 from kvlitmus.conformance.commands import common, session
-from kvlitmus.conformance.commands.common import TargetFailed, UsageError, closest
+from kvlitmus.conformance.commands.common import TargetFailed, UsageError
 from kvlitmus.conformance.commands.run import baselines_of, check_report, now
 from kvlitmus.conformance.crew import Crew, sweep
 from kvlitmus.conformance.fuzz import canary as canaries
@@ -34,7 +34,7 @@ from kvlitmus.conformance.report.style import style_of
 from kvlitmus.conformance.results import Options, RuleVerdict, Verdict
 from kvlitmus.conformance.schedule import table
 from kvlitmus.conformance.supervisor import TargetError
-from kvlitmus.conformance.text import harmless
+from kvlitmus.conformance.text import closest, harmless
 
 SHRINK_SECONDS = 30.0
 """How long one counterexample may be shrunk: longer than in a run, since a night has time."""

@@ -12,7 +12,8 @@ from pathlib import Path
 from kvlitmus.conformance import files
 from kvlitmus.conformance.adapter_template import USUAL, Port, all_ports, generate
 from kvlitmus.conformance.adapter_words import wrapped
-from kvlitmus.conformance.commands.common import UsageError, closest, split
+from kvlitmus.conformance.commands.common import UsageError, split
+from kvlitmus.conformance.text import closest
 
 DEFAULT = "cache_adapter.py"
 """Where the adapter is written when nobody says."""

@@ -8,12 +8,13 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from kvlitmus.conformance import ending, mutants_run
-from kvlitmus.conformance.commands.common import TargetFailed, UsageError, closest, pick_rules, split, version
+from kvlitmus.conformance.commands.common import TargetFailed, UsageError, pick_rules, split, version
 from kvlitmus.conformance.mutants.registry import all_mutants
 from kvlitmus.conformance.mutants_run import Effort, Fate
 from kvlitmus.conformance.report import document
 from kvlitmus.conformance.report.style import Style, style_of
 from kvlitmus.conformance.targets import TargetError
+from kvlitmus.conformance.text import closest
 from kvlitmus.spec.rule import all_rules
 
 

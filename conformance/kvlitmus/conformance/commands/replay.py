@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kvlitmus.conformance.commands import session
-from kvlitmus.conformance.commands.common import TargetFailed, UsageError, closest, version
+from kvlitmus.conformance.commands.common import TargetFailed, UsageError, version
 from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.report import terminal
 from kvlitmus.conformance.report.brief import brief
 from kvlitmus.conformance.report.failures import Failure, FailureError, load
 from kvlitmus.conformance.report.style import Style, style_of
 from kvlitmus.conformance.results import Finding, Item, ItemResult, Options
-from kvlitmus.conformance.text import harmless
+from kvlitmus.conformance.text import closest, harmless
 from kvlitmus.spec.rule import Rule, all_rules
 
 STILL, GONE = 1, 0

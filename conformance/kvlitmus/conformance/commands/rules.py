@@ -7,10 +7,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kvlitmus.conformance.commands.common import UsageError, closest, pick_rules, split
+from kvlitmus.conformance.commands.common import UsageError, pick_rules, split
 from kvlitmus.conformance.report import document, terminal
 from kvlitmus.conformance.report.markdown import escape
 from kvlitmus.conformance.report.style import Style, style_of
+from kvlitmus.conformance.text import closest
 from kvlitmus.spec.facts import FACTS
 from kvlitmus.spec.rule import Rule, all_rules
 

@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import replace
 
+from kvlitmus.conformance.choices import POLICIES
 from kvlitmus.conformance.mutants.keys import CAPPED, LastTokenComputed, LastTokenComputedRequests
 from kvlitmus.conformance.mutants.registry import null_mutant
 from kvlitmus.conformance.ports import Config, Stored
@@ -15,7 +16,6 @@ from kvlitmus.conformance.specimen.requests import RequestTable
 from kvlitmus.conformance.specimen.tree import Node, RadixTree, Unit
 from kvlitmus.spec.units import Key
 
-POLICIES = ("lru", "lfu", "fifo", "mru", "filo", "priority", "slru")
 EVERYWHERE = tuple(Config(page_size=size, policy=policy) for policy in POLICIES for size in (1, 4))
 BOTH = (Config(page_size=1), Config(page_size=4), Config(page_size=4, bigram=True), Config(page_size=4, pages=8))
 NODES = replace(PROFILE, evict_granularity="node")

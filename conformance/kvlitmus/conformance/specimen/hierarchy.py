@@ -19,9 +19,6 @@ from kvlitmus.spec.units import Key, Unit
 if TYPE_CHECKING:
     from kvlitmus.conformance.specimen.cache import Parts
 
-WRITES = ("write_through", "write_through_selective", "write_back")
-STOPS = ("best_effort", "wait_complete", "timeout")
-
 
 class TieredSpecimen(Specimen):
     """One specimen with three tiers."""
