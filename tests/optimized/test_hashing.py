@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -96,6 +98,33 @@ def test_the_names_of_paths_survive_growth_and_eviction(
 
 def known(cache: FlatCache, tokens: list[int], namespace: str | None) -> int:
     return len(cache.match(tokens, namespace).pages)
+
+
+NAMESPACES = 50_000
+
+
+def test_nothing_of_a_namespace_is_left_when_it_ends() -> None:
+    """As many tenants as there are prompts: each is cached, named and evicted, and another is only asked for."""
+    cache = FlatCache(CacheConfig(page_size=4, pages=4))
+    tokens = np.arange(8, dtype=np.int32)
+    names: set[str] = set()
+    held = 0
+    for number in range(NAMESPACES):
+        if number == NAMESPACES // 10:
+            held = sys.getallocatedblocks()
+        namespace = f"tenant {number}"
+        pages = cache.pool.take(2)
+        assert pages is not None
+        cache.insert(tokens, pages, namespace)
+        found = cache.names.names(cache.match(tokens, namespace).place)
+        cache.evict(8)
+        asked = cache.names.names_behind(cache.match(tokens, f"stranger {number}").place, cache.units(tokens))
+        if number < 100:
+            names.update(found, asked)
+    grown = sys.getallocatedblocks() - held
+    assert len(names) == 400
+    assert not cache.tree.roots
+    assert grown < NAMESPACES // 100, "objects that are kept"
 
 
 def test_a_name_is_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, runtime_checkable
 
+from kvlitmus.spec.schemes import KVLITMUS_2
+
 Buffer: TypeAlias = bytes | bytearray | memoryview
 """What a page can be read from; a tensor in host memory gives one by ``memoryview(tensor.numpy()).cast("B")``."""
 
@@ -21,7 +23,9 @@ class Identity:
     model: the model and its revision.  layout: element type and order of the bytes, as any text that
     tells two layouts apart.  page_size: tokens per page.  rank, ranks: which share of each page is
     stored; data that all ranks have alike (such as latent KV) are stored with ``rank=0, ranks=1`` by one of
-    them, for all.  Stores with different identities never find each other's objects.
+    them, for all.  names: the scheme by which the keys are made (:mod:`kvlitmus.spec.schemes`), for what a key stands
+    for is part of what the page is.  Stores with different identities never find each other's objects: those that were
+    written before schemes had names, with upstream's, are misses.
     """
 
     model: str = ""
@@ -29,6 +33,7 @@ class Identity:
     page_size: int = 0
     rank: int = 0
     ranks: int = 1
+    names: str = KVLITMUS_2.name
 
     def __post_init__(self) -> None:
         """Raise ``ValueError`` for a rank that can't be."""
@@ -38,8 +43,8 @@ class Identity:
     @property
     def digest(self) -> bytes:
         """32 bytes that differ between different identities."""
-        hashed = hashlib.sha256(b"kvlitmus page store 1")
-        for part in (self.model, self.layout, str(self.page_size), str(self.rank), str(self.ranks)):
+        hashed = hashlib.sha256(b"kvlitmus page store 2")
+        for part in (self.model, self.layout, str(self.page_size), str(self.rank), str(self.ranks), self.names):
             text = part.encode("utf-8", "surrogatepass")
             hashed.update(len(text).to_bytes(8, "little") + text)
         return hashed.digest()
