@@ -33,8 +33,9 @@ class LateTicket(ArrayTicket):
         while self.ready <= layer:
             move(self.lane)
 
-    def wait(self) -> None:
+    def wait(self, timeout: float | None = None) -> bool:
         self.wait_layer(LAYERS - 1)
+        return True
 
 
 def move(lane: deque[LateTicket]) -> None:

@@ -17,6 +17,7 @@ from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.tier_ports import Job, Outcome
 from kvlitmus.optimized.cache import CacheConfig
 from kvlitmus.optimized.hierarchy import HierarchicalCache
+from kvlitmus.optimized.testing import HOST_PAGES, Faults, FaultyMover, SetClock, faulty_parts
 from kvlitmus.spec.units import Key
 from tests.optimized.hierarchy_look import Look
 from tests.optimized.hierarchy_sides import LAYERS, ArrayMover, OnePage, ScriptedStore, fingerprint
@@ -32,7 +33,10 @@ class Pair(Look):
         self.mover = ArrayMover(config.page_size, config.pages + 1, config.host_pages)
         words = ("page_size", "pages", "policy", "bigram", "host_pages", "write", "stop", "threshold", "rate_limit")
         own = CacheConfig(**{word: getattr(config, word) for word in words})
-        self.two = HierarchicalCache(own, self.mover, events=True)
+        self.faults, self.clock_two = Faults(), SetClock()
+        mover = FaultyMover(self.mover, self.faults, self.mover.spoil)
+        parts = faulty_parts(self.faults)
+        self.two = HierarchicalCache(own, mover, events=True, clock=self.clock_two, parts=parts)
         self.stores = OnePage(), ScriptedStore()
         self.attached = False
         self.rows: dict[int, tuple[tuple[int, ...], Any, Key]] = {}
@@ -247,16 +251,17 @@ class Pair(Look):
     def clock(self) -> None:
         self.seconds += self.rng.choice([0.0, 0.5, 2.0, 5.0, 40.0])
         self.one.set_clock(self.seconds)
-        self.two.set_clock(self.seconds)
+        self.clock_two.seconds = self.seconds
 
     def fault(self) -> None:
         after = self.rng.randint(0, 3)
         self.one.fail_host_alloc(after)
-        self.two.fail_host_alloc(after)
+        self.faults.fail(HOST_PAGES, after)
 
     def reset(self) -> None:
         self.one.reset()
         self.two.reset()
+        self.faults.clear()
         self.rows, self.receipts = {}, []
 
 

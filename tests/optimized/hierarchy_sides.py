@@ -37,8 +37,9 @@ class ArrayTicket:
     def done(self) -> bool:
         return self.ready == LAYERS
 
-    def wait(self) -> None:
+    def wait(self, timeout: float | None = None) -> bool:
         self.advance()
+        return True
 
 
 class ArrayMover:
@@ -60,6 +61,10 @@ class ArrayMover:
 
     def load(self, host_pages: Any, device_pages: Any) -> Ticket:
         return ArrayTicket(self, self.host, host_pages, self.device, device_pages)
+
+    def spoil(self, tier: str, pages: Any) -> None:
+        """What a copy leaves that has failed."""
+        (self.device if tier == "device" else self.host)[:, self.slots(pages)] = -1
 
     def read_page(self, host_page: int) -> bytes:
         return self.host[:, host_page * self.size : (host_page + 1) * self.size].tobytes()

@@ -170,24 +170,10 @@ def backup_takes_no_lock(original: Original) -> Any:
     return call
 
 
-@mutant("write-back-does-not-wait", "backup:Backups.spill", like=("write-back-does-not-wait",), configs=BACK)
+@mutant("write-back-does-not-wait", "backup:Backups.copied", like=("write-back-does-not-wait",), configs=BACK)
 def write_back_does_not_wait(original: Original) -> Any:
     """An eviction frees device pages while their copies are still queued."""
-
-    class Later:
-        """A ticket that nobody waits for."""
-
-        wait = nothing
-
-    def spill(self: Any, run: Any) -> int:
-        mover, self.mover = self.mover, Later()
-        self.mover.backup = lambda device_pages, host_pages: Later()
-        try:
-            return int(original(self, run))
-        finally:
-            self.mover = mover
-
-    return spill
+    return lambda self, run, pages: bool(self.mover.backup(self.tree.device_run(run), pages))
 
 
 @mutant(

@@ -119,8 +119,8 @@ def child_by_its_first_token(original: Original) -> Any:
     def key(self: Any, page_size: int) -> Any:
         return self.at, cut(self.units[:page_size], page_size).tobytes()
 
-    def hang(self: Any, parent: Any, at: int, units: Any, **how: Any) -> Any:
-        return original(self, parent, at, cut(units[: self.page_size], self.page_size), **how)
+    def hang(self: Any, branch: Any, units: Any, **how: Any) -> Any:
+        return original(self, branch, cut(units[: self.page_size], self.page_size), **how)
 
     def walk(self: Any, branch: Any, end: int, units: Any) -> Any:
         at = 0

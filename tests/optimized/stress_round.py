@@ -20,6 +20,7 @@ from kvlitmus.optimized.runner import Threads
 from kvlitmus.optimized.storage.base import Identity, PageStore
 from kvlitmus.optimized.storage.file import FileStore
 from kvlitmus.optimized.tree import Place
+from tests.optimized.pausing import PausingMover
 from tests.optimized.stress_check import Unsound, at_rest, stored_pages
 from tests.optimized.stress_world import (
     Contents,
@@ -106,7 +107,7 @@ class Round:
         device = DevicePool(shape, setting.pages + 1, device=setting.device)
         host = HostPool(shape, setting.host_pages, layout=setting.layout)  # type: ignore[arg-type]
         self.device, self.host = Contents(device), Contents(host)
-        mover = HastyMover if setting.planted == "hasty" else TorchMover
+        mover = HastyMover if setting.planted == "hasty" else PausingMover
         self.mover = mover(device, host, stepped=False, pause=lagging(setting.seed, setting.lag))
         self.runner = Threads(self.mover, threads=setting.threads, batch=self.draw.choice((1, 3, 16)))
         self.cache = HierarchicalCache(

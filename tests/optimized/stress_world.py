@@ -31,6 +31,7 @@ from kvlitmus.optimized.data.shape import KVShape
 from kvlitmus.optimized.data.transfer import TorchMover
 from kvlitmus.optimized.mover import PageArray, Ticket
 from kvlitmus.optimized.storage.base import Buffer, PageStore
+from tests.optimized.pausing import PausingMover
 
 Prints = NDArray[np.int64]
 
@@ -152,12 +153,13 @@ class HastyTicket:
         """See :class:`Ticket`."""
         return self.layers_ready() == self.layers
 
-    def wait(self) -> None:
+    def wait(self, timeout: float | None = None) -> bool:
         """See :class:`Ticket`."""
         self.wait_layer(self.layers - 1)
+        return True
 
 
-class HastyMover(TorchMover):
+class HastyMover(PausingMover):
     """Planted: a mover with such tickets."""
 
     def backup(self, device_pages: PageArray, host_pages: PageArray) -> Any:

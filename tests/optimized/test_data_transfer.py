@@ -22,6 +22,7 @@ from kvlitmus.optimized.data.shape import KVShape
 from kvlitmus.optimized.data.transfer import TorchMover
 from kvlitmus.optimized.mover import Mover, Ticket
 from tests.optimized import paged
+from tests.optimized.pausing import PausingMover
 from tests.processes import LIMIT
 
 SHAPE = KVShape(layers=4, heads=2, head_dim=8, dtype=torch.bfloat16, page_size=2)
@@ -178,7 +179,7 @@ def test_a_free_copy_tells_how_far_it_is() -> None:
     device, host = pools()
     gate = Gate()
     source, before = paged.contents(host).copy(), paged.contents(device).copy()
-    mover = TorchMover(device, host, stepped=False, pause=gate)
+    mover = PausingMover(device, host, stepped=False, pause=gate)
     ticket = mover.load(numbers(3, 1), numbers(5, 6))
     ticket.advance()  # nothing: it goes on by itself
     for ready in range(4):
@@ -196,7 +197,7 @@ def test_a_free_copy_tells_how_far_it_is() -> None:
 def test_a_cancelled_free_copy_is_done_only_when_its_thread_has_let_go() -> None:
     device, host = pools()
     gate = Gate()
-    mover = TorchMover(device, host, stepped=False, pause=gate)
+    mover = PausingMover(device, host, stepped=False, pause=gate)
     ticket = mover.load(numbers(3), numbers(5))
     gate.open.release()
     reaches(ticket, 1)
@@ -220,7 +221,7 @@ def test_a_copy_that_fails_says_so_and_the_next_one_is_made() -> None:
         if layer == 2 and broken.pop():
             raise OSError("a planted error")
 
-    mover = TorchMover(device, host, stepped=False, pause=pause)
+    mover = PausingMover(device, host, stepped=False, pause=pause)
     ticket = mover.backup(numbers(3), numbers(5))
     with pytest.raises(RuntimeError, match="a copy failed") as caught:
         ticket.wait()
@@ -237,7 +238,7 @@ def test_a_copy_that_fails_says_so_and_the_next_one_is_made() -> None:
 
 def test_closing_waits_for_what_was_submitted() -> None:
     device, host = pools()
-    mover = TorchMover(device, host, stepped=False, pause=lambda layer: time.sleep(0.005))
+    mover = PausingMover(device, host, stepped=False, pause=lambda layer: time.sleep(0.005))
     tickets = [mover.backup(numbers(page), numbers(11 - page)) for page in range(8)]
     mover.close()
     assert all(ticket.done() for ticket in tickets)

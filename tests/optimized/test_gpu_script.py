@@ -35,6 +35,7 @@ from benchmarks.gpu_stage import (
     run,
 )
 from kvlitmus.optimized.data.transfer import TorchMover
+from tests.optimized.pausing import PausingMover
 from tests.processes import LIMIT
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -250,7 +251,7 @@ def test_a_layer_that_is_said_to_be_ready_too_soon_is_seen(monkeypatch: pytest.M
     machine = Machine("cpu", 4)
     world = World.make(machine, gpu_movers.DRY[0][0](), "layer_first", pages=40)
     world.close()
-    slow = TorchMover(world.device, world.host, stepped=False, pause=lambda layer: time.sleep(0.05))
+    slow = PausingMover(world.device, world.host, stepped=False, pause=lambda layer: time.sleep(0.05))
     world.mover = slow
     assert world.layer_by_layer(machine) == ""
     kind = type(slow.load(np.array([1], np.int32), np.array([2], np.int32)))

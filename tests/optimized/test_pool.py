@@ -137,10 +137,17 @@ def test_pages_in_a_group_are_not_given_back_twice() -> None:
     assert free_of(pool) == {0, 1}
 
 
-def test_one_allocation_is_refused_when_a_fault_says_so() -> None:
-    pool = PagePool(8, 1, 0)
-    pool.refuse_after = 2
-    assert [pool.take(1) is None for _ in range(4)] == [False, False, True, False]
+def test_what_is_withheld_is_not_handed_out() -> None:
+    pool = PagePool(8, 1, 1)
+    pool.withhold(np.array([2, 5], np.int32))
+    assert free_of(pool) == {1, 3, 4, 6, 7, 8} and pool.take(7) is None
+    with pytest.raises(ValueError, match="page 9"):
+        pool.give_back([9])
+    pool.withhold(np.array([5, 7], np.int32))
+    assert free_of(pool) == {1, 2, 3, 4, 6, 8}
+    pool.withhold(np.empty(0, np.int32))
+    taken = pool.take(8)
+    assert taken is not None and set(taken.tolist()) == set(range(1, 9))
 
 
 def test_decoding_opens_a_page_where_the_last_one_is_full() -> None:

@@ -12,6 +12,7 @@ import torch
 from examples import serve
 from kvlitmus.optimized.data.transfer import TorchMover
 from kvlitmus.optimized.hierarchy import HierarchicalCache
+from tests.optimized.pausing import PausingMover
 
 TOLERANCE = 1e-4
 """Of logits whose standard deviation is 3, in 32-bit floats: sums in another order differ by some 1e-5, and one wrong
@@ -52,7 +53,7 @@ def test_a_planted_fault_shows_in_the_logits(tmp_path: Path, monkeypatch: pytest
 
         monkeypatch.setattr(serve.PagedKV, "read", read)
     elif fault == "too early":
-        late = partial(TorchMover, pause=lambda _: time.sleep(0.01))
+        late = partial(PausingMover, pause=lambda _: time.sleep(0.01))
         monkeypatch.setattr(serve, "TorchMover", late)
         monkeypatch.setattr(HierarchicalCache, "wait_layer", lambda *_: None)
     else:

@@ -36,7 +36,7 @@ class LowestPool(PagePool):
     """A pool that hands out the lowest free pages, as the reference does."""
 
     def take(self, count: int) -> PageArray | None:
-        pages = super().take(self.free_count) if self.refuse_after is None else super().take(count)
+        pages = super().take(self.free_count)
         if pages is None or count > len(pages):
             if pages is not None:
                 super().give_back(pages)

@@ -8,21 +8,27 @@ A node gets its host pages when its backup is begun, and counts as backed from t
 copy has *landed*.  In between the device pages must stay what they are, so the path to the end of the node is locked
 until a tick *acknowledges* the copy.  Acknowledgements come in the order of submission.
 
+A backup whose copy **fails** has never been: one that can't be submitted waits for the node's next use, as if memory
+were short, and when one fails in flight the tick that comes to it takes the host copies back and unlocks the path.  But
+where something depends on these copies by then (a copy below them, or a prefetch that is to be attached there), the
+tick begins the backup once more, as another job.  A spill whose copy fails leaves its pages on the device; after
+:data:`GIVE_UP` failures in a row, pages that can't be copied go without, for a device that is never free again would be
+worse.
+
 Rules of upkeep: ``queue`` has the backups that are not acknowledged, in order; the pages of each are flagged busy
-(nothing else begins with their host copies), and there is one lock on the place where they end.  ``spilling`` has the
-copies of the eviction under way; between two calls there are none.
+(nothing else begins with their host copies), and there is one lock on the place where they end.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from kvlitmus.optimized.copying import Copies
 from kvlitmus.optimized.host import HostTier
-from kvlitmus.optimized.mover import Mover, Ticket
+from kvlitmus.optimized.mover import Mover, PageArray, Ticket
 from kvlitmus.optimized.tree import BUSY, SETTLED, Place, Run, Tree
 from kvlitmus.optimized.work import BACKUP, Work, WorkTable
 
@@ -32,21 +38,24 @@ WRITE_THROUGH, SELECTIVE, WRITE_BACK = "write_through", "write_through_selective
 USES = {WRITE_THROUGH: 1, SELECTIVE: 2, WRITE_BACK: 0}
 """After how many uses a node is due; 0: never."""
 
+GIVE_UP = 8
+"""After so many spills in a row that failed, pages leave the device without a host copy."""
 
-class Backups:
+NONE, WITHOUT = 0, -1
+"""Nothing of a run was spilled, and it stays; or it is to go without."""
+
+
+class Backups(Copies):
     """All backups of one cache.
 
     ``backed`` is called with runs of pages whose contents are on the host now.
     """
 
     def __init__(self, tree: Tree, host: HostTier, mover: Mover, works: WorkTable, write: str) -> None:
-        self.tree = tree
+        super().__init__(tree, mover, works)
         self.host = host
-        self.mover = mover
-        self.works = works
         self.uses = USES[write]
-        self.queue: deque[Work] = deque()
-        self.spilling: list[Ticket] = []
+        self.failures = 0
         self.backed: Callable[[Sequence[Run]], None] = lambda _: None
 
     # -- begin ---------------------------------------------------------------------------------
@@ -70,18 +79,25 @@ class Backups:
         return self.tree.hits(Place(node.branch, node.lo + 1)) >= self.uses
 
     def start(self, node: Run) -> bool:
-        """Begin to back up a node; whether there was memory for it."""
+        """Begin to back up a node; ``False``, and nothing changed, where there is no memory or the mover raises."""
         pages = self.host.take_or_evict(node.hi - node.lo)
         if pages is None:
+            return False
+        device_pages = self.tree.device_run(node)
+
+        def copy() -> Ticket:
+            self.tree.room_for_copies(node.branch)
+            return self.mover.backup(device_pages, pages)
+
+        ticket = self.submit(BACKUP, copy)
+        if ticket is None:
+            self.host.pool.give_back(pages)
             return False
         end = Place(node.branch, node.hi)
         self.tree.give_host(node, pages, settled=False, stored=False)
         self.tree.set_flags(node, BUSY)
         self.tree.lock(end)
-        work = self.works.add(BACKUP, end)
-        work.runs, work.host_pages, work.device_pages = (node,), pages, self.tree.device_run(node)
-        work.ticket = self.mover.backup(work.device_pages, pages)
-        self.queue.append(work)
+        self.follow(self.works.add(BACKUP, end), (node,), device_pages, pages, ticket)
         return True
 
     # -- go on and end -------------------------------------------------------------------------
@@ -92,43 +108,69 @@ class Backups:
             self.tree.set_flags(run, SETTLED)
         work.landed = True
 
-    def acks(self) -> None:
-        """Take note of the backups that have landed, up to the first that has not."""
-        while self.queue and self.queue[0].landed:
-            self.finish(self.queue.popleft())
-
     def finish(self, work: Work) -> None:
-        """One of them: unlock the path, let storage have the pages."""
+        """One that has landed: unlock the path, let storage have the pages."""
         self.works.remove(work)
         for run in work.runs:
             self.tree.clear_flags(run, BUSY)
         self.tree.unlock(work.place)
         self.backed(work.runs)
 
+    def fail(self, work: Work) -> None:
+        """One that has failed: its pages have no host copies, unless something depends on them."""
+        if any(self.depended_on(run) for run in work.runs):
+            self.again(work)
+            return
+        self.works.remove(work)
+        for run in work.runs:
+            self.tree.take_host(run)
+        self.host.pool.give_back(work.host_pages)
+        self.tree.unlock(work.place)
+
+    def resubmit(self, work: Work) -> Ticket:
+        """See :class:`Copies`; the device pages are locked, and still what they were."""
+        return self.mover.backup(work.device_pages, work.host_pages)
+
+    def depended_on(self, run: Run) -> bool:
+        """Whether somebody needs these host copies, or there are some below them."""
+        branch, lo, hi = run
+        assert branch.pins is not None and branch.host_pages is not None
+        if branch.pins[lo:hi].any() or (branch.host_pages[hi : branch.n] >= 0).any():
+            return True
+        return any(below.has_any_copy() for below in self.tree.below(branch, lo))
+
     # -- write-back ----------------------------------------------------------------------------
 
     def spill(self, run: Run) -> int:
-        """Copy the last pages of a run to the host, as many as there is room for; returns how many.
+        """Copy the last pages of a run to the host, as many as there is room for, and wait for it; returns how many.
 
-        All that one eviction spills is copied one after the other and waited for once, by :meth:`spilled`.
+        Where the copy fails there is nothing on the host: :data:`NONE`, or at last :data:`WITHOUT`.
         """
         wanted = run.hi - run.lo
         pages = self.host.take_or_evict(wanted)
         if pages is None:
             pages = self.host.take(min(wanted, self.host.pool.free_count))
         if pages is None or not len(pages):
-            return 0
+            return NONE
         kept = Run(run.branch, run.hi - len(pages), run.hi)
+        if not self.copied(kept, pages):
+            self.host.pool.give_back(pages)
+            self.failures += 1
+            return WITHOUT if self.failures >= GIVE_UP else NONE
+        self.failures = 0
         self.tree.give_host(kept, pages, settled=True, stored=False)
-        self.spilling.append(self.mover.backup(self.tree.device_run(kept), pages))
         self.backed((kept,))
         return len(pages)
 
-    def spilled(self) -> None:
-        """An eviction is over: its device pages are somebody else's next, so what they held is on the host before."""
-        for ticket in self.spilling:
-            ticket.wait()
-        self.spilling.clear()
+    def copied(self, run: Run, pages: PageArray) -> bool:
+        """Copy a run to these host pages now; whether that went well."""
+        try:
+            self.tree.room_for_copies(run.branch)
+            self.mover.backup(self.tree.device_run(run), pages).wait()
+        except Exception as error:  # noqa: BLE001  whatever is raised, the contents are not there
+            self.works.fault(BACKUP, error)
+            return False
+        return True
 
 
 def nodes_behind(tree: Tree, place: Place, lo: int) -> Iterator[Run]:

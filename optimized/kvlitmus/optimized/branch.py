@@ -119,26 +119,28 @@ class Branch:
         """Under what the parent has it."""
         return self.at, self.units[:page_size].tobytes()
 
+    def room(self, pages: int, page_size: int) -> None:
+        """Have arrays with room for so many pages more."""
+        old, new = self.n, self.n + pages
+        if new > len(self.dev_pages):
+            self._resize(old, max(new, old + (old >> 2)), page_size)
+
     def append(self, units: IntArray, pages: IntArray | None, page_size: int, tick: int, priority: int) -> None:
         """Go on with these units: resident in these device pages, or, without, on the host alone (see :meth:`back`).
 
-        The new pages are a node of their own, created and used now, without a hit.
+        The new pages are a node of their own, created and used now, without a hit.  :meth:`room` has been called.
         """
         old = self.n
-        new = self.n = old + len(units) // page_size
-        if pages is not None:
-            self.dev = new
-        if not old:
-            self.units = units.copy()
-            self.dev_pages = np.empty(new, np.int32) if pages is None else np.array(pages, np.int32)
-            self.touched = self.created = tick
-            self.priority = priority
-            return
-        if new > len(self.dev_pages):
-            self._resize(old, max(new, old + (old >> 2)), page_size)
+        new = old + len(units) // page_size
         self.units[old * page_size : new * page_size] = units
         if pages is not None:
             self.dev_pages[old:new] = pages
+            self.dev = new
+        self.n = new
+        if not old:
+            self.touched = self.created = tick
+            self.priority = priority
+            return
         self._nodes().add(old)
         self.touched = levels.grow(self.touched, old, new, tick)
         self.created = levels.grow(self.created, old, new, tick)
@@ -159,19 +161,37 @@ class Branch:
             self.host_pages[end:] = NOWHERE
             self.flags[end:] = 0
         if 4 * end + 8 < len(self.dev_pages):
-            self._resize(end, end, page_size)
+            try:  # noqa: SIM105  a context manager costs more than the rest
+                self._resize(end, end, page_size)
+            except MemoryError:
+                pass  # it stays as large as it is
+
+    def room_for_copies(self) -> None:
+        """Have the arrays for host copies."""
+        if self.host_pages is None:
+            capacity = len(self.dev_pages)
+            host_pages = np.full(capacity, NOWHERE, np.int32)
+            pins, flags = np.zeros(capacity, np.int16), np.zeros(capacity, np.uint8)
+            self.host_pages, self.pins, self.flags = host_pages, pins, flags
 
     def back(self, lo: int, hi: int, pages: IntArray, flags: int) -> None:
         """Pages ``lo .. hi-1`` have host copies in these host pages."""
-        if self.host_pages is None:
-            capacity = len(self.dev_pages)
-            self.host_pages = np.full(capacity, NOWHERE, np.int32)
-            self.pins = np.zeros(capacity, np.int16)
-            self.flags = np.zeros(capacity, np.uint8)
-        assert self.pins is not None and self.flags is not None
+        self.room_for_copies()
+        assert self.host_pages is not None and self.pins is not None and self.flags is not None
         self.host_pages[lo:hi] = pages
         self.pins[lo:hi] = 0
         self.flags[lo:hi] = flags
+
+    def unback(self, lo: int, hi: int) -> None:
+        """Pages ``lo .. hi-1`` have no host copies."""
+        if self.host_pages is not None and self.pins is not None and self.flags is not None:
+            self.host_pages[lo:hi] = NOWHERE
+            self.pins[lo:hi] = 0
+            self.flags[lo:hi] = 0
+
+    def has_any_copy(self) -> bool:
+        """Whether any of its pages has a host copy."""
+        return self.host_pages is not None and bool((self.host_pages[: self.n] >= 0).any())
 
     def has_copy(self, position: int) -> bool:
         """Whether the page here has a host copy."""
@@ -214,13 +234,14 @@ class Branch:
     # -- arrays --------------------------------------------------------------------------------
 
     def _resize(self, used: int, capacity: int, page_size: int) -> None:
-        """Move the first ``used`` pages into arrays of this capacity."""
-        self.units = _moved(self.units, used * page_size, capacity * page_size)
-        self.dev_pages = _moved(self.dev_pages, used, capacity)
+        """Move the first ``used`` pages into arrays of this capacity; all of them, or none where memory is short."""
+        units = _moved(self.units, used * page_size, capacity * page_size)
+        dev_pages = _moved(self.dev_pages, used, capacity)
         if self.host_pages is not None and self.pins is not None and self.flags is not None:
-            self.host_pages = _moved(self.host_pages, used, capacity, NOWHERE)
-            self.pins = _moved(self.pins, used, capacity, 0)
-            self.flags = _moved(self.flags, used, capacity, 0)
+            host_pages = _moved(self.host_pages, used, capacity, NOWHERE)
+            pins, flags = _moved(self.pins, used, capacity, 0), _moved(self.flags, used, capacity, 0)
+            self.host_pages, self.pins, self.flags = host_pages, pins, flags
+        self.units, self.dev_pages = units, dev_pages
 
 
 def _moved(old: NDArray[Any], used: int, capacity: int, fill: int | None = None) -> NDArray[Any]:

@@ -9,7 +9,7 @@ All methods belong to one thread, the scheduler's.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -101,10 +101,11 @@ class FlatCache:
         self.parts = parts or Parts()
         self.reset()
 
-    def reset(self) -> None:
-        """Forget everything."""
+    def reset(self) -> Sequence[object]:
+        """Forget everything; returns what could not be ended, of which there is nothing here."""
         self.pool = self.parts.pool(self.config.pages, self.config.page_size, self.config.reserved)
         self.plant(self.make_tree(None))
+        return ()
 
     def make_tree(self, host: PagePool | None) -> Tree:
         """A fresh tree over the device pool and, where there is one, a host pool."""

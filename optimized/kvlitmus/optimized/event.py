@@ -5,21 +5,33 @@ within one call is not told of.  Removals come first, from the leaves up, then w
 device before the host.  A host copy is told of when its backup has been acknowledged; until then it may hold anything.
 
 Telling costs a hash and a few objects per page, so a cache tells only when asked to.
+
+**Nobody has to listen.**  At most ``limit`` events wait.  When there would be more, or when there is no memory for one,
+all that wait are dropped, and nothing more is kept until somebody asks: the answer is then an ``overflow``, which says
+that whoever replays the events has to forget all he knew, and after it what is on the tiers now, as ``stored``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import NamedTuple
 
-from kvlitmus.optimized.tree import Place, Run, Tree, Units
+import numpy as np
 
-STORED, REMOVED, CLEARED = "stored", "removed", "cleared"
+from kvlitmus.optimized.tree import Branch, Place, Run, Tree, Units
+
+STORED, REMOVED, CLEARED, OVERFLOW = "stored", "removed", "cleared", "overflow"
 DEVICE, HOST = "device", "host"
+
+
+LIMIT = 1 << 17
+"""How many events wait, if nobody says otherwise."""
 
 
 class Told(NamedTuple):
     """One event: a page ``stored`` on a tier or ``removed`` from it, or everything everywhere ``cleared``.
+
+    Or an ``overflow``: events were lost, everything is to be forgotten, and what there is now follows.
 
     ``page``: its name in storage; ``parent``: the name of the page before, ``None`` at a root; ``units``: its own.  The
     last three are told of what was stored.
@@ -36,25 +48,47 @@ class Told(NamedTuple):
 class EventLog:
     """The events of one cache, of the tree that it follows.
 
-    ``fresh`` has the net effect of the call under way, by tier and page, with the depth of the page.
+    ``fresh`` has the net effect of the call under way, by tier and page, with the depth of the page.  ``lost``: whether
+    events were dropped.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int = LIMIT) -> None:
+        self.limit = limit
         self.fresh: dict[tuple[str, str], tuple[int, Told]] = {}
         self.log: list[Told] = []
+        self.lost = False
 
-    def follow(self, tree: Tree, names: Callable[[Place, int], Sequence[str]]) -> None:
-        """Hear of this tree's pages; ``names``: what the pages of a path from a depth on are called."""
+    def follow(
+        self, tree: Tree, names: Callable[[Place, int], Sequence[str]], arriving: Callable[[], Sequence[Run]]
+    ) -> None:
+        """Hear of this tree's pages.
+
+        ``names``: what the pages of a path from a depth on are called; ``arriving``: the pages whose host copies are
+        not told of yet.
+        """
         self.tree = tree
         self.names = names
+        self.arriving = arriving
         tree.tell = self.tell
 
     def tell(self, what: str, tier: str, run: Run) -> None:
         """These pages were stored on a tier just now, or are about to be removed from it.
 
         Of a path that has no names in storage (a token of more than 32 bits, a namespace that is no text) nothing is
-        told, ever.
+        told, ever.  It never raises: what can't be told is lost.
         """
+        if self.lost:
+            return
+        base = self.tree.depth(Place(run.branch, run.lo))
+        try:
+            for at, told in enumerate(self.records(what, tier, run)):
+                if self.fresh.pop((tier, told.page), None) is None:
+                    self.fresh[tier, told.page] = (base + at, told)
+        except MemoryError:
+            self.lose()
+
+    def records(self, what: str, tier: str, run: Run) -> Iterator[Told]:
+        """What there is to tell of each of these pages; nothing, where they have no names."""
         branch, lo, hi = run
         base = self.tree.depth(Place(branch, lo))
         above = base - 1 if base else 0
@@ -68,13 +102,11 @@ class EventLog:
         for at in range(hi - lo):
             page = names[at + 1]
             assert page is not None
-            if self.fresh.pop((tier, page), None) is not None:
-                continue
-            told = Told(what, tier, page)
             if what == STORED:
                 units = branch.units[(lo + at) * size : (lo + at + 1) * size].copy()
-                told = Told(what, tier, page, names[at], units, branch.namespace)
-            self.fresh[tier, page] = (base + at, told)
+                yield Told(what, tier, page, names[at], units, branch.namespace)
+            else:
+                yield Told(what, tier, page)
 
     def end_call(self) -> None:
         """The call under way is over: what it came to is told."""
@@ -87,13 +119,46 @@ class EventLog:
                 some = [entry for entry in fresh if entry[1].what == what and entry[1].tier == tier]
                 some.sort(key=lambda entry, sign=sign: sign * entry[0])  # type: ignore[misc]
                 self.log += [told for _, told in some]
+        if len(self.log) > self.limit:
+            self.lose()
+
+    def lose(self) -> None:
+        """Keep nothing until somebody asks."""
+        self.lost = True
+        self.fresh.clear()
+        self.log.clear()
 
     def clear(self) -> None:
         """Everything is gone."""
         self.fresh.clear()
-        self.log.append(Told(CLEARED))
+        if not self.lost:
+            self.log.append(Told(CLEARED))
 
     def take(self) -> list[Told]:
-        """What was told since the last call, in order."""
+        """What was told since the last call, in order; or, where events were lost, that, and what there is now."""
+        self.end_call()
+        if self.lost:
+            found = [Told(OVERFLOW), *self.everything()]
+            self.lost = False
+            return found
         log, self.log = self.log, []
         return log
+
+    def everything(self) -> list[Told]:
+        """What is on the tiers now: the device before the host, parents first."""
+        device: list[Told] = []
+        host: list[Told] = []
+        arriving: dict[Branch, list[Run]] = {}
+        for run in self.arriving():
+            arriving.setdefault(run.branch, []).append(run)
+        for branch in self.tree.branches():
+            device += self.records(STORED, DEVICE, Run(branch, 0, branch.dev))
+            if branch.host_pages is None:
+                continue
+            there = branch.host_pages[: branch.n] >= 0
+            for run in arriving.get(branch, ()):
+                there[run.lo : run.hi] = False
+            edges = np.flatnonzero(np.diff(np.concatenate(([False], there, [False]))))
+            for lo, hi in edges.reshape(-1, 2).tolist():
+                host += self.records(STORED, HOST, Run(branch, lo, hi))
+        return device + host

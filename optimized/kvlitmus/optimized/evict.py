@@ -43,7 +43,7 @@ class Victims:
         if position < 0:
             return
         if branch.uid >= len(self.keys):
-            self._grow(branch.uid + 1)
+            self.room(branch.uid)
         first, second = self.worth(branch, position)
         self.size = heap_put(self.keys, self.places, self.size, branch.uid, first, second)
 
@@ -65,9 +65,12 @@ class Victims:
         """Whether a branch is in the heap."""
         return branch.uid < len(self.keys) and bool(self.places[WHERE, branch.uid] >= 0)
 
-    def _grow(self, wanted: int) -> None:
-        """Make room for this many branches."""
-        old, new = len(self.keys), wanted + (wanted >> 1) + 8
+    def room(self, uid: int) -> None:
+        """Have room for the branch with this number."""
+        old, wanted = len(self.keys), uid + 1
+        if wanted <= old:
+            return
+        new = wanted + (wanted >> 1) + 8
         keys, places = np.zeros((new, 2), np.int64), np.full((2, new), -1, np.int32)
         keys[:old], places[:, :old] = self.keys, self.places
         self.keys, self.places = keys, places

@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kvlitmus.optimized.host import HostTier
+from kvlitmus.optimized.host import HostSide, HostTier
 from kvlitmus.optimized.mover import PageArray
 from kvlitmus.optimized.prefetch import PrefetchPlanner
 from kvlitmus.optimized.storage.base import PageStore
@@ -112,43 +112,6 @@ class Operation:
         self.work: Work | None = None
 
 
-class HostSide:
-    """The host memory as a prefetch plan sees it (:class:`kvlitmus.spec.prefetch_plan.HostPool`)."""
-
-    def __init__(self, host: HostTier, anchor: Place) -> None:
-        self.host = host
-        self.anchor = anchor
-        self.size = host.tree.page_size
-
-    def alloc(self, n: int) -> Sequence[int] | None:
-        """``n`` slots, or ``None``."""
-        pages = self.host.take(n // self.size)
-        if pages is None:
-            return None
-        slots: Sequence[int] = (pages[:, None].astype(np.int64) * self.size + np.arange(self.size)).reshape(-1)  # type: ignore[assignment]
-        return slots
-
-    def free(self, slots: Sequence[int]) -> None:
-        """Take slots back."""
-        self.host.pool.give_back(np.asarray(slots, np.int64)[:: self.size] // self.size)
-
-    def available(self) -> int:
-        """How many slots could be handed out now."""
-        return self.host.pool.free_count * self.size
-
-    def evict(self, n: int) -> int:
-        """Make ``n`` more slots available, or as many as can be; returns how many."""
-        return self.host.tree.evict_host(n // self.size) * self.size
-
-    def protect(self) -> None:
-        """Pin the anchor."""
-        self.host.tree.pin_place(self.anchor)
-
-    def release(self) -> None:
-        """Unpin the anchor."""
-        self.host.tree.unpin_place(self.anchor)
-
-
 class Fetches:
     """All prefetches of one cache.
 
@@ -201,10 +164,10 @@ class Fetches:
         operation = Operation(rid, found.place, units, matched * self.size)
         if not self.reserve(operation, len(units) - matched * self.size):
             return Prefetched(False, matched, 0)
-        operation.units = units[: operation.start + operation.asked].copy()
         try:
+            operation.units = units[: operation.start + operation.asked].copy()
             operation.names = self.names(found.place, operation.units[operation.start :])
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, MemoryError):
             self.host.pool.give_back(operation.held)
             self.tree.unpin_place(found.place)
             raise
@@ -218,10 +181,16 @@ class Fetches:
         """Plan, and take memory; or leave nothing behind."""
         settings, size = self.settings, self.size
         ask = PrefetchAsk(length, size, settings.threshold, True, self.occupied, settings.rate_limit)
-        plan = self.planner.plan_prefetch(ask, HostSide(self.host, operation.anchor))
+        side = HostSide(self.host, operation.anchor)
+        plan = self.planner.plan_prefetch(ask, side)
         if plan.refusal is not None:
             return False
-        operation.held = (np.asarray(plan.slots, np.int64)[::size] // size).astype(np.int32)
+        try:
+            operation.held = (np.asarray(plan.slots, np.int64)[::size] // size).astype(np.int32)
+        except MemoryError:
+            self.host.pool.give_back(side.taken)
+            side.release()
+            return False
         operation.start += plan.key_start
         operation.asked, operation.accounted = plan.key_length, plan.accounted
         return True
@@ -267,14 +236,18 @@ class Fetches:
         """Cache the pages that were read, below the anchor; the operation is over for its request.
 
         Pages that were cached meanwhile stay as they are, and those brought in vain are freed.  Below a page without a
-        host copy nothing can be attached, except under write-back: what was read for there is released.
+        host copy nothing can be attached, except under write-back: what was read for there is released, and so is
+        everything where memory is short.
         """
         done = operation.completed
         self.loaded.pop(operation.rid, None)
         if done:
             pages = operation.held[:done]
             units = operation.units[operation.start : operation.start + done * self.size]
-            known, added = self.tree.insert_host(operation.anchor, units, pages)
+            try:
+                known, added = self.tree.insert_host(operation.anchor, units, pages)
+            except MemoryError:
+                known = added = 0
             if known:
                 self.host.pool.give_back(pages[:known])
             if added:

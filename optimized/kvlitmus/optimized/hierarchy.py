@@ -5,10 +5,10 @@ has a state machine (:mod:`~kvlitmus.optimized.backup`, :mod:`~kvlitmus.optimize
 :mod:`~kvlitmus.optimized.fetch`).  What follows from the calls of a flat cache is in :mod:`~kvlitmus.optimized.life`;
 here is what a scheduler calls besides: prefetches, work in the background, storage that comes and goes.
 
-**Two modes, one code.**  *Stepped*: a job goes on when :meth:`HierarchicalCache.advance` says so, and it is as late as
-:meth:`HierarchicalCache.set_clock` says.  *Free-running* (a ``runner`` is given): copies are submitted to the mover's
-streams and storage jobs to the runner's threads when they are begun; what they report is taken note of by
-:meth:`HierarchicalCache.tick`, :meth:`HierarchicalCache.poll` and nothing else.  All methods belong to one thread, the
+**Two modes, one code.**  *Stepped*: a job goes on when :meth:`HierarchicalCache.advance` says so.
+*Free-running* (a ``runner`` is given): copies are submitted to the mover's streams and storage jobs to the runner's
+threads when they are begun; what they report is taken note of by :meth:`HierarchicalCache.tick`,
+:meth:`HierarchicalCache.poll` and nothing else.  All methods belong to one thread, the
 scheduler's.
 """
 
@@ -20,8 +20,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kvlitmus.optimized.copying import wait_over
 from kvlitmus.optimized.fetch import Prefetched
-from kvlitmus.optimized.life import PATIENCE, TieredCache, TierParts
+from kvlitmus.optimized.late import PATIENCE
+from kvlitmus.optimized.life import TieredCache, TierParts
 from kvlitmus.optimized.mover import PageArray
 from kvlitmus.optimized.pool import Numbers
 from kvlitmus.optimized.storage.base import PageStore
@@ -53,7 +55,8 @@ class HierarchicalCache(TieredCache):
         return [
             work
             for work in self.loads.queue
-            if not work.landed and any(run.lo < ends.get(run.branch, 0) for run in work.runs)
+            if (work.error is not None or not work.landed)
+            and any(run.lo < ends.get(run.branch, 0) for run in work.runs)
         ]
 
     # -- prefetches ----------------------------------------------------------------------------
@@ -110,13 +113,11 @@ class HierarchicalCache(TieredCache):
         if work is None or work.landed:
             raise ValueError(f"job {job} can't go on: it is over, or there is none", job)
         if work.kind == BACKUP:
-            assert work.ticket is not None
-            work.ticket.advance()
-            self.backups.landed(work)
+            if self.backups.advance(work, None):
+                self.backups.landed(work)
         elif work.kind == LOAD:
-            assert work.ticket is not None
-            work.ticket.advance(pages)
-            self.loads.copied(work, self.mover.layers if pages is None else pages)
+            if self.loads.advance(work, pages):
+                self.loads.copied(work, self.mover.layers if pages is None else pages)
         else:
             self.advance_storage(work, pages)
         self.end_call()
@@ -130,7 +131,12 @@ class HierarchicalCache(TieredCache):
             self.report(Progress(work, 0, True))
         else:
             step = read_pages if work.kind == FETCH else write_pages
-            self.report(Progress(work, *step(store, self.mover, work.names[at:], work.host_pages[at:], pages)))
+            try:
+                progress = Progress(work, *step(store, self.mover, work.names[at:], work.host_pages[at:], pages))
+            except Exception as error:  # noqa: BLE001  it is the mover's, and it ends this job alone
+                self.works.fault(work.kind, error)
+                progress = Progress(work, 0, True)
+            self.report(progress)
 
     def report(self, progress: Progress) -> None:
         """Hand what a storage job has achieved to its state machine."""
@@ -146,15 +152,14 @@ class HierarchicalCache(TieredCache):
         """Free-running: hand on what threads and copies have achieved; waits so long for a thread to tell something."""
         if self.stepped:
             return
-        for progress in self.runner.drain(timeout):
+        reports = self.runner.drain(timeout)
+        if self.late.works:
+            self.late.look()
+            reports = self.late.others(reports)
+        for progress in reports:
             self.report(progress)
-        for queue, landed in ((self.backups.queue, self.backups.landed), (self.loads.queue, self.loads.landed)):
-            for work in queue:
-                assert work.ticket is not None
-                if not work.landed:
-                    if not work.ticket.done():
-                        break
-                    landed(work)
+        self.backups.look()
+        self.loads.look()
 
     def tick(self) -> None:
         """What a scheduler calls once per step: take note of what has landed, and let go of what is over."""
@@ -166,7 +171,7 @@ class HierarchicalCache(TieredCache):
         self.puts.acks()
         self.end_call()
 
-    # -- storage, time, faults -----------------------------------------------------------------
+    # -- storage ----------------------------------------------------------------------
 
     def attach(self, store: PageStore) -> bool:
         """Use this storage from now on; refused while there is one."""
@@ -188,23 +193,15 @@ class HierarchicalCache(TieredCache):
         self.end_call()
         return True
 
-    def now(self) -> float:
-        """What time it is, in seconds."""
-        return self.seconds if self.stepped else time.monotonic()
-
-    def set_clock(self, seconds: float) -> None:
-        """Stepped: it is this late now."""
-        self.seconds = seconds
-
-    def fail_host_alloc(self, after: int) -> None:
-        """Of the host allocations to come, the one after the next ``after`` finds no memory, whatever is free."""
-        self.host.pool.refuse_after = after
-
     # -- observation ---------------------------------------------------------------------------
 
     def moving(self) -> PageArray:
-        """The host pages in the hands of work under way: held by prefetches, or waiting to be freed."""
-        return np.concatenate([self.fetches.holding(), *self.host.releasing])
+        """The host pages in the hands of work under way: held by prefetches, waiting to be freed, or abandoned."""
+        return np.concatenate([self.fetches.holding(), *self.host.releasing, self.host.pool.withheld])
+
+    def faults(self) -> Sequence[BaseException]:
+        """The last errors of copies, at most 16: all were contained."""
+        return list(self.works.faults)
 
     # -- the end -------------------------------------------------------------------------------
 
@@ -213,7 +210,7 @@ class HierarchicalCache(TieredCache):
 
         That is what is being backed up and put, and what storage refused, or had no time for, when it was to be put.
         Prefetches are given up; pages that are on the device alone are nobody's loss.  Takes at most ``timeout``
-        seconds (and what a copy takes), and returns the names of the pages that storage has not got.  Nothing may be
+        seconds, and returns the names of the pages that storage has not got.  Nothing may be
         asked of the cache afterwards.
         """
         until = time.monotonic() + timeout
@@ -230,14 +227,14 @@ class HierarchicalCache(TieredCache):
         return self.puts.lacking()
 
     def finish(self, until: float) -> None:
-        """Let all work go to its end; that of storage at most until a moment of :func:`time.monotonic`."""
+        """Let all work go to its end; at most until a moment of :func:`time.monotonic`."""
         while self.works.works:
             for work in self.jobs():
                 if self.stepped and not work.landed:
                     self.advance(work.id)
-                elif work.ticket is not None:
-                    work.ticket.wait()
+                elif work.ticket is not None and not work.landed:
+                    wait_over(work.ticket, until - time.monotonic())
             self.drain(PATIENCE)
             self.tick()
-            if time.monotonic() > until and not self.stepped:
+            if time.monotonic() > until:
                 return

@@ -6,11 +6,14 @@ ticks nothing changes behind the scheduler's back.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from kvlitmus.optimized.mover import PageArray
 from kvlitmus.optimized.pool import PagePool
-from kvlitmus.optimized.tree import Tree
+from kvlitmus.optimized.tree import Place, Tree
+from kvlitmus.optimized.work import NO_PAGES
 
 
 class HostTier:
@@ -47,3 +50,46 @@ class HostTier:
         if self.releasing:
             pages, self.releasing = np.concatenate(self.releasing), []
             self.pool.give_back(pages)
+
+
+class HostSide:
+    """The host memory as a prefetch plan sees it (:class:`kvlitmus.spec.prefetch_plan.HostPool`)."""
+
+    def __init__(self, host: HostTier, anchor: Place) -> None:
+        self.host = host
+        self.anchor = anchor
+        self.size = host.tree.page_size
+        self.taken = NO_PAGES
+
+    def alloc(self, n: int) -> Sequence[int] | None:
+        """``n`` slots, or ``None``."""
+        pages = self.host.take(n // self.size)
+        if pages is None:
+            return None
+        try:
+            slots: Sequence[int] = (pages[:, None].astype(np.int64) * self.size + np.arange(self.size)).reshape(-1)  # type: ignore[assignment]
+        except MemoryError:
+            self.host.pool.give_back(pages)
+            return None
+        self.taken = pages
+        return slots
+
+    def free(self, slots: Sequence[int]) -> None:
+        """Take slots back."""
+        self.host.pool.give_back(np.asarray(slots, np.int64)[:: self.size] // self.size)
+
+    def available(self) -> int:
+        """How many slots could be handed out now."""
+        return self.host.pool.free_count * self.size
+
+    def evict(self, n: int) -> int:
+        """Make ``n`` more slots available, or as many as can be; returns how many."""
+        return self.host.tree.evict_host(n // self.size) * self.size
+
+    def protect(self) -> None:
+        """Pin the anchor."""
+        self.host.tree.pin_place(self.anchor)
+
+    def release(self) -> None:
+        """Unpin the anchor."""
+        self.host.tree.unpin_place(self.anchor)

@@ -7,7 +7,8 @@ on which tier and the state machines of what is under way.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+import time
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,27 +16,29 @@ from numpy.typing import NDArray
 
 from kvlitmus.optimized.backup import USES, WRITE_BACK, Backups, backed_pages
 from kvlitmus.optimized.cache import CacheConfig, FlatCache, Parts
-from kvlitmus.optimized.event import HOST, STORED, EventLog, Told
+from kvlitmus.optimized.event import HOST, LIMIT, STORED, EventLog, Told
 from kvlitmus.optimized.fetch import STOPS, Fetches, FetchSettings
 from kvlitmus.optimized.host import HostTier
+from kvlitmus.optimized.late import LateWork
 from kvlitmus.optimized.load import Loaded, Loads
 from kvlitmus.optimized.mover import Mover, NullMover
-from kvlitmus.optimized.pool import Numbers
+from kvlitmus.optimized.pool import Numbers, PagePool
 from kvlitmus.optimized.prefetch import PrefetchPlanner
 from kvlitmus.optimized.put import Puts
 from kvlitmus.optimized.request import Running
 from kvlitmus.optimized.storage.base import PageStore
 from kvlitmus.optimized.tree import Inserted, Place, Run
-from kvlitmus.optimized.work import BACKUP, LOAD, Runner, Stepped, WorkTable
+from kvlitmus.optimized.work import BACKUP, LOAD, Runner, Stepped, Work, WorkTable
 
-PATIENCE = 0.05
-"""How long a wait for reports lasts before it looks again, in seconds."""
+SECONDS = 30.0
+"""How long a reset waits for what is under way, if it isn't told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierParts(Parts):
     """The classes that a hierarchy is made of."""
 
+    host_pool: type[PagePool] = PagePool
     host: type[HostTier] = HostTier
     works: type[WorkTable] = WorkTable
     backups: type[Backups] = Backups
@@ -64,7 +67,8 @@ class TieredCache(FlatCache):
     """A cache over device and host, with everything that is under way beside it.
 
     ``mover`` copies contents (none: nothing is copied); its pools are as large as the configuration says.  With a
-    ``runner`` the cache is free-running, without it is stepped.  ``events``: whether :meth:`events` has any.
+    ``runner`` the cache is free-running, without it is stepped.  ``events``: whether :meth:`events` has any, or
+    how many may wait for it.  ``clock``: what time it is, in seconds.
     """
 
     def __init__(
@@ -73,7 +77,8 @@ class TieredCache(FlatCache):
         mover: Mover | None = None,
         runner: Runner | None = None,
         *,
-        events: bool = False,
+        events: bool | int = False,
+        clock: Callable[[], float] = time.monotonic,
         parts: TierParts | None = None,
     ) -> None:
         check(config)
@@ -82,22 +87,27 @@ class TieredCache(FlatCache):
         self.stepped = runner is None
         self.runner = runner if runner is not None else Stepped()
         self.works = self.tier_parts.works()
+        self.late = LateWork()
         self.store: PageStore | None = None
-        self.seconds = 0.0
-        self.log = EventLog() if events else None
+        self.now = clock
+        self.log = None if events is False else EventLog(LIMIT if events is True else events)
         super().__init__(config, self.tier_parts)
 
-    def reset(self) -> None:
+    def reset(self, timeout: float = SECONDS) -> Sequence[Work]:
         """Forget everything but the storage that is attached, what time it is, and how many jobs there were.
 
-        Free-running, it waits until no copy is under way and no thread uses a page.
+        Free-running, it waits until no copy is under way and no thread uses a page, at most so many seconds.  Returns
+        the works that were still at it then: they are **abandoned**.  Their pages belong to neither pool until a tick
+        sees that they are over, for a copy or a thread that comes late may still read or write them.
         """
-        self.quiesce()
+        if not self.stepped:
+            self.late.give_up(self.works, self.runner, time.monotonic() + timeout)
         config, parts = self.config, self.tier_parts
         fresh = not hasattr(self, "tree")
         self.works.works.clear()
         self.pool = parts.pool(config.pages, config.page_size, config.reserved)
-        host = parts.pool(config.host_pages, config.page_size, 0)
+        host = parts.host_pool(config.host_pages, config.page_size, 0)
+        self.late.withhold(self.pool, host)
         self.plant(self.make_tree(host))
         self.host = parts.host(host, self.tree)
         self.backups = parts.backups(self.tree, self.host, self.mover, self.works, config.write)
@@ -115,12 +125,13 @@ class TieredCache(FlatCache):
         )
         self.fetches.store = self.puts.store = self.store
         if self.tree.write_back:
-            self.tree.spill, self.tree.spilled = self.spill, self.spilled
+            self.tree.spill = self.backups.spill
         self.backups.backed = self.backed
         if self.log is not None:
-            self.log.follow(self.tree, self.names.names)
+            self.log.follow(self.tree, self.names.names, self.arriving)
             if not fresh:
                 self.log.clear()
+        return list(self.late.works.values())
 
     def settings(self) -> FetchSettings:
         """What the configuration says of prefetches."""
@@ -139,20 +150,17 @@ class TieredCache(FlatCache):
     def used(self, place: Place) -> None:
         """An insert has used the path to this place: what is due is backed up, what is outstanding is put."""
         tree = self.tree
-        backed = backed_pages(tree.runs(place), closed=self.config.write != WRITE_BACK)
-        backed = self.backups.used(place, backed)
-        if self.store is not None and backed:
-            self.puts.outstanding(tree.runs(tree.ascend(place, backed)))
+        try:
+            backed = backed_pages(tree.runs(place), closed=self.config.write != WRITE_BACK)
+            backed = self.backups.used(place, backed)
+            if self.store is not None and backed:
+                self.puts.outstanding(tree.runs(tree.ascend(place, backed)))
+        except MemoryError as error:  # the insert has been made; what didn't begin waits for its next use
+            self.works.fault(BACKUP, error)
 
-    def spill(self, run: Run) -> int:
-        """Pages without host copies are to leave the device under write-back."""
-        self.puts.spill()
-        return self.backups.spill(run)
-
-    def spilled(self) -> None:
-        """An eviction is over."""
-        self.backups.spilled()
-        self.puts.spilled()
+    def arriving(self) -> Sequence[Run]:
+        """The pages whose host copies are not told of yet: of backups that are not acknowledged."""
+        return [run for work in self.backups.queue for run in work.runs]
 
     def backed(self, runs: Sequence[Run]) -> None:
         """These pages have their contents on the host."""
@@ -251,15 +259,23 @@ class TieredCache(FlatCache):
     def layers_ready(self, job: int) -> int:
         """How many layers of a load may be read, from the first one on; 0 for a job that is no load under way."""
         work = self.works.works.get(job)
-        if work is None or work.kind != LOAD:
+        if work is None or work.kind != LOAD or work.error is not None:
             return 0
         assert work.ticket is not None
         return work.layers if self.stepped else work.ticket.layers_ready()
 
     def wait_layer(self, job: int, layer: int) -> None:
-        """What is computed from here on comes after this layer of a load; nothing to wait for when it is over."""
+        """What is computed from here on comes after this layer of a load; nothing to wait for when it is over.
+
+        Raises ``RuntimeError`` where the layer will not come, because the load has failed: what its pages hold is
+        anybody's guess.  A request with such pages is ended without ``keep``, and begun anew after the next tick.
+        """
         work = self.works.works.get(job)
-        if work is not None and work.ticket is not None:
+        if work is None:
+            return
+        if work.error is not None:
+            raise RuntimeError(f"load {job} has failed: layer {layer} will not come", job) from work.error
+        if work.ticket is not None:
             work.ticket.wait_layer(layer)
 
     # -- observation ---------------------------------------------------------------------------
@@ -272,17 +288,3 @@ class TieredCache(FlatCache):
         """A call is over: what changed is told."""
         if self.log is not None:
             self.log.end_call()
-
-    # -- the end -------------------------------------------------------------------------------
-
-    def quiesce(self) -> None:
-        """Free-running: give everything under way up, and wait until no copy and no thread uses a page."""
-        if self.stepped:
-            return
-        busy = {work.id for work in self.works if work.kind not in (BACKUP, LOAD) and not work.landed}
-        for work in self.works:
-            work.cancelled = True
-            if work.ticket is not None:
-                work.ticket.wait()
-        while busy:
-            busy.difference_update([work.id for work, _, over in self.runner.drain(PATIENCE) if over])

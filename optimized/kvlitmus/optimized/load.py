@@ -7,17 +7,22 @@ and the host copies that it reads from are pinned.  The host copies stay.
 Room is made with both already protected: under write-back an eviction on the device may evict on the host, and would
 otherwise take the very pages that are about to be read.
 
+A load whose copy **fails** brings nothing.  One that can't be submitted is declined.  When one fails in flight, its
+pages are the tree's already.  The tick that comes to it puts them back on the host alone, where they were; but if
+somebody else has locked them by then, or has cached what follows them, it begins the load once more, as another job.
+Until then whoever waits for a layer is told by a ``RuntimeError`` that it will not come.
+
 Rules of upkeep: ``queue`` has the loads that are not acknowledged, in order; for each there is one lock on the place
 where it ends and one pin on each of its pages.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Hashable
 from typing import NamedTuple
 
-from kvlitmus.optimized.mover import Mover, PageArray
+from kvlitmus.optimized.copying import Copies
+from kvlitmus.optimized.mover import Mover, PageArray, Ticket
 from kvlitmus.optimized.pool import PagePool
 from kvlitmus.optimized.tree import Found, Place, Run, Tree, Units
 from kvlitmus.optimized.work import LOAD, NO_PAGES, Work, WorkTable
@@ -36,16 +41,13 @@ class Loaded(NamedTuple):
     work: Work | None = None
 
 
-class Loads:
+class Loads(Copies):
     """All loads of one cache.  ``threshold``: fewer units than these are not worth a load."""
 
     def __init__(self, tree: Tree, pool: PagePool, mover: Mover, works: WorkTable, threshold: int = 0) -> None:
-        self.tree = tree
+        super().__init__(tree, mover, works)
         self.pool = pool
-        self.mover = mover
-        self.works = works
         self.threshold = threshold
-        self.queue: deque[Work] = deque()
 
     # -- begin ---------------------------------------------------------------------------------
 
@@ -65,14 +67,20 @@ class Loads:
         sources = tree.runs(found.place, before)
         for run in sources:
             tree.pin(run)
-        tree.lock(end)
-        pages = self.room(behind)
-        tree.unlock(end)
-        if pages is None:
-            for run in sources:
-                tree.unpin(run)
-            return Loaded(before, None)
-        return Loaded(before, pages, self.start(found, sources, pages))
+        work: Work | None = None
+        try:
+            tree.lock(end)
+            try:
+                pages = self.room(behind)
+            finally:
+                tree.unlock(end)
+            if pages is not None:
+                work = self.start(found, sources, pages)
+        finally:
+            if work is None:
+                for run in sources:
+                    tree.unpin(run)
+        return Loaded(before, None) if work is None else Loaded(before, work.device_pages, work)
 
     def cost(self, end: Place, behind: int) -> int:
         """How many pages are loaded, and newly locked on the path to ``end``."""
@@ -85,17 +93,24 @@ class Loads:
             self.tree.evict(short)
         return self.pool.take(pages)
 
-    def start(self, found: Found, sources: list[Run], pages: PageArray) -> Work:
-        """The pages are resident, and their contents are under way."""
+    def start(self, found: Found, sources: list[Run], pages: PageArray) -> Work | None:
+        """Submit the copy; then the pages are resident, and their contents are under way.
+
+        Where it can't be submitted the pages are free again, and nothing has changed.
+        """
         tree = self.tree
+        ticket = None
+        try:
+            host_pages = tree.path_host_pages(found.place, found.resident)
+            ticket = self.submit(LOAD, lambda: self.mover.load(host_pages, pages))
+        finally:
+            if ticket is None:
+                self.pool.give_back(pages)
+        if ticket is None:
+            return None
         tree.make_resident(sources, pages)
         tree.lock(found.place)
-        work = self.works.add(LOAD, found.place)
-        work.runs, work.device_pages = sources, pages
-        work.host_pages = tree.path_host_pages(found.place, found.resident)
-        work.ticket = self.mover.load(work.host_pages, pages)
-        self.queue.append(work)
-        return work
+        return self.follow(self.works.add(LOAD, found.place), sources, pages, host_pages, ticket)
 
     # -- go on and end -------------------------------------------------------------------------
 
@@ -108,10 +123,30 @@ class Loads:
         """All layers are copied."""
         self.copied(work, self.mover.layers)
 
-    def acks(self) -> None:
-        """Take note of the loads that have landed, up to the first that has not."""
-        while self.queue and self.queue[0].landed:
-            self.finish(self.queue.popleft())
+    def fail(self, work: Work) -> None:
+        """One that has failed: its pages leave the device, unless somebody else relies on them."""
+        if self.relied_on(work):
+            self.again(work)
+            return
+        self.finish(work)
+        for branch, lo, _ in reversed(work.runs):
+            self.tree.leave_from(branch, lo)
+
+    def relied_on(self, work: Work) -> bool:
+        """Whether somebody else has a lock on the pages of a load, or something resident hangs behind them."""
+        last, own = work.place, {run.branch for run in work.runs}
+        if last.branch.dev > last.end:
+            return True
+        for branch, lo, _ in work.runs:
+            if len([entry for entry in branch.locks or () if entry >> 1 > lo]) > 1:
+                return True
+            if any(child.dev and child.at > lo and child not in own for child in (branch.children or {}).values()):
+                return True
+        return False
+
+    def resubmit(self, work: Work) -> Ticket:
+        """See :class:`Copies`."""
+        return self.mover.load(work.host_pages, work.device_pages)
 
     def finish(self, work: Work) -> None:
         """One of them: unlock the path, unpin the sources."""

@@ -27,6 +27,10 @@ class Ticket(Protocol):
 
     The pages of both sides belong to the copy until it is :meth:`done`: who has submitted it neither reuses the source
     nor reads the target (but for layers that are ready) before.
+
+    **A copy may fail.**  Then :meth:`advance`, :meth:`done` and :meth:`wait` raise, and so does :meth:`wait_layer` for
+    a layer that will not come.  The first three do so when the copy is over: nothing touches its pages any more, and
+    what is in the target is anybody's guess.
     """
 
     def advance(self, layers: int | None = None) -> None:
@@ -45,12 +49,14 @@ class Ticket(Protocol):
     def done(self) -> bool:
         """Whether everything is copied; it never blocks."""
 
-    def wait(self) -> None:
-        """Block until everything is copied; a stepped copy is made now."""
+    def wait(self, timeout: float | None = None) -> bool:
+        """Block until everything is copied, at most so many seconds; whether it is.  A stepped copy is made now."""
 
 
 class Mover(Protocol):
     """Copies pages between device and host, and shows host pages to storage.
+
+    ``backup`` and ``load`` may raise: then nothing was submitted, and nothing will touch the pages.
 
     ``layers``: how many a load copies, one after the other.  ``page_bytes``: the bytes of a page in storage.
     """
@@ -106,9 +112,10 @@ class NullTicket:
         """See :class:`Ticket`."""
         return self.ready == self.layers
 
-    def wait(self) -> None:
+    def wait(self, timeout: float | None = None) -> bool:
         """See :class:`Ticket`."""
         self.ready = self.layers
+        return True
 
 
 class NullMover:

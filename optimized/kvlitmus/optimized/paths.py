@@ -90,6 +90,14 @@ class Paths:
             branch = branch.parent
         return branch.base + min(end, branch.dev)
 
+    def below(self, branch: Branch, lo: int) -> Iterator[Branch]:
+        """The branches that hang behind page ``lo`` of this one, each after its parent."""
+        waiting = [child for child in (branch.children or {}).values() if child.at > lo]
+        while waiting:
+            one = waiting.pop()
+            yield one
+            waiting += (one.children or {}).values()
+
     # -- places --------------------------------------------------------------------------------
 
     def depth(self, place: Place) -> int:

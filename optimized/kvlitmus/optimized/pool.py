@@ -37,7 +37,7 @@ def as_array(numbers: Numbers) -> IntArray:
 class PagePool:
     """``pages`` pages of ``page_size`` slots, numbered from ``reserved`` on.
 
-    ``refuse_after``: how many more allocations succeed before one fails whatever is free; ``None`` for no such fault.
+    ``withheld``: pages that are neither free nor anybody's (see :meth:`withhold`).
     """
 
     def __init__(self, pages: int, page_size: int, reserved: int) -> None:
@@ -49,14 +49,12 @@ class PagePool:
         self.state = np.full(reserved + pages, FREE, np.uint8)
         self.state[:reserved] = USED
         self.group: list[IntArray] | None = None
-        self.refuse_after: int | None = None
+        self.withheld: PageArray = np.empty(0, np.int32)
 
     # -- in pages ------------------------------------------------------------------------------
 
     def take(self, count: int) -> PageArray | None:
         """``count`` free pages, or ``None``, and nothing changed, where there are too few."""
-        if self.refuse_after is not None and self._refuses():
-            return None
         if count > self.free_count:
             return None
         pages: PageArray = kernels.take(self.stack, self.free_count, count, self.state)
@@ -77,6 +75,20 @@ class PagePool:
             self.free_count += len(pages)
         else:
             self.group.append(pages.copy())
+
+    def withhold(self, pages: PageArray) -> None:
+        """Hand these pages out no more, which are free or withheld already; of those, the others become free."""
+        back = np.setdiff1d(self.withheld, pages)
+        more = np.setdiff1d(pages, self.withheld)
+        self.withheld = pages
+        if len(back):
+            self.give_back(back)
+        if len(more):
+            free = self.stack[: self.free_count]
+            left = free[~np.isin(free, more)]
+            self.stack[: len(left)] = left
+            self.free_count = len(left)
+            self.state[more] = USED
 
     def is_free(self, page: int) -> bool:
         """Whether a page could be handed out now; raises ``IndexError`` for a page beyond the pool."""
@@ -152,12 +164,3 @@ class PagePool:
         """The slot of each request's newest token, of ``after[i]``; a page is opened where the last one is full."""
         after = as_array(after)
         return self.alloc_extend(after - 1, after, last)
-
-    def _refuses(self) -> bool:
-        """One allocation more; whether it is the one that fails."""
-        assert self.refuse_after is not None
-        self.refuse_after -= 1
-        if self.refuse_after >= 0:
-            return False
-        self.refuse_after = None
-        return True

@@ -11,6 +11,7 @@ end, or, when storage is detached, until no thread reads them any more.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -43,7 +44,6 @@ class Puts:
         self.runner = runner
         self.threads = threads
         self.store: PageStore | None = None
-        self.spilling: list[Work] | None = None
         self.over: list[Work] = []
 
     # -- begin ---------------------------------------------------------------------------------
@@ -55,6 +55,11 @@ class Puts:
         """
         if self.store is None:
             return
+        with contextlib.suppress(MemoryError):  # what could not begin waits for its next use
+            self.start_waiting(runs)
+
+    def start_waiting(self, runs: Sequence[Run]) -> None:
+        """The same, as far as there is memory for it."""
         job: list[Run] = []
         for branch, lo, hi in runs:
             for start, end in self.waiting(Run(branch, lo, hi)):
@@ -85,6 +90,7 @@ class Puts:
         end = Place(last.branch, last.hi)
         try:
             names = self.names(end, self.tree.depth(Place(first.branch, first.lo)))
+            host_pages = np.concatenate([self.tree.host_run(run) for run in runs])
         except (TypeError, ValueError):
             return
         for run in runs:
@@ -92,22 +98,8 @@ class Puts:
             self.tree.pin(run)
         work = self.works.add(PUT, end)
         work.runs, work.names, work.store = runs, names, self.store
-        work.host_pages = np.concatenate([self.tree.host_run(run) for run in runs])
-        if self.spilling is None:
-            self.runner.submit(work)
-        else:
-            self.spilling.append(work)
-
-    def spill(self) -> None:
-        """Until :meth:`spilled`, puts begin in all but that somebody reads their pages, which are being copied."""
-        if self.spilling is None:
-            self.spilling = []
-
-    def spilled(self) -> None:
-        """The pages of these puts are there now."""
-        works, self.spilling = self.spilling, None
-        for work in works or ():
-            self.runner.submit(work)
+        work.host_pages = host_pages
+        self.runner.submit(work)
 
     # -- all at once ---------------------------------------------------------------------------
 

@@ -50,13 +50,18 @@ class Running:
         """The slot of each of its tokens: a view."""
         return self._row[: self.length]
 
+    def reserve(self, length: int) -> None:
+        """Have room for so many tokens in all."""
+        old = self.length
+        if length > len(self._row):
+            room = max(length, old + (old >> 2) + 16)
+            tokens = np.resize(self._tokens[:old], room) if old else np.empty(room, self._tokens.dtype)
+            row = np.resize(self._row[:old], room) if old else np.empty(room, np.int64)
+            self._tokens, self._row = tokens, row
+
     def extend(self, tokens: IntArray, slots: NDArray[np.int64]) -> None:
-        """Go on with these tokens in these slots."""
+        """Go on with these tokens in these slots; :meth:`reserve` has been called."""
         old, new = self.length, self.length + len(tokens)
-        if new > len(self._row):
-            room = max(new, old + (old >> 2) + 16)
-            self._tokens = np.resize(self._tokens[:old], room) if old else np.empty(room, self._tokens.dtype)
-            self._row = np.resize(self._row[:old], room) if old else np.empty(room, np.int64)
         self._tokens[old:new] = tokens
         self._row[old:new] = slots
         self.length = new
@@ -87,6 +92,14 @@ class RequestTable:
             self.tree.evict(short)
         return self.pool.take(pages)
 
+    def opened_slots(self, pages: PageArray) -> NDArray[np.int64]:
+        """The slots of pages that were just taken; they are free again where there is no memory for that."""
+        try:
+            return self.pool.slots(pages)
+        except MemoryError:
+            self.pool.give_back(pages)
+            raise
+
     def begin(self, rid: Hashable, namespace: Hashable, tokens: IntArray) -> Running | None:
         """Match, lock, and only then make room; without enough memory nothing but recency has changed.
 
@@ -97,13 +110,21 @@ class RequestTable:
         tree, tokens = self.tree, self.own(tokens).copy()
         place = tree.resident_place(tree.match(namespace, self.units(tokens)))
         tree.lock(place)
-        shared = tree.path_pages(place)
-        own = self.room(-(-len(tokens) // self.size) - len(shared))
-        if own is None:
-            tree.unlock(place)
-            return None
-        row = self.pool.slots(np.concatenate((shared, own)))[: len(tokens)]
-        running = self.running[rid] = Running(namespace, tokens, row, len(shared) * self.size, place)
+        running: Running | None = None
+        own: PageArray | None = None
+        try:
+            shared = tree.path_pages(place)
+            own = self.room(-(-len(tokens) // self.size) - len(shared))
+            if own is not None:
+                row = self.pool.slots(np.concatenate((shared, own)))[: len(tokens)]
+                running = Running(namespace, tokens, row, len(shared) * self.size, place)
+        finally:
+            if running is None:
+                tree.unlock(place)
+                if own is not None:
+                    self.pool.give_back(own)
+        if running is not None:
+            self.running[rid] = running
         return running
 
     def grow(self, rid: Hashable, tokens: IntArray) -> NDArray[np.int64] | None:
@@ -115,16 +136,17 @@ class RequestTable:
         tokens = self.own(tokens)
         size, before = self.size, request.length
         after = before + len(tokens)
+        slots = np.empty(len(tokens), np.int64)
+        request.reserve(after)
         opened = self.room(-(-after // size) + (-before // size))
         if opened is None:
             return None
-        slots = np.empty(len(tokens), np.int64)
         rest = min(after, -(-before // size) * size) - before
         if rest:
             last = request.row[-1]
             slots[:rest] = np.arange(last + 1, last + 1 + rest)
         if len(opened):
-            slots[rest:] = self.pool.slots(opened)[: len(slots) - rest]
+            slots[rest:] = self.opened_slots(opened)[: len(slots) - rest]
         request.extend(tokens, slots)
         return slots
 
@@ -159,11 +181,11 @@ class RequestTable:
         """
         request = self.running[rid]
         computed = request.length if isinstance(keep, bool) else self.computed(request, keep)
-        del self.running[rid]
         place, kept = request.place, request.cached
         if keep is not False:
             place = self.store(request, computed, counts=True).place
             kept = self.tree.depth(place) * self.size
+        del self.running[rid]  # from here on nothing can fail
         self.give_back(request, kept, request.length)
         self.tree.unlock(request.place)
         return place

@@ -40,10 +40,10 @@ class Residency(Paths):
     """Branches with pages of a device pool and, where there is one, of a host pool.
 
     ``spill(run)`` is called under write-back for the run of pages without host copies that is to leave the device: it
-    gives the last ``k`` of them host copies (:meth:`give_host`) and returns ``k``; 0 where the host has no room, and
-    the run is then passed over for the rest of the call.  ``spilled()`` is called at the end of each eviction, before
-    anybody can take the pages that became free.  ``tell(what, tier, run)`` hears of every change of residency
-    but the host copies that :meth:`give_host` makes.
+    gives the last ``k`` of them host copies (:meth:`give_host`), with their contents, and returns ``k``; 0 where the
+    host has no room or the copy failed, and the run is then passed over for the rest of the call; less where it is to
+    go without, which it does unless something on the host follows it.  ``tell(what, tier, run)`` hears of every change
+    of residency but the host copies that :meth:`give_host` makes; it doesn't raise.
     """
 
     def __init__(
@@ -69,7 +69,6 @@ class Residency(Paths):
         self.victims = Victims(POLICIES[policy], device_tip, self.by_uid)
         self.host_victims = Victims(POLICIES[policy], host_tip, self.by_uid)
         self.spill: Callable[[Run], int] | None = None
-        self.spilled: Callable[[], None] | None = None
         self.tell: Callable[[str, str, Run], None] | None = None
 
     # -- from the device -----------------------------------------------------------------------
@@ -78,19 +77,19 @@ class Residency(Paths):
         """Free ``pages`` device pages, the least valuable first, or as many as are not locked; returns how many."""
         freed = 0
         passed: set[Branch] = set()
-        while freed < pages:
-            branch = self.victims.best()
-            if branch is None:
-                break
-            gone = 0 if branch in passed else self.leave_device(branch, pages - freed)
-            if not gone:
-                passed.add(branch)
-                self.victims.drop(branch)
-            freed += gone
-        for branch in passed:
-            self.victims.offer(branch)
-        if self.spilled is not None:
-            self.spilled()
+        try:
+            while freed < pages:
+                branch = self.victims.best()
+                if branch is None:
+                    break
+                gone = 0 if branch in passed else self.leave_device(branch, pages - freed)
+                if not gone:
+                    passed.add(branch)
+                    self.victims.drop(branch)
+                freed += gone
+        finally:
+            for branch in passed:
+                self.victims.offer(branch)
         return freed
 
     def leave_device(self, branch: Branch, most: int) -> int:
@@ -100,9 +99,10 @@ class Residency(Paths):
         backed = branch.has_copy(hi - 1)
         if self.write_back and not backed:
             written = self.spill(Run(branch, lo, hi)) if self.spill is not None else 0
-            if not written:
+            if written > 0:
+                lo, backed = hi - written, True
+            elif not written or branch.n > hi or (branch.all_at is not None and hi in branch.all_at):
                 return 0
-            lo, backed = hi - written, True
         if self.tell is not None:
             self.tell(REMOVED, DEVICE, Run(branch, lo, hi))
         self.pool.give_back(branch.dev_pages[lo:hi])
@@ -119,6 +119,11 @@ class Residency(Paths):
         else:
             self.not_resident(branch)
         return hi - lo
+
+    def leave_from(self, branch: Branch, lo: int) -> None:
+        """The resident pages of a branch from ``lo`` on leave the device, which have host copies and no locks."""
+        while branch.dev > lo and self.leave_device(branch, branch.dev - lo):
+            pass
 
     def not_resident(self, branch: Branch) -> None:
         """The last resident page of a branch has left."""
@@ -177,12 +182,20 @@ class Residency(Paths):
 
     # -- to the host and back ------------------------------------------------------------------
 
+    def room_for_copies(self, branch: Branch) -> None:
+        """Have the arrays that :meth:`give_host` fills in."""
+        branch.room_for_copies()
+
     def give_host(self, run: Run, pages: IntArray, *, settled: bool, stored: bool) -> None:
         """Give the pages of a run host copies in these host pages.
 
         ``settled``: the contents are there; ``stored``: storage has them, too.
         """
         run.branch.back(run.lo, run.hi, pages, (SETTLED if settled else 0) | (STORED if stored else 0))
+
+    def take_host(self, run: Run) -> None:
+        """The resident pages of a run have no host copies any more; whose host pages these are is the caller's."""
+        run.branch.unback(run.lo, run.hi)
 
     def make_resident(self, runs: Sequence[Run], pages: IntArray) -> None:
         """Runs on the host alone, from the end of the resident part on, are resident in these device pages, too.

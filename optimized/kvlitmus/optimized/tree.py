@@ -111,15 +111,17 @@ class Tree(Residency):
         if not -MOST_PRIORITY <= priority <= MOST_PRIORITY:
             raise ValueError(f"a priority must be within ±{MOST_PRIORITY} (got {priority})")
         branch, end = self.walk(top, start, units[:wanted] if len(units) > wanted else units)
-        self.clock += 1
         above = top.base + start
         known, already = branch.base + end - above, self.resident(branch, end)
+        room = self.room(branch, end, units[known * size : wanted]) if known < len(pages) else None
+        self.clock += 1
         if already < known + above:
             self.make_resident(self.runs(Place(branch, end), already), pages[already - above : known])
         self._touch(branch, end)
         self._count(branch, end, already, priority, counts)
-        if known < len(pages):
-            branch = self._attach(branch, end, units[known * size : wanted], pages[known:], priority, counts=counts)
+        if room is not None:
+            new = units[known * size : wanted]
+            branch = self._attach(room, branch, end, new, pages[known:], priority, counts=counts)
             end = branch.n
         self._offer_used(branch, end)
         return Inserted(already, Place(branch, end))
@@ -134,8 +136,25 @@ class Tree(Residency):
             end = branch.at
             branch = branch.parent
 
+    def room(self, branch: Branch, end: int, units: Units) -> Branch:
+        """Memory for these units behind this place: their branch, with room for them, and nothing else changed.
+
+        Whatever takes much memory is taken here, before an insert has any effect.
+        """
+        if end == branch.n and branch.parent is not None:
+            branch.room(len(units) // self.page_size, self.page_size)
+            return branch
+        uid = self.free_uids[-1] if self.free_uids else len(self.by_uid)
+        self.victims.room(uid)
+        if self.host is not None:
+            self.host_victims.room(uid)
+        new = Branch(branch.namespace, branch, end, uid, self.clock, self.no_units)
+        new.room(len(units) // self.page_size, self.page_size)
+        return new
+
     def _attach(
         self,
+        room: Branch,
         branch: Branch,
         end: int,
         units: Units,
@@ -145,10 +164,14 @@ class Tree(Residency):
         counts: bool = False,
         on_host: bool = False,
     ) -> Branch:
-        """Cache new pages behind this place, with a hit or without; returns their branch, which ends with them."""
+        """Cache new pages behind this place, with a hit or without; returns their branch, which ends with them.
+
+        ``room``: what :meth:`room` has made for them.
+        """
         start = end
-        if end < branch.n or branch.parent is None:
-            branch, start = self._hang(branch, end, units, resident=not on_host), 0
+        if room is not branch:
+            self._hang(room, units, resident=not on_host)
+            branch, start = room, 0
         branch.append(units, None if on_host else pages, self.page_size, self.clock, priority)
         if counts:
             branch.count(start, branch.n)
@@ -160,10 +183,12 @@ class Tree(Residency):
             self.tell(ADDED, HOST if on_host else DEVICE, Run(branch, start, branch.n))
         return branch
 
-    def _hang(self, parent: Branch, at: int, units: Units, *, resident: bool) -> Branch:
-        """A new branch, still without pages, that hangs here and is found by its first page."""
-        uid = self.free_uids.pop() if self.free_uids else len(self.by_uid)
-        branch = Branch(parent.namespace, parent, at, uid, self.clock, self.no_units)
+    def _hang(self, branch: Branch, units: Units, *, resident: bool) -> None:
+        """A new branch, still without pages, hangs where it should now, and is found by its first page."""
+        parent, at, uid = branch.parent, branch.at, branch.uid
+        assert parent is not None
+        if self.free_uids:
+            self.free_uids.pop()
         if parent.children is None:
             parent.children = {}
         if parent.parent is None:
@@ -174,7 +199,6 @@ class Tree(Residency):
             parent.all_at = count(parent.all_at, at)
         if resident:
             parent.resident_at = count(parent.resident_at, at)
-        return branch
 
     def insert_host(self, anchor: Place, units: Units, pages: IntArray) -> tuple[int, int]:
         """Cache what was read from storage below a place, on the host, in these host pages.
@@ -190,13 +214,18 @@ class Tree(Residency):
         top, start = self.check(anchor)
         branch, end = self.walk(top, start, units)
         known = branch.base + end - top.base - start
+        new = units[known * size :]
+        room: Branch | None = None
+        if known < len(pages) and (self.write_back or self.has_host_copy(Place(branch, end))):
+            room = self.room(branch, end, new)
+            room.room_for_copies()
         self.clock += 1
         self._touch_below(branch, end, top, start)
         self._offer_used(branch, end)
-        if known == len(pages) or not (self.write_back or self.has_host_copy(Place(branch, end))):
+        if room is None:
             return known, 0
         priority = levels.value_at(branch.priority, end - 1) if end else 0
-        self.host_victims.offer(self._attach(branch, end, units[known * size :], pages[known:], priority, on_host=True))
+        self.host_victims.offer(self._attach(room, branch, end, new, pages[known:], priority, on_host=True))
         return known, len(pages) - known
 
     def _touch_below(self, branch: Branch, end: int, top: Branch, start: int) -> None:

@@ -19,6 +19,8 @@ work up sets ``cancelled`` and lets go of its pages only when that last report h
 
 from __future__ import annotations
 
+import logging
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -37,6 +39,8 @@ BACKUP, LOAD, QUERY, FETCH, PUT = "backup", "load", "query", "fetch", "put"
 
 NO_PAGES: PageArray = np.empty(0, np.int32)
 
+_log = logging.getLogger(__name__)
+
 
 class Work:
     """One job.
@@ -45,14 +49,15 @@ class Work:
     order of the path; ``place``: where they end, or for a query or fetch the anchor.  ``device_pages``, ``host_pages``:
     what it copies, reads or writes, in the same order.  ``names``: of these pages in the ``store``.  ``done``: how many
     pages a fetch or put has behind it; ``layers``: how many layers of a load are copied.  ``landed``: the work itself
-    is over, and only the notice of the next tick is missing.  ``cancelled``: nobody wants the result any more; the one
-    field that threads look at while it may change.
+    is over, and only the notice of the next tick is missing.  ``error``: why a copy has failed; it has landed then,
+    too.  ``cancelled``: nobody wants the result any more; the one field that threads look at while it may change.
     """
 
     __slots__ = (
         "cancelled",
         "device_pages",
         "done",
+        "error",
         "host_pages",
         "id",
         "kind",
@@ -81,16 +86,21 @@ class Work:
         self.rid: Any = -1
         self.done = 0
         self.layers = 0
+        self.error: BaseException | None = None
         self.landed = False
         self.cancelled = False
 
 
 class WorkTable:
-    """All work under way, by number, in the order in which it was begun."""
+    """All work under way, by number, in the order in which it was begun.
+
+    ``faults``: the last errors of copies, which were contained.
+    """
 
     def __init__(self) -> None:
         self.last = 0
         self.works: dict[int, Work] = {}
+        self.faults: deque[BaseException] = deque(maxlen=16)
 
     def add(self, kind: str, place: Place) -> Work:
         """New work; its number is never used again."""
@@ -101,6 +111,11 @@ class WorkTable:
     def remove(self, work: Work) -> None:
         """It is over, and was taken note of."""
         del self.works[work.id]
+
+    def fault(self, kind: str, error: BaseException) -> None:
+        """A copy has failed."""
+        _log.warning("a %s failed: %s", kind, error)
+        self.faults.append(error)
 
     def of(self, kind: str) -> list[Work]:
         """The work of one kind, in order."""

@@ -120,6 +120,13 @@ class Contents:
         for slot, value in zip(slots, values, strict=True):
             pool[slot // self.size, :, :, slot % self.size] = stamps ^ value
 
+    def spoil(self, tier: str, pages: NDArray[np.int32]) -> None:
+        """A copy into these pages has failed: what is in them is torn."""
+        import numpy as np
+
+        if len(pages):
+            self.pools[tier][(pages.astype(np.int64),)] = np.zeros((len(pages), *self.form), np.uint32)
+
     def peek(self, tier: str, slots: Sequence[int]) -> list[int]:
         """The number in each of these slots, or :data:`TORN`."""
         import numpy as np

@@ -35,14 +35,25 @@ class TieredOptimized(OptimizedPorts):
     def __init__(
         self, config: Config, profile: Profile, parts: Parts | None, variant: Variant, device: str = "cpu"
     ) -> None:
+        from kvlitmus.optimized.testing import Faults, FaultyMover, SetClock
+
         self.contents = Contents(config, profile.reserved, variant, device)
+        self.faults, self.clock = Faults(), SetClock()
+        self.mover = FaultyMover(self.contents.mover, self.faults, self.contents.spoil)
         super().__init__(config, profile, parts)
 
     def make_cache(self, parts: Any) -> Any:
-        """A fresh hierarchy, which tells events."""
+        """A fresh hierarchy, which tells events, and parts of which fail when the suite says so."""
         from kvlitmus.optimized.hierarchy import HierarchicalCache
+        from kvlitmus.optimized.testing import faulty_parts
 
-        return HierarchicalCache(self.cache_config(), self.contents.mover, events=True, parts=parts)
+        faulty = faulty_parts(self.faults, parts)
+        return HierarchicalCache(self.cache_config(), self.mover, events=True, clock=self.clock, parts=faulty)
+
+    def reset(self) -> None:
+        """See :class:`~kvlitmus.conformance.ports.Resettable`."""
+        super().reset()
+        self.faults.clear()
 
     # -- tree and host tier --------------------------------------------------------------------
 
@@ -145,11 +156,13 @@ class TieredOptimized(OptimizedPorts):
 
     def set_clock(self, seconds: float) -> None:
         """See :class:`~kvlitmus.conformance.tier_ports.Clock`."""
-        self.cache.set_clock(seconds)
+        self.clock.seconds = seconds
 
     def fail_host_alloc(self, after: int) -> None:
         """See :class:`~kvlitmus.conformance.tier_ports.Faults`."""
-        self.cache.fail_host_alloc(after)
+        from kvlitmus.optimized.testing import HOST_PAGES
+
+        self.faults.fail(HOST_PAGES, after)
 
     def poke(self, slots: Sequence[int], values: Sequence[int]) -> None:
         """See :class:`~kvlitmus.conformance.tier_ports.Data`."""

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import collections
 import threading
+import time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,6 +42,9 @@ _KEPT = 32
 
 _ENTRIES = 1 << 18
 """Page numbers that the ring of tables holds at first: 128 Ki pages under way, 1 MiB."""
+
+_PAUSE = 0.0002
+"""How long somebody who waits for a copy, but not for ever, looks away, in seconds."""
 
 _FEW = 32
 """Descriptors of the copy engine up to which the caller submits them itself."""
@@ -74,10 +78,15 @@ class LaneTicket:
     def record(self, error: BaseException | None = None) -> None:
         """Everything is submitted (or failed to be): the end of the copy is the next event of the stream."""
         self.error = error
-        self._event.record(self._lane.stream)
-        if self._submitted is not None:
-            self._submitted.set()
-            self._tell()
+        try:
+            self._event.record(self._lane.stream)
+        except BaseException as broken:
+            self.error = error or broken
+            raise
+        finally:
+            if self._submitted is not None:
+                self._submitted.set()
+                self._tell()
 
     def _tell(self) -> None:
         if self._moved is not None:
@@ -148,13 +157,23 @@ class LaneTicket:
                 stream.wait_event(self._event)
 
     def done(self) -> bool:
-        """Whether everything is copied; never blocks.  Raises ``RuntimeError`` if the copy could not be submitted."""
-        return self._known(block=False) and bool(self._event.query())
+        """Whether the copy is over; never blocks.  Raises ``RuntimeError`` if not all of it could be submitted."""
+        return self.over() and self._known(block=False)
 
-    def wait(self) -> None:
-        """Block until everything is copied.  Raises ``RuntimeError`` if the copy could not be submitted."""
-        self._known(block=True)
-        self._event.synchronize()
+    def wait(self, timeout: float | None = None) -> bool:
+        """Block until the copy is over, at most so many seconds; whether it is.
+
+        Raises ``RuntimeError`` if not all of it could be submitted: when the part that could is over.
+        """
+        if timeout is None:
+            self.forget()
+        else:
+            until = time.monotonic() + timeout
+            while not self.over():
+                if time.monotonic() >= until:
+                    return False
+                time.sleep(_PAUSE)
+        return self._known(block=True)
 
     def cancel(self) -> None:
         """Nothing: what a device was given it does; the pages belong to the copy until it is :meth:`done`."""

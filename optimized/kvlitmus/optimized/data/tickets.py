@@ -6,12 +6,8 @@ The tickets of free-running movers on CUDA are in :mod:`kvlitmus.optimized.data.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 
 from kvlitmus.optimized.data.copies import PageCopy, Tables
-
-Pause = Callable[[int], None]
-"""Called by a copying thread before each layer, with its number: tests delay or interleave copies by it."""
 
 
 class SteppedTicket:
@@ -46,9 +42,10 @@ class SteppedTicket:
         """Whether all layers are copied."""
         return self._ready == self.layers
 
-    def wait(self) -> None:
+    def wait(self, timeout: float | None = None) -> bool:
         """Copy what is left."""
         self.advance()
+        return True
 
     def cancel(self) -> None:
         """Copy nothing more; the copy counts as done and the pages of both sides are free."""
@@ -58,13 +55,12 @@ class SteppedTicket:
 class ThreadTicket:
     """A copy that a thread makes, layer by layer."""
 
-    __slots__ = ("_cancelled", "_copy", "_ended", "_error", "_moved", "_pause", "_ready", "_tables", "layers")
+    __slots__ = ("_cancelled", "_copy", "_ended", "_error", "_moved", "_ready", "_tables", "layers")
 
-    def __init__(self, copy: PageCopy, tables: Tables, pause: Pause | None) -> None:
+    def __init__(self, copy: PageCopy, tables: Tables) -> None:
         self.layers = copy.source.shape.layers
         self._copy = copy
         self._tables = tables
-        self._pause = pause
         self._ready = 0
         self._ended = False
         self._cancelled = False
@@ -75,9 +71,7 @@ class ThreadTicket:
         """Make the copy; the thread calls this."""
         try:
             for layer in range(self.layers):
-                if self._pause is not None:
-                    self._pause(layer)
-                if self._cancelled:
+                if not self.goes_on(layer):
                     break
                 self._copy.finish(self._tables, lo=layer, hi=layer + 1)
                 with self._moved:
@@ -89,6 +83,10 @@ class ThreadTicket:
             with self._moved:
                 self._ended = True
                 self._moved.notify_all()
+
+    def goes_on(self, layer: int) -> bool:
+        """Whether this layer is to be copied."""
+        return not self._cancelled
 
     def advance(self, layers: int | None = None) -> None:
         """Nothing: the thread goes on by itself."""
@@ -110,11 +108,11 @@ class ThreadTicket:
             raise RuntimeError("a copy failed") from self._error
         return self._ended
 
-    def wait(self) -> None:
-        """Block until the copy is over.  Raises ``RuntimeError`` if it has failed."""
+    def wait(self, timeout: float | None = None) -> bool:
+        """Block until the copy is over, at most so many seconds; whether it is.  Raises as :meth:`done` does."""
         with self._moved:
-            self._moved.wait_for(lambda: self._ended)
-        self.done()
+            self._moved.wait_for(lambda: self._ended, timeout)
+        return self.done()
 
     def cancel(self) -> None:
         """Copy no layer that was not begun; the pages belong to the copy until it is :meth:`done`, as ever."""

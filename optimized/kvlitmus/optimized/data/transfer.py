@@ -21,13 +21,13 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TypeAlias
 
-from kvlitmus.optimized.data.copies import DECLARED, Choice, Engine, PageCopy
+from kvlitmus.optimized.data.copies import DECLARED, Choice, Engine, PageCopy, Tables
 from kvlitmus.optimized.data.kernels import Launch
 from kvlitmus.optimized.data.lane import Lane, LaneTicket
 from kvlitmus.optimized.data.pages import read_page, write_page
 from kvlitmus.optimized.data.pools import DevicePool, HostPool
 from kvlitmus.optimized.data.threads import Worker
-from kvlitmus.optimized.data.tickets import Pause, SteppedTicket, ThreadTicket
+from kvlitmus.optimized.data.tickets import SteppedTicket, ThreadTicket
 from kvlitmus.optimized.mover import PageArray
 from kvlitmus.optimized.storage.base import Buffer
 
@@ -40,9 +40,8 @@ class TorchMover:
     stepped: whether copies wait to be advanced.  backup_engine, load_engine: see
     :mod:`kvlitmus.optimized.data.copies`; by default what ``choice`` says of the chunks: those of a backup, which has
     all layers at once, may be longer than those of a load, which goes layer by layer by either engine; a ``staged``
-    load has all its layers ready together.  launch: of the kernels.  pause: for
-    tests on CPU tensors, called by the copying threads before each layer.  Everything is compiled and allocated here,
-    so that no transfer pays for it.  :meth:`close` it at the end.
+    load has all its layers ready together.  launch: of the kernels.  Everything is
+    compiled and allocated here, so that no transfer pays for it.  :meth:`close` it at the end.
     """
 
     def __init__(
@@ -55,14 +54,12 @@ class TorchMover:
         load_engine: Engine | None = None,
         launch: Launch | None = None,
         choice: Choice = DECLARED,
-        pause: Pause | None = None,
     ) -> None:
         self.device_pool = device_pool
         self.host_pool = host_pool
         self.stepped = stepped
         self.layers = device_pool.shape.layers
         self.page_bytes = device_pool.shape.page_bytes
-        self._pause = pause
         self._threads: tuple[Worker, Worker] | None = None
         self._lanes: tuple[Lane, Lane] | None = None
         cuda = device_pool.device.type == "cuda"
@@ -113,9 +110,13 @@ class TorchMover:
         tables = copy.tables(sources, targets)
         if self._threads is None:
             return SteppedTicket(copy, tables)
-        ticket = ThreadTicket(copy, tables, self._pause)
+        ticket = self.thread_ticket(copy, tables)
         self._threads[way].post(ticket.run)
         return ticket
+
+    def thread_ticket(self, copy: PageCopy, tables: Tables) -> ThreadTicket:
+        """A copy that a thread is going to make."""
+        return ThreadTicket(copy, tables)
 
     def read_page(self, host_page: int) -> Buffer:
         """The canonical bytes of a host page; see :func:`kvlitmus.optimized.data.pages.read_page`."""

@@ -1,0 +1,99 @@
+"""Copies and allocations that fail: the first, then the second, and so on until nothing is left that could.
+
+Each scenario is played once for each operation in it that can fail, which then does; the scenario goes on as callers
+do, and at the end everything must be as if that had never been tried
+(:meth:`tests.optimized.fault_desk.Desk.still_works`).
+"""
+
+from __future__ import annotations
+
+import importlib
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kvlitmus.optimized import testing
+from tests.optimized.fault_desk import Desk
+from tests.optimized.fault_scenes import SCENARIOS, WRITES, grows, play, played, starts_anew
+
+
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_whatever_fails_the_cache_goes_on(scenario: Callable[[Desk], None], write: str) -> None:
+    number = 0
+    while True:
+        desk = played(scenario, write, number)
+        if not desk.faults.struck:
+            break
+        try:
+            desk.check()
+            desk.still_works((6, 6, 6, 5, 5, 5))
+        except BaseException as error:
+            error.add_note(f"operation {number} failed: {desk.faults.struck[0]}")
+            raise
+        number += 1
+    assert number >= 8, "hardly anything could fail"
+
+
+def test_everything_that_can_fail_does_in_some_scenario() -> None:
+    counts: Counter[str] = Counter()
+    for scenario in SCENARIOS:
+        for write in WRITES:
+            counts += played(scenario, write, None).faults.counts
+    assert [kind for kind in testing.KINDS if not counts[kind]] == []
+
+
+class Scarce:
+    """Numpy, but that one of the arrays that are made finds no memory."""
+
+    MAKERS = ("array", "empty", "zeros", "full", "concatenate", "asarray", "resize", "arange")
+
+    def __init__(self, number: int) -> None:
+        self.left = number
+        self.struck: list[traceback.FrameSummary] = []
+
+    def __getattr__(self, name: str) -> Any:
+        made = getattr(np, name)
+        return partial(self.make, made) if name in self.MAKERS else made
+
+    def make(self, made: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        self.left -= 1
+        if self.left == -1:
+            self.struck = traceback.extract_stack()[-3:-1]
+            raise MemoryError("planted: no memory for an array")
+        return made(*args, **options)
+
+
+PLACES = ("branch", "evict", "paths", "residency", "tree", "request", "backup", "load", "put", "fetch", "host")
+"""The modules of the control plane whose arrays are scarce."""
+
+
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("scenario", [one for one in SCENARIOS if one not in (grows, starts_anew)])
+def test_whatever_array_finds_no_memory_the_cache_goes_on(
+    scenario: Callable[[Desk], None], write: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = 0
+    while True:
+        desk, scarce = Desk(write), Scarce(number)
+        with monkeypatch.context() as patched:
+            for place in PLACES:
+                module = importlib.import_module(f"kvlitmus.optimized.{place}")
+                if hasattr(module, "np"):
+                    patched.setattr(module, "np", scarce)
+            play(scenario, desk)
+        if not scarce.struck:
+            break
+        try:
+            desk.check()
+            desk.still_works((6, 6, 6, 5, 5, 5))
+        except BaseException as error:
+            error.add_note(f"array {number} found no memory: {scarce.struck}")
+            raise
+        number += 1
+    assert number >= 10, "hardly any memory was taken"
