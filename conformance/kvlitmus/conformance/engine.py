@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
@@ -21,6 +22,7 @@ from kvlitmus.conformance.judge import DEEPEST, Judge
 from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.player import Player
 from kvlitmus.conformance.ports import PORTS, Config, Profile, Unsupported, capabilities_of
+from kvlitmus.conformance.recorded import steps
 from kvlitmus.conformance.results import Finding, Item, ItemResult, Options
 from kvlitmus.conformance.schedule import Op, draw, table
 from kvlitmus.conformance.shrink import shrink
@@ -135,13 +137,24 @@ def run_item(target: Any, item: Item, options: Options) -> ItemResult:
     started = monotonic()
     result = ItemResult(item=item.id, config=item.config.label)
     try:
-        _run(target, item, options, result)
+        if options.record and steps.wanted(item):
+            _recorded(target, item, options, result)
+        else:
+            _run(target, item, options, result)
     except Unsupported as declined:
         result.unsupported = harmless(declined) or "the target gave no reason"
     except HarnessError as error:
         result.error = harmless(error, 2_000)
     result.seconds = monotonic() - started
     return result
+
+
+def _recorded(target: Any, item: Item, options: Options, result: ItemResult) -> None:
+    recording = steps.Recording(target)
+    try:
+        _run(recording, item, options, result)
+    finally:
+        recording.save(Path(options.record), item)
 
 
 def _run(target: Any, item: Item, options: Options, result: ItemResult) -> None:

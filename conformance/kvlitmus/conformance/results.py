@@ -56,7 +56,10 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How items are judged: depth of observation, muted rules, whether misuse is forced, how hard to shrink."""
+    """How items are judged: depth of observation, muted rules, whether misuse is forced, how hard to shrink.
+
+    ``record``: the folder in which the steps are recorded, if any.
+    """
 
     depth: int = 3
     muted: frozenset[str] = frozenset()
@@ -64,6 +67,7 @@ class Options:
     reruns: int = 4
     shrink_trials: int = 2_000
     shrink_seconds: float = 10.0
+    record: str = ""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -103,6 +103,11 @@ def add_what(what: argparse._ArgumentGroup) -> None:
     )
     arguments_more.add_forms(what)
     what.add_argument(
+        "--record",
+        metavar="FILE",
+        help="record the steps of litmus tests and of each configuration's first schedule (.xz), to be judged again",
+    )
+    what.add_argument(
         "--failures",
         metavar="DIR",
         default=".kvlitmus/failures",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
+import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +24,7 @@ from kvlitmus.conformance.explain import harmless
 from kvlitmus.conformance.litmus.registry import Litmus, all_litmus
 from kvlitmus.conformance.minimise import Short, minimise
 from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.recorded import steps
 from kvlitmus.conformance.report import build, document, failures, terminal
 from kvlitmus.conformance.report.progress import Progress
 from kvlitmus.conformance.report.style import Style, style_of
@@ -68,7 +71,8 @@ def main(args: argparse.Namespace) -> int:
     run = prepare(args, found, configs, chosen, len(items))
     if any(name.endswith(".json") for name in args.report):
         run.build, run.items = build.build_of(ref.module), build.items_of(items)
-    minimal = play(run, found, items, options, args.jobs, style)
+    with recording(args.record, run, items) as folder:
+        minimal = play(run, found, items, replace(options, record=folder), args.jobs, style)
     with ending.reporting():
         finish(run, minimal, known, args)
         run.seconds = time.monotonic() - started
@@ -164,6 +168,28 @@ def prepare(
         date=now(),
         planned=planned,
     )
+
+
+@contextlib.contextmanager
+def recording(file: str | None, run: document.Run, items: Sequence[Item]) -> Iterator[str]:
+    """A folder for recorded steps, which become one file at the end; nothing, if no file was named."""
+    if file is None:
+        yield ""
+        return
+    header = {
+        "target": run.target_name,
+        "version": run.target_version,
+        "build": run.build,
+        "force_misuse": run.scope.force_misuse,
+        "kvlitmus": run.version,
+        "date": run.date,
+    }
+    with tempfile.TemporaryDirectory(prefix="kvlitmus-steps-") as folder:
+        yield folder
+        try:
+            steps.pack(Path(folder), Path(file), header, [item.id for item in items])
+        except OSError as error:
+            raise UsageError(f"--record {file}: {error.strerror or error}") from None
 
 
 def play(

@@ -11,5 +11,8 @@ call at the cache's boundary, and the judge that otherwise stands beside a cache
 * :mod:`~kvlitmus.conformance.recorded.checker` takes line after line and has it judged;
 * :mod:`~kvlitmus.conformance.recorded.verdict` makes a report of it, in the form of every other run's.
 
+A run can record its steps as well (``kvlitmus run --record``), to be judged again when rules have changed:
+:mod:`~kvlitmus.conformance.recorded.steps` writes them, :mod:`~kvlitmus.conformance.recorded.again` judges them.
+
 The form of a line is ``schema/trace.schema.json``; ``docs/check.md`` explains it.
 """

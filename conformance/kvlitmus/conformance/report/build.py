@@ -25,7 +25,8 @@ ROOTS = ("engine", "plan", "verdicts", "litmus", "moves", "calls", "vectors")
 """Modules and packages of the judge from which everything else is reached by imports."""
 
 LEFT_OUT = frozenset(
-    f"kvlitmus.conformance.{name}" for name in ("shrink", "minimise", "stage", "explain", "files", "report.failures")
+    f"kvlitmus.conformance.{name}"
+    for name in ("shrink", "minimise", "stage", "explain", "files", "report.failures", "recorded.steps")
 )
 """Reached from there, but without a say in verdicts."""
 

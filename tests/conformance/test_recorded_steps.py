@@ -1,0 +1,89 @@
+"""Recorded steps are judged again without the cache, by the rules as they are now."""
+
+from __future__ import annotations
+
+import lzma
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvlitmus.conformance import engine
+from kvlitmus.conformance.cli import main
+from kvlitmus.conformance.mutants.registry import all_mutants
+from kvlitmus.conformance.plan import TIER_CONFIGS, items
+from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.recorded import again, steps
+from kvlitmus.conformance.results import Item, ItemResult, Options
+from kvlitmus.conformance.schedule import draw
+from kvlitmus.conformance.specimen.cache import PROFILE, target
+from kvlitmus.spec.rule import RULES
+
+CONFIGS = (Config(page_size=4), Config(page_size=1), TIER_CONFIGS[2])
+
+
+def recorded(folder: Path, cache: Any, chosen: list[Item]) -> tuple[Path, list[ItemResult]]:
+    """A file with the steps of these items, and what was said of them."""
+    options = Options(shrink_trials=0, force_misuse=True, record=str(folder))
+    results = [engine.run_item(cache, item, options) for item in chosen]
+    path = folder / "cache.steps.xz"
+    assert steps.pack(folder, path, {"target": "cache", "force_misuse": True}, [item.id for item in chosen]) > 0
+    return path, results
+
+
+def some_items() -> list[Item]:
+    """Litmus tests, misuse among them, and a schedule for each configuration."""
+    found = items(CONFIGS, PROFILE, steps=250, force_misuse=True)
+    return [item for item in found if steps.wanted(item)]
+
+
+def test_steps_are_judged_again_as_they_were(tmp_path: Path) -> None:
+    path, results = recorded(tmp_path, target, some_items())
+    outcome = again.judge(path)
+    declined = [one for one in results if one.unsupported]
+    assert outcome.items == len(results) and len(declined) < len(results) / 2
+    assert outcome.steps == sum(one.steps for one in results) > 3_000
+    assert outcome.broken == {} == outcome.ended
+    assert dict(outcome.evaluated) == dict(sum((one.evaluated for one in results), start=type(outcome.evaluated)()))
+
+
+@pytest.mark.parametrize("id", ["split-forgets-locks", "added-is-told-twice"])
+def test_what_was_broken_is_broken_again(tmp_path: Path, id: str) -> None:
+    mutant = all_mutants()[id]
+    chosen = [item for item in some_items() if item.config.tiered == mutant.configs[0].tiered]
+    path, results = recorded(tmp_path, mutant.target, chosen)
+    broken = {rule for one in results for finding in one.findings for rule in finding.rules}
+    assert again.judge(path).broken.keys() == broken and broken & set(mutant.kills)
+
+
+def test_a_changed_rule_is_judged_without_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, _ = recorded(tmp_path, target, some_items()[:40])
+    stricter = replace(RULES["POOL-01"], predicate=lambda *facts: False)
+    monkeypatch.setitem(RULES, "POOL-01", stricter)
+    assert set(again.judge(path).broken) == {"POOL-01"}
+
+
+def test_a_changed_move_ends_the_item_and_blames_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    item = Item(kind="random", config=CONFIGS[0], seed=0, ops=200)
+    path, _ = recorded(tmp_path, target, [item])
+    monkeypatch.setattr(engine, "draw", lambda seed, ops, kinds: draw(seed + 1, ops, kinds))
+    outcome = again.judge(path)
+    assert outcome.broken == {} and "is not this one" in outcome.ended[item.id]
+
+
+def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.steps.xz"
+    for content in (b"nothing", lzma.compress(b"{}\n"), lzma.compress(b"[")):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"x\.steps\.xz: these are no recorded steps"):
+            again.judge(path)
+
+
+def test_a_run_records_its_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "specimen.steps.xz"
+    asked = ["run", "specimen", "--config", "page_size=4,pages=32", "--steps", "500", "--rule", "POOL-12"]
+    assert main([*asked, "--record", str(path), "--failures", str(tmp_path)]) == 0, capsys.readouterr().out
+    outcome = again.judge(path)
+    assert outcome.items >= 1 and outcome.evaluated["POOL-12"] and not outcome.broken
+    assert outcome.header["target"] == "specimen"
