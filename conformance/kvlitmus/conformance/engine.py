@@ -159,6 +159,8 @@ def _recorded(target: Any, item: Item, options: Options, result: ItemResult) -> 
 
 def _run(target: Any, item: Item, options: Options, result: ItemResult) -> None:
     muted = options.muted
+    if item.kind == "litmus" and all_litmus()[item.name].page:
+        item = replace(item, config=replace(item.config, page_size=all_litmus()[item.name].page))
     program, ops = _program(target, item, options)
     for attempt in range(1 + max(0, options.reruns)):
         now = replace(options, muted=muted)

@@ -105,6 +105,7 @@ def suits(test: Litmus, config: Config, profile: Profile, *, force_misuse: bool)
         and (not test.stops or config.stop in test.stops)
         and test.bigram in (None, config.bigram)
         and (config.pages >= 32 or config.tiered)
+        and (not test.page or config.storage == "attached")
     )
 
 

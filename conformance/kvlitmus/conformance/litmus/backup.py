@@ -7,6 +7,7 @@ from kvlitmus.conformance.judge import Judge
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.litmus.registry import litmus
 from kvlitmus.conformance.litmus.scenes import READS, STORAGE, TIERS, backed, brought, computed, emptied, step, storage
+from kvlitmus.conformance.litmus.spelling import Spelt, within
 from kvlitmus.conformance.tier_ports import Outcome
 
 ASYNC = ("write_through", "write_through_selective")
@@ -60,6 +61,40 @@ def storage_tells_tenants_and_places_apart(judge: Judge) -> None:
     for rid, namespace in enumerate((None, "tenant-a", "tenant-b"), 1):
         brought(judge, rid, prompt(judge, "aba", tail=1, namespace=namespace))
     tiers.settle(judge)
+
+
+def spelt(judge: Judge) -> tuple[Spelt, ...]:
+    """Prompts that spell the seed of a tenant, for this page size."""
+    return tuple(reversed([one for one in within() if one.page == judge.size]))
+
+
+SPELT = 16
+"""The page size of these prompts: with smaller pages hardly a tenant's name is short enough, and none below 9."""
+
+
+@litmus(rules=("BACKUP-05", "TIER-07"), needs=(*READS, "data"), bigram=False, once=True, page=SPELT)
+def a_prompt_spells_its_way_to_where_a_tenant_will_look(judge: Judge) -> None:
+    """A prompt of no tenant spells a tenant's seed and is stored; then the tenant asks for what stood behind it."""
+    storage(judge)
+    for rid, one in enumerate(spelt(judge), 1):
+        backed(judge, one.prompt)
+        emptied(judge)
+        brought(judge, rid, one.victim)
+        tiers.settle(judge)
+        emptied(judge)
+
+
+@litmus(rules=("BACKUP-05", "TIER-07"), needs=(*READS, "data"), bigram=False, once=True, page=SPELT)
+def a_prompt_spells_its_way_to_another_tenants_page(judge: Judge) -> None:
+    """The other way round: the tenant's page is stored, and then the prompt asks for it."""
+    storage(judge)
+    for rid, one in enumerate(spelt(judge), 1):
+        backed(judge, one.victim)
+        backed(judge, one.prompt._replace(tokens=one.prompt.tokens[: judge.size]))
+        emptied(judge)
+        brought(judge, rid, one.prompt)
+        tiers.settle(judge)
+        emptied(judge)
 
 
 @litmus(rules=("BACKUP-04", "BACKUP-05"), needs=(*READS, "reattach"))

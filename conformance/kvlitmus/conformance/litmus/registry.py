@@ -39,7 +39,8 @@ class Litmus:
     min_page, policies, bigram: the configurations in which it makes sense (empty: all).  once:
     whether it depends on no configuration, so that one run is enough.  misuse: whether it breaks
     the contract, so that it runs only where the profile says what happens then.  writes, stops: the
-    write and stop policies of the hierarchies in which it makes sense (empty: all).
+    write and stop policies of the hierarchies in which it makes sense (empty: all).  page: the page size
+    at which it is played, in a hierarchy with storage, whatever page size that has (0: at that one).
     """
 
     id: str
@@ -54,6 +55,7 @@ class Litmus:
     once: bool = False
     writes: tuple[str, ...] = ()
     stops: tuple[str, ...] = ()
+    page: int = 0
 
 
 LITMUS: dict[str, Litmus] = {}
@@ -71,6 +73,7 @@ def litmus(
     once: bool = False,
     writes: tuple[str, ...] = (),
     stops: tuple[str, ...] = (),
+    page: int = 0,
 ) -> Callable[[Callable[[Judge], None]], Callable[[Judge], None]]:
     """Register a program as a litmus test; its name is its id, its docstring the sentence that is shown."""
 
@@ -90,6 +93,7 @@ def litmus(
             once=once,
             writes=writes,
             stops=stops,
+            page=page,
         )
         return program
 
@@ -110,6 +114,7 @@ def add(
     once: bool = False,
     writes: tuple[str, ...] = (),
     stops: tuple[str, ...] = (),
+    page: int = 0,
 ) -> None:
     """Register a program under an id; for tests that come from a table.
 
@@ -130,6 +135,7 @@ def add(
         once=once,
         writes=writes,
         stops=stops,
+        page=page,
     )
 
 

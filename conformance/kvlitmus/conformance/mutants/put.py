@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from kvlitmus.conformance.mutants.hashing import Personal, Upstreams
 from kvlitmus.conformance.mutants.hosted import HOSTED, NOT_BACK, SGLANG, VLLM
-from kvlitmus.conformance.mutants.registry import mutant
+from kvlitmus.conformance.mutants.registry import mutant, null_mutant
 from kvlitmus.conformance.specimen.backup import BackupQueue
+from kvlitmus.conformance.specimen.cache import PROFILE
 from kvlitmus.conformance.specimen.hashing import PageHasher
 from kvlitmus.conformance.specimen.putting import PutQueue
 from kvlitmus.conformance.specimen.tiers import TieredNode
@@ -28,6 +31,26 @@ class TenantNotInTheName(PageHasher):
     def seed(self, namespace: str | None, page_size: int, bigram: bool) -> bytes:
         """One chain for all."""
         return super().seed(None, page_size, bigram)
+
+
+@mutant(
+    "prompts-spell-tenants",
+    bugs=(),
+    links=(),
+    kills=("BACKUP-05", "TIER-07"),
+    slot="hashing",
+    profile=replace(PROFILE, hash_scheme="sglang-1"),
+    configs=HOSTED,
+)
+class PromptsSpellTenants(Upstreams):
+    """A crafted prompt of no tenant reads a tenant's pages from storage, or puts others in their place: what is hashed
+    for a tenant's seed is what is hashed for a page of the same bytes.
+    """
+
+
+@null_mutant("null-other-names", slot="hashing", profile=replace(PROFILE, hash_scheme="one's own"), configs=HOSTED[:2])
+class OtherNames(Personal):
+    """Names are made by another scheme, which nobody has to know: storage is asked by them, and that is all."""
 
 
 @mutant(
