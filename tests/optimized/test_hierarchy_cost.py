@@ -6,6 +6,7 @@ function, whether written in Python or in C.
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -50,11 +51,13 @@ def calls(function: Callable[[], object]) -> int:
         nonlocal count
         count += event in ("call", "c_call")
 
+    gc.disable()  # what is collected meanwhile is another test's, and would be counted
     sys.setprofile(hear)
     try:
         function()
     finally:
         sys.setprofile(None)
+        gc.enable()
     return count
 
 

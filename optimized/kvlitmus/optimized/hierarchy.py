@@ -8,8 +8,15 @@ here is what a scheduler calls besides: prefetches, work in the background, stor
 **Two modes, one code.**  *Stepped*: a job goes on when :meth:`HierarchicalCache.advance` says so.
 *Free-running* (a ``runner`` is given): copies are submitted to the mover's streams and storage jobs to the runner's
 threads when they are begun; what they report is taken note of by :meth:`HierarchicalCache.tick`,
-:meth:`HierarchicalCache.poll` and nothing else.  All methods belong to one thread, the
-scheduler's.
+:meth:`HierarchicalCache.poll` and nothing else.
+
+**Threads.**  A cache is one thread's, the scheduler's: the first one that calls it.  In a free-running cache what
+another thread calls is refused with a ``RuntimeError`` (all that changes something but ``match``, ``resume``, ``lock``,
+``unlock``, ``alloc`` and ``free``, where a look at the thread would cost as much as the call), until the scheduler's
+has ended or said :meth:`~kvlitmus.optimized.life.TieredCache.hand_over`.  From **any** thread may be called:
+:meth:`~kvlitmus.optimized.life.TieredCache.layers`, ``layers_ready`` and ``wait_layer`` with the number of a load, for
+a model computes in a thread of its own; :meth:`faults`; all of :class:`~kvlitmus.optimized.runner.Threads`; and
+``read_page`` and ``write_page`` of a mover, whose other methods are the scheduler's, too.
 """
 
 from __future__ import annotations
@@ -63,12 +70,14 @@ class HierarchicalCache(TieredCache):
 
     def prefetch(self, rid: Hashable, tokens: Numbers, namespace: Hashable = None) -> Prefetched:
         """Match a key, and begin to read what follows from storage; or refuse."""
+        self.own()
         prefetched = self.fetches.submit(rid, namespace, self.units(tokens), self.now())
         self.end_call()
         return prefetched
 
     def poll(self, rid: Hashable) -> bool:
         """Whether a request need not wait any more; if so what was read for it is cached.  ``True`` if unknown."""
+        self.own()
         self.drain()
         over = self.fetches.poll(rid, self.now())
         self.end_call()
@@ -76,10 +85,12 @@ class HierarchicalCache(TieredCache):
 
     def loaded(self, rid: Hashable) -> int:
         """How many units the prefetch of a request has added to the cache; told once, then 0."""
+        self.own()
         return self.fetches.told(rid)
 
     def abandon(self, rid: Hashable) -> None:
         """A waiting request is aborted: its prefetch ends, and nothing of it is cached."""
+        self.own()
         self.fetches.abandon(rid)
 
     def occupied(self) -> int:
@@ -163,6 +174,7 @@ class HierarchicalCache(TieredCache):
 
     def tick(self) -> None:
         """What a scheduler calls once per step: take note of what has landed, and let go of what is over."""
+        self.own()
         self.drain()
         self.backups.acks()
         self.loads.acks()
@@ -175,6 +187,7 @@ class HierarchicalCache(TieredCache):
 
     def attach(self, store: PageStore) -> bool:
         """Use this storage from now on; refused while there is one."""
+        self.own()
         if self.store is not None:
             return False
         self.store = self.fetches.store = self.puts.store = store
@@ -185,6 +198,7 @@ class HierarchicalCache(TieredCache):
 
         It does not wait for threads that use the storage: what they work on stays held until they are done.
         """
+        self.own()
         if self.store is None:
             return False
         self.store = None
@@ -213,6 +227,7 @@ class HierarchicalCache(TieredCache):
         seconds, and returns the names of the pages that storage has not got.  Nothing may be
         asked of the cache afterwards.
         """
+        self.own()
         until = time.monotonic() + timeout
         for operation in list(self.fetches.ongoing.values()):
             self.fetches.abandon(operation.rid)

@@ -7,6 +7,7 @@ on which tier and the state machines of what is under way.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,9 @@ from kvlitmus.optimized.request import Running
 from kvlitmus.optimized.storage.base import PageStore
 from kvlitmus.optimized.tree import Inserted, Place, Run
 from kvlitmus.optimized.work import BACKUP, LOAD, Runner, Stepped, Work, WorkTable
+
+NOBODY = 0
+"""No thread's number."""
 
 SECONDS = 30.0
 """How long a reset waits for what is under way, if it isn't told."""
@@ -86,6 +90,8 @@ class TieredCache(FlatCache):
         self.mover = mover if mover is not None else NullMover(stepped=runner is None)
         self.stepped = runner is None
         self.runner = runner if runner is not None else Stepped()
+        self.owner: threading.Thread | None = None
+        self.owner_id = None if self.stepped else NOBODY
         self.works = self.tier_parts.works()
         self.late = LateWork()
         self.store: PageStore | None = None
@@ -100,10 +106,11 @@ class TieredCache(FlatCache):
         the works that were still at it then: they are **abandoned**.  Their pages belong to neither pool until a tick
         sees that they are over, for a copy or a thread that comes late may still read or write them.
         """
-        if not self.stepped:
+        fresh = not hasattr(self, "tree")
+        if not fresh and not self.stepped:
+            self.own()
             self.late.give_up(self.works, self.runner, time.monotonic() + timeout)
         config, parts = self.config, self.tier_parts
-        fresh = not hasattr(self, "tree")
         self.works.works.clear()
         self.pool = parts.pool(config.pages, config.page_size, config.reserved)
         host = parts.host_pool(config.host_pages, config.page_size, 0)
@@ -132,6 +139,33 @@ class TieredCache(FlatCache):
             if not fresh:
                 self.log.clear()
         return list(self.late.works.values())
+
+    # -- whose thread --------------------------------------------------------------------------
+
+    def own(self) -> None:
+        """Free-running: this call belongs to the scheduler's thread, which is the first one that made any.
+
+        Raises ``RuntimeError``, with nothing changed, in another thread while that one lives.
+        """
+        if self.owner_id is not None and self.owner_id != threading.get_ident():
+            self.claim()
+
+    def claim(self) -> None:
+        """This thread is the scheduler's, if no other is."""
+        mine = threading.current_thread()
+        if self.owner is not None and self.owner.is_alive():
+            raise RuntimeError(
+                f"this cache is the thread's {self.owner.name!r}: {mine.name!r} may not call it (see hand_over)"
+            )
+        self.owner, self.owner_id = mine, mine.ident
+
+    def hand_over(self) -> None:
+        """The next thread that calls is the scheduler's; said by the one that was, between two calls."""
+        self.own()
+        if not self.stepped:
+            self.owner, self.owner_id = None, NOBODY
+
+    # -- what a configuration says -------------------------------------------------------------
 
     def settings(self) -> FetchSettings:
         """What the configuration says of prefetches."""
@@ -181,6 +215,7 @@ class TieredCache(FlatCache):
         chunked: bool = False,
     ) -> Inserted:
         """See :meth:`FlatCache.insert`; what the path uses is backed up as the write policy says, unless chunked."""
+        self.own()
         inserted = super().insert(tokens, pages, namespace, priority=priority, chunked=chunked)
         if not chunked:
             self.used(inserted.place)
@@ -191,6 +226,7 @@ class TieredCache(FlatCache):
         self, place: Place, tokens: Numbers, pages: Numbers, *, priority: int = 0, chunked: bool = False
     ) -> Inserted:
         """See :meth:`FlatCache.insert_behind`; the whole path counts as used."""
+        self.own()
         inserted = super().insert_behind(place, tokens, pages, priority=priority, chunked=chunked)
         if not chunked:
             self.used(inserted.place)
@@ -199,24 +235,28 @@ class TieredCache(FlatCache):
 
     def evict(self, n: int) -> int:
         """See :meth:`FlatCache.evict`; pages with host copies live on there."""
+        self.own()
         freed = super().evict(n)
         self.end_call()
         return freed
 
     def begin(self, rid: Hashable, tokens: Numbers, namespace: Hashable = None) -> Running | None:
         """See :meth:`FlatCache.begin`."""
+        self.own()
         running = super().begin(rid, tokens, namespace)
         self.end_call()
         return running
 
     def grow(self, rid: Hashable, tokens: Numbers) -> NDArray[np.int64] | None:
         """See :meth:`FlatCache.grow`."""
+        self.own()
         slots = super().grow(rid, tokens)
         self.end_call()
         return slots
 
     def publish(self, rid: Hashable, *, chunked: bool = False, upto: int | None = None) -> Running:
         """See :meth:`FlatCache.publish`; what it uses is backed up, unless chunked."""
+        self.own()
         running = super().publish(rid, chunked=chunked, upto=upto)
         if not chunked:
             self.used(running.place)
@@ -225,6 +265,7 @@ class TieredCache(FlatCache):
 
     def end(self, rid: Hashable, *, keep: bool | int) -> None:
         """See :meth:`FlatCache.end`; what it uses is backed up, if it is kept."""
+        self.own()
         place = self.requests.end(rid, keep=keep)
         if keep is not False:
             self.used(place)
@@ -238,6 +279,7 @@ class TieredCache(FlatCache):
 
     def evict_host(self, n: int) -> int:
         """Free at least ``n`` host slots of pages that are there alone, or as many as can be; how many became free."""
+        self.own()
         freed = self.tree.evict_host(-(-n // self.config.page_size)) * self.config.page_size
         self.end_call()
         return freed
@@ -248,6 +290,7 @@ class TieredCache(FlatCache):
         The pages are the tree's at once.  Whoever computes with them waits for their layers:
         :meth:`layers_ready`, :meth:`wait_layer`.
         """
+        self.own()
         loaded = self.loads.load_back(namespace, self.units(tokens), quota)
         self.end_call()
         return loaded
@@ -282,6 +325,7 @@ class TieredCache(FlatCache):
 
     def events(self) -> Sequence[Told]:
         """What happened since the last call, in order; nothing where events were not asked for."""
+        self.own()
         return self.log.take() if self.log is not None else ()
 
     def end_call(self) -> None:
