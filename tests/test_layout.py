@@ -25,6 +25,9 @@ LARGE: dict[str, str] = {
     "conformance/kvlitmus/conformance/machine.py::machine": (
         "a whole class, made in a function so that Hypothesis is imported only where it is used"
     ),
+    "conformance/kvlitmus/conformance/ports.py": (
+        "the one page that the author of an adapter reads: configuration, profile, and the ports of a cache"
+    ),
 }
 """What may be longer, by ``path`` or ``path::function``, each with its reason; a stale entry is a complaint."""
 
@@ -62,6 +65,7 @@ DIRECTIONS = (  # the most specific prefix comes first
     Direction("kvlitmus.conformance.specimen", _SPECIMEN),
     Direction("kvlitmus.conformance.adapters", _JUDGE, lazily=("kvlitmus.optimized",), others_lazily=("*",)),
     Direction("kvlitmus.conformance", _JUDGE, others_lazily=("*",)),
+    Direction("kvlitmus.__main__", ("kvlitmus.conformance.cli",)),
     Direction("kvlitmus.spec", ("kvlitmus.spec",)),
     Direction("kvlitmus.reference", ("kvlitmus.spec", "kvlitmus.reference")),
     Direction("kvlitmus.optimized.storage.redis", _STORE, others=("redis",)),
@@ -171,7 +175,8 @@ def wrong_folders(root: Path) -> list[str]:
     for room in ROOMS:
         namespace = root / room / "kvlitmus"
         found = {path.name for path in namespace.iterdir()} - {"__pycache__"} if namespace.is_dir() else set()
-        complaints += [f"{room}/kvlitmus/{name}: not here; only {room}/ is" for name in sorted(found - {room})]
+        here = {room, "__main__.py"} if room == "conformance" else {room}  # python -m kvlitmus
+        complaints += [f"{room}/kvlitmus/{name}: not here; only {room}/ is" for name in sorted(found - here)]
         if not (namespace / room / "py.typed").is_file():
             complaints.append(f"{room}/kvlitmus/{room}/py.typed is missing")
         folders = {path.parent for path in (namespace / room).rglob("*.py")} | {namespace / room}
@@ -209,7 +214,7 @@ def too_long(root: Path, allowed: dict[str, str]) -> list[str]:
 
 
 _IMPORT_ALL = """
-import importlib, pkgutil, sys
+import importlib, importlib.util, pkgutil, sys
 sys.path[:0] = sys.argv[2:]
 def failed(name): raise
 names = []
@@ -217,6 +222,8 @@ for room in sys.argv[1].split():
     package = importlib.import_module(f"kvlitmus.{room}")
     names += [package.__name__]
     names += [one.name for one in pkgutil.walk_packages(package.__path__, package.__name__ + ".", failed)]
+    if room == "conformance" and importlib.util.find_spec("kvlitmus.__main__"):
+        names.append("kvlitmus.__main__")
 for name in names:
     if not name.endswith(".__main__"):
         importlib.import_module(name)

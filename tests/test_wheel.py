@@ -102,3 +102,13 @@ def test_everything_imports_from_the_installed_wheel(wheel: Path, tmp_path: Path
     done = import_all([tmp_path], BASE)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) == sum(1 for room in BASE for _ in (ROOT / room).rglob("*.py"))
+    shown = subprocess.run(
+        [sys.executable, "-S", "-m", "kvlitmus", "--version"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert shown.stdout.startswith("kvlitmus ")

@@ -169,6 +169,12 @@ def known(*rules: str, more: str = "") -> str:
     return "known.toml"
 
 
+def test_a_module_that_needs_another_one_is_there(capsys: Capture) -> None:
+    Path("needs.py").write_text("import nobody_has_this\n")
+    assert main(["smoke", "needs:target"]) == 3
+    assert "No module named 'nobody_has_this'" in capsys.readouterr().err
+
+
 def test_a_known_violation_does_not_fail_and_a_stale_one_does(capsys: Capture) -> None:
     words = [BROKEN, "--steps", "0", "--rule", "LOCK-02,POOL-01"]
     assert report_of(*words)[0] == 1
@@ -214,8 +220,22 @@ def test_a_known_violation_does_not_fail_and_a_stale_one_does(capsys: Capture) -
         ("run --vectors empty", "--vectors empty: no vector is in it"),
         ("run --report link.json", "--report link.json: can't be written: it is a link"),
         ("run --junit /dev/stdout", "--junit /dev/stdout: can't be written: it is a link"),
-        ("run --bogus", "unrecognized arguments: --bogus"),
-        ("run specimen reference", "unrecognized arguments: reference"),
+        ("run --bogus", "there is no option --bogus ('kvlitmus run --help' lists them)"),
+        ("run --pag 4", "there is no option --pag; did you mean --page-size?"),
+        ("run --page 4", "there is no option --page; did you mean --page-size?"),
+        ("run --step=9", "there is no option --step; did you mean --steps?"),
+        ("fuzz --targt specimen", "there is no option --targt"),
+        ("replay-trace --capacty 4", "there is no option --capacty; did you mean --capacity?"),
+        ("--versio", "there is no option --versio; did you mean --version?"),
+        ("run specimen reference", "nothing takes 'reference'"),
+        ("run --rule FOO-1", "there is no rule 'FOO-1' ('kvlitmus rules' lists them)"),
+        ("run --rule TRE-3", "there is no rule 'TRE-3'; did you mean 'TREE-03'?"),
+        ("run --rule POOL-99", "there is no rule 'POOL-99'; there are POOL-01 to POOL-"),
+        ("run --rule pool", "there is no rule 'pool'; POOL is a pack (--pack pool)"),
+        ("smoke mine:nope", "mine has no 'nope'; its targets: target"),
+        ("run mine:targt", "mine has no 'targt'; did you mean 'target'"),
+        ("run mine:target.more", "mine:target has no 'more'; it has nothing with make(config) and a profile"),
+        ("run mnie:target", "there is no module 'mnie' here or where Python looks"),
         ("replay", "the following arguments are required: FILE"),
         ("replay nowhere.json", "nowhere.json: No such file"),
         ("replay known.toml", "not JSON"),
@@ -231,6 +251,7 @@ def test_a_mistake_gets_one_line_and_exit_code_2(words: str, complaint: str, cap
     Path("known.toml").write_text("")
     Path("empty").mkdir()
     Path("link.json").symlink_to("elsewhere.json")
+    Path("mine.py").write_text("from kvlitmus.conformance.specimen.cache import SpecimenTarget, target\n")
     assert main(words.split()) == 2
     err = capsys.readouterr().err
     assert complaint in err
@@ -294,7 +315,7 @@ def test_smoke_looks_at_every_configuration(capsys: Capture) -> None:
 
 def test_smoke_tells_who_is_more_often_to_blame(capsys: Capture) -> None:
     assert main(["smoke", BROKEN, "--color", "never"]) == 1
-    assert "nearly everything failed (LOCK-02" in " ".join(capsys.readouterr().out.split())
+    assert "nearly everything failed (LOCK-0" in " ".join(capsys.readouterr().out.split())
 
 
 def test_mutants_end_with_the_line_that_counts(capsys: Capture) -> None:

@@ -120,3 +120,15 @@ def test_no_color_is_heeded() -> None:
     for more, colored in (([], False), (["--color", "always"], True)):
         done = subprocess.run([*words, *more], capture_output=True, text=True, check=False)
         assert ("\x1b[" in done.stdout) is colored
+
+
+def test_the_module_kvlitmus_is_the_command(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "kvlitmus", "rules", "TREE-03"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("TREE-03 ")

@@ -97,8 +97,11 @@ def test_no_items_need_no_worker(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("no_such_module:target", "ModuleNotFoundError: No module named 'no_such_module'"),
-        ("hostile:no_such_target", "AttributeError"),
+        ("no_such_module:target", "there is no module 'no_such_module' here or where Python looks"),
+        (
+            "hostile:no_such_target",
+            "no 'no_such_target'; did you mean 'Target'; its targets: changes_argument",
+        ),
         ("hostile:profile_wrong", "must be a Profile (got dict)"),
         ("hostile:profile_fields_wrong", "profile.misuse"),
         ("hostile:endless", "a target must have make(config)"),

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import difflib
 import importlib
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from kvlitmus.conformance.commands import arguments, arguments_check, arguments_fuzz, arguments_more
 from kvlitmus.conformance.commands.common import TargetFailed, UsageError, version
@@ -46,25 +48,46 @@ exit codes:
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose complaints are one line and a hint, exit code 2."""
+    """A parser whose complaints are one line and a hint, exit code 2; options are written out."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.inner: Parser | None = None
+        """The parser of the chosen subcommand."""
+        super().__init__(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **settings)
 
     def error(self, message: str) -> None:  # type: ignore[override]
         """Complain as all of kvlitmus does."""
         raise UsageError(f"{message} ('{self.prog} --help' explains)")
 
+    def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> argparse.Namespace:  # type: ignore[override]
+        """All words, or what is wrong with the first that nobody knows."""
+        found: argparse.Namespace
+        found, rest = self.parse_known_args(args, namespace)
+        if rest:
+            raise (self.inner or self).not_known(rest)
+        return found
+
+    def not_known(self, words: Sequence[str]) -> UsageError:
+        """What to say of words that no option and no argument took."""
+        option = next((word.partition("=")[0] for word in words if word.startswith("-")), "")
+        if not option:
+            return UsageError(f"nothing takes {words[0]!r} ('{self.prog} --help' explains)")
+        names = [name for one in self._actions for name in one.option_strings]
+        near = [name for name in names if name.startswith(option)] or difflib.get_close_matches(option, names, 1, 0.75)
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        return UsageError(f"there is no option {option}{hint} ('{self.prog} --help' lists them)")
+
 
 def parser(chosen: str = "") -> Parser:
     """The parser; only the chosen subcommand gets its arguments, the others their line of help."""
-    formatter = argparse.RawDescriptionHelpFormatter
-    top = Parser(prog="kvlitmus", description=DESCRIPTION, epilog=EXAMPLES, formatter_class=formatter)
+    top = Parser(prog="kvlitmus", description=DESCRIPTION, epilog=EXAMPLES)
     top.add_argument("--version", action="version", version=f"kvlitmus {version()}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", dest="command")
     for name, (about, add, epilog) in COMMANDS.items():
-        sub = commands.add_parser(
-            name, help=about, description=about[0].upper() + about[1:] + ".", epilog=epilog, formatter_class=formatter
-        )
+        sub = commands.add_parser(name, help=about, description=about[0].upper() + about[1:] + ".", epilog=epilog)
         if name == chosen:
             add(sub)
+            top.inner = sub
     return top
 
 

@@ -20,7 +20,7 @@ from kvlitmus.conformance import files
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.process import Death, Process, kill_marked, wait
 from kvlitmus.conformance.results import config_from_json, profile_from_json, to_json
-from kvlitmus.conformance.targets import TargetError, TargetRef
+from kvlitmus.conformance.targets import TargetError, TargetRef, UnknownTarget
 from kvlitmus.conformance.text import harmless
 
 STATE = Path(".kvlitmus/running")
@@ -197,6 +197,8 @@ class Crew:
             if "loaded" in worker.answer:
                 self.loaded = worker.answer["loaded"]
                 return None
+            if "unknown" in worker.answer:
+                return UnknownTarget(harmless(worker.answer["unknown"], 1_000))
             return TargetError(harmless(worker.answer.get("failed", "the worker made no sense"), 1_000))
         death = worker.death(self.limits.start_seconds)
         if death is None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kvlitmus.conformance.text import harmless
+from kvlitmus.conformance.text import closest, harmless
 
 PEERS_VARIABLE = "KVLITMUS_PEERS"
 """The environment variable that names the folder with the environments of the peers."""
@@ -142,11 +142,42 @@ def _here(module: str) -> bool:
 
 
 def load_target(ref: TargetRef) -> Any:
-    """Import the target into this process; whatever its module raises comes through."""
-    found: Any = importlib.import_module(ref.module)
+    """Import the target into this process; raises :class:`UnknownTarget`, and whatever its module raises."""
+    try:
+        found: Any = importlib.import_module(ref.module)
+    except ModuleNotFoundError as error:
+        if error.name != ref.module and not ref.module.startswith(f"{error.name}."):
+            raise  # it is there, and needs another one
+        raise UnknownTarget(f"there is no module {ref.module!r} here or where Python looks") from error
+    at = ref.module
     for part in ref.attribute.split(".") if ref.attribute else ():
-        found = getattr(found, part)
+        try:
+            found = getattr(found, part)
+        except AttributeError as error:
+            raise UnknownTarget(
+                f"{at} has no {part!r}{closest(part, _public(found)).rstrip('?')}{_targets_in(found)}"
+            ) from error
+        at = f"{at}.{part}" if ":" in at else f"{at}:{part}"
     return found
+
+
+def _public(place: Any) -> list[str]:
+    """The names that somebody may have meant."""
+    return [str(name) for name in getattr(place, "__dict__", {}) if not str(name).startswith("_")]
+
+
+def _targets_in(place: Any) -> str:
+    """Which targets there are instead."""
+    names = [name for name in _public(place) if _makes(getattr(place, name, None))]
+    return f"; its targets: {', '.join(names[:8])}" if names else "; it has nothing with make(config) and a profile"
+
+
+def _makes(value: Any) -> bool:
+    """Whether this looks like a target; whatever it is, asking does no harm."""
+    try:
+        return not isinstance(value, type) and callable(value.make) and hasattr(value, "profile")
+    except Exception:  # noqa: BLE001 - then it is none
+        return False
 
 
 def peer_python(release: str) -> str:

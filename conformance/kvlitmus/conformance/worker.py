@@ -44,7 +44,7 @@ from kvlitmus.conformance.results import (
 )
 from kvlitmus.conformance.schedule import Op, describe
 from kvlitmus.conformance.stage import STAGE
-from kvlitmus.conformance.targets import TargetRef, load_target
+from kvlitmus.conformance.targets import TargetRef, UnknownTarget, load_target
 from kvlitmus.conformance.text import harmless, raised_text, type_name
 
 BEAT_SECONDS = 0.1
@@ -182,6 +182,8 @@ class Worker:
         try:
             self.target = load_target(ref)
             return {"loaded": described(self.target), "seconds": monotonic() - started}
+        except UnknownTarget as error:
+            return {"unknown": harmless(error)}
         except BaseException as error:  # noqa: BLE001 - a module may raise SystemExit when it is imported
             return {"failed": f"{ref.module}:{ref.attribute} can't be loaded: {raised_text(error)}"}
 

@@ -103,9 +103,10 @@ def matrix(fates: Sequence[Fate], style: Style) -> Iterator[str]:
     for rule, ids in broken.items():
         cells = "".join("." if fate.id not in ids else "#" if rule in fate.kills else "+" for fate in real)
         yield f"  {rule:<12} {cells.replace('#', style.paint('#', 'green'))} {len(ids):>3}"
-    idle = [rule for rule in all_rules() if rule not in broken]
+    named = {rule for fate in real for rule in fate.kills}
+    idle = [rule for rule in all_rules() if rule in named and rule not in broken]
     if idle:
-        yield from style.wrap(f"broken by none: {', '.join(idle)}", "  ")
+        yield from style.wrap(f"named by a mutant and broken by none: {', '.join(idle)}", "  ")
 
 
 def figures(fates: Sequence[Fate], style: Style) -> Iterator[str]:

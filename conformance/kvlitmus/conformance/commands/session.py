@@ -70,9 +70,14 @@ def find(word: str, python: str | None) -> targets.TargetRef:
 
 
 def ask(ref: targets.TargetRef, *, call_seconds: float = 10.0) -> Session:
-    """Ask a target what it is; raises :class:`TargetFailed` for one that can't be imported or made."""
+    """Ask a target what it is.
+
+    Raises :class:`UsageError` for one that isn't there, :class:`TargetFailed` for one that can't be imported or made.
+    """
     limits = supervisor.Limits(call_seconds=call_seconds)
     try:
         return Session(ref=ref, info=supervisor.probe(ref, limits=limits), limits=limits)
+    except targets.UnknownTarget as error:
+        raise UsageError(str(error)) from error
     except supervisor.TargetError as error:
         raise TargetFailed(str(error)) from error

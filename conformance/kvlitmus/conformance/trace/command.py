@@ -193,7 +193,7 @@ def load(ref: TargetRef) -> Target:
         sys.path.insert(0, "")  # a target may lie in the current folder
     try:
         found: Any = load_target(ref)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, UnknownTarget):
         raise
     except BaseException as error:
         raise CannotReplay(f"importing {ref.module} raised {raised_text(error)}") from error
@@ -372,7 +372,7 @@ class TableOutput:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command by itself, in this process: what :func:`run_there` starts in a target's own Python."""
-    parser = argparse.ArgumentParser(prog="kvlitmus replay-trace")
+    parser = argparse.ArgumentParser(prog="kvlitmus replay-trace", allow_abbrev=False)
     add_arguments(parser)
     args = parser.parse_args(arguments)
     return run_here(args, resolve_target(args.target, python=sys.executable))
