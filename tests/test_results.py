@@ -8,16 +8,21 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kvlitmus.conformance import plan, targets
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.report import failures
+from kvlitmus.conformance.recorded import again
+from kvlitmus.conformance.report import build, failures
 from kvlitmus.conformance.results import Finding
 from kvlitmus.conformance.schedule import Op
 from kvlitmus.conformance.targets import checkout_peers
+from kvlitmus.spec.rule import all_rules
 from tests.conformance.schemas import fits
 from tools import results
+from tools.results_page import Evidence, Judged, Report, page
 
 ROOT = Path(__file__).resolve().parent.parent
 OLD, NEW = "0.5.13.post1", "0.5.23"
@@ -41,6 +46,7 @@ SNIPPETS = [
     (NEW, ["misuse_05_handle_is_a_view.py"], "TokenToKVPoolAllocator: after writing to the first handle, the next"),
     (OLD, ["misuse_06_stale_unlock.py"], "RadixCache: evict(2) with one lock held evicted 2"),
     (NEW, ["misuse_06_stale_unlock.py", "rust"], "UnifiedRadixCache: evict(2) with one lock held evicted 2"),
+    (NEW, ["misuse_06_last_lock_twice.py", "rust"], "mutex poisoned; refusing to reuse state"),
     (
         OLD,
         ["fetch_12_root_has_no_namespace.py"],
@@ -63,25 +69,106 @@ def test_every_violation_is_classified_and_the_page_is_up_to_date(capsys: pytest
     assert code == 0, capsys.readouterr().out
 
 
+def planted(name: str = "sglang-0.5.23-file", **stamps: str) -> Report:
+    """A report as a run of this tree would write it, all passed but STORE-08."""
+    known = targets.KNOWN[name]
+    ref = targets.TargetRef(name=name, module=known.module, attribute=known.attribute, python="", roots=())
+    target = targets.load_target(ref)
+    configs = plan.configs_of(target)
+    items = plan.items(configs, target.profile, force_misuse=True)
+    rows = [
+        {"id": rule.id, "title": rule.title, "digest": rule.digest, "verdict": "passed", "evaluations": 1234,
+         "findings": []}
+        for rule in all_rules().values()
+    ]  # fmt: skip
+    finding = {"rules": ["STORE-08"], "calls": ["get()"], "config": {}, "allowed": "", "detail": "", "seen": {"a": "1"}}
+    row = next(row for row in rows if row["id"] == "STORE-08")
+    row.update(verdict="violated", findings=[0])
+    stamp = {"build": build.build_of(known.module), "items": build.items_of(items)} | stamps
+    tally = {"passed": 1, "violated": 1, "warned": 0, "not_applicable": 0}
+    return {
+        "stamps": {"target": {"name": name}, **stamp},
+        "options": {"seed": 0, "steps": 4000, "litmus": True, "force_misuse": True},
+        "rules": rows,
+        "configs": [{"label": "plain"}],
+        "findings": [{**finding, "saved": "docs/results/x.json"}],
+        "partial": False,
+        "exit_code": 1,
+        "totals": {"verdicts": tally, "steps": 7},
+    }
+
+
+ENTRY = Judged(
+    title="Bytes",
+    rules=("STORE-08",),
+    targets=("sglang-0.5.23-file",),
+    kind="bug",
+    reach="latent",
+    releases="",
+    reasoning="why",
+    links=(),
+    snippets=(),
+)
+
+
+def evidence(data: Report, **more: Any) -> Evidence:
+    """What the page of one report is made of."""
+    name = data["stamps"]["target"]["name"]
+    why = results.stale(data)
+    return Evidence(reports={name: data}, stale={name: why} if why else {}, **more)
+
+
+def test_a_report_of_this_tree_counts() -> None:
+    found = evidence(planted())
+    assert found.stale == {}
+    text = page(found, [ENTRY], "", "")
+    assert "| ✓ 1.2k |" in text and "| ✗ |" in text and "stale |" not in text
+    assert "**bug**, latent" in text and "kvlitmus replay docs/results/x.json" in text
+
+
+@pytest.mark.parametrize("tampered", ["build", "items", "digest", "unstamped"])
+def test_a_report_of_another_tree_is_stamped_stale_and_counts_for_no_verdict(tampered: str) -> None:
+    data = planted(**{tampered: "0" * 12} if tampered in ("build", "items") else {})
+    if tampered == "digest":
+        data["rules"][3]["digest"] = "0" * 12
+    elif tampered == "unstamped":
+        del data["stamps"]["build"]
+    found = evidence(data)
+    said = {"build": "of build 000000000000", "items": "of other items", "digest": "1 rules are other ones"}
+    assert said.get(tampered, "made before reports were stamped") in found.stale["sglang-0.5.23-file"][0]
+    text = page(found, [ENTRY], "", "")
+    assert "| **stale**: " in text and "All stale" in text
+    assert "✓ 1.2k" not in text and "| ✗ |" not in text and "kvlitmus replay" not in text
+    assert results.complaints(found, [ENTRY], Path("/nonexistent")) == [
+        "docs/results/x.json: a report refers to it, but it isn't there"
+    ]
+
+
+def test_what_a_search_broke_stands_where_the_run_passed() -> None:
+    finding = {"rules": ["STORE-03"], "calls": ["get(a)"], "label": "plain", "allowed": "", "detail": "", "seen": {},
+               "saved": "docs/results/counterexamples/fuzz/x.json"}  # fmt: skip
+    searched = {"fuzz": {("sglang-0.5.23-file", "STORE-03"): finding}}
+    found = evidence(planted(), searched=searched)
+    entry = replace(ENTRY, rules=("STORE-03", "STORE-08"))
+    assert "sglang-0.5.23-file: STORE-03 is broken, and nobody classified it" in results.complaints(found, [ENTRY])
+    text = page(found, [entry], "", "")
+    assert "| ✗ᶠ |" in text and "✗ʰ |" not in text
+
+
 def test_a_violation_without_a_classification_and_a_stale_one_are_found() -> None:
-    found = results.reports()
-    entries, _, _ = results.classification()
-    first, *rest = entries
-    missing = results.complaints(found, rest)
-    assert f"{first.targets[0]}: {first.rules[0]} is broken, and nobody classified it" in missing
-    stale = results.complaints(found, [replace(first, rules=(*first.rules, "TREE-01")), *rest])
-    assert stale == [f"{target}: TREE-01 is classified, but not broken" for target in sorted(first.targets)]
-    assert any("is classified twice" in one for one in results.complaints(found, [first, first, *rest]))
-    assert "snippets/none.py: a classification names it, but it isn't there" in results.complaints(
-        found, [replace(first, snippets=(*first.snippets, "none.py")), *rest]
-    )
-
-
-def test_a_counterexample_that_no_report_names_is_found(tmp_path: Path) -> None:
-    (tmp_path / "counterexamples" / "cache").mkdir(parents=True)
-    (tmp_path / "counterexamples" / "cache" / "TREE-01-0.json").write_text("{}")
-    assert results.complaints({}, [], tmp_path) == [
-        "docs/results/counterexamples/cache/TREE-01-0.json: no report refers to it"
+    found = evidence(planted())
+    nowhere = Path("/nonexistent")
+    saved = "docs/results/x.json: a report refers to it, but it isn't there"
+    assert results.complaints(found, [], nowhere) == [
+        "sglang-0.5.23-file: STORE-08 is broken, and nobody classified it",
+        saved,
+    ]
+    stale = replace(ENTRY, rules=("STORE-08", "TREE-01"), snippets=("none.py",))
+    assert results.complaints(found, [stale, ENTRY], nowhere) == [
+        "sglang-0.5.23-file: TREE-01 is classified, but not broken",
+        "sglang-0.5.23-file: STORE-08 is classified twice",
+        saved,
+        "snippets/none.py: a classification names it, but it isn't there",
     ]
 
 
@@ -117,21 +204,21 @@ def hazards(folder: Path) -> Path:
 
 def test_known_hazards_have_the_counterexamples_that_they_tell_of(tmp_path: Path) -> None:
     path = hazards(tmp_path)
-    assert results.hazard_complaints(tmp_path) == [] == results.complaints({}, [], tmp_path)
+    assert results.search_complaints(tmp_path) == []
     text = path.read_text()
     path.with_name("H-03.json").write_text(text)
     path.write_text(text.replace('"BACKUP-05"', '"BACKUP-04"'))
     (tmp_path / "hazards.md").write_text("| **H-01** … |\n")
     name = "docs/results/counterexamples/hazards"
-    assert results.hazard_complaints(tmp_path) == [
+    assert results.search_complaints(tmp_path) == [
         f"{name}/H-03.json: hazards.json does not refer to it",
         f"{name}/H-01.json: hazards.json tells of another counterexample",
         "hazards.md does not tell of H-02",
     ]
     path.write_text("{}")
-    assert f"{name}/H-01.json: " in "".join(results.hazard_complaints(tmp_path))
+    assert f"{name}/H-01.json: " in "".join(results.search_complaints(tmp_path))
     path.unlink()
-    assert f"{name}/H-01.json: hazards.json refers to it, but it isn't there" in results.hazard_complaints(tmp_path)
+    assert f"{name}/H-01.json: hazards.json refers to it, but it isn't there" in results.search_complaints(tmp_path)
 
 
 def test_the_committed_counterexamples_are_saved_failures() -> None:
@@ -154,8 +241,25 @@ def test_the_committed_reports_are_whole_and_say_what_was_judged() -> None:
         assert (results.FOLDER / f"{target}.json").stat().st_size < (600_000 if tiered else 300_000)
 
 
-def test_the_known_hazards_of_the_old_release_are_found_again() -> None:
-    broken = results.broken_rules(results.reports())
+def test_recorded_steps_are_judged_again_without_sglang() -> None:
+    """The smallest of the committed ones: by the rules of its build they give what its report says."""
+    paths = sorted(results.FOLDER.glob("recorded/*.steps.xz"), key=lambda path: path.stat().st_size)
+    outcome = again.judge(paths[0])
+    target = outcome.header["target"]
+    data = results.reports()[target]
+    assert outcome.items > 20 and outcome.steps > 500
+    if not results.stale(data):
+        broken = {rule for name, rule in results.broken_rules({target: data}) if name == target}
+        assert outcome.broken.keys() <= broken and not outcome.ended
+    assert sum(path.stat().st_size for path in paths) < 8_000_000
+
+
+def test_what_forced_misuse_shows_of_the_old_release() -> None:
+    """H-38, H-39, H-45: litmus tests that break the contract on purpose; no drawn schedule does."""
+    found = results.reports()
+    if any(results.stale(data) for data in found.values()):
+        pytest.skip("stale reports")
+    broken = results.broken_rules(found)
     host, device = f"sglang-{OLD}-host-pool", f"sglang-{OLD}-device-pool"
     assert (host, "MISUSE-05") in broken, "H-38: an allocation returns a view on the free list"
     assert {(host, "MISUSE-01"), (host, "MISUSE-03"), (device, "MISUSE-01")} <= broken, "H-39: double frees"

@@ -1,0 +1,279 @@
+"""The results page of `tools/results.py`: what was judged, verdicts group by group, and each kind of violation."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kvlitmus.conformance.targets import known_targets
+from kvlitmus.spec.rule import all_rules
+
+Report = dict[str, Any]
+Pair = tuple[str, str]
+"""A target and a rule."""
+
+MARKS = {"passed": "✓", "violated": "✗", "warned": "!", "not_applicable": "–"}
+WIDTH = 150
+"""So many characters of a call are shown on the page; the saved counterexample has all."""
+
+GROUPS = (
+    ("Trees on the device", ("", "-sorted", "-requests", "-python", "-python-requests", "-rust", "-rust-requests")),
+    ("Hierarchies", ("-hicache", "-unified-hicache", "-hicache-rust")),
+    ("Pools", ("-device-pool", "-device-pool-triton", "-host-pool")),
+    ("Storage in files", ("-file", "-file-metadata")),
+)
+"""The tables of verdicts, each narrow enough to be read, by the ends of the targets' names."""
+
+RELEASES = ("sglang-0.5.13.post1", "sglang-0.5.23")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """One entry of the classification: rules broken by some targets in the same way, and what that is."""
+
+    title: str
+    rules: tuple[str, ...]
+    targets: tuple[str, ...]
+    kind: str
+    reach: str
+    releases: str
+    reasoning: str
+    links: tuple[str, ...]
+    snippets: tuple[str, ...]
+
+    @property
+    def pairs(self) -> Iterable[Pair]:
+        """Every (target, rule) that the entry is about."""
+        return ((target, rule) for target in self.targets for rule in self.rules)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What the page is made of.
+
+    ``reports`` by target; ``stale``: why a target's report says nothing about this tree; ``searched``: what long
+    searches broke (``fuzz``, ``hazards``), by target and rule, each with the finding.
+    """
+
+    reports: Mapping[str, Report]
+    stale: Mapping[str, Sequence[str]]
+    searched: Mapping[str, Mapping[Pair, Mapping[str, Any]]] = field(default_factory=dict)
+    campaigns: Sequence[Mapping[str, Any]] = ()
+
+    @property
+    def fresh(self) -> dict[str, Report]:
+        """The reports that count."""
+        return {target: data for target, data in self.reports.items() if target not in self.stale}
+
+
+def page(found: Evidence, entries: Sequence[Judged], introduction: str, notes: str) -> str:
+    """The results page."""
+    lines = ["# Results", "", introduction, "", "## What was judged", "", *targets_table(found), ""]
+    lines += ["## Verdicts", "", *legend(found), ""]
+    for title, targets in groups(found.reports):
+        lines += [f"### {title}", "", *verdict_table(found, targets), ""]
+    lines += ["## What is broken, and what we make of it", "", *REACH, ""]
+    lines += ["| | rules | class | reach |", "|---|---|---|---|"]
+    lines += [
+        f"| [{entry.title}](#{anchor(number, entry.title)}) | {', '.join(entry.rules)} "
+        f"| **{entry.kind}** | {entry.reach} |"
+        for number, entry in enumerate(entries, 1)
+    ]
+    lines.append("")
+    for number, entry in enumerate(entries, 1):
+        lines += section(number, entry, found)
+    return "\n".join([*lines, notes]) + "\n"
+
+
+REACH = (
+    "*Reachable in a server*: an unchanged server gets there by what clients, storage or load do. *Latent*:",
+    "no caller of that release does what it takes; a later one may. *By direct call*: only who calls the class itself",
+    "gets there. Which it is was read from the callers; no server was run.",
+)
+
+
+def groups(found: Mapping[str, Report]) -> list[tuple[str, list[str]]]:
+    """The tables, each with the targets of which there is a report; the older release first."""
+    tables = []
+    for title, ends in GROUPS:
+        targets = [f"{release}{end}" for release in RELEASES for end in ends if f"{release}{end}" in found]
+        if targets:
+            tables.append((title, targets))
+    return tables
+
+
+def short(target: str) -> str:
+    """A target's name in a narrow column."""
+    return target.removeprefix("sglang-").replace("0.5.13.post1", "0.5.13").replace("-", " ", 1).replace("-", "‑")
+
+
+def targets_table(found: Evidence) -> list[str]:
+    """What each target is, how much of it was judged, and the tally."""
+    about = known_targets()
+    lines = ["| target | what it is | calls judged | passed | violated | not applicable |", "|---|---|---|---|---|---|"]
+    for name, data in found.reports.items():
+        tally, totals = data["totals"]["verdicts"], data["totals"]
+        row = f"| [{name}]({name}.json) | {about.get(name, '')}, {len(data['configs'])} configurations "
+        if name in found.stale:
+            lines.append(f"{row}| **stale**: {'; '.join(found.stale[name])} | | | |")
+        else:
+            warned = f" + {tally['warned']} warned" if tally["warned"] else ""
+            lines.append(
+                f"{row}| {totals['steps']:,} | {tally['passed']} | {tally['violated']}{warned} "
+                f"| {tally['not_applicable']} |"
+            )
+    builds = sorted({data["stamps"].get("build", "") or "none" for data in found.reports.values()})
+    lines += [
+        "",
+        f"Builds: {', '.join(f'`{one}`' for one in builds)}.",
+        "A build is a digest of everything that decides verdicts on a target: rules with their facts, judge, calls,",
+        "moves, litmus tests and plan, and the target's adapter;",
+        "comments, the command line and what shrinks counterexamples are no part of it. A report is **stale** when its",
+        "build, the digest of one of its rules, or its items are not this tree's; it counts for no verdict then.",
+    ]
+    return lines
+
+
+def legend(found: Evidence) -> list[str]:
+    """What the marks mean, and what the searches were."""
+    lines = [
+        "✓ passed, ✗ violated, ! warned (a SHOULD is broken), – not applicable, *stale*: judged by another build.",
+        "Beside each ✓: how often the rule was evaluated. ✗ᶠ: the run above passed it, and a fuzz campaign broke it;",
+        "✗ʰ: the search for a [known hazard](hazards.md) did.",
+    ]
+    for one in found.campaigns:
+        only = f" ({one['only']})" if one.get("only") else ""
+        lines.append(
+            f"Fuzzed: `{one['target']}`{only}, {one['steps']:,} steps in {one['plays']:,} schedules, "
+            f"seed {one['seed']}, one worker."
+        )
+    if not found.campaigns:
+        lines.append("No campaign of this build is on record.")
+    lines.append("What neither broke may still be broken: a ✓ is worth its steps.")
+    return lines
+
+
+def count(times: int) -> str:
+    """A number that fits a cell."""
+    return str(times) if times < 1000 else f"{times / 1000:.1f}k" if times < 10_000 else f"{times // 1000}k"
+
+
+def cell(found: Evidence, target: str, rule: str) -> str:
+    """What the table says of a rule and a target."""
+    if target in found.stale:
+        return "stale"
+    row = next((one for one in found.reports[target]["rules"] if one["id"] == rule), None)
+    if row is None or row["verdict"] == "not_applicable":
+        return "–"
+    if row["verdict"] == "passed":
+        for mark, kind in (("✗ᶠ", "fuzz"), ("✗ʰ", "hazards")):
+            if (target, rule) in found.searched.get(kind, {}):
+                return mark
+        return f"✓ {count(row['evaluations'])}"
+    verdict: str = row["verdict"]
+    return MARKS.get(verdict, verdict.replace("_", " "))
+
+
+def verdict_table(found: Evidence, targets: Sequence[str]) -> list[str]:
+    """Rule × target of one group; rules that apply to none of them are named below the table."""
+    if all(target in found.stale for target in targets):
+        return [f"All stale: {', '.join(f'`{target}`' for target in targets)}."]
+    titles = {row["id"]: row["title"] for target in targets for row in found.reports[target]["rules"]}
+    lines = [f"| rule | {' | '.join(map(short, targets))} |", "|---|" + "---|" * len(targets)]
+    nowhere: list[str] = []
+    for id in (id for id in all_rules() if id in titles):
+        cells = [cell(found, target, id) for target in targets]
+        if set(cells) <= {"–", "stale"}:
+            nowhere.append(id)
+        else:
+            lines.append(
+                f"| [{id}](../rules/{all_rules()[id].pack}.md#{id.lower()}) {titles[id]} | {' | '.join(cells)} |"
+            )
+    if nowhere:
+        packs = dict.fromkeys(id.partition("-")[0] for id in nowhere)
+        told = [f"{pack} ({sum(id.startswith(pack + '-') for id in nowhere)})" for pack in packs]
+        lines += ["", f"Not applicable to any of them, rules by part: {', '.join(told)}."]
+    return lines
+
+
+def anchor(number: int, title: str) -> str:
+    """The anchor that a heading ``number. title`` gets, here and on most hosts."""
+    plain = re.sub(r"[^\w\s-]", "", f"{number}. {title}".lower())
+    return re.sub(r"\s+", "-", plain.strip())
+
+
+def section(number: int, entry: Judged, found: Evidence) -> list[str]:
+    """One classified violation: the rules, the shortest counterexample, the class with its reasons."""
+    rules = all_rules()
+    lines = [f'<a id="{number}"></a>', "", f"### {number}. {entry.title}", ""]
+    lines += [f"**{entry.kind}**, {entry.reach} · {entry.releases}", ""]
+    lines += [f"> **{rule}** {rules[rule].text}" + ("\n>" if rule != entry.rules[-1] else "") for rule in entry.rules]
+    best = shortest(entry, found)
+    if best is not None:
+        lines += ["", *counterexample(*best), ""]
+    lines += [entry.reasoning, ""] if best is not None else ["", entry.reasoning, ""]
+    if entry.links:
+        lines += ["Upstream: " + ", ".join(f"<{link}>" for link in entry.links), ""]
+    lines += ["Shown by " + ", ".join(shown_by(target, entry, found) for target in entry.targets) + ".", ""]
+    if best is not None:
+        saved = best[0]["saved"]
+        lines += [f"- replay: `kvlitmus replay {saved}` ([file]({saved.removeprefix('docs/results/')}))"]
+    scripts = ", ".join(f"[`snippets/{name}`](snippets/{name})" for name in entry.snippets)
+    lines += [f"- without kvlitmus: {scripts}" if scripts else "- without kvlitmus: no script", ""]
+    return lines
+
+
+def shown_by(target: str, entry: Judged, found: Evidence) -> str:
+    """A target that shows it, and by what, if not by its report."""
+    if target in found.stale:
+        return f"`{target}` (stale)"
+    if any(rule["id"] in entry.rules and rule["findings"] for rule in found.reports[target]["rules"]):
+        return f"`{target}`"
+    kinds = [kind for kind, pairs in found.searched.items() if any((target, rule) in pairs for rule in entry.rules)]
+    return f"`{target}` ({' and '.join(kinds)})" if kinds else f"`{target}`"
+
+
+def counterexample(finding: Mapping[str, Any], target: str, label: str) -> list[str]:
+    """A counterexample as calls."""
+    what = "shortest counterexample" if finding.get("minimal", True) else "shortest counterexample, not minimal,"
+    lines = [f"The {what} on `{target}` with `{label}`:", "", "```text"]
+    last = len(finding["calls"])
+    for at, call in enumerate(finding["calls"], 1):
+        lines.append(f"{'▶' if at == last else ' '} {at:2} {call if len(call) <= WIDTH else call[:WIDTH] + ' …'}")
+    if finding["allowed"]:
+        lines.append(f"allowed: {finding['allowed']}")
+    seen = finding["detail"] or ", ".join(
+        f"{name.replace('_', ' ')} = {value}" for name, value in finding["seen"].items()
+    )
+    return [*lines, f"seen:    {seen}", "```"]
+
+
+def shortest(entry: Judged, found: Evidence) -> tuple[Mapping[str, Any], str, str] | None:
+    """The shortest finding of an entry, the target that showed it, and its configuration; reports before searches."""
+    options: list[tuple[int, int, str, Mapping[str, Any], str]] = []
+    for target in entry.targets:
+        if target in found.fresh:
+            data = found.fresh[target]
+            labels = {config_key(config, data["findings"]): config["label"] for config in data["configs"]}
+            for finding in data["findings"]:
+                if set(finding["rules"]) & set(entry.rules):
+                    label = labels.get(json.dumps(finding["config"], sort_keys=True), "")
+                    options.append((0, len("".join(finding["calls"])), target, finding, label))
+        for pairs in found.searched.values():
+            for rule in entry.rules:
+                if (target, rule) in pairs:
+                    finding = pairs[target, rule]
+                    options.append((1, len("".join(finding["calls"])), target, finding, str(finding["label"])))
+    if not options:
+        return None
+    _, _, target, finding, label = min(options, key=lambda one: one[:3])
+    return finding, target, label
+
+
+def config_key(config: Mapping[str, Any], findings: Sequence[Mapping[str, Any]]) -> str:
+    """A configuration of a report in the form of its findings'."""
+    fields = findings[0]["config"] if findings else {}
+    return json.dumps({name: config[name] for name in fields}, sort_keys=True)
