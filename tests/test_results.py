@@ -53,6 +53,7 @@ SNIPPETS = [
         "HiRadixCache: after a prefetch for tenant-a, tenant-a finds 0 tokens",
     ),
     (OLD, ["fetch_12_root_has_no_namespace.py", "unified"], "requests without a tenant find 8 (expected 0)"),
+    (NEW, ["hash_09_prompt_spells_a_seed.py"], "asks storage for its second page: it is the page of the tenant"),
     (OLD, ["store_08_no_checksum.py"], "returned as it is (expected a miss)"),
     (NEW, ["store_08_no_checksum.py"], "then still the wrong bytes (expected the right bytes)"),
     (OLD, ["store_10_short_file.py"], "batch_get raised OSError: Short read"),
