@@ -42,7 +42,7 @@ TARGETS: dict[str, tuple[Any, tuple[Config, ...]]] = {
     "reference-store": (reference_store.target, STORE_CONFIGS),
 }
 """The targets whose schedules are evidence, and the configurations in which they are played."""
-FLAT_SEEDS, TIER_SEEDS = range(2), range(8)
+FLAT_SEEDS, TIER_SEEDS = range(2), range(10)
 """A hierarchy has more kinds of operations, so each comes up less often in one schedule."""
 OPS = 250
 

@@ -23,6 +23,7 @@ class Scope:
     ``keys``: all keys that are used.  ``prefetches``, ``backups``, ``loads``, ``puts``: how much may be under way at
     once, what is nobody's any more included.  ``holds``: whether a request may hold pages.  ``lives``: whether storage
     comes and goes and the cache is reset.  ``faults``: whether an allocation may fail although there is memory.
+    ``failures``: whether copies between the tiers may fail, under way and where they are to begin.
     ``quotas``: limits that are set to load backs.  ``layers``: whether a load may stop between its layers.
     """
 
@@ -37,6 +38,7 @@ class Scope:
     holds: bool = False
     lives: bool = False
     faults: bool = False
+    failures: bool = False
     quotas: tuple[int, ...] = ()
     layers: bool = False
     depth: int = 1_000
@@ -102,6 +104,10 @@ class Model:
         """See :func:`kvlitmus.reference.fetch.abandon`."""
         return fetch.abandon(now, rid)
 
+    def fail(self, now: Hierarchy, job: int) -> Hierarchy:
+        """See :func:`kvlitmus.reference.backup.fail`."""
+        return backup.fail(now, job)
+
     def land(self, now: Hierarchy, job: int) -> Hierarchy:
         """See :func:`kvlitmus.reference.backup.land`."""
         return backup.land(now, job)
@@ -147,7 +153,8 @@ class Bench:
     def restore(self, state: Hierarchy) -> None:
         """Put everything into a state: each slot holds what the laws say, or nothing."""
         self.now = state
-        loading = {name for one in state.transfers if one.kind == LOAD and not one.landed for name in one.names}
+        missing = [one for one in state.transfers if one.failed or not one.landed]
+        loading = {name for one in missing if one.kind == LOAD for name in one.names}
         device = {page.page: name for name, page in state.cache.tree.pages.items() if name not in loading}
         host = {copy.page: name for name, copy in state.host.copies.items() if copy.settled}
         for one in state.operations:

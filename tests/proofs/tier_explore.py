@@ -126,7 +126,7 @@ class Explorer:
         try:
             if HOLDER in state.cache.requests:
                 self.bench.go(self.model.end(self.bench.now, False))
-            for _ in range(tier_laws.TICKS):
+            for _ in range(tier_laws.TICKS + 2 * self.scope.failures):  # a copy that can't begin is tried again
                 self.bench.deliver()
         except (ValueError, KeyError, IndexError, AssertionError) as error:
             raise Counterexample("delivery", f"it raised {error!r}", [*self.path(state), "deliver all"]) from error
@@ -225,6 +225,7 @@ def identity(now: Hierarchy) -> tuple[object, ...]:
         tuple(host.copies.items()),
         tuple(host.alone.items()),
         host.fault,
+        tuple(sorted(now.failing.items())),
         now.transfers,
         now.puts,
         now.operations,

@@ -89,7 +89,23 @@ def state_facts(bench: Bench, before: Hierarchy, after: Hierarchy) -> dict[str, 
     facts["jobs_begun"] += ["put" for one in after.puts if one.id > before.serial]
     facts["jobs_begun"] += [one.stage for one in after.operations if one.job > before.serial]
     facts["acked_unlanded"] = early_acks(before, after)
-    return facts
+    return facts | failure_facts(before, after, had)
+
+
+def failure_facts(before: Hierarchy, after: Hierarchy, had: dict[Name, PageNo]) -> dict[str, Any]:
+    """What copies that failed, and ended with the step, have left."""
+    left = {one.id for one in after.transfers}
+    ended = [one for one in before.transfers if one.failed and one.id not in left and after.serial >= before.serial]
+    kinds = (BACKUP, LOAD)
+    names = {kind: frozenset(name for one in ended if one.kind == kind for name in one.names) for kind in kinds}
+    again = {kind: {name for one in after.transfers if one.kind == kind for name in one.names} for kind in names}
+    return {
+        "failed_backups": names[BACKUP],
+        "failed_loads": names[LOAD],
+        "failed_hosted": names[BACKUP] & after.host.copies.keys() - again[BACKUP],
+        "failed_resident": names[LOAD] & after.cache.tree.pages.keys() - again[LOAD],
+        "failed_sources": {name: had[name] for name in names[LOAD]},
+    }
 
 
 def unbacked(bench: Bench, after: Hierarchy, parents: dict[Name, Name]) -> list[Name]:
@@ -110,7 +126,7 @@ def wrong_contents(bench: Bench, after: Hierarchy) -> tuple[list[Name], list[Nam
     """Pages of the host and of the device whose slots don't hold their KV, those being filled left out."""
     filling: dict[str, set[Name]] = {BACKUP: set(), LOAD: set()}
     for one in after.transfers:
-        if not one.landed:
+        if one.failed or not one.landed:
             filling[one.kind].update(one.names)
     host, device = bench.contents[HOST], bench.contents[DEVICE]
     wrong_host = [

@@ -12,6 +12,7 @@ from kvlitmus.reference.hierarchy import (
     FETCH,
     LOAD,
     QUERY,
+    SPILL,
     TIMEOUT,
     WRITE_BACK,
     Hierarchy,
@@ -87,7 +88,7 @@ def insert_facts(bench: Bench, state: Hierarchy, names: tuple[Name, ...]) -> Fac
     hits = 2 if write == "write_through_selective" else 1
     early = [name for name in begun if write == WRITE_BACK or resident[name].hits < hits]
     missed: list[Name] = []
-    if write != WRITE_BACK and state.host.fault is None:
+    if write != WRITE_BACK and state.host.fault is None and BACKUP not in state.failing:
         bare = [name for name in names if name not in after.host.copies]
         lacking = len([name for name in names if name not in state.host.copies])
         room = len(state.host.pool.free) + len(tier_laws.droppable(state, names))
@@ -134,6 +135,7 @@ def tier_moves(bench: Bench, state: Hierarchy) -> Iterator[Step]:
             facts["load_before"], facts["load_resident"] = before * size, there * size
             facts["load_names"] = names[there:then]
             return facts
+        facts["load_struck"] = LOAD in state.failing and LOAD not in bench.now.failing
         keep = set(names[:there])
         free = len(state.cache.pool.free) + sum(1 for n, page in resident.items() if not page.locks and n not in keep)
         facts["load_threshold"] = state.choices.load_threshold
@@ -281,7 +283,13 @@ def job_moves(bench: Bench, state: Hierarchy) -> Iterator[Step]:
         copied = [new.layers for new in bench.now.transfers if new.id == one.id]
         return {"layers_told": copied[0], "layers_copied": one.layers + 1}
 
+    def fails(job: int) -> Facts:
+        bench.go(bench.model.fail(state, job))
+        return {"told_failed": [one.failed for one in bench.now.transfers if one.id == job] == [True]}
+
     for copy in state.transfers:
+        if bench.scope.failures and not copy.landed:
+            yield f"{copy.kind} {copy.id} fails", "failed_copy", lambda job=copy.id: fails(job)  # type: ignore[misc]
         if bench.scope.layers and copy.kind == LOAD and not copy.landed:
             yield f"{copy.id} copies a layer", "layered", lambda one=copy: layer(one)  # type: ignore[misc]
         elif not copy.landed:
@@ -336,6 +344,10 @@ def life_moves(bench: Bench, state: Hierarchy) -> Iterator[Step]:
         bench.go(state._replace(host=state.host._replace(fault=0)))
         return {}
 
+    def misfire(kind: str) -> Facts:
+        bench.go(state._replace(failing={kind: 0}))
+        return {}
+
     yield "tick", "prefetch_tick" if state.choices.reserve == "submit" else "tick", tick
     if bench.scope.lives:
         yield "detach", "detach", detach
@@ -348,6 +360,9 @@ def life_moves(bench: Bench, state: Hierarchy) -> Iterator[Step]:
         yield "time passes", "clock", late
     if bench.scope.faults and state.host.fault is None:
         yield "the next allocation fails", "fault", fault
+    if bench.scope.failures and not state.failing:
+        for kind in (LOAD, SPILL) if state.choices.write == WRITE_BACK else (LOAD, BACKUP):
+            yield f"the next {kind} can't begin", "fault", lambda kind=kind: misfire(kind)  # type: ignore[misc]
 
 
 def known(now: Hierarchy, names: tuple[Name, ...]) -> tuple[int, int]:

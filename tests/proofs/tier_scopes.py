@@ -22,6 +22,10 @@ QUICK: dict[str, Scope] = {
         choices=CHOICES._replace(threshold=2, fill_matched=True, stop=WAIT_COMPLETE),
     ),
     "write-back": replace(ONE, choices=CHOICES._replace(write=WRITE_BACK)),
+    "copies fail": replace(ONE_PATH, prefetches=0, backups=2, holds=True, failures=True),
+    "copies fail, write-back": replace(
+        ONE_PATH, prefetches=0, puts=1, failures=True, choices=CHOICES._replace(write=WRITE_BACK)
+    ),
 }
 """A few seconds together; they reach every rule that the enumeration can reach."""
 
@@ -49,6 +53,11 @@ NIGHTLY: dict[str, Scope] = {
     "a request holds": replace(ONE, holds=True),
     "three pages": replace(ONE, pages=3, host_pages=3, keys=((1,), (1, 2), (1, 2, 3))),
     "faults": replace(ONE_PATH, faults=True),
+    "copies fail beside puts": replace(ONE_PATH, prefetches=0, puts=1, backups=2, holds=True, failures=True),
+    "copies fail below a prefetch": replace(ONE, failures=True),
+    "copies fail on branches": replace(
+        ONE, prefetches=0, keys=((1,), (1, 2), (1, 3)), pages=3, host_pages=3, backups=2, loads=2, failures=True
+    ),
     "everything, to a depth": replace(
         ONE_PATH,
         pages=3,

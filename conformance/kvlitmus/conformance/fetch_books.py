@@ -16,8 +16,9 @@ from kvlitmus.spec.names import page_names
 from kvlitmus.spec.units import Key, Name
 
 if TYPE_CHECKING:
+    from kvlitmus.conformance.failure_books import Work
     from kvlitmus.conformance.judge import Judge
-    from kvlitmus.conformance.tier_books import TierBooks, Work
+    from kvlitmus.conformance.tier_books import TierBooks
 
 KILO = 1024
 """Timeouts are given per so many units."""

@@ -22,13 +22,14 @@ from typing import Any, NamedTuple
 from kvlitmus.conformance.calls.hashing import HashLedger
 from kvlitmus.conformance.compose import with_requests
 from kvlitmus.conformance.event_books import EventBooks
+from kvlitmus.conformance.failure_books import Work
 from kvlitmus.conformance.guard import SPARE, Guard, Violation
 from kvlitmus.conformance.observation import INTEGER, Observation, Observer
 from kvlitmus.conformance.ports import Config, Profile, capabilities_of
 from kvlitmus.conformance.selection import Facts, Plan, plan_for
 from kvlitmus.conformance.shelf import Shelf
 from kvlitmus.conformance.text import harmless, type_name
-from kvlitmus.conformance.tier_books import TierBooks, Work
+from kvlitmus.conformance.tier_books import TierBooks
 from kvlitmus.conformance.tier_observation import TierObservation, TierObserver
 from kvlitmus.reference.tree import Page, Tree, empty_tree
 from kvlitmus.spec.names import NO_NAME, Names

@@ -11,10 +11,11 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kvlitmus.conformance.failure_books import FailureBooks, Work
 from kvlitmus.conformance.fetch_books import FetchBooks
 from kvlitmus.conformance.harness_store import HarnessStore
 from kvlitmus.conformance.tier_observation import TierNodeSeen, TierObservation
-from kvlitmus.conformance.tier_ports import BACKUP, FETCH, LOAD, PUT, QUERY, Job
+from kvlitmus.conformance.tier_ports import BACKUP, FETCH, LOAD, PUT, QUERY, SPILL, SPILLED
 from kvlitmus.reference import tree as trees
 from kvlitmus.reference.tree import Page, Tree
 from kvlitmus.spec.names import page_names
@@ -30,20 +31,6 @@ USES = {"write_through": 1, "write_through_selective": 2}
 
 WRONG = 4
 """How many wrong pages are shown."""
-
-
-class Work:
-    """One job: its pages, what it reads from, whether its copy has landed as the suite knows."""
-
-    __slots__ = ("end", "job", "landed", "layers", "names", "sources")
-
-    def __init__(self, job: Job, names: tuple[Name, ...], end: Name, sources: dict[Name, PageNo]) -> None:
-        self.job = job
-        self.names = names
-        self.end = end
-        self.sources = sources
-        self.landed = False
-        self.layers = 0
 
 
 BY_AGE = ("fifo", "filo")
@@ -62,6 +49,7 @@ class TierBooks:
         self.attached = False
         self.clock = 0.0
         self.fault: int | None = None
+        self.failures = FailureBooks(judge)
         self.whole_time = judge.config.storage == "attached"
         self.has_data = "data" in judge.capabilities
         self.steps = "steps" in judge.capabilities
@@ -74,6 +62,7 @@ class TierBooks:
         self.blurred: set[Name] = set()
         self.inserted: Sequence[Name] = ()
         self.acked: set[Name] = set()
+        self.failures.ended.clear()
         self.fetches = FetchBooks(self.judge, self)
 
     # -- the model -----------------------------------------------------------------------------
@@ -86,16 +75,19 @@ class TierBooks:
             if work.job.kind not in COPIES or not self.steps:
                 continue
             before = [one for one in self.work.values() if one.job.kind == work.job.kind and one.job.id in after.jobs]
-            if not work.landed:
+            if not work.over:
                 early.append(f"{work.job.kind} {number} ended before its copy had landed")
-            elif any(not one.landed and one.job.id < number for one in before):
+            elif any(not one.over and one.job.id < number for one in before):
                 early.append(f"{work.job.kind} {number} ended before an earlier one had landed")
-            if work.job.kind == BACKUP and self.attached:
+            if work.failed:
+                self.failures.ended.append(work)
+            elif work.job.kind == BACKUP and self.attached:
                 self.acked.update(work.names)
             tree = trees.lock(tree, work.end, -1)
         facts["acked_unlanded"] = early
         if kinds.startswith("reset"):
             facts["acked_unlanded"] = []
+            self.failures.ended.clear()
         return tree
 
     def revived(self, tree: Tree, before: TierObservation, after: TierObservation) -> Tree:
@@ -199,6 +191,7 @@ class TierBooks:
         facts["jobs_begun"] = [work.job.kind for work in fresh]
         if self.inserted or any(kind in kinds for kind in ("insert", "publish", "finish")):
             self.backup_facts(facts, tree, before, after, fresh)
+        self.failures.facts(facts, self.work.values(), after)
         self.fetches.facts(facts, before, after, fresh)
 
     def change_facts(self, facts: dict[str, Any], before: TierObservation, after: TierObservation) -> None:
@@ -311,7 +304,8 @@ class TierBooks:
         """How many pages an eviction of the device can take for certain.
 
         Under write-back a page without a host copy goes only if the host has room for one; when it
-        may not have room for all of them, nothing is certain.  The host copies of ``spared`` pages stay.
+        may not have room for all of them, or a copy is to fail, nothing is certain.  The host copies of ``spared``
+        pages stay.
         """
         seen = self.judge.before
         assert isinstance(seen, TierObservation)
@@ -319,7 +313,8 @@ class TierBooks:
         if self.judge.config.write == "write_back":
             bare = sum(1 for name in unlocked if name not in seen.hosted)
             room = len(seen.host_free) + len(self.droppable(seen, spared))
-            return len(unlocked) if bare <= room and self.fault is None else 0
+            certain = bare <= room and self.fault is None and self.failures.coming.isdisjoint((SPILL, SPILLED))
+            return len(unlocked) if certain else 0
         return len(unlocked)
 
     def demoted_lost(self, before: Any, after: Any) -> list[Name]:
@@ -342,7 +337,7 @@ class TierBooks:
         needed = USES.get(config.write)
         chain = self.judge.profile.backup_parent == "chain"
         begun = [name for work in fresh if work.job.kind == BACKUP for name in work.names]
-        doubtful = self.fault is not None
+        doubtful = self.fault is not None or BACKUP in self.failures.coming
         if begun:
             self.allocated()
         if needed is None:

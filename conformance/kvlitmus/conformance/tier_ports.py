@@ -25,6 +25,12 @@ from kvlitmus.spec.units import Key
 BACKUP, LOAD, QUERY, FETCH, PUT = JOB_KINDS = ("backup", "load", "query", "fetch", "put")
 """Device to host, host to device, what does storage have, storage to host, host to storage."""
 
+SPILL, SPILLED = "spill", "spilled"
+"""The copy to the host that an eviction makes under write-back: it can't be begun, or it fails once it is."""
+
+COPY_FAILURES = (BACKUP, LOAD, SPILL, SPILLED)
+"""What can be asked to fail by :meth:`CopyFaults.fail_copy`."""
+
 
 class TierNode(NamedTuple):
     """One node of a tree whose pages are on the device, on the host, or both.
@@ -70,6 +76,7 @@ class Job(NamedTuple):
     ``rid``: the request of a query or fetch, else -1.  ``done``: how many units a fetch has
     completed.  ``landed``: the work itself is over, and only the next tick's notice is missing.
     ``ready``: whether it can be advanced now (not landed, and not behind another job in one queue).
+    ``failed``: whether it is over without success: what was to be copied isn't there, and who waits for it computes.
     """
 
     id: int
@@ -80,6 +87,7 @@ class Job(NamedTuple):
     done: int = 0
     landed: bool = False
     ready: bool = True
+    failed: bool = False
 
 
 class Outcome(NamedTuple):
@@ -90,7 +98,8 @@ class Outcome(NamedTuple):
     ``pages`` pages; the store has ``pages`` more pages for a fetch and then a miss; it accepts
     ``pages`` more pages of a put and then refuses one.  ``fail``: the same, but at that point the store
     raises an exception.  Copies between device and host know ``done`` alone; a load that has layers
-    also ``part``: it copies ``pages`` more layers.
+    also ``part``: it copies ``pages`` more layers.  Where copies can fail (:class:`CopyFaults`) they know ``fail``,
+    too: the copy ends where it is, and what it was to fill holds anything.
     """
 
     how: str = "done"
@@ -98,6 +107,8 @@ class Outcome(NamedTuple):
 
 
 DONE = Outcome()
+
+FAILED = Outcome("fail")
 
 
 class Prefetched(NamedTuple):
@@ -260,6 +271,24 @@ class Faults(Protocol):
         """Of the host allocations to come, the one after the next ``after`` finds no memory, whatever is free."""
 
 
+class CopyFaults(Protocol):
+    """Copies between device and host that fail: under way, by :meth:`Steps.advance`, and where they are to begin.
+
+    A copy that failed is noted by the next tick like one that has landed, in the order of submission, and its job
+    ends there.  The cache may begin it again at once, as another job; else nothing of it is left.
+    """
+
+    def fail_copy(self, kind: str, after: int) -> None:
+        """Of the copies of this kind (:data:`COPY_FAILURES`) to come, the one after the next ``after`` fails.
+
+        A backup, load or spill fails where it is to begin: who moves contents raises.  The call in which that
+        happens must not.
+        """
+
+    def failing(self) -> Sequence[str]:
+        """The kinds of which a copy is still to fail, each once; it must change nothing."""
+
+
 class Data(Protocol):
     """Contents of slots."""
 
@@ -290,6 +319,7 @@ TIER_PORTS: dict[str, tuple[str, ...]] = {
     "lifecycle": ("attach", "detach"),
     "clock": ("set_clock",),
     "faults": ("fail_host_alloc",),
+    "copy_faults": ("fail_copy", "failing"),
     "data": ("poke", "peek"),
 }
 """Capability → the methods that make it up."""

@@ -8,6 +8,10 @@ A page gets its host slots when its backup is *submitted*, and counts as backed 
 when the copy has *landed*.  In between the device slots must stay what they are: the path to the end of the run is
 locked, until a tick *acknowledges* the copy.  Acknowledgements come in the order of submission: a copy that has not
 landed holds up those behind it.
+
+A copy can *fail*.  If it can't begin, the page waits for its next use as if host memory were short.  If it fails under
+way, the tick that comes to it frees its host slots: the page is not backed, and due again.  Where something depends on
+the host copy (a copy below it, a pin) it is copied again instead, by another job.
 """
 
 from __future__ import annotations
@@ -17,7 +21,17 @@ from itertools import takewhile
 
 from kvlitmus.reference import cache as caches
 from kvlitmus.reference import tier
-from kvlitmus.reference.hierarchy import BACKUP, DEVICE, HOST, SELECTIVE, WRITE_BACK, Hierarchy, Moved, Transfer
+from kvlitmus.reference.hierarchy import (
+    BACKUP,
+    DEVICE,
+    HOST,
+    SELECTIVE,
+    WRITE_BACK,
+    Hierarchy,
+    Moved,
+    Transfer,
+    begins,
+)
 from kvlitmus.reference.put import start_puts
 from kvlitmus.spec.units import Name
 
@@ -53,12 +67,16 @@ def due(now: Hierarchy, names: Sequence[Name]) -> tuple[tuple[Name, ...], ...]:
 def used(now: Hierarchy, names: Sequence[Name]) -> Hierarchy:
     """What follows from an insert that uses these pages, all resident: backups that are due, puts that are outstanding.
 
-    A node for which there isn't enough host memory waits for its next use, and so does what is below it.  What follows
-    a page that isn't backed up could not be found in storage, so it waits, too.
+    A node for which there isn't enough host memory, or whose copy can't begin, waits for its next use, and so does what
+    is below it.  What follows a page that isn't backed up could not be found in storage, so it waits, too.
     """
     for node in due(now, names):
         now, pages = tier.allocate_or_evict(now, len(node))
         if pages is None:
+            break
+        now, can = begins(now, BACKUP)
+        if not can:
+            now = tier.free(now, pages)
             break
         now = tier.back(now, node, pages, settled=False, stored=False)
         serial = now.serial + 1
@@ -88,8 +106,14 @@ def land(now: Hierarchy, job: int) -> Hierarchy:
     return now._replace(host=host, transfers=tuple(transfers), moved=tuple(moved))
 
 
+def fail(now: Hierarchy, job: int) -> Hierarchy:
+    """A copy between the tiers has failed: it is over, and what it was to fill may hold anything."""
+    over = [one._replace(landed=True, failed=True) if one.id == job else one for one in now.transfers]
+    return now._replace(transfers=tuple(over))
+
+
 def acknowledge_backups(now: Hierarchy) -> Hierarchy:
-    """Take note of the backups that have landed, up to the first that has not: unlock, and begin to put."""
+    """Take note of the backups that are over, up to the first that is not: unlock, and begin to put."""
     over: list[Transfer] = []
     for transfer in now.transfers:
         if transfer.kind == BACKUP:
@@ -98,6 +122,16 @@ def acknowledge_backups(now: Hierarchy) -> Hierarchy:
             over.append(transfer)
     now = now._replace(transfers=tuple([transfer for transfer in now.transfers if transfer not in over]))
     for transfer in over:
+        if transfer.failed and _needed(now, transfer.names):
+            now = tier.again(now, transfer)
+            continue
         now = now._replace(cache=caches.unlock(now.cache, transfer.names[-1]))
-        now = start_puts(now, transfer.names)
+        now = tier.unback(now, transfer.names) if transfer.failed else start_puts(now, transfer.names)
     return now
+
+
+def _needed(now: Hierarchy, names: Sequence[Name]) -> bool:
+    """Whether something depends on the host copies of these pages of one path: a pin, or a host copy below them."""
+    copies, resident, alone = now.host.copies, now.cache.tree.pages, now.host.alone
+    below = ((resident.get(name) or alone[name]).parent in names and name not in names for name in copies)
+    return any(copies[name].pins for name in names) or any(below)

@@ -32,6 +32,9 @@ from kvlitmus.spec.units import FREE, Name, PageNo, Pages, RequestId, Tokens
 BACKUP, LOAD, QUERY, FETCH, PUT = "backup", "load", "query", "fetch", "put"
 """The kinds of work in the background."""
 
+SPILL = "spill"
+"""The copy that an eviction makes under write-back, within its call."""
+
 DEVICE, HOST = "device", "host"
 """The tiers that have slots."""
 
@@ -96,8 +99,9 @@ class Host(NamedTuple):
 class Transfer(NamedTuple):
     """A copy between the tiers: of these pages, one after the other on one path.
 
-    The path to the last one is locked, and a load pins its sources, until a tick has seen that it ``landed``.
-    A load goes layer by layer, ``layers`` of them so far.
+    The path to the last one is locked, and a load pins its sources, until a tick has seen that it ``landed``, or that
+    it ``failed`` and is over without having copied anything that counts.  A load goes layer by layer, ``layers`` of
+    them so far.
     """
 
     id: int
@@ -105,6 +109,7 @@ class Transfer(NamedTuple):
     names: tuple[Name, ...]
     landed: bool = False
     layers: int = 0
+    failed: bool = False
 
 
 class Put(NamedTuple):
@@ -154,7 +159,8 @@ class Hierarchy(NamedTuple):
     ``transfers``, ``puts`` and ``operations`` are in order of submission.  ``release``: host pages that the next tick
     frees.  ``loaded``: what the prefetch of each request has added, until it is told.  ``storage``: whether one is
     attached.  ``now``: how late it is, in seconds.  ``serial``: how many jobs there were; their numbers are never used
-    again.  ``moved``: the copies to make, in order; emptied by who has made them.
+    again.  ``moved``: the copies to make, in order; emptied by who has made them.  ``failing``: by kind of copy
+    (backup, load, spill), how many more begin before one can't.
     """
 
     cache: Cache
@@ -169,6 +175,7 @@ class Hierarchy(NamedTuple):
     now: float = 0.0
     serial: int = 0
     moved: tuple[Moved, ...] = ()
+    failing: Mapping[str, int] = {}
 
 
 def empty_hierarchy(
@@ -217,3 +224,12 @@ def pin(now: Hierarchy, names: Iterable[Name], by: int = 1) -> Hierarchy:
                 raise ValueError(f"page {name} is not pinned", name)
             copies[name] = copy._replace(pins=copy.pins + by)
     return now._replace(host=now.host._replace(copies=copies))
+
+
+def begins(now: Hierarchy, kind: str) -> tuple[Hierarchy, bool]:
+    """Whether a copy of this kind can begin now; what is to fail comes nearer."""
+    left = now.failing.get(kind)
+    if left is None:
+        return now, True
+    rest = {other: after for other, after in now.failing.items() if other != kind}
+    return now._replace(failing={**rest, kind: left - 1} if left else rest), bool(left)

@@ -4,6 +4,10 @@ A **load back** is all or nothing: every page behind the resident prefix comes b
 resident at once, in slots whose contents arrive when the copy lands; until a tick acknowledges it the path is locked,
 and the host copies that it reads from are pinned.  The host copies stay.
 
+A load whose copy can't begin is declined.  One that has failed is noted by the tick like one that has landed, and given
+up: its pages are on the host alone again.  Where somebody depends on them (a lock, a resident page below) they
+are loaded again instead, by another job.
+
 Room is made with both already protected: under write-back an eviction on the device may evict on the host, and would
 otherwise take the very pages that are about to be read.
 """
@@ -16,7 +20,7 @@ from kvlitmus.reference import cache as caches
 from kvlitmus.reference import pool as pools
 from kvlitmus.reference import tier
 from kvlitmus.reference.backup import land
-from kvlitmus.reference.hierarchy import LOAD, Hierarchy, Transfer, pin
+from kvlitmus.reference.hierarchy import LOAD, Hierarchy, Transfer, begins, pin
 from kvlitmus.spec.units import Name, PageNo, Pages, Tokens
 
 LAYERS = 3
@@ -33,9 +37,9 @@ def load_back(
 ) -> tuple[Hierarchy, Pages, tuple[PageNo, ...] | None]:
     """Bring what a key has on the host alone to the device: pages resident before, and the new device pages.
 
-    ``None`` instead of pages when they are fewer units than is worth a copy, or when device memory is short; then
-    nothing has changed but recency and what was evicted.  The choice is what is evicted.  A ``quota`` limits
-    how many units are loaded and newly locked together.
+    ``None`` instead of pages when they are fewer units than is worth a copy, when device memory is short, or when the
+    copy can't begin; then nothing has changed but recency and what was evicted.  The choice is what is evicted.
+    A ``quota`` limits how many units are loaded and newly locked together.
     """
     now, pages, behind = tier.match_all(now, names)
     before = Pages(len(pages))
@@ -54,6 +58,9 @@ def load_back(
     now = now._replace(cache=caches.unlock(now.cache, end))
     taken = pools.allocate(now.cache.pool, Tokens(behind * size))
     if taken is None:
+        return pin(now, sources, -1), before, None
+    now, can = begins(now, LOAD)
+    if not can:
         return pin(now, sources, -1), before, None
     pool, slots = taken
     return _start(now._replace(cache=now.cache._replace(pool=pool)), sources, slots), before, slots
@@ -86,13 +93,27 @@ def copy_layers(now: Hierarchy, job: int, layers: int) -> Hierarchy:
 
 
 def acknowledge_loads(now: Hierarchy) -> Hierarchy:
-    """Take note of the loads that have landed, up to the first that has not: unlock the path, unpin the sources."""
+    """Take note of the loads that are over, up to the first that is not: unlock the path, unpin the sources."""
     over: list[Transfer] = []
     for transfer in now.transfers:
         if transfer.kind == LOAD:
             if not transfer.landed:
                 break
             over.append(transfer)
+    now = now._replace(transfers=tuple([transfer for transfer in now.transfers if transfer not in over]))
     for transfer in over:
-        now = pin(now._replace(cache=caches.unlock(now.cache, transfer.names[-1])), transfer.names, -1)
-    return now._replace(transfers=tuple([transfer for transfer in now.transfers if transfer not in over]))
+        released = pin(now._replace(cache=caches.unlock(now.cache, transfer.names[-1])), transfer.names, -1)
+        if not transfer.failed:
+            now = released
+        elif _needed(released, transfer.names):
+            now = tier.again(now, transfer)
+        else:
+            now = tier.leave_device(released, transfer.names[::-1])
+    return now
+
+
+def _needed(now: Hierarchy, names: Sequence[Name]) -> bool:
+    """Whether a lock covers these pages of one path, or a resident page hangs below one of them."""
+    resident = now.cache.tree.pages
+    below = (page.parent in names and name not in names for name, page in resident.items())
+    return any(resident[name].locks for name in names) or any(below)

@@ -23,10 +23,13 @@ from kvlitmus.reference.cache import Cache
 from kvlitmus.reference.hierarchy import (
     DEVICE,
     NOWHERE,
+    SPILL,
     WRITE_BACK,
     Hierarchy,
     HostCopy,
     Moved,
+    Transfer,
+    begins,
 )
 from kvlitmus.reference.policy import POLICIES
 from kvlitmus.reference.put import start_puts
@@ -151,6 +154,22 @@ def back(now: Hierarchy, names: Sequence[Name], pages: Sequence[PageNo], *, sett
     return now._replace(host=now.host._replace(copies={**now.host.copies, **copies}))
 
 
+def unback(now: Hierarchy, names: Sequence[Name]) -> Hierarchy:
+    """Take the host copies of these pages, all resident, away."""
+    gone = [now.host.copies[name].page for name in names]
+    copies = {name: copy for name, copy in now.host.copies.items() if name not in names}
+    return free(now._replace(host=now.host._replace(copies=copies)), gone)
+
+
+def again(now: Hierarchy, failed: Transfer) -> Hierarchy:
+    """Begin a copy that failed once more, behind all others; where it can't begin it is left for the next tick."""
+    now, can = begins(now, failed.kind)
+    if can:
+        now = now._replace(serial=now.serial + 1)
+        failed = Transfer(now.serial, failed.kind, failed.names)
+    return now._replace(transfers=(*now.transfers, failed))
+
+
 # -- eviction ---------------------------------------------------------------------------------------------
 
 
@@ -218,13 +237,17 @@ def leave_device(now: Hierarchy, run: Sequence[Name]) -> Hierarchy:
 def write_back(now: Hierarchy, run: Sequence[Name]) -> tuple[Hierarchy, tuple[Name, ...]]:
     """Copy the end of a branch, last page first, to the host within this call; which of it there was room for.
 
-    Where there isn't room for all of it, the last pages go; of a node that must go as one, none do.
+    Where there isn't room for all of it, the last pages go; of a node that must go as one, none do.  Where the copy
+    fails, nothing of it is on the host, and all of it stays.
     """
     now, pages = allocate_or_evict(now, len(run))
     if pages is None and now.cache.settings.eviction.granularity == "page":
         now, pages = allocate(now, min(len(run), len(now.host.pool.free)))
     if not pages:
         return now, ()
+    now, can = begins(now, SPILL)
+    if not can:
+        return free(now, pages), ()
     names = tuple(reversed(run[: len(pages)]))
     resident = now.cache.tree.pages
     moved = [Moved(DEVICE, resident[name].page, page) for name, page in zip(names, pages, strict=True)]

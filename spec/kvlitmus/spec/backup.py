@@ -3,7 +3,9 @@
 When a page becomes due depends on the **write policy**: at its insertion (write-through), at its second
 use (write-through-selective), or when it is evicted (write-back).  A backup is work in flight: the
 host memory is the page's at once, the contents are right when the copy has **landed**, and the page is
-protected on the device until the cache has taken note (**ack**).
+protected on the device until the cache has taken note (**ack**).  A backup whose copy fails, where it is to begin or
+under way, leaves the page as it was before: without a host copy, unprotected, due again at its next use.  Where
+something depends on the host copy (a copy below it, a prefetch), the cache has to copy it again instead.
 
 With storage, a page whose backup was acknowledged is then **put** there, under a name.  The name is all
 that a reader has: one prefix must have one name, whoever computes it, and one name one prefix.
@@ -32,6 +34,7 @@ define(
     {
         "due_missed": "pages that were due for backup, with room for all of them, and are neither backed nor under way",
         "backed_early": "pages that a backup was begun for before the write policy says so",
+        "failed_hosted": "pages of backups that failed and ended, with a host copy that no other backup is making",
         "acked_unlanded": "backups and loads that ended before their copy had landed, or before an earlier one",
         "unstored": "pages with an acknowledged host copy that storage, attached all the time and willing, doesn't have",
     },
@@ -135,3 +138,15 @@ def a_put_that_ended_well_has_stored_its_pages(put_missing: Sequence[object]) ->
 def what_is_backed_up_gets_into_storage(unstored: Sequence[object]) -> bool:
     """When everything has settled, each page whose backup was acknowledged with storage attached SHOULD be in storage, if storage refused nothing."""
     return not unstored
+
+
+@rule(
+    "BACKUP-10",
+    kind=Kind.STATE,
+    needs=("tiers", "steps", "copy_faults"),
+    source="sglang#38427",
+    reference="backup.acknowledge_backups",
+)
+def what_was_not_copied_has_no_host_copy(failed_hosted: Sequence[object]) -> bool:
+    """When a backup that failed has ended, its pages MUST NOT have a host copy, unless another backup is under way for them."""
+    return not failed_hosted

@@ -3,6 +3,11 @@
 All that is cached on the host behind what the device has comes back, or nothing does.  The pages count
 as the tree's at once; their contents are right when the copy has landed, and until the cache has taken
 note of that both ends of the copy are protected.
+
+A copy can fail, where it is to begin or under way.  A load back whose copy can't begin is declined.  One that
+fails under way is told as failed, so that whoever waits for it gives up and computes; once it has ended, its pages
+are on the host alone, as before, or another load brings them.  A cache may try again as often as it likes, and has to
+where somebody else has a lock on the pages.
 """
 
 from __future__ import annotations
@@ -23,6 +28,8 @@ define(
         "load_resident": "units of the key that were on the device, before the call",
         "load_threshold": "units below which the profile declines a load back",
         "load_limit": "the most units that the quota allows to load, what the load would newly lock taken off",
+        "load_struck": "whether a copy could not begin during the call, as the suite had asked for",
+        "told_failed": "whether a copy that failed is over, or listed as failed",
         "layers_told": "how many layers of a load the cache says may be read",
         "layers_copied": "how many layers of a load were copied",
     },
@@ -34,6 +41,8 @@ define(
         "load_room": "device slots that were free or could be evicted, what is to be loaded and what it hangs on left out",
         "appeared": "names that were not on the device before the call and are after it",
         "jobs_begun": "work that began during the call, as kinds",
+        "failed_resident": "pages of loads that failed and ended, on the device though no other load brings them",
+        "failed_sources": "host copies that loads read from which failed and ended with the call: name to host page",
     },
 )
 
@@ -80,10 +89,11 @@ def what_is_loaded_is_where_it_was_said(
     allowed="a load of {load_wanted} units, with room for {load_room}",
 )
 def a_load_back_is_declined_for_a_reason(
-    load_wanted: Tokens, load_threshold: Tokens, load_room: Tokens, load_limit: Tokens
+    load_wanted: Tokens, load_threshold: Tokens, load_room: Tokens, load_limit: Tokens, load_struck: bool
 ) -> bool:
-    """A load back MUST be declined only when it is shorter than the declared threshold, above its quota, or when the device has no room for it."""
-    return load_wanted < max(1, load_threshold) or load_room < load_wanted or load_wanted > load_limit
+    """A load back MUST be declined only when it is shorter than the declared threshold, above its quota, when the device has no room for it, or when its copy can't begin."""
+    too_long = load_room < load_wanted or load_wanted > load_limit
+    return load_wanted < max(1, load_threshold) or too_long or load_struck
 
 
 @rule(
@@ -139,6 +149,45 @@ def a_layer_may_be_read_when_it_has_arrived(layers_told: int, layers_copied: int
 def a_load_back_stays_within_its_quota(load_slots: Sequence[Slot], load_limit: Tokens) -> bool:
     """A load back with a quota MUST load no more than the quota leaves after what the load newly locks."""
     return len(load_slots) <= max(0, load_limit)
+
+
+@rule(
+    "LOAD-08",
+    kind=Kind.STATE,
+    needs=("tiers", "steps", "copy_faults"),
+    source="vllm#19329, vllm#49250",
+    reference="load.acknowledge_loads",
+)
+def what_was_not_loaded_is_not_on_the_device(failed_resident: Sequence[object]) -> bool:
+    """When a load that failed has ended, its pages MUST NOT be on the device, unless another load is under way for them."""
+    return not failed_resident
+
+
+@rule(
+    "LOAD-09",
+    kind=Kind.STEP,
+    on=("prefetch_tick",),
+    needs=("tiers", "steps", "copy_faults"),
+    source="vllm#19329",
+    reference="load.acknowledge_loads",
+    allowed="{failed_sources} still on the host",
+)
+def a_load_that_failed_leaves_its_sources(failed_sources: Mapping[Name, PageNo], hosted: Mapping[Name, PageNo]) -> bool:
+    """A load that failed MUST leave the host copies that it read from where they are, when a tick ends it that makes no room on the host."""
+    return failed_sources.items() <= hosted.items()
+
+
+@rule(
+    "LOAD-10",
+    kind=Kind.STEP,
+    on=("failed_copy",),
+    needs=("steps", "copy_faults"),
+    source="vllm#19329",
+    reference="backup.fail",
+)
+def a_copy_that_failed_is_told_as_failed(told_failed: bool) -> bool:
+    """A copy that failed MUST be listed as failed until it ends: whoever waits for it has to compute."""
+    return told_failed
 
 
 def _slots(page: PageNo, page_size: int) -> range:

@@ -54,6 +54,8 @@ define(
         "held_sources": "host copies that work in flight reads from, as they were when it began: name to host page",
         "anchors": "names of the pages behind which a prefetch under way began to read",
         "in_tree": "names of all pages of the tree, on either tier",
+        "failed_backups": "names of the pages of backups that failed and ended with the call",
+        "failed_loads": "names of the pages of loads that failed and ended with the call",
     },
 )
 

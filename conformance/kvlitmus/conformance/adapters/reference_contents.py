@@ -12,12 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kvlitmus.conformance.tier_ports import Outcome, PageStore
-from kvlitmus.reference import fetch, put
-from kvlitmus.reference.hierarchy import DEVICE, HOST, Hierarchy, Moved
+from kvlitmus.reference import backup, fetch, put
+from kvlitmus.reference.hierarchy import DEVICE, HOST, LOAD, Hierarchy, Moved
 from kvlitmus.spec.units import Name, PageNo, Pages
 
 Hash = Callable[[Name], str]
 """From the name of a page to the name under which it is stored."""
+
+NOBODY = -1
+"""What a copy that failed leaves in a slot."""
 
 
 class Contents:
@@ -45,6 +48,16 @@ class Contents:
         """Write slots of the device."""
         for slot, value in zip(slots, values, strict=True):
             self.pools[DEVICE][slot] = value
+
+
+def failed(now: Hierarchy, job: int, contents: Contents) -> Hierarchy:
+    """A copy between the tiers ends where it is; what it was to fill holds nobody's contents."""
+    one = next(one for one in now.transfers if one.id == job)
+    copies, resident = now.host.copies, now.cache.tree.pages
+    for name in one.names:
+        tier, page = (DEVICE, resident[name].page) if one.kind == LOAD else (HOST, copies[name].page)
+        contents.write(tier, page, (NOBODY,) * contents.size)
+    return backup.fail(now, job)
 
 
 def queried(now: Hierarchy, job: int, outcome: Outcome, store: PageStore | None, hash_of: Hash) -> Hierarchy:

@@ -10,9 +10,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvlitmus.conformance.adapters.reference import ReferencePorts
-from kvlitmus.conformance.adapters.reference_contents import Contents, fetched, queried, written
+from kvlitmus.conformance.adapters.reference_choices import choices_of
+from kvlitmus.conformance.adapters.reference_contents import Contents, failed, fetched, queried, written
 from kvlitmus.conformance.ports import Begun, Config, Hit, Profile, Stored
-from kvlitmus.conformance.tier_ports import Event, Job, Loaded, Outcome, PageStore, Prefetched, TierNode, TierView
+from kvlitmus.conformance.tier_ports import (
+    SPILLED,
+    Event,
+    Job,
+    Loaded,
+    Outcome,
+    PageStore,
+    Prefetched,
+    TierNode,
+    TierView,
+)
 from kvlitmus.reference import backup, event, fetch, life, load, tier
 from kvlitmus.reference import pool as pools
 from kvlitmus.reference.cache import Cache, Settings
@@ -22,6 +33,7 @@ from kvlitmus.reference.hierarchy import (
     LOAD,
     PUT,
     QUERY,
+    SPILL,
     Choices,
     Hierarchy,
     empty_hierarchy,
@@ -58,27 +70,13 @@ class TieredReference(ReferencePorts):
     def fresh(self) -> Hierarchy:
         """An empty hierarchy with the choices of profile and configuration."""
         config, profile = self.config, self.profile
-        choices = Choices(
-            write=config.write,
-            stop=config.stop,
-            threshold=config.threshold,
-            rate_limit=config.rate_limit,
-            reserve=profile.reserve,
-            backup_parent=profile.backup_parent,
-            fill_matched=profile.fill_matched,
-            load_threshold=profile.load_threshold,
-            timeout=profile.timeout,
-            timeout_basis=profile.timeout_basis,
-            timeout_from=profile.timeout_from,
-            restored_counts=profile.restored_counts,
-        )
         return empty_hierarchy(
             config.pages,
             config.host_pages,
             config.page_size,
             reserved=profile.reserved,
             settings=self.settings(),
-            choices=choices,
+            choices=choices_of(config, profile),
         )
 
     @property
@@ -254,7 +252,10 @@ class TieredReference(ReferencePorts):
 
     def jobs(self) -> Sequence[Job]:
         """See :class:`~kvlitmus.conformance.tier_ports.Steps`."""
-        found = [self.job(one.id, one.kind, one.names, landed=one.landed) for one in self.now.transfers]
+        found = [
+            self.job(one.id, one.kind, one.names, landed=one.landed)._replace(failed=one.failed)
+            for one in self.now.transfers
+        ]
         found += [self.job(one.id, PUT, one.names, landed=one.landed) for one in self.now.puts]
         for one in self.now.operations:
             if one.stage != fetch.ENDED:
@@ -282,6 +283,8 @@ class TieredReference(ReferencePorts):
             self.go(fetched(self.now, job, outcome, self.store, self.hash_of, self.contents))
         elif found.kind == PUT:
             self.go(written(self.now, job, outcome, self.store, self.hash_of, self.contents))
+        elif outcome.how == "fail":
+            self.go(failed(self.now, job, self.contents))
         elif found.kind == LOAD:
             self.go(load.copy_layers(self.now, job, outcome.pages if outcome.how == "part" else load.LAYERS))
         else:
@@ -314,6 +317,15 @@ class TieredReference(ReferencePorts):
     def fail_host_alloc(self, after: int) -> None:
         """See :class:`~kvlitmus.conformance.tier_ports.Faults`."""
         self.now = self.now._replace(host=self.now.host._replace(fault=after))
+
+    def fail_copy(self, kind: str, after: int) -> None:
+        """See :class:`~kvlitmus.conformance.tier_ports.CopyFaults`; a spill is begun and over at once."""
+        kind = SPILL if kind == SPILLED else kind
+        self.now = self.now._replace(failing={**self.now.failing, kind: after})
+
+    def failing(self) -> Sequence[str]:
+        """See :class:`~kvlitmus.conformance.tier_ports.CopyFaults`."""
+        return sorted(self.now.failing)
 
     def poke(self, slots: Sequence[int], values: Sequence[int]) -> None:
         """See :class:`~kvlitmus.conformance.tier_ports.Data`."""

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from kvlitmus.conformance.calls.text import key_text
 from kvlitmus.conformance.calls.tree import hosted_to, room_of
 from kvlitmus.conformance.observation import Observation
-from kvlitmus.conformance.tier_books import WITH_STORAGE, TierBooks, rest, storage_rest
+from kvlitmus.conformance.tier_books import COPIES, WITH_STORAGE, TierBooks, rest, storage_rest
 from kvlitmus.conformance.tier_observation import TierObservation
-from kvlitmus.conformance.tier_ports import BACKUP, DONE, FETCH, LOAD, QUERY, Outcome
+from kvlitmus.conformance.tier_ports import DONE, FETCH, LOAD, QUERY, Outcome
 from kvlitmus.reference import tree as trees
 from kvlitmus.spec.names import page_names
 from kvlitmus.spec.units import Key
@@ -95,6 +95,7 @@ def load_back(judge: Judge, key: Key, quota: int | None = None) -> None:
         "load_names": names,
         "load_room": room,
         "load_limit": NO_LIMIT if quota is None else quota - newly,
+        "load_struck": books.failures.struck(LOAD),
     }
     if given is None:
         judge.trail[-1] += " → None"
@@ -120,9 +121,11 @@ def advance(judge: Judge, number: int, outcome: Outcome) -> None:
     shown = "" if outcome == DONE else f", {outcome.how} {outcome.pages}"
     judge.call(f"advance({kind} {number}{shown})", "advance", number, outcome)
     store.script(DONE)
-    if kind == LOAD and "layers" in judge.capabilities:
+    if kind in COPIES and outcome.how == "fail":
+        _advance_failed(judge, number)
+    elif kind == LOAD and "layers" in judge.capabilities:
         _advance_layers(judge, number, outcome)
-    elif kind in (BACKUP, LOAD):
+    elif kind in COPIES:
         work.landed = True
         finish(judge, "advance+copied", {}, judge.tree)
     elif kind == QUERY:
@@ -139,6 +142,40 @@ def advance(judge: Judge, number: int, outcome: Outcome) -> None:
                 books.fetches.put_ended(work)
 
         finish(judge, "advance+put", {}, judge.tree, through)
+
+
+def _advance_failed(judge: Judge, number: int) -> None:
+    """A copy has failed: what it was to fill holds anything, and the cache has to say so until it ends the job."""
+    work = books_of(judge).work[number]
+    work.failed = True
+    layered = work.job.kind == LOAD and "layers" in judge.capabilities
+
+    def told(after: TierObservation, facts: dict[str, Any]) -> None:
+        job = after.jobs.get(number)
+        facts["told_failed"] = job is None or judge.flag(job.failed, "whether a job has failed")
+        if layered:
+            facts["layers_copied"] = work.layers
+            ready = judge.count(judge.look("layers_ready", number), "the layers that may be read")
+            facts["layers_told"] = ready if number in after.jobs else work.layers
+
+    finish(judge, "advance+failed_copy+layered" if layered else "advance+failed_copy", {}, judge.tree, told)
+
+
+def fail_copy(judge: Judge, kind: str, after: int) -> None:
+    """A copy of this kind is going to fail."""
+    judge.call(f"fail_copy({kind}, {after})", "fail_copy", kind, after)
+    judge.finish("fault", {}, judge.tree)
+
+
+def dependents(judge: Judge, number: int) -> list[int]:
+    """The requests whose rows have pages of this load."""
+    names = frozenset(books_of(judge).work[number].names)
+    size = judge.size
+    return [
+        rid
+        for rid, running in judge.requests.items()
+        if not names.isdisjoint(page_names(running.names[: running.cached], size))
+    ]
 
 
 def _advance_layers(judge: Judge, number: int, outcome: Outcome) -> None:

@@ -6,9 +6,20 @@ from kvlitmus.conformance.calls import request, tiers, tree
 from kvlitmus.conformance.judge import Judge
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.litmus.registry import litmus
-from kvlitmus.conformance.litmus.scenes import READS, STORAGE, TIERS, backed, brought, computed, emptied, step, storage
+from kvlitmus.conformance.litmus.scenes import (
+    FAILING,
+    READS,
+    STORAGE,
+    TIERS,
+    backed,
+    brought,
+    computed,
+    emptied,
+    step,
+    storage,
+)
 from kvlitmus.conformance.litmus.spelling import Spelt, within
-from kvlitmus.conformance.tier_ports import Outcome
+from kvlitmus.conformance.tier_ports import BACKUP, FAILED, Outcome
 
 ASYNC = ("write_through", "write_through_selective")
 
@@ -153,4 +164,46 @@ def a_full_host_makes_room_for_what_is_due(judge: Judge) -> None:
     request.begin(judge, 1, prompt(judge, "xyzw"))
     tiers.settle(judge)
     request.end(judge, 1, keep=True)
+    tiers.settle(judge)
+
+
+@litmus(rules=("BACKUP-01", "BACKUP-10", "LIFE-06", "LIFE-08", "LOCK-04"), needs=FAILING, writes=ASYNC)
+def a_backup_that_failed_is_due_again(judge: Judge) -> None:
+    """The copy of a backup fails under way: nothing of it is left, and the next use backs the page up."""
+    key = prompt(judge, "ab")
+    computed(judge, key, uses=2)
+    step(judge, "backup", FAILED)
+    tiers.tick(judge)
+    computed(judge, key)
+    tiers.deliver(judge)
+    tree.evict(judge, judge.capacity)
+    tree.match(judge, key)
+    tiers.settle(judge)
+
+
+@litmus(rules=("TIER-06", "TIER-07", "BACKUP-10"), needs=FAILING, writes=ASYNC)
+def a_backup_fails_above_another(judge: Judge) -> None:
+    """A trunk and what hangs below it are on their way to the host: the trunk's copy fails, the other one lands."""
+    computed(judge, prompt(judge, "ab"), uses=2)
+    computed(judge, prompt(judge, "abc"), uses=2)
+    step(judge, "backup", FAILED)
+    step(judge, "backup")
+    tiers.tick(judge)
+    tiers.deliver(judge)
+    tree.evict(judge, judge.capacity)
+    tree.match(judge, prompt(judge, "abc"))
+    tiers.settle(judge)
+
+
+@litmus(rules=("BACKUP-01", "TIER-02", "TIER-07", "LIFE-08"), needs=FAILING, writes=ASYNC)
+def a_backup_that_cannot_begin_waits_for_the_next_use(judge: Judge) -> None:
+    """Who moves contents raises where a backup is to begin: the page is as it was, and the next use backs it up."""
+    key = prompt(judge, "ab")
+    tiers.fail_copy(judge, BACKUP, 0)
+    computed(judge, key, uses=2)
+    tiers.deliver(judge)
+    computed(judge, key)
+    tiers.deliver(judge)
+    tree.evict(judge, judge.capacity)
+    tree.match(judge, key)
     tiers.settle(judge)

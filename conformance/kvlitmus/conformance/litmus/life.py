@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from kvlitmus.conformance.calls import fetch, pool, tiers
+from kvlitmus.conformance.calls import fetch, pool, tiers, tree
 from kvlitmus.conformance.judge import Judge
 from kvlitmus.conformance.litmus.registry import litmus
 from kvlitmus.conformance.litmus.scenes import (
+    FAILING,
     READS,
     STORAGE,
+    backed,
     brought,
     computed,
     least_pages,
@@ -16,7 +18,7 @@ from kvlitmus.conformance.litmus.scenes import (
     storage,
     stored,
 )
-from kvlitmus.conformance.tier_ports import Outcome
+from kvlitmus.conformance.tier_ports import FAILED, Outcome
 
 STAGES = ("asked", "queried", "reading", "read")
 
@@ -83,4 +85,21 @@ def storage_is_attached_once_and_detached_once(judge: Judge) -> None:
     tiers.attach(judge, on=False)
     tiers.attach(judge, on=False)
     tiers.attach(judge, on=True)
+    tiers.settle(judge)
+
+
+@litmus(rules=("LIFE-01", "LIFE-06", "LIFE-08", "TIER-01", "TIER-02"), needs=(*FAILING, "reset"))
+def a_reset_forgets_what_has_failed(judge: Judge) -> None:
+    """A load, then a backup has failed, and no tick has noted it, when the cache is reset; then all is as new."""
+    key = letters(judge, max(3, -(-judge.profile.load_threshold // judge.size)))
+    backed(judge, key)
+    tree.evict(judge, judge.capacity)
+    tiers.load_back(judge, key)
+    step(judge, "load", FAILED)
+    pool.reset(judge)
+    computed(judge, key, uses=2)
+    step(judge, "backup", FAILED)
+    pool.reset(judge)
+    tiers.tick(judge)
+    backed(judge, key)
     tiers.settle(judge)

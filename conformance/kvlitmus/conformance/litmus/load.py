@@ -6,8 +6,8 @@ from kvlitmus.conformance.calls import request, tiers, tree
 from kvlitmus.conformance.judge import Judge
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.litmus.registry import litmus
-from kvlitmus.conformance.litmus.scenes import TIERS, backed, computed, step
-from kvlitmus.conformance.tier_ports import Outcome
+from kvlitmus.conformance.litmus.scenes import FAILING, TIERS, backed, computed, step
+from kvlitmus.conformance.tier_ports import FAILED, LOAD, Outcome
 from kvlitmus.spec.units import Key
 
 
@@ -100,3 +100,81 @@ def a_load_heeds_its_quota(judge: Judge) -> None:
     tree.evict(judge, judge.capacity)
     tiers.load_back(judge, key, key.length)
     tiers.settle(judge)
+
+
+@litmus(rules=("LOAD-08", "LOAD-09", "LOAD-10", "TIER-08", "LIFE-06", "LIFE-08"), needs=FAILING)
+def what_could_not_be_loaded_is_on_the_host_as_before(judge: Judge) -> None:
+    """The copy of a load fails under way; the next one lands."""
+    key = long_key(judge)
+    backed(judge, key)
+    tree.evict(judge, judge.capacity)
+    for outcome in (FAILED, Outcome()):
+        tiers.load_back(judge, key)
+        step(judge, "load", outcome)
+        tiers.tick(judge)
+        tree.match(judge, key)
+    request.begin(judge, 1, key)
+    request.end(judge, 1, keep=True)
+    tiers.settle(judge)
+
+
+@litmus(rules=("LOAD-08", "LOAD-10", "TIER-08", "LIFE-08"), needs=FAILING)
+def a_request_gives_up_what_could_not_be_loaded(judge: Judge) -> None:
+    """A request waits for a load that fails: it ends, and the next one computes what is missing."""
+    key = long_key(judge)
+    backed(judge, key)
+    tree.evict(judge, judge.capacity)
+    tiers.load_back(judge, key)
+    request.begin(judge, 1, key)
+    step(judge, "load", FAILED)
+    request.end(judge, 1, keep=False)
+    tiers.tick(judge)
+    request.begin(judge, 2, key)
+    request.end(judge, 2, keep=True)
+    tiers.settle(judge)
+
+
+@litmus(rules=("LOCK-01", "LOAD-08", "LOAD-10", "TIER-08"), needs=FAILING)
+def what_a_request_holds_is_loaded_again(judge: Judge) -> None:
+    """A load fails while a request holds its pages, and the request doesn't end: they stay, and arrive later."""
+    key = long_key(judge)
+    backed(judge, key)
+    tree.evict(judge, judge.capacity)
+    tiers.load_back(judge, key)
+    request.begin(judge, 1, key)
+    step(judge, "load", FAILED)
+    tiers.tick(judge)
+    tree.evict(judge, judge.capacity)
+    tiers.deliver(judge)
+    request.end(judge, 1, keep=True)
+    tiers.settle(judge)
+
+
+@litmus(rules=("LOAD-08", "LOAD-10", "BACKUP-03", "TIER-05", "LIFE-08"), needs=FAILING)
+def a_load_fails_above_another(judge: Judge) -> None:
+    """The first pages of a key are on their way, then the others: the first load fails, the second one lands."""
+    key = long_key(judge)
+    backed(judge, key)
+    tree.evict(judge, judge.capacity)
+    tiers.load_back(judge, key._replace(tokens=key.tokens[: key.length - judge.size + judge.config.bigram]))
+    tiers.load_back(judge, key)
+    step(judge, "load", FAILED)
+    step(judge, "load")
+    tiers.tick(judge)
+    tree.match(judge, key)
+    tiers.settle(judge)
+
+
+@litmus(rules=("LOAD-03", "LOAD-04", "TIER-08", "LIFE-08"), needs=FAILING)
+def a_load_that_cannot_begin_is_declined(judge: Judge) -> None:
+    """Who moves contents raises where a load is to begin; then it doesn't."""
+    key = long_key(judge)
+    backed(judge, key)
+    tree.evict(judge, judge.capacity)
+    tiers.fail_copy(judge, LOAD, 0)
+    tiers.load_back(judge, key)
+    tree.match(judge, key)
+    tree.evict(judge, judge.capacity)
+    tiers.load_back(judge, key)
+    tiers.settle(judge)
+    tree.match(judge, key)

@@ -9,6 +9,7 @@ from kvlitmus.conformance.tier_ports import DONE, Outcome
 from kvlitmus.spec.units import Key
 
 TIERS = ("tiers", "host", "steps", "requests", "evict", "tree")
+FAILING = (*TIERS, "copy_faults")
 STORAGE = (*TIERS, "lifecycle")
 READS = (*STORAGE, "prefetching")
 

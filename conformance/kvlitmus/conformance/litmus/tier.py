@@ -6,7 +6,19 @@ from kvlitmus.conformance.calls import fetch, tiers, tree
 from kvlitmus.conformance.judge import Judge
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.litmus.registry import litmus
-from kvlitmus.conformance.litmus.scenes import READS, STORAGE, TIERS, backed, computed, emptied, step, storage, stored
+from kvlitmus.conformance.litmus.scenes import (
+    FAILING,
+    READS,
+    STORAGE,
+    TIERS,
+    backed,
+    computed,
+    emptied,
+    step,
+    storage,
+    stored,
+)
+from kvlitmus.conformance.tier_ports import SPILL, SPILLED
 
 STATES = ("TIER-01", "TIER-02", "TIER-03", "TIER-04", "TIER-05", "TIER-09")
 WRITE_THROUGH = ("write_through", "write_through_selective")
@@ -100,3 +112,18 @@ def the_anchor_outlives_an_emptied_host(judge: Judge) -> None:
     tiers.settle(judge)
     fetch.loaded(judge, 1)
     emptied(judge)
+
+
+@litmus(rules=("TIER-02", "TIER-04", "TIER-07", "TIER-08", "LIFE-08"), needs=FAILING, writes=("write_back",))
+def what_could_not_be_written_back_is_not_on_the_host(judge: Judge) -> None:
+    """The copy that an eviction makes can't begin, then fails: the page stays or is lost, and is never wrong below."""
+    key = prompt(judge, "abc")
+    for kind in (SPILL, SPILLED):
+        computed(judge, key)
+        tiers.fail_copy(judge, kind, 0)
+        tree.evict(judge, judge.size)
+        tree.evict(judge, judge.capacity)
+        tree.match(judge, key)
+        tiers.load_back(judge, key)
+        tiers.settle(judge)
+        emptied(judge)

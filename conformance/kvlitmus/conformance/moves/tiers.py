@@ -6,10 +6,11 @@ import random
 from collections.abc import Container
 from typing import TYPE_CHECKING
 
-from kvlitmus.conformance.calls import fetch, tiers, tree
+from kvlitmus.conformance.calls import fetch, request, tiers, tree
 from kvlitmus.conformance.moves.registry import move, pick
 from kvlitmus.conformance.schedule import evict_size, make_key
-from kvlitmus.conformance.tier_ports import BACKUP, DONE, FETCH, LOAD, PUT, QUERY, Outcome
+from kvlitmus.conformance.tier_books import COPIES
+from kvlitmus.conformance.tier_ports import BACKUP, DONE, FAILED, FETCH, LOAD, PUT, QUERY, SPILL, SPILLED, Outcome
 from kvlitmus.spec.names import page_names
 from kvlitmus.spec.units import Key, Name
 
@@ -34,6 +35,9 @@ AT_ONCE = 56
 
 LIMITED = 192
 """Above this a load back has a quota."""
+
+GIVES_UP = 160
+"""Below this the requests that wait for a load that failed end before the next tick."""
 
 ANEW = 176
 """Below this a key that is wanted back is drawn anew; above, it was computed before."""
@@ -198,6 +202,34 @@ def fault(player: Player, a: int, b: int, c: int) -> None:
     """An allocation of host memory is going to fail."""
     if tiers.books_of(player.judge).fault is None:
         fetch.fail_alloc(player.judge, a % 3)
+
+
+@move("fail")
+def fail(player: Player, a: int, b: int, c: int) -> None:
+    """A copy under way fails; the requests that wait for a load give up, or don't know yet."""
+    judge = player.judge
+    ready = {
+        number: job
+        for number, job in tiers.seen(judge).jobs.items()
+        if job.kind in COPIES and job.ready and not job.landed
+    }
+    number = pick(ready, a)
+    if number is None:
+        return
+    waiting = tiers.dependents(judge, number) if ready[number].kind == LOAD and b < GIVES_UP else []
+    tiers.advance(judge, number, FAILED)
+    for rid in waiting:
+        request.end(judge, rid, keep=False)
+
+
+@move("misfire")
+def misfire(player: Player, a: int, b: int, c: int) -> None:
+    """A copy to come is going to fail."""
+    judge = player.judge
+    kinds = (LOAD, SPILL, SPILLED) if judge.config.write == "write_back" else (LOAD, BACKUP)
+    kind = kinds[a % len(kinds)]
+    if kind not in tiers.books_of(judge).failures.coming:
+        tiers.fail_copy(judge, kind, b % 3)
 
 
 @move("clock")

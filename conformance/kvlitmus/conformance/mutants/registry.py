@@ -30,6 +30,7 @@ MODULES: tuple[str, ...] = (
     "fetch",
     "fetch_end",
     "put",
+    "failing",
     "life",
     "event",
     "null",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from kvlitmus.conformance.specimen.host import Copier, HostPool
+from kvlitmus.conformance.specimen.host import Copier, CopyFailed, HostPool
 from kvlitmus.conformance.specimen.tiers import TieredNode, TierTree
 from kvlitmus.conformance.specimen.works import Work, WorkTable, key_of
 from kvlitmus.spec.units import Key, Unit
@@ -18,7 +18,8 @@ class BackupQueue:
     """Backups of whole nodes.
 
     Upkeep: a node that is backed up has its host pages at once, and its path is locked until the
-    job's ack.  ``queue`` holds the jobs in the order of their acks.
+    job's ack.  ``queue`` holds the jobs in the order of their acks.  A copy that fails is given up, and its
+    node is as it was before; one on whose copy something depends is made again.
     """
 
     def __init__(
@@ -50,27 +51,80 @@ class BackupQueue:
         return not node.host and node.hits >= self.uses and (parent.parent is None or bool(parent.host))
 
     def start(self, node: TieredNode, namespace: str | None, units: tuple[Unit, ...]) -> bool:
-        """Begin to back up a node; whether there was memory for it."""
+        """Begin to back up a node; whether there was memory for it and the copy could begin."""
         pages = self.tree.host_room(len(node.pages))
         if pages is None:
             return False
+        try:
+            self.copier.submit("backup")
+        except CopyFailed:
+            self.host.give_back(pages)
+            return False
         node.host = pages
-        work = self.works.add("backup", key_of(namespace, units, self.bigram), len(units) - len(node.key))
-        work.nodes, work.sources, work.targets = [node], node.pages, pages
-        node.works.append(work)
+        key = key_of(namespace, units, self.bigram)
+        self.follow([node], key, len(units) - len(node.key), node.pages, pages)
         self.tree.lock(node)
-        self.queue.append(work)
         return True
+
+    def follow(
+        self, nodes: list[TieredNode], key: Key, start: int, sources: Sequence[int], targets: Sequence[int]
+    ) -> None:
+        """The copy is under way."""
+        work = self.works.add("backup", key, start)
+        work.nodes, work.sources, work.targets = nodes, sources, targets
+        for node in nodes:
+            node.works.append(work)
+        self.queue.append(work)
 
     def land(self, work: Work) -> None:
         """The copy is made."""
         self.copier.to_host(work.sources, work.targets)
         work.landed = True
 
+    def fail(self, work: Work) -> None:
+        """The copy is over, and was not made."""
+        self.copier.spoil("host", work.targets)
+        work.landed = work.failed = True
+
     def acks(self) -> None:
-        """Take note of copies that have landed, in the order in which they were started."""
-        while self.queue and self.queue[0].landed:
-            self.finish(self.queue.popleft())
+        """Take note of copies that are over, in the order in which they were started."""
+        over = 0
+        while over < len(self.queue) and self.queue[over].landed:
+            over += 1
+        for _ in range(over):
+            work = self.queue.popleft()
+            if work.failed:
+                self.end_failed(work)
+            else:
+                self.finish(work)
+
+    def end_failed(self, work: Work) -> None:
+        """One that failed: it is made again if it must, else its nodes are as they were."""
+        if self.needed(work.nodes):
+            self.again(work)
+            return
+        nodes = list(work.nodes)
+        self.works.remove(work)
+        for node in nodes:
+            node.host = []
+        self.host.give_back(work.targets)
+        self.tree.unlock(nodes[-1])
+
+    def needed(self, nodes: list[TieredNode]) -> bool:
+        """Whether something depends on the host copies of these nodes: a pin, or a copy below them."""
+        below = [child for node in nodes for child in node.children.values() if child not in nodes]
+        return any(node.pins for node in nodes) or any(child.host for child in below)
+
+    def again(self, work: Work) -> None:
+        """Make a copy that failed once more, behind all others; if it can't begin, the next tick tries."""
+        try:
+            self.copier.submit("backup")
+        except CopyFailed:
+            self.queue.append(work)
+            return
+        nodes = list(work.nodes)
+        self.works.remove(work)
+        self.follow(nodes, work.key, work.start, work.sources, work.targets)
 
     def finish(self, work: Work) -> None:
         """One ack."""
@@ -82,19 +136,26 @@ class BackupQueue:
         self.backed(nodes, work.key, work.start)
 
     def spill(self, node: TieredNode, pages: int) -> int:
-        """Write the last pages of an un-backed leaf to the host, at once; returns for how many there was room.
+        """Write the last pages of an un-backed leaf to the host, at once; returns how many could be.
 
-        The node is cut above them.
+        The node is cut above them.  Where the copy fails, nothing of it is there, and nothing was cut.
         """
         found = self.tree.host_room(pages)
         if found is None and self.host.free_list:
             found = self.host.take(min(pages, len(self.host.free_list)))
         if not found:
             return 0
+        try:
+            self.copier.submit("spill")
+            self.copier.to_host(node.pages[-len(found) :], found)
+            self.copier.submit("spilled")
+        except CopyFailed:
+            self.copier.spoil("host", found)
+            self.host.give_back(found)
+            return 0
         if len(found) < len(node.pages):
             self.tree.split(node, len(node.pages) - len(found))
         node.host = found
-        self.copier.to_host(node.pages, found)
         self.tree.tell_stored("host", node)
         units = self.path_units(node)
         self.backed([node], key_of(node.namespace, units, self.bigram), len(units) - len(node.key))

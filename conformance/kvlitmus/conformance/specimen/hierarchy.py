@@ -136,6 +136,7 @@ class TieredSpecimen(Specimen):
                 work.done if work.kind == "fetch" else 0,
                 work.landed,
                 not work.landed,
+                work.failed,
             )
             for work in self.works.works.values()
         ]
@@ -145,7 +146,9 @@ class TieredSpecimen(Specimen):
         work = self.works.works.get(job)
         if work is None or work.landed:
             raise ValueError(f"job {job} can't go on: it is over, or there is none")
-        if work.kind == "backup":
+        if outcome.how == "fail" and work.kind in ("backup", "load"):
+            (self.backups if work.kind == "backup" else self.loads).fail(work)
+        elif work.kind == "backup":
             self.backups.land(work)
         elif work.kind == "load":
             self.loads.copy(work, outcome.pages if outcome.how == "part" else LAYERS)
@@ -218,6 +221,14 @@ class TieredSpecimen(Specimen):
     def fail_host_alloc(self, after: int) -> None:
         """See :class:`~kvlitmus.conformance.tier_ports.Faults`."""
         self.host.refuse_after = after
+
+    def fail_copy(self, kind: str, after: int) -> None:
+        """See :class:`~kvlitmus.conformance.tier_ports.CopyFaults`."""
+        self.copier.failing[kind] = after
+
+    def failing(self) -> Sequence[str]:
+        """See :class:`~kvlitmus.conformance.tier_ports.CopyFaults`."""
+        return sorted(self.copier.failing)
 
     def poke(self, slots: Sequence[int], values: Sequence[int]) -> None:
         """See :class:`~kvlitmus.conformance.tier_ports.Data`."""

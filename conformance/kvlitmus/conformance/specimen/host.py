@@ -47,13 +47,39 @@ class HostPool(PagedPool):
             self.give_back(pages)
 
 
+class CopyFailed(Exception):
+    """Contents could not be moved."""
+
+
+NOBODY = -1
+"""What a copy that failed leaves in a slot."""
+
+
 class Copier:
-    """The contents of device and host, one number per slot, and the copies between them, page by page."""
+    """The contents of device and host, one number per slot, and the copies between them, page by page.
+
+    ``failing``: by kind of copy, how many more go well before one fails.
+    """
 
     def __init__(self, page_size: int, device_pages: int, host_pages: int) -> None:
         self.page_size = page_size
         self.device = [0] * (device_pages * page_size)
         self.host = [0] * (host_pages * page_size)
+        self.failing: dict[str, int] = {}
+
+    def submit(self, kind: str) -> None:
+        """A copy of this kind is to begin; raises ``CopyFailed`` when it can't."""
+        left = self.failing.pop(kind, None)
+        if left == 0:
+            raise CopyFailed(kind)
+        if left is not None:
+            self.failing[kind] = left - 1
+
+    def spoil(self, tier: str, pages: Sequence[int]) -> None:
+        """A copy into these pages has failed: they hold nobody's contents."""
+        contents = self.device if tier == "device" else self.host
+        for page in pages:
+            contents[page * self.page_size : (page + 1) * self.page_size] = [NOBODY] * self.page_size
 
     def to_host(self, sources: Sequence[int], targets: Sequence[int]) -> None:
         """Copy device pages to host pages."""

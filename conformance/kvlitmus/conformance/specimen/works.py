@@ -31,10 +31,12 @@ class Work:
     ``nodes`` are the nodes whose copies it reads or writes, in order; a node that is split while a
     job is on it leaves two.  ``pins``: whether their host copies may not go as long as it lasts.
     ``sources`` and ``targets``: pages, where from and where to.  ``layers``: how many of them a load has copied.
+    ``failed``: whether a copy is over without success.
     """
 
     __slots__ = (
         "done",
+        "failed",
         "fetch",
         "id",
         "key",
@@ -59,6 +61,7 @@ class Work:
         self.done = 0
         self.layers = 0
         self.landed = False
+        self.failed = False
         self.pins = False
         self.nodes: list[TieredNode] = []
         self.sources: Sequence[int] = ()
