@@ -5,8 +5,9 @@
 
 A run is a series of rounds, each with a configuration drawn anew and fresh pools.  In a round a scheduler drives
 several request streams at once over real tensors, with copies that lag (see :mod:`tests.optimized.stress_world`),
-threads that read and write a file store, and storage that is slow and fails.  Requests are abandoned and aborted,
-storage comes and goes, pages are evicted on purpose.  At the end of a round everything is written to storage and the
+threads that read and write a file store, storage that is slow and fails, copies that fail where they are submitted and
+under way, and memory that runs out.  Requests are abandoned and aborted, storage comes and goes, pages are evicted on
+purpose.  At the end of a round everything is written to storage and the
 cache is closed; a second cache then reads all of it back.
 
 A slot is *used* when a request computes with it; before that, layer by layer, each byte of it is compared with the
@@ -33,14 +34,15 @@ from typing import Any
 
 import torch
 
-from tests.optimized.stress_round import Round, Setting, drawn
+from tests.optimized.stress_round import Round
+from tests.optimized.stress_setting import Setting, drawn
 
 HANG = 120.0
 """After so many seconds without some steps the process ends."""
 
-PLANTED = ("", "hasty", "swap", "unpinned-load", "unlocked-backup", "unpinned-put", "early-release")
-"""Faults that must be found: a copy that says too early that it is done, storage that answers with another page, and
-rules of upkeep that somebody has forgotten."""
+PLANTED = ("", "hasty", "swap", "unpinned-load", "unlocked-backup", "unpinned-put", "early-release", "kept-load")
+"""Faults that must be found: a copy that says too early that it is done, storage that answers with another page, rules
+of upkeep that somebody has forgotten, and a load that failed and stays cached."""
 
 
 # -- runs -------------------------------------------------------------------------------------------

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +20,11 @@ from kvlitmus.optimized.hierarchy import HierarchicalCache
 from kvlitmus.optimized.runner import Threads
 from kvlitmus.optimized.storage.base import Identity, PageStore
 from kvlitmus.optimized.storage.file import FileStore
+from kvlitmus.optimized.testing import KINDS, SLOTS, FaultError, Faults, FaultyMover, faulty_parts
 from kvlitmus.optimized.tree import Place
 from tests.optimized.pausing import PausingMover
 from tests.optimized.stress_check import Unsound, at_rest, stored_pages
+from tests.optimized.stress_setting import Setting, Stream
 from tests.optimized.stress_world import (
     Contents,
     HastyMover,
@@ -37,62 +40,11 @@ from tests.optimized.stress_world import (
 
 STREAMS = 6
 NAMESPACES: tuple[Hashable, ...] = (None, None, "tenant")
+FAILURES = tuple([kind for kind in KINDS if kind != SLOTS])
+"""What fails: slots can't, for a stress looks at them itself."""
+
 PATIENCE = 60.0
 """After so many seconds work that doesn't end is taken for work that never ends."""
-
-
-class Setting(NamedTuple):
-    """What a round is like."""
-
-    seed: int
-    page_size: int
-    pages: int
-    host_pages: int
-    write: str
-    stop: str
-    policy: str
-    layout: str
-    kind: str
-    threads: int
-    rate: float
-    lag: float
-    planted: str = ""
-    device: str = "cpu"
-
-
-def drawn(seed: int, planted: str, device: str = "cpu") -> Setting:
-    """A setting; pools hold two requests at least, and far from all that is going on."""
-    draw = random.Random(seed)
-    return Setting(
-        seed=seed,
-        page_size=draw.choice((1, 2, 4)),
-        pages=draw.choice((40, 56, 80)),
-        host_pages=draw.choice((24, 48, 96)),
-        write=draw.choice(("write_through", "write_through", "write_through_selective", "write_back")),
-        stop=draw.choice(("best_effort", "wait_complete", "timeout")),
-        policy=draw.choice(("lru", "lru", "lfu", "fifo", "slru", "priority")),
-        layout=draw.choice(("layer_first", "page_first", "page_first_direct", "page_head")),
-        kind=draw.choice(("mha", "mha", "mla")),
-        threads=draw.choice((1, 2, 4)),
-        rate=draw.choice((0.0, 0.05, 0.2)),
-        lag=draw.choice((0.0, 0.002, 0.01)),
-        planted=planted,
-        device=device,
-    )
-
-
-class Stream:
-    """A request: what it asks for, and how far it is."""
-
-    def __init__(self, rid: int, namespace: Hashable, tokens: list[int]) -> None:
-        self.rid = rid
-        self.namespace = namespace
-        self.tokens = tokens
-        self.prints: Prints = prints_of(namespace, tokens)
-        self.running = False
-        self.patience = 0
-        self.polls = 0
-        self.refused = 0
 
 
 class Round:
@@ -108,7 +60,9 @@ class Round:
         host = HostPool(shape, setting.host_pages, layout=setting.layout)  # type: ignore[arg-type]
         self.device, self.host = Contents(device), Contents(host)
         mover = HastyMover if setting.planted == "hasty" else PausingMover
-        self.mover = mover(device, host, stepped=False, pause=lagging(setting.seed, setting.lag))
+        self.copies = mover(device, host, stepped=False, pause=lagging(setting.seed, setting.lag))
+        self.faults = Faults()
+        self.mover = FaultyMover(self.copies, self.faults, self.spoil)
         self.runner = Threads(self.mover, threads=setting.threads, batch=self.draw.choice((1, 3, 16)))
         self.cache = HierarchicalCache(
             CacheConfig(
@@ -123,6 +77,7 @@ class Round:
             ),
             self.mover,
             self.runner,
+            parts=faulty_parts(self.faults),
         )
         self.files = FileStore(folder, Identity(model="stress", layout=shape.text, page_size=size))
         self.store = Troubled(
@@ -148,6 +103,8 @@ class Round:
             cache.backups.tree = Without(cache.tree, "lock", "unlock")
         elif self.setting.planted == "unpinned-put":
             cache.puts.tree = Without(cache.tree, "pin", "unpin")
+        elif self.setting.planted == "kept-load":
+            cache.loads.fail = cache.loads.finish
         elif self.setting.planted == "early-release":
             orphan = cache.fetches.orphan
 
@@ -158,14 +115,20 @@ class Round:
 
             cache.fetches.orphan = too_early
 
+    def spoil(self, tier: str, pages: NDArray[np.int32]) -> None:
+        """A copy to these pages has failed."""
+        (self.device if tier == "device" else self.host).spoil(pages)
+
     # -- the scheduler -------------------------------------------------------------------------
 
     def step(self) -> None:
         """One step: some stream goes on, or something else happens."""
         draw = self.draw.random()
         self.counts["steps"] += 1
+        if self.draw.random() < self.setting.failures:
+            self.faults.fail(self.draw.choice(FAILURES), self.draw.randrange(3))
         if self.setting.device != "cpu" and self.draw.random() < 0.1:
-            delay(self.mover, self.draw)
+            delay(self.copies, self.draw)
         if draw < 0.25:
             self.cache.tick()
         elif draw < 0.40 and len(self.streams) < STREAMS:
@@ -225,7 +188,10 @@ class Round:
         back = self.cache.load_back(tokens, stream.namespace)
         self.counts["loads"] += back.work is not None
         self.counts["pages_loaded"] += len(back.pages) if back.pages is not None else 0
-        begun = self.cache.begin(stream.rid, tokens, stream.namespace)
+        try:
+            begun = self.cache.begin(stream.rid, tokens, stream.namespace)
+        except MemoryError:
+            begun = None
         if begun is None:
             self.counts["no_room"] += 1
             stream.refused += 1
@@ -238,17 +204,21 @@ class Round:
         self.counts["tokens_cached"] += begun.cached
         self.counts["tokens_computed"] += len(tokens) - begun.cached
         prefix = slice(begun.cached)
-        self.use(begun.row[prefix], stream.prints[prefix], begun.place, f"prefix of request {stream.rid}")
+        if not self.use(begun.row[prefix], stream.prints[prefix], begun.place, f"prefix of request {stream.rid}"):
+            self.cache.end(stream.rid, keep=False)  # and begun anew, some steps later
+            stream.running = False
+            return
         self.device.write(begun.row[begun.cached :], stream.prints[begun.cached :])
 
     def run(self, stream: Stream) -> None:
         """A request goes on: it computes with all its slots, grows, is published, ends or is aborted."""
         request = self.cache.requests.running[stream.rid]
         draw = self.draw.random()
-        self.use(request.row, stream.prints, request.place, f"row of request {stream.rid}")
-        if draw < 0.4:
+        if not self.use(request.row, stream.prints, request.place, f"row of request {stream.rid}"):
+            self.end(stream, keep=False)
+        elif draw < 0.4:
             new = [self.draw.randrange(50) for _ in range(self.draw.randrange(1, 5))]
-            slots = self.cache.grow(stream.rid, self.array(new))
+            slots = self.grown(stream.rid, new)
             if slots is None:
                 self.counts["no_room"] += 1
                 self.end(stream, keep=False)
@@ -259,14 +229,26 @@ class Round:
             if len(stream.tokens) > self.setting.pages * self.setting.page_size // 3:
                 self.end(stream, keep=True)
         elif draw < 0.6:
-            self.cache.publish(stream.rid, chunked=self.draw.random() < 0.5)
-            self.counts["published"] += 1
+            with contextlib.suppress(MemoryError):
+                self.cache.publish(stream.rid, chunked=self.draw.random() < 0.5)
+                self.counts["published"] += 1
         elif draw < 0.9:
             self.end(stream, keep=self.draw.random() < 0.85)
 
+    def grown(self, rid: int, new: Sequence[int]) -> NDArray[np.int64] | None:
+        """Slots for more tokens, if there is memory of any kind."""
+        try:
+            return self.cache.grow(rid, self.array(new))
+        except MemoryError:
+            return None
+
     def end(self, stream: Stream, *, keep: bool) -> None:
-        """A request ends."""
-        self.cache.end(stream.rid, keep=keep)
+        """A request ends; without being kept, where there is no memory for that."""
+        try:
+            self.cache.end(stream.rid, keep=keep)
+        except MemoryError:
+            keep = False
+            self.cache.end(stream.rid, keep=keep)
         self.streams.remove(stream)
         self.counts["ended" if keep else "aborted"] += 1
         if keep:
@@ -296,14 +278,22 @@ class Round:
             self.streams.clear()
             self.counts["resets"] += 1
 
-    def use(self, slots: NDArray[np.int64], prints: Prints, place: Place, what: str) -> None:
-        """Compute with these slots, as a model would: layer by layer, waiting for the loads that bring it."""
+    def use(self, slots: NDArray[np.int64], prints: Prints, place: Place, what: str) -> bool:
+        """Compute with these slots, as a model would: layer by layer, waiting for the loads that bring it.
+
+        Whether that went well: not, where a load has failed.
+        """
         loads = [work.id for work in self.cache.loads_on(place)]
         for layer in range(self.mover.layers):
             for job in loads:
-                self.cache.wait_layer(job, layer)
+                try:
+                    self.cache.wait_layer(job, layer)
+                except RuntimeError:
+                    self.counts["loads_failed"] += 1
+                    return False
             self.device.check(slots, prints, what, layer)
         self.counts["tokens_checked"] += len(slots)
+        return True
 
     def array(self, tokens: Sequence[int]) -> NDArray[np.int32]:
         """Tokens as the cache takes them."""
@@ -313,6 +303,7 @@ class Round:
 
     def rest(self) -> None:
         """End all requests, wait until nothing is under way, and look at everything."""
+        self.faults.clear()
         while self.streams:
             stream = self.streams[0]
             if stream.running:
@@ -332,7 +323,7 @@ class Round:
     def stop(self) -> None:
         """End the threads of a round in which something was wrong."""
         self.runner.close(5.0)
-        self.mover.close()
+        self.copies.close()
 
     def close(self) -> None:
         """Close the cache; what storage should have must be there, and be right when a fresh cache reads it back."""
@@ -340,7 +331,7 @@ class Round:
         if self.cache.store is None:
             self.cache.attach(self.store)
         lost = self.cache.close(30.0)
-        self.mover.close()
+        self.copies.close()
         if not self.setting.rate and lost:
             raise Unsound(f"{len(lost)} pages were not written to a storage that refuses nothing")
         missing = self.cache.puts.missing()
@@ -357,7 +348,9 @@ class Round:
                 raise WrongContents(f"page {name[:8]} in storage has wrong contents")
         self.counts["stored"] += self.files.usage().pages
         for fault in self.runner.faults:
-            raise fault
+            if not isinstance(fault, FaultError):
+                raise fault
+        self.counts.update([f"failed_{kind}" for kind in self.faults.struck])
         self.counts.update({f"storage_{name}": many for name, many in self.store.counts.items()})
         self.counts["read_back"] += read_back(self.setting, self.files, self.histories[-10:]) // size
 

@@ -8,6 +8,9 @@ slot can say whether every byte of it is what belongs there.
 pause.  It reads its source and writes its target when it gets there, so a page that is reused too early shows.  On CUDA
 :func:`delay` holds up the streams.
 
+**Failures.**  Copies that can't be submitted, copies that fail under way and leave anything in their target, memory
+that runs out: :mod:`kvlitmus.optimized.testing`, when the round says so.
+
 **Trouble.**  :class:`Troubled` delays a page store, lets it raise, forget, and claim what it hasn't.  It also looks at
 what goes through it: two puts under one name must bring the same bytes, and rows of one token must agree.
 """
@@ -98,6 +101,10 @@ class Contents:
                 f"{what}: token {at} of {len(prints)}, slot {int(slots[at])}, has wrong contents in "
                 f"{int(wrong[at].sum())} of {wrong.shape[1]} rows ({int(tokens.sum())} tokens are wrong)"
             )
+
+    def spoil(self, pages: NDArray[np.int32]) -> None:
+        """What a copy leaves in these pages that has failed."""
+        self.words[self.there(pages.astype(np.int64))] = -1
 
     def tokens_of(self, page: Buffer) -> Prints | None:
         """The fingerprints in the canonical bytes of a page; ``None`` if its rows don't agree."""

@@ -16,6 +16,7 @@ from tests.test_layout import ROOT
 HAPPENS = (
     *("loads", "pages_loaded", "prefetches", "pages_prefetched", "evicted", "evicted_host", "no_room", "published"),
     *("abandoned", "aborted", "ended", "detached", "storage_put", "storage_get", "storage_exists", "storage_raised"),
+    *("failed_backup", "failed_backup_late", "failed_load", "failed_load_late", "failed_branch", "loads_failed"),
     *("tokens_cached", "tokens_checked", "pages_at_rest", "read_back", "stored"),
 )
 """What must have happened in a run, or it has tested little."""
