@@ -7,6 +7,7 @@ worker finds them as ``hostile:name``.
 from __future__ import annotations
 
 import ctypes
+import importlib
 import os
 import random
 import signal
@@ -19,6 +20,9 @@ from typing import Any, NoReturn
 
 from kvlitmus.conformance.ports import Begun, Config, Hit, NodeView, Profile, Sizes, Stored, Unsupported, View
 from kvlitmus.conformance.specimen.cache import PROFILE, Parts, Specimen
+
+liars: Any = importlib.import_module(f"{__package__}.liars" if __package__ else "liars")
+"""A worker finds this module, and that one, without their package."""
 
 BAD_TEXT = "\x1b[2J\x1b]0;owned\x07\n| a | b |\n<script>alert(1)</script> [x](javascript:1) `\u202e\x00 \ud800"
 BAD_PROFILE = Profile()
@@ -99,70 +103,6 @@ def throw(error: BaseException | type[BaseException]) -> Callable[..., NoReturn]
     return act
 
 
-# -- things that are not what they seem --------------------------------------------------------
-
-
-class Odd(BaseException): ...
-
-
-class Mute(Exception):
-    def __str__(self) -> str:
-        raise RuntimeError("no text for you")
-
-
-class Quitter(Exception):
-    def __str__(self) -> str:
-        raise SystemExit(9)
-
-
-class NoRepr:
-    def __repr__(self) -> str:
-        raise SystemExit(7)
-
-
-class LongRepr:
-    def __repr__(self) -> str:
-        return "x" * 100_000_000
-
-
-class FakeInt(int): ...  # like the integers of array libraries
-
-
-class Liar(list[int]):
-    def __len__(self) -> int:
-        return 1 << 60
-
-    def __eq__(self, other: object) -> bool:
-        return True
-
-    def __iter__(self) -> Iterator[int]:
-        while True:
-            yield 1
-
-    __hash__ = None
-
-
-class LyingTuple(tuple[Any, ...]):
-    def __len__(self) -> int:
-        raise MemoryError
-
-    def __iter__(self) -> Iterator[Any]:
-        raise ZeroDivisionError
-
-
-class NeverEqual:
-    def __eq__(self, other: object) -> bool:
-        raise OverflowError("don't compare me")
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-class FakeClass:
-    @property  # type: ignore[misc]
-    def __class__(self) -> Any:
-        raise LookupError("no class")
-
-
 def endless() -> Iterator[int]:
     while True:
         yield 4
@@ -201,6 +141,10 @@ def patch_the_world() -> None:
     sys.stdout = None
 
 
+def close_descriptors() -> None:
+    os.closerange(3, 256)
+
+
 def start_a_thread() -> None:
     threading.Thread(target=time.sleep, args=(1_000,)).start()
 
@@ -214,7 +158,13 @@ def eat_memory() -> None:
 
 def changes_argument(cache: Specimen, lawful: Callable[[], Any], *args: Any, **_: Any) -> Any:
     answer = lawful()
-    args[-1].append(NeverEqual())
+    args[-1].append(liars.NeverEqual())
+    return answer
+
+
+def changes_argument_for_good(cache: Specimen, lawful: Callable[[], Any], *args: Any, **_: Any) -> Any:
+    answer = lawful()
+    args[-1][:] = [liars.ExitingEqual()]
     return answer
 
 
@@ -222,7 +172,7 @@ def changes_earlier(cache: Specimen, lawful: Callable[[], Any], *_: Any, **__: A
     answer = list(lawful() or ())
     kept = cache.__dict__.setdefault("earlier", [])
     for old in kept:
-        old[:] = [NeverEqual()]
+        old[:] = [liars.NeverEqual()]
     kept.append(answer)
     return answer or None
 
@@ -271,6 +221,16 @@ class Anything(Target):
         return self.make_it(config)
 
 
+class Same(Target):
+    """A target that makes one cache, and hands it out for ever."""
+
+    cache: Any = None
+
+    def make(self, config: Config) -> Any:
+        self.cache = self.cache or Specimen(config, Parts(), PROFILE)
+        return self.cache
+
+
 class DyingProperty(Specimen):
     @property
     def match(self) -> Any:
@@ -299,14 +259,15 @@ TARGETS: dict[str, Any] = {
         f"raises_{method}": Target(**{method: later(throw(RuntimeError(BAD_TEXT)), int(method in LOOKS))})
         for method in PORT_METHODS
     },
-    "raises_base": Target(alloc=does(throw(Odd("odd")))),
+    "raises_base": Target(alloc=does(throw(liars.Odd("odd")))),
     "raises_interrupt": Target(alloc=does(throw(KeyboardInterrupt))),
     "raises_stop": Target(match=does(throw(StopIteration))),
     "raises_generator_exit": Target(match=does(throw(GeneratorExit))),
     "raises_recursion": Target(match=does(throw(RecursionError("deep")))),
     "raises_memory": Target(match=does(eat_memory)),
-    "raises_mute": Target(match=does(throw(Mute()))),
-    "raises_quitter": Target(match=does(throw(Quitter()))),
+    "raises_lying": Target(match=does(throw(liars.ExitingError("odd")))),
+    "raises_mute": Target(match=does(throw(liars.Mute()))),
+    "raises_quitter": Target(match=does(throw(liars.Quitter()))),
     "raises_huge_text": Target(match=does(throw(ValueError("y" * 50_000_000)))),
     "raises_exit": Target(match=does(throw(SystemExit(5)))),
     "raises_exit_in_view": Target(view=later(throw(SystemExit(5)))),
@@ -319,20 +280,27 @@ TARGETS: dict[str, Any] = {
     "slots_dict": Target(alloc=answers(lambda _: {1: 2})),
     "slots_number": Target(alloc=answers(lambda _: 7)),
     "slots_floats": Target(alloc=answers(lambda slots: slots and [float(slot) for slot in slots])),
-    "slots_fake_ints": Target(alloc=answers(lambda slots: slots and [FakeInt(slot) for slot in slots])),
+    "slots_fake_ints": Target(alloc=answers(lambda slots: slots and [liars.FakeInt(slot) for slot in slots])),
     "slots_bools": Target(alloc=answers(lambda slots: slots and [True for _ in slots])),
     "slots_endless": Target(alloc=answers(lambda _: endless())),
-    "slots_liar": Target(alloc=answers(lambda slots: Liar(slots or ()))),
+    "slots_liar": Target(alloc=answers(lambda slots: liars.Liar(slots or ()))),
     "slots_huge": Target(alloc=answers(lambda slots: slots and [10**5000 for _ in slots])),
     "slots_negative": Target(alloc=answers(lambda slots: slots and [-slot for slot in slots])),
     "slots_repeated": Target(alloc=answers(lambda slots: slots and [slots[0] for _ in slots])),
-    "slots_no_repr": Target(alloc=answers(lambda _: [NoRepr()])),
-    "slots_long_repr": Target(alloc=answers(lambda _: [LongRepr()])),
-    "slots_fake_class": Target(alloc=answers(lambda _: FakeClass())),
+    "slots_no_repr": Target(alloc=answers(lambda _: [liars.NoRepr()])),
+    "slots_long_repr": Target(alloc=answers(lambda _: [liars.LongRepr()])),
+    "slots_fake_class": Target(alloc=answers(lambda _: liars.FakeClass())),
+    "slots_exiting_class": Target(alloc=answers(lambda _: liars.ExitingClass())),
+    "hit_exiting_class": Target(match=answers(lambda _: liars.ExitingClass())),
+    "view_exiting_class": Target(view=answers(lambda _: liars.ExitingClass())),
+    "view_units_exiting": Target(view=view_with(units=(liars.ExitingClass(),) * 4)),
+    "view_namespace_exiting": Target(view=view_with(namespace=liars.ExitingClass())),
+    "hashes_exiting_class": Target(page_hashes=answers(lambda _: liars.ExitingClass())),
+    "plan_exiting_class": Target(plan_prefetch=answers(lambda _: liars.ExitingClass())),
     "hit_none": Target(match=answers(lambda _: None)),
-    "hit_lying_tuple": Target(match=answers(lambda hit: LyingTuple(("a", *hit[1:])))),
+    "hit_lying_tuple": Target(match=answers(lambda hit: liars.LyingTuple(("a", *hit[1:])))),
     "hit_nan": Target(match=answers(lambda hit: Hit(float("nan"), hit[1], hit[2]))),  # type: ignore[arg-type]
-    "hit_no_repr": Target(match=answers(lambda hit: Hit(NoRepr(), hit[1], hit[2]))),  # type: ignore[arg-type]
+    "hit_no_repr": Target(match=answers(lambda hit: Hit(liars.NoRepr(), hit[1], hit[2]))),
     "stored_text": Target(insert=answers(lambda _: Stored(BAD_TEXT))),  # type: ignore[arg-type]
     "stored_list": Target(insert=answers(list)),
     "evicted_none": Target(evict=answers(lambda _: None)),
@@ -346,6 +314,7 @@ TARGETS: dict[str, Any] = {
     "plan_none": Target(plan_prefetch=answers(lambda _: None)),
     # arguments and earlier answers
     "changes_argument": Target(free=changes_argument),
+    "changes_argument_for_good": Target(free=changes_argument_for_good),
     "changes_earlier": Target(alloc=changes_earlier),
     # snapshots
     "view_none": Target(view=answers(lambda _: None)),
@@ -356,7 +325,7 @@ TARGETS: dict[str, Any] = {
     "view_slots_text": Target(view=view_with(slots=BAD_TEXT)),
     "view_units_unhashable": Target(view=view_with(units=([1], [2]))),
     "view_units_nan": Target(view=view_with(units=(float("nan"),) * 4)),
-    "view_namespace_object": Target(view=view_with(namespace=NoRepr())),
+    "view_namespace_object": Target(view=view_with(namespace=liars.NoRepr())),
     "view_namespace_text": Target(view=view_with(namespace=BAD_TEXT)),
     "view_locks_text": Target(view=view_with(locks="many")),
     "view_not_tuple": Target(view=answers(lambda view: [view.free, view.nodes])),
@@ -367,11 +336,12 @@ TARGETS: dict[str, Any] = {
     "view_changes_cache": Target(view=view_that_allocates),
     # odd as a whole
     "everything": Anything(lambda _: Everything()),
+    "makes_the_same": Same(),
     "makes_none": Anything(lambda _: None),
     "make_raises": Anything(throw(ValueError(BAD_TEXT))),
     "make_exits": Anything(throw(SystemExit(3))),
     "declines": Anything(throw(Unsupported(BAD_TEXT))),
-    "declines_mute": Anything(throw(Unsupported(NoRepr()))),
+    "declines_mute": Anything(throw(Unsupported(liars.NoRepr()))),
     "dying_property": Anything(lambda config: DyingProperty(config, Parts(), PROFILE)),
     "claims": Claims(),
     "make_hangs": Anything(lambda _: time.sleep(1_000)),
@@ -388,6 +358,7 @@ TARGETS: dict[str, Any] = {
     "exits_in_hashes": Target(page_hashes=does(lambda: os._exit(7))),
     "crashes": Target(match=later(lambda: ctypes.string_at(0), 4)),
     "kills_itself": Target(end=does(lambda: os.kill(os.getpid(), signal.SIGKILL))),
+    "closes_descriptors": Target(insert=does(close_descriptors)),
     "leaves_a_child": Target(evict=does(leave_a_child)),
     # noise, which is no fault
     "prints": Target(alloc=does(flood), match=does(flood)),

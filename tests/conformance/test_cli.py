@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from kvlitmus.conformance import cli
 from kvlitmus.conformance.cli import main
-from kvlitmus.conformance.commands import common
+from kvlitmus.conformance.commands import common, session
 from kvlitmus.conformance.plan import CONFIGS, configs_of
 from kvlitmus.conformance.specimen.cache import target
 from kvlitmus.spec.rule import all_rules
@@ -257,6 +258,24 @@ def test_a_mistake_gets_one_line_and_exit_code_2(words: str, complaint: str, cap
     assert complaint in err
     assert err.startswith("kvlitmus: ")
     assert err.count("\n") == 1
+
+
+def test_the_limits_of_the_command_line_are_those_of_the_workers() -> None:
+    words = ["--timeout", "7", "--start-timeout", "20", "--memory", "500"]
+    for name in ("run", "fuzz"):
+        limits = session.limits_of(cli.parser(name).parse_args([name, *words]))
+        assert (limits.call_seconds, limits.start_seconds, limits.memory_mb) == (7, 20, 500)
+        limits = session.limits_of(cli.parser(name).parse_args([name, "--timeout", "120"]))
+        assert (limits.start_seconds, limits.memory_mb) == (120, None), "the first cache has no less than the others"
+
+
+def test_what_the_first_cache_may_take_is_told(capsys: Capture) -> None:
+    Path("slow.py").write_text(
+        "import time\nfrom kvlitmus.conformance.ports import Profile\nprofile = Profile()\n"
+        "def make(config):\n    time.sleep(1000)\n"
+    )
+    assert main(["run", "slow:", *ONE, "--timeout", "1", "--start-timeout", "2"]) == 3
+    assert "did not come back within 2 s" in capsys.readouterr().err
 
 
 def test_a_target_that_can_not_be_loaded_is_3_and_says_why(capsys: Capture) -> None:

@@ -263,7 +263,7 @@ def test_a_full_disk_ends_a_campaign_in_one_line(line: str, monkeypatch: pytest.
         code, data = fuzz("--steps", "100000", "--corpus", "c")
     said = capsys.readouterr()
     assert (code, data["broken_off"]) == (3, "c: No space left on device")
-    assert "ended early: c: No space left on device" in said.out
+    assert "failed: c: No space left on device" in said.out
     assert "Traceback" not in said.err + said.out
     kept = files("c/corpus")
     code, data = fuzz("--steps", "100", "--corpus", "c")

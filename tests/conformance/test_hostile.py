@@ -13,7 +13,7 @@ from kvlitmus.conformance.judge import Judge
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.results import Item, ItemResult, Options, to_json
 from kvlitmus.conformance.text import harmless, raised_text, shown, type_name
-from tests.conformance import hostile
+from tests.conformance import hostile, liars
 
 PAGE4 = Config(page_size=4)
 OPTIONS = Options(reruns=0, shrink_trials=40, shrink_seconds=2.0)
@@ -67,6 +67,7 @@ RAISING = {
     "raises_stop": "PORT-01",
     "raises_recursion": "PORT-01",
     "raises_memory": "PORT-01",
+    "raises_lying": "PORT-01",
     "raises_mute": "PORT-01",
     "raises_quitter": "PORT-01",
     "raises_huge_text": "PORT-01",
@@ -111,6 +112,9 @@ WRONG = {
     "slots_no_repr": "whose __repr__ raised SystemExit",
     "slots_long_repr": "expected integer slots, got xxx",
     "slots_fake_class": "raised LookupError",
+    "hit_exiting_class": "expected Hit(length, slots, handle, host), got <",
+    "view_units_exiting": "units of a node must be integers",
+    "view_namespace_exiting": "a namespace must be text or None (got ExitingClass)",
     "hit_none": "expected Hit(length, slots, handle, host), got None",
     "hit_lying_tuple": "the length of the match as a count, got 'a'",
     "hit_nan": "as a count, got nan",
@@ -153,6 +157,8 @@ UNMADE = {
     "view_free_text": "must consist of integers",
     "view_changes_cache": "looking at the cache changes it",
     "everything": "answers to every name",
+    "view_exiting_class": "no attribute 'free'",
+    "makes_the_same": "returned the object of the call before; each call must build a fresh cache",
     "makes_none": "returned None",
     "make_raises": "making the cache raised ValueError: \\x1b[2J",
     "make_exits": "making the cache raised SystemExit: 3",
@@ -172,6 +178,15 @@ def test_what_cannot_be_judged_is_an_error_and_no_verdict(name: str, text: str) 
     assert not result.findings
 
 
+@pytest.mark.parametrize("name", ["slots_exiting_class", "hashes_exiting_class", "plan_exiting_class"])
+def test_an_answer_whose_class_ends_the_process_is_the_caches_fault(name: str) -> None:
+    result = judged(name, seeds=tuple(range(12)))
+    assert not result.error
+    (finding,) = result.findings
+    assert finding.rules == ["PORT-02"]
+    assert "tried to end the process: it raised SystemExit: 9" in finding.detail
+
+
 @pytest.mark.parametrize("name", ["declines", "declines_mute"])
 def test_a_target_may_decline_with_any_reason(name: str) -> None:
     result = judged(name)
@@ -180,7 +195,12 @@ def test_a_target_may_decline_with_any_reason(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text"), [("changes_argument", "changed its argument"), ("changes_earlier", "returned earlier changed")]
+    ("name", "text"),
+    [
+        ("changes_argument", "changed its argument"),
+        ("changes_argument_for_good", "changed its argument"),
+        ("changes_earlier", "returned earlier changed"),
+    ],
 )
 def test_sequences_of_the_caller_must_stay_as_they_are(name: str, text: str) -> None:
     (finding,) = judged(name).findings
@@ -205,7 +225,13 @@ def test_the_harmless_one_is_clean() -> None:
 def test_every_raising_and_wrong_target_is_used() -> None:
     rest = {name for name in hostile.TARGETS if re.match("slots_|hit_|stored_|evicted_|begun_|view_|raises_", name)}
     told = {*RAISING, *WRONG, *UNMADE}
-    assert rest - told == {"raises_page_hashes", "raises_plan_prefetch", "slots_repeated", "view_namespace_text"}
+    assert rest - told == {
+        "slots_exiting_class",
+        "raises_page_hashes",
+        "raises_plan_prefetch",
+        "slots_repeated",
+        "view_namespace_text",
+    }
 
 
 # -- texts -------------------------------------------------------------------------------------
@@ -230,6 +256,6 @@ def test_texts_of_objects_that_resist() -> None:
     name = type_name(type("\x1b[31m", (), {})())
     assert name == "\\x1b[31m"
     assert harmless(Text("abc")) == "abc"
-    assert "SystemExit" in shown(hostile.NoRepr())
-    assert raised_text(hostile.Mute()) == "Mute: ‹no text: its __str__ raised RuntimeError›"
+    assert "SystemExit" in shown(liars.NoRepr())
+    assert raised_text(liars.Mute()) == "Mute: ‹no text: its __str__ raised RuntimeError›"
     assert shown(object()) == "<object object>"

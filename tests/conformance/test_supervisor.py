@@ -168,6 +168,7 @@ DEATHS = {
     "exits_in_hashes": ("page_hashes(", "ended the process with exit status 7"),
     "crashes": ("match(", "ended the process by SIGSEGV"),
     "kills_itself": ("end(", "ended the process by SIGKILL"),
+    "closes_descriptors": ("insert(", "closed descriptors that are not its own, those of the worker"),
     "leaves_a_child": ("evict(", "ended the process with exit status 3"),
 }
 
@@ -237,7 +238,34 @@ def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     results, _ = run("hungry:target", seeds(1), tmp_path / "state", limits=replace(LIMITS, memory_mb=500))
     (finding,) = findings(results)
     assert finding.rules == ["PORT-01"]
-    assert "MemoryError" in finding.detail
+    assert "MemoryError" in finding.detail and "(a worker may use 500 MB: --memory)" in finding.detail
+
+
+def test_a_worker_that_dies_under_a_limit_of_memory_is_told_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As C code does that doesn't look whether it got what it asked for."""
+    (tmp_path / "careless.py").write_text(
+        f"import ctypes, sys; sys.path.insert(0, {str(HERE)!r})\n"
+        "from hostile import Target, does\n"
+        "libc = ctypes.CDLL(None)\n"
+        "libc.malloc.restype = ctypes.c_void_p\n"
+        "target = Target(match=does(lambda: ctypes.memset(libc.malloc(ctypes.c_size_t(1 << 40)) or 0, 0, 8)))\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    results, _ = run("careless:target", seeds(1), tmp_path / "state", limits=replace(LIMITS, memory_mb=500))
+    (finding,) = findings(results)
+    assert finding.rules == ["PORT-02"]
+    assert "ended the process by SIGSEGV" in finding.detail and "may use 500 MB of memory (--memory)" in finding.detail
+
+
+def test_an_import_that_needs_more_memory_is_told_with_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "large.py").write_text("bytearray(600 << 20)\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(TargetError, match=r"MemoryError.*\(a worker may use 500 MB: --memory\)"):
+        probe(resolve_target("large:target"), limits=replace(LIMITS, memory_mb=500))
 
 
 # -- noise -------------------------------------------------------------------------------------

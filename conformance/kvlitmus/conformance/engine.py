@@ -17,7 +17,7 @@ from time import monotonic
 from typing import Any
 
 from kvlitmus.conformance.explain import allowed_text, seen_texts
-from kvlitmus.conformance.guard import Violation
+from kvlitmus.conformance.guard import Violation, short_of_memory
 from kvlitmus.conformance.judge import DEEPEST, Judge
 from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.player import Player
@@ -91,15 +91,19 @@ def make_adapter(target: Any, config: Config) -> tuple[Any, Profile]:
     except (Unsupported, KeyboardInterrupt):
         raise
     except BaseException as error:
-        raise HarnessError(f"making the cache raised {raised_text(error)}") from error
+        raise HarnessError(f"making the cache raised {raised_text(error)}{short_of_memory(error)}") from error
     if adapter is None:
         raise HarnessError("making the cache returned None")
+    if not STAGE.made(adapter):
+        raise HarnessError(
+            "making the cache returned the object of the call before; each call must build a fresh cache"
+        )
     if everything:
         raise HarnessError("the adapter answers to every name, so its ports can't be told from what it lacks")
     if lacking:
         ports = "; ".join(f"{port} ({', '.join(PORTS.get(port, ('no such port',)))})" for port in sorted(lacking))
         raise HarnessError(harmless(f"the target declares ports whose methods its adapter lacks: {ports}"))
-    if not isinstance(profile, Profile):
+    if not issubclass(type(profile), Profile):
         raise HarnessError(f"the target's profile must be a Profile (got {type_name(profile)})")
     return (Fence(adapter, STAGE.fenced) if STAGE.fenced else adapter), profile
 

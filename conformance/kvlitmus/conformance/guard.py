@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from kvlitmus.conformance.ports import Begun, Hit, Stored
 from kvlitmus.conformance.selection import Facts
+from kvlitmus.conformance.stage import STAGE
 from kvlitmus.conformance.text import raised_text, shown, type_name
 from kvlitmus.spec.units import Slot
 
@@ -51,8 +52,16 @@ def differ(now: Sequence[Any], then: Sequence[Any]) -> bool:
     """Whether a sequence that a stranger holds too isn't what it was; what can't be compared is not."""
     try:
         return now != then
-    except Exception:  # noqa: BLE001 - what was put in may raise anything
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001 - what was put in may raise anything, SystemExit too
         return True
+
+
+def short_of_memory(error: BaseException) -> str:
+    """What to add where a call has run out of the memory that it may have."""
+    limit = STAGE.memory_mb
+    return f" (a worker may use {limit:,} MB: --memory)" if limit and issubclass(type(error), MemoryError) else ""
 
 
 class Guard:
@@ -110,9 +119,10 @@ class Guard:
 
     def raised(self, error: BaseException, what: str) -> BaseException:
         """What it means that a call raised: PORT-01, or PORT-02 for what ends a process."""
-        if isinstance(error, Exception):
-            return self.broken("PORT-01", f"{what} raised {raised_text(error)}")
-        if self.interruptible and isinstance(error, KeyboardInterrupt):
+        kind = type(error)  # not isinstance: what the error says of its class may be anything
+        if issubclass(kind, Exception):
+            return self.broken("PORT-01", f"{what} raised {raised_text(error)}{short_of_memory(error)}")
+        if self.interruptible and issubclass(kind, KeyboardInterrupt):
             return KeyboardInterrupt()
         return self.broken("PORT-02", f"{what} tried to end the process: it raised {raised_text(error)}")
 
@@ -140,7 +150,9 @@ class Guard:
                 return list(islice(cast("Iterable[Any]", answer), 4 * self.capacity + SPARE + 1))
         except TypeError:
             pass
-        except Exception as error:
+        except BaseException as error:
+            if not issubclass(type(error), Exception):
+                raise self.raised(error, "looking at the answer") from error
             detail = f"expected a sequence of slots, got a {name} that raised {raised_text(error)}"
             raise self.broken("PORT-03", detail) from error
         raise self.broken("PORT-03", f"expected a sequence of slots, got {name}")

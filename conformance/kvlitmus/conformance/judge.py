@@ -172,7 +172,9 @@ class Judge(Guard):
             if isinstance(self.observer, TierObserver):
                 return self.observer.read_tiers(available, sizes, view, jobs)
             return self.observer.read(available, sizes, view)
-        except Exception as error:
+        except BaseException as error:
+            if not issubclass(type(error), Exception):
+                raise self.raised(error, "looking at the snapshot") from error
             detail = f"the snapshot has not the promised form: {harmless(error) or type_name(error)}"
             raise self.broken("PORT-03", detail) from error
 

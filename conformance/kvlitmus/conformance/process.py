@@ -34,6 +34,9 @@ OUTPUT_BYTES = 4_000
 
 WORKER = "kvlitmus.conformance.worker"
 
+LINE_CLOSED = 119
+"""The exit status of a worker whose own files somebody has closed."""
+
 MARK = "KVLITMUS_RUN"
 """The environment variable by which the processes of a run are known."""
 
@@ -43,10 +46,11 @@ GRACE_SECONDS = 3.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Death:
-    """How a worker ended: ``kind`` is ``hang``, ``exit``, ``signal`` or ``broken`` (its answers make no sense).
+    """How a worker ended: ``kind`` is ``hang``, ``exit``, ``signal``, ``closed`` (somebody has closed the files that
+    the worker needs) or ``broken`` (its answers make no sense).
 
     number: the exit status or the signal.  place: where it was, if that is known.  output: the end of
-    what it printed.  Everything is harmless.
+    what it printed.  memory_mb: how much memory it might use, 0 for no bound.  Everything is harmless.
     """
 
     kind: str
@@ -54,11 +58,16 @@ class Death:
     place: str = ""
     output: str = ""
     seconds: float = 0.0
+    memory_mb: int = 0
 
     @property
     def text(self) -> str:
         """What happened, as the end of a sentence."""
         where = f" ({self.place})" if self.place else ""
+        if self.memory_mb and self.kind in ("signal", "exit"):
+            where += f", where it may use {self.memory_mb:,} MB of memory (--memory)"
+        if self.kind == "closed":
+            return f"closed descriptors that are not its own, those of the worker{where}"
         if self.kind == "hang":
             return f"did not come back within {self.seconds:g} s{where}"
         if self.kind == "signal":
@@ -89,6 +98,7 @@ class Process:
 
     def __init__(self, ref: TargetRef, folder: Path, number: int, *, start_seconds: float, memory_mb: int = 0) -> None:
         self.start_seconds = start_seconds
+        self.memory_mb = memory_mb
         self.made = False
         self.plays = folder / f"worker-{number}.plays"
         self.words = folder / f"worker-{number}.words"
@@ -223,8 +233,14 @@ class Process:
             status = self.stop(GRACE_SECONDS)
             if broken or status is None:
                 return Death(kind="broken", place=self.last_words(), output=self.printed_end())
-            kind = "exit" if status >= 0 else "signal"
-            return Death(kind=kind, number=abs(status), place=self.last_words(), output=self.printed_end())
+            kind = "closed" if status == LINE_CLOSED else "exit" if status >= 0 else "signal"
+            return Death(
+                kind=kind,
+                number=abs(status),
+                place=self.last_words(),
+                output=self.printed_end(),
+                memory_mb=self.memory_mb,
+            )
         seconds = seconds if self.made else max(seconds, self.start_seconds)
         if self.patience.look() < seconds:
             return None

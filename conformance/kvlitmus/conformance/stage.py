@@ -8,7 +8,9 @@ dies in the middle of it.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -23,16 +25,19 @@ class Stage:
     plays: caches made so far.  judge: the judge that plays, ``None`` while a cache is being made.
     fenced: methods that the adapter is treated as not having, because they killed a process.
     judge_type: the kind of judge to use, ``None`` for the usual one.  on_make, on_play: called
-    before a cache is made, and before a program is played on it.
+    before a cache is made, and before a program is played on it.  latest: the cache that was made last, as long as
+    somebody holds it.  memory_mb: megabytes that this process may use, 0 for no bound.
     """
 
-    __slots__ = ("fenced", "judge", "judge_type", "on_make", "on_play", "plays")
+    __slots__ = ("fenced", "judge", "judge_type", "latest", "memory_mb", "on_make", "on_play", "plays")
 
     def __init__(self) -> None:
         self.plays = 0
         self.judge: Judge | None = None
         self.fenced: frozenset[str] = frozenset()
         self.judge_type: type[Judge] | None = None
+        self.latest: Callable[[], object] | None = None
+        self.memory_mb = 0
         self.on_make: Callable[[], None] | None = None
         self.on_play: Callable[[Config, Options, Any], None] | None = None
 
@@ -42,6 +47,14 @@ class Stage:
         self.judge = None
         if self.on_make is not None:
             self.on_make()
+
+    def made(self, adapter: object) -> bool:
+        """A cache was made; whether it is another one than before, as far as can be known."""
+        another = self.latest is None or self.latest() is not adapter
+        self.latest = None
+        with suppress(TypeError):  # an object that nobody may hold weakly
+            self.latest = weakref.ref(adapter)
+        return another
 
     def playing(self, judge: Judge, options: Options, program: Any) -> None:
         """A program is about to be played."""

@@ -1,6 +1,7 @@
 """The supervisor: spreads items of work over worker processes, and outlives what happens in them.
 
-Adapter and judge share a worker; the supervisor imports neither.  Each worker has one item at a
+Adapter and judge share a worker; here is no adapter, so here is known what an honest judge says (:mod:`.integrity`).
+Each worker has one item at a
 time, which is on disk before it is sent.  A worker that dies, or in which no call is made for too
 long, is a verdict on the target: its item gets a finding of PORT-02, shrunk in fresh workers, and
 is judged once more without the method that did it; all other items go on.  A method that has
@@ -21,12 +22,13 @@ from typing import Any
 
 from kvlitmus.conformance.autopsy import Autopsy, read_plays
 from kvlitmus.conformance.crew import Crew, Limits, TargetInfo, probe
+from kvlitmus.conformance.integrity import JudgeChanged, look
 from kvlitmus.conformance.process import Death, Process, wait
 from kvlitmus.conformance.results import Finding, Item, ItemResult, Options, result_from_json, to_json
 from kvlitmus.conformance.targets import TargetError, TargetRef
 from kvlitmus.conformance.text import harmless
 
-__all__ = ["Event", "Limits", "TargetError", "TargetInfo", "probe", "run_items"]
+__all__ = ["Event", "JudgeChanged", "Limits", "TargetError", "TargetInfo", "probe", "run_items"]
 
 FENCED_AFTER = 2
 """A method that killed so many workers is not called any more."""
@@ -68,9 +70,10 @@ def run_items(
     """The result of every item, in the order of the items, whatever ``jobs`` is.
 
     A worker that dies or hangs costs its item a finding of PORT-02, and nothing else.  Raises
-    :class:`TargetError` when no worker can be started at all.  On ``KeyboardInterrupt`` inside
-    the iterator the finished results are still yielded, then it is raised again; closing the
-    iterator stops the workers.
+    :class:`TargetError` when no worker can be started at all, and, when all results have been told,
+    :class:`JudgeChanged` if a worker's judge isn't what it was: then they are worth nothing.  On
+    ``KeyboardInterrupt`` inside the iterator the finished results are still yielded, then it is raised
+    again; closing the iterator stops the workers.
     """
     if not items:
         return
@@ -83,6 +86,8 @@ def run_items(
                     run.turn()
                 told += 1
                 yield run.results.pop(told - 1)
+            if run.changed is not None:
+                raise run.changed
         except KeyboardInterrupt:
             crew.stop()
             yield from (run.results[at] for at in sorted(run.results))
@@ -99,7 +104,8 @@ class Run:
     working: the item of each worker, ``None`` while it loads the target.  again: items to be judged
     once more.  found: findings of items that killed their workers.  fenced: the methods that an
     item must do without.  killers: how many workers each method has killed.  doubted: items of which
-    a worker hung, and none did when the same was played again.
+    a worker hung, and none did when the same was played again.  judged: workers that have judged something.
+    changed: that the judge in one of them isn't what it was.
     """
 
     def __init__(
@@ -122,6 +128,8 @@ class Run:
         self.doubted: set[int] = set()
         self.failed_loads = 0
         self.deaths = 0
+        self.judged: set[Process] = set()
+        self.changed: JudgeChanged | None = None
 
     def tell(self, kind: str, at: int, *, steps: int = 0, text: str = "") -> None:
         """Tell the listener."""
@@ -157,6 +165,7 @@ class Run:
         if worker.answer is not None:
             if worker.printed:
                 self.tell("output", at, text=worker.printed_text())
+            self.judged.add(worker)
             self.finish(at, self.result_of(at, worker.answer))
             self.give(worker)
             return
@@ -206,8 +215,13 @@ class Run:
         return ""
 
     def let_go(self, worker: Process) -> None:
-        """A worker has nothing more to do."""
+        """A worker has nothing more to do; before it goes, its judge is looked at."""
         del self.working[worker]
+        if worker in self.judged and self.changed is None:
+            try:
+                look(worker, self.crew.limits.call_seconds)
+            except JudgeChanged as error:
+                self.changed = error
         worker.stop(0.0)
 
     def empty(self, at: int, *, error: str = "") -> ItemResult:

@@ -122,7 +122,8 @@ class Scope:
     """What a run set out to do.
 
     ``full``: the whole deterministic set was run, so that what was not exercised is a failure.
-    ``partial``: the run was interrupted.
+    ``partial``: the run was interrupted.  ``changed``: how it showed that the judge was changed, if it was: nothing
+    that it said is worth anything then.
     """
 
     depth: int = 3
@@ -130,6 +131,7 @@ class Scope:
     force_misuse: bool = False
     full: bool = True
     partial: bool = False
+    changed: str = ""
     capabilities: frozenset[str] = frozenset()
 
 
@@ -199,6 +201,8 @@ def conclude(
     rules: Mapping[str, Rule], results: Sequence[ItemResult], groups: Sequence[Group], scope: Scope
 ) -> list[RuleVerdict]:
     """The verdict on each of the given rules, in their order."""
+    if scope.changed:
+        return [RuleVerdict(rule=id, verdict=Verdict.HARNESS_ERROR, reason=scope.changed) for id in rules]
     evaluated: Counter[str] = Counter()
     stops: Counter[str] = Counter()
     for result in results:

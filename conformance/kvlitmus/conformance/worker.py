@@ -14,6 +14,7 @@ a file; when the process dies, the file says what killed it.
 
 from __future__ import annotations
 
+import errno
 import faulthandler
 import json
 import os
@@ -28,11 +29,15 @@ from time import monotonic
 from typing import Any, NoReturn
 
 from kvlitmus.conformance import choices, engine
+from kvlitmus.conformance.guard import short_of_memory
+from kvlitmus.conformance.integrity import Fingerprint
 from kvlitmus.conformance.judge import Judge
 from kvlitmus.conformance.litmus.registry import all_litmus
+from kvlitmus.conformance.mutants.registry import all_mutants
 from kvlitmus.conformance.parent import Parent
 from kvlitmus.conformance.plan import configs_of
 from kvlitmus.conformance.ports import Config, Profile, Unsupported
+from kvlitmus.conformance.process import LINE_CLOSED
 from kvlitmus.conformance.results import (
     ItemResult,
     Options,
@@ -71,7 +76,10 @@ class Channel:
         while True:
             end = rest.find(b"\n")
             if end < 0:
-                more = os.read(self.commands, 1 << 16)
+                try:
+                    more = os.read(self.commands, 1 << 16)
+                except OSError as error:
+                    lost(error)
                 if not more or len(rest) > LINE_BYTES:
                     return
                 rest += more
@@ -86,8 +94,13 @@ class Channel:
             try:
                 while data:
                     data = data[os.write(self.answers, data) :]
-            except OSError:
-                os._exit(0)
+            except OSError as error:
+                lost(error)
+
+
+def lost(error: OSError) -> NoReturn:
+    """The line or a file of this worker is no more: the supervisor is gone, or the adapter has closed it."""
+    os._exit(LINE_CLOSED if error.errno == errno.EBADF else 0)
 
 
 class Tracer:
@@ -98,7 +111,10 @@ class Tracer:
 
     def note(self, **what: object) -> None:
         """Append one line."""
-        os.write(self.file, json.dumps(what).encode() + b"\n")
+        try:
+            os.write(self.file, json.dumps(what).encode() + b"\n")
+        except OSError as error:
+            lost(error)
 
 
 class TracedOps(Sequence[Op]):
@@ -144,6 +160,7 @@ class Worker:
         self.plays = plays
         self.parent = parent
         self.target: Any = None
+        self.fingerprint: Fingerprint | None = None
         self.busy = False
         self.told = False
 
@@ -156,17 +173,25 @@ class Worker:
                 self.channel.say(beat=STAGE.progress)
             pause.wait(BEAT_SECONDS)
 
+    def note(self, data: bytes) -> None:
+        """Put this on disk; raises :class:`~.engine.HarnessError` when there is no room."""
+        try:
+            os.pwrite(self.plays, data, 0)
+            os.ftruncate(self.plays, len(data))
+        except OSError as error:
+            if error.errno == errno.EBADF:
+                lost(error)
+            raise engine.HarnessError(f"what is played can't be noted: {error.strerror}") from error
+
     def note_making(self) -> None:
         """On disk: a cache is being made."""
-        os.pwrite(self.plays, MAKING, 0)
+        self.note(MAKING)
 
     def note_play(self, config: Config, options: Options, program: Any) -> None:
         """On disk: this is being played."""
         ops = getattr(program, "ops", ())
         what = {"muted": sorted(options.muted), "force": options.force_misuse, "schedule": list(ops)}
-        data = PLAYING + json.dumps(what, separators=(",", ":")).encode()
-        os.pwrite(self.plays, data, 0)
-        os.ftruncate(self.plays, len(data))
+        self.note(PLAYING + json.dumps(what, separators=(",", ":")).encode())
         if not self.told:
             self.told = True  # from now on the supervisor is less patient; the other thread may never get to say so
             self.channel.say(beat=STAGE.progress)
@@ -179,13 +204,15 @@ class Worker:
             sys.path.insert(0, command["folder"])
         ref = TargetRef(name="", module=command["module"], attribute=command["attribute"], python="", roots=())
         started = monotonic()
+        self.fingerprint = Fingerprint()
         try:
             self.target = load_target(ref)
             return {"loaded": described(self.target), "seconds": monotonic() - started}
         except UnknownTarget as error:
             return {"unknown": harmless(error)}
         except BaseException as error:  # noqa: BLE001 - a module may raise SystemExit when it is imported
-            return {"failed": f"{ref.module}:{ref.attribute} can't be loaded: {raised_text(error)}"}
+            why = raised_text(error) + short_of_memory(error)
+            return {"failed": f"{ref.module}:{ref.attribute} can't be loaded: {why}"}
 
     def do_make(self, command: dict[str, Any]) -> dict[str, Any]:
         """Make one cache, to see what it can do."""
@@ -198,11 +225,12 @@ class Worker:
         return {"capabilities": sorted(judge.capabilities)}
 
     def do_item(self, command: dict[str, Any]) -> dict[str, Any]:
-        """Judge one item."""
+        """Judge one item; ``planted`` names a mutant that takes the target's place (:mod:`.integrity`)."""
         STAGE.fenced = frozenset(command["fenced"])
         item = item_from_json(command["item"])
+        target = all_mutants()[command["planted"]].target if "planted" in command else self.target
         try:
-            result = engine.run_item(self.target, item, options_from_json(command["options"]))
+            result = engine.run_item(target, item, options_from_json(command["options"]))
         except BaseException as error:  # noqa: BLE001 - whatever it is, the next item can still be judged
             result = ItemResult(item=item.id, config=item.config.label, error=f"the suite failed: {where(error)}")
         return {"result": to_json(result)}
@@ -233,6 +261,10 @@ class Worker:
             os.close(tracer.file)
         return {"survived": ""}
 
+    def do_look(self, _: dict[str, Any]) -> dict[str, Any]:
+        """What of the judge isn't what it was before the target was loaded."""
+        return {"changes": self.fingerprint.changes() if self.fingerprint is not None else []}
+
     def do_mutant(self, command: dict[str, Any]) -> dict[str, Any]:
         """Play one mutant; the target that is loaded has nothing to do with it."""
         from kvlitmus.conformance import mutants_run
@@ -247,6 +279,7 @@ class Worker:
             "item": self.do_item,
             "fuzz": self.do_fuzz,
             "trial": self.do_trial,
+            "look": self.do_look,
             "mutant": self.do_mutant,
         }
         for command in self.channel.lines():
@@ -288,10 +321,13 @@ def described(target: Any) -> dict[str, Any]:
 
 
 def limit_memory(megabytes: int) -> None:
-    """Bound the address space of this process."""
+    """Bound the address space of this process; a lower bound that it has already stays."""
     import resource
 
-    resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    most = megabytes << 20 if hard == resource.RLIM_INFINITY else min(megabytes << 20, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    STAGE.memory_mb = most >> 20
 
 
 def orphaned(commands: int, answers: int) -> None:

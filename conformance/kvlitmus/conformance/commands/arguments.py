@@ -81,13 +81,7 @@ def add_how(how: argparse._ArgumentGroup) -> None:
     )
     how.add_argument("--no-litmus", action="store_true", help="random schedules only")
     how.add_argument("--vectors", metavar="DIR", help="play the vectors of this folder too (see 'kvlitmus promote')")
-    how.add_argument(
-        "--timeout",
-        metavar="SECONDS",
-        type=common.whole_number(1, 3_600),
-        default=10,
-        help="how long one call, or making one cache, may take (default: 10)",
-    )
+    common.add_limits(how)
 
 
 def add_what(what: argparse._ArgumentGroup) -> None:

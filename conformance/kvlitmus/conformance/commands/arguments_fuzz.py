@@ -70,13 +70,7 @@ def add_fuzz(parser: argparse.ArgumentParser) -> None:
         help="only configurations with these values",
     )
     how.add_argument("--depth", metavar="0..3", type=common.whole_number(0, 3), default=3, help="how deep to observe")
-    how.add_argument(
-        "--timeout",
-        metavar="SECONDS",
-        type=common.whole_number(1, 3_600),
-        default=10,
-        help="how long one call, or making one cache, may take (default: 10)",
-    )
+    common.add_limits(how)
     how.add_argument("--plain", action="store_true", help="plain random schedules, not guided by what they reach")
     add_outcome(parser)
 

@@ -213,6 +213,30 @@ def add_target(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--python", metavar="PATH", help="the Python that the cache lives in, if it is another one")
 
 
+def add_limits(group: argparse._ActionsContainer) -> None:
+    """What workers may spend."""
+    group.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=whole_number(1, 3_600),
+        default=10,
+        help="how long one call, or making one cache but the first, may take (default: 10)",
+    )
+    group.add_argument(
+        "--start-timeout",
+        metavar="SECONDS",
+        type=whole_number(1, 86_400),
+        default=90,
+        help="how long importing the target, and making its first cache, may take (default: 90, at least --timeout)",
+    )
+    group.add_argument(
+        "--memory",
+        metavar="MB",
+        type=whole_number(100, 1 << 24),
+        help="how much memory (address space) one worker may use (default: no bound)",
+    )
+
+
 def add_color(group: argparse._ActionsContainer) -> None:
     """When to use colours."""
     group.add_argument(

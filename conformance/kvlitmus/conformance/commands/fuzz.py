@@ -27,6 +27,7 @@ from kvlitmus.conformance.fuzz.dedupe import Known
 from kvlitmus.conformance.fuzz.display import Display, Quietly
 from kvlitmus.conformance.fuzz.hands import Hands
 from kvlitmus.conformance.fuzz.store import Store, StoreError
+from kvlitmus.conformance.integrity import JudgeChanged
 from kvlitmus.conformance.mutants.registry import all_mutants
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.report import document
@@ -66,6 +67,8 @@ def main(args: argparse.Namespace) -> int:
                 play(args, ref, outcome, budget, seed, display)
             except KeyboardInterrupt:
                 outcome.interrupted = True
+            except JudgeChanged as error:
+                outcome.broken_off, outcome.changed = str(error), True
             except OSError as error:
                 outcome.broken_off = f"{harmless(folder)}: {harmless(error.strerror or error)}"
             with ending.reporting():
@@ -124,7 +127,7 @@ def play(
 ) -> None:
     """The canary, then the target."""
     store = outcome.store
-    found = session.ask(ref, call_seconds=args.timeout)
+    found = session.ask(ref, session.limits_of(args))
     outcome.target_version, outcome.python = found.version, found.info.versions.get("python", "")
     configs = common.pick_configs(found.configs, args.page_size, args.config)
     kinds = kinds_of(found, configs)

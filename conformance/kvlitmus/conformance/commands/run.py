@@ -18,9 +18,10 @@ from kvlitmus.conformance import baseline as baselines
 from kvlitmus.conformance import ending, plan
 from kvlitmus.conformance.commands import common, session
 from kvlitmus.conformance.commands import report as forms
-from kvlitmus.conformance.commands.common import UsageError
+from kvlitmus.conformance.commands.common import TargetFailed, UsageError
 from kvlitmus.conformance.commands.reports import Reports
 from kvlitmus.conformance.explain import harmless
+from kvlitmus.conformance.integrity import JudgeChanged
 from kvlitmus.conformance.litmus.registry import Litmus, all_litmus
 from kvlitmus.conformance.minimise import Short, minimise
 from kvlitmus.conformance.ports import Config
@@ -48,7 +49,7 @@ def main(args: argparse.Namespace) -> int:
     style = style_of(sys.stdout, args.color)
     ref = session.find(args.target, args.python)
     print(f"{style.paint(f'kvlitmus {common.version()}', 'bold')}: starting {harmless(ref.name, 100)}", flush=True)
-    found = session.ask(ref, call_seconds=args.timeout)
+    found = session.ask(ref, session.limits_of(args))
     configs = common.pick_configs(found.configs, args.page_size, args.config)
     items = narrowed(
         plan.items(
@@ -197,7 +198,7 @@ def play(
 ) -> list[Short]:
     """Play all items and collect the results, then shrink; returns the shrunk counterexamples.
 
-    Ctrl-C ends it early and marks the run as partial.
+    Ctrl-C ends it early and marks the run as partial; that the judge was changed is part of the scope.
     """
     progress = Progress(sys.stdout, style, len(items))
     try:
@@ -217,6 +218,10 @@ def play(
             )
     except KeyboardInterrupt:
         run.scope = replace(run.scope, partial=True)
+    except TargetFailed as error:
+        if not isinstance(error.__cause__, JudgeChanged):
+            raise
+        run.scope = replace(run.scope, changed=str(error))
     finally:
         progress.clear()
     return []
@@ -229,7 +234,7 @@ def finish(
     args: argparse.Namespace,
 ) -> None:
     """Conclude: verdicts, baseline, saved failures, exit code."""
-    run.groups = group(run.results, minimal)
+    run.groups = [] if run.scope.changed else group(run.results, minimal)
     run.verdicts = conclude(run.rules, run.results, run.groups, run.scope)
     if known is not None:
         run.baseline = baselines.compare(known, run.verdicts, run.version, partial=run.scope.partial)

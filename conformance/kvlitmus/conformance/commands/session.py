@@ -6,6 +6,7 @@ are judged.
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -54,10 +55,10 @@ class Session:
     def run(
         self, items: Sequence[Item], options: Options, *, jobs: int = 1, on_event: Callable[[Event], None] | None = None
     ) -> Iterator[ItemResult]:
-        """The results, in the order of the items; raises :class:`TargetFailed`."""
+        """The results, in the order of the items; raises :class:`TargetFailed`, last if the judge was changed."""
         try:
             yield from supervisor.run_items(self.ref, items, options, jobs=jobs, limits=self.limits, on_event=on_event)
-        except supervisor.TargetError as error:
+        except (supervisor.TargetError, supervisor.JudgeChanged) as error:
             raise TargetFailed(str(error)) from error
 
 
@@ -69,12 +70,19 @@ def find(word: str, python: str | None) -> targets.TargetRef:
         raise UsageError(str(error)) from None
 
 
-def ask(ref: targets.TargetRef, *, call_seconds: float = 10.0) -> Session:
+def limits_of(args: argparse.Namespace) -> supervisor.Limits:
+    """The limits that a command line asks for."""
+    return supervisor.Limits(
+        call_seconds=args.timeout, start_seconds=max(args.start_timeout, args.timeout), memory_mb=args.memory
+    )
+
+
+def ask(ref: targets.TargetRef, limits: supervisor.Limits | None = None) -> Session:
     """Ask a target what it is.
 
     Raises :class:`UsageError` for one that isn't there, :class:`TargetFailed` for one that can't be imported or made.
     """
-    limits = supervisor.Limits(call_seconds=call_seconds)
+    limits = limits or supervisor.Limits()
     try:
         return Session(ref=ref, info=supervisor.probe(ref, limits=limits), limits=limits)
     except targets.UnknownTarget as error:

@@ -36,7 +36,7 @@ def main(args: argparse.Namespace) -> int:
     options = Options(reruns=0, shrink_trials=60, shrink_seconds=0.3)
     results = []
     print()
-    for config, result in zip(found.configs, found.run(items, options), strict=False):
+    for result, config in zip(found.run(items, options), found.configs, strict=True):
         results.append(result)
         for line in tried(config, result, style):
             print(line, flush=True)

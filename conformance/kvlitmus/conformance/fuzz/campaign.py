@@ -112,7 +112,10 @@ class Campaign:
     # -- the session ---------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Play until the budget is spent; ``KeyboardInterrupt`` and a target that can't be loaded come through."""
+        """Play until the budget is spent.
+
+        ``KeyboardInterrupt``, a target that can't be loaded, a full disk and a judge that was changed come through.
+        """
         self.began = self.ended = monotonic()
         self.store.note("began", target=self.target, seconds=self.budget.seconds, steps=self.budget.steps)
         try:
@@ -126,6 +129,7 @@ class Campaign:
                 if self.over and until == float("inf"):
                     until = monotonic() + WIND_UP
                 if self.over and (monotonic() > until or not (self.hands.busy or self.shrinks)):
+                    self.hands.look()
                     return
         finally:
             self.ended = monotonic()

@@ -15,6 +15,7 @@ from typing import Any
 
 from kvlitmus.conformance.autopsy import Autopsy, read_plays
 from kvlitmus.conformance.crew import Crew
+from kvlitmus.conformance.integrity import look
 from kvlitmus.conformance.process import Death, Process, wait
 from kvlitmus.conformance.results import Finding, Item, ItemResult, Options, result_from_json, to_json
 from kvlitmus.conformance.supervisor import FENCED_AFTER, LOADS
@@ -177,6 +178,11 @@ class Hands:
         self.deaths -= 1
         job.doubted = True
         self.again.append(job)
+
+    def look(self) -> None:
+        """Look at the judge of every worker that has nothing to do; raises :class:`JudgeChanged`."""
+        for worker in self.ready:
+            look(worker, self.crew.limits.call_seconds)
 
     def stop(self) -> None:
         """Let all workers go."""

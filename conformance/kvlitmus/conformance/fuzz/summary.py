@@ -39,6 +39,7 @@ class Outcome:
     campaign: ``None`` if it was interrupted before the target's turn.  canary: ``None`` if there was to be none;
     ``canary_wanted`` tells that from one that was interrupted.  accepted: rules that the baseline knows.
     broken_off: why the campaign could not go on, such as a full disk.  unwritten: reports that could not be written.
+    changed: whether it is that the judge was changed.
     """
 
     target: str
@@ -57,6 +58,7 @@ class Outcome:
     earlier: dict[str, float] = field(default_factory=dict)
     broken_off: str = ""
     unwritten: dict[str, str] = field(default_factory=dict)
+    changed: bool = False
 
     @property
     def distinct(self) -> list[Distinct]:
@@ -74,6 +76,8 @@ class Outcome:
         """The exit code, by the same order as a run's."""
         if self.interrupted:
             return ending.exit_code()
+        if self.changed:
+            return 3
         if self.expired or self.open or any(self.fails(one) for one in self.distinct):
             return 1
         campaign = self.campaign
@@ -217,7 +221,7 @@ def lines(outcome: Outcome) -> Iterator[str]:
         told = f"{many} damaged file{'s' * (many != 1)} set aside in {harmless(outcome.store.folder / 'aside')}"
         yield f"  {told}, {len(outcome.store.left)} left out" if outcome.store.left else f"  {told}"
     if outcome.broken_off:
-        yield f"  ended early: {outcome.broken_off}; what was announced is on disk"
+        yield f"  failed: {outcome.broken_off}; what was announced is on disk"
     for why in outcome.unwritten.values():
         yield f"  can't be written: {why}"
     yield f"exit {outcome.exit_code}: {EXIT_WORDS[outcome.exit_code]}"

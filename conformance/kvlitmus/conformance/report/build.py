@@ -26,7 +26,7 @@ ROOTS = ("engine", "plan", "verdicts", "litmus", "moves", "calls", "vectors")
 
 LEFT_OUT = frozenset(
     f"kvlitmus.conformance.{name}"
-    for name in ("shrink", "minimise", "stage", "explain", "files", "report.failures", "recorded.steps")
+    for name in ("shrink", "minimise", "stage", "explain", "files", "ending", "report.failures", "recorded.steps")
 )
 """Reached from there, but without a say in verdicts."""
 

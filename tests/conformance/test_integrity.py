@@ -1,0 +1,111 @@
+"""The judge that shares a process with an adapter: one that was changed is noticed at the end of the run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kvlitmus.conformance import integrity
+from kvlitmus.conformance.cli import main
+from kvlitmus.conformance.crew import Crew, Limits
+from kvlitmus.conformance.integrity import PLANTED, Fingerprint, JudgeChanged, expected
+from kvlitmus.conformance.mutants.registry import all_mutants
+from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.results import Item, Options
+from kvlitmus.conformance.supervisor import run_items
+from kvlitmus.conformance.targets import known_targets, resolve_target
+from kvlitmus.spec.rule import all_rules
+from tests.conformance.cheats import CHEATS
+from tests.conformance.command_line import BROKEN, ONE, Capture
+from tests.conformance.schemas import fits
+
+HERE = Path(__file__).parent
+ITEMS = [Item(kind="litmus", config=Config(page_size=1), name="tree/what-was-inserted-is-matched")]
+
+
+@pytest.fixture(autouse=True)
+def _folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers find the targets all the same."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+
+
+@pytest.mark.parametrize("name", CHEATS)
+def test_a_changed_judge_is_noticed(name: str, tmp_path: Path) -> None:
+    with pytest.raises(JudgeChanged, match="the judge was changed: "):
+        list(run_items(resolve_target(f"cheats:target_{name}"), ITEMS, Options(reruns=0), state=tmp_path / "s"))
+
+
+@pytest.mark.parametrize("name", CHEATS)
+def test_what_it_says_of_planted_faults_gives_most_cheats_away_by_itself(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two looks that are independent: the second one notices what is no change of code, or one that is hidden."""
+    ref = resolve_target(f"cheats:target_{name}")
+    with Crew(ref, Limits(), tmp_path / "s") as crew:
+        worker = crew.ready()
+        worker.ask(60.0, do="make", config={"page_size": 1, "pages": 8})
+        real = worker.ask
+        monkeypatch.setattr(
+            worker, "ask", lambda seconds, **what: {"changes": []} if what["do"] == "look" else real(seconds, **what)
+        )
+        if name in ("other_len", "other_modules"):  # they make no difference to any verdict
+            integrity.look(worker, 60.0)
+        else:
+            with pytest.raises(JudgeChanged, match="planted fault"):
+                integrity.look(worker, 60.0)
+
+
+@pytest.mark.parametrize("name", [name for name in known_targets() if "sglang" not in name and "cuda" not in name])
+def test_an_honest_target_leaves_the_judge_as_it_is(name: str, tmp_path: Path) -> None:
+    results = list(run_items(resolve_target(name), ITEMS, Options(reruns=0), state=tmp_path / "s"))
+    assert len(results) == 1
+
+
+def test_the_report_of_a_changed_judge_says_so_and_nothing_else(capsys: Capture) -> None:
+    words = ["run", "cheats:target_make_another", *ONE, "--steps", "0", "--report", "r.json"]
+    assert main(words) == 3
+    data = json.loads(Path("r.json").read_text())
+    assert fits(data, "report") == []
+    assert data["exit_code"] == 3
+    assert {rule["verdict"] for rule in data["rules"]} == {"harness_error"}
+    (reason,) = {rule["reason"] for rule in data["rules"]}
+    assert reason == "the judge was changed: kvlitmus.conformance.engine.make_adapter is not what it was"
+    said = capsys.readouterr().out
+    assert "the judge was changed" in said and "exit 3" in said
+    assert main(["run", BROKEN, *ONE, "--steps", "0", "--rule", "LOCK-02"]) == 1, "the cache is broken"
+
+
+def test_a_campaign_with_a_changed_judge_has_failed(capsys: Capture) -> None:
+    words = ["fuzz", "cheats:target_make_another", *ONE[:2], "--workers", "1", "--steps", "200", "--no-canary"]
+    assert main([*words, "--report", "r.json"]) == 3
+    data = json.loads(Path("r.json").read_text())
+    assert fits(data, "fuzz") == []
+    assert data["broken_off"].startswith("the judge was changed: ")
+    assert "exit 3" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("word", ["smoke", "replay"])
+def test_other_commands_fail_too(word: str, capsys: Capture) -> None:
+    main(["run", BROKEN, *ONE, "--steps", "0", "--rule", "LOCK-02"])
+    file = next(Path(".kvlitmus/failures").iterdir())
+    target = "cheats:target_blind_judge"
+    assert main([word, target] if word == "smoke" else [word, str(file), "--target", target]) == 3
+    assert "the judge was changed: " in capsys.readouterr().err
+
+
+def test_planted_faults_break_rules_of_all_packs() -> None:
+    packs = set()
+    for mutant, test in PLANTED:
+        expected(mutant, test)  # fails if it isn't caught
+        packs |= {all_rules()[rule].pack for rule in all_mutants()[mutant].kills}
+    assert packs == {rule.pack for rule in all_rules().values()}
+
+
+def test_a_fingerprint_is_the_same_as_long_as_nothing_changes() -> None:
+    before = Fingerprint()
+    assert before.changes() == []
+    assert len(before.digests) > 2_000
