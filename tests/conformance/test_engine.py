@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -104,7 +105,7 @@ def test_a_counterexample_is_short_and_its_last_call_is_the_offence() -> None:
     assert "POOL-12" in first.rules
     assert first.steps <= 3 < first.drawn_steps
     assert first.calls[-1] == first.call
-    assert first.call.startswith("end(")
+    assert first.call.startswith("end")
     assert "exactly one of" in first.allowed
     assert first.seen["owned_after"] == "{}"
 
@@ -167,15 +168,40 @@ def test_items_and_results_survive_json(kind: str) -> None:
 def test_shrinking_keeps_failing_and_finds_the_smallest_cause(numbers: list[int], needle: int) -> None:
     ops = [Op("match", number) for number in [*numbers, needle | 1]]
 
-    found = shrink(ops, lambda trial: any(op.a & 1 for op in trial), trials=10_000, seconds=60)
+    def fails(trial: Sequence[Op]) -> int | None:
+        return len(trial) if any(op.a & 1 for op in trial) else None
 
-    assert found == [Op("match", 1)]
+    assert shrink(ops, fails, trials=10_000, seconds=600) == ([Op("match", 1)], "")
 
 
 def test_a_budget_of_nothing_shrinks_nothing() -> None:
     ops = [Op("match", 5), Op("evict", 7)]
 
-    assert shrink(ops, lambda trial: True, trials=0) == ops
+    assert shrink(ops, len, trials=0) == (ops, "shrinking stopped after 0 tries")
+    assert shrink(ops, len, seconds=0) == (ops, "shrinking stopped after 0 s")
+
+
+def test_shrinking_says_whether_it_ended_by_itself() -> None:
+    ops = [Op("match", number) for number in range(60)]
+
+    def all_of_them(trial: Sequence[Op]) -> int | None:
+        return len(trial) if [op.kind for op in trial] == ["match"] * 60 else None
+
+    assert shrink(ops, len, trials=100_000, seconds=600).stopped == ""
+    assert shrink(ops, len, trials=1, seconds=600).stopped == "shrinking stopped after 1 try"
+    assert shrink(ops, all_of_them, trials=100_000, seconds=600).stopped == "too long for trying pairs of operations"
+
+
+def test_a_smaller_number_that_makes_more_calls_is_not_simpler() -> None:
+    """Published by itself a request takes one call, within a group of frees three: small numbers say the latter."""
+
+    def calls(trial: Sequence[Op]) -> int | None:
+        return sum(1 if op.b >= 48 else 3 for op in trial) or None
+
+    for drawn in (200, 5):
+        ((op,), _) = shrink([Op("publish", 9, drawn, 9)], calls, trials=10_000, seconds=600)
+        assert (op.a, op.c) == (0, 0)
+        assert op.b >= 48
 
 
 def test_muted_rules_are_not_judged() -> None:

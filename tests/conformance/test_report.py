@@ -6,13 +6,14 @@ import json
 import re
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kvlitmus.conformance import baseline
 from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.conformance.report import document, markdown, terminal
+from kvlitmus.conformance.report import document, junit, markdown, saved, summary, terminal
 from kvlitmus.conformance.report.brief import brief
 from kvlitmus.conformance.report.progress import Progress
 from kvlitmus.conformance.report.style import Style
@@ -249,3 +250,27 @@ def test_progress_names_each_broken_rule_once() -> None:
     for _ in range(3):
         progress.add(evil_result())
     assert stream.text.count("TREE-03 broken") == 1
+
+
+def test_a_counterexample_that_may_not_be_the_shortest_says_so() -> None:
+    result = evil_result()
+    for why in ("", "shrinking stopped after 2,000 tries"):
+        result.findings[0].not_minimal = why
+        run = make_run(result)
+        report = document.document(run)
+        forms = [
+            "\n".join(terminal.render(run, Style())),
+            markdown.render(run),
+            junit.render(report),
+            summary.render(report),
+        ]
+        assert [why in form and "ot minimal" in form for form in forms] == [bool(why)] * 4, forms
+        assert report["findings"][0]["not_minimal"] == why
+
+
+def test_a_report_that_does_not_say_whether_it_is_minimal_can_be_read(tmp_path: Path) -> None:
+    report = document.document(make_run(evil_result()))
+    del report["findings"][0]["not_minimal"]
+    path = tmp_path / "old.json"
+    path.write_text(document.dump(report))
+    assert "ot minimal" not in junit.render(saved.load(path))

@@ -18,7 +18,7 @@ from typing import Any
 from kvlitmus.conformance.process import Death, Process
 from kvlitmus.conformance.results import Finding, Item, Options, schedule_from_json, to_json
 from kvlitmus.conformance.schedule import Op
-from kvlitmus.conformance.shrink import shrink
+from kvlitmus.conformance.shrink import Shrunk, shrink
 from kvlitmus.conformance.text import harmless
 
 RULE = "PORT-02"
@@ -119,13 +119,13 @@ class Autopsy:
 
     def examine(self, item: Item, options: Options, played: Played, death: Death, first: Trial) -> tuple[Finding, str]:
         """Cut, shrink, and tell; ``first`` is what came of playing it again."""
-        ops, best = list(played.schedule), first
+        ops, best, stopped = list(played.schedule), first, "it was not shrunk"
         kind = (death.kind, death.number, first.method)
         if first.death is not None and ops:
             ops = ops[: first.op + 1]
             if kind not in self.shrunk and first.death.same(death):
                 self.shrunk.add(kind)
-                ops, best = self.smaller(item, options, ops, first)
+                (ops, stopped), best = self.smaller(item, options, ops, first)
         again = "" if first.death is not None else "; it did not when the same was played once more in a new process"
         told = best.death if best.death is not None and best.death.same(death) else death
         told = replace(told, seconds=death.seconds)
@@ -144,13 +144,14 @@ class Autopsy:
             seen={},
             detail=harmless(f"the call {told.text}{where}{again}{said}", 1_000),
             schedule=ops,
+            not_minimal=stopped if ops else "",
             litmus=item.name if item.kind == "litmus" else "",
             drawn_steps=len(first.calls),
             steps=len(best.calls),
         )
         return found, method
 
-    def smaller(self, item: Item, options: Options, ops: list[Op], found: Trial) -> tuple[list[Op], Trial]:
+    def smaller(self, item: Item, options: Options, ops: list[Op], found: Trial) -> tuple[Shrunk, Trial]:
         """A smaller schedule that kills a worker alike, and what it came to; the given one if there is none."""
         assert found.death is not None
         wanted, method = found.death, found.method
@@ -158,13 +159,18 @@ class Autopsy:
         def alike(came: Trial) -> bool:
             return came.death is not None and came.death.same(wanted) and came.method == method
 
-        def kills(trial: Sequence[Op]) -> bool:
-            return bool(trial) and alike(self.play(item, options, trial, self.patience))
+        def kills(trial: Sequence[Op]) -> int | None:
+            if not trial:
+                return None
+            came = self.play(item, options, trial, self.patience)
+            return len(came.calls) if alike(came) else None
 
-        start = next((ops[-tail:] for tail in (1, 2, 4, 8) if tail < len(ops) and kills(ops[-tail:])), ops)
+        start = next((ops[-tail:] for tail in (1, 2, 4, 8) if tail < len(ops) and kills(ops[-tail:]) is not None), ops)
         best = shrink(start, kills, trials=TRIALS, seconds=self.shrink_seconds)
-        final = self.play(item, options, best, self.call_seconds)
-        return (best, final) if alike(final) else (ops, found)
+        final = self.play(item, options, best.ops, self.call_seconds)
+        if alike(final):
+            return best, final
+        return Shrunk(ops, "it did not occur again when it was shrunk"), found
 
     def play(self, item: Item, options: Options, ops: Sequence[Op], seconds: float) -> Trial:
         """Play once in a worker that may die of it."""

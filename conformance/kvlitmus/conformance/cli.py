@@ -23,7 +23,7 @@ MESSAGE = 4_000
 
 DESCRIPTION = """\
 Puts a KV cache to the test: plays calls against it, judges every answer by the rules of the
-specification, and shows for each broken rule the shortest call sequence that breaks it."""
+specification, and shows for each broken rule a call sequence that breaks it, shrunk."""
 
 EXAMPLES = """\
 examples:

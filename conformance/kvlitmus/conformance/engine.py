@@ -217,22 +217,23 @@ def finding(
     """A counterexample, shrunk if it came from a schedule."""
     drawn = judge.steps
     best: list[Op] = list(ops)
+    stopped = "it was not shrunk" if ops else ""
     if ops and options.shrink_trials > 0:
         first = violation.rules[0]
 
-        def still_fails(trial: Sequence[Op]) -> bool:
+        def still_fails(trial: Sequence[Op]) -> int | None:
             try:
-                other = play(target, item.config, options, Scheduled(trial))[1]
+                played, other = play(target, item.config, options, Scheduled(trial))
             except (HarnessError, Unsupported):
-                return False
-            return other is not None and first in other.rules
+                return None
+            return len(played.trail) if other is not None and first in other.rules else None
 
-        best = shrink(ops, still_fails, trials=options.shrink_trials, seconds=options.shrink_seconds)
+        best, stopped = shrink(ops, still_fails, trials=options.shrink_trials, seconds=options.shrink_seconds)
         again, shorter = play(target, item.config, options, Scheduled(best))
         if shorter is not None and first in shorter.rules:
             judge, violation = again, shorter
         else:
-            best = list(ops)
+            best, stopped = list(ops), "it did not occur again when it was shrunk"
     rule = judge.rules[violation.rules[0]]
     return Finding(
         rules=list(violation.rules),
@@ -244,6 +245,7 @@ def finding(
         seen=seen_texts(rule, judge.names, violation.facts),
         detail=harmless(violation.detail),
         schedule=best,
+        not_minimal=stopped,
         litmus=item.name if item.kind == "litmus" else "",
         drawn_steps=drawn,
         steps=judge.steps,

@@ -74,7 +74,8 @@ class Options:
 class Finding:
     """One counterexample: the rules that a call broke, and everything needed to understand and replay it.
 
-    ``allowed`` and ``seen`` are texts; ``calls`` is the whole sequence, the offending call last.
+    ``allowed`` and ``seen`` are texts; ``calls`` is the whole sequence, the offending call last.  ``not_minimal``: why
+    there may be a shorter one; empty where shrinking ended by itself, and where there is nothing to shrink.
     """
 
     rules: list[str]
@@ -89,6 +90,7 @@ class Finding:
     litmus: str = ""
     drawn_steps: int = 0
     steps: int = 0
+    not_minimal: str = ""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -72,10 +72,11 @@ def said(violation: Violation) -> str:
 def shortest(first: Any, second: Any, config: Config, ops: Sequence[Op], seconds: float = 20.0) -> Found | None:
     """What is found on a schedule of as few operations as can be; ``None`` where nothing is."""
 
-    def fails(fewer: Sequence[Op]) -> bool:
-        return trial(first, second, config, fewer) is not None
+    def fails(fewer: Sequence[Op]) -> int | None:
+        found = trial(first, second, config, fewer)
+        return None if found is None else len(found.calls)
 
-    return trial(first, second, config, shrink(ops, fails, seconds=seconds))
+    return trial(first, second, config, shrink(ops, fails, seconds=seconds).ops)
 
 
 def trial(first: Any, second: Any, config: Config, ops: Sequence[Op]) -> Found | None:

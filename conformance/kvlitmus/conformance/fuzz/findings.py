@@ -54,6 +54,7 @@ def finding_of(path: Path) -> Finding:
         schedule=list(failure.schedule),
         litmus=failure.litmus,
         steps=len(failure.calls),
+        not_minimal=str(plain.get("not_minimal", "")),
     )
 
 

@@ -86,6 +86,7 @@ def save(
         "seen": finding.seen,
         "detail": finding.detail,
         "item": finding.item,
+        "not_minimal": finding.not_minimal,
     }
     path = folder / name_of(data)
     files.write(path, json.dumps(data, indent=1, ensure_ascii=True) + "\n", lasting=lasting)

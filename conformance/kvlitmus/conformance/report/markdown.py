@@ -82,6 +82,9 @@ def _counterexamples(run: Run) -> Iterator[str]:
         ]
         yield fenced([*calls[:-1], f"{calls[-1]}   <-- breaks {', '.join(finding.rules)}"])
         yield ""
+        if finding.not_minimal:
+            yield f"Not minimal: {escape(finding.not_minimal)}."
+            yield ""
         yield f"Found by {escape(where(run.groups[at]))}."
         if at in run.replay:
             yield ""

@@ -201,6 +201,8 @@ def explained(report: Report, rule: dict[str, Any]) -> list[str]:
         lines.append(f"  broken too  {', '.join(others)} by the same call")
     if not finding["leads"]:
         lines.append("  mind        only seen after other broken rules had been muted; it may follow from them")
+    if finding.get("not_minimal"):  # reports of earlier versions don't say
+        lines.append(f"  mind        not minimal ({harmless(finding['not_minimal'])})")
     more = finding["items_total"] - 1
     lines.append(
         f"  found by    {harmless(finding['item'])}"

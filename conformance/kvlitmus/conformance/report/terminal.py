@@ -177,6 +177,8 @@ def counterexample(run: Run, at: int, rules: list[str], style: Style) -> Iterato
     others = [rule for rule in finding.rules if rule not in rules]
     if others:
         yield from labelled("broken too", f"{', '.join(others)} by the same call", style)
+    if finding.not_minimal:
+        yield from labelled("mind", f"not minimal ({finding.not_minimal})", style)
     yield from labelled("found by", where(group), style)
     if not group.leads:
         yield from labelled("mind", "only seen after other broken rules had been muted; it may follow from them", style)
