@@ -59,6 +59,11 @@ def test_second_puts_and_damage() -> None:
     assert corrupt([None], [(ONE,)], ["flip"], "bytes") and corrupt([ONE], [(ONE,)], ["other"], "bytes")
     assert not corrupt([TWO], [(ONE,)], ["flip"], "bytes") and corrupt([TWO], [(ONE,)], ["flip"], "length")
     assert corrupt([TWO], [(ONE,)], ["short"], "bytes")
+    strange = store.what_is_no_object_is_a_miss
+    for how in store.STRANGE:
+        assert strange([None], [(ONE,)], [how], "bytes") and strange([ONE], [(ONE,)], [how], "bytes")
+        assert not strange([TWO], [(ONE,)], [how], "bytes") and strange([TWO], [(ONE,)], ["flip"], "bytes")
+        assert strange([TWO], [(ONE,)], [how], "length") is (how == "link")
     mended = store.a_damaged_object_can_be_replaced
     assert mended([ONE, None], [(ONE, TWO), ()], ["flip", "flip"], "bytes")
     assert not mended([None], [(ONE,)], ["flip"], "bytes") and not mended([TWO], [(ONE,)], ["flip"], "bytes")

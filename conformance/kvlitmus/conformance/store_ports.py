@@ -41,7 +41,10 @@ class StorageFaults(Protocol):
         """Damage the stored object of a key, behind the store's back; ``False`` where that can't be done.
 
         ``how``: ``short`` (the second half is cut off), ``empty`` (nothing is left), ``flip`` (one bit of the page
-        is changed), ``other`` (it is replaced by what is stored for the key ``other``), ``gone`` (removed).
+        is changed), ``other`` (it is replaced by what is stored for the key ``other``), ``gone`` (removed).  And what
+        else can come to lie in its place: ``long`` (zeros, far more than any page has bytes), ``folder`` (an empty
+        folder, or a container of another type), ``pipe`` (at which a reader waits for a writer), ``link`` (one to the
+        object of the key ``other``).
         """
 
     def store_reopen(self) -> None:

@@ -24,6 +24,10 @@ SHORT = ("short", "empty")
 CORRUPT = ("flip", "other")
 """Damage that leaves all its bytes: one of them changed, or those of another object in its place."""
 DAMAGES = (*SHORT, *CORRUPT)
+STRANGE = ("long", "folder", "pipe", "link")
+"""Something else in its place: far more bytes than it had, a container, a pipe, a link to another object."""
+UNSEEN = (*CORRUPT, "link")
+"""Damage of which a look at the length says nothing."""
 
 define(
     0,
@@ -230,7 +234,7 @@ def a_damaged_object_can_be_replaced(
     the store, although every put says that it is stored.
     """
     return all(
-        not mended or got in mended or (damage in CORRUPT and store_checks == "length")
+        not mended or got in mended or (damage in UNSEEN and store_checks == "length")
         for got, mended, damage in zip(store_got, store_mended, store_damage, strict=False)
     )
 
@@ -396,4 +400,28 @@ def an_odd_key_names_nothing_but_itself(
     return all(
         there is not True if got is None else got in puts
         for got, puts, there in zip(store_odd_got, store_odd_puts, store_odd_there, strict=False)
+    )
+
+
+@rule(
+    "STORE-19",
+    kind=Kind.STEP,
+    on=("store_get",),
+    needs=("store_faults",),
+    source="R-L3-08, R-L3-09; design; CWE-59, CWE-770",
+    reference="store.get",
+    allowed="none, or a whole value, where something else lies",
+)
+def what_is_no_object_is_a_miss(
+    store_got: Sequence[bytes | None],
+    store_puts: Sequence[Collection[bytes]],
+    store_damage: Sequence[str],
+    store_checks: str,
+) -> bool:
+    """What lies in an object's place and isn't one (far more bytes than a page has, a folder, a pipe, a link to another
+    object) MUST be a miss; a store that declares that it looks at the length alone may follow the link.
+    """
+    return all(
+        got is None or damage not in STRANGE or got in puts or (damage in UNSEEN and store_checks == "length")
+        for got, puts, damage in zip(store_got, store_puts, store_damage, strict=False)
     )

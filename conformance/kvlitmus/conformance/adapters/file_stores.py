@@ -7,6 +7,7 @@ name; crashes happen to a real child process (:mod:`~kvlitmus.conformance.adapte
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,9 +15,33 @@ from typing import Any
 
 from kvlitmus.conformance.adapters import scratch
 from kvlitmus.conformance.adapters.dying import die_while
+from kvlitmus.spec.store import STRANGE
 
 STORE = "store"
 """The name of the store's folder."""
+
+HUGE = 1 << 42
+"""How long a file is made that is far too long: its bytes take no place on the medium."""
+
+
+def replaced(path: Path, how: str, other: Path | None) -> bool:
+    """Put something else in the place of a file (see ``STRANGE``); whether that could be done."""
+    if how == "link" and (other is None or not other.is_file()):
+        return False
+    path.unlink()
+    try:
+        if how == "long":
+            path.touch(0o600)
+            os.truncate(path, HUGE)
+        elif how == "folder":
+            path.mkdir(0o700)
+        elif how == "pipe":
+            os.mkfifo(path, 0o600)
+        elif other is not None:
+            path.symlink_to(other)
+    except OSError:  # a file system that has no such thing, or no files of that length
+        path.write_bytes(b"")
+    return True
 
 
 class FolderStore:
@@ -58,6 +83,8 @@ class FolderStore:
         path = self.file_of(key)
         if path is None or not path.is_file():
             return False
+        if how in STRANGE:
+            return replaced(path, how, self.file_of(other))
         data = path.read_bytes()
         if how == "gone":
             path.unlink()

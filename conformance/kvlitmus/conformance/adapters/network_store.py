@@ -21,6 +21,7 @@ from kvlitmus.conformance.adapters.page_stores import PageStoreCalls
 from kvlitmus.conformance.plan import STORE_CONFIGS
 from kvlitmus.conformance.ports import Config, Profile, Unsupported
 from kvlitmus.conformance.store_ports import STORE_PORTS
+from kvlitmus.spec.store import STRANGE
 
 
 def url_of(address: redis_store.Address) -> str:
@@ -69,6 +70,8 @@ class NetworkStore(PageStoreCalls):
         record = None if place is None else self.connection.ask(b"GET", place)
         if place is None or record is None:
             return False
+        if how in STRANGE:
+            return redis_store.replaced(self.connection, place, how)
         if how == "gone":
             self.connection.ask(b"DEL", place)
             return True

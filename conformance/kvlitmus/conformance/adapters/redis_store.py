@@ -34,6 +34,7 @@ from kvlitmus.conformance.adapters import scratch
 from kvlitmus.conformance.plan import STORE_CONFIGS
 from kvlitmus.conformance.ports import Config, Profile, Unsupported
 from kvlitmus.conformance.store_ports import STORE_PORTS
+from kvlitmus.spec.store import STRANGE
 
 VARIABLE = "KVLITMUS_REDIS_URL"
 SERVERS = ("valkey-server", "redis-server")
@@ -41,6 +42,8 @@ KEY_BYTES = 1024
 SECONDS = 5.0
 EXPIRY = (b"EX", b"3600")
 CRLF = b"\r\n"
+LONG = 1 << 24
+"""How long a value is made that is far too long."""
 
 
 class Address(NamedTuple):
@@ -173,6 +176,19 @@ def server(programs: Sequence[str] = SERVERS) -> Address:
     )
 
 
+def replaced(connection: Connection, name: bytes, how: str) -> bool:
+    """Put something else in the place of a value (see ``STRANGE``); whether a server has such a thing."""
+    if how not in ("long", "folder"):
+        return False
+    connection.ask(b"DEL", name)
+    if how == "long":
+        connection.ask(b"SET", name, bytes(LONG), *EXPIRY)
+    else:
+        connection.ask(b"RPUSH", name, b"a list")
+        connection.ask(b"EXPIRE", name, EXPIRY[1])
+    return True
+
+
 class RedisStore:
     """One client of a server."""
 
@@ -248,11 +264,13 @@ class RedisStore:
     def store_damage(self, key: str, how: str, other: str) -> bool:
         """Another client writes a part of the page, or removes it; other damage can't be done to a server."""
         name = self.name(key)
-        if name is None or how not in ("short", "empty", "gone"):
+        if name is None or how not in ("short", "empty", "gone", *STRANGE):
             return False
         page = self.connection.ask(b"GET", name)
         if page is None:
             return False
+        if how in STRANGE:
+            return replaced(self.connection, name, how)
         if how == "gone":
             self.connection.ask(b"DEL", name)
         else:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kvlitmus.conformance.shelf import Entry
+from kvlitmus.conformance.shelf import VAGUE, Entry
 from kvlitmus.conformance.text import LONGEST, harmless, page_text, raised_text, shown, type_name
 
 if TYPE_CHECKING:
@@ -169,9 +169,10 @@ def damage(judge: Judge, key: str, how: str, other: str) -> bool:
     entry = judge.shelf.entry(key)
     if entry.there is not True or entry.damage:
         return False
-    if how == "other" and (other == key or judge.shelf.entry(other).there is not True):
+    with_other = how in ("other", "link")
+    if with_other and (other == key or judge.shelf.entry(other).there is not True):
         return False
-    text = f"damage({key_text(key)}, {how!r}{f', {key_text(other)}' if how == 'other' else ''})"
+    text = f"damage({key_text(key)}, {how!r}{f', {key_text(other)}' if with_other else ''})"
     answer, error = _ask(judge, text, "store_damage", key, how, other)
     if error is not None:
         raise judge.broken("PORT-01", f"the adapter's own fault raised {raised_text(error)}")
@@ -311,7 +312,10 @@ def _known(judge: Judge, keys: Sequence[str], entries: Sequence[Entry]) -> dict[
     foreign = [judge.shelf.foreign(key) for key in keys]
     return {
         "store_asked": len(keys),
-        "store_ordinary": [ordinary(key) for key in keys],
+        # A store need not remove a folder, which may be somebody's.
+        "store_ordinary": [
+            ordinary(key) and entry.damage not in ("folder", VAGUE) for key, entry in zip(keys, entries, strict=True)
+        ],
         "store_excused": not all(map(ordinary, keys)),
         "store_there": [entry.there for entry in entries],
         "store_puts": [entry.puts for entry in entries],

@@ -31,6 +31,8 @@ HOSTILE: tuple[str, ...] = (
     "ü" * 100,
 )
 """Keys that no engine uses, and that somebody may get a store to see all the same."""
+LONE = "lone \ud800"
+"""A key with half of a pair of surrogates, as JSON can spell it: there is no UTF-8 for it."""
 
 
 def put(judge: Judge, *keys: str) -> None:
@@ -132,6 +134,30 @@ def an_object_in_anothers_place_is_a_miss(judge: Judge) -> None:
     damaged(judge, "other")
 
 
+@litmus(rules=("STORE-10", "STORE-19"), needs=FAULTS)
+def a_huge_object_is_a_miss(judge: Judge) -> None:
+    """An object of far more bytes than a page has is a miss; nobody asks for the memory that it would take."""
+    damaged(judge, "long")
+
+
+@litmus(rules=("STORE-10", "STORE-19"), needs=FAULTS)
+def a_folder_in_its_place_is_a_miss(judge: Judge) -> None:
+    """A folder, or a value of another type, where an object should be is a miss in its position alone."""
+    damaged(judge, "folder")
+
+
+@litmus(rules=("STORE-10", "STORE-19"), needs=FAULTS)
+def a_pipe_in_its_place_is_a_miss(judge: Judge) -> None:
+    """A pipe where an object should be is a miss: no reader waits for somebody to write to it."""
+    damaged(judge, "pipe")
+
+
+@litmus(rules=("STORE-04", "STORE-09", "STORE-19"), needs=FAULTS)
+def a_link_in_its_place_leads_nowhere(judge: Judge) -> None:
+    """A link to another object is a miss, and a put replaces the link: what it leads to stays as it was."""
+    damaged(judge, "link")
+
+
 @litmus(rules=("STORE-01", "STORE-05"), needs=FAULTS)
 def a_lost_object_is_a_miss(judge: Judge) -> None:
     """An object that somebody removed is a miss, and is not counted, however often it was seen before."""
@@ -225,8 +251,8 @@ def long_keys_differ_in_their_end(judge: Judge) -> None:
 
 @litmus(rules=("STORE-17", "STORE-18"), needs=STORE)
 def odd_keys_are_refused_or_contained(judge: Judge) -> None:
-    """Keys that are paths, empty, too long or not printable name nothing but themselves, or nothing at all."""
-    hostile(judge, [key for key in HOSTILE if "stray" not in key])
+    """Keys that are paths, empty, too long, not printable or no Unicode name nothing but themselves, or nothing."""
+    hostile(judge, [*(key for key in HOSTILE if "stray" not in key), LONE])
 
 
 @litmus(rules=("STORE-15",), needs=("store", "store_yard"))

@@ -10,7 +10,7 @@ from typing import ClassVar
 from kvlitmus.conformance.mutants.registry import mutant, null_mutant
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.specimen.cache import PROFILE
-from kvlitmus.conformance.specimen.store import Disk, PageShelf
+from kvlitmus.conformance.specimen.store import LARGEST, Disk, PageShelf
 
 _GITHUB = "https://github.com/"
 _FILE = _GITHUB + "sgl-project/sglang/pull/39269"
@@ -111,6 +111,35 @@ class RaisesForTheBatch(PageShelf):
         if length is not None:
             raise OSError(5, "short read")
         return page
+
+
+@mutant("store-reads-whatever-the-length", bugs=(), links=(), kills=("STORE-10",), slot="store", configs=STORE)
+class ReadsWhateverTheLength(PageShelf):
+    """Memory is asked for as the file is long: one that was stretched to terabytes raises out of the batch."""
+
+    def plain(self, name: str) -> bool:  # noqa: D102
+        return self.disk.size(name) is not None and self.disk.kind(name) == "file"
+
+
+@mutant("store-reads-a-page-of-anything", bugs=(), links=(), kills=("STORE-19",), slot="store", configs=STORE)
+class ReadsAPageOfAnything(PageShelf):
+    """So many bytes as a page has are read from whatever lies there: the first ones of a file of zeros are KV."""
+
+    def load(self, key: str, size: int | None) -> bytes | None:  # noqa: D102
+        if size and (self.disk.size(self.name(key)) or 0) > LARGEST:
+            return bytes(size)
+        return super().load(key, size)
+
+
+@mutant("store-writes-through-links", bugs=(), links=(), kills=("STORE-04", "STORE-09"), slot="store", configs=STORE)
+class WritesThroughLinks(PageShelf):
+    """A page is written to what the name leads to: a link in its place has the object of another key overwritten."""
+
+    def write(self, name: str, data: bytes) -> None:  # noqa: D102
+        if self.disk.kind(name) == "link":
+            self.disk.write(name, data)
+        else:
+            super().write(name, data)
 
 
 @mutant("store-key-is-a-path", bugs=(), links=(), kills=("STORE-15",), slot="store", configs=STORE)
@@ -228,6 +257,14 @@ class CountsByLength(PageShelf):
 
     def there(self, key: str) -> bool:  # noqa: D102
         return not self.refused(key) and self.disk.size(self.name(key)) is not None
+
+
+@null_mutant("null-store-leaves-folders", slot="store", configs=STORE)
+class LeavesFolders(PageShelf):
+    """A folder where a file should be isn't removed, for it may be somebody's: the put is refused, and says so."""
+
+    def make_way(self, name: str) -> None:  # noqa: D102
+        pass
 
 
 @null_mutant("null-store-raises-for-odd-keys", slot="store", configs=STORE)

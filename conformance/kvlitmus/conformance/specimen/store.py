@@ -12,10 +12,30 @@ import struct
 from collections.abc import Sequence
 from posixpath import normpath
 
+from kvlitmus.spec.store import STRANGE
+
 PLACE = "yard/store"
 KEY_LIMIT = 512
 NAME_LIMIT = 255
 CHUNK = 1 << 16
+HUGE = 1 << 42
+
+
+LARGEST = 1 << 26
+"""No object has more bytes than this."""
+
+
+class Strange(bytes):
+    """What is no file of bytes: ``long``, ``folder``, ``pipe``, or ``link`` with the path it leads to."""
+
+    kind: str
+    to: str
+
+    def __new__(cls, kind: str, to: str = "") -> Strange:
+        """Nothing of it is a page."""
+        made = super().__new__(cls)
+        made.kind, made.to = kind, to
+        return made
 
 
 class PowerFailureError(Exception):
@@ -43,6 +63,11 @@ class Disk:
     def write(self, name: str, data: bytes) -> None:
         """Write a file piece by piece: who looks meanwhile sees a part of it."""
         path = self.path(name)
+        if self.kind(name) == "folder":
+            raise IsADirectoryError(21, "Is a directory")
+        found = self.files.get(path)
+        if isinstance(found, Strange) and found.kind == "link":
+            path = found.to
         self.files[path] = b""
         for start in range(0, len(data), CHUNK):
             piece = data[start : start + CHUNK]
@@ -54,15 +79,33 @@ class Disk:
                 raise PowerFailureError
 
     def rename(self, name: str, to: str) -> None:
-        """Give a file another name, in one step."""
+        """Give a file another name, in one step; raises ``IsADirectoryError`` where that is a folder's."""
+        if self.kind(to) == "folder":
+            raise IsADirectoryError(21, "Is a directory")
         self.files[self.path(to)] = self.files.pop(self.path(name))
 
     def read(self, name: str) -> bytes:
-        """The bytes of a file; raises ``FileNotFoundError``."""
+        """The bytes of a file, or of the one that a link leads to; raises ``OSError`` and ``MemoryError``."""
         found = self.files.get(self.path(name))
+        if isinstance(found, Strange) and found.kind == "link":
+            found = self.files.get(found.to)
         if found is None:
             raise FileNotFoundError(2, "No such file or directory")
-        return found
+        if not isinstance(found, Strange):
+            return found
+        if found.kind == "long":
+            raise MemoryError
+        if found.kind == "folder":
+            raise IsADirectoryError(21, "Is a directory")
+        raise BlockingIOError(11, "nobody writes to the pipe")
+
+    def kind(self, name: str) -> str:
+        """What lies there, without following links: a ``file``, if it is nothing else."""
+        try:
+            found = self.files.get(self.path(name))
+        except (OSError, ValueError):
+            return "file"
+        return found.kind if isinstance(found, Strange) and found.kind != "long" else "file"
 
     def size(self, name: str) -> int | None:
         """How long a file is; ``None`` when there is none, or can be none."""
@@ -70,6 +113,8 @@ class Disk:
             found = self.files.get(self.path(name))
         except (OSError, ValueError):
             return None
+        if isinstance(found, Strange):
+            return HUGE if found.kind == "long" else 0
         return None if found is None else len(found)
 
 
@@ -138,8 +183,13 @@ class PageShelf:
         """Whether there is a file for the key that has the length which its header promises."""
         if self.refused(key):
             return False
-        length = self.disk.size(self.name(key))
-        return length is not None and self.unpacked(key, self.disk.read(self.name(key)), None) is not None
+        name = self.name(key)
+        return self.plain(name) and self.unpacked(key, self.disk.read(name), None) is not None
+
+    def plain(self, name: str) -> bool:
+        """Whether what lies there can be an object, by its kind and length: nothing else is read."""
+        length = self.disk.size(name)
+        return length is not None and length <= LARGEST and self.disk.kind(name) == "file"
 
     def store(self, key: str, value: bytes) -> bool:
         """Write a page, unless it is there and whole."""
@@ -162,7 +212,13 @@ class PageShelf:
         self.serial += 1
         temporary = f"part-{self.rank}-{self.serial}"
         self.disk.write(temporary, data)
+        self.make_way(name)
         self.disk.rename(temporary, name)
+
+    def make_way(self, name: str) -> None:
+        """Remove an empty folder that lies where a file should be."""
+        if self.disk.kind(name) == "folder":
+            del self.disk.files[self.disk.path(name)]
 
     def contained(self, key: str, size: int | None) -> bytes | None:
         """A page, or none, whatever happens while it is read."""
@@ -175,7 +231,8 @@ class PageShelf:
 
     def load(self, key: str, size: int | None) -> bytes | None:
         """Read and check a page."""
-        return self.unpacked(key, self.disk.read(self.name(key)), size)
+        name = self.name(key)
+        return self.unpacked(key, self.disk.read(name), size) if self.plain(name) else None
 
     def packed(self, key: str, value: bytes) -> bytes:
         """A page with its header: length, checksum over key and page."""
@@ -240,6 +297,8 @@ class StoreSpecimen:
             return False
         if how == "gone":
             del self.disk.files[path]
+        elif how in STRANGE:
+            self.disk.files[path] = Strange(how, self.disk.path(self.shelf.name(other)))
         elif how == "other":
             self.disk.files[path] = self.disk.read(self.shelf.name(other))
         else:
