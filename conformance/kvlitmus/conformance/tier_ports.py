@@ -189,7 +189,7 @@ class Layers(Protocol):
         """How many layers a load copies, one after the other."""
 
     def layers_ready(self, job: int) -> int:
-        """How many layers of this load may be read, from the first one on."""
+        """How many layers of this load may be read, from the first one on; none when it has failed."""
 
 
 class Quota(Protocol):

@@ -107,8 +107,8 @@ def land(now: Hierarchy, job: int) -> Hierarchy:
 
 
 def fail(now: Hierarchy, job: int) -> Hierarchy:
-    """A copy between the tiers has failed: it is over, and what it was to fill may hold anything."""
-    over = [one._replace(landed=True, failed=True) if one.id == job else one for one in now.transfers]
+    """A copy between the tiers has failed: it is over, no layer of it counts, what it was to fill holds anything."""
+    over = [one._replace(landed=True, failed=True, layers=0) if one.id == job else one for one in now.transfers]
     return now._replace(transfers=tuple(over))
 
 

@@ -32,8 +32,8 @@ from kvlitmus.spec.units import FREE, Name, PageNo, Pages, RequestId, Tokens
 BACKUP, LOAD, QUERY, FETCH, PUT = "backup", "load", "query", "fetch", "put"
 """The kinds of work in the background."""
 
-SPILL = "spill"
-"""The copy that an eviction makes under write-back, within its call."""
+SPILL, SPILLED = "spill", "spilled"
+"""The copy that an eviction makes under write-back, within its call: where it begins, and where it is over."""
 
 DEVICE, HOST = "device", "host"
 """The tiers that have slots."""

@@ -24,6 +24,7 @@ from kvlitmus.reference.hierarchy import (
     DEVICE,
     NOWHERE,
     SPILL,
+    SPILLED,
     WRITE_BACK,
     Hierarchy,
     HostCopy,
@@ -245,9 +246,10 @@ def write_back(now: Hierarchy, run: Sequence[Name]) -> tuple[Hierarchy, tuple[Na
         now, pages = allocate(now, min(len(run), len(now.host.pool.free)))
     if not pages:
         return now, ()
-    now, can = begins(now, SPILL)
-    if not can:
-        return free(now, pages), ()
+    for stage in (SPILL, SPILLED):
+        now, can = begins(now, stage)
+        if not can:
+            return free(now, pages), ()
     names = tuple(reversed(run[: len(pages)]))
     resident = now.cache.tree.pages
     moved = [Moved(DEVICE, resident[name].page, page) for name, page in zip(names, pages, strict=True)]

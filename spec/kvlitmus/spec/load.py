@@ -31,7 +31,7 @@ define(
         "load_struck": "whether a copy could not begin during the call, as the suite had asked for",
         "told_failed": "whether a copy that failed is over, or listed as failed",
         "layers_told": "how many layers of a load the cache says may be read",
-        "layers_copied": "how many layers of a load were copied",
+        "layers_copied": "how many layers of a load were copied; none of one that has failed",
     },
 )
 define(

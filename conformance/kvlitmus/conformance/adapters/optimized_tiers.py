@@ -6,6 +6,7 @@ It runs stepped, so that the suite says when a job goes on; the contents are tho
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from kvlitmus.conformance.adapters.optimized import OptimizedPorts, listed
 from kvlitmus.conformance.adapters.optimized_contents import Contents, SuiteStore, Variant
 from kvlitmus.conformance.ports import Config, Hit, Profile
 from kvlitmus.conformance.tier_ports import (
+    COPY_FAILURES,
     FETCH,
     Event,
     Job,
@@ -27,6 +29,9 @@ from kvlitmus.spec.units import Key
 
 if TYPE_CHECKING:
     from kvlitmus.optimized.cache import Parts
+
+
+logging.getLogger("kvlitmus.optimized").addHandler(logging.NullHandler())  # copies fail because they are asked to
 
 
 class TieredOptimized(OptimizedPorts):
@@ -102,7 +107,8 @@ class TieredOptimized(OptimizedPorts):
         namespace, units, start = self.cache.span(work)
         done = work.done * self.size if work.kind == FETCH else 0
         key = self.key(namespace, units)
-        return Job(work.id, work.kind, key, start, work.rid, done, work.landed, not work.landed)
+        failed = work.error is not None
+        return Job(work.id, work.kind, key, start, work.rid, done, work.landed, not work.landed, failed)
 
     def key(self, namespace: str | None, units: Any) -> Key:
         """The key that has these units."""
@@ -113,7 +119,10 @@ class TieredOptimized(OptimizedPorts):
         return Key(namespace, tuple(tokens), bigram)
 
     def advance(self, job: int, outcome: Outcome) -> None:
-        """See :class:`~kvlitmus.conformance.tier_ports.Steps`: what is short or fails, does so in storage itself."""
+        """See :class:`~kvlitmus.conformance.tier_ports.Steps`: what is short or fails, does so in storage or mover."""
+        ticket = self.cache.works.works[job].ticket
+        if outcome.how == "fail" and ticket is not None:
+            ticket.fail()
         self.cache.advance(job, outcome.pages if outcome.how == "part" else None)
 
     def tick(self) -> None:
@@ -163,6 +172,14 @@ class TieredOptimized(OptimizedPorts):
         from kvlitmus.optimized.testing import HOST_PAGES
 
         self.faults.fail(HOST_PAGES, after)
+
+    def fail_copy(self, kind: str, after: int) -> None:
+        """See :class:`~kvlitmus.conformance.tier_ports.CopyFaults`."""
+        self.faults.fail(kind, after)
+
+    def failing(self) -> Sequence[str]:
+        """See :class:`~kvlitmus.conformance.tier_ports.CopyFaults`."""
+        return [kind for kind in self.faults.pending() if kind in COPY_FAILURES]
 
     def poke(self, slots: Sequence[int], values: Sequence[int]) -> None:
         """See :class:`~kvlitmus.conformance.tier_ports.Data`."""

@@ -14,7 +14,6 @@ from kvlitmus.conformance.adapters.reference_choices import choices_of
 from kvlitmus.conformance.adapters.reference_contents import Contents, failed, fetched, queried, written
 from kvlitmus.conformance.ports import Begun, Config, Hit, Profile, Stored
 from kvlitmus.conformance.tier_ports import (
-    SPILLED,
     Event,
     Job,
     Loaded,
@@ -33,7 +32,6 @@ from kvlitmus.reference.hierarchy import (
     LOAD,
     PUT,
     QUERY,
-    SPILL,
     Choices,
     Hierarchy,
     empty_hierarchy,
@@ -319,8 +317,7 @@ class TieredReference(ReferencePorts):
         self.now = self.now._replace(host=self.now.host._replace(fault=after))
 
     def fail_copy(self, kind: str, after: int) -> None:
-        """See :class:`~kvlitmus.conformance.tier_ports.CopyFaults`; a spill is begun and over at once."""
-        kind = SPILL if kind == SPILLED else kind
+        """See :class:`~kvlitmus.conformance.tier_ports.CopyFaults`."""
         self.now = self.now._replace(failing={**self.now.failing, kind: after})
 
     def failing(self) -> Sequence[str]:

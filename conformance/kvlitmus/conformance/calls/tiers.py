@@ -147,7 +147,7 @@ def advance(judge: Judge, number: int, outcome: Outcome) -> None:
 def _advance_failed(judge: Judge, number: int) -> None:
     """A copy has failed: what it was to fill holds anything, and the cache has to say so until it ends the job."""
     work = books_of(judge).work[number]
-    work.failed = True
+    work.failed, work.layers = True, 0
     layered = work.job.kind == LOAD and "layers" in judge.capabilities
 
     def told(after: TierObservation, facts: dict[str, Any]) -> None:

@@ -147,6 +147,7 @@ class Loader:
         """The copy is over, and was not made."""
         self.copier.spoil("device", work.targets)
         work.landed = work.failed = True
+        work.layers = 0
 
     def needed(self, nodes: list[TieredNode]) -> bool:
         """Whether somebody else has a lock on these nodes, or resident ones hang below them."""
