@@ -19,6 +19,8 @@ from kvlitmus.conformance import crew, ending, files
 from kvlitmus.conformance.cli import main
 from kvlitmus.conformance.mutants_run import Effort, run_all
 from tests.conformance.command_line import BROKEN, ONE, Capture, command
+from tests.conformance.test_trace import SMALL as SMALL_TRACE
+from tests.conformance.test_trace_processes import SLOW
 from tests.processes import eventually, run, started
 
 HERE = Path(__file__).parent
@@ -200,10 +202,68 @@ def asleep_in_pause(pid: int) -> bool:
     return number in ("34", "73")  # pause on x86-64, ppoll on others
 
 
-def test_a_worker_whose_supervisor_is_gone_already_ends_at_once() -> None:
-    code = "from kvlitmus.conformance.parent import Parent; Parent('1:1'); print('went on')"
-    done = run([sys.executable, "-c", code])
-    assert (done.returncode, done.stdout) == (0, "")
+CHILD = """
+import os, sys, time
+from kvlitmus.conformance.parent import Parent
+parent = Parent(sys.argv[1])
+print(os.getpid(), flush=True)
+while True:
+    {watch}
+    time.sleep(0.02)
+"""
+
+
+@pytest.mark.parametrize(("told", "watch"), [("lasting", "pass"), ("passing", "parent.check()")])
+def test_a_child_ends_with_its_parent_by_the_kernel_or_by_its_own_watch(told: str, watch: str) -> None:
+    starter = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', *sys.argv[1:]]).wait()"
+    words = [sys.executable, "-c", starter, CHILD.format(watch=watch), told]
+    with started(words, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        child = int(process.stdout.readline())
+        process.kill()
+        process.wait()
+        if told == "lasting" and sys.platform != "linux":
+            os.kill(child, signal.SIGKILL)
+        eventually(lambda: gone([child]), "the end of the child")
+
+
+def test_an_interpreter_may_be_a_script_that_waits_for_the_real_one(tmp_path: Path) -> None:
+    """Then the worker is not the supervisor's child."""
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\n"{sys.executable}" "$@"\nexit $?\n')
+    python.chmod(0o755)
+    with begun("run", "--python", str(python), "--steps", "1000000", "--jobs", "1", until="judging ") as process:
+        mine = workers(process)
+        eventually(lambda: children(mine[0]), "the real worker")
+        mine += children(mine[0])
+        process.kill()
+        process.wait()
+        eventually(lambda: gone(mine), "the end of both")
+
+
+def test_a_replay_in_another_python_ends_with_the_command(tmp_path: Path) -> None:
+    (tmp_path / "slow_cache.py").write_text(SLOW)
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+    script = f"""
+import argparse, sys
+from kvlitmus.conformance.targets import TargetRef, roots
+from kvlitmus.conformance.trace import command
+parser = argparse.ArgumentParser()
+command.add_arguments(parser)
+args = parser.parse_args([{str(SMALL_TRACE)!r}, "--capacity", "20,40"])
+where = dict(module="slow_cache", attribute="target", python={str(python)!r}, roots=roots())
+sys.exit(command.run_there(args, TargetRef(name="slow_cache:target", **where)))
+"""
+    with started([sys.executable, "-c", script], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        while process.stdout.readline().split()[:1] != ["20"]:
+            pass
+        mine = children(process.pid)
+        process.kill()
+        process.wait()
+        eventually(lambda: mine and gone(mine), "the end of the replay")
 
 
 def test_a_mutant_whose_worker_dies_has_failed_and_the_others_go_on() -> None:

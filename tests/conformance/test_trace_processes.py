@@ -98,7 +98,7 @@ def test_a_target_with_a_python_of_its_own_is_replayed_there(
     assert command.run_there(args, there("reference", other_python)) == 0
     assert [tuple(row.values()) for row in json.loads(capfd.readouterr().out)] == list(PINNED["all-leaf"][1:3])
     assert command.run_there(arguments_for(str(SMALL)), there("no.such:thing", other_python)) == 2
-    assert "No module named 'no'" in capfd.readouterr().err
+    assert "there is no module 'no.such'" in capfd.readouterr().err
     assert command.run_there(arguments_for(str(SMALL)), there("specimen", "/no/such/python")) == 2
     assert "/no/such/python can't be run" in capfd.readouterr().err
 

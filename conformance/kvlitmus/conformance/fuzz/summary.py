@@ -23,6 +23,9 @@ from kvlitmus.spec.rule import Strength, all_rules
 
 FORMAT = 1
 
+MOST = 1e18
+"""A larger figure in a journal is none."""
+
 EXIT_WORDS = {
     0: "nothing was found that fails",
     1: "a rule is violated, or the baseline is out of date",
@@ -107,7 +110,7 @@ def totals(lines: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
     def number(name: str) -> float:
         value = last.get(name, 0)
-        return float(value) if isinstance(value, int | float) else 0.0
+        return float(value) if isinstance(value, int | float) and 0 <= value < MOST else 0.0
 
     for line in [*lines, {"what": "began"}]:
         if line.get("what") == "began":

@@ -22,7 +22,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
-from kvlitmus.conformance import ending
+from kvlitmus.conformance import ending, parent
 from kvlitmus.conformance.ports import Profile, Target
 from kvlitmus.conformance.targets import TargetRef, UnknownTarget, load_target, resolve_target
 from kvlitmus.conformance.text import harmless, raised_text, shown, type_name
@@ -47,6 +47,9 @@ MAX_CAPACITY = 10_000_000
 
 MAX_CAPACITIES = 100
 """The most capacities of one run."""
+
+PARENT = "KVLITMUS_PARENT"
+"""The variable that tells a target's own Python who has started it."""
 
 GRACE = 10.0
 """Seconds that a target's own Python has to end after an interrupt."""
@@ -144,6 +147,8 @@ def run_here(args: argparse.Namespace, ref: TargetRef) -> int:
             replay_all(trace, target, args.variant, wanted, output)
     except TraceError as error:
         return complain(str(error), 2)
+    except UnknownTarget as error:
+        return complain(harmless(error), 2)
     except CannotReplay as reason:
         return complain(f"target {ref.name!r} can't take part: {reason}", 2)
     except AdapterFailed as error:
@@ -170,7 +175,8 @@ def run_there(args: argparse.Namespace, ref: TargetRef) -> int:
     path = os.pathsep.join([*ref.roots, *filter(None, [os.environ.get("PYTHONPATH")])])
     try:
         # In a session of its own the child doesn't get the terminal's interrupt a second time.
-        child = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path}, start_new_session=True)
+        env = {**os.environ, "PYTHONPATH": path, PARENT: parent.told()}
+        child = subprocess.Popen(command, env=env, start_new_session=True)
     except OSError as error:
         return complain(f"target {ref.name!r} can't take part: {ref.python} can't be run: {error.strerror}", 2)
     try:
@@ -375,6 +381,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="kvlitmus replay-trace", allow_abbrev=False)
     add_arguments(parser)
     args = parser.parse_args(arguments)
+    if PARENT in os.environ:
+        parent.Parent(os.environ.pop(PARENT))
     return run_here(args, resolve_target(args.target, python=sys.executable))
 
 
