@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 from tests.optimized.fault_desk import AHEAD, ALL, SIZE, Desk
 
+Scenario = Callable[[Desk], None]
+
 KEY = (1, 2, 3, 4, 5, 6, 7, 8)
 """Four pages of two."""
 
@@ -131,14 +133,14 @@ def starts_anew(desk: Desk) -> None:
     desk.cache.close()
 
 
-SCENARIOS: tuple[Callable[[Desk], None], ...] = (
+SCENARIOS: tuple[Scenario, ...] = (
     *(backs_up, backs_up_below, loads_back, loads_under_a_request),
     *(reads_ahead, makes_room, grows, starts_anew),
 )
 WRITES = ("write_through", "write_through_selective", "write_back")
 
 
-def played(scenario: Callable[[Desk], None], write: str, number: int | None) -> Desk:
+def played(scenario: Scenario, write: str, number: int | None) -> Desk:
     """A scenario in which the operation with this number fails."""
     desk = Desk(write)
     if number is not None:
@@ -147,7 +149,7 @@ def played(scenario: Callable[[Desk], None], write: str, number: int | None) -> 
     return desk
 
 
-def play(scenario: Callable[[Desk], None], desk: Desk) -> None:
+def play(scenario: Scenario, desk: Desk) -> None:
     """Play a scenario, up to a call that says that memory is short: then it has changed nothing."""
     with contextlib.suppress(MemoryError):
         scenario(desk)

@@ -19,17 +19,18 @@ import pytest
 
 from kvlitmus.optimized import testing
 from tests.optimized.fault_desk import Desk
-from tests.optimized.fault_scenes import SCENARIOS, WRITES, play, played, starts_anew
+from tests.optimized.fault_scenes import SCENARIOS, WRITES, Scenario, play, played, starts_anew
+from tests.optimized.mutants import Mutant
+from tests.optimized.mutants_faults import FAULTS
 
 
-@pytest.mark.parametrize("write", WRITES)
-@pytest.mark.parametrize("scenario", SCENARIOS)
-def test_whatever_fails_the_cache_goes_on(scenario: Callable[[Desk], None], write: str) -> None:
+def sweep(scenario: Scenario, write: str) -> int:
+    """Let each operation of a scenario fail that can; how many there were."""
     number = 0
     while True:
         desk = played(scenario, write, number)
         if not desk.faults.struck:
-            break
+            return number
         try:
             desk.check()
             desk.still_works((6, 6, 6, 5, 5, 5))
@@ -37,7 +38,12 @@ def test_whatever_fails_the_cache_goes_on(scenario: Callable[[Desk], None], writ
             error.add_note(f"operation {number} failed: {desk.faults.struck[0]}")
             raise
         number += 1
-    assert number >= 8, "hardly anything could fail"
+
+
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_whatever_fails_the_cache_goes_on(scenario: Scenario, write: str) -> None:
+    assert sweep(scenario, write) >= 8, "hardly anything could fail"
 
 
 def test_everything_that_can_fail_does_in_some_scenario() -> None:
@@ -73,22 +79,19 @@ PLACES = ("branch", "evict", "paths", "residency", "tree", "request", "backup", 
 """The modules of the control plane whose arrays are scarce."""
 
 
-@pytest.mark.parametrize("write", WRITES)
-@pytest.mark.parametrize("scenario", [one for one in SCENARIOS if one is not starts_anew])
-def test_whatever_array_finds_no_memory_the_cache_goes_on(
-    scenario: Callable[[Desk], None], write: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def sweep_arrays(scenario: Scenario, write: str) -> int:
+    """Let each array of a scenario find no memory; how many there were."""
     number = 0
     while True:
         desk, scarce = Desk(write), Scarce(number)
-        with monkeypatch.context() as patched:
+        with pytest.MonkeyPatch.context() as patched:
             for place in PLACES:
                 module = importlib.import_module(f"kvlitmus.optimized.{place}")
                 if hasattr(module, "np"):
                     patched.setattr(module, "np", scarce)
             play(scenario, desk)
         if not scarce.struck:
-            break
+            return number
         try:
             desk.check()
             desk.still_works((6, 6, 6, 5, 5, 5))
@@ -96,4 +99,29 @@ def test_whatever_array_finds_no_memory_the_cache_goes_on(
             error.add_note(f"array {number} found no memory: {scarce.struck}")
             raise
         number += 1
-    assert number >= 10, "hardly any memory was taken"
+
+
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("scenario", [one for one in SCENARIOS if one is not starts_anew])
+def test_whatever_array_finds_no_memory_the_cache_goes_on(scenario: Scenario, write: str) -> None:
+    assert sweep_arrays(scenario, write) >= 10, "hardly any memory was taken"
+
+
+# -- the sweep itself -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mutant", FAULTS.values(), ids=lambda one: one.id)
+def test_a_defect_is_found_by_the_sweep(mutant: Mutant) -> None:
+    with mutant.planted():
+        assert any(finds(scenario, write) for scenario in SCENARIOS for write in WRITES), mutant.recipe
+
+
+def finds(scenario: Scenario, write: str) -> bool:
+    """Whether a scenario shows that something is wrong."""
+    try:
+        sweep(scenario, write)
+        if scenario is not starts_anew:
+            sweep_arrays(scenario, write)
+    except Exception:  # noqa: BLE001  whatever goes wrong shows it
+        return True
+    return False
