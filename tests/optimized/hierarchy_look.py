@@ -47,13 +47,16 @@ class Look:
             raise AssertionError("storage has other pages")
 
     def compare_jobs(self) -> None:
-        mine = [(job.id, job.kind, job.key, job.start, job.rid, job.done, job.landed) for job in self.one.jobs()]
+        mine = [
+            (job.id, job.kind, job.key, job.start, job.rid, job.done, job.landed, job.failed) for job in self.one.jobs()
+        ]
         theirs = []
         for work in self.two.jobs():
             namespace, units, start = self.two.span(work)
             key = self.key_of(namespace, units)
             done = work.done * self.size if work.kind == "fetch" else 0
-            theirs.append((work.id, work.kind, key, start, work.rid, done, work.landed))
+            failed = work.error is not None
+            theirs.append((work.id, work.kind, key, start, work.rid, done, work.landed, failed))
         assert mine == theirs
 
     def key_of(self, namespace: Any, units: Any) -> Key:

@@ -17,7 +17,18 @@ from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.tier_ports import Job, Outcome
 from kvlitmus.optimized.cache import CacheConfig
 from kvlitmus.optimized.hierarchy import HierarchicalCache
-from kvlitmus.optimized.testing import HOST_PAGES, Faults, FaultyMover, SetClock, faulty_parts
+from kvlitmus.optimized.testing import (
+    BACKUP,
+    HOST_PAGES,
+    LOAD,
+    SPILL,
+    SPILLED,
+    Faults,
+    FaultyMover,
+    FaultyTicket,
+    SetClock,
+    faulty_parts,
+)
 from kvlitmus.spec.units import Key
 from tests.optimized.hierarchy_look import Look
 from tests.optimized.hierarchy_sides import LAYERS, ArrayMover, OnePage, ScriptedStore, fingerprint
@@ -216,11 +227,14 @@ class Pair(Look):
         store = self.stores[1]
         store.left = outcome.pages if outcome.how in ("short", "fail") else None
         store.raises = outcome.how == "fail"
+        work = self.two.works.works[job]
+        if outcome.how == "fail" and isinstance(work.ticket, FaultyTicket):
+            work.ticket.fail()
         self.two.advance(job, outcome.pages if outcome.how == "part" else None)
         store.left, store.raises = None, False
 
     def outcome(self, job: Job) -> Outcome:
-        hows = {"query": ("done", "short", "fail"), "load": ("done", "part"), "backup": ("done",)}
+        hows = {"query": ("done", "short", "fail"), "load": ("done", "part", "fail"), "backup": ("done", "fail")}
         how = self.rng.choice(("done", *hows.get(job.kind, ("done", "part", "short", "fail"))))
         return Outcome(how, self.rng.randint(0, 3)) if how != "done" else Outcome()
 
@@ -258,6 +272,12 @@ class Pair(Look):
         self.one.fail_host_alloc(after)
         self.faults.fail(HOST_PAGES, after)
 
+    def misfire(self) -> None:
+        """A copy of some kind can't begin, or a spill fails once it is."""
+        kind, after = self.rng.choice((BACKUP, LOAD, SPILL, SPILLED)), self.rng.randint(0, 2)
+        self.one.fail_copy(kind, after)
+        self.faults.fail(kind, after)
+
     def reset(self) -> None:
         self.one.reset()
         self.two.reset()
@@ -290,6 +310,7 @@ CALLS: tuple[tuple[Callable[[Pair], None], int], ...] = (
     (Pair.spoil, 1),
     (Pair.clock, 3),
     (Pair.fault, 2),
+    (Pair.misfire, 3),
     (Pair.reset, 0),
 )
 """The calls and how often each is made."""
