@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +85,18 @@ def test_a_missing_field_of_a_failure_is_named(tmp_path: Path, field: str) -> No
     path.write_text(json.dumps(data))
     with pytest.raises(failures.FailureError, match=f"'{field}' is missing"):
         failures.load(path)
+
+
+@pytest.mark.parametrize(
+    "name", ["plain.json", "two words.json", "\x1b[2J'\\é.json", "line\nbreak.json", "\udcff.json"]
+)
+def test_the_line_that_replays_a_failure_is_printable_and_names_the_file(name: str) -> None:
+    line = failures.replay_line(Path(name))
+    assert line.isprintable()
+    shell = subprocess.run(
+        ["bash", "-c", f"printf %s {line.removeprefix('kvlitmus replay ')}"], capture_output=True, check=True
+    )
+    assert shell.stdout == os.fsencode(name)
 
 
 def test_files_that_are_no_failures_are_refused(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from kvlitmus.conformance import files
 from kvlitmus.conformance.adapter_template import USUAL, Port, all_ports, generate
 from kvlitmus.conformance.adapter_words import wrapped
 from kvlitmus.conformance.commands.common import UsageError, split
-from kvlitmus.conformance.text import closest
+from kvlitmus.conformance.text import closest, harmless
 
 DEFAULT = "cache_adapter.py"
 """Where the adapter is written when nobody says."""
@@ -30,7 +30,8 @@ def main(args: argparse.Namespace) -> int:
     name = name_of(args.name, path)
     write(path, generate(name, module, chosen, folder=folder), force=args.force)
     methods = sum(len(port.methods) for port in chosen)
-    print(f"{path}: {methods} method{'s' * (methods != 1)} of {', '.join(port.name for port in chosen)} to fill in")
+    ports = ", ".join(port.name for port in chosen)
+    print(f"{harmless(path)}: {methods} method{'s' * (methods != 1)} of {ports} to fill in")
     cd = f"cd {folder} && " if folder else ""
     print(f"then: {cd}kvlitmus smoke {module}:target")
     print(f"      {cd}kvlitmus run {module}:target")

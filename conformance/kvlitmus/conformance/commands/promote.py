@@ -44,7 +44,7 @@ def main(args: argparse.Namespace) -> int:
         raise UsageError(str(error)) from None
     same = next((one for one in known.values() if (one.config, one.schedule) == (vector.config, vector.schedule)), None)
     if same is not None:
-        print(f"{args.file} is a vector already: {folder / same.id}.json")
+        print(f"{harmless(args.file)} is a vector already: {harmless(folder / same.id)}.json")
         return 0
     for judge in JUDGES:
         why_not = refused(judge, vector, failure)
@@ -56,7 +56,8 @@ def main(args: argparse.Namespace) -> int:
         files.write(path, json.dumps(to_plain(vector), indent=1) + "\n", lasting=True)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from None
-    print(f"{', '.join(rules)}: {len(vector.schedule)} operations in {vector.config.label} are a vector now: {path}")
+    many = len(vector.schedule)
+    print(f"{', '.join(rules)}: {many} operations in {vector.config.label} are a vector now: {harmless(path)}")
     return 0
 
 

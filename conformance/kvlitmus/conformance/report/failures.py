@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,7 +100,18 @@ def replay_line(path: Path, python: str = "") -> str:
     Which Python to start is said there and not in the file: a file that somebody sends must not
     choose what is executed.
     """
-    return f"kvlitmus replay {shlex.quote(str(path))}" + (f" --python {shlex.quote(python)}" if python else "")
+    return f"kvlitmus replay {quoted(str(path))}" + (f" --python {quoted(python)}" if python else "")
+
+
+def quoted(word: str) -> str:
+    """A word as a shell reads it, without characters that would control the terminal that shows it."""
+    if word.isprintable():
+        return shlex.quote(word)
+    escaped = "".join(
+        char if char.isprintable() and char not in "'\\" else "".join(f"\\x{byte:02x}" for byte in os.fsencode(char))
+        for char in word
+    )
+    return f"$'{escaped}'"
 
 
 def read_json(path: Path, most: int = MAX_BYTES, *, follow: bool = True) -> Any:

@@ -129,7 +129,7 @@ def draw(args: argparse.Namespace, ref: TargetRef) -> int:
         plot.draw(args.plot, kept["rows"], blocks=kept["blocks"], tokens=kept["tokens"], title=title)
     except plot.CannotPlot as error:
         return complain(harmless(error), 2)
-    print(f"picture in {args.plot}", file=sys.stderr)
+    print(f"picture in {harmless(args.plot)}", file=sys.stderr)
     return 0
 
 
