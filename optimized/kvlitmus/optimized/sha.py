@@ -20,7 +20,7 @@ from numba import types
 from kvlitmus.optimized.jit import jitted
 
 DIGEST_BYTES = 32
-CONTEXT_BYTES = 256
+CONTEXT_BYTES = 128
 """Room for OpenSSL's ``SHA256_CTX``, which has 112."""
 
 FEW = 4
@@ -44,25 +44,27 @@ def plain(data: bytes, width: int, before: bytes, tag: bytes) -> bytes:
 
 
 @jitted
-def _chain(data: Any, width: int, first: Any, context: Any, links: Any) -> int:
-    """Fill in the digests of ``links``; 1, or 0 where OpenSSL refused.
+def _chain(data: Any, width: int, tag: Any, before: Any, contexts: Any, digests: Any) -> int:
+    """Fill ``digests``; 1, or 0 where OpenSSL refused.
 
-    A link is the tag and a digest: what the message of the next page begins with, in one piece.  ``first`` is that of
-    the first page.
+    ``contexts``: room for two.  The second takes in the tag once, and the first begins each page as its copy: a context
+    is plain memory, and may be copied like that.
     """
-    at = context.ctypes.data
-    to = links.ctypes.data
+    at = contexts.ctypes.data
+    tagged = at + contexts.itemsize * contexts.shape[1]
+    to = digests.ctypes.data
     page = data.ctypes.data
-    step = links.shape[1]
-    good = 1
+    good: int = _init(tagged)
+    if len(tag):
+        good &= _update(tagged, tag.ctypes.data, len(tag))
     for k in range(len(data) // width):
-        good &= _init(at)
+        contexts[0] = contexts[1]
         if k:
-            good &= _update(at, to + step * (k - 1), step)
-        elif len(first):
-            good &= _update(at, first.ctypes.data, len(first))
+            good &= _update(at, to + DIGEST_BYTES * (k - 1), DIGEST_BYTES)
+        elif len(before):
+            good &= _update(at, before.ctypes.data, len(before))
         good &= _update(at, page + k * width, width)
-        good &= _final(to + step * (k + 1) - DIGEST_BYTES, at)
+        good &= _final(to + DIGEST_BYTES * k, at)
     return good
 
 
@@ -70,11 +72,11 @@ def compiled(data: bytes, width: int, before: bytes, tag: bytes) -> bytes:
     """The same in one compiled loop."""
     if len(data) < FEW * width or len(data) % width:
         return plain(data, width, before, tag)
-    links = np.empty((len(data) // width, len(tag) + DIGEST_BYTES), np.uint8)
-    links[:, : len(tag)] = np.frombuffer(tag, np.uint8)
-    context = np.empty(CONTEXT_BYTES // 8, np.uint64)  # of whole words, so that it is aligned for OpenSSL
-    good = _chain(np.frombuffer(data, np.uint8), width, np.frombuffer(tag + before, np.uint8), context, links)
-    return links[:, len(tag) :].tobytes() if good else plain(data, width, before, tag)
+    digests = np.empty(len(data) // width * DIGEST_BYTES, np.uint8)
+    contexts = np.empty((2, CONTEXT_BYTES // 8), np.uint64)  # of whole words, so that they are aligned for OpenSSL
+    arrays = [np.frombuffer(one, np.uint8) for one in (data, tag, before)]
+    good = _chain(arrays[0], width, arrays[1], arrays[2], contexts, digests)
+    return digests.tobytes() if good else plain(data, width, before, tag)
 
 
 def _chosen() -> Digests:
