@@ -236,7 +236,7 @@ class Desk:
         self.check()
         assert self.cache.host_available() == self.cache.config.host_pages * SIZE, "the host doesn't become free"
         self.compute(tokens)
-        self.cache.reset()
+        self.cache.reset(abort=True)
         self.mirror.clear()
         self.cache.events()
         assert self.cache.available() == self.cache.config.pages * SIZE

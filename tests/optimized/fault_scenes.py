@@ -125,7 +125,7 @@ def starts_anew(desk: Desk) -> None:
     desk.cache.load_back(list(KEY))
     desk.compute(OTHER)
     desk.cache.prefetch(AHEAD, [*KEY, 5, 5])
-    desk.cache.reset()
+    desk.cache.reset(abort=True)
     desk.mirror.clear()
     desk.cache.events()
     desk.compute(KEY)

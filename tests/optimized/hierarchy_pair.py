@@ -280,7 +280,7 @@ class Pair(Look):
 
     def reset(self) -> None:
         self.one.reset()
-        self.two.reset()
+        self.two.reset(abort=True)
         self.faults.clear()
         self.rows, self.receipts = {}, []
 

@@ -103,7 +103,7 @@ def restored_counts_as_duplicate(original: Original) -> Any:
     return insert_behind
 
 
-@mutant("restored-never-counted", "residency:Residency.make_resident", like=("restored-never-counted",), configs=TIERS)
+@mutant("restored-never-counted", "residency:Residency.come_back", like=("restored-never-counted",), configs=TIERS)
 def restored_never_counted(original: Original) -> Any:
     """What comes back to the device isn't counted as evictable."""
 

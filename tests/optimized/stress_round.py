@@ -273,7 +273,7 @@ class Round:
         elif what < 19:
             time.sleep(0.003)
         elif self.draw.random() < 0.1:
-            self.cache.reset()
+            self.cache.reset(abort=True)
             self.plant()
             self.streams.clear()
             self.counts["resets"] += 1

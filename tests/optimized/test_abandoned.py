@@ -111,7 +111,7 @@ def test_a_reset_abandons_a_copy_that_hangs() -> None:
     cache = HierarchicalCache(CacheConfig(page_size=SIZE, pages=8, host_pages=8), mover, runner)
     assert cache.begin(1, list(KEY)) is not None
     cache.end(1, keep=True)
-    (late,) = cache.reset(0.01)
+    (late,) = cache.reset(0.01, abort=True)
     assert late.kind == BACKUP and cache.available() == cache.host_available() == 4 * SIZE
     assert cache.reset(0.01) == [late], "it is abandoned still"
     mover.tickets[0].over = True

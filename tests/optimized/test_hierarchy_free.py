@@ -141,7 +141,7 @@ class Free:
 
     def reset(self) -> None:
         if not self.steady:
-            self.cache.reset()
+            self.cache.reset(abort=True)
             self.rows = {}
             assert not self.runner.works and not any(self.mover.lanes)
 
@@ -180,7 +180,7 @@ class Free:
             if work.kind in ("load", "put"):
                 pinned.update([(run.branch.uid, at) for run in work.runs for at in range(run.lo, run.hi)])
         anchors = [operation.anchor for operation in self.cache.fetches.ongoing.values()]
-        pinned.update([(branch.uid, end - 1) for branch, end in anchors if end])
+        pinned.update([(branch.uid, end - 1) for branch, end, _ in anchors if end])
         for branch in self.cache.tree.branches():
             for at in range(branch.n):
                 there = int(branch.pins[at]) if branch.pins is not None and branch.has_copy(at) else 0

@@ -120,4 +120,5 @@ def grow(branch: Branch, pages: int) -> None:
     import numpy as np
 
     numbers = np.arange(pages, dtype=np.int32)
+    branch.room(pages, 1)
     branch.append(numbers, numbers, 1, 0, 0)

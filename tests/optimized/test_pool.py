@@ -130,7 +130,7 @@ def test_pages_in_a_group_are_not_given_back_twice() -> None:
     assert pages is not None
     pool.group_begin()
     pool.give_back(pages[:2])
-    with pytest.raises(ValueError, match="page 1 is not in use"):
+    with pytest.raises(ValueError, match="page 1 can't be freed: it is given back already"):
         pool.give_back(pages[1:])
     assert pool.take(1) is None
     pool.group_end()

@@ -14,6 +14,7 @@ import numpy as np
 from kvlitmus.optimized import paths
 from kvlitmus.optimized.audit import audit
 from kvlitmus.optimized.branch import Branch, Place, Run
+from kvlitmus.optimized.inputs import StaleHandle
 from kvlitmus.optimized.kernels import common
 from kvlitmus.optimized.view import nodes_of
 from tests.optimized.trees import array, back_up, put, tree_of
@@ -182,9 +183,9 @@ def test_places_and_paths() -> None:
     assert tree.path_units(fork, 1).tolist() == [2, 2, 4, 4, 5, 5]
     assert [(run.lo, run.hi) for run in tree.runs(fork, 1)] == [(1, 2), (0, 2)]
     assert [(run.lo, run.hi) for run in tree.nodes(long)] == [(0, 2), (2, 3)]
-    assert tree.ascend(fork, 2) == Place(long.branch, 2)
-    assert tree.ascend(fork, 3) == Place(fork.branch, 1)
-    assert tree.ascend(fork, 0) == Place(tree.root(None), 0)
+    assert tree.ascend(fork, 2)[:2] == (long.branch, 2)
+    assert tree.ascend(fork, 3)[:2] == (fork.branch, 1)
+    assert tree.ascend(fork, 0)[:2] == (tree.root(None), 0)
     assert tree.path_pages(fork, 2).tolist() == fork.branch.dev_pages[:2].tolist()
     assert tree.path_pages(tree.ascend(fork, 0)).tolist() == []
     tree.lock(tree.ascend(fork, 3))
@@ -219,7 +220,9 @@ def test_namespaces_come_and_go() -> None:
     assert list(tree.roots) == [None]
     assert tree.evict(1) == 1
     assert not tree.roots
-    assert tree.insert_behind(old, array(1, 1), array(40)).place.branch.parent is tree.root(None)
+    fresh = tree.pool.take(1)
+    assert fresh is not None
+    assert tree.insert_behind(old, array(1, 1), fresh).place.branch.parent is tree.root(None)
     assert tree.insert_host(gone, array(2, 2), array(7)) == (0, 1)
     assert tree.insert_host(gone, array(2, 2), array(8)) == (1, 0)
     assert set(tree.roots) == {None, "salt"}
@@ -249,12 +252,18 @@ def test_a_place_that_was_not_kept_is_refused_though_its_branch_has_grown_again(
     place = put(tree, [1, 1, 2, 2]).place
     assert tree.evict(1) == 1
     assert put(tree, [1, 1, 9, 9, 8, 8]).place.branch is place.branch
-    with pytest.raises(ValueError, match="the prefix of 2 pages is not locked"):
-        tree.resume(place, array(8, 8))
-    with pytest.raises(ValueError, match="the prefix of 2 pages is not locked"):
-        tree.insert_behind(place, array(7, 7), array(20))
     kept = tree.match(None, array(1, 1, 9, 9)).place
+    with pytest.raises(ValueError, match="the prefix of 2 pages is not locked"):
+        tree.resume(kept, array(8, 8))
     tree.lock(kept)
+    for call in (
+        lambda: tree.resume(place, array(8, 8)),
+        lambda: tree.insert_behind(place, array(7, 7), array(20)),
+        lambda: tree.lock(place),
+        lambda: tree.unlock(place),
+    ):
+        with pytest.raises(StaleHandle, match="other pages have been cached where it was"):
+            call()
     assert tree.resume(kept, array(8, 8)).known == 3
     audit(tree)
 

@@ -194,7 +194,7 @@ class Twins:
         )
         assert (done.already, tuple(offered[: done.already])) == (already, vain)
         self.now = tier.adopt(self.now, caches.free(cache, vain), names)
-        assert self.name(*done.place) == (names[-1] if names else root)
+        assert self.name(*done.place[:2]) == (names[-1] if names else root)
 
     def taken(self, pages: tuple[PageNo, ...]) -> pools.Pool:
         """The reference's device pool without these pages."""
@@ -309,7 +309,7 @@ class Twins:
     def pin(self, namespace: Any, tokens: list[int], lo: int) -> None:
         """Pin the host copies of the end of a path within its last branch."""
         found, _ = self.match(namespace, tokens)
-        branch, end = found.place
+        branch, end, _ = found.place
         run = Run(branch, min(lo, end), end)
         if run.lo < run.hi and all(branch.has_copy(at) for at in range(run.lo, run.hi)):
             names = tuple(self.run_names(run))

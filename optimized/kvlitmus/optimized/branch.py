@@ -5,7 +5,8 @@ shrinks at its tip, and is never split: another branch may hang off the middle o
 of turns is one branch, and what is done along its path costs per branch, not per page and not per turn.
 
 Positions in a branch are local, in pages, ``0 .. n``.  A **place** is a position of some branch: the prefix that ends
-there.  It stays what it is for as long as its last page is cached.  A **run** is a range of pages of one branch.
+there.  It stays what it is for as long as its last page is cached: it carries the **tick** at which it was named, and a
+page that was cached later, where that one was, is not what it names.  A **run** is a range of pages of one branch.
 
 Rules of upkeep, for a branch ``b`` with parent ``p``:
 
@@ -256,11 +257,19 @@ NO_PAGES: PageArray = np.empty(0, np.int32)
 """No pages."""
 
 
+ALWAYS = 2**62
+"""The tick of a place that is used up before anything changes."""
+
+
 class Place(NamedTuple):
-    """The prefix that ends after the first ``end`` pages of ``branch``; a root's place has ``end`` 0."""
+    """The prefix that ends after the first ``end`` pages of ``branch``; a root's place has ``end`` 0.
+
+    ``tick``: the tree's clock when it was named.
+    """
 
     branch: Branch
     end: int
+    tick: int = ALWAYS
 
 
 class Run(NamedTuple):

@@ -16,8 +16,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kvlitmus.optimized import inputs
 from kvlitmus.optimized.hashing import PathNames, pack_bigrams
+from kvlitmus.optimized.inputs import StaleHandle, integers
 from kvlitmus.optimized.kernels import PageArray
+from kvlitmus.optimized.policy import POLICIES
 from kvlitmus.optimized.pool import Numbers, PagePool
 from kvlitmus.optimized.request import RequestTable, Running
 from kvlitmus.optimized.tree import Found, Inserted, Place, Tree, Units
@@ -36,6 +39,8 @@ class CacheConfig:
     ``timeout`` is base, seconds per 1024 units and most seconds (0: none), of the units ``requested`` or found in
     storage (``hit``), from the ``submit`` or the ``first_poll`` on.  Fewer than ``load_threshold`` units are not worth
     a load; ``restored_counts``: whether the insert that brings a page back from the host is a hit.
+
+    Raises ``ValueError`` for what can't be, naming the field, what was expected and what was got.
     """
 
     page_size: int = 1
@@ -54,6 +59,18 @@ class CacheConfig:
     timeout_from: str = "submit"
     load_threshold: int = 0
     restored_counts: bool = False
+
+    def __post_init__(self) -> None:
+        inputs.whole("page_size", self.page_size, 1)
+        reserved = inputs.whole("reserved", self.reserved, 0)
+        inputs.whole("pages", self.pages, 1, inputs.MOST_PAGES - reserved)
+        inputs.one_of("policy", self.policy, POLICIES)
+        inputs.one_of("dtype", self.dtype, ("int32", "int64"))
+        for field in ("host_pages", "threshold", "rate_limit", "load_threshold"):
+            inputs.whole(field, getattr(self, field), 0)
+        for field in ("bigram", "restored_counts"):
+            inputs.flag(field, getattr(self, field))
+        inputs.seconds("timeout", self.timeout, 3)
 
     @property
     def unit_dtype(self) -> str:
@@ -85,12 +102,13 @@ class Match(NamedTuple):
 
 
 class Receipt:
-    """What a lock is worth: one unlock of one path."""
+    """What a lock is worth: one unlock of one path, in the tree that it was taken in."""
 
-    __slots__ = ("place",)
+    __slots__ = ("place", "tree")
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, tree: Tree) -> None:
         self.place: Place | None = place
+        self.tree = tree
 
 
 class FlatCache:
@@ -101,11 +119,25 @@ class FlatCache:
         self.parts = parts or Parts()
         self.reset()
 
-    def reset(self) -> Sequence[object]:
-        """Forget everything; returns what could not be ended, of which there is nothing here."""
+    def reset(self, *, abort: bool = False) -> Sequence[object]:
+        """Forget everything; returns what could not be ended, of which there is nothing here.
+
+        Slots that are in use would be handed out again.  So it raises ``ValueError``, and changes nothing, while
+        requests run; with ``abort`` they are ended first, and nobody may write into their slots any more.  Places and
+        receipts from before are refused from now on.
+        """
+        self.end_requests(abort=abort)
         self.pool = self.parts.pool(self.config.pages, self.config.page_size, self.config.reserved)
         self.plant(self.make_tree(None))
         return ()
+
+    def end_requests(self, *, abort: bool) -> None:
+        """End the requests that run; without ``abort`` raise ``ValueError`` where there are any."""
+        running = self.requests.running if hasattr(self, "requests") else {}
+        if running and not abort:
+            one = next(iter(running))
+            raise ValueError(f"{len(running)} requests are running, {one!r} among them: end them, or reset(abort=True)")
+        running.clear()
 
     def make_tree(self, host: PagePool | None) -> Tree:
         """A fresh tree over the device pool and, where there is one, a host pool."""
@@ -127,10 +159,12 @@ class FlatCache:
         self.requests = self.parts.requests(self.pool, tree, bigram=self.config.bigram)
 
     def units(self, tokens: Numbers) -> Units:
-        """The units of a key: its tokens, or its bigrams, one fewer; raises ``ValueError`` for one that doesn't fit."""
-        if self.config.bigram:
-            return pack_bigrams(np.asarray(tokens, np.int64))
-        return self.tree.units_of(tokens if isinstance(tokens, np.ndarray) else np.asarray(tokens, np.int64))
+        """The units of a key: its tokens, or its bigrams, one fewer.
+
+        Raises ``ValueError`` for a token that doesn't fit, and for what is no sequence of integers.
+        """
+        given = integers("tokens", tokens)
+        return pack_bigrams(given) if self.config.bigram else self.tree.units_of(given)
 
     # -- pool ----------------------------------------------------------------------------------
 
@@ -172,8 +206,11 @@ class FlatCache:
 
         Of those that were cached ``already`` the caller's are not used and stay the caller's; the others are the
         tree's from now on.  A ``chunked`` insert is no hit.
+
+        Raises ``ValueError``, and changes nothing, where one of these others is free, named twice, no page of the pool,
+        or in the tree already.
         """
-        given = pages if isinstance(pages, np.ndarray) else np.asarray(pages, np.int32)
+        given = integers("pages", pages)
         return self.tree.insert(namespace, self.units(tokens), given, priority=priority, counts=not chunked)
 
     def insert_behind(
@@ -183,19 +220,29 @@ class FlatCache:
 
         ``already`` counts from the root all the same.  (For bigrams the first token is the last one of the prefix.)
         """
-        given = pages if isinstance(pages, np.ndarray) else np.asarray(pages, np.int32)
+        given = integers("pages", pages)
         return self.tree.insert_behind(place, self.units(tokens), given, priority=priority, counts=not chunked)
 
     def lock(self, place: Place) -> Receipt:
-        """Protect the path to a place; the receipt gives the protection back, once."""
+        """Protect the path to a place; the receipt gives the protection back, once.
+
+        A place is good for as long as what it names is cached.  Raises :class:`StaleHandle`, a ``ValueError``, after
+        that, after a :meth:`reset`, and for one of another cache.
+        """
         self.tree.lock(place)
-        return Receipt(place)
+        return Receipt(place, self.tree)
 
     def unlock(self, receipt: Receipt) -> None:
-        """Give a protection back; raises ``ValueError`` for a receipt that was given back already."""
+        """Give a protection back.
+
+        Raises ``ValueError`` for a receipt that was given back already, and :class:`StaleHandle` for one of another
+        cache or from before a :meth:`reset`.
+        """
         if receipt.place is None:
             raise ValueError("this receipt was given back already")
-        self.tree.unlock(receipt.place)
+        if receipt.tree is not self.tree:
+            raise StaleHandle("this receipt is of another cache, or from before a reset")
+        self.tree.release_lock(receipt.place.branch, receipt.place.end)
         receipt.place = None
 
     def evict(self, n: int) -> int:
@@ -210,11 +257,11 @@ class FlatCache:
 
     def begin(self, rid: Hashable, tokens: Numbers, namespace: Hashable = None) -> Running | None:
         """Start a request: its cached prefix is locked, the rest allocated; ``None`` without enough memory."""
-        return self.requests.begin(rid, namespace, np.asarray(tokens))
+        return self.requests.begin(rid, namespace, integers("tokens", tokens))
 
     def grow(self, rid: Hashable, tokens: Numbers) -> NDArray[np.int64] | None:
         """Slots for further tokens of a request, or ``None``."""
-        return self.requests.grow(rid, np.asarray(tokens))
+        return self.requests.grow(rid, integers("tokens", tokens))
 
     def publish(self, rid: Hashable, *, chunked: bool = False, upto: int | None = None) -> Running:
         """Cache what a request has computed: its first ``upto`` units, or all; it goes on with the tree's slots."""

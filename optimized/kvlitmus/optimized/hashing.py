@@ -100,7 +100,7 @@ class PathNames:
 
     def last(self, place: Place) -> bytes:
         """The digest of the last page of a path; of a root, what precedes the first page of its namespace."""
-        branch, end = place
+        branch, end, _ = place
         if not end:
             return self._seed(branch)
         self._known(place, branch.base + end - 1)
@@ -117,7 +117,7 @@ class PathNames:
 
         A branch lacks its last digests or none; above the first branch that lacks none there is nothing to do.
         """
-        branch, end = place
+        branch, end, _ = place
         lacking: list[tuple[Branch, int]] = []
         while branch.parent is not None and (branch.digests is None or len(branch.digests) < end * DIGEST_BYTES):
             lacking.append((branch, end))

@@ -58,6 +58,7 @@ class HierarchicalCache(TieredCache):
 
         Whoever computes with the path waits for each layer of these: :meth:`wait_layer`.
         """
+        self.tree.check(place)
         ends = {run.branch: run.hi for run in self.tree.runs(place)}
         return [
             work

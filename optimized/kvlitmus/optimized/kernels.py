@@ -20,8 +20,8 @@ IntArray = NDArray[Any]
 PageArray = NDArray[np.int32]
 """Page numbers of one pool."""
 
-FREE, USED, GROUPED = 0, 1, 2
-"""States of a page in a pool: free; somebody's; given back while a group is open."""
+FREE, USED, GROUPED, CACHED = 0, 1, 2, 3
+"""States of a page in a pool: free; some caller's; given back while a group is open; a tree's."""
 
 BLOCK = 1024
 """Units compared between two looks at the outcome: enough for vector instructions, little to repeat."""
@@ -61,23 +61,33 @@ def take(stack: PageArray, top: int, count: int, state: NDArray[np.uint8]) -> Pa
 
 
 @jitted
-def give_back(pages: IntArray, state: NDArray[np.uint8], first: int, to: int, stack: PageArray, top: int) -> int:
-    """Give pages the state ``to`` and, where that is free, put them on the stack.
+def hand_over(pages: IntArray, state: NDArray[np.uint8], first: int, was: int, to: int) -> int:
+    """Give pages the state ``to``, which have the state ``was``; a page without sign spares a look for negative ones.
 
-    Returns -1, or the index of the first page that is not in use (or below ``first``); nothing has changed then.
+    Returns -1, or the index of the first page that has not (or is below ``first``); nothing has changed then.
     """
-    count = len(pages)
-    for k in range(count):
-        page = pages[k]
-        if page < first or page >= len(state) or state[page] != USED:
+    end = len(state)
+    for k in range(len(pages)):
+        page = np.int64(pages[k])
+        if page < first or page >= end or state[np.uint64(page)] != was:
             for j in range(k):
-                state[pages[j]] = USED
+                state[pages[j]] = was
             return k
-        state[page] = to
-    if to == FREE:
+        state[np.uint64(page)] = to
+    return -1
+
+
+@jitted
+def give_back(
+    pages: IntArray, state: NDArray[np.uint8], first: int, was: int, to: int, stack: PageArray, top: int
+) -> int:
+    """The same; where ``to`` is free the pages are put on the stack."""
+    wrong = hand_over(pages, state, first, was, to)
+    if wrong < 0 and to == FREE:
+        count = len(pages)
         for k in range(count):
             stack[top + k] = pages[count - 1 - k]
-    return -1
+    return wrong
 
 
 @jitted
@@ -218,7 +228,8 @@ def compile_all() -> None:
         common(numbers, 0, 1, numbers, 0)
         common(numbers, 0, 1, np.frombuffer(numbers.tobytes(), kind), 0)  # an array that can't be written to
         take(stack, 4, 1, state)
-        give_back(numbers * 3, state, 0, FREE, stack, 3)
+        hand_over(numbers * 3, state, 0, USED, CACHED)
+        give_back(numbers * 3, state, 0, CACHED, FREE, stack, 3)
         whole_pages(numbers, 1, stack)
         spell_slots(numbers, 1)
         pages_to_open(numbers, numbers, 1)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kvlitmus.optimized import inputs
 from kvlitmus.optimized.backup import USES, WRITE_BACK, Backups, backed_pages
 from kvlitmus.optimized.cache import CacheConfig, FlatCache, Parts
 from kvlitmus.optimized.event import HOST, LIMIT, STORED, EventLog, Told
@@ -61,10 +62,8 @@ def check(config: CacheConfig) -> None:
         "timeout_from": ("submit", "first_poll"),
     }
     for word, choices in known.items():
-        if getattr(config, word) not in choices:
-            raise ValueError(f"{word} must be one of {', '.join(choices)} (got {getattr(config, word)!r})", word)
-    if config.host_pages < 1:
-        raise ValueError(f"host_pages must be at least 1 (got {config.host_pages})", config.host_pages)
+        inputs.one_of(word, getattr(config, word), choices)
+    inputs.whole("host_pages", config.host_pages, 1)
 
 
 class TieredCache(FlatCache):
@@ -99,16 +98,20 @@ class TieredCache(FlatCache):
         self.log = None if events is False else EventLog(LIMIT if events is True else events)
         super().__init__(config, self.tier_parts)
 
-    def reset(self, timeout: float = SECONDS) -> Sequence[Work]:
+    def reset(self, timeout: float = SECONDS, *, abort: bool = False) -> Sequence[Work]:
         """Forget everything but the storage that is attached, what time it is, and how many jobs there were.
 
-        Free-running, it waits until no copy is under way and no thread uses a page, at most so many seconds.  Returns
-        the works that were still at it then: they are **abandoned**.  Their pages belong to neither pool until a tick
-        sees that they are over, for a copy or a thread that comes late may still read or write them.
+        While requests run, see :meth:`FlatCache.reset`.  Free-running, it waits until no copy is under way and no
+        thread uses a page, at most so many seconds.  Returns the works that were still at it then: they are
+        **abandoned**.  Their pages belong to neither pool until a tick sees that they are over, for a copy or a thread
+        that comes late may still read or write them.
         """
         fresh = not hasattr(self, "tree")
-        if not fresh and not self.stepped:
+        threads = not self.stepped
+        if not fresh and threads:
             self.own()
+        self.end_requests(abort=abort)
+        if not fresh and threads:
             self.late.give_up(self.works, self.runner, time.monotonic() + timeout)
         config, parts = self.config, self.tier_parts
         self.works.works.clear()
@@ -119,7 +122,6 @@ class TieredCache(FlatCache):
         self.host = parts.host(host, self.tree)
         self.backups = parts.backups(self.tree, self.host, self.mover, self.works, config.write)
         self.loads = parts.loads(self.tree, self.pool, self.mover, self.works, config.load_threshold)
-        threads = not self.stepped
         self.puts = parts.puts(self.tree, self.works, self.names.names, self.runner, threads=threads)
         self.fetches = parts.fetches(
             self.host,

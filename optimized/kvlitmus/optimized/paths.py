@@ -16,7 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvlitmus.optimized.branch import NO_PAGES, NOWHERE, Branch, Found, Place, Run
+from kvlitmus.optimized.inputs import StaleHandle, integers
 from kvlitmus.optimized.kernels import IntArray, PageArray, common
+from kvlitmus.optimized.levels import value_at
 
 
 class Paths:
@@ -26,6 +28,7 @@ class Paths:
         self.page_size = page_size
         self.dtype = np.dtype(dtype)
         self.no_units: IntArray = np.empty(0, self.dtype)
+        self.clock = 0
         self.roots: dict[Hashable, Branch] = {}
         self.by_uid: dict[int, Branch] = {}
 
@@ -47,10 +50,13 @@ class Paths:
                 waiting += branch.children.values()
 
     def units_of(self, units: IntArray) -> IntArray:
-        """These units in the tree's own type; raises ``ValueError`` for one that doesn't fit and would be another."""
-        if units.__class__ is np.ndarray and units.dtype is self.dtype and units.flags.c_contiguous:
+        """These units in the tree's own type.
+
+        Raises ``ValueError`` for one that doesn't fit and would be another, and for what is no sequence of integers.
+        """
+        if units.__class__ is np.ndarray and units.dtype is self.dtype and units.ndim == 1 and units.flags.c_contiguous:
             return units
-        given = np.asarray(units)
+        given = integers("units", units)
         own = np.ascontiguousarray(given, dtype=self.dtype)
         if given.dtype != self.dtype and len(own) and not np.array_equal(own, given):
             raise ValueError(f"units must fit {self.dtype} (got {given.min()} to {given.max()})")
@@ -81,7 +87,7 @@ class Paths:
 
     def found(self, branch: Branch, end: int) -> Found:
         """What there is to say of a place."""
-        return Found(Place(branch, end), self.resident(branch, end), branch.base + end)
+        return Found(Place(branch, end, self.clock), self.resident(branch, end), branch.base + end)
 
     def resident(self, branch: Branch, end: int) -> int:
         """How many of the first pages of this path are resident."""
@@ -104,25 +110,34 @@ class Paths:
         """How many pages a prefix has."""
         return place.branch.base + place.end
 
-    def check(self, place: Place) -> Place:
-        """This place; raises ``ValueError`` where it is gone: its last page is not cached any more.
+    def check(self, place: Place) -> tuple[Branch, int]:
+        """Branch and end of this place; raises :class:`StaleHandle` where it is gone, or of another tree.
 
-        A root is never gone, but another branch may be the root of its namespace by now.
+        It is gone when its last page has left the tree, whatever has been cached there since.  A root is never gone,
+        but another branch may be the root of its namespace by now.
         """
-        if place.branch.parent is None:
-            return Place(self.root(place.branch.namespace), 0)
-        if place.end > place.branch.n:
-            raise ValueError(f"this place is gone: its branch has {place.branch.n} pages, not {place.end}")
-        return place
+        branch, end, tick = place
+        if branch.parent is None:
+            if branch.units is not self.no_units:
+                raise StaleHandle("this place is of another cache, or from before a reset")
+            return self.root(branch.namespace), 0
+        if self.by_uid.get(branch.uid) is not branch and branch.n:
+            raise StaleHandle("this place is of another cache, or from before a reset")
+        if not 0 < end <= branch.n:
+            raise StaleHandle(f"this place is gone: its branch has {branch.n} pages, not {end}")
+        created = branch.created
+        if (created if created.__class__ is int else value_at(created, end - 1)) > tick:
+            raise StaleHandle("this place is gone: other pages have been cached where it was")
+        return branch, end
 
     def ascend(self, place: Place, depth: int) -> Place:
         """The place ``depth`` pages below the root on the path to this one; raises ``ValueError`` if that is deeper."""
-        branch, end = place
+        branch, end, tick = place
         if depth > branch.base + end:
             raise ValueError(f"the path has {branch.base + end} pages (asked for {depth})")
         while depth <= branch.base and branch.parent is not None:
             branch = branch.parent
-        return Place(branch, depth - branch.base)
+        return Place(branch, depth - branch.base, tick)
 
     def resident_place(self, found: Found) -> Place:
         """Where the resident part of what was found ends: what a caller locks."""
@@ -132,7 +147,7 @@ class Paths:
 
     def runs(self, place: Place, lo: int = 0) -> list[Run]:
         """The pages ``lo .. depth-1`` of a path, branch by branch, from the root on."""
-        branch, end = place
+        branch, end, _ = place
         runs: list[Run] = []
         while branch.base + end > lo:
             start = max(0, lo - branch.base)
@@ -154,9 +169,9 @@ class Paths:
 
     def path_pages(self, place: Place, lo: int = 0) -> PageArray:
         """The device pages of the pages ``lo .. depth-1`` of a path; raises ``ValueError`` if one isn't resident."""
-        branch, end = place
+        branch, end, _ = place
         if end > branch.dev:
-            raise ValueError(f"of this path only {self.resident(*place)} pages are resident")
+            raise ValueError(f"of this path only {self.resident(branch, end)} pages are resident")
         parts = []
         while branch.base + end > lo:
             parts.append(branch.dev_pages[max(0, lo - branch.base) : end])

@@ -4,7 +4,8 @@ A pool hands out whole pages.  It knows which are free, not whose the others are
 
 Rules of upkeep:
 
-- ``state`` has one byte per page, the never handed out ones at the start included: free, used or grouped.
+- ``state`` has one byte per page, the never handed out ones at the start included: free, used (some caller's), cached
+  (a tree's) or grouped.
 - ``stack[:free_count]`` holds each free page once.  The page given back last is handed out first, and what was given
   back together comes in the same order again, so that neighbours stay neighbours.
 - While a group is open, what is given back has the state grouped and waits in ``group``.
@@ -21,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvlitmus.optimized import kernels
-from kvlitmus.optimized.kernels import FREE, GROUPED, USED, IntArray, PageArray
+from kvlitmus.optimized.kernels import CACHED, FREE, GROUPED, USED, IntArray, PageArray
 
 Numbers = IntArray | Sequence[int]
 """Integers, in an array or else; an array of 32 or 64 bits is used as it is."""
@@ -66,11 +67,28 @@ class PagePool:
 
         Raises ``ValueError``, and changes nothing, where one is free already, is named twice or isn't the pool's.
         """
+        self._take_back(pages, USED)
+
+    def adopt(self, pages: Numbers) -> None:
+        """Callers' pages become a tree's; in pools of devices alone, for of host pages only one tree knows.
+
+        Raises ``ValueError``, and changes nothing, where one is free, named twice, a tree's already or not the pool's.
+        """
+        pages = as_array(pages)
+        wrong = kernels.hand_over(pages, self.state, self.reserved, USED, CACHED)
+        if wrong >= 0:
+            raise ValueError(f"page {pages[wrong]} can't be cached: {self._why(pages, wrong)}", int(pages[wrong]))
+
+    def release(self, pages: Numbers) -> None:
+        """Take pages back from a tree; raises ``ValueError``, and changes nothing, where one is not a tree's."""
+        self._take_back(pages, CACHED)
+
+    def _take_back(self, pages: Numbers, was: int) -> None:
         pages = as_array(pages)
         to = FREE if self.group is None else GROUPED
-        wrong = kernels.give_back(pages, self.state, self.reserved, to, self.stack, self.free_count)
+        wrong = kernels.give_back(pages, self.state, self.reserved, was, to, self.stack, self.free_count)
         if wrong >= 0:
-            raise ValueError(f"page {pages[wrong]} is not in use, or is named twice", int(pages[wrong]))
+            raise ValueError(f"page {pages[wrong]} can't be freed: {self._why(pages, wrong)}", int(pages[wrong]))
         if self.group is None:
             self.free_count += len(pages)
         else:
@@ -89,6 +107,21 @@ class PagePool:
             self.stack[: len(left)] = left
             self.free_count = len(left)
             self.state[more] = USED
+
+    def _why(self, pages: IntArray, at: int) -> str:
+        """Why the page at this index can't be what its caller says it is."""
+        page = int(pages[at])
+        if not self.reserved <= page < len(self.state):
+            return f"the pool has pages {self.reserved} to {len(self.state) - 1}"
+        if page in pages[:at]:
+            return "it is named twice"
+        words = {
+            FREE: "it is free",
+            GROUPED: "it is given back already",
+            CACHED: "it is the tree's",
+            USED: "it is in use",
+        }
+        return words[int(self.state[page])]
 
     def is_free(self, page: int) -> bool:
         """Whether a page could be handed out now; raises ``IndexError`` for a page beyond the pool."""

@@ -79,7 +79,12 @@ class RequestTable:
 
     def own(self, tokens: IntArray) -> IntArray:
         """These tokens in the type of the table; raises ``ValueError`` for one that doesn't fit."""
-        return tokens.astype(np.int64, copy=False) if self.bigram else self.tree.units_of(tokens)
+        if not self.bigram:
+            return self.tree.units_of(tokens)
+        wide = tokens.astype(np.int64, copy=False)
+        if len(wide) and not 0 <= int(wide.min()) <= int(wide.max()) < 2**32:
+            raise ValueError(f"tokens must be within [0, 2**32) (got {tokens.min()} to {tokens.max()})")
+        return wide
 
     def units(self, tokens: IntArray) -> Units:
         """The units of some tokens: the tokens, or their bigrams."""

@@ -63,7 +63,6 @@ class Residency(Paths):
         self.write_back = write_back
         self.restored_counts = restored_counts
         self.free_uids: list[int] = []
-        self.clock = 0
         self.evictable = 0
         self.protected = 0
         self.victims = Victims(POLICIES[policy], device_tip, self.by_uid)
@@ -105,7 +104,7 @@ class Residency(Paths):
                 return 0
         if self.tell is not None:
             self.tell(REMOVED, DEVICE, Run(branch, lo, hi))
-        self.pool.give_back(branch.dev_pages[lo:hi])
+        self.pool.release(branch.dev_pages[lo:hi])
         self.evictable -= hi - lo
         if backed:
             branch.dev = lo
@@ -200,12 +199,19 @@ class Residency(Paths):
     def make_resident(self, runs: Sequence[Run], pages: IntArray) -> None:
         """Runs on the host alone, from the end of the resident part on, are resident in these device pages, too.
 
-        It is no use: neither recency nor hits change.
+        It is no use: neither recency nor hits change.  Raises ``ValueError``, and changes nothing, where something
+        between is not resident, and for pages that can't be the tree's.
         """
-        at = 0
-        for branch, lo, hi in runs:
+        for branch, lo, _ in runs:
             if lo != branch.dev:
                 raise ValueError(f"what comes back follows the resident part (which ends at {branch.dev}, not {lo})")
+        self.pool.adopt(pages)
+        self.come_back(runs, pages)
+
+    def come_back(self, runs: Sequence[Run], pages: IntArray) -> None:
+        """The same, for pages that have been adopted already."""
+        at = 0
+        for branch, lo, hi in runs:
             branch.dev_pages[lo:hi] = pages[at : at + hi - lo]
             at += hi - lo
             branch.dev = hi

@@ -43,8 +43,8 @@ class Tree(Residency):
     def resume(self, place: Place, units_behind: Units) -> Found:
         """:meth:`match` for a caller that knows, and keeps locked, the place where a part of its key ends.
 
-        Only the units behind it are compared.  Raises ``ValueError`` where the place is gone or not locked: what is
-        not locked may have been evicted, and other tokens may be there by now.
+        Only the units behind it are compared.  Raises :class:`StaleHandle` where the place is gone, and ``ValueError``
+        where it is not locked, and so may be gone at the next call.
         """
         branch, end = self.kept(place)
         return self._matched(*self.walk(branch, end, self.units_of(units_behind)))
@@ -53,7 +53,7 @@ class Tree(Residency):
         self.clock += 1
         self._touch(branch, end)
         self._offer_used(branch, end)
-        return Found(Place(branch, end), self.resident(branch, end), branch.base + end)
+        return Found(Place(branch, end, self.clock), self.resident(branch, end), branch.base + end)
 
     def _touch(self, branch: Branch, end: int) -> None:
         """The path to this place is used now, and a node ends here."""
@@ -91,7 +91,8 @@ class Tree(Residency):
         What is on the host alone becomes resident in the offered pages, too.  Pages that were resident win over
         offered ones, and these stay the caller's.  A hit is counted on the whole path where ``counts`` says so (but
         of pages that come back from the host only if ``restored_counts``); priority never falls.  Raises
-        ``ValueError``, and changes nothing, for fewer units than pages, and for a priority of more than 62 bits.
+        ``ValueError``, and changes nothing, for fewer units than pages, for a priority of more than 62 bits, and where
+        a page that would be the tree's is free, named twice, not the pool's or the tree's already.
         """
         return self.insert_behind(Place(self.root(namespace), 0), units, pages, priority=priority, counts=counts)
 
@@ -114,9 +115,12 @@ class Tree(Residency):
         above = top.base + start
         known, already = branch.base + end - above, self.resident(branch, end)
         room = self.room(branch, end, units[known * size : wanted]) if known < len(pages) else None
+        back = self.runs(Place(branch, end), already) if already < known + above else ()
+        if already - above < len(pages):
+            self.pool.adopt(pages[already - above :])
         self.clock += 1
-        if already < known + above:
-            self.make_resident(self.runs(Place(branch, end), already), pages[already - above : known])
+        if back:
+            self.come_back(back, pages[already - above : known])
         self._touch(branch, end)
         self._count(branch, end, already, priority, counts)
         if room is not None:
@@ -124,7 +128,7 @@ class Tree(Residency):
             branch = self._attach(room, branch, end, new, pages[known:], priority, counts=counts)
             end = branch.n
         self._offer_used(branch, end)
-        return Inserted(already, Place(branch, end))
+        return Inserted(already, Place(branch, end, self.clock))
 
     def _count(self, branch: Branch, end: int, already: int, priority: int, counts: bool) -> None:
         """Count a hit of what was resident already on the path to this place, and raise its priority."""
@@ -240,24 +244,32 @@ class Tree(Residency):
 
     # -- locks ---------------------------------------------------------------------------------
 
-    def kept(self, place: Place) -> Place:
-        """This place (see :meth:`check`), which has been locked all the time since its caller found it.
+    def kept(self, place: Place) -> tuple[Branch, int]:
+        """Branch and end of this place (see :meth:`check`), which somebody keeps locked.
 
         Raises ``ValueError`` where no lock covers it; a root needs none.
         """
-        branch, end = place = self.check(place)
+        branch, end = self.check(place)
         if end > branch.protected():
-            raise ValueError(f"the prefix of {branch.base + end} pages is not locked: it may be another one by now")
-        return place
+            raise ValueError(f"the prefix of {branch.base + end} pages is not locked: it may be gone any time")
+        return branch, end
 
     def lock(self, place: Place) -> None:
         """Protect the path to a place once more; a root needs no protection.
 
-        Raises ``ValueError`` where the place is gone or not resident.
+        Raises :class:`StaleHandle` where the place is gone, and ``ValueError`` where it is not resident.
         """
-        branch, end = place
-        if end > branch.dev:
-            raise ValueError(f"this place is not resident: {branch.dev} pages of its branch are, not {end}")
+        branch, end, tick = place
+        created = branch.created
+        if (
+            created.__class__ is not int
+            or created > tick
+            or not 0 < end <= branch.dev
+            or self.by_uid.get(branch.uid) is not branch
+        ):
+            branch, end = self.check(place)
+            if end > branch.dev:
+                raise ValueError(f"this place is not resident: {branch.dev} pages of its branch are, not {end}")
         entry = 2 * end + 1
         while branch.parent is not None:
             locks = branch.locks
@@ -277,8 +289,14 @@ class Tree(Residency):
             branch = branch.parent
 
     def unlock(self, place: Place) -> None:
-        """Give one protection of the path to a place back; raises ``ValueError`` where there is none."""
-        branch, end = place
+        """Give one protection of the path to a place back.
+
+        Raises ``ValueError`` where there is none, and :class:`StaleHandle` where the place is gone.
+        """
+        self.release_lock(*self.check(place))
+
+    def release_lock(self, branch: Branch, end: int) -> None:
+        """The same for whoever holds the lock, so that the place can't be gone."""
         entry = 2 * end + 1
         while branch.parent is not None:
             locks = branch.locks

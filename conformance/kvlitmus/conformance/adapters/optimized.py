@@ -92,7 +92,7 @@ class OptimizedPorts:
 
     def reset(self) -> None:
         """See :class:`~kvlitmus.conformance.ports.Resettable`."""
-        self.cache.reset()
+        self.cache.reset(abort=True)
 
     # -- pool ----------------------------------------------------------------------------------
 

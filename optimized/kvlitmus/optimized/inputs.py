@@ -1,0 +1,80 @@
+"""What callers hand in, looked at before anything is done with it: settings, tokens, pages, handles.
+
+Everything here raises ``ValueError`` with what was expected and what was got, and changes nothing.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from kvlitmus.optimized.kernels import IntArray
+
+MOST_PAGES = 2**31 - 1
+"""Page numbers have 32 bits."""
+
+
+class StaleHandle(ValueError):
+    """A place or a receipt that names nothing here any more, or never did.
+
+    What it named has been evicted (whatever is cached in its stead by now), or it is of another cache, or of the time
+    before a reset.  Nothing has changed; match again.
+    """
+
+
+def whole(field: str, value: object, least: int, most: int = MOST_PAGES) -> int:
+    """A setting that is a whole number within these limits."""
+    try:
+        number = None if isinstance(value, bool | np.bool_) else operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = None
+    if number is None or not least <= number <= most:
+        limits = f"at least {least}" if most == MOST_PAGES else f"from {least} to {most}"
+        raise ValueError(f"{field} must be a whole number, {limits} (got {value!r})")
+    return number
+
+
+def flag(field: str, value: object) -> None:
+    """A setting that is true or false."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{field} must be True or False (got {value!r})")
+
+
+def one_of(field: str, value: object, choices: Iterable[str]) -> None:
+    """A setting that is one of some words."""
+    words = list(choices)
+    if value in words:
+        return
+    near = difflib.get_close_matches(str(value).casefold(), words, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise ValueError(f"{field} must be one of {', '.join(words)} (got {value!r}){hint}")
+
+
+def seconds(field: str, value: object, count: int) -> None:
+    """A setting that is so many times, in seconds, none of them negative."""
+    fits = isinstance(value, tuple | list) and len(value) == count
+    numbers: Any = value if fits else ()
+    fits = fits and all(isinstance(one, int | float) and not isinstance(one, bool) for one in numbers)
+    if not fits or not all(math.isfinite(one) and one >= 0 for one in numbers):
+        raise ValueError(f"{field} must be {count} finite numbers of seconds, none negative (got {value!r})")
+
+
+def integers(what: str, given: Any) -> IntArray:
+    """A sequence of integers as an array, in its own type where it is one already; empty ones may be of any type."""
+    if given.__class__ is not np.ndarray:
+        try:
+            given = np.asarray(given)
+        except (ValueError, TypeError, RuntimeError) as error:
+            raise ValueError(f"{what} must be a sequence of integers ({error})") from None
+    array: IntArray = given
+    if array.ndim == 1 and array.dtype.kind in "iu":
+        return array
+    if array.shape == (0,):
+        return array.astype(np.int64)
+    shape = f"{array.ndim} dimensions" if array.ndim != 1 else f"the type {array.dtype}"
+    raise ValueError(f"{what} must be a sequence of integers in one dimension (got {shape})")
