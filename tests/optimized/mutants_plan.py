@@ -226,24 +226,31 @@ def chained(digest: Callable[[bytes, bytes, list[bytes]], bytes]) -> Callable[[O
     return make
 
 
+TAG = b"kvp"
+"""What the message of a page begins with: a slip is one besides it."""
+
 named(
-    "hash-chain-restarted", "What precedes is dropped.", chained(lambda seed, page, found: sha256(seed + page).digest())
+    "hash-chain-restarted",
+    "What precedes is dropped.",
+    chained(lambda seed, page, found: sha256(TAG + seed + page).digest()),
 )
-named("hash-pages-alone", "Each page is hashed by itself.", chained(lambda seed, page, found: sha256(page).digest()))
+named(
+    "hash-pages-alone", "Each page is hashed by itself.", chained(lambda seed, page, found: sha256(TAG + page).digest())
+)
 named(
     "hash-first-as-parent",
     "The chain follows the first page.",
-    chained(lambda seed, page, found: sha256((found or [seed])[0] + page).digest()),
+    chained(lambda seed, page, found: sha256(TAG + (found or [seed])[0] + page).digest()),
 )
 named(
     "hash-hex-as-text",
     "The hash before is fed in as text.",
-    chained(lambda seed, page, found: sha256((found or [seed])[-1].hex().encode() + page).digest()),
+    chained(lambda seed, page, found: sha256(TAG + (found or [seed])[-1].hex().encode() + page).digest()),
 )
 named(
     "hash-16-bits",
     "Only two bytes of the digest are kept.",
-    chained(lambda seed, page, found: sha256((found or [seed])[-1] + page).digest()[:2] + bytes(30)),
+    chained(lambda seed, page, found: sha256(TAG + (found or [seed])[-1] + page).digest()[:2] + bytes(30)),
 )
 named(
     "hash-upper-case",
