@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -53,10 +55,10 @@ def test_what_it_says_of_planted_faults_gives_most_cheats_away_by_itself(
             worker, "ask", lambda seconds, **what: {"changes": []} if what["do"] == "look" else real(seconds, **what)
         )
         if name in ("other_len", "other_modules"):  # they make no difference to any verdict
-            integrity.look(worker, 60.0)
+            integrity.look(worker)
         else:
             with pytest.raises(JudgeChanged, match="planted fault"):
-                integrity.look(worker, 60.0)
+                integrity.look(worker)
 
 
 @pytest.mark.parametrize("name", [name for name in known_targets() if "sglang" not in name and "cuda" not in name])
@@ -95,6 +97,14 @@ def test_other_commands_fail_too(word: str, capsys: Capture) -> None:
     target = "cheats:target_blind_judge"
     assert main([word, target] if word == "smoke" else [word, str(file), "--target", target]) == 3
     assert "the judge was changed: " in capsys.readouterr().err
+
+
+def test_a_worker_that_dies_before_it_is_looked_at_is_not_trusted(tmp_path: Path) -> None:
+    with Crew(resolve_target("specimen"), Limits(), tmp_path / "s") as crew:
+        worker = crew.ready()
+        os.kill(worker.pid, signal.SIGKILL)
+        with pytest.raises(JudgeChanged, match="it can't be looked at, since the worker ended the process by SIGKILL"):
+            integrity.look(worker)
 
 
 def test_planted_faults_break_rules_of_all_packs() -> None:

@@ -59,6 +59,9 @@ FREE = frozenset({"__import__", "breakpoint", "copyright", "credits", "exit", "h
                   "print", "quit"})  # fmt: skip
 """Builtins that others replace for good reasons, and that the judge does without."""
 
+LOOK_SECONDS = 60.0
+"""How long one look may take, whatever the limit of a call is: it is the suite's own code, of which none is slow."""
+
 SHOWN = 5
 """So many changed names are told."""
 
@@ -166,9 +169,9 @@ def expected(mutant: str, test: str) -> object:
     return said(result)
 
 
-def look(worker: Process, seconds: float) -> None:
+def look(worker: Process) -> None:
     """Look at the judge in a worker that has judged; raises :class:`JudgeChanged`."""
-    came = worker.ask(seconds, do="look")
+    came = worker.ask(LOOK_SECONDS, do="look")
     if isinstance(came, Death):
         raise JudgeChanged(f"it can't be looked at, since the worker {came.text}")
     changes = came.get("changes")
@@ -177,12 +180,16 @@ def look(worker: Process, seconds: float) -> None:
         raise JudgeChanged(f"{names} {'are' if len(changes or []) > 1 else 'is'} not what it was")
     for mutant, test in PLANTED:
         item = planted_item(mutant, test)
-        came = worker.ask(seconds, do="item", planted=mutant, item=to_json(item), options=to_json(OPTIONS), fenced=[])
+        came = worker.ask(
+            LOOK_SECONDS, do="item", planted=mutant, item=to_json(item), options=to_json(OPTIONS), fenced=[]
+        )
         if isinstance(came, Death):
             raise JudgeChanged(f"over the planted fault {mutant} the worker {came.text}")
         try:
-            caught = said(result_from_json(came["result"])) == expected(mutant, test)
+            result = result_from_json(came["result"])
+            caught, why = said(result) == expected(mutant, test), result.error
         except (KeyError, TypeError, ValueError, AttributeError):
-            caught = False
+            caught, why = False, ""
         if not caught:
-            raise JudgeChanged(f"of the planted fault {mutant} it does not say what it must")
+            more = f", but {harmless(why)}" if why else ""
+            raise JudgeChanged(f"of the planted fault {mutant} it does not say what it must{more}")

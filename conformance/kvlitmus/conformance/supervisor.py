@@ -219,7 +219,7 @@ class Run:
         del self.working[worker]
         if worker in self.judged and self.changed is None:
             try:
-                look(worker, self.crew.limits.call_seconds)
+                look(worker)
             except JudgeChanged as error:
                 self.changed = error
         worker.stop(0.0)

@@ -182,7 +182,7 @@ class Hands:
     def look(self) -> None:
         """Look at the judge of every worker that has nothing to do; raises :class:`JudgeChanged`."""
         for worker in self.ready:
-            look(worker, self.crew.limits.call_seconds)
+            look(worker)
 
     def stop(self) -> None:
         """Let all workers go."""
