@@ -79,6 +79,7 @@ def record(
         "contents": contents,
     }
     made = logger(cache, path, header, looks)
+    made.events = None  # a trace has no place for them yet
     judge = Judge(made, config, profile, depth=depth)
     try:
         program(judge)

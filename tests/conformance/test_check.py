@@ -133,7 +133,7 @@ def recordable(*, null: bool) -> list[Mutant]:
     return [
         mutant
         for mutant in all_mutants().values()
-        if mutant.null == null and capabilities_of(mutant.target.make(mutant.configs[-1])) <= JUDGED_PORTS
+        if mutant.null == null and capabilities_of(mutant.target.make(mutant.configs[-1])) <= JUDGED_PORTS | {"events"}
     ]
 
 

@@ -15,7 +15,7 @@ from kvlitmus.conformance import baseline
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.report import document, junit, markdown, saved, summary, terminal
 from kvlitmus.conformance.report.brief import brief
-from kvlitmus.conformance.report.progress import Progress
+from kvlitmus.conformance.report.progress import Progress, left
 from kvlitmus.conformance.report.style import Style
 from kvlitmus.conformance.results import Finding, ItemResult
 from kvlitmus.conformance.schedule import Op
@@ -274,3 +274,36 @@ def test_a_report_that_does_not_say_whether_it_is_minimal_can_be_read(tmp_path: 
     path = tmp_path / "old.json"
     path.write_text(document.dump(report))
     assert "ot minimal" not in junit.render(saved.load(path))
+
+
+def test_what_is_not_applicable_is_counted_and_told_if_asked() -> None:
+    run = make_run(ItemResult(item="a [page=1 lru]", config="page=1 lru", steps=1, capabilities=["pool"]))
+    assert run.tally()["not_applicable"] > 1
+    brief_form = "\n".join(terminal.render(run, Style(width=80)))
+    whole = "\n".join(terminal.render(run, Style(width=80, verbose=True)))
+    assert "-v says of each rule why it is not applicable" in brief_form
+    assert brief_form.count("not applicable") < whole.count("not applicable")
+    assert all(len(line) <= 80 for line in brief_form.splitlines())
+
+
+def leading(rules: list[str], calls: int) -> ItemResult:
+    finding = replace(evil_result().findings[0], rules=rules, calls=["c"] * calls, call="c", allowed=",".join(rules))
+    return replace(evil_result(), findings=[finding])
+
+
+def test_what_breaks_the_same_rules_is_one_headline_and_lines() -> None:
+    run = make_run(leading(["TREE-02", "TREE-08"], 4), leading(["TREE-08", "TREE-03"], 6), leading(["TREE-09"], 9))
+    full, rest = terminal.split(run)
+    assert [(run.groups[at].finding.calls.count("c"), rules) for at, rules in full] == [
+        (4, ["TREE-02", "TREE-08"]),
+        (9, ["TREE-09"]),
+    ]
+    assert [rules for _, rules in rest] == [["TREE-03"]]
+
+
+def test_an_estimate_of_what_is_left_is_given_once_it_is_one() -> None:
+    assert left(1.0, 50, 100) == ""
+    assert left(60.0, 1, 100) == ""
+    assert left(60.0, 100, 100) == ""
+    assert left(60.0, 50, 100) == "about 60 s left"
+    assert left(60.0, 10, 100) == "about 9 min left"

@@ -92,7 +92,13 @@ class Shrinker:
                 first += 1
 
     def change_numbers(self) -> None:
-        """Lower each number of each operation: to nothing, else bit by bit; or raise it, where that saves calls."""
+        """Lower each number of each operation: to nothing, else bit by bit; or raise it, where that saves calls.
+
+        First those of all operations at once: keys that must be equal can only be made simpler together.
+        """
+        for field in FIELDS:
+            if any(op[1:][field] for op in self.ops):
+                self.take([Op(op.kind, *[0 if at == field else op[1:][at] for at in FIELDS]) for op in self.ops])
         for at in range(len(self.ops)):
             for field in FIELDS:
                 value = self.ops[at][1:][field]

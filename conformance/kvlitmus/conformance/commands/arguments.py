@@ -107,6 +107,7 @@ def add_what(what: argparse._ArgumentGroup) -> None:
         default=".kvlitmus/failures",
         help="where counterexamples are saved (default: .kvlitmus/failures)",
     )
+    common.add_verbose(what)
     add_color(what)
 
 

@@ -48,4 +48,5 @@ def add_check(parser: argparse.ArgumentParser) -> None:
         help="how many calls to show before what was found (default: 20)",
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON and nothing else")
+    common.add_verbose(parser)
     add_color(parser)

@@ -32,7 +32,7 @@ def main(args: argparse.Namespace) -> int:
     """Judge the trace and report; returns the exit code."""
     started = time.monotonic()
     chosen = common.pick_rules(args.rule, args.pack)
-    style = style_of(sys.stdout, args.color)
+    style = style_of(sys.stdout, args.color, verbose=args.verbose)
     try:
         with Reader(args.file, ignore_unknown=args.ignore_unknown) as reader:
             checker = judged(reader, args, len(chosen), frozenset(all_rules().keys() - chosen.keys()), style)
@@ -117,14 +117,14 @@ class Progress:
 
 def render(run: document.Run, outcome: Outcome, header: Header, style: Style) -> Iterator[str]:
     """All lines of the report, after the heading."""
-    yield ""
-    yield from terminal.packs(run, style)
     for at, one in enumerate(outcome.findings[:MOST]):
         yield ""
         yield from explained(run, one, style, leads=at == 0)
     for breach in [one for one in outcome.misuse if not one.harmless][:MOST]:
         yield ""
         yield from misuse(breach, style)
+    yield ""
+    yield from terminal.packs(run, style)
     yield ""
     for text, color in notes(outcome, header):
         yield from (style.paint(line, color) for line in style.wrap(text, "    ", "  "))

@@ -237,6 +237,11 @@ def add_limits(group: argparse._ActionsContainer) -> None:
     )
 
 
+def add_verbose(group: argparse._ActionsContainer) -> None:
+    """Whether to tell what is usually counted only."""
+    group.add_argument("-v", "--verbose", action="store_true", help="say of each rule why it is not applicable")
+
+
 def add_color(group: argparse._ActionsContainer) -> None:
     """When to use colours."""
     group.add_argument(

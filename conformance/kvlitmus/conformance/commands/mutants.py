@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
+import time
 from collections.abc import Iterator, Sequence
 
 from kvlitmus.conformance import ending, mutants_run
@@ -12,10 +13,14 @@ from kvlitmus.conformance.commands.common import TargetFailed, UsageError, pick_
 from kvlitmus.conformance.mutants.registry import all_mutants
 from kvlitmus.conformance.mutants_run import Effort, Fate
 from kvlitmus.conformance.report import document
+from kvlitmus.conformance.report.progress import left
 from kvlitmus.conformance.report.style import Style, style_of
 from kvlitmus.conformance.targets import TargetError
 from kvlitmus.conformance.text import closest
 from kvlitmus.spec.rule import all_rules
+
+PAUSE = 15.0
+"""Seconds between two lines that say how far it is."""
 
 
 def main(args: argparse.Namespace) -> int:
@@ -28,11 +33,17 @@ def main(args: argparse.Namespace) -> int:
         print(f"{len(ids)} mutants, {how}, at most {effort.steps:,} random steps each", flush=True)
     fates: list[Fate] = []
     stopped = False
+    began = told_left = time.monotonic()
     try:
         for fate in mutants_run.run_all(ids, effort, jobs=args.jobs):
             fates.append(fate)
             if not args.json:
                 print("\n".join(told(fate, style)), flush=True)
+            now = time.monotonic()
+            if now - told_left >= PAUSE and not args.json:
+                told_left = now
+                parts = [f"{len(fates)} of {len(ids)} mutants", left(now - began, len(fates), len(ids))]
+                print(style.paint(f"  {', '.join(filter(None, parts))}", "dim"), flush=True)
     except KeyboardInterrupt:
         stopped = True
     except TargetError as error:

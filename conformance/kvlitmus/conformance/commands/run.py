@@ -27,7 +27,7 @@ from kvlitmus.conformance.minimise import Short, minimise
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.recorded import steps
 from kvlitmus.conformance.report import build, document, failures, terminal
-from kvlitmus.conformance.report.progress import Progress
+from kvlitmus.conformance.report.progress import LITMUS, Progress
 from kvlitmus.conformance.report.style import Style, style_of
 from kvlitmus.conformance.results import Item, Options
 from kvlitmus.conformance.vectors import Vector, VectorError, all_vectors, load_all
@@ -46,7 +46,7 @@ def main(args: argparse.Namespace) -> int:
     vectors = vectors_of(args.vectors)
     check_report(args.report)
     forms.check_writable(args.junit, args.markdown)
-    style = style_of(sys.stdout, args.color)
+    style = style_of(sys.stdout, args.color, verbose=args.verbose)
     ref = session.find(args.target, args.python)
     print(f"{style.paint(f'kvlitmus {common.version()}', 'bold')}: starting {harmless(ref.name, 100)}", flush=True)
     found = session.ask(ref, session.limits_of(args))
@@ -200,7 +200,8 @@ def play(
 
     Ctrl-C ends it early and marks the run as partial; that the judge was changed is part of the scope.
     """
-    progress = Progress(sys.stdout, style, len(items))
+    work = {one.id: one.ops or len(one.schedule) or LITMUS for one in items}
+    progress = Progress(sys.stdout, style, len(items), work=work)
     try:
         print(terminal.heading(run, style), flush=True)
         # Nothing is shrunk on the way: a broken cache breaks the same rule again and again.

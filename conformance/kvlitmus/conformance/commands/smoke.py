@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import time
 from collections import Counter
@@ -14,7 +15,7 @@ from kvlitmus.conformance.ports import PORTS, Config, Profile
 from kvlitmus.conformance.report.brief import brief
 from kvlitmus.conformance.report.style import Style, style_of
 from kvlitmus.conformance.report.terminal import labelled
-from kvlitmus.conformance.results import Item, ItemResult, Options
+from kvlitmus.conformance.results import Finding, Item, ItemResult, Options
 from kvlitmus.conformance.schedule import describe
 from kvlitmus.conformance.text import harmless
 
@@ -99,17 +100,27 @@ def hints(found: session.Session, results: Sequence[ItemResult]) -> Iterator[str
     broken = Counter(rule for result in played for finding in result.findings[:1] for rule in finding.rules)
     if len(played) > 1 and 5 * sum(bool(result.findings) for result in played) >= 2 * len(played):
         often = ", ".join(rule for rule, _ in broken.most_common(3))
+        failing = sum(bool(result.findings) for result in played)
         yield (
-            f"nearly everything failed ({often}): that is more often the adapter than the cache; "
+            f"{failing} of {len(played)} configurations fail ({often}): that is more often the adapter than the cache; "
             f"start with 'kvlitmus rules {broken.most_common(1)[0][0]}'"
         )
     if broken["PORT-03"]:
         yield "PORT-03: slots must be plain integers (tensor.tolist()), lengths must be int"
     if broken["PORT-01"]:
         yield "PORT-01: out of memory is answered with None, not with an exception; else look at the call that raised"
-    if broken["POOL-06"] or broken["POOL-12"]:
+    if any(about_page_0(finding, found.profile.reserved) for result in played for finding in result.findings[:1]):
         yield f"POOL-06, POOL-12: the profile says reserved={found.profile.reserved}; does the pool hand out page 0?"
     if any(result.error for result in played) and all(result.error for result in played):
         yield "the cache can't be made at all; call make(Config()) by hand to see the whole traceback"
-    if "inspect" not in found.capabilities:
+    if "inspect" not in found.capabilities and "store" not in found.capabilities:
         yield "without view() only what is returned and counted can be judged; a snapshot shows far more"
+
+
+def about_page_0(finding: Finding, reserved: int) -> bool:
+    """Whether page 0 is where a pool and its profile part: handed out though reserved, or never though it is not."""
+    if {"POOL-06", "POOL-12"}.isdisjoint(finding.rules) or "usable" not in finding.seen:
+        return False
+    elsewhere = [text for fact, text in finding.seen.items() if fact != "usable"]
+    there = any(re.search(r"(?<!\d)0(?!\d)", text) for text in elsewhere)
+    return there == bool(reserved)

@@ -8,7 +8,7 @@ from typing import TextIO
 
 from kvlitmus.conformance.fuzz.campaign import Campaign
 from kvlitmus.conformance.fuzz.dedupe import Distinct
-from kvlitmus.conformance.report.progress import MOVING, short
+from kvlitmus.conformance.report.progress import MOVING, left, short
 from kvlitmus.conformance.report.style import Style
 from kvlitmus.conformance.text import harmless
 
@@ -84,8 +84,10 @@ def standing(campaign: Campaign) -> str:
     made = tally.steps + tally.replayed
     found = [one for one in campaign.known.distinct.values() if not one.gone]
     new = sum(one.new for one in found)
+    budget = campaign.budget
     parts = [
-        clock_text(spent),
+        clock_text(spent) + ("" if budget.seconds is None else f" of {clock_text(budget.seconds)}"),
+        *([] if budget.steps is None else filter(None, [left(spent, budget.spent, budget.steps)])),
         f"{made:,} steps",
         f"{made / max(spent, 1e-9):,.0f}/s",
         f"corpus {len(campaign.corpus.entries):,}",

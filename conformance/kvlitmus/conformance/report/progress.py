@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TextIO
 
 from kvlitmus.conformance.report.brief import brief
@@ -24,10 +24,34 @@ def short(call: str) -> str:
     return text if len(text) <= 48 else text[:47] + "…"
 
 
-class Progress:
-    """Shows how far a run has come."""
+EARLY = 3.0
+"""Before so many seconds have passed, nobody can say how long it will take."""
 
-    def __init__(self, stream: TextIO, style: Style, items: int, clock: Callable[[], float] = time.monotonic) -> None:
+LITMUS = 12
+"""How many operations of a schedule a litmus test costs, about."""
+
+
+def left(spent: float, done: float, total: float) -> str:
+    """How long it will take, by what was done so far; empty where that is a guess."""
+    if spent < EARLY or done * 20 < total or done >= total:
+        return ""
+    seconds = spent / done * (total - done)
+    return f"about {seconds / 60:.0f} min left" if seconds > 90 else f"about {max(1.0, seconds):.0f} s left"
+
+
+class Progress:
+    """Shows how far a run has come.  ``work``: how much each item costs, by its id, about."""
+
+    def __init__(
+        self,
+        stream: TextIO,
+        style: Style,
+        items: int,
+        clock: Callable[[], float] = time.monotonic,
+        work: Mapping[str, int] | None = None,
+    ) -> None:
+        self.work = work or {}
+        self.total, self.worked = sum(self.work.values()), 0
         self.stream = stream
         self.style = style
         self.items = items
@@ -41,6 +65,7 @@ class Progress:
     def add(self, result: ItemResult) -> None:
         """One more item is done; rules that it is the first to break are named at once."""
         self.done += 1
+        self.worked += self.work.get(result.item, 0)
         self.steps += result.steps
         for finding in result.findings[:1]:
             for rule in finding.rules:
@@ -81,9 +106,14 @@ class Progress:
         if self.name:
             return f"  {self.name} counterexamples  {now - self.began:.1f} s"
         spent = max(now - self.started, 1e-9)
-        return (
-            f"  {self.done}/{self.items} items  {self.steps:,} steps  {self.steps / spent:,.0f} steps/s  {spent:.1f} s"
-        )
+        parts = [
+            f"{self.done}/{self.items} items",
+            left(spent, self.worked, self.total),
+            f"{self.steps:,} steps",
+            f"{self.steps / spent:,.0f} steps/s",
+            f"{spent:.1f} s",
+        ]
+        return "  " + "  ".join(filter(None, parts))
 
     def say(self, line: str) -> None:
         """A line that stays."""

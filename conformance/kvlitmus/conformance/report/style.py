@@ -17,12 +17,13 @@ CODES = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "dim": "2", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Style:
-    """What a stream can show."""
+    """What a stream can show; ``verbose``: what is usually left out is wanted."""
 
     color: bool = False
     symbols: bool = True
     live: bool = False
     width: int = 100
+    verbose: bool = False
 
     def paint(self, text: str, *names: str) -> str:
         """A text in colours, where there are any."""
@@ -73,7 +74,7 @@ class Style:
         ) or [(first or indent).rstrip()]
 
 
-def style_of(stream: TextIO, color: str = "auto") -> Style:
+def style_of(stream: TextIO, color: str = "auto", *, verbose: bool = False) -> Style:
     """The style that suits a stream and the user's wish; ``NO_COLOR`` is heeded."""
     terminal = stream.isatty()
     dumb = os.environ.get("TERM", "") == "dumb"
@@ -84,7 +85,7 @@ def style_of(stream: TextIO, color: str = "auto") -> Style:
     except (UnicodeEncodeError, LookupError):
         symbols = False
     width = min(120, shutil.get_terminal_size((100, 24)).columns) if terminal else 100
-    return Style(color=wanted, symbols=symbols, live=terminal and not dumb, width=width)
+    return Style(color=wanted, symbols=symbols, live=terminal and not dumb, width=width, verbose=verbose)
 
 
 def soften(stream: TextIO) -> None:

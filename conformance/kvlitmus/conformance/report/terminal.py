@@ -11,6 +11,7 @@ from kvlitmus.conformance.report.style import Style
 from kvlitmus.conformance.results import Finding, RuleVerdict, Verdict
 from kvlitmus.conformance.text import harmless
 from kvlitmus.conformance.verdicts import EXIT_WORDS, Group, shortest
+from kvlitmus.spec.facts import FACTS
 from kvlitmus.spec.rule import Rule
 
 LOOK: dict[str, tuple[str, str]] = {
@@ -42,8 +43,8 @@ WORSE = (
 MOST_CALLS = 60
 """A longer counterexample is shown with its middle left out."""
 
-MOST_FOLLOWERS = 4
-"""So many counterexamples are shown in full that may be consequences of others."""
+MOST_FOLLOWERS = 1
+"""So many counterexamples are shown in full that only broke when other rules had been muted."""
 
 LABEL = 10
 
@@ -73,7 +74,7 @@ def render(run: Run, style: Style) -> Iterator[str]:
         yield from counterexample(run, at, rules, style)
     yield ""
     if rest:
-        yield "  may follow from the above (only seen after other broken rules had been muted):"
+        yield "  may follow from the above (they break the same rules, or show when those are muted):"
         yield from (f"  {one_line(run, at, rules)}" for at, rules in rest)
         yield ""
     yield from notes(run, style)
@@ -86,7 +87,10 @@ def said(run: Run, verdict: RuleVerdict) -> str:
 
 
 def packs(run: Run, style: Style) -> Iterator[str]:
-    """A line per pack, below it the rules that did not pass; equal reasons share a line."""
+    """A line per pack, below it the rules that did not pass; equal reasons share a line.
+
+    Rules that are not applicable are counted in the line of their pack; with ``verbose`` each is told with its reason.
+    """
     by_pack: dict[str, list[RuleVerdict]] = {}
     for verdict in run.verdicts:
         by_pack.setdefault(run.rules[verdict.rule].pack, []).append(verdict)
@@ -95,7 +99,11 @@ def packs(run: Run, style: Style) -> Iterator[str]:
         worst = max(tally, key=WORSE.index)
         mark = style.paint(style.symbol(LOOK[worst][0]), LOOK[worst][1])
         counts = ", ".join(f"{tally[name]} {words(name)}" for name in LOOK if tally[name])
-        yield f"  {mark} {style.paint(f'{pack:<9}', 'bold')} {counts}"
+        reasons = {one.reason for one in verdicts if said(run, one) == "not_applicable"}
+        why = f": {min(reasons, key=len)}{', …' if len(reasons) > 1 else ''}" if reasons and not style.verbose else ""
+        room = style.width - len(f"  x {pack:<9} {counts}") - 1
+        why = why if len(why) <= room else ""
+        yield f"  {mark} {style.paint(f'{pack:<9}', 'bold')} {counts}{style.paint(why, 'dim')}"
         yield from grouped(run, verdicts, style)
 
 
@@ -104,7 +112,7 @@ def grouped(run: Run, verdicts: list[RuleVerdict], style: Style) -> Iterator[str
     together: dict[tuple[str, str], list[str]] = {}
     for one in verdicts:
         kind = said(run, one)
-        if kind == "passed":
+        if kind == "passed" or (kind == "not_applicable" and not style.verbose):
             continue
         if kind in ("violated", "warned"):
             reason = run.rules[one.rule].title
@@ -148,19 +156,32 @@ def shown(run: Run) -> list[tuple[int, list[str]]]:
 
 
 def split(run: Run) -> tuple[list[tuple[int, list[str]]], list[tuple[int, list[str]]]]:
-    """The counterexamples shown in full, and those that get a line: the longer ones that may be consequences."""
+    """The counterexamples shown in full, and those that get a line, because they may be consequences.
+
+    What breaks a rule that a shorter one breaks too is likely to have the same cause.
+    """
     chosen = shown(run)
     later = sorted(
         (one for one in chosen if not run.groups[one[0]].leads), key=lambda one: len(run.groups[one[0]].finding.calls)
     )
+    heads: list[tuple[int, list[str]]] = []
+    known: set[str] = set()
+    follow: list[tuple[int, list[str]]] = []
     leading = [one for one in chosen if run.groups[one[0]].leads]
-    return leading + later[:MOST_FOLLOWERS], later[MOST_FOLLOWERS:]
+    for one in sorted(leading, key=lambda one: len(run.groups[one[0]].finding.calls)):
+        broken = run.groups[one[0]].finding.rules
+        (follow if known.intersection(broken) else heads).append(one)
+        known.update(broken)
+    heads.sort(key=leading.index)
+    return heads + later[:MOST_FOLLOWERS], follow + later[MOST_FOLLOWERS:]
 
 
 def one_line(run: Run, at: int, rules: list[str]) -> str:
     """A counterexample in one line."""
     where = run.replay.get(at, "not saved")
-    return f"{', '.join(rules)}: {len(run.groups[at].finding.calls)} calls, {where}"
+    finding = run.groups[at].finding
+    long = ", not minimal" if finding.not_minimal else ""
+    return f"{', '.join(rules)}: {len(finding.calls)} calls{long}, {where}"
 
 
 def counterexample(run: Run, at: int, rules: list[str], style: Style) -> Iterator[str]:
@@ -204,8 +225,13 @@ def explained(finding: Finding, shown: list[str], rules: Mapping[str, Rule], sty
         yield from labelled("allowed", prefix + brief(finding.allowed), style)
     label = "seen"
     for fact, text in finding.seen.items():
-        yield from labelled(label, f"{fact.replace('_', ' ')} = {brief(text)}", style)
+        yield from labelled(label, f"{fact.replace('_', ' ')} = {brief(text)}{meant(finding, fact)}", style)
         label = ""
+
+
+def meant(finding: Finding, fact: str) -> str:
+    """What a fact means, where the rule says nothing else about it: it has no other fact."""
+    return f" ({FACTS[fact].meaning})" if len(finding.seen) == 1 and fact in FACTS else ""
 
 
 def labelled(label: str, text: str, style: Style, *, wrap: bool = True) -> list[str]:
@@ -277,6 +303,8 @@ def summary(run: Run, style: Style) -> Iterator[str]:
     parts = [style.paint(f"{tally[name]} {words(name)}", LOOK[name][1]) for name in LOOK if tally[name]]
     yield f"{len(run.verdicts)} rule{'s' * (len(run.verdicts) != 1)}: {', '.join(parts) or 'nothing judged'}"
     yield style.paint(f"{run.steps:,} steps in {len(run.results)} items, {run.seconds:.1f} s", "dim")
+    if tally["not_applicable"] and not style.verbose:
+        yield style.paint("-v says of each rule why it is not applicable", "dim")
     meaning = EXIT_WORDS[run.exit_code]
     if run.exit_code == 0 and tally["known"]:
         meaning += ", known violations aside"

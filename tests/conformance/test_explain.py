@@ -1,0 +1,68 @@
+"""Explanations: what offends is never cut away, and names and counts are put into words."""
+
+from __future__ import annotations
+
+from kvlitmus.conformance.commands.smoke import about_page_0
+from kvlitmus.conformance.explain import LONG, elided, fact_text, named, seen_texts
+from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.results import Finding
+from kvlitmus.spec.names import Names
+from kvlitmus.spec.rule import all_rules
+
+
+def names_of(*keys: tuple[int, ...]) -> tuple[Names, list[int]]:
+    names = Names()
+    return names, [names.of(None, key)[-1] for key in keys]
+
+
+def test_a_slot_that_is_given_twice_is_named_however_long_the_list() -> None:
+    granted = (*range(36, 128), *range(127, 10, -2), 400)
+    text = fact_text(Names(), "granted", granted)
+    assert text.startswith("37, 39, 41")
+    assert "more than once in" in text
+    assert fact_text(Names(), "granted", tuple(range(1_000))) == "(0…999)"
+    odd = fact_text(Names(), "granted", tuple(range(0, 2_000, 2)))
+    assert len(odd) <= LONG + 3
+    assert odd.endswith("1996, 1998)")
+
+
+def test_one_slot_given_twice_is_the_first_thing_told() -> None:
+    assert fact_text(Names(), "granted", (*range(36, 128), 127)) == "127 more than once in (36…127, 127)"
+
+
+def test_names_are_told_as_prefixes_whatever_the_fact() -> None:
+    names, (first, second) = names_of((1, 1), (2, 1, 3))
+    assert {"due_missed", "anchors", "homeless", "unbacked_parents", "told_device", "cached_after"} <= named()
+    assert fact_text(names, "due_missed", [first]) == "[‹1 1›]"
+    assert fact_text(names, "anchors", frozenset({second})) == "[‹2 1 3›]"
+    assert fact_text(names, "cached_after", {first: 7}) == "{‹1 1›: page 7}"
+
+
+def test_counts_are_told_where_they_are_wrong() -> None:
+    assert fact_text(Names(), "node_hits", [(2, 2), (0, 1)]) == "0 where it should be 1"
+
+
+def test_of_two_large_collections_the_difference_is_told() -> None:
+    names, told = names_of(*[(number,) for number in range(1, 30)])
+    rule = all_rules()["EVENT-02"]
+    facts = {"told_device": frozenset(told), "cached_after": {name: name for name in told[:-1]}}
+    assert seen_texts(rule, names, facts) == {
+        "told_device": "29 entries; [‹29›] is not in cached after",
+        "cached_after": "28 entries; nothing is not in told device",
+    }
+
+
+def test_a_long_text_loses_its_middle() -> None:
+    text = elided("a" * 300 + "b" * 300 + "c" * 300)
+    assert text == "a" * 200 + " … " + "c" * 200
+
+
+def test_page_0_is_hinted_at_where_pool_and_profile_part_there() -> None:
+    def found(usable: str, free: str) -> Finding:
+        seen = {"usable": usable, "free_after": free, "owned_after": "{}"}
+        return Finding(rules=["POOL-12"], item="", config=Config(), call="", calls=[], allowed="", seen=seen)
+
+    assert about_page_0(found("{1, 2}", "{0, 1, 2}"), 1)
+    assert not about_page_0(found("{1, 2}", "{1}"), 1)
+    assert about_page_0(found("{0, 1, 2}", "{1, 2}"), 0)
+    assert not about_page_0(found("{0, 1, 2}", "{0, 2}"), 0)
