@@ -62,16 +62,21 @@ def a_full_device_takes_nothing_back(judge: Judge) -> None:
     tiers.settle(judge)
 
 
-@litmus(rules=("TIER-01", "LOAD-01"), needs=TIERS, writes=("write_back",))
+@litmus(rules=("TIER-01", "LOAD-01", "LOAD-02", "LOAD-05", "POOL-12"), needs=TIERS, writes=("write_back",))
 def a_load_makes_room_by_writing_back(judge: Judge) -> None:
-    """The device is full of what was never backed up, the host of what is loaded: no source is given away."""
-    pages = max(2, min(judge.config.host_pages // 2, judge.config.pages // 3))
+    """The device is full of what was never backed up, the host of what is loaded: no source is given away (H-29)."""
+    pages = min(judge.config.host_pages, judge.config.pages)
     key = prompt(judge, "a" + "b" * (pages - 1))
     backed(judge, key)
     at = 0
     while judge.before.available and at < judge.config.pages:
         computed(judge, prompt(judge, "c" + chr(ord("d") + at % 20) * (1 + at // 20)))
         at += 1
+    tiers.load_back(judge, key)
+    tiers.settle(judge)
+    tree.evict(judge, judge.capacity)
+    backed(judge, key)
+    tree.evict(judge, judge.capacity)
     tiers.load_back(judge, key)
     tiers.settle(judge)
 
