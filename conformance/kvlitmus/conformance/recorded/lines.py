@@ -20,7 +20,7 @@ from typing import IO, Any, NamedTuple, NoReturn, cast
 
 from kvlitmus.conformance.ports import PORTS, Config, Profile
 from kvlitmus.conformance.recorded.forms import JUDGED_PORTS, LOOKS, PARAMETERS, FormError, arguments
-from kvlitmus.conformance.results import config_from_json
+from kvlitmus.conformance.results import config_from_json, profile_from_json
 from kvlitmus.conformance.text import harmless, shown
 
 KIND = "kvlitmus trace"
@@ -41,21 +41,6 @@ CALL = {"call", "args", "kwargs", "answer", "raised", "time", "thread", *LOOKS}
 
 UNWATCHED = {"page_hashes", "plan_prefetch", "write", "free_group_begin", *LOOKS}
 """Calls after which nobody looks: they change nothing, or nothing that could be seen yet."""
-
-CHOICES: dict[str, tuple[object, ...]] = {
-    "align": ("reject", "round_up"),
-    "evict_granularity": ("node", "page"),
-    "evict_moment": ("call", "alloc"),
-    "match_cap": ("full", "len-1"),
-    "duplicates": ("caller_frees", "cache_frees", "kept"),
-    "publish": ("explicit", "at_alloc"),
-    "hit_counts": ("insert", "match", "none"),
-    "split_created": ("keeps", "renews"),
-    "clock": ("counter", "wall"),
-    "misuse": ("reject", "ignore", "undefined"),
-    "reserved": (0, 1),
-}
-"""The choices of a profile that are one of a few words."""
 
 
 class TraceError(Exception):
@@ -252,19 +237,14 @@ class Reader:
         """The legal choices of the cache; what isn't said is as usual."""
         if not isinstance(found, dict):
             self.odd("a profile to be an object", found)
-        usual = Profile()
-        known = {one.name: getattr(usual, one.name) for one in fields(Profile)}
-        found = dict(found)
-        for name, value in list(found.items()):
+        known = [one.name for one in fields(Profile)]
+        for name in found:
             if name not in known:
                 self.odd(f"a profile with fields among {', '.join(known)}", name)
-            if type(known[name]) is tuple and type(value) is list:
-                value = found[name] = tuple(value)
-            if not _alike(value, known[name]):
-                self.odd(f"profile.{name} to be like {known[name]!r}", value)
-            if name in CHOICES and value not in CHOICES[name]:
-                self.odd(f"profile.{name} to be one of {', '.join(map(str, CHOICES[name]))}", value)
-        return Profile(**found)
+        try:
+            return profile_from_json(found)
+        except ValueError as error:
+            self.wrong("a profile that kvlitmus knows", harmless(error))
 
     # -- a call --------------------------------------------------------------------------------
 
@@ -296,15 +276,6 @@ class Reader:
         if missing:
             self.wrong(f"{min(missing)!r} on this line, since the header has it", "none")
         return Call(self.number, method, named, found.get("answer"), raised, found)
-
-
-def _alike(value: Any, usual: Any) -> bool:
-    """Whether a value is of the same form as the usual one; a whole number may stand for any number."""
-    if type(usual) is float:
-        return type(value) in (int, float)
-    if type(usual) is tuple:
-        return type(value) is tuple and len(value) == len(usual) and all(map(_alike, value, usual))
-    return type(value) is type(usual)
 
 
 def _no_constant(word: str) -> NoReturn:
