@@ -185,7 +185,7 @@ def test_a_deadly_call_is_a_finding_and_the_rest_is_judged(name: str, call: str,
         assert finding.call.startswith(call)
         assert text in finding.detail
         assert finding.detail.isprintable()
-    assert min(len(finding.schedule) for finding in found) < 25  # of 120 operations
+    assert all(len(finding.schedule) < 120 for finding in found)  # cut; how much is shrunk is a matter of time
     assert all(result.steps > 30 for result in results)  # each item was judged, without the deadly method
     assert not any(result.error for result in results)
     assert sum(event.kind == "died" for event in events) == len(found)
@@ -207,6 +207,12 @@ def test_the_schedule_of_a_death_kills_again(tmp_path: Path) -> None:
     results, _ = run("hostile:exits", [again], tmp_path / "state")
     called = [one.call.partition("(")[0] for one in (finding, findings(results)[0])]
     assert called[0] == called[1]  # shrinking has more or less time
+
+
+def test_the_schedule_of_a_death_is_shrunk_where_there_is_time(tmp_path: Path) -> None:
+    results, _ = run("hostile:exits", seeds(1), tmp_path / "state", limits=replace(LIMITS, shrink_seconds=1000.0))
+    (finding,) = findings(results)
+    assert len(finding.schedule) <= 2  # of 120 operations
 
 
 def test_a_method_that_killed_twice_is_not_called_any_more(tmp_path: Path) -> None:

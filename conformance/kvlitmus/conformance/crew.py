@@ -173,8 +173,8 @@ class Crew:
                 worker.stop(0)
         kill_marked(self.folder.path.name)
 
-    def launch(self) -> Process:
-        """A process that has begun to load the target."""
+    def launch(self, *, judging: bool = False) -> Process:
+        """A process that has begun to load the target; one that is to judge notes first what its judge is."""
         self.started = [worker for worker in self.started if worker.status is None]
         number = 1 + max((worker.number for worker in self.started), default=0)
         try:
@@ -188,7 +188,9 @@ class Crew:
         except OSError as error:
             raise TargetError(f"the interpreter {self.ref.python} can't be started: {error.strerror}") from error
         self.started.append(worker)
-        worker.send(do="load", module=self.ref.module, attribute=self.ref.attribute, folder=str(Path.cwd()))
+        worker.send(
+            do="load", judging=judging, module=self.ref.module, attribute=self.ref.attribute, folder=str(Path.cwd())
+        )
         return worker
 
     def loading_failed(self, worker: Process) -> TargetError | None:

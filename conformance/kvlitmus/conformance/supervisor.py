@@ -141,7 +141,7 @@ class Run:
         while len(self.working) < self.jobs and (self.again or self.next < len(self.items)):
             if len(self.working) > len(self.items) - self.next + len(self.again):
                 break
-            self.working[self.crew.launch()] = None
+            self.working[self.crew.launch(judging=True)] = None
         wait(list(self.working), 0.1)
         for worker, at in list(self.working.items()):
             if at is None:

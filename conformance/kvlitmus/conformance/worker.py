@@ -204,7 +204,7 @@ class Worker:
             sys.path.insert(0, command["folder"])
         ref = TargetRef(name="", module=command["module"], attribute=command["attribute"], python="", roots=())
         started = monotonic()
-        self.fingerprint = Fingerprint()
+        self.fingerprint = Fingerprint() if command["judging"] else None
         try:
             self.target = load_target(ref)
             return {"loaded": described(self.target), "seconds": monotonic() - started}
@@ -263,7 +263,9 @@ class Worker:
 
     def do_look(self, _: dict[str, Any]) -> dict[str, Any]:
         """What of the judge isn't what it was before the target was loaded."""
-        return {"changes": self.fingerprint.changes() if self.fingerprint is not None else []}
+        return {
+            "changes": ["a judge of which nothing is known"] if self.fingerprint is None else self.fingerprint.changes()
+        }
 
     def do_mutant(self, command: dict[str, Any]) -> dict[str, Any]:
         """Play one mutant; the target that is loaded has nothing to do with it."""

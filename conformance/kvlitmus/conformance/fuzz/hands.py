@@ -90,7 +90,7 @@ class Hands:
     def turn(self, give: Callable[[], Job | None]) -> list[Done]:
         """Give jobs to free workers, wait a little, and return what has been done.  ``give`` may have none."""
         while len(self.working) < self.workers and not self.worn_out:
-            self.working[self.crew.launch()] = None
+            self.working[self.crew.launch(judging=True)] = None
         for worker in list(self.ready):
             job = self.again.popleft() if self.again else give()
             if job is None:
