@@ -48,6 +48,10 @@ class Violation(Exception):
         self.detail = detail
 
 
+class OutOfMemory(Exception):
+    """A call ended for want of memory, as the suite had asked for."""
+
+
 def differ(now: Sequence[Any], then: Sequence[Any]) -> bool:
     """Whether a sequence that a stranger holds too isn't what it was; what can't be compared is not."""
     try:
@@ -67,10 +71,12 @@ def short_of_memory(error: BaseException) -> str:
 class Guard:
     """What makes the calls of one run.
 
+    starved: whether the suite has asked for a call that finds no memory.
     interruptible: whether a ``KeyboardInterrupt`` comes from the user; in a worker it can only come
     from the adapter.
     """
 
+    starved = False
     interruptible = True
 
     def __init__(self, adapter: Any, capacity: int) -> None:
@@ -93,6 +99,8 @@ class Guard:
         except NotImplementedError:
             raise
         except BaseException as error:
+            if self.starved and isinstance(error, MemoryError):
+                raise OutOfMemory from error
             raise self.raised(error, "the call") from error
         for now, then in given:
             if differ(now, then):

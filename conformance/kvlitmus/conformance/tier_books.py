@@ -337,7 +337,7 @@ class TierBooks:
         needed = USES.get(config.write)
         chain = self.judge.profile.backup_parent == "chain"
         begun = [name for work in fresh if work.job.kind == BACKUP for name in work.names]
-        doubtful = self.fault is not None or BACKUP in self.failures.coming
+        doubtful = self.fault is not None or BACKUP in self.failures.coming or self.judge.starved
         if begun:
             self.allocated()
         if needed is None:

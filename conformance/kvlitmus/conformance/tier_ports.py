@@ -289,6 +289,34 @@ class CopyFaults(Protocol):
         """The kinds of which a copy is still to fail, each once; it must change nothing."""
 
 
+class MemoryFaults(Protocol):
+    """Memory for the cache's own books that runs out in the middle of a call."""
+
+    def fail_memory(self, after: int | None) -> None:
+        """Of the times at which the cache takes memory, the one after the next ``after`` raises ``MemoryError``.
+
+        The call in which it does may pass that on.  ``None``: nothing fails any more.
+        """
+
+
+class ShortMemory:
+    """The port :class:`MemoryFaults` of an adapter whose cache takes memory once in a call."""
+
+    memory: int | None = None
+
+    def fail_memory(self, after: int | None) -> None:
+        """See :class:`MemoryFaults`."""
+        self.memory = after
+
+    def take_memory(self) -> None:
+        """What a call needs; raises ``MemoryError`` when there is none."""
+        if self.memory is not None:
+            self.memory -= 1
+            if self.memory < 0:
+                self.memory = None
+                raise MemoryError
+
+
 class Data(Protocol):
     """Contents of slots."""
 
@@ -320,6 +348,7 @@ TIER_PORTS: dict[str, tuple[str, ...]] = {
     "clock": ("set_clock",),
     "faults": ("fail_host_alloc",),
     "copy_faults": ("fail_copy", "failing"),
+    "memory_faults": ("fail_memory",),
     "data": ("poke", "peek"),
 }
 """Capability → the methods that make it up."""

@@ -44,6 +44,7 @@ class PagePool:
     def __init__(self, pages: int, page_size: int, reserved: int) -> None:
         self.pages = pages
         self.page_size = page_size
+        self.offsets = np.arange(page_size, dtype=np.int64)
         self.reserved = reserved
         self.free_count = pages
         self.stack: PageArray = np.arange(reserved + pages - 1, reserved - 1, -1, dtype=np.int32)
@@ -153,6 +154,12 @@ class PagePool:
         """The slots of these pages, in order."""
         slots: NDArray[np.int64] = kernels.spell_slots(as_array(pages), self.page_size)
         return slots
+
+    def put_slots(self, pages: IntArray, out: NDArray[np.int64]) -> None:
+        """Write the slots of these pages, in order, to where there is room for them; it takes no memory."""
+        rows = out.reshape(-1, self.page_size)
+        np.multiply(pages[:, None], self.page_size, out=rows)
+        rows += self.offsets
 
     def pages_of(self, slots: Numbers) -> IntArray:
         """The pages that these slots fill.

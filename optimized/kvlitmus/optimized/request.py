@@ -172,8 +172,9 @@ class RequestTable:
         request.place = place
         request.cached = self.tree.depth(place) * self.size
         if request.cached > before:
-            shared = self.tree.path_pages(place, before // self.size)
-            request.row[before : request.cached] = self.pool.slots(shared)
+            for branch, lo, hi in self.tree.runs(place, before // self.size):
+                start, stop = (branch.base + lo) * self.size, (branch.base + hi) * self.size
+                self.pool.put_slots(branch.dev_pages[lo:hi], request.row[start:stop])
         return request
 
     def end(self, rid: Hashable, *, keep: bool | int) -> Place:

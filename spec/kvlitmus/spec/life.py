@@ -154,3 +154,16 @@ def nothing_is_held_when_nothing_is_under_way(
 def no_quota_is_used_when_nothing_is_under_way(occupied_now: Tokens) -> bool:
     """When everything has settled, nothing MUST count against the rate limit of prefetches."""
     return occupied_now == 0
+
+
+@rule(
+    "LIFE-10",
+    kind=Kind.STEP,
+    on=("out_of_memory",),
+    needs=("tiers", "memory_faults"),
+    source="R-LIFE-05",
+    reference="cache.insert",
+)
+def what_finds_no_memory_leaves_nothing(appeared: frozenset[Name], jobs_begun: Sequence[str]) -> bool:
+    """A call that ends for want of memory MUST bring no page to the device and begin no copy: it may have made room, and nothing else."""
+    return not appeared and "load" not in jobs_begun and "backup" not in jobs_begun

@@ -7,12 +7,13 @@ It runs stepped, so that the suite says when a job goes on; the contents are tho
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from kvlitmus.conformance.adapters.optimized import OptimizedPorts, listed
 from kvlitmus.conformance.adapters.optimized_contents import Contents, SuiteStore, Variant
-from kvlitmus.conformance.ports import Config, Hit, Profile
+from kvlitmus.conformance.ports import Begun, Config, Hit, Profile
 from kvlitmus.conformance.tier_ports import (
     COPY_FAILURES,
     FETCH,
@@ -44,6 +45,7 @@ class TieredOptimized(OptimizedPorts):
 
         self.contents = Contents(config, profile.reserved, variant, device)
         self.faults, self.clock = Faults(), SetClock()
+        self.memory: int | None = None
         self.mover = FaultyMover(self.contents.mover, self.faults, self.contents.spoil)
         super().__init__(config, profile, parts)
 
@@ -180,6 +182,51 @@ class TieredOptimized(OptimizedPorts):
     def failing(self) -> Sequence[str]:
         """See :class:`~kvlitmus.conformance.tier_ports.CopyFaults`."""
         return [kind for kind in self.faults.pending() if kind in COPY_FAILURES]
+
+    def fail_memory(self, after: int | None) -> None:
+        """See :class:`~kvlitmus.conformance.tier_ports.MemoryFaults`: of branches, host copies or slots, in turn."""
+        self.memory = after
+
+    @contextmanager
+    def short_of_memory(self) -> Iterator[None]:
+        """Within this call memory runs out as was asked for."""
+        from kvlitmus.optimized.testing import BRANCH, COPIES, SLOTS
+
+        if self.memory is None:
+            yield
+            return
+        kinds = (BRANCH, COPIES, SLOTS)
+        kind = kinds[self.memory % len(kinds)]
+        self.faults.fail(kind, self.memory // len(kinds))
+        try:
+            yield
+        finally:
+            self.faults.left.pop(kind, None)
+
+    def begin(self, rid: int, key: Key) -> Begun | None:
+        """See :class:`~kvlitmus.conformance.ports.Requests`."""
+        with self.short_of_memory():
+            return super().begin(rid, key)
+
+    def publish(self, rid: int, *, chunked: bool) -> Begun:
+        """See :class:`~kvlitmus.conformance.ports.Requests`."""
+        with self.short_of_memory():
+            return super().publish(rid, chunked=chunked)
+
+    def end(self, rid: int, *, keep: bool) -> None:
+        """See :class:`~kvlitmus.conformance.ports.Requests`."""
+        with self.short_of_memory():
+            super().end(rid, keep=keep)
+
+    def publish_upto(self, rid: int, upto: int, *, chunked: bool) -> Begun:
+        """See :class:`~kvlitmus.conformance.ports.PartlyComputed`."""
+        with self.short_of_memory():
+            return super().publish_upto(rid, upto, chunked=chunked)
+
+    def end_upto(self, rid: int, upto: int) -> None:
+        """See :class:`~kvlitmus.conformance.ports.PartlyComputed`."""
+        with self.short_of_memory():
+            super().end_upto(rid, upto)
 
     def poke(self, slots: Sequence[int], values: Sequence[int]) -> None:
         """See :class:`~kvlitmus.conformance.tier_ports.Data`."""

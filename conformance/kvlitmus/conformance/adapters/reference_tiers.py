@@ -20,6 +20,7 @@ from kvlitmus.conformance.tier_ports import (
     Outcome,
     PageStore,
     Prefetched,
+    ShortMemory,
     TierNode,
     TierView,
 )
@@ -44,7 +45,7 @@ from kvlitmus.spec.schemes import Domain
 from kvlitmus.spec.units import Key, Name, Pages, RequestId, Slot, Tokens
 
 
-class TieredReference(ReferencePorts):
+class TieredReference(ShortMemory, ReferencePorts):
     """One reference hierarchy behind the ports."""
 
     def __init__(self, config: Config, profile: Profile, names: Names | None = None) -> None:
@@ -88,6 +89,7 @@ class TieredReference(ReferencePorts):
 
     def go(self, after: Hierarchy) -> None:
         """This is how it stands after a call: make the copies that it wants made, and tell what changed."""
+        self.take_memory()
         before = self.now
         if after.moved:
             self.contents.make(after.moved)

@@ -9,6 +9,8 @@ and how far, counters, events, and what is asked of storage.
 their pages differently: after every call there must be a one-to-one relation between the pages in use on either side
 (:class:`Relation`).  Everything else must be equal.
 
+**Memory for the books of a cache runs out in neither**: when it is taken is nobody's promise either.
+
 What differs raises :class:`Difference`.
 """
 
@@ -25,6 +27,7 @@ from kvlitmus.spec.prefetch_plan import HostPool, PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.units import Key
 
 DEVICE, HOST = "device", "host"
+MEMORY = "memory_faults"
 
 
 class Difference(AssertionError):
@@ -112,8 +115,10 @@ class Tandem:
         self.recorder: Recorder | None = None
         self.paths: dict[object, int] = {}
         self.told = Told(), Told()
-        for methods in PORTS.values():
-            if all(callable(getattr(side, name, None)) for side in (first, second) for name in methods):
+        for port, methods in PORTS.items():
+            if port != "memory_faults" and all(
+                callable(getattr(side, name, None)) for side in (first, second) for name in methods
+            ):
                 for name in methods:
                     setattr(self, name, getattr(self, f"_{name}", None) or self.plain(name))
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from kvlitmus.conformance.calls import fetch, pool, tiers, tree
+from kvlitmus.conformance.calls import fetch, memory, pool, request, tiers, tree
 from kvlitmus.conformance.judge import Judge
 from kvlitmus.conformance.litmus.registry import litmus
 from kvlitmus.conformance.litmus.scenes import (
     FAILING,
     READS,
     STORAGE,
+    TIERS,
     backed,
     brought,
     computed,
@@ -19,6 +20,9 @@ from kvlitmus.conformance.litmus.scenes import (
     stored,
 )
 from kvlitmus.conformance.tier_ports import FAILED, Outcome
+
+PLACES = 9
+"""At so many places memory may run out in a call."""
 
 STAGES = ("asked", "queried", "reading", "read")
 
@@ -103,3 +107,17 @@ def a_reset_forgets_what_has_failed(judge: Judge) -> None:
     tiers.tick(judge)
     backed(judge, key)
     tiers.settle(judge)
+
+
+@litmus(rules=("LIFE-10", "POOL-12", "LOCK-04", "REQ-02"), needs=(*TIERS, "memory_faults"))
+def what_finds_no_memory_changes_nothing(judge: Judge) -> None:
+    """Memory runs out at each place of a request's life in turn; the same call again succeeds."""
+    for after in range(PLACES):
+        key = letters(judge, 3, "a" if after % 2 else "d")
+        begun = not memory.starved(judge, after, key, lambda key=key: request.begin(judge, 1, key))  # type: ignore[misc]
+        if begun or request.begin(judge, 1, key):
+            memory.starved(judge, after, key, lambda: request.publish(judge, 1, chunked=False))
+            if memory.starved(judge, after, key, lambda: request.end(judge, 1, keep=True)):
+                request.end(judge, 1, keep=True)
+        tiers.settle(judge)
+        tree.evict(judge, judge.capacity)

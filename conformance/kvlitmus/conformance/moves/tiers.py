@@ -6,8 +6,8 @@ import random
 from collections.abc import Container
 from typing import TYPE_CHECKING
 
-from kvlitmus.conformance.calls import fetch, request, tiers, tree
-from kvlitmus.conformance.moves.registry import move, pick
+from kvlitmus.conformance.calls import fetch, memory, request, tiers, tree
+from kvlitmus.conformance.moves.registry import MAX_REQUESTS, move, pick
 from kvlitmus.conformance.schedule import evict_size, make_key
 from kvlitmus.conformance.tier_books import COPIES
 from kvlitmus.conformance.tier_ports import BACKUP, DONE, FAILED, FETCH, LOAD, PUT, QUERY, SPILL, SPILLED, Outcome
@@ -35,6 +35,9 @@ AT_ONCE = 56
 
 LIMITED = 192
 """Above this a load back has a quota."""
+
+STARTING = 96
+"""Below this memory runs out for a request that begins; above, for one that runs."""
 
 GIVES_UP = 160
 """Below this the requests that wait for a load that failed end before the next tick."""
@@ -230,6 +233,24 @@ def misfire(player: Player, a: int, b: int, c: int) -> None:
     kind = kinds[a % len(kinds)]
     if kind not in tiers.books_of(judge).failures.coming:
         tiers.fail_copy(judge, kind, b % 3)
+
+
+@move("starve")
+def starve(player: Player, a: int, b: int, c: int) -> None:
+    """Memory runs out while a request begins, grows, is published or finished."""
+    judge = player.judge
+    rid = pick(judge.requests, c)
+    if rid is None or b < STARTING:
+        if len(judge.requests) < MAX_REQUESTS:
+            key, number = make_key(player.config, a, b, c), player.begun + 1
+            player.begun += 1
+            memory.starved(judge, a % 3, key, lambda: request.begin(judge, number, key))
+        return
+    running = judge.requests[rid]
+    if b & 1:
+        memory.starved(judge, a % 6, running.key, lambda: request.publish(judge, rid, chunked=False, upto=running.upto))
+    elif not memory.starved(judge, a % 6, running.key, lambda: request.end(judge, rid, keep=True, upto=running.upto)):
+        player.computed(running.key)
 
 
 @move("clock")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from kvlitmus.conformance.mutants.hosted import HOSTED, NOT_BACK, SGLANG, VLLM, WRITE_BACK
 from kvlitmus.conformance.mutants.registry import mutant, null_mutant
+from kvlitmus.conformance.ports import Begun
 from kvlitmus.conformance.specimen.backup import BackupQueue
+from kvlitmus.conformance.specimen.hierarchy import TieredSpecimen
 from kvlitmus.conformance.specimen.host import CopyFailed
 from kvlitmus.conformance.specimen.loading import Loader
 from kvlitmus.conformance.specimen.tiers import TieredNode, TierTree
@@ -293,6 +295,29 @@ class SpillSettledBeforeItsCopy(BackupQueue):
             except CopyFailed:
                 self.copier.spoil("host", node.host)
         return done
+
+
+@mutant(
+    "memory-runs-out-too-late",
+    bugs=("S22",),
+    links=(SGLANG + "pull/16067",),
+    kills=("LIFE-10", "POOL-12"),
+    slot="tiered",
+    configs=HOSTED,
+)
+class MemoryRunsOutTooLate(TieredSpecimen):
+    """A page is cached and its request's as well: memory runs out when the tree has taken the pages already.
+
+    Upstream: what a refused request has set aside isn't returned; here: what it has published isn't taken back.
+    """
+
+    def publish(self, rid: int, *, chunked: bool) -> Begun:
+        """Taken before it is known that it can be."""
+        after, self.memory = self.memory, None
+        begun = super().publish(rid, chunked=chunked)
+        self.memory = after
+        self.take_memory()
+        return begun
 
 
 @null_mutant("failed-copies-are-made-again", slot="loads", configs=HOSTED)

@@ -6,21 +6,21 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from kvlitmus.conformance.ports import Config, Hit, Profile
+from kvlitmus.conformance.ports import Begun, Config, Hit, Profile
 from kvlitmus.conformance.specimen.cache import Specimen
 from kvlitmus.conformance.specimen.fetching import FetchSettings
 from kvlitmus.conformance.specimen.loading import LAYERS
 from kvlitmus.conformance.specimen.tiers import TieredNode
 from kvlitmus.conformance.specimen.tree import CLEARED
 from kvlitmus.conformance.specimen.works import Work
-from kvlitmus.conformance.tier_ports import Job, Loaded, Outcome, PageStore, Prefetched, TierNode, TierView
+from kvlitmus.conformance.tier_ports import Job, Loaded, Outcome, PageStore, Prefetched, ShortMemory, TierNode, TierView
 from kvlitmus.spec.units import Key, Unit
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.specimen.cache import Parts
 
 
-class TieredSpecimen(Specimen):
+class TieredSpecimen(ShortMemory, Specimen):
     """One specimen with three tiers."""
 
     view = None  # type: ignore[assignment]  # the snapshot is :meth:`tiers`
@@ -85,6 +85,34 @@ class TieredSpecimen(Specimen):
         """Nodes have their contents on the host."""
         if self.store is not None:
             self.puts.start(nodes, [page for node in nodes for page in node.host], key, start)
+
+    # -- requests ------------------------------------------------------------------------------
+
+    def begin(self, rid: int, key: Key) -> Begun | None:
+        """See :class:`~kvlitmus.conformance.ports.Requests`."""
+        self.take_memory()
+        return super().begin(rid, key)
+
+    def publish(self, rid: int, *, chunked: bool) -> Begun:
+        """See :class:`~kvlitmus.conformance.ports.Requests`."""
+        self.take_memory()
+        return super().publish(rid, chunked=chunked)
+
+    def end(self, rid: int, *, keep: bool) -> None:
+        """See :class:`~kvlitmus.conformance.ports.Requests`."""
+        if keep:
+            self.take_memory()
+        super().end(rid, keep=keep)
+
+    def publish_upto(self, rid: int, upto: int, *, chunked: bool) -> Begun:
+        """See :class:`~kvlitmus.conformance.ports.PartlyComputed`."""
+        self.take_memory()
+        return super().publish_upto(rid, upto, chunked=chunked)
+
+    def end_upto(self, rid: int, upto: int) -> None:
+        """See :class:`~kvlitmus.conformance.ports.PartlyComputed`."""
+        self.take_memory()
+        super().end_upto(rid, upto)
 
     # -- tree and host tier --------------------------------------------------------------------
 
