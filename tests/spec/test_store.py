@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from kvlitmus.reference.store import damage, empty_store, exists, get, put
 from kvlitmus.spec import store
+from kvlitmus.spec.store_facts import STRANGE
 
 ONE, TWO = b"one", b"two"
 KEYS = st.sampled_from("abc")
@@ -60,7 +61,7 @@ def test_second_puts_and_damage() -> None:
     assert not corrupt([TWO], [(ONE,)], ["flip"], "bytes") and corrupt([TWO], [(ONE,)], ["flip"], "length")
     assert corrupt([TWO], [(ONE,)], ["short"], "bytes")
     strange = store.what_is_no_object_is_a_miss
-    for how in store.STRANGE:
+    for how in STRANGE:
         assert strange([None], [(ONE,)], [how], "bytes") and strange([ONE], [(ONE,)], [how], "bytes")
         assert not strange([TWO], [(ONE,)], [how], "bytes") and strange([TWO], [(ONE,)], ["flip"], "bytes")
         assert strange([TWO], [(ONE,)], [how], "length") is (how == "link")

@@ -21,7 +21,7 @@ from kvlitmus.conformance.adapters.page_stores import PageStoreCalls
 from kvlitmus.conformance.plan import STORE_CONFIGS
 from kvlitmus.conformance.ports import Config, Profile, Unsupported
 from kvlitmus.conformance.store_ports import STORE_PORTS
-from kvlitmus.spec.store import STRANGE
+from kvlitmus.spec.store_facts import STRANGE
 
 
 def url_of(address: redis_store.Address) -> str:

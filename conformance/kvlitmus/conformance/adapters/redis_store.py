@@ -34,7 +34,7 @@ from kvlitmus.conformance.adapters import scratch
 from kvlitmus.conformance.plan import STORE_CONFIGS
 from kvlitmus.conformance.ports import Config, Profile, Unsupported
 from kvlitmus.conformance.store_ports import STORE_PORTS
-from kvlitmus.spec.store import STRANGE
+from kvlitmus.spec.store_facts import STRANGE
 
 VARIABLE = "KVLITMUS_REDIS_URL"
 SERVERS = ("valkey-server", "redis-server")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kvlitmus.conformance.calls import store
 from kvlitmus.conformance.litmus.store import HOSTILE
 from kvlitmus.conformance.moves.registry import move
-from kvlitmus.spec.store import DAMAGES
+from kvlitmus.spec.store_facts import DAMAGES
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.player import Player
