@@ -123,7 +123,11 @@ class Branch:
     def room(self, pages: int, page_size: int) -> None:
         """Have arrays with room for so many pages more."""
         old, new = self.n, self.n + pages
-        if new > len(self.dev_pages):
+        if not old:
+            units = np.empty(new * page_size, self.units.dtype)
+            self.dev_pages = np.empty(new, np.int32)
+            self.units = units
+        elif new > len(self.dev_pages):
             self._resize(old, max(new, old + (old >> 2)), page_size)
 
     def append(self, units: IntArray, pages: IntArray | None, page_size: int, tick: int, priority: int) -> None:

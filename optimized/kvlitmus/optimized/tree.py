@@ -114,7 +114,8 @@ class Tree(Residency):
         branch, end = self.walk(top, start, units[:wanted] if len(units) > wanted else units)
         above = top.base + start
         known, already = branch.base + end - above, self.resident(branch, end)
-        room = self.room(branch, end, units[known * size : wanted]) if known < len(pages) else None
+        new = units[known * size : wanted]
+        room = self.room(branch, end, new) if known < len(pages) else None
         back = self.runs(Place(branch, end), already) if already < known + above else ()
         if already - above < len(pages):
             self.pool.adopt(pages[already - above :])
@@ -124,7 +125,6 @@ class Tree(Residency):
         self._touch(branch, end)
         self._count(branch, end, already, priority, counts)
         if room is not None:
-            new = units[known * size : wanted]
             branch = self._attach(room, branch, end, new, pages[known:], priority, counts=counts)
             end = branch.n
         self._offer_used(branch, end)

@@ -76,13 +76,15 @@ class LaneTicket:
         self._tell()
 
     def record(self, error: BaseException | None = None) -> None:
-        """Everything is submitted (or failed to be): the end of the copy is the next event of the stream."""
+        """Everything is submitted (or failed to be): the end of the copy is the next event of the stream.
+
+        Whatever goes wrong with that, too, whoever waits is told, and doesn't wait for ever.
+        """
         self.error = error
         try:
             self._event.record(self._lane.stream)
-        except BaseException as broken:
+        except Exception as broken:  # noqa: BLE001  kept for whoever waits
             self.error = error or broken
-            raise
         finally:
             if self._submitted is not None:
                 self._submitted.set()
@@ -297,25 +299,28 @@ class Lane:
         inline = not many and (self._last is None or not self._last.pending)
         ticket = self._ticket(start, submitted=inline, flagged=False)
         if inline:
-            with torch.cuda.stream(self.stream):
-                self._enqueue(tables, ticket)
-            ticket.record()
+            # What raises here may have submitted a part, which goes on: so the copy has failed under way.
+            ticket.record(self._enqueued(tables, ticket))
             return ticket
         if self._worker is None:
             self._worker = Worker(self.name)
         self._last = ticket
 
         def submit() -> None:
-            error: BaseException | None = None
-            with torch.cuda.device(self.device), torch.cuda.stream(self.stream):
-                try:
-                    self._enqueue(tables, ticket)
-                except BaseException as caught:  # noqa: BLE001  whoever waits is told
-                    error = caught
-                ticket.record(error)
+            with torch.cuda.device(self.device):
+                ticket.record(self._enqueued(tables, ticket))
 
         self._worker.post(submit)
         return ticket
+
+    def _enqueued(self, tables: Tables, ticket: LaneTicket) -> BaseException | None:
+        """Submit a copy; what was raised, of which whoever waits is told."""
+        try:
+            with torch.cuda.stream(self.stream):
+                self._enqueue(tables, ticket)
+        except Exception as error:  # noqa: BLE001  handed to the ticket
+            return error
+        return None
 
     def _enqueue(self, tables: Tables, ticket: LaneTicket) -> None:
         """Submit a copy by the copy engine, several layers in a batch if they have few descriptors together."""
