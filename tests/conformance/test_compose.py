@@ -14,17 +14,20 @@ from kvlitmus.conformance.results import Item, Options
 from kvlitmus.conformance.specimen.cache import PROFILE, Specimen, target
 from kvlitmus.spec.units import Key
 
-HIDDEN = {"begin", "grow", "publish", "end"}
+PARTIAL = {"publish_upto", "end_upto"}
+HIDDEN = {"begin", "grow", "publish", "end", *PARTIAL}
 
 
 class Bare:
     """The specimen without its requests."""
 
+    hidden = HIDDEN
+
     def __init__(self, inner: Specimen) -> None:
         self._inner = inner
 
     def __getattr__(self, name: str) -> Any:
-        if name in HIDDEN or name.startswith("kvlitmus"):
+        if name in self.hidden or name.startswith("kvlitmus"):
             raise AttributeError(name)
         return getattr(self._inner, name)
 
@@ -36,6 +39,12 @@ class Forgets(Bare):
         """One page too many, where a page was there."""
         already = self._inner.insert(key, slots, **how).already
         return Stored(min(already + self._inner.config.page_size, len(slots)) if already else 0)
+
+
+class Whole(Bare):
+    """The specimen with requests that are all computed at once."""
+
+    hidden = PARTIAL
 
 
 class BareTarget:
@@ -63,6 +72,21 @@ def test_composed_requests_keep_every_rule(config: Config) -> None:
         assert (result.findings, result.error) == ([], "")
         assert result.evaluated["REQ-04"]
         assert result.evaluated["REQ-07"]
+        assert result.evaluated["REQ-12"]
+        assert result.evaluated["REQ-13"]
+
+
+def test_requests_that_can_not_be_computed_in_part_are_judged_without_that() -> None:
+    whole = Whole(target.make(Config(page_size=4)))
+    assert "requests" in capabilities_of(whole) and "partial" not in capabilities_of(whole)
+    assert with_requests(whole, 4, PROFILE) is whole
+    for seed in range(3):
+        item = Item(kind="random", config=Config(page_size=4), seed=seed, ops=400)
+        result = run_item(BareTarget(Whole), item, Options())
+
+        assert (result.findings, result.error) == ([], "")
+        assert result.evaluated["REQ-04"] and result.evaluated["REQ-08"]
+        assert not result.evaluated["REQ-12"] and not result.evaluated["REQ-13"]
 
 
 def test_an_insert_that_lies_shows_in_the_requests_made_of_it() -> None:
