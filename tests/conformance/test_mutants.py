@@ -8,8 +8,7 @@ from collections import Counter
 import pytest
 
 from kvlitmus.conformance import plan
-from kvlitmus.conformance.engine import Scheduled, play
-from kvlitmus.conformance.litmus.registry import all_litmus
+from kvlitmus.conformance.engine import Scheduled, play, run_item
 from kvlitmus.conformance.mutants.registry import MODULES, MUTANTS, Mutant, all_mutants, mutant, null_mutant
 from kvlitmus.conformance.mutants_run import CRASHES, Effort, run_mutant
 from kvlitmus.conformance.ports import Config, capabilities_of
@@ -51,14 +50,11 @@ def first_broken(one: Mutant, seed: int, steps: int) -> tuple[str, ...]:
 
 
 def broken_by_litmus(one: Mutant) -> set[str]:
-    """The rules that the litmus tests break."""
-    broken: set[str] = set()
-    for config in one.configs:
-        for test in all_litmus().values():
-            if plan.suits(test, config, one.profile, force_misuse=False):
-                violation = play(one.target, config, Options(), test.program)[1]
-                broken.update(violation.rules if violation else ())
-    return broken
+    """The rules that the litmus tests break, played as in a run: what is broken is muted, and the test played again."""
+    options = Options(reruns=4, shrink_trials=0)
+    played = [item for item in plan.items(one.configs, one.profile, steps=0) if item.kind == "litmus"]
+    found = [finding for item in played for finding in run_item(one.target, item, options).findings]
+    return {rule for finding in found for rule in finding.rules}
 
 
 def kills(one: Mutant, broken: set[str] | tuple[str, ...]) -> bool:
