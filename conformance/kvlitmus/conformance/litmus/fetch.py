@@ -8,6 +8,7 @@ from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.litmus.registry import litmus
 from kvlitmus.conformance.litmus.scenes import (
     READS,
+    USES,
     backed,
     brought,
     computed,
@@ -152,6 +153,24 @@ def an_aborted_request_leaves_nothing_at_any_stage(judge: Judge) -> None:
         tiers.deliver(judge)
         fetch.poll(judge, rid)
         fetch.loaded(judge, rid)
+    tiers.settle(judge)
+
+
+@litmus(rules=("TIER-01", "TIER-07"), needs=READS)
+def a_read_that_was_aborted_overwrites_nobody(judge: Judge) -> None:
+    """A request goes away while storage is read; other prompts get what memory there is, and then the read ends."""
+    key = letters(judge, least_pages(judge) + 2)
+    stored(judge, key)
+    queried(judge, 1, key)
+    fetch.abandon(judge, 1)
+    tiers.tick(judge)
+    for at in range(judge.config.host_pages):
+        computed(judge, prompt(judge, chr(ord("p") + at % 8) + "z" * (at // 8)), uses=USES, rid=900 + 10 * at)
+    if judge.config.write == "write_back":
+        tree.evict(judge, judge.capacity)
+    while step(judge, "backup"):
+        tiers.tick(judge)
+    step(judge, "fetch")
     tiers.settle(judge)
 
 

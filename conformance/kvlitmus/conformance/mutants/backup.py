@@ -46,7 +46,7 @@ class AcksInAnyOrder(BackupQueue):
         """Whoever is ready."""
         for work in [work for work in self.queue if work.landed]:
             self.queue.remove(work)
-            self.finish(work)
+            self.end(work)
 
 
 @mutant(

@@ -30,8 +30,10 @@ class AcksATickLater(BackupQueue):
     def acks(self) -> None:
         """Only what had landed a tick ago."""
         landed = [work.id for work in self.queue if work.landed]
-        while self.queue and self.queue[0].id in self.noted:
-            self.finish(self.queue.popleft())
+        for work in tuple(self.queue):
+            if work.id not in self.noted:
+                break
+            self.end(self.queue.popleft())
         self.noted = frozenset(landed)
 
 
@@ -43,7 +45,7 @@ class AcksTwoPerTick(BackupQueue):
         """The first ones."""
         for _ in range(2):
             if self.queue and self.queue[0].landed:
-                self.finish(self.queue.popleft())
+                self.end(self.queue.popleft())
 
 
 class DrainsLate(HostPool):

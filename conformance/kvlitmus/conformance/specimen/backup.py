@@ -92,11 +92,14 @@ class BackupQueue:
         while over < len(self.queue) and self.queue[over].landed:
             over += 1
         for _ in range(over):
-            work = self.queue.popleft()
-            if work.failed:
-                self.end_failed(work)
-            else:
-                self.finish(work)
+            self.end(self.queue.popleft())
+
+    def end(self, work: Work) -> None:
+        """Take note of one that is over."""
+        if work.failed:
+            self.end_failed(work)
+        else:
+            self.finish(work)
 
     def end_failed(self, work: Work) -> None:
         """One that failed: it is made again if it must, else its nodes are as they were."""
