@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
-
-import pytest
 
 from kvlitmus.conformance.engine import run_item
 from kvlitmus.conformance.mutants.registry import all_mutants
@@ -15,17 +13,10 @@ from kvlitmus.conformance.stage import STAGE
 from kvlitmus.conformance.targets import KNOWN
 from kvlitmus.spec.rule import all_rules
 from tools import hazards
-from tools.hazard_hooks import MECHANISMS, NOT_YET, Mechanism, around
+from tools.hazard_hooks import MECHANISMS, NOT_YET, HazardJudge, Mechanism, around
 
 MUTANT = all_mutants()["added-is-told-twice"]
 MUTED = frozenset(all_rules()) - {"FETCH-16"}
-
-
-@pytest.fixture(autouse=True)
-def usual_judge() -> Iterator[None]:
-    """A mechanism chooses its judge when it makes a cache."""
-    yield
-    STAGE.judge_type = None
 
 
 def after_a_reset(adapter: Any, note: Callable[[], None]) -> None:
@@ -44,13 +35,22 @@ def when_it_is_told(adapter: Any, note: Callable[[], None]) -> None:
     around(adapter, "loaded", loaded)
 
 
+def hooked(target: Mechanism, item: Item, options: Options) -> ItemResult:
+    """What comes of an item under the judge of hazards."""
+    STAGE.judge_type = HazardJudge
+    try:
+        return run_item(target, item, options)
+    finally:
+        STAGE.judge_type = None
+
+
 def played(hook: Callable[[Any, Callable[[], None]], None], within: int = 1_000_000, trials: int = 0) -> ItemResult:
     """The first schedule in which the plain judge finds the fault, with a hook."""
     options = Options(muted=MUTED, reruns=0, shrink_trials=trials)
     for seed in range(30):
         item = Item(kind="random", config=TIER_CONFIGS[0], seed=seed, ops=250)
         if run_item(MUTANT.target, item, Options(muted=MUTED, reruns=0, shrink_trials=0)).findings:
-            return run_item(Mechanism("H-00", hook, "told", target=MUTANT.target, within=within), item, options)
+            return hooked(Mechanism("H-00", hook, "told", target=MUTANT.target, within=within), item, options)
     raise AssertionError("no schedule shows the mutant")
 
 
@@ -71,7 +71,7 @@ def test_shrinking_keeps_the_hazard() -> None:
     assert found.steps < found.drawn_steps
     again = Item(kind="schedule", config=found.config, schedule=tuple(found.schedule))
     target = Mechanism("H-00", when_it_is_told, "told", target=MUTANT.target, within=1)
-    assert run_item(target, again, Options(muted=MUTED, reruns=0, shrink_trials=0)).findings
+    assert hooked(target, again, Options(muted=MUTED, reruns=0, shrink_trials=0)).findings
 
 
 def test_each_hazard_has_a_mechanism_for_its_target_and_rules_that_are_judged() -> None:

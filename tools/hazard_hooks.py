@@ -5,7 +5,7 @@ the one function in which the hazard happens.  Beside it stands a judge for whom
 hazard has happened, at most :attr:`Mechanism.within` calls before; a schedule in which it hasn't is no counterexample.
 Shrinking plays with the same judge, so what is left at the end still shows the hazard.
 
-Used by ``tools/hazards.py``; the worker imports it in SGLang's environment.
+Used by ``tools/hazards.py``, in SGLang's environment and in its own process: in a worker the judge is the judge.
 """
 
 # ruff: noqa: SLF001 - a hook looks at what nobody else may
@@ -23,7 +23,6 @@ from kvlitmus.conformance.guard import Violation
 from kvlitmus.conformance.judge import Judge
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.selection import Facts
-from kvlitmus.conformance.stage import STAGE
 
 Note = Callable[[], None]
 FOR_EVER = 1_000_000
@@ -62,9 +61,9 @@ class HazardJudge(Judge):
             self.noted, self.last = len(happened), self.steps
 
     def only_if_it_happened(self) -> None:
-        """Raise ``HarnessError``, which ends the schedule without a finding, if it hasn't."""
+        """Raise ``HarnessError``, which ends the schedule without a finding, if not.  Caches without a hook go on."""
         self.look_up()
-        if self.steps - self.last > getattr(self.adapter, "within", FOR_EVER):
+        if hasattr(self.adapter, "happened") and self.steps - self.last > self.adapter.within:
             raise HarnessError(f"{NOT_YET} {self.steps} calls")
 
 
@@ -100,10 +99,15 @@ class Mechanism:
 
     def make(self, config: Config) -> Any:
         """A fresh cache, hooked."""
-        STAGE.judge_type = HazardJudge
         adapter = self.target.make(config)
         adapter.happened, adapter.within = [], self.within
-        self.hook(adapter, lambda: adapter.happened.append(self.id))
+
+        def note() -> None:
+            adapter.happened.append(self.id)
+
+        self.hook(adapter, note)
+        if hasattr(adapter, "_build"):  # an attach may make the cache anew
+            around(adapter, "_build", lambda: lambda _: self.hook(adapter, note))
         return adapter
 
 

@@ -19,29 +19,32 @@ shortest counterexample, saved so that ``kvlitmus replay`` plays it.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
+import os
 import re
+import signal
 import statistics
+import subprocess
 import sys
-import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 if __name__ == "__main__":
     sys.path[:0] = [str(ROOT), *(str(ROOT / room) for room in ("spec", "reference", "conformance"))]
 
-from kvlitmus.conformance.commands import session  # noqa: E402
+from kvlitmus.conformance import engine  # noqa: E402
 from kvlitmus.conformance.commands.common import version  # noqa: E402
 from kvlitmus.conformance.ports import Config  # noqa: E402
 from kvlitmus.conformance.report import build, failures  # noqa: E402
 from kvlitmus.conformance.results import Finding, Item, ItemResult, Options  # noqa: E402
+from kvlitmus.conformance.stage import STAGE  # noqa: E402
 from kvlitmus.conformance.targets import KNOWN, peer_python  # noqa: E402
 from kvlitmus.spec.rule import all_rules  # noqa: E402
-from tools.hazard_hooks import MECHANISMS, NOT_YET  # noqa: E402
+from tools.hazard_hooks import MECHANISMS, NOT_YET, HazardJudge  # noqa: E402
 from tools.hazards_page import page  # noqa: E402
 
 FOLDER = ROOT / "docs" / "results"
@@ -53,8 +56,8 @@ BUDGET = 40_000
 APART = 10_000
 """The searches begin with the seeds 0, 10,000, and so on."""
 
-ROUND = 160
-"""So many schedules are drawn at once; the search ends with the first that has it."""
+PATIENCE = 120
+"""A schedule, or what shrinking makes of it, that takes more seconds than this has hung."""
 
 OLD, OLD_UNIFIED = "sglang-0.5.13.post1-hicache", "sglang-0.5.13.post1-unified-hicache"
 
@@ -142,11 +145,26 @@ class Search(NamedTuple):
     finding: Finding | None
 
 
-def hooked(hazard: Hazard) -> session.Session:
-    """The hazard's target with its hook, in SGLang's environment."""
-    attribute = hazard.id.replace("-", "_")
-    python = peer_python(KNOWN[hazard.target].release)
-    return session.ask(session.find(f"tools.hazard_hooks:{attribute}", python))
+class TookTooLong(BaseException):
+    """A schedule that did not come back."""
+
+
+def played(hazard: Hazard, item: Item, options: Options) -> ItemResult:
+    """What comes of an item in this process, with the hazard's hook and its judge."""
+
+    def late(*_: object) -> None:
+        raise TookTooLong
+
+    signal.signal(signal.SIGALRM, late)
+    signal.alarm(PATIENCE)
+    STAGE.judge_type = HazardJudge
+    try:
+        return engine.run_item(MECHANISMS[hazard.id], item, options)
+    except TookTooLong:
+        return ItemResult(item=item.id, config=item.config.label, error="did not come back")
+    finally:
+        signal.alarm(0)
+        STAGE.judge_type = None
 
 
 def muted(hazard: Hazard) -> frozenset[str]:
@@ -154,25 +172,19 @@ def muted(hazard: Hazard) -> frozenset[str]:
     return frozenset(all_rules()) - set(hazard.rules)
 
 
-def search(found: session.Session, hazard: Hazard, seed: int) -> Search:
+def search(hazard: Hazard, seed: int) -> Search:
     """Draw schedules until the hazard shows or the budget is spent; the counterexample is not shrunk yet."""
-    configs = [config for config in found.configs if config.tiered and hazard.configs(config)]
+    configs = [config for config in MECHANISMS[hazard.id].configs if config.tiered and hazard.configs(config)]
     options = Options(muted=muted(hazard), reruns=0, shrink_trials=0)
     steps = at = 0
-    while configs and steps < BUDGET:
-        items = [
-            Item(kind="random", config=configs[(at + k) % len(configs)], seed=seed + at + k, ops=OPS)
-            for k in range(ROUND)
-        ]
-        at += ROUND
-        with contextlib.closing(cast("Generator[ItemResult]", found.run(items, options, jobs=1))) as results:
-            for result in results:
-                one = first(result, hazard)
-                if one is not None:
-                    return Search(steps + one.drawn_steps, one)
-                steps += result.steps + ended(result)
-                if steps >= BUDGET:
-                    break
+    while steps < BUDGET:
+        item = Item(kind="random", config=configs[at % len(configs)], seed=seed + at, ops=OPS)
+        result = played(hazard, item, options)
+        one = first(result, hazard)
+        if one is not None:
+            return Search(steps + one.drawn_steps, one)
+        steps += max(result.steps + ended(result), 1)
+        at += 1
     return Search(steps, None)
 
 
@@ -187,31 +199,28 @@ def first(result: ItemResult, hazard: Hazard) -> Finding | None:
     return next((one for one in result.findings if set(one.rules) & set(hazard.rules)), None)
 
 
-def shrunk(found: session.Session, hazard: Hazard, finding: Finding) -> Finding:
+def shrunk(hazard: Hazard, finding: Finding) -> Finding:
     """The same, as short as it gets; every play on the way, and the last one, has the hook and its judge."""
     best = finding
     for rules in (hazard.rules, best.rules[:1]):
-        wanted = frozenset(all_rules()) - set(rules)
-        options = Options(muted=wanted, reruns=0, shrink_trials=1500, shrink_seconds=20.0)
+        unwanted = frozenset(all_rules()) - set(rules)
+        options = Options(muted=unwanted, reruns=0, shrink_trials=1500, shrink_seconds=20.0)
         item = Item(kind="schedule", config=finding.config, schedule=tuple(best.schedule))
-        for result in found.run([item], options):
-            one = first(result, hazard)
-            if one is not None and one.steps <= best.steps:
-                best = one
+        one = first(played(hazard, item, options), hazard)
+        if one is not None and one.steps <= best.steps:
+            best = one
     return best
 
 
-def confirmed(found: session.Session, hazard: Hazard, finding: Finding) -> bool:
+def confirmed(hazard: Hazard, finding: Finding) -> bool:
     """Whether the shrunk schedule, played once more, breaks the rules after the hazard has happened."""
     item = Item(kind="schedule", config=finding.config, schedule=tuple(finding.schedule))
-    results = found.run([item], Options(muted=muted(hazard), reruns=0, shrink_trials=0))
-    return any(first(result, hazard) is not None for result in results)
+    return first(played(hazard, item, Options(muted=muted(hazard), reruns=0, shrink_trials=0)), hazard) is not None
 
 
 def rediscover(hazard: Hazard) -> dict[str, Any]:
     """All searches for one hazard, as plain data."""
-    found = hooked(hazard)
-    runs = [search(found, hazard, APART * number) for number in range(SEARCHES)]
+    runs = [search(hazard, APART * number) for number in range(SEARCHES)]
     hits = [run.finding for run in runs if run.finding is not None]
     record: dict[str, Any] = {
         "id": hazard.id,
@@ -227,10 +236,10 @@ def rediscover(hazard: Hazard) -> dict[str, Any]:
         "steps": [run.steps for run in runs],
         "median_steps": statistics.median(run.steps for run in runs) if len(hits) > SEARCHES / 2 else None,
     }
-    short = min((shrunk(found, hazard, one) for one in hits[:2]), key=lambda one: one.steps, default=None)
+    short = min((shrunk(hazard, one) for one in hits[:2]), key=lambda one: one.steps, default=None)
     folder = FOLDER / "counterexamples" / "hazards"
     (folder / f"{hazard.id}.json").unlink(missing_ok=True)
-    if short is not None and confirmed(found, hazard, short):
+    if short is not None and confirmed(hazard, short):
         folder.mkdir(parents=True, exist_ok=True)
         path = failures.save(folder, short, target=hazard.target, depth=3, force_misuse=False, version=version())
         named = path.replace(path.with_name(f"{hazard.id}.json"))
@@ -255,6 +264,7 @@ def main() -> int:
     parser.add_argument(
         "--missing", action="store_true", help="only hazards that have no record of this build and budget"
     )
+    parser.add_argument("--here", action="store_true", help="search in this process, and print the records as JSON")
     parser.add_argument("--page", action="store_true", help="write the page from hazards.json and run nothing")
     args = parser.parse_args()
     file = FOLDER / "hazards.json"
@@ -263,21 +273,37 @@ def main() -> int:
     unknown = only - {hazard.id for hazard in HAZARDS}
     if unknown:
         parser.error(f"no such hazard: {', '.join(sorted(unknown))}; there are {', '.join(one.id for one in HAZARDS)}")
-    for hazard in () if args.page else HAZARDS:
-        if (only and hazard.id not in only) or (args.missing and current(records.get(hazard.id), hazard)):
-            continue
-        started = time.monotonic()
-        one = records[hazard.id] = rediscover(hazard)
-        print(
-            f"{hazard.id}: {one['found']} of {SEARCHES}, steps {one['steps']}, {one.get('length')} calls, "
-            f"{one.get('rules')}, {time.monotonic() - started:.0f} s",
-            flush=True,
-        )
-        ordered = [records[hazard.id] for hazard in HAZARDS if hazard.id in records]
-        file.write_text(json.dumps({"format": 2, "hazards": ordered}, indent=1, ensure_ascii=False) + "\n")
+    if args.here:
+        print(json.dumps([rediscover(hazard) for hazard in HAZARDS if hazard.id in only]))
+        return 0
+    wanted = [
+        hazard
+        for hazard in (() if args.page else HAZARDS)
+        if (not only or hazard.id in only) and not (args.missing and current(records.get(hazard.id), hazard))
+    ]
+    with ThreadPoolExecutor(2) as pool:
+        for one in pool.map(searched, wanted):
+            records[one["id"]] = one
+            print(
+                f"{one['id']}: {one['found']} of {SEARCHES}, steps {one['steps']}, {one.get('length')} calls",
+                flush=True,
+            )
+            ordered = [records[hazard.id] for hazard in HAZARDS if hazard.id in records]
+            file.write_text(json.dumps({"format": 2, "hazards": ordered}, indent=1, ensure_ascii=False) + "\n")
     ordered = [records[hazard.id] for hazard in HAZARDS if hazard.id in records]
     (FOLDER / "hazards.md").write_text(page(ordered))
     return 0
+
+
+def searched(hazard: Hazard) -> dict[str, Any]:
+    """All searches for one hazard, in SGLang's environment."""
+    rooms = [str(ROOT), *(str(ROOT / room) for room in ("spec", "reference", "conformance"))]
+    python = peer_python(KNOWN[hazard.target].release)
+    command = [python, str(Path(__file__)), "--here", "--only", hazard.id]
+    environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": os.pathsep.join(rooms)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    (record,) = json.loads(done.stdout.splitlines()[-1])
+    return dict(record)
 
 
 def current(record: dict[str, Any] | None, hazard: Hazard) -> bool:
