@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
@@ -65,6 +66,64 @@ def test_a_load_that_somebody_relies_on_is_made_again() -> None:
     desk.cache.tick()
     assert desk.contents.device[:, running.row].tolist() == desk.values(KEY).tolist()
     desk.cache.end(1, keep=True)
+    desk.still_works(KEY)
+
+
+def test_who_waits_for_a_load_that_failed_waits_for_the_one_that_is_made_in_its_stead() -> None:
+    """A model computes in a thread of its own: it may ask by the old number when a tick has gone on already."""
+    desk = ready_to_load()
+    work = desk.cache.load_back(list(KEY)).work
+    running = desk.cache.begin(1, list(KEY))
+    assert work is not None and running is not None
+    for _ in range(3):
+        (job,) = desk.cache.loads_on(running.place)
+        assert isinstance(job.ticket, testing.FaultyTicket)
+        job.ticket.fail()
+        desk.cache.advance(job.id)
+        with pytest.raises(RuntimeError, match="has failed"):
+            desk.cache.wait_layer(work.id, 0)
+        desk.cache.tick()
+        assert desk.cache.layers_ready(work.id) == 0
+        with pytest.raises(RuntimeError, match="not copied yet"):
+            desk.cache.wait_layer(work.id, 0)
+    (job,) = desk.cache.loads_on(running.place)
+    desk.cache.advance(job.id)
+    desk.cache.wait_layer(work.id, desk.cache.layers() - 1)
+    assert desk.contents.device[:, running.row].tolist() == desk.values(KEY).tolist()
+    desk.cache.tick()
+    desk.cache.wait_layer(work.id, 0)
+    assert not desk.cache.works.again, "numbers are kept no longer than the work"
+    desk.cache.end(1, keep=True)
+    desk.still_works(KEY)
+
+
+def test_slots_that_find_no_memory_are_free_again() -> None:
+    desk = Desk()
+    before = desk.cache.available()
+    desk.faults.fail(testing.SLOTS)
+    with pytest.raises(MemoryError):
+        desk.cache.alloc(2 * SIZE)
+    assert desk.cache.available() == before
+    desk.still_works(KEY)
+
+
+@pytest.mark.parametrize("part", ["pool", "host_pool", "tree"])
+def test_a_reset_that_finds_no_memory_has_changed_nothing(part: str) -> None:
+    desk = Desk()
+    rid = desk.begin(KEY)
+    assert rid is not None
+    before = desk.cache.available(), desk.cache.host_available(), desk.cache.sizes(), desk.cache.jobs()
+
+    def scarce(*_: Any, **__: Any) -> Any:
+        raise MemoryError
+
+    parts, scarce_one = (desk.cache.parts, desk.cache.tier_parts), cast(Any, {part: scarce})
+    desk.cache.parts = desk.cache.tier_parts = replace(parts[1], **scarce_one)
+    with pytest.raises(MemoryError):
+        desk.cache.reset(abort=True)
+    desk.cache.parts, desk.cache.tier_parts = parts
+    assert (desk.cache.available(), desk.cache.host_available(), desk.cache.sizes(), desk.cache.jobs()) == before
+    desk.end(rid, keep=True)
     desk.still_works(KEY)
 
 

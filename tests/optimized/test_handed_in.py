@@ -106,7 +106,7 @@ SLIPS: dict[str, Slip] = {
     ),
     "reset under requests": Slip(
         FlatCache,
-        "end_requests",
+        "may_reset",
         lambda original: lambda self, abort: None,
         lambda: handles.test_a_reset_does_not_take_the_slots_of_running_requests(handles.flat),
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from kvlitmus.optimized.cache import CacheConfig
 from kvlitmus.optimized.hierarchy import HierarchicalCache
 from kvlitmus.spec.units import Key
 from tests.optimized.hierarchy_pair import Pair
+from tests.optimized.hierarchy_sides import ScriptedStore
 
 KEY = Key(None, (1, 2, 3, 4, 5, 6, 7, 8))
 """Four pages of two."""
@@ -285,14 +287,24 @@ def test_a_configuration_that_can_not_be_is_refused(wrong: dict[str, Any]) -> No
 
 
 def test_events_of_what_has_no_name_are_not_told() -> None:
+    """Of a path that goes on behind a token that has none, its beginning is told, and is told to be gone."""
     cache = HierarchicalCache(CacheConfig(pages=8, host_pages=8), events=True)
     pages = cache.pool.take(4)
     assert pages is not None
-    cache.insert([1, -2], pages[:2])
-    cache.insert([1, 2], pages[2:], 7)
-    cache.evict(8)
-    assert [(one.what, one.namespace) for one in cache.events()] == []
-    assert cache.sizes() == (0, 4)
+    cache.insert([-2], pages[:1])
+    cache.insert([1, 2], pages[1:3], 7)
+    assert list(cache.events()) == []
+    more = cache.alloc(3)
+    assert more is not None
+    cache.insert([1, 2, -3, 4], [pages[3], *more.tolist()])
+    (first, second) = cache.events()
+    assert [list(one.units or ()) for one in (first, second)] == [[1], [2]] and second.parent == first.page
+    for job in list(cache.jobs()):
+        cache.advance(job.id)
+    cache.tick()
+    assert [(one.tier, one.page) for one in cache.events()] == [("host", first.page), ("host", second.page)]
+    assert cache.evict(8) == 7
+    assert [(one.what, one.page) for one in cache.events()] == [("removed", second.page), ("removed", first.page)]
 
 
 def test_a_job_that_is_over_or_unknown_can_not_go_on() -> None:
@@ -303,3 +315,20 @@ def test_a_job_that_is_over_or_unknown_can_not_go_on() -> None:
     for wrong in (job, job + 1):
         with pytest.raises(ValueError, match="can't go on"):
             pair.two.advance(wrong)
+
+
+def test_more_prefetches_wait_below_one_page_than_16_bits_can_count() -> None:
+    """A prompt that all users share is the anchor of as many prefetches as there are users."""
+    many = 2**15 + 1
+    config = CacheConfig(pages=8, host_pages=many + 8, rate_limit=2 * many, stop="wait_complete")
+    cache = HierarchicalCache(config)
+    cache.attach(ScriptedStore())
+    cache.begin(-1, [1])
+    cache.end(-1, keep=True)
+    cache.finish(math.inf)
+    for rid in range(many):
+        assert cache.prefetch(rid, [1, 2 + rid]).started
+    for rid in range(many):
+        cache.abandon(rid)
+    cache.finish(math.inf)
+    assert cache.host_available() == many + 7 and cache.evict(1) == 1 and cache.evict_host(1) == 1

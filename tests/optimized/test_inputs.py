@@ -12,6 +12,7 @@ import numpy as np
 
 from kvlitmus.optimized.audit import audit
 from kvlitmus.optimized.cache import CacheConfig, FlatCache
+from kvlitmus.optimized.hierarchy import HierarchicalCache
 
 SETTINGS: dict[str, tuple[dict[str, Any], str]] = {
     "no page size": ({"page_size": 0}, r"page_size must be a whole number, at least 1 \(got 0\)"),
@@ -31,6 +32,8 @@ SETTINGS: dict[str, tuple[dict[str, Any], str]] = {
     "negative load threshold": ({"load_threshold": -1}, "load_threshold must be"),
     "counts in numbers": ({"restored_counts": 1}, "restored_counts must be True or False"),
     "two times": ({"timeout": (1, 2)}, r"timeout must be 3 finite numbers of seconds, none negative \(got \(1, 2\)\)"),
+    "a time beyond floats": ({"timeout": (10**400, 0, 0)}, "timeout must be 3 finite numbers"),
+    "a list of policies": ({"policy": np.array(["lru", "lfu"])}, "policy must be one of lru"),
     "endless time": ({"timeout": (1.0, 2.0, float("inf"))}, "timeout must be 3 finite numbers"),
 }
 
@@ -42,8 +45,76 @@ def test_a_setting_that_can_not_be_is_refused_by_name(name: str) -> None:
         CacheConfig(**wrong)
 
 
-def test_numpys_numbers_are_numbers() -> None:
-    assert FlatCache(CacheConfig(page_size=np.int64(2), pages=np.int32(4))).available() == 8  # type: ignore[arg-type]
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int32, np.uint32, np.int64, np.array])
+def test_numpys_numbers_are_numbers_and_do_not_wrap_around(kind: Any) -> None:
+    """As they are, 20 pages of 16 would be 64 slots of an ``int8``, and a pool of 200 + 100 pages one of 44."""
+    config = CacheConfig(page_size=kind(16), pages=kind(100), reserved=kind(100), timeout=[1, 2, 3])  # type: ignore[arg-type]
+    cache = FlatCache(config)
+    assert {type(one) for one in (config.page_size, config.pages, config.reserved)} == {int}
+    assert config.timeout == (1.0, 2.0, 3.0)
+    assert cache.available() == 1600
+    running = cache.begin(1, np.arange(333))
+    assert running is not None
+    cache.end(1, keep=True)
+    again = cache.begin(2, np.arange(333))
+    assert again is not None and again.cached == 320
+    audit(cache.tree)
+
+
+@pytest.mark.parametrize("events", [None, "all", -1, 1.5])
+def test_a_number_of_events_that_can_not_be_is_refused(events: Any) -> None:
+    with pytest.raises(ValueError, match="events must be a whole number, at least 0"):
+        HierarchicalCache(CacheConfig(pages=8, host_pages=8), events=events)
+
+
+@pytest.mark.parametrize("priority", [1.5, np.float64(2), "3", None, True, float("nan"), 2**63, np.array([1, 2])])
+def test_a_priority_that_is_none_is_refused_and_changes_nothing(priority: Any) -> None:
+    cache = FlatCache(CacheConfig(page_size=1, pages=8))
+    pages = cache.pool.take(6)
+    assert pages is not None
+    cache.insert([1, 2], pages[:2])
+    before = (cache.sizes(), cache.available(), cache.tree.clock, cache.pool.state.tolist())
+    for key in ([1], [1, 2, 3, 4], [5, 6]):
+        with pytest.raises(ValueError, match="priority must be"):
+            cache.insert(key, pages[2 : 2 + len(key)] if key[0] == 5 else pages[: len(key)], priority=priority)
+    assert (cache.sizes(), cache.available(), cache.tree.clock, cache.pool.state.tolist()) == before
+    audit(cache.tree)
+    assert cache.insert([1], pages[:1], priority=np.int8(3)).already == 1  # type: ignore[arg-type]
+    assert cache.evict(2) == 2
+
+
+SLOTS: dict[str, Any] = {
+    "parts": [4.7, 5.7, 6.7, 7.7],
+    "whole floats": np.array([4.0, 5.0, 6.0, 7.0]),
+    "truths": [True] * 4,
+    "objects": np.array([4, 5, 6, 7], object),
+    "two dimensions": [[4, 5, 6, 7]],
+    "text": "4567",
+    "nothing": None,
+}
+
+
+@pytest.mark.parametrize("name", SLOTS)
+@pytest.mark.parametrize("size", [1, 4])
+def test_slots_that_are_none_are_not_freed(name: str, size: int) -> None:
+    cache = FlatCache(CacheConfig(page_size=size, pages=8))
+    cache.alloc(8)
+    before = cache.available()
+    with pytest.raises(ValueError, match="slots must be a sequence of integers"):
+        cache.free(SLOTS[name])
+    assert cache.available() == before
+
+
+@pytest.mark.parametrize("kind", [">i4", ">i8", ">u4", "<u8", "i2", "u2", "i1"])
+def test_integers_of_any_type_are_integers(kind: str) -> None:
+    cache = FlatCache(CacheConfig(page_size=4, pages=8))
+    slots = cache.alloc(8)
+    assert slots is not None
+    assert cache.insert(np.arange(4).astype(kind), (slots[:4:4] // 4).astype(kind)).already == 0
+    assert len(cache.match(np.arange(4)).pages) == 1
+    cache.free(slots[4:].astype(kind))
+    assert (cache.available(), cache.sizes()) == (28, (4, 0))
+    audit(cache.tree)
 
 
 TOKENS: dict[str, Any] = {

@@ -99,7 +99,7 @@ class Branch:
         self.units = units
         self.dev_pages: PageArray = NO_PAGES
         self.host_pages: PageArray | None = None
-        self.pins: NDArray[np.int16] | None = None
+        self.pins: NDArray[np.int32] | None = None
         self.flags: NDArray[np.uint8] | None = None
         self.touched: Level = tick
         self.created: Level = tick
@@ -176,7 +176,7 @@ class Branch:
         if self.host_pages is None:
             capacity = len(self.dev_pages)
             host_pages = np.full(capacity, NOWHERE, np.int32)
-            pins, flags = np.zeros(capacity, np.int16), np.zeros(capacity, np.uint8)
+            pins, flags = np.zeros(capacity, np.int32), np.zeros(capacity, np.uint8)
             self.host_pages, self.pins, self.flags = host_pages, pins, flags
 
     def back(self, lo: int, hi: int, pages: IntArray, flags: int) -> None:

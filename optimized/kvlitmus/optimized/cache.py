@@ -61,16 +61,20 @@ class CacheConfig:
     restored_counts: bool = False
 
     def __post_init__(self) -> None:
-        inputs.whole("page_size", self.page_size, 1)
-        reserved = inputs.whole("reserved", self.reserved, 0)
-        inputs.whole("pages", self.pages, 1, inputs.MOST_PAGES - reserved)
+        own: dict[str, object] = {  # as Python's numbers: those of NumPy wrap around
+            "page_size": inputs.whole("page_size", self.page_size, 1),
+            "reserved": (reserved := inputs.whole("reserved", self.reserved, 0)),
+            "pages": inputs.whole("pages", self.pages, 1, inputs.MOST_PAGES - reserved),
+            "timeout": inputs.seconds("timeout", self.timeout, 3),
+        }
+        for field in ("host_pages", "threshold", "rate_limit", "load_threshold"):
+            own[field] = inputs.whole(field, getattr(self, field), 0)
+        for field, value in own.items():
+            object.__setattr__(self, field, value)
         inputs.one_of("policy", self.policy, POLICIES)
         inputs.one_of("dtype", self.dtype, ("int32", "int64"))
-        for field in ("host_pages", "threshold", "rate_limit", "load_threshold"):
-            inputs.whole(field, getattr(self, field), 0)
         for field in ("bigram", "restored_counts"):
             inputs.flag(field, getattr(self, field))
-        inputs.seconds("timeout", self.timeout, 3)
 
     @property
     def unit_dtype(self) -> str:
@@ -126,26 +130,25 @@ class FlatCache:
         requests run; with ``abort`` they are ended first, and nobody may write into their slots any more.  Places and
         receipts from before are refused from now on.
         """
-        self.end_requests(abort=abort)
-        self.pool = self.parts.pool(self.config.pages, self.config.page_size, self.config.reserved)
-        self.plant(self.make_tree(None))
+        self.may_reset(abort=abort)
+        pool = self.parts.pool(self.config.pages, self.config.page_size, self.config.reserved)
+        self.plant(self.make_tree(pool, None))
         return ()
 
-    def end_requests(self, *, abort: bool) -> None:
-        """End the requests that run; without ``abort`` raise ``ValueError`` where there are any."""
+    def may_reset(self, *, abort: bool) -> None:
+        """Raise ``ValueError`` where requests run, unless they are to be aborted."""
         running = self.requests.running if hasattr(self, "requests") else {}
         if running and not abort:
             one = next(iter(running))
             raise ValueError(f"{len(running)} requests are running, {one!r} among them: end them, or reset(abort=True)")
-        running.clear()
 
-    def make_tree(self, host: PagePool | None) -> Tree:
-        """A fresh tree over the device pool and, where there is one, a host pool."""
+    def make_tree(self, pool: PagePool, host: PagePool | None) -> Tree:
+        """A fresh tree over this device pool and, where there is one, a host pool."""
         config = self.config
         return self.parts.tree(
             config.page_size,
             config.policy,
-            self.pool,
+            pool,
             host=host,
             write_back=host is not None and config.write == "write_back",
             restored_counts=config.restored_counts,
@@ -153,7 +156,8 @@ class FlatCache:
         )
 
     def plant(self, tree: Tree) -> None:
-        """Use this tree."""
+        """Use this tree, and its pool."""
+        self.pool = tree.pool
         self.tree = tree
         self.names = self.parts.names(tree, bigram=self.config.bigram)
         self.requests = self.parts.requests(self.pool, tree, bigram=self.config.bigram)
@@ -178,7 +182,7 @@ class FlatCache:
 
     def free(self, slots: Numbers) -> None:
         """Take slots back; see :meth:`PagePool.free`."""
-        self.pool.free(slots)
+        self.pool.free(integers("slots", slots))
 
     # -- tree ----------------------------------------------------------------------------------
 

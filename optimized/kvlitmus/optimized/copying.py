@@ -75,9 +75,9 @@ class Copies(ABC):
         if ticket is None:
             self.queue.append(work)
             return
-        self.works.remove(work)
         fresh = self.works.add(work.kind, work.place)
         self.follow(fresh, work.runs, work.device_pages, work.host_pages, ticket)
+        self.works.replace(work, fresh)
 
     def failed(self, work: Work, error: BaseException) -> None:
         """The copy is over, and nothing can be said of its target."""

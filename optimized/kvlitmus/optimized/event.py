@@ -74,8 +74,8 @@ class EventLog:
     def tell(self, what: str, tier: str, run: Run) -> None:
         """These pages were stored on a tier just now, or are about to be removed from it.
 
-        Of a path that has no names in storage (a token of more than 32 bits, a namespace that is no text) nothing is
-        told, ever.  It never raises: what can't be told is lost.
+        Of pages that have no names in storage (behind a token outside of 32 bits, in a namespace that is no text)
+        nothing is told, ever.  It never raises: what can't be told is lost.
         """
         if self.lost:
             return
@@ -89,24 +89,37 @@ class EventLog:
 
     def records(self, what: str, tier: str, run: Run) -> Iterator[Told]:
         """What there is to tell of each of these pages; nothing, where they have no names."""
-        branch, lo, hi = run
+        branch, lo, _ = run
         base = self.tree.depth(Place(branch, lo))
-        above = base - 1 if base else 0
-        try:
-            names: list[str | None] = [*self.names(Place(branch, hi), above)]
-        except (TypeError, ValueError):
-            return
+        names: list[str | None] = [*self.names_of(run)]
         if not base:
             names.insert(0, None)
         size = self.tree.page_size
-        for at in range(hi - lo):
-            page = names[at + 1]
+        for at, page in enumerate(names[1:]):
             assert page is not None
             if what == STORED:
                 units = branch.units[(lo + at) * size : (lo + at + 1) * size].copy()
                 yield Told(what, tier, page, names[at], units, branch.namespace)
             else:
                 yield Told(what, tier, page)
+
+    def names_of(self, run: Run) -> Sequence[str]:
+        """The names of these pages and of the one before them; they end before the first that has none.
+
+        A page has none where a token of it, or of those before it, doesn't fit.
+        """
+        branch, lo, hi = run
+        above = max(0, branch.base + lo - 1)
+        try:
+            return self.names(Place(branch, hi), above)
+        except (TypeError, ValueError):
+            names: list[str] = []
+        try:
+            for end in range(lo + 1, hi):
+                names += self.names(Place(branch, end), above + len(names))
+        except (TypeError, ValueError):
+            pass
+        return names
 
     def end_call(self) -> None:
         """The call under way is over: what it came to is told."""

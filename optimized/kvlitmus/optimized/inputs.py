@@ -6,8 +6,8 @@ Everything here raises ``ValueError`` with what was expected and what was got, a
 from __future__ import annotations
 
 import difflib
-import math
 import operator
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -48,24 +48,28 @@ def flag(field: str, value: object) -> None:
 def one_of(field: str, value: object, choices: Iterable[str]) -> None:
     """A setting that is one of some words."""
     words = list(choices)
-    if value in words:
+    if isinstance(value, str) and value in words:
         return
     near = difflib.get_close_matches(str(value).casefold(), words, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise ValueError(f"{field} must be one of {', '.join(words)} (got {value!r}){hint}")
 
 
-def seconds(field: str, value: object, count: int) -> None:
+def seconds(field: str, value: object, count: int) -> tuple[float, ...]:
     """A setting that is so many times, in seconds, none of them negative."""
     fits = isinstance(value, tuple | list) and len(value) == count
     numbers: Any = value if fits else ()
     fits = fits and all(isinstance(one, int | float) and not isinstance(one, bool) for one in numbers)
-    if not fits or not all(math.isfinite(one) and one >= 0 for one in numbers):
+    if not fits or not all(0 <= one <= sys.float_info.max for one in numbers):
         raise ValueError(f"{field} must be {count} finite numbers of seconds, none negative (got {value!r})")
+    return tuple(map(float, numbers))
 
 
 def integers(what: str, given: Any) -> IntArray:
-    """A sequence of integers as an array, in its own type where it is one already; empty ones may be of any type."""
+    """A sequence of integers as an array, in its own type where it is one already; empty ones may be of any type.
+
+    The bytes of each are in the machine's own order: compiled code knows no other.
+    """
     if given.__class__ is not np.ndarray:
         try:
             given = np.asarray(given)
@@ -73,7 +77,7 @@ def integers(what: str, given: Any) -> IntArray:
             raise ValueError(f"{what} must be a sequence of integers ({error})") from None
     array: IntArray = given
     if array.ndim == 1 and array.dtype.kind in "iu":
-        return array
+        return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
     if array.shape == (0,):
         return array.astype(np.int64)
     shape = f"{array.ndim} dimensions" if array.ndim != 1 else f"the type {array.dtype}"

@@ -95,7 +95,9 @@ class TieredCache(FlatCache):
         self.late = LateWork()
         self.store: PageStore | None = None
         self.now = clock
-        self.log = None if events is False else EventLog(LIMIT if events is True else events)
+        self.log: EventLog | None = None
+        if events is not False:
+            self.log = EventLog(LIMIT if events is True else inputs.whole("events", events, 0))
         super().__init__(config, self.tier_parts)
 
     def reset(self, timeout: float = SECONDS, *, abort: bool = False) -> Sequence[Work]:
@@ -110,15 +112,17 @@ class TieredCache(FlatCache):
         threads = not self.stepped
         if not fresh and threads:
             self.own()
-        self.end_requests(abort=abort)
-        if not fresh and threads:
-            self.late.give_up(self.works, self.runner, time.monotonic() + timeout)
+        until = time.monotonic() + timeout
+        self.may_reset(abort=abort)
         config, parts = self.config, self.tier_parts
-        self.works.works.clear()
-        self.pool = parts.pool(config.pages, config.page_size, config.reserved)
+        pool = parts.pool(config.pages, config.page_size, config.reserved)
         host = parts.host_pool(config.host_pages, config.page_size, 0)
-        self.late.withhold(self.pool, host)
-        self.plant(self.make_tree(host))
+        tree = self.make_tree(pool, host)  # what takes memory is there before anything ends
+        if not fresh and threads:
+            self.late.give_up(self.works, self.runner, until)
+        self.works.clear()
+        self.late.withhold(pool, host)
+        self.plant(tree)
         self.host = parts.host(host, self.tree)
         self.backups = parts.backups(self.tree, self.host, self.mover, self.works, config.write)
         self.loads = parts.loads(self.tree, self.pool, self.mover, self.works, config.load_threshold)
@@ -303,7 +307,7 @@ class TieredCache(FlatCache):
 
     def layers_ready(self, job: int) -> int:
         """How many layers of a load may be read, from the first one on; 0 for a job that is no load under way."""
-        work = self.works.works.get(job)
+        work = self.works.under_way(job)
         if work is None or work.kind != LOAD or work.error is not None:
             return 0
         assert work.ticket is not None
@@ -312,10 +316,12 @@ class TieredCache(FlatCache):
     def wait_layer(self, job: int, layer: int) -> None:
         """What is computed from here on comes after this layer of a load; nothing to wait for when it is over.
 
+        Of a load that is made again, as another job, it is that job's layer.
+
         Raises ``RuntimeError`` where the layer will not come, because the load has failed: what its pages hold is
         anybody's guess.  A request with such pages is ended without ``keep``, and begun anew after the next tick.
         """
-        work = self.works.works.get(job)
+        work = self.works.under_way(job)
         if work is None:
             return
         if work.error is not None:

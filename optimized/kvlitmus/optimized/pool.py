@@ -155,6 +155,14 @@ class PagePool:
         slots: NDArray[np.int64] = kernels.spell_slots(as_array(pages), self.page_size)
         return slots
 
+    def opened_slots(self, pages: PageArray) -> NDArray[np.int64]:
+        """The slots of pages that were just taken; they are free again where there is no memory for that."""
+        try:
+            return self.slots(pages)
+        except MemoryError:
+            self.give_back(pages)
+            raise
+
     def put_slots(self, pages: IntArray, out: NDArray[np.int64]) -> None:
         """Write the slots of these pages, in order, to where there is room for them; it takes no memory."""
         rows = out.reshape(-1, self.page_size)
@@ -180,7 +188,7 @@ class PagePool:
         if n < 0 or n % self.page_size:
             raise ValueError(f"n must be a multiple of {self.page_size} and not negative (got {n})", n)
         pages = self.take(n // self.page_size)
-        return None if pages is None else self.slots(pages)
+        return None if pages is None else self.opened_slots(pages)
 
     def free(self, slots: Numbers) -> None:
         """Take slots back; raises ``ValueError``, and changes nothing, for anything but whole pages in use."""

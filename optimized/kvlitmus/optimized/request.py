@@ -97,14 +97,6 @@ class RequestTable:
             self.tree.evict(short)
         return self.pool.take(pages)
 
-    def opened_slots(self, pages: PageArray) -> NDArray[np.int64]:
-        """The slots of pages that were just taken; they are free again where there is no memory for that."""
-        try:
-            return self.pool.slots(pages)
-        except MemoryError:
-            self.pool.give_back(pages)
-            raise
-
     def begin(self, rid: Hashable, namespace: Hashable, tokens: IntArray) -> Running | None:
         """Match, lock, and only then make room; without enough memory nothing but recency has changed.
 
@@ -151,7 +143,7 @@ class RequestTable:
             last = request.row[-1]
             slots[:rest] = np.arange(last + 1, last + 1 + rest)
         if len(opened):
-            slots[rest:] = self.opened_slots(opened)[: len(slots) - rest]
+            slots[rest:] = self.pool.opened_slots(opened)[: len(slots) - rest]
         request.extend(tokens, slots)
         return slots
 

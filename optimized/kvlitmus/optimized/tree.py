@@ -22,6 +22,7 @@ from collections.abc import Hashable
 
 from kvlitmus.optimized import levels
 from kvlitmus.optimized.branch import BUSY, SETTLED, STORED, Branch, Found, Inserted, Place, Run, Units
+from kvlitmus.optimized.inputs import whole
 from kvlitmus.optimized.kernels import IntArray
 from kvlitmus.optimized.residency import ADDED, DEVICE, HOST, Residency, count
 
@@ -109,6 +110,8 @@ class Tree(Residency):
         wanted = len(pages) * size
         if len(units) < wanted:
             raise ValueError(f"{len(pages)} pages need {wanted} units (got {len(units)})")
+        if priority.__class__ is not int:
+            priority = whole("priority", priority, -MOST_PRIORITY, MOST_PRIORITY)
         if not -MOST_PRIORITY <= priority <= MOST_PRIORITY:
             raise ValueError(f"a priority must be within ±{MOST_PRIORITY} (got {priority})")
         branch, end = self.walk(top, start, units[:wanted] if len(units) > wanted else units)

@@ -50,7 +50,8 @@ class Work:
     what it copies, reads or writes, in the same order.  ``names``: of these pages in the ``store``.  ``done``: how many
     pages a fetch or put has behind it; ``layers``: how many layers of a load are copied.  ``landed``: the work itself
     is over, and only the notice of the next tick is missing.  ``error``: why a copy has failed; it has landed then,
-    too.  ``cancelled``: nobody wants the result any more; the one field that threads look at while it may change.
+    too.  ``instead_of``: the numbers of the copies that failed before it.  ``cancelled``: nobody wants the result any
+    more; the one field that threads look at while it may change.
     """
 
     __slots__ = (
@@ -60,6 +61,7 @@ class Work:
         "error",
         "host_pages",
         "id",
+        "instead_of",
         "kind",
         "landed",
         "layers",
@@ -84,6 +86,7 @@ class Work:
         self.ticket: Ticket | None = None
         self.operation: Operation | None = None
         self.rid: Any = -1
+        self.instead_of: Sequence[int] = ()
         self.done = 0
         self.layers = 0
         self.error: BaseException | None = None
@@ -94,12 +97,14 @@ class Work:
 class WorkTable:
     """All work under way, by number, in the order in which it was begun.
 
+    ``again``: by the number of a copy that has failed, the work that makes it once more, while that is under way.
     ``faults``: the last errors of copies, which were contained.
     """
 
     def __init__(self) -> None:
         self.last = 0
         self.works: dict[int, Work] = {}
+        self.again: dict[int, Work] = {}
         self.faults: deque[BaseException] = deque(maxlen=16)
 
     def add(self, kind: str, place: Place) -> Work:
@@ -111,6 +116,27 @@ class WorkTable:
     def remove(self, work: Work) -> None:
         """It is over, and was taken note of."""
         del self.works[work.id]
+        for number in work.instead_of:
+            del self.again[number]
+
+    def replace(self, work: Work, fresh: Work) -> None:
+        """This work is over, and what it was to do the fresh one does: whoever waits for the one waits for the other.
+
+        Threads look up numbers meanwhile, so at no moment there is neither.
+        """
+        for number in (*work.instead_of, work.id):
+            self.again[number] = fresh
+        fresh.instead_of, work.instead_of = (*work.instead_of, work.id), ()
+        del self.works[work.id]
+
+    def under_way(self, number: int) -> Work | None:
+        """The work with this number, or the one that does it once more; ``None`` where it is over."""
+        return self.works.get(number) or self.again.get(number)
+
+    def clear(self) -> None:
+        """Nothing is under way any more."""
+        self.works.clear()
+        self.again.clear()
 
     def fault(self, kind: str, error: BaseException) -> None:
         """A copy has failed."""
