@@ -145,10 +145,9 @@ def legend(found: Evidence) -> list[str]:
         "✗ʰ: the search for a [known hazard](hazards.md) did.",
     ]
     for one in found.campaigns:
-        only = f" ({one['only']})" if one.get("only") else ""
         lines.append(
-            f"Fuzzed: `{one['target']}`{only}, {one['steps']:,} steps in {one['plays']:,} schedules, "
-            f"seed {one['seed']}, one worker."
+            f"Fuzzed: `{one['target']}` in {one['configs']} configurations, {one['steps']:,} steps in "
+            f"{one['plays']:,} schedules, seed {one['seed']}, one worker."
         )
     if not found.campaigns:
         lines.append("No campaign of this build is on record.")
