@@ -29,6 +29,7 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,7 +57,10 @@ BUDGET = 40_000
 APART = 10_000
 """The searches begin with the seeds 0, 10,000, and so on."""
 
-PATIENCE = 120
+SHRINKING = 90.0
+"""Seconds for each of the two rounds in which a counterexample is shrunk."""
+
+PATIENCE = 240
 """A schedule, or what shrinking makes of it, that takes more seconds than this has hung."""
 
 OLD, OLD_UNIFIED = "sglang-0.5.13.post1-hicache", "sglang-0.5.13.post1-unified-hicache"
@@ -204,7 +208,7 @@ def shrunk(hazard: Hazard, finding: Finding) -> Finding:
     best = finding
     for rules in (hazard.rules, best.rules[:1]):
         unwanted = frozenset(all_rules()) - set(rules)
-        options = Options(muted=unwanted, reruns=0, shrink_trials=1500, shrink_seconds=20.0)
+        options = Options(muted=unwanted, reruns=0, shrink_trials=6000, shrink_seconds=SHRINKING)
         item = Item(kind="schedule", config=finding.config, schedule=tuple(best.schedule))
         one = first(played(hazard, item, options), hazard)
         if one is not None and one.steps <= best.steps:
@@ -237,13 +241,18 @@ def rediscover(hazard: Hazard) -> dict[str, Any]:
         "median_steps": statistics.median(run.steps for run in runs) if len(hits) > SEARCHES / 2 else None,
     }
     short = min((shrunk(hazard, one) for one in hits[:2]), key=lambda one: one.steps, default=None)
+    return record | counterexample(hazard, short)
+
+
+def counterexample(hazard: Hazard, short: Finding | None) -> dict[str, Any]:
+    """Save a shrunk counterexample, if it stands; what there is to tell of it."""
     folder = FOLDER / "counterexamples" / "hazards"
     (folder / f"{hazard.id}.json").unlink(missing_ok=True)
     if short is not None and confirmed(hazard, short):
         folder.mkdir(parents=True, exist_ok=True)
         path = failures.save(folder, short, target=hazard.target, depth=3, force_misuse=False, version=version())
         named = path.replace(path.with_name(f"{hazard.id}.json"))
-        record |= {
+        return {
             "rules": short.rules,
             "config": short.config.label,
             "calls": short.calls,
@@ -252,9 +261,21 @@ def rediscover(hazard: Hazard) -> dict[str, Any]:
             "seen": short.seen,
             "allowed": short.allowed,
             "detail": short.detail,
+            "not_minimal": short.not_minimal,
             "counterexample": str(named.relative_to(ROOT)),
         }
-    return record
+    return {}
+
+
+def shorter(hazard: Hazard, record: dict[str, Any]) -> dict[str, Any]:
+    """The record with its saved counterexample shrunk further."""
+    path = ROOT / record["counterexample"]
+    saved = failures.load(path)
+    item = Item(kind="schedule", config=saved.config, schedule=saved.schedule)
+    one = first(played(hazard, item, Options(muted=muted(hazard), reruns=0, shrink_trials=0)), hazard)
+    if one is None:
+        raise SystemExit(f"{path}: it does not show {hazard.id}")
+    return record | counterexample(hazard, shrunk(hazard, one))
 
 
 def main() -> int:
@@ -264,6 +285,7 @@ def main() -> int:
     parser.add_argument(
         "--missing", action="store_true", help="only hazards that have no record of this build and budget"
     )
+    parser.add_argument("--shrink", action="store_true", help="search no more, shrink what was found further")
     parser.add_argument("--here", action="store_true", help="search in this process, and print the records as JSON")
     parser.add_argument("--page", action="store_true", help="write the page from hazards.json and run nothing")
     args = parser.parse_args()
@@ -274,7 +296,9 @@ def main() -> int:
     if unknown:
         parser.error(f"no such hazard: {', '.join(sorted(unknown))}; there are {', '.join(one.id for one in HAZARDS)}")
     if args.here:
-        print(json.dumps([rediscover(hazard) for hazard in HAZARDS if hazard.id in only]))
+        chosen = [hazard for hazard in HAZARDS if hazard.id in only]
+        made = [shorter(one, records[one.id]) if args.shrink else rediscover(one) for one in chosen]
+        print(json.dumps(made))
         return 0
     wanted = [
         hazard
@@ -282,7 +306,7 @@ def main() -> int:
         if (not only or hazard.id in only) and not (args.missing and current(records.get(hazard.id), hazard))
     ]
     with ThreadPoolExecutor(2) as pool:
-        for one in pool.map(searched, wanted):
+        for one in pool.map(partial(searched, shrink=args.shrink), wanted):
             records[one["id"]] = one
             print(
                 f"{one['id']}: {one['found']} of {SEARCHES}, steps {one['steps']}, {one.get('length')} calls",
@@ -295,11 +319,11 @@ def main() -> int:
     return 0
 
 
-def searched(hazard: Hazard) -> dict[str, Any]:
-    """All searches for one hazard, in SGLang's environment."""
+def searched(hazard: Hazard, *, shrink: bool = False) -> dict[str, Any]:
+    """All searches for one hazard, in SGLang's environment; or what it has found, shrunk further."""
     rooms = [str(ROOT), *(str(ROOT / room) for room in ("spec", "reference", "conformance"))]
     python = peer_python(KNOWN[hazard.target].release)
-    command = [python, str(Path(__file__)), "--here", "--only", hazard.id]
+    command = [python, str(Path(__file__)), "--here", "--only", hazard.id, *(["--shrink"] if shrink else [])]
     environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": os.pathsep.join(rooms)}
     done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     (record,) = json.loads(done.stdout.splitlines()[-1])

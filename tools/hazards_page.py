@@ -63,5 +63,6 @@ def page(records: Sequence[Mapping[str, Any]]) -> str:
         lines += ["```", ""]
         lines += [f"- {name}: `{text[:220]}`" for name, text in one["seen"].items()]
         lines += [f"- {one['detail'][:220]}"] if one["detail"] else []
+        lines += [f"- not minimal: {one['not_minimal']}"] if one.get("not_minimal") else []
         lines.append("")
     return "\n".join(lines).rstrip() + "\n"

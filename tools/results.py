@@ -125,7 +125,9 @@ def evidence(folder: Path = FOLDER) -> Evidence:
     path = folder / "fuzz.json"
     campaigns = json.loads(path.read_text(encoding="utf-8"))["campaigns"] if path.is_file() else ()
     why = {target: reasons for target, data in found.items() if (reasons := stale(data))}
-    return Evidence(reports=found, stale=why, searched=searched(folder), campaigns=campaigns)
+    raw = tomllib.loads((folder / "classification.toml").read_text(encoding="utf-8"))
+    unjudged = {(one["target"], one["rule"]): str(one["reason"]) for one in raw.get("unjudged", ())}
+    return Evidence(reports=found, stale=why, searched=searched(folder), campaigns=campaigns, unjudged=unjudged)
 
 
 def classification(folder: Path = FOLDER) -> tuple[list[Judged], str, str]:
@@ -257,7 +259,7 @@ def make(target: str, folder: Path = FOLDER) -> str:
         (folder / RECORDED).mkdir(exist_ok=True)
         (fresh / "steps.xz").replace(folder / RECORDED / f"{target}.steps.xz")
     shutil.rmtree(fresh)
-    return done.stdout.strip().splitlines()[-3]
+    return next((line for line in done.stdout.splitlines() if " steps in " in line), "done")
 
 
 def run(names: Sequence[str]) -> int:

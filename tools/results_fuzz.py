@@ -54,7 +54,10 @@ def kept(summary: dict[str, Any], passed: set[str]) -> list[dict[str, Any]]:
                 "target": saved.target,
                 "config": saved.config.label,
                 "counterexample": str(target.relative_to(ROOT)),
-                **{name: data[name] for name in ("rules", "call", "calls", "allowed", "seen", "detail")},
+                **{
+                    name: data.get(name, "")
+                    for name in ("rules", "call", "calls", "allowed", "seen", "detail", "not_minimal")
+                },
             }
         )
         print(f"{path.name}: {', '.join(one['rules'])} on {saved.target}, {len(saved.calls)} calls")
@@ -65,7 +68,8 @@ def main(paths: Sequence[str]) -> int:
     """Write what the campaigns broke."""
     reports = results.reports()
     shutil.rmtree(FOLDER / "counterexamples" / "fuzz", ignore_errors=True)
-    campaigns, findings = [], []
+    campaigns: list[dict[str, Any]] = []
+    findings: list[dict[str, Any]] = []
     for path in paths:
         summary = json.loads(Path(path).read_text(encoding="utf-8"))
         target, settings, session = summary["target"]["name"], summary["settings"], summary["session"]

@@ -55,13 +55,15 @@ class Evidence:
     """What the page is made of.
 
     ``reports`` by target; ``stale``: why a target's report says nothing about this tree; ``searched``: what long
-    searches broke (``fuzz``, ``hazards``), by target and rule, each with the finding.
+    searches broke (``fuzz``, ``hazards``), by target and rule, each with the finding; ``unjudged``: what a report calls
+    passed though it can't tell, by target and rule, each with the reason.
     """
 
     reports: Mapping[str, Report]
     stale: Mapping[str, Sequence[str]]
     searched: Mapping[str, Mapping[Pair, Mapping[str, Any]]] = field(default_factory=dict)
     campaigns: Sequence[Mapping[str, Any]] = ()
+    unjudged: Mapping[Pair, str] = field(default_factory=dict)
 
     @property
     def fresh(self) -> dict[str, Report]:
@@ -140,18 +142,20 @@ def targets_table(found: Evidence) -> list[str]:
 def legend(found: Evidence) -> list[str]:
     """What the marks mean, and what the searches were."""
     lines = [
-        "✓ passed, ✗ violated, ! warned (a SHOULD is broken), – not applicable, *stale*: judged by another build.",
+        "✓ passed, ✗ violated, ! warned (a SHOULD is broken), – not applicable, *stale*: judged by another build,",
+        "*blocked*: nothing could be judged before another rule was broken.",
         "Beside each ✓: how often the rule was evaluated. ✗ᶠ: the run above passed it, and a fuzz campaign broke it;",
         "✗ʰ: the search for a [known hazard](hazards.md) did.",
     ]
-    for one in found.campaigns:
-        lines.append(
-            f"Fuzzed: `{one['target']}` in {one['configs']} configurations, {one['steps']:,} steps in "
-            f"{one['plays']:,} schedules, seed {one['seed']}, one worker."
-        )
+    lines.append("")
+    lines += [
+        f"- Fuzzed: `{one['target']}` in {one['configs']} configurations, {one['steps']:,} steps in {one['plays']:,} "
+        f"schedules, seed {one['seed']}, one worker."
+        for one in found.campaigns
+    ]
     if not found.campaigns:
         lines.append("No campaign of this build is on record.")
-    lines.append("What neither broke may still be broken: a ✓ is worth its steps.")
+    lines += ["", "What neither broke may still be broken: a ✓ is worth its steps."]
     return lines
 
 
@@ -167,6 +171,8 @@ def cell(found: Evidence, target: str, rule: str) -> str:
     row = next((one for one in found.reports[target]["rules"] if one["id"] == rule), None)
     if row is None or row["verdict"] == "not_applicable":
         return "–"
+    if (target, rule) in found.unjudged:
+        return "–*"
     if row["verdict"] == "passed":
         for mark, kind in (("✗ᶠ", "fuzz"), ("✗ʰ", "hazards")):
             if (target, rule) in found.searched.get(kind, {}):
@@ -191,6 +197,12 @@ def verdict_table(found: Evidence, targets: Sequence[str]) -> list[str]:
             lines.append(
                 f"| [{id}](../rules/{all_rules()[id].pack}.md#{id.lower()}) {titles[id]} | {' | '.join(cells)} |"
             )
+    lines.append("")
+    lines += [
+        f"\\* {rule} is not judged on `{target}`: {why}"
+        for (target, rule), why in found.unjudged.items()
+        if target in targets
+    ]
     if nowhere:
         packs = dict.fromkeys(id.partition("-")[0] for id in nowhere)
         told = [f"{pack} ({sum(id.startswith(pack + '-') for id in nowhere)})" for pack in packs]
@@ -237,8 +249,8 @@ def shown_by(target: str, entry: Judged, found: Evidence) -> str:
 
 def counterexample(finding: Mapping[str, Any], target: str, label: str) -> list[str]:
     """A counterexample as calls."""
-    what = "shortest counterexample" if finding.get("minimal", True) else "shortest counterexample, not minimal,"
-    lines = [f"The {what} on `{target}` with `{label}`:", "", "```text"]
+    why = f" (not minimal: {finding['not_minimal']})" if finding.get("not_minimal") else ""
+    lines = [f"The shortest counterexample{why}, on `{target}` with `{label}`:", "", "```text"]
     last = len(finding["calls"])
     for at, call in enumerate(finding["calls"], 1):
         lines.append(f"{'▶' if at == last else ' '} {at:2} {call if len(call) <= WIDTH else call[:WIDTH] + ' …'}")

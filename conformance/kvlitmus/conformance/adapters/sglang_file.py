@@ -17,6 +17,9 @@ with one page per slot.  A page is a tensor of bytes.
 What is replaced: the rest of SGLang is stubs (:mod:`kvlitmus.conformance.adapters.sglang_stubs`).  The store's folder
 lies in a temporary one of the suite; ranks are those of tensor parallelism with two.  A crash is the death of a real
 child process in the middle of a write (:mod:`~kvlitmus.conformance.adapters.dying`).
+
+``HiCacheFile`` opens what lies under a page's name.  If that is a pipe, ``open`` waits for a writer, for ever: the
+adapter looks for this one case and raises :class:`WaitsForEver` instead, so that the rest can be judged.
 """
 
 from __future__ import annotations
@@ -75,6 +78,10 @@ class Pages:
         self.pages[index] = page
 
 
+class WaitsForEver(RuntimeError):
+    """A call that would not come back."""
+
+
 class SGLangFile(FolderStore):
     """``HiCacheFile`` behind the ports; the heirs say which."""
 
@@ -119,6 +126,7 @@ class SGLangFile(FolderStore):
 
     def store_get(self, keys: Sequence[str], size: int) -> Sequence[bytes | None]:
         """``batch_get_v2``."""
+        self.look_for_pipes(keys)
         pool = Pages([None] * len(keys), size)
         found = self.handle_with(pool).batch_get_v2([self.transfer(keys)])[KV]
         return [
@@ -128,9 +136,16 @@ class SGLangFile(FolderStore):
 
     def store_get_into(self, keys: Sequence[str], buffers: Sequence[bytearray]) -> Sequence[bool]:
         """``batch_get``; the tensors lie in the buffers themselves."""
+        self.look_for_pipes(keys)
         torch = torch_module()
         targets = [torch.frombuffer(buffer, dtype=torch.uint8) for buffer in buffers]
         return [page is not None for page in self.handle.batch_get(list(keys), targets)]
+
+    def look_for_pipes(self, keys: Sequence[str]) -> None:
+        """Raise where ``get`` would wait for ever."""
+        for key in keys:
+            if self.file_of(key).is_fifo():
+                raise WaitsForEver("a pipe lies in a page's place; open() waits for somebody who writes to it")
 
     def store_put(self, keys: Sequence[str], values: Sequence[bytes]) -> Sequence[bool]:
         """``batch_set_v2``."""
