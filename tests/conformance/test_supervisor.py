@@ -386,9 +386,6 @@ def test_a_slow_listener_is_not_held_against_the_workers(tmp_path: Path) -> None
         time.sleep(0.7)
 
 
-# -- parts -------------------------------------------------------------------------------------
-
-
 def test_the_innermost_place_of_a_dump() -> None:
     dump = """Current thread 0x1 (most recent call first):
   File "/x/kvlitmus/conformance/worker.py", line 140 in beat
