@@ -143,6 +143,14 @@ class Watch:
         return None if any(helper in line for helper in HELPERS) else line
 
 
+def runs(pid: int | str) -> bool:
+    """Whether a process is there and not merely waiting to be noticed as dead."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
 def read_quietly(file: Path) -> bytes:
     """What a file holds; nothing where it can't be read."""
     try:

@@ -87,7 +87,9 @@ def test_every_port_job_and_configuration_is_told() -> None:
 
 def test_every_choice_of_hierarchies_is_told() -> None:
     text = Profile.__doc__ or ""
-    names = set(re.findall(r"^ {4}(\w+):", text.split("Of hierarchies:")[1].split("Of page stores:")[0], re.MULTILINE))
+    names = set(
+        re.findall(r"^ {4}(\w+):", text.split("Of hierarchies:")[1].split("Of the names of pages:")[0], re.MULTILINE)
+    )
     assert names and names < {one.name for one in fields(Profile)}
     (table,) = re.findall(r"\| field \|.*?\n\n", PAGE, re.DOTALL)
     first = [line.split("|")[1] for line in table.splitlines()[2:] if line]

@@ -33,7 +33,10 @@ PACKS = {
     "R-EVT": 2,
 }
 """The packs whose proposals are all in the table, and how many proposals each has."""
-OF_ITS_OWN = ("PORT-01", "PORT-02", "PORT-03", "PORT-04", "STORE-15", "STORE-17", "STORE-18")
+OF_ITS_OWN = (
+    *("PORT-01", "PORT-02", "PORT-03", "PORT-04", "STORE-15", "STORE-17", "STORE-18"),
+    *("BACKUP-10", "LOAD-08", "LOAD-09", "LOAD-10"),
+)
 """Rules that come from no proposal; the page says so."""
 
 

@@ -22,7 +22,7 @@ from kvlitmus.conformance.results import Finding, Item, ItemResult, Options, to_
 from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.conformance.supervisor import Event, Limits, TargetError, probe, run_items
 from kvlitmus.conformance.targets import UnknownTarget, known_targets, resolve_target
-from tests.processes import eventually
+from tests.processes import eventually, runs
 
 HERE = Path(__file__).parent
 PAGE4 = Config(page_size=4)
@@ -346,15 +346,7 @@ def test_workers_end_when_their_supervisor_is_killed(tmp_path: Path) -> None:
         workers = Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()
         child.kill()
     assert len(workers) == 2
-    eventually(lambda: not any(running(pid) for pid in workers), "an end of the workers")
-
-
-def running(pid: str) -> bool:
-    """Whether a process is there and not merely waiting to be noticed as dead."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
+    eventually(lambda: not any(runs(pid) for pid in workers), "an end of the workers")
 
 
 def test_closing_the_iterator_stops_the_workers(tmp_path: Path) -> None:
@@ -384,6 +376,9 @@ def test_a_slow_listener_is_not_held_against_the_workers(tmp_path: Path) -> None
     for result in found:
         assert not result.findings
         time.sleep(0.7)
+
+
+# -- parts -------------------------------------------------------------------------------------
 
 
 def test_the_innermost_place_of_a_dump() -> None:

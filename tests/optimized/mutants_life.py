@@ -115,7 +115,7 @@ def acks_one_per_tick(original: Original) -> Any:
     def acks(self: Any) -> None:
         for _ in range(2):
             if self.queue and self.queue[0].landed:
-                self.finish(self.queue.popleft())
+                self.end(self.queue.popleft())
 
     return acks
 

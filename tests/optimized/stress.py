@@ -37,7 +37,7 @@ import torch
 from tests.optimized.stress_round import Round
 from tests.optimized.stress_setting import Setting, drawn
 
-HANG = 120.0
+HANG = 1_200.0
 """After so many seconds without some steps the process ends."""
 
 PLANTED = ("", "hasty", "swap", "unpinned-load", "unlocked-backup", "unpinned-put", "early-release", "kept-load")

@@ -36,6 +36,7 @@ LONG = {
     "detach-leaves-puts",
     "digests-outlive-their-pages",
     "failed-page-counts",
+    "host-evicts-inner-pages",
     "misuse-is-swallowed",
     "quota-widened-by-what-is-locked",
     "second-release-of-an-anchor",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -31,25 +32,30 @@ def stressed(*options: str) -> tuple[int, dict[str, Any]]:
     return done.returncode, json.loads(done.stdout)
 
 
-def sound(status: int, found: dict[str, Any]) -> None:
-    """Nothing was wrong, and enough has happened to say so."""
-    assert (found["wrong"], status) == ({}, 0)
-    assert [name for name in HAPPENS if not found.get(name)] == []
+def sound(*options: str, seed: int = 0) -> None:
+    """Nothing is wrong, and enough happens to say so: where the machine is busy, in some more runs."""
+    happened: set[str] = set()
+    for number in itertools.count(seed, 1000):
+        status, found = stressed(*options, "--seed", str(number))
+        assert (found["wrong"], status) == ({}, 0)
+        happened |= {name for name in HAPPENS if found.get(name)}
+        if happened == set(HAPPENS):
+            break
 
 
 @pytest.mark.slow
 def test_contents_are_right_whatever_happens() -> None:
-    sound(*stressed("--seconds", "20", "--round", "3"))
+    sound("--seconds", "20", "--round", "3")
 
 
 @pytest.mark.nightly
 def test_contents_are_right_for_minutes() -> None:
-    sound(*stressed("--minutes", "5", "--seed", "1000"))
+    sound("--minutes", "5", seed=1000)
 
 
 @pytest.mark.parametrize("planted", ["hasty", "swap", "unpinned-put"])
 def test_a_planted_fault_is_found(planted: str) -> None:
-    status, found = stressed("--seconds", "60", "--round", "3", "--planted", planted)
+    status, found = stressed("--seconds", "1200", "--round", "3", "--planted", planted)
     assert status == 1
     assert "WrongContents" in found["wrong"]["what"], found["wrong"]
 
@@ -57,7 +63,7 @@ def test_a_planted_fault_is_found(planted: str) -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("planted", [name for name in stress.PLANTED if name])
 def test_every_planted_fault_is_found(planted: str) -> None:
-    status, found = stressed("--seconds", "300", "--round", "3", "--seed", "50", "--planted", planted)
+    status, found = stressed("--seconds", "1200", "--round", "3", "--seed", "50", "--planted", planted)
     assert status == 1
     assert found["wrong"]
 
@@ -65,7 +71,7 @@ def test_every_planted_fault_is_found(planted: str) -> None:
 @pytest.mark.gpu
 def test_contents_are_right_on_cuda() -> None:
     """With streams that are held up at random."""
-    sound(*stressed("--seconds", "60", "--round", "6", "--device", "cuda"))
+    sound("--seconds", "60", "--round", "6", "--device", "cuda")
 
 
 @pytest.mark.gpu

@@ -63,11 +63,14 @@ class Copies(ABC):
         while over < len(queue) and queue[over].landed:
             over += 1
         for _ in range(over):
-            work = queue.popleft()
-            if work.error is None:
-                self.finish(work)
-            else:
-                self.fail(work)
+            self.end(queue.popleft())
+
+    def end(self, work: Work) -> None:
+        """Take note of one that is over."""
+        if work.error is None:
+            self.finish(work)
+        else:
+            self.fail(work)
 
     def again(self, work: Work) -> None:
         """Begin a copy that failed once more, behind all others; if it can't be submitted, the next tick tries."""
