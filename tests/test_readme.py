@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from types import ModuleType
 
 import pytest
 
+from kvlitmus.conformance.mutants.registry import all_mutants
 from kvlitmus.conformance.ports import Config, Profile, capabilities_of
 from tests.test_layout import ROOMS, ROOT
 
@@ -49,6 +51,20 @@ def test_the_target_in_the_readme_is_one(monkeypatch: pytest.MonkeyPatch) -> Non
     assert capabilities_of(adapter) == {"pool"}
     adapter.free(adapter.alloc(6))
     assert adapter.available() == 8
+
+
+def test_the_mutants_that_are_counted_are_those_of_the_register() -> None:
+    mutants = list(all_mutants().values())
+    bugs, null = sum(not one.null for one in mutants), sum(one.null for one in mutants)
+    assert f"`mutants: {bugs}/{bugs} killed, null: 0/{null} alarms`" in README
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"- {bugs} mutants, known bugs put into the specimen, and {null} null mutants," in changes
+    tiers = Counter(one.null for one in mutants if one.configs[0].tiered)
+    stores = Counter(one.null for one in mutants if one.configs[0].pool == "store")
+    assert (
+        f"Of the mutants {tiers[False]} and of the null mutants {tiers[True]} are of hierarchies, "
+        f"{stores[False]} and {stores[True]} of page stores." in changes
+    )
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])

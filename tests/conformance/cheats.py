@@ -145,6 +145,10 @@ def other_len() -> None:
     builtins.len = other
 
 
+def name_in_front_of_a_builtin() -> None:
+    lock.len = len  # type: ignore[attr-defined]
+
+
 def other_modules() -> None:
     sys.modules["kvlitmus.spec.lock"] = ModuleType("kvlitmus.spec.lock")
     assert lock is not None
@@ -155,7 +159,7 @@ CHEATS: dict[str, Callable[[], object]] = {
     for one in (
         make_another, predicate_in_the_registry, code_of_a_predicate, forget_rules, other_registry, blind_judge,
         deaf_guard, other_judge, empty_plans, report_without_findings, line_without_findings, run_nothing,
-        other_builtins, other_len, other_modules,
+        other_builtins, other_len, name_in_front_of_a_builtin, other_modules,
     )
 }  # fmt: skip
 

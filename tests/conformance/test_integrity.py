@@ -54,7 +54,11 @@ def test_what_it_says_of_planted_faults_gives_most_cheats_away_by_itself(
         monkeypatch.setattr(
             worker, "ask", lambda seconds, **what: {"changes": []} if what["do"] == "look" else real(seconds, **what)
         )
-        if name in ("other_len", "other_modules"):  # they make no difference to any verdict
+        if name in (
+            "other_len",
+            "name_in_front_of_a_builtin",
+            "other_modules",
+        ):  # they make no difference to any verdict
             integrity.look(worker)
         else:
             with pytest.raises(JudgeChanged, match="planted fault"):
