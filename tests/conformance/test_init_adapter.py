@@ -113,6 +113,13 @@ def test_an_adapter_that_is_not_filled_in_says_so(chosen: str, capsys: Capture) 
     assert "Traceback" not in capsys.readouterr().err
 
 
+def test_the_module_alone_says_where_its_target_is(capsys: Capture) -> None:
+    """README names a module that is a target; what is written has one."""
+    assert main(["init-adapter", "mine.py"]) == 0
+    assert main(["run", "mine", *FEW]) == 3
+    assert "a target must have make(config); its targets: target" in capsys.readouterr().err
+
+
 def test_every_port_and_every_method_is_written() -> None:
     assert list(all_ports()) == list(PORTS)
     written = methods(generate("a", "a", list(all_ports().values())))

@@ -49,7 +49,7 @@ from kvlitmus.conformance.results import (
 )
 from kvlitmus.conformance.schedule import Op, describe
 from kvlitmus.conformance.stage import STAGE
-from kvlitmus.conformance.targets import TargetRef, UnknownTarget, load_target
+from kvlitmus.conformance.targets import TargetRef, UnknownTarget, _targets_in, load_target
 from kvlitmus.conformance.text import harmless, raised_text, type_name
 
 BEAT_SECONDS = 0.1
@@ -307,7 +307,7 @@ def described(target: Any) -> dict[str, Any]:
     """What a target says of itself; raises ``TypeError`` for what has not the promised form."""
     profile = getattr(target, "profile", None)
     if not callable(getattr(target, "make", None)):
-        raise TypeError("a target must have make(config)")
+        raise TypeError(f"a target must have make(config){_targets_in(target)}")
     if not isinstance(profile, Profile):
         raise TypeError(f"a target's profile must be a Profile (got {type_name(profile)})")
     choices.verify("profile", choices.PROFILE, profile)  # once more: an object can be changed after it was made
