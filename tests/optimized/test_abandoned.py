@@ -7,6 +7,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from kvlitmus.optimized.cache import CacheConfig
 from kvlitmus.optimized.hierarchy import HierarchicalCache
 from kvlitmus.optimized.mover import NullMover
@@ -67,6 +69,33 @@ def test_a_reset_abandons_what_does_not_end_and_keeps_its_pages_apart() -> None:
     assert (contents.host[:, contents.slots(taken)] == 5).all(), "a late thread wrote to somebody else's pages"
     cache.host.pool.give_back(taken)
     assert cache.reset(0.05) == [] and cache.host_available() == 8 * SIZE
+    cache.close()
+
+
+def test_an_interrupt_ends_the_wait_of_a_reset_and_not_the_reset(monkeypatch: pytest.MonkeyPatch) -> None:
+    contents = ArrayMover(SIZE, 9, 8)
+    runner = Threads(contents, threads=1)
+    cache = HierarchicalCache(CacheConfig(page_size=SIZE, pages=8, host_pages=8, rate_limit=100), contents, runner)
+    store = Stuck(contents.page_bytes)
+    cache.attach(store)
+    assert cache.prefetch(1, list(KEY)).started and cache.begin(2, list(KEY)) is not None
+    while not store.reading.is_set():
+        cache.tick()
+
+    def interrupted(_: float) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, "drain", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            cache.reset(600.0, abort=True)
+    assert (cache.available(), cache.host_available(), cache.jobs()) == (8 * SIZE, 4 * SIZE, [])
+    store.go.set()
+    while len(cache.moving()):
+        cache.tick()
+    assert cache.host_available() == 8 * SIZE and cache.begin(2, list(KEY)) is not None
+    cache.end(2, keep=False)
+    assert cache.reset(0.05) == []
     cache.close()
 
 

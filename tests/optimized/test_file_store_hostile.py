@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import resource
 import shutil
 import socket
@@ -371,3 +372,16 @@ def test_the_identity_makes_the_header(store: FileStore) -> None:
     path = path_of(store, KEYS[0])
     path.write_bytes(head_of(Identity(model="theirs"), KEYS[0], PAGES[0]) + PAGES[0])
     assert store.get(KEYS[:3]) == [None, *PAGES[1:3]]
+
+
+@pytest.mark.parametrize("odd", ["writable", "link"])
+def test_the_folder_that_is_at_fault_is_named(tmp_path: Path, odd: str) -> None:
+    """The store's own folder is in the one that was given, and that may be in order."""
+    home = FileStore(tmp_path).home
+    if odd == "writable":
+        home.chmod(0o777)
+    else:
+        home.rename(tmp_path / "elsewhere")
+        home.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match=re.escape(repr(str(home)))):
+        FileStore(tmp_path)

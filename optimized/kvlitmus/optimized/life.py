@@ -29,7 +29,7 @@ from kvlitmus.optimized.prefetch import PrefetchPlanner
 from kvlitmus.optimized.put import Puts
 from kvlitmus.optimized.request import Running
 from kvlitmus.optimized.storage.base import PageStore
-from kvlitmus.optimized.tree import Inserted, Place, Run
+from kvlitmus.optimized.tree import Inserted, Place, Run, Tree
 from kvlitmus.optimized.work import BACKUP, LOAD, Runner, Stepped, Work, WorkTable
 
 NOBODY = 0
@@ -106,7 +106,7 @@ class TieredCache(FlatCache):
         While requests run, see :meth:`FlatCache.reset`.  Free-running, it waits until no copy is under way and no
         thread uses a page, at most so many seconds.  Returns the works that were still at it then: they are
         **abandoned**.  Their pages belong to neither pool until a tick sees that they are over, for a copy or a thread
-        that comes late may still read or write them.
+        that comes late may still read or write them.  An interrupt ends the wait, and the reset is made all the same.
         """
         fresh = not hasattr(self, "tree")
         threads = not self.stepped
@@ -118,10 +118,20 @@ class TieredCache(FlatCache):
         pool = parts.pool(config.pages, config.page_size, config.reserved)
         host = parts.host_pool(config.host_pages, config.page_size, 0)
         tree = self.make_tree(pool, host)  # what takes memory is there before anything ends
-        if not fresh and threads:
-            self.late.give_up(self.works, self.runner, until)
+        try:
+            if not fresh and threads:
+                self.late.give_up(self.works, self.runner, until)
+        finally:  # Ctrl-C ends the wait, not the reset: what is under way has been told to end
+            self.begin_anew(tree, host)
+            if self.log is not None and not fresh:
+                self.log.clear()
+        return list(self.late.works.values())
+
+    def begin_anew(self, tree: Tree, host: PagePool) -> None:
+        """Use this tree and its pools, with nothing under way."""
+        config, parts, threads = self.config, self.tier_parts, not self.stepped
         self.works.clear()
-        self.late.withhold(pool, host)
+        self.late.withhold(tree.pool, host)
         self.plant(tree)
         self.host = parts.host(host, self.tree)
         self.backups = parts.backups(self.tree, self.host, self.mover, self.works, config.write)
@@ -142,9 +152,6 @@ class TieredCache(FlatCache):
         self.backups.backed = self.backed
         if self.log is not None:
             self.log.follow(self.tree, self.names.names, self.arriving)
-            if not fresh:
-                self.log.clear()
-        return list(self.late.works.values())
 
     # -- whose thread --------------------------------------------------------------------------
 

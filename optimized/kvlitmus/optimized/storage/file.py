@@ -82,11 +82,11 @@ class FileStore:
         try:
             self._make()
         except NotADirectoryError as error:
-            raise NotADirectoryError(f"a page store needs a folder, and this is none: {error.filename!r}") from error
+            place = str(self.folder / (error.filename or ""))
+            raise NotADirectoryError(f"a page store needs a folder, and this is none: {place!r}") from error
         except PermissionError as error:
-            raise PermissionError(
-                f"the page store's folder can't be used: {str(self.folder)!r}: {error.strerror}"
-            ) from error
+            place = str(self.folder / (error.filename or ""))
+            raise PermissionError(f"the page store's folder can't be used: {place!r}: {error.strerror}") from error
         self.removed = self._remove_leftovers()
 
     # -- the port ------------------------------------------------------------------------------
