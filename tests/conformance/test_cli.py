@@ -347,3 +347,31 @@ def test_mutants_end_with_the_line_that_counts(capsys: Capture) -> None:
     data = json.loads(caught.out)
     assert data["mutants"][0]["item"].startswith("random:")
     assert caught.err.splitlines()[-1] == data["summary"]
+
+
+RAISES = """
+from kvlitmus.conformance.specimen.cache import PROFILE, Specimen, Parts
+
+class Raises(Specimen):
+    def alloc(self, n):
+        raise RuntimeError("out of order")
+
+class Target:
+    profile = PROFILE
+    def make(self, config):
+        return Raises(config, Parts(), PROFILE)
+
+target = Target()
+"""
+
+
+@pytest.mark.parametrize("chosen", [["--pack", "pool"], ["--rule", "POOL-03"]])
+def test_what_is_blocked_by_a_rule_that_was_not_chosen_is_not_well(chosen: list[str], capsys: Capture) -> None:
+    Path("raises_always.py").write_text(RAISES)
+    words = ["run", "raises_always:target", *chosen, "--config", "page_size=4,host_pages=0", "--steps", "200"]
+    assert main([*words, "--jobs", "1", "--report", "r.json", "--junit", "r.xml"]) == 4
+    said = capsys.readouterr().out
+    assert "PORT-01" in said and "exit 4" in said
+    report = json.loads(Path("r.json").read_text())
+    assert report["exit_code"] == 4 and "blocked" in {one["verdict"] for one in report["rules"]}
+    assert "<error" in Path("r.xml").read_text()

@@ -187,6 +187,8 @@ class Process:
             try:
                 message = json.loads(line)
                 beat, answer = message.get("beat"), message.get("answer")
+                if beat is not None and not (type(beat) is list and all(type(one) is int for one in beat)):
+                    raise ValueError("a beat is a list of numbers")
             except (ValueError, AttributeError, RecursionError):
                 self.broken = True
                 return

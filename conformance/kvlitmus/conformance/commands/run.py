@@ -29,7 +29,7 @@ from kvlitmus.conformance.recorded import steps
 from kvlitmus.conformance.report import build, document, failures, terminal
 from kvlitmus.conformance.report.progress import LITMUS, Progress
 from kvlitmus.conformance.report.style import Style, style_of
-from kvlitmus.conformance.results import Item, Options
+from kvlitmus.conformance.results import Item, Options, RuleVerdict, Verdict
 from kvlitmus.conformance.vectors import Vector, VectorError, all_vectors, load_all
 from kvlitmus.conformance.verdicts import Scope, conclude, exit_code, group
 from kvlitmus.spec.rule import Rule, all_rules
@@ -246,7 +246,15 @@ def finish(
         accepted=run.baseline.accepted if run.baseline else frozenset(),
         baseline_fails=bool(run.baseline and run.baseline.fails),
     )
+    if run.exit_code == 0 and blocked_out_of_sight(run.verdicts):
+        run.exit_code = 4
     save_failures(run, Path(args.failures), args.python or "")
+
+
+def blocked_out_of_sight(verdicts: Sequence[RuleVerdict]) -> bool:
+    """Whether rules are blocked by one that was not chosen: nothing that was judged says that something is broken."""
+    found = {one.verdict for one in verdicts}
+    return Verdict.BLOCKED in found and found.isdisjoint({Verdict.VIOLATED, Verdict.WARNED})
 
 
 def save_failures(run: document.Run, folder: Path, python: str) -> None:

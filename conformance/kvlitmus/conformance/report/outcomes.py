@@ -10,7 +10,7 @@ passed              passed
 violated            failed, with the counterexample; *known* where the baseline knows it
 warned              warned: passed, and said
 not applicable      skipped, with what the target lacks
-blocked             skipped, with the rule that is in the way (which fails by itself)
+blocked             skipped, with the rule that is in the way (which fails by itself; if it was not chosen, an error)
 not exercised       an error in a full run; skipped in a shortened one, where it does not fail
 inconclusive        an error
 harness error       an error
@@ -64,6 +64,8 @@ def of_rule(report: Report, rule: dict[str, Any]) -> Outcome:
         return Outcome("passed", f"{rule['evaluations']:,} evaluations")
     if verdict in UNDECIDED and (verdict != "not_exercised" or report["options"].get("full", True)):
         return Outcome("error", reason, reason)
+    if verdict == "blocked" and not any(one["verdict"] in ("violated", "warned") for one in report["rules"]):
+        return Outcome("error", reason, reason)  # what is in the way was not chosen, and fails nowhere else
     return Outcome("skipped", reason)
 
 
