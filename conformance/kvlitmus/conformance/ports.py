@@ -250,7 +250,7 @@ class Pool(Protocol):
         """Hand out ``n`` slots in whole pages, or ``None`` when there are not enough."""
 
     def free(self, slots: Sequence[int]) -> None:
-        """Take back the pages that these slots lie in."""
+        """Take back the pages that these slots lie in: whole pages, each once; a part of one is misuse."""
 
     def available(self) -> int:
         """How many slots could be handed out now."""
