@@ -192,8 +192,10 @@ def test_a_real_report_becomes_both() -> None:
         failing = {case.attrib["name"] for case in top.iter("testcase") if case.find("failure") is not None}
         assert failing == {rule["id"] for rule in data["rules"] if rule["verdict"] == "violated"} != set()
         page = summary.render(data)
-        for id in failing:
-            assert f"<summary>{id}: " in page
+        assert all(f"| {id} | " in page for id in failing)
+        shown = sum(f"<summary>{id}: " in page for id in failing)
+        assert shown == min(len(failing), summary.MOST_EXAMPLES)
+        assert shown == len(failing) or f"{len(failing) - shown} more counterexamples are in the report" in page
 
 
 def test_a_run_is_read_back_as_it_was_saved() -> None:

@@ -189,7 +189,7 @@ def test_a_deadly_call_is_a_finding_and_the_rest_is_judged(name: str, call: str,
     assert all(result.steps > 30 for result in results)  # each item was judged, without the deadly method
     assert not any(result.error for result in results)
     assert sum(event.kind == "died" for event in events) == len(found)
-    assert not [process for process in Path("/proc").glob("[0-9]*") if is_stray(process)]
+    eventually(lambda: not [process for process in Path("/proc").glob("[0-9]*") if is_stray(process)])
 
 
 def is_stray(process: Path) -> bool:
