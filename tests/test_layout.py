@@ -25,9 +25,6 @@ LARGE: dict[str, str] = {
     "conformance/kvlitmus/conformance/machine.py::machine": (
         "a whole class, made in a function so that Hypothesis is imported only where it is used"
     ),
-    "conformance/kvlitmus/conformance/ports.py": (
-        "the one page that the author of an adapter reads: configuration, profile, and the ports of a cache"
-    ),
 }
 """What may be longer, by ``path`` or ``path::function``, each with its reason; a stale entry is a complaint."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 WIDTH = 100
@@ -17,13 +17,18 @@ WIDTH = 100
 _TERM = re.compile(r"^(\w+(?:, \w+)*): ")
 
 
-def module_page(path: Path, title: str, home: str) -> str:
-    """The page of one module; ``home`` is the link to its source."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    _, _, body = markdown(ast.get_docstring(tree) or "").partition("\n")
-    lines = [f"# {title}", "", body.strip(), "", f"Source: [{path.name}]({home})."]
-    for node, comment in documented(tree.body):
-        lines += ["", *entry(node, comment)]
+def modules_page(title: str, sources: Mapping[str, Path]) -> str:
+    """The page of one module, or of some that belong together: link to the source → module.
+
+    The first one's docstring introduces them all.
+    """
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in sources.values()]
+    _, _, body = markdown(ast.get_docstring(trees[0]) or "").partition("\n")
+    links = ", ".join(f"[{path.name}]({home})" for home, path in sources.items())
+    lines = [f"# {title}", "", body.strip(), "", f"Source: {links}."]
+    for tree in trees:
+        for node, comment in documented(tree.body):
+            lines += ["", *entry(node, comment)]
     return "\n".join(lines) + "\n"
 
 
@@ -48,7 +53,18 @@ def entry(node: ast.stmt, text: str) -> list[str]:
         node.targets[0] if isinstance(node, ast.Assign) else node.target if isinstance(node, ast.AnnAssign) else None
     )
     name = ast.unparse(target) if target is not None else ""
-    return ["## " + name, "", markdown(text)]
+    return ["## " + name, "", markdown(text), *_table(getattr(node, "value", None))]
+
+
+def _table(value: ast.expr | None) -> list[str]:
+    """What a constant is: the words of a tuple, or a table with one entry a line; nothing for other kinds."""
+    if isinstance(value, ast.Tuple) and all(isinstance(one, ast.Constant) for one in value.elts):
+        return ["", *_code(ast.unparse(value).replace("'", '"'))]
+    if not isinstance(value, ast.Dict):
+        return []
+    keys = [ast.unparse(key) if key else "**" for key in value.keys]
+    lines = [f"{key}: {ast.unparse(one)}".replace("'", '"') for key, one in zip(keys, value.values, strict=True)]
+    return ["", *_code("\n".join(line.replace("**: ", "**") for line in lines))]
 
 
 def _class(node: ast.ClassDef, text: str) -> list[str]:

@@ -15,13 +15,13 @@ from typing import Protocol
 
 import pytest
 
-from kvlitmus.conformance import ports
 from kvlitmus.conformance.adapter_template import Port, all_ports, generate
 from kvlitmus.conformance.adapter_words import meanings_of
 from kvlitmus.conformance.cli import main
 from kvlitmus.conformance.plan import configs_of
 from kvlitmus.conformance.ports import PORTS, Config, Profile, capabilities_of
 from kvlitmus.conformance.specimen.cache import target as specimen
+from kvlitmus.spec.interface import cache
 from tests.test_layout import ROOT
 
 Capture = pytest.CaptureFixture[str]
@@ -156,7 +156,7 @@ def test_a_port_that_is_added_later_is_written_too(monkeypatch: pytest.MonkeyPat
         ) -> Sequence[Config] | None:
             """All of them, from ``since`` on; see :class:`~kvlitmus.conformance.ports.Config`."""
 
-    monkeypatch.setattr(ports, "Journal", Journal, raising=False)
+    monkeypatch.setattr(cache, "Journal", Journal, raising=False)
     monkeypatch.setitem(PORTS, "journal", ("entries",))
     text = generate("a", "a", [all_ports()["journal"]])
     compile(text, "a.py", "exec")

@@ -1,7 +1,7 @@
 """What ``kvlitmus init-adapter`` writes: an adapter to fill in.
 
 Everything that could drift is read where it is defined, when the file is written: which ports there
-are from ``ports.PORTS``, their methods from the protocols, the choices from ``Profile``, what is
+are from ``PORTS``, their methods from the protocols, the choices from ``Profile``, what is
 asked for from ``Config``.  Only the frame around that is text of this module.
 """
 
@@ -11,7 +11,6 @@ import ast
 import dataclasses
 import importlib
 import inspect
-import pkgutil
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -20,8 +19,10 @@ from typing import Any, NamedTuple
 
 from kvlitmus.conformance import ports
 from kvlitmus.conformance.adapter_words import WIDTH, comment, literal, meanings_of, prose, quoted, wrapped
-from kvlitmus.conformance.choices import POLICIES, PROFILE
-from kvlitmus.conformance.ports import PORTS, Config, Profile
+from kvlitmus.spec import interface
+from kvlitmus.spec.config import POLICIES, Config
+from kvlitmus.spec.interface import PORTS, cache, stores, tiers
+from kvlitmus.spec.profile import PROFILE_VALUES, Profile
 
 USUAL = ("pool", "tree", "locks", "evict")
 """The ports of a prefix cache, when none are named."""
@@ -52,6 +53,9 @@ KINDS = {
 }
 """For each family of ports what its class is called, and what it is."""
 
+FAMILIES = {cache.__name__: "", tiers.__name__: "tier", stores.__name__: "store"}
+"""The family of the ports in each module."""
+
 Imports = dict[str, set[str]]
 """Module → the names that are imported from it."""
 
@@ -68,7 +72,7 @@ class Port(NamedTuple):
         """What is judged by it: a cache (empty), a hierarchy (``tier``), or a page store by itself (``store``)."""
         if self.name == "events":
             return ""  # defined beside the tiers that it may name, and told by caches without them too
-        return self.protocol.__module__.rpartition(".")[2].removesuffix("ports").rstrip("_")
+        return FAMILIES.get(self.protocol.__module__, "")
 
     @property
     def about(self) -> str:
@@ -89,11 +93,8 @@ def all_ports() -> dict[str, Port]:
 
 
 def modules() -> list[ModuleType]:
-    """The modules of this room that define ports."""
-    import kvlitmus.conformance as room
-
-    names = [one.name for one in pkgutil.iter_modules(room.__path__) if one.name.endswith("ports")]
-    return [ports, *(importlib.import_module(f"{room.__name__}.{name}") for name in names if name != "ports")]
+    """The modules that define ports."""
+    return [cache, stores, tiers]
 
 
 def _is_protocol(value: object) -> bool:
@@ -243,7 +244,12 @@ def note(text: str, method: Any, imports: Imports) -> None:
             value = method.__globals__[node.id]
             home = getattr(value, "__module__", None)
             known = home and getattr(importlib.import_module(home), node.id, None) is value
-            imports.setdefault(str(home) if known else method.__module__, set()).add(node.id)
+            imports.setdefault(face(str(home) if known else method.__module__), set()).add(node.id)
+
+
+def face(module: str) -> str:
+    """Where users import from what a module defines: the interface has one place for all of its modules."""
+    return interface.__name__ if module in FAMILIES else module
 
 
 def types_of(method: Any) -> Iterator[type]:
@@ -272,7 +278,7 @@ def value_of(value: Any, method: Any, imports: Imports) -> str:
     if value is None or type(value) in (bool, int, float, str, tuple):
         return literal(value)
     name: str = next(name for name, one in method.__globals__.items() if one is value)
-    imports.setdefault(method.__module__, set()).add(name)
+    imports.setdefault(face(method.__module__), set()).add(name)
     return name
 
 
@@ -310,7 +316,7 @@ def target_lines(name: str, cache: str, module: str, families: dict[str, str], c
     meanings = meanings_of(Profile)
     for field in dataclasses.fields(Profile):
         yield from comment(f"{field.name}: {meanings.get(field.name, 'see kvlitmus.conformance.ports.Profile')}", 8, 4)
-        legal = PROFILE.get(field.name)
+        legal = PROFILE_VALUES.get(field.name)
         if isinstance(legal, tuple):
             yield from comment(f"Legal: {', '.join(legal)}.", 8, 4)
         yield f"        {field.name}={literal(field.default)},"

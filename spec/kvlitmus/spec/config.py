@@ -1,0 +1,75 @@
+"""What a target is asked to build, and what is legal there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kvlitmus.spec.choices import Values, checked
+
+POLICIES = ("lru", "lfu", "fifo", "mru", "filo", "priority", "slru")
+"""The eviction policies."""
+
+CONFIG_VALUES: dict[str, Values] = {
+    "page_size": range(1, 1025),
+    "pages": range(1, (1 << 20) + 1),
+    "policy": POLICIES,
+    "pool": ("device", "host", "store"),
+    "host_pages": range((1 << 20) + 1),
+    "write": ("write_through", "write_through_selective", "write_back"),
+    "storage": ("none", "attached", "later"),
+    "stop": ("best_effort", "wait_complete", "timeout"),
+    "threshold": range((1 << 30) + 1),
+    "rate_limit": range((1 << 30) + 1),
+}
+"""What is legal in a configuration."""
+
+
+@checked("config", CONFIG_VALUES)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """What a target is asked to build; ``ValueError`` for what isn't legal (:data:`CONFIG_VALUES`).
+
+    ``pages`` counts usable pages (the reserved unit is on top).  ``pool`` says whether the pool
+    to judge is the ``device``'s or the ``host``'s; a host pool comes without a tree.  With ``store`` a page
+    store is judged alone (:mod:`~kvlitmus.spec.interface.stores`), without pool and tree.
+
+    A hierarchy has ``host_pages`` > 0 usable pages of host memory and a ``write`` policy:
+    ``write_through`` (a page is backed up when it is inserted), ``write_through_selective`` (at its second
+    use) or ``write_back`` (when it is evicted).  ``storage``: ``none``, ``attached`` from the beginning, or
+    attached ``later``.  For its prefetches: the ``stop`` policy (``best_effort``, ``wait_complete``,
+    ``timeout``), the ``threshold`` in units below which none is worth it, and the ``rate_limit`` in
+    units that running prefetches may occupy.
+    """
+
+    page_size: int = 1
+    pages: int = 32
+    policy: str = "lru"
+    bigram: bool = False
+    pool: str = "device"
+    host_pages: int = 0
+    write: str = "write_through"
+    storage: str = "none"
+    stop: str = "best_effort"
+    threshold: int = 0
+    rate_limit: int = 0
+
+    @property
+    def tiered(self) -> bool:
+        """Whether there is a host tier below the device pool."""
+        return self.host_pages > 0
+
+    @property
+    def label(self) -> str:
+        """A short name such as ``page=4 lru``, stable across versions."""
+        words = [f"page={self.page_size}", self.policy]
+        if self.pages != 32:
+            words.append(f"pages={self.pages}")
+        if self.bigram:
+            words.append("bigram")
+        if self.pool != "device":
+            words.append(self.pool)
+        if self.tiered:
+            words += [f"host={self.host_pages}", self.write]
+        if self.storage != "none":
+            words += [f"storage={self.storage}", self.stop]
+        return " ".join(words)

@@ -1,0 +1,224 @@
+"""The interface of a flat cache: a pool of slots, a prefix tree, locks, eviction, requests; what they answer.
+
+Slots are plain integers; a returned sequence may be a list, a tuple or anything else that
+iterates.  A protocol is a **port**: a cache has it by having its methods, and nothing needs to be inherited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from kvlitmus.spec.prefetch_plan import HostPool, PrefetchAsk, PrefetchPlan
+from kvlitmus.spec.units import Key
+
+
+class Hit(NamedTuple):
+    """The answer to a match.
+
+    ``length`` units are cached, in ``slots`` (``None`` where the cache doesn't tell);
+    ``handle`` names the place for :meth:`Locks.lock` until the next call that changes the tree.
+    ``host``: how many further units are cached on the host alone; ``None`` where it isn't told.
+    """
+
+    length: int
+    slots: Sequence[int] | None = None
+    handle: object = None
+    host: int | None = None
+
+
+class Stored(NamedTuple):
+    """The answer to an insert.
+
+    ``already`` units were cached before.  ``to_free``: the slots that the caller has to free
+    because the cache did not take them; ``None`` when the profile says who does.
+    """
+
+    already: int
+    to_free: Sequence[int] | None = None
+
+
+class Begun(NamedTuple):
+    """The answer to ``begin`` and ``publish``: the request's slots, the first ``cached`` of them the tree's."""
+
+    row: Sequence[int]
+    cached: int
+
+
+class Sizes(NamedTuple):
+    """The tree's own counters, in units: what could be evicted, and what locks protect."""
+
+    evictable: int
+    protected: int
+
+
+class NodeView(NamedTuple):
+    """One node of the tree.
+
+    ``parent`` is the index of the parent in :attr:`View.nodes` (parents come first), or -1 for a
+    node directly under the root of its ``namespace``.  ``units`` and ``slots`` are the node's own,
+    equally long.  ``locks``, ``hits`` and ``priority`` are ``None`` where they can't be seen.
+    """
+
+    parent: int
+    namespace: str | None
+    units: tuple[int | tuple[int, int], ...]
+    slots: tuple[int, ...]
+    locks: int | None = None
+    hits: int | None = None
+    priority: int | None = None
+
+
+class View(NamedTuple):
+    """A full snapshot: the pages on the free list, as they stand, and the nodes of the tree."""
+
+    free: Sequence[int]
+    nodes: Sequence[NodeView] = ()
+
+
+class Pool(Protocol):
+    """A pool of slots."""
+
+    def alloc(self, n: int) -> Sequence[int] | None:
+        """Hand out ``n`` slots in whole pages, or ``None`` when there are not enough."""
+
+    def free(self, slots: Sequence[int]) -> None:
+        """Take back the pages that these slots lie in: whole pages, each once; a part of one is misuse."""
+
+    def available(self) -> int:
+        """How many slots could be handed out now."""
+
+
+class Extend(Protocol):
+    """Allocation that continues a request's last page."""
+
+    def alloc_extend(self, before: Sequence[int], after: Sequence[int], last: Sequence[int]) -> Sequence[int] | None:
+        """Slots for positions ``before[i] .. after[i]-1`` of each request ``i``, concatenated.
+
+        ``last[i]`` is the slot of position ``before[i] - 1``, or -1 for an empty request.
+        """
+
+    def alloc_decode(self, after: Sequence[int], last: Sequence[int]) -> Sequence[int] | None:
+        """One slot for each request: the position ``after[i] - 1``."""
+
+
+class FreeGroup(Protocol):
+    """Frees that take effect together."""
+
+    def free_group_begin(self) -> None:
+        """From now on frees are collected."""
+
+    def free_group_end(self) -> None:
+        """All collected frees take effect."""
+
+
+class PrefixTree(Protocol):
+    """A map from prefixes to slots."""
+
+    def match(self, key: Key) -> Hit:
+        """The longest cached prefix of the key, in whole pages."""
+
+    def insert(
+        self, key: Key, slots: Sequence[int], *, protected: int = 0, priority: int = 0, chunked: bool = False
+    ) -> Stored:
+        """Cache the whole pages of the key under the given slots, one per unit.
+
+        The first ``protected`` slots are the tree's own already, from an earlier match.
+        ``chunked`` says that this continues the same request and is no new use.
+        """
+
+
+class Locks(Protocol):
+    """Protection against eviction."""
+
+    def lock(self, handle: object) -> object:
+        """Protect the path to the matched place; returns the receipt."""
+
+    def unlock(self, receipt: object) -> None:
+        """Give the receipt back."""
+
+
+class Evict(Protocol):
+    """Making room."""
+
+    def evict(self, n: int) -> int:
+        """Free at least ``n`` slots of what is cached and unlocked, if there is so much; returns how many."""
+
+
+class Requests(Protocol):
+    """The life of a request.  The suite composes these from the parts above where an adapter lacks them."""
+
+    def begin(self, rid: int, key: Key) -> Begun | None:
+        """Match, lock, and allocate slots for the rest of the key; ``None``, and nothing changed, without memory."""
+
+    def grow(self, rid: int, tokens: Sequence[int]) -> Sequence[int] | None:
+        """Slots for further tokens; ``None`` when memory is short."""
+
+    def publish(self, rid: int, *, chunked: bool) -> Begun:
+        """Cache all of the request, which is computed; it goes on, with the tree's slots for what is cached."""
+
+    def end(self, rid: int, *, keep: bool) -> None:
+        """Finish (``keep``: cache all of it, which is computed) or abort; the request owns nothing afterwards."""
+
+
+class PartlyComputed(Protocol):
+    """Requests computed up to a unit (from what is cached to the row's length); composed, too, where there are none."""
+
+    def publish_upto(self, rid: int, upto: int, *, chunked: bool) -> Begun:
+        """Cache the whole pages of the first ``upto`` units; all else stays the request's own, in the same slots."""
+
+    def end_upto(self, rid: int, upto: int) -> None:
+        """Finish: cache the whole pages of the first ``upto`` units, free all else that is the request's own."""
+
+
+class Counters(Protocol):
+    """The tree's counters (depth 1)."""
+
+    def sizes(self) -> Sizes:
+        """What the tree says could be evicted and is protected."""
+
+
+class Inspect(Protocol):
+    """The full snapshot (depth 3)."""
+
+    def view(self) -> View:
+        """Everything, as it stands; it must change nothing."""
+
+
+class Hashes(Protocol):
+    """The keys under which pages are stored."""
+
+    def page_hashes(self, key: Key, page_size: int, prior: str | None) -> Sequence[str]:
+        """The hashes of the key's whole pages, chained from ``prior``; raises for a token beyond 32 bits."""
+
+
+class Prefetch(Protocol):
+    """The plan of a prefetch, before anything is read."""
+
+    def plan_prefetch(self, ask: PrefetchAsk, host: HostPool) -> PrefetchPlan:
+        """Reserve memory of ``host``, which the suite provides, for a read; or refuse and leave nothing behind."""
+
+
+class Resettable(Protocol):
+    """A fresh state without a new adapter."""
+
+    def reset(self) -> None:
+        """Forget everything."""
+
+
+CACHE_PORTS: dict[str, tuple[str, ...]] = {
+    "pool": ("alloc", "free", "available"),
+    "extend": ("alloc_extend", "alloc_decode"),
+    "group": ("free_group_begin", "free_group_end"),
+    "tree": ("match", "insert"),
+    "locks": ("lock", "unlock"),
+    "evict": ("evict",),
+    "requests": ("begin", "grow", "publish", "end"),
+    "partial": ("publish_upto", "end_upto"),
+    "counters": ("sizes",),
+    "inspect": ("view",),
+    "reset": ("reset",),
+    "hashes": ("page_hashes",),
+    "prefetch": ("plan_prefetch",),
+}
+"""Those of a flat cache: capability → the methods that make it up."""

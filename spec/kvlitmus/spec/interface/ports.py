@@ -1,0 +1,18 @@
+"""All ports by name, and which of them an object has."""
+
+from __future__ import annotations
+
+from kvlitmus.spec.interface.cache import CACHE_PORTS
+from kvlitmus.spec.interface.stores import STORE_PORTS
+from kvlitmus.spec.interface.tiers import EVENT_PORTS, TIER_PORTS
+
+PORTS: dict[str, tuple[str, ...]] = {**CACHE_PORTS, **EVENT_PORTS, **TIER_PORTS, **STORE_PORTS}
+"""Capability → the methods that make it up."""
+
+
+def capabilities_of(adapter: object) -> frozenset[str]:
+    """The capabilities that an adapter has, by the presence of all methods of a port."""
+    has = frozenset(
+        port for port, methods in PORTS.items() if all(callable(getattr(adapter, name, None)) for name in methods)
+    )
+    return has | {"inspect"} if "tiers" in has else has

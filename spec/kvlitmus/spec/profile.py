@@ -1,0 +1,123 @@
+"""The legal choices that a cache declares because they decide outcomes, and what is legal there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kvlitmus.spec.choices import Values, checked
+
+PROFILE_VALUES: dict[str, Values] = {
+    "reserved": range(2),
+    "align": ("reject", "round_up"),
+    "evict_granularity": ("page", "node"),
+    "evict_moment": ("call", "alloc"),
+    "match_cap": ("full", "len-1"),
+    "duplicates": ("caller_frees", "cache_frees", "kept"),
+    "publish": ("explicit", "at_alloc"),
+    "hit_counts": ("insert", "match", "none"),
+    "split_created": ("keeps", "renews"),
+    "slru_hits": range(1, (1 << 20) + 1),
+    "clock": ("counter", "wall"),
+    "misuse": ("undefined", "reject", "ignore"),
+    "attach": ("any_time", "at_start"),
+    "reserve": ("submit", "hit"),
+    "backup_parent": ("skip", "chain"),
+    "load_threshold": range((1 << 30) + 1),
+    "timeout_basis": ("hit", "requested"),
+    "timeout_from": ("submit", "first_poll"),
+    "commit": ("poll", "tick"),
+    "host_duplicates": ("kept", "reclaimed"),
+    "store_put": ("first", "last", "either"),
+    "store_checks": ("bytes", "length"),
+}
+"""What is legal in a profile.  A field of text that isn't here may be any short text: it is somebody's own name."""
+
+
+@checked("profile", PROFILE_VALUES)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """The legal choices that decide outcomes; declared, so that nobody has to guess.  Raises ``ValueError`` for what isn't legal (:data:`PROFILE_VALUES`).
+
+    reserved: pages at the start of the pool that are never handed out (0 or 1).
+    align: what an allocation does with a size that is no multiple of the page: ``reject``
+        (raises) or ``round_up``.
+    evict_granularity: an eviction removes whole ``node`` s or single ``page`` s.
+    evict_moment: memory is only taken from the tree in an explicit ``evict`` (``call``), or also
+        inside an allocation (``alloc``).
+    match_cap: a match may cover the whole key (``full``) or leaves one token to compute
+        (``len-1``).
+    duplicates: after an insert of what was cached already, the slots brought in vain are freed
+        by the caller (``caller_frees``), by the cache (``cache_frees``), or stay the caller's
+        (``kept``).
+    publish: pages become matchable by an explicit call (``explicit``) or when they are allocated
+        (``at_alloc``).
+    hit_counts: what raises the count used by LFU and SLRU: ``insert`` (a new node starts with 1),
+        ``match``, or ``none``.
+    lock_touches: whether taking a lock counts as a use for recency.
+    split_created: whether the upper half of a split node keeps the creation time (``keeps``) or
+        gets a new one (``renews``); FIFO and FILO follow it.
+    slru_hits: how many hits put a page into the protected segment of SLRU.
+    clock: recency comes from a ``counter`` or from a ``wall`` clock that the adapter orders.
+    misuse: what happens to a call that the contract forbids: ``reject`` (raises), ``ignore``
+        (nothing changes), or ``undefined`` (not judged).
+
+    Of hierarchies:
+
+    attach: storage comes and goes at ``any_time``, or is attached ``at_start`` for good.
+    reserve: a prefetch takes host memory when it is asked for (``submit``) or when storage has told
+        how much it has (``hit``).
+    backup_parent: what happens to a page whose parent isn't backed when it is due for backup: it waits
+        (``skip``), or its ancestors go first (``chain``).
+    fill_matched: whether a commit gives what it read to pages that are on the device alone.
+    load_threshold: fewer units than these are not worth a load back.
+    timeout: base, seconds per 1024 units, and most seconds (0: no limit) that a prefetch may take
+        under the stop policy ``timeout``.
+    timeout_basis: the units that count are those found in storage (``hit``) or those ``requested``.
+    timeout_from: time runs from the ``submit`` or from the ``first_poll``.
+    restored_counts: whether the insert that brings a page back to the device counts as a hit.
+    commit: what a fetch has read counts at once, and gets into the tree when the request polls (``poll``);
+        or it counts from the next tick on, which also commits a fetch that has ended (``tick``).
+    host_duplicates: under write-back an eviction of the host leaves the host copies of pages that are on the device
+        too (``kept``), or may drop them first (``reclaimed``).
+    second_prefetch: what comes of a prefetch for a request that waits for one already: it is ``refused``, or nobody
+        may ask (``undefined``).
+
+    Of the names of pages:
+
+    hash_scheme: the scheme by which pages are named in storage (:mod:`kvlitmus.spec.schemes`): ``kvlitmus-2`` and
+        ``sglang-1`` are known, and judged byte by byte; under any other name only what every scheme owes is judged.
+
+    Of page stores:
+
+    store_put: of two values put under one key, the ``first`` or the ``last`` is kept, or ``either``.
+    store_checks: a read makes sure of all ``bytes`` of an object, or of its ``length`` alone.
+    """
+
+    reserved: int = 1
+    align: str = "reject"
+    evict_granularity: str = "page"
+    evict_moment: str = "call"
+    match_cap: str = "full"
+    duplicates: str = "caller_frees"
+    publish: str = "explicit"
+    hit_counts: str = "insert"
+    lock_touches: bool = False
+    split_created: str = "keeps"
+    slru_hits: int = 2
+    clock: str = "counter"
+    misuse: str = "undefined"
+    attach: str = "any_time"
+    reserve: str = "submit"
+    backup_parent: str = "skip"
+    fill_matched: bool = False
+    load_threshold: int = 0
+    timeout: tuple[float, float, float] = (2.0, 0.1, 30.0)
+    timeout_basis: str = "hit"
+    timeout_from: str = "submit"
+    restored_counts: bool = False
+    commit: str = "poll"
+    host_duplicates: str = "kept"
+    second_prefetch: str = "refused"
+    hash_scheme: str = "other"
+    store_put: str = "either"
+    store_checks: str = "bytes"
