@@ -33,7 +33,7 @@ sys.path[:0] = [str(ROOT), *(str(ROOT / room) for room in ("spec", "reference", 
 
 from benchmarks.control_goals import NEW, OLD, goals  # noqa: E402
 from benchmarks.control_report import TITLES, draw, table, verdicts  # noqa: E402
-from kvlitmus.conformance.trace.mooncake import TraceError, load_trace  # noqa: E402
+from benchmarks.replay_trace.mooncake import TraceError, load_trace  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results"
 PEERS = ROOT / ".peers"

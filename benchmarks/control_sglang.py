@@ -170,7 +170,7 @@ class Unified(Sglang):
     """0.5.23: ``UnifiedRadixCache`` with one of its cores."""
 
     def __init__(self, core: str, page_size: int, tokens: int) -> None:
-        from kvlitmus.conformance.adapters.sglang_0_5_23 import Unified as Adapter
+        from kvlitmus.conformance.adapters.sglang.v0_5_23.flat import Unified as Adapter
 
         made = Adapter(core, Config(page_size=page_size, pages=tokens // page_size))
         self.key_class = made.key_class
@@ -206,7 +206,7 @@ class Radix(Sglang):
     """0.5.13.post1: ``RadixCache``."""
 
     def __init__(self, page_size: int, tokens: int) -> None:
-        from kvlitmus.conformance.adapters.sglang_0_5_13 import Radix as Adapter
+        from kvlitmus.conformance.adapters.sglang.v0_5_13.flat import Radix as Adapter
 
         made = Adapter(Config(page_size=page_size, pages=tokens // page_size))
         self.key_class = made.radix.RadixKey
@@ -242,10 +242,11 @@ class Allocator:
     """One of SGLang's allocators, alone."""
 
     def __init__(self, release: str, page_size: int, tokens: int) -> None:
-        from kvlitmus.conformance.adapters import sglang_0_5_13, sglang_0_5_23
-        from kvlitmus.conformance.adapters.sglang_pools import DevicePool
+        from kvlitmus.conformance.adapters.sglang.common.pools import DevicePool
+        from kvlitmus.conformance.adapters.sglang.v0_5_13 import flat as v0_5_13
+        from kvlitmus.conformance.adapters.sglang.v0_5_23 import flat as v0_5_23
 
-        plan = (sglang_0_5_23 if release == "0.5.23" else sglang_0_5_13).PLAN
+        plan = (v0_5_23 if release == "0.5.23" else v0_5_13).PLAN
         self.allocator = DevicePool(plan, Config(page_size=page_size, pages=tokens // page_size)).allocator
 
     def free(self, tokens: int, *, segment: bool = False) -> Action:

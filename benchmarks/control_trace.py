@@ -23,8 +23,8 @@ import numpy as np
 from benchmarks.control_rows import PAGE, Peers
 from benchmarks.control_timing import quiet
 from benchmarks.control_tokens import Tokens
-from kvlitmus.conformance.trace.mooncake import BLOCK, Request, load_trace
-from kvlitmus.conformance.trace.replay import Replay, build
+from benchmarks.replay_trace.mooncake import BLOCK, Request, load_trace
+from benchmarks.replay_trace.replay import Replay, build
 
 CAPACITIES = (3_000_000, 50_000_000)
 PARTS = ("match", "lock", "evict", "insert", "unlock", "rest")

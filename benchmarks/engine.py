@@ -30,17 +30,17 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from kvlitmus.conformance.engine import run_item
-from kvlitmus.conformance.guard import Violation
-from kvlitmus.conformance.judge import Judge
-from kvlitmus.conformance.machine import Driver, machine
-from kvlitmus.conformance.mutants.registry import Mutant, all_mutants
-from kvlitmus.conformance.observation import Observation
-from kvlitmus.conformance.player import Player
+from kvlitmus.conformance.checker.checker import Judge
+from kvlitmus.conformance.checker.guard import Violation
+from kvlitmus.conformance.checker.observation import Observation
+from kvlitmus.conformance.generate.interpreter import Player
+from kvlitmus.conformance.generate.machine import Driver, machine
+from kvlitmus.conformance.generate.schedule import draw, table
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.results import Item, Options
-from kvlitmus.conformance.schedule import draw, table
+from kvlitmus.conformance.run.engine import run_item
+from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.conformance.specimen.cache import target as specimen
+from kvlitmus.mutants.registry import Mutant, all_mutants
 from kvlitmus.spec.rule import all_rules
 
 RESULTS = Path(__file__).resolve().parent / "results"

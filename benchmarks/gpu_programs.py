@@ -140,7 +140,7 @@ def pytest_command(root: Path) -> list[str]:
 
 def suite_command() -> list[str] | None:
     """The whole suite on the optimized cache with pools on the device; ``None`` where no such target is listed."""
-    from kvlitmus.conformance.targets import KNOWN
+    from kvlitmus.conformance.run.targets import KNOWN
 
     if "optimized-cuda" not in KNOWN:
         return None

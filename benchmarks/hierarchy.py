@@ -26,15 +26,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from kvlitmus.conformance.adapters.reference import target as reference
-from kvlitmus.conformance.judge import Judge
-from kvlitmus.conformance.plan import TIER_CONFIGS
-from kvlitmus.conformance.player import Player
+from kvlitmus.conformance.adapters.reference.flat import target as reference
+from kvlitmus.conformance.checker.checker import Judge
+from kvlitmus.conformance.checker.tier_observation import TierObservation
+from kvlitmus.conformance.generate.interpreter import Player
+from kvlitmus.conformance.generate.schedule import draw, table
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.schedule import draw, table
+from kvlitmus.conformance.ports.tiers import LOAD
+from kvlitmus.conformance.run.plan import TIER_CONFIGS
 from kvlitmus.conformance.specimen.cache import target as specimen
-from kvlitmus.conformance.tier_observation import TierObservation
-from kvlitmus.conformance.tier_ports import LOAD
 
 RESULTS = Path(__file__).resolve().parent / "results"
 OPS = 250

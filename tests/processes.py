@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from kvlitmus.conformance.adapters import scratch
+from kvlitmus.conformance.adapters.stores import scratch
 
 LIMIT = 1500.0
 """Seconds after which what a test waits for hangs for certain."""

@@ -8,9 +8,9 @@ import shlex
 import pytest
 
 from kvlitmus.conformance import cli
-from kvlitmus.conformance.commands.common import UsageError
+from kvlitmus.conformance.cli.commands.common import UsageError
 from kvlitmus.conformance.report.compare import CHANGES
-from kvlitmus.conformance.results import Verdict
+from kvlitmus.conformance.run.results import Verdict
 from tests.test_layout import ROOT
 
 PAGE = (ROOT / "docs/adapters.md").read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kvlitmus.conformance.recorded.lines import CALL, HEADER
+from kvlitmus.conformance.history.lines import CALL, HEADER
 from tests.test_layout import ROOT
 from tests.test_tutorial import missing, run
 

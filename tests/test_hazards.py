@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kvlitmus.conformance.engine import run_item
-from kvlitmus.conformance.mutants.registry import all_mutants
-from kvlitmus.conformance.plan import TIER_CONFIGS
-from kvlitmus.conformance.results import Finding, Item, ItemResult, Options
-from kvlitmus.conformance.stage import STAGE
-from kvlitmus.conformance.targets import KNOWN
+from kvlitmus.conformance.isolation.current_run import STAGE
+from kvlitmus.conformance.run.engine import run_item
+from kvlitmus.conformance.run.plan import TIER_CONFIGS
+from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options
+from kvlitmus.conformance.run.targets import KNOWN
+from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.rule import all_rules
 from tools import hazards
 from tools.hazard_hooks import MECHANISMS, NOT_YET, HazardJudge, Mechanism, around

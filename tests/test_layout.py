@@ -18,11 +18,11 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("spec", "reference", "optimized", "conformance")
 FOLDERS = (*ROOMS, "tests", "benchmarks", "tools", "docs", "examples")
-MAX_FILE_LINES = 400
+MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 60
 
 LARGE: dict[str, str] = {
-    "conformance/kvlitmus/conformance/machine.py::machine": (
+    "conformance/kvlitmus/conformance/generate/machine.py::machine": (
         "a whole class, made in a function so that Hypothesis is imported only where it is used"
     ),
 }
@@ -45,7 +45,7 @@ class Direction:
     others_lazily: tuple[str, ...] = ()
 
 
-_JUDGE = ("kvlitmus.spec", "kvlitmus.reference", "kvlitmus.conformance")
+_JUDGE = ("kvlitmus.spec", "kvlitmus.reference", "kvlitmus.conformance", "kvlitmus.mutants")
 _SPECIMEN = ("kvlitmus.spec", "kvlitmus.conformance.specimen")
 _FAST = ("kvlitmus.spec", "kvlitmus.optimized")
 _STORE = ("kvlitmus.spec", "kvlitmus.optimized.storage")
@@ -53,15 +53,16 @@ _ARRAYS = ("numpy", "numba", "llvmlite")
 DIRECTIONS = (  # the most specific prefix comes first
     Direction(
         "kvlitmus.conformance.specimen.cache",
-        (*_SPECIMEN, "kvlitmus.conformance.ports", "kvlitmus.conformance.tier_ports"),
+        (*_SPECIMEN, "kvlitmus.conformance.ports"),
     ),
     Direction(
         "kvlitmus.conformance.specimen.hierarchy",
-        (*_SPECIMEN, "kvlitmus.conformance.ports", "kvlitmus.conformance.tier_ports"),
+        (*_SPECIMEN, "kvlitmus.conformance.ports"),
     ),
     Direction("kvlitmus.conformance.specimen", _SPECIMEN),
     Direction("kvlitmus.conformance.adapters", _JUDGE, lazily=("kvlitmus.optimized",), others_lazily=("*",)),
     Direction("kvlitmus.conformance", _JUDGE, others_lazily=("*",)),
+    Direction("kvlitmus.mutants", _JUDGE),
     Direction("kvlitmus.__main__", ("kvlitmus.conformance.cli",)),
     Direction("kvlitmus.spec", ("kvlitmus.spec",)),
     Direction("kvlitmus.reference", ("kvlitmus.spec", "kvlitmus.reference")),
@@ -172,11 +173,16 @@ def wrong_folders(root: Path) -> list[str]:
     for room in ROOMS:
         namespace = root / room / "kvlitmus"
         found = {path.name for path in namespace.iterdir()} - {"__pycache__"} if namespace.is_dir() else set()
-        here = {room, "__main__.py"} if room == "conformance" else {room}  # python -m kvlitmus
+        here = {room, "mutants", "__main__.py"} if room == "conformance" else {room}  # python -m kvlitmus
         complaints += [f"{room}/kvlitmus/{name}: not here; only {room}/ is" for name in sorted(found - here)]
-        if not (namespace / room / "py.typed").is_file():
-            complaints.append(f"{room}/kvlitmus/{room}/py.typed is missing")
-        folders = {path.parent for path in (namespace / room).rglob("*.py")} | {namespace / room}
+        packages = [name for name in (room, "mutants") if (namespace / name).is_dir()]
+        complaints += [
+            f"{room}/kvlitmus/{name}/py.typed is missing"
+            for name in packages
+            if not (namespace / name / "py.typed").is_file()
+        ]
+        inside = [path for name in packages for path in (namespace / name).rglob("*.py")]
+        folders = {path.parent for path in inside} | {namespace / name for name in packages}
         complaints += [
             f"{folder.relative_to(root).as_posix()}/__init__.py is missing"
             for folder in sorted(folders)
@@ -215,12 +221,14 @@ import importlib, importlib.util, pkgutil, sys
 sys.path[:0] = sys.argv[2:]
 def failed(name): raise
 names = []
-for room in sys.argv[1].split():
-    package = importlib.import_module(f"kvlitmus.{room}")
+for name in sys.argv[1].split():
+    if not importlib.util.find_spec(f"kvlitmus.{name}"):
+        continue
+    package = importlib.import_module(f"kvlitmus.{name}")
     names += [package.__name__]
     names += [one.name for one in pkgutil.walk_packages(package.__path__, package.__name__ + ".", failed)]
-    if room == "conformance" and importlib.util.find_spec("kvlitmus.__main__"):
-        names.append("kvlitmus.__main__")
+if importlib.util.find_spec("kvlitmus.__main__"):
+    names.append("kvlitmus.__main__")
 for name in names:
     if not name.endswith(".__main__"):
         importlib.import_module(name)
@@ -230,7 +238,17 @@ print(len(names))
 
 def import_all(paths: list[Path], rooms: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
     """Import every module of some rooms with nothing but the standard library installed; prints how many there are."""
-    command = [sys.executable, "-I", "-S", "-W", "error", "-c", _IMPORT_ALL, " ".join(rooms), *map(str, paths)]
+    command = [
+        sys.executable,
+        "-I",
+        "-S",
+        "-W",
+        "error",
+        "-c",
+        _IMPORT_ALL,
+        " ".join((*rooms, "mutants")),
+        *map(str, paths),
+    ]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
@@ -247,6 +265,28 @@ def test_each_room_is_a_clean_portion_of_the_namespace() -> None:
 
 def test_nothing_is_too_long() -> None:
     assert too_long(ROOT, LARGE) == []
+
+
+MAX_ENTRIES = 20
+
+
+def wrong_rooms(folder: Path) -> list[str]:
+    """What stands at the top of ``conformance`` and is neither a package nor its face."""
+    found = sorted(path for path in folder.iterdir() if path.name not in ("__pycache__", "__init__.py", "py.typed"))
+    complaints = [f"{path.name} is no package" for path in found if not path.is_dir()]
+    return complaints + [f"{len(found)} packages, more than {MAX_ENTRIES}"] * (len(found) > MAX_ENTRIES)
+
+
+def test_the_top_of_conformance_is_packages_by_role() -> None:
+    assert wrong_rooms(ROOT / "conformance/kvlitmus/conformance") == []
+
+
+def test_a_loose_module_and_one_package_too_many_are_found(tmp_path: Path) -> None:
+    for name in ("__init__.py", "py.typed", *(f"package_{at}/__init__.py" for at in range(MAX_ENTRIES))):
+        _plant(tmp_path, name)
+    assert wrong_rooms(tmp_path) == []
+    _plant(tmp_path, "loose.py")
+    assert wrong_rooms(tmp_path) == ["loose.py is no package", f"{MAX_ENTRIES + 1} packages, more than {MAX_ENTRIES}"]
 
 
 def test_the_base_runs_on_the_standard_library_alone() -> None:
@@ -281,7 +321,7 @@ def house(tmp_path: Path) -> Path:
         ("spec", "from kvlitmus.reference import pool"),
         ("spec", "from kvlitmus import reference"),
         ("spec", "from ..reference import pool"),
-        ("spec", "def f() -> None:\n    import kvlitmus.conformance.judge"),
+        ("spec", "def f() -> None:\n    import kvlitmus.conformance.checker.guard"),
         ("spec", "import importlib\nimportlib.import_module('kvlitmus.reference.pool')"),
         ("spec", "import importlib\nimportlib.import_module(f'kvlitmus.reference.{1}')"),
         ("spec", "def f(name: str) -> None:\n    __import__(name)"),
@@ -306,7 +346,7 @@ def house(tmp_path: Path) -> Path:
         ("conformance/adapters", "import torch"),
         ("conformance/adapters", "from kvlitmus.optimized import tree"),
         ("conformance/specimen", "from kvlitmus.reference import pool"),
-        ("conformance/specimen", "def f() -> None:\n    from kvlitmus.conformance import judge"),
+        ("conformance/specimen", "def f() -> None:\n    from kvlitmus.conformance.checker import guard"),
         ("conformance/specimen", "from kvlitmus.conformance.ports import Hit"),
     ],
 )

@@ -9,8 +9,8 @@ from types import ModuleType
 
 import pytest
 
-from kvlitmus.conformance.mutants.registry import all_mutants
 from kvlitmus.conformance.ports import Config, Profile, capabilities_of
+from kvlitmus.mutants.registry import all_mutants
 from tests.test_layout import ROOMS, ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from kvlitmus.conformance import plan, targets
+from kvlitmus.conformance.generate.schedule import Op
+from kvlitmus.conformance.history import again
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.recorded import again
-from kvlitmus.conformance.report import build, failures
-from kvlitmus.conformance.results import Finding
-from kvlitmus.conformance.schedule import Op
-from kvlitmus.conformance.targets import checkout_peers
+from kvlitmus.conformance.report import build
+from kvlitmus.conformance.run import failures, plan, targets
+from kvlitmus.conformance.run.results import Finding
+from kvlitmus.conformance.run.targets import checkout_peers
 from kvlitmus.spec.rule import all_rules
 from tests.conformance.schemas import fits
 from tools import results

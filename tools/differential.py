@@ -8,7 +8,7 @@
 
 Schedules are drawn from consecutive seeds with the suite's own weights, configuration after configuration: those in
 which every cache is judged, and further ones.  After every call both caches are compared (see
-``kvlitmus.conformance.adapters.tandem``), and the first one is held against all rules.  A step is one call.
+``tests.support.tandem``), and the first one is held against all rules.  A step is one call.
 
 The first difference is shrunk and shown, and the exit code is 1; after Ctrl-C it says how far it came, and exits with
 130.  The summary (``--json``) has steps per configuration, so that a run of several hours can be told from a short one.
@@ -36,11 +36,11 @@ if __name__ in ("__main__", "__mp_main__"):
     sys.path[:0] = ROOMS
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from kvlitmus.conformance.adapters.lockstep import Found, kinds_of, lockstep, shortest  # noqa: E402
-from kvlitmus.conformance.plan import CONFIGS, OPS, TIER_CONFIGS, TIER_POLICY_CONFIGS, TIGHT_CONFIGS  # noqa: E402
+from kvlitmus.conformance.generate.schedule import draw  # noqa: E402
 from kvlitmus.conformance.ports import Config  # noqa: E402
-from kvlitmus.conformance.schedule import draw  # noqa: E402
-from kvlitmus.conformance.targets import load_target, resolve_target  # noqa: E402
+from kvlitmus.conformance.run.plan import CONFIGS, OPS, TIER_CONFIGS, TIER_POLICY_CONFIGS, TIGHT_CONFIGS  # noqa: E402
+from kvlitmus.conformance.run.targets import load_target, resolve_target  # noqa: E402
+from tests.support.lockstep import Found, kinds_of, lockstep, shortest  # noqa: E402
 
 ALL: tuple[Config, ...] = (
     *CONFIGS,

@@ -20,14 +20,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kvlitmus.conformance.adapters import reference, reference_store
-from kvlitmus.conformance.engine import run_item
+from kvlitmus.conformance.adapters.reference import flat as reference
+from kvlitmus.conformance.adapters.reference import store as reference_store
 from kvlitmus.conformance.litmus.registry import all_litmus
-from kvlitmus.conformance.mutants.registry import all_mutants
-from kvlitmus.conformance.plan import STORE_CONFIGS, TIER_CONFIGS
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.results import Item, Options
+from kvlitmus.conformance.run.engine import run_item
+from kvlitmus.conformance.run.plan import STORE_CONFIGS, TIER_CONFIGS
+from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.conformance.specimen import cache as specimen
+from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.parts import PARTS
 from kvlitmus.spec.rule import Rule, all_rules
 

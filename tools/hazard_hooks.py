@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from kvlitmus.conformance.adapters.sglang_0_5_13_hicache import hiradix
-from kvlitmus.conformance.adapters.sglang_0_5_13_unified import unified
-from kvlitmus.conformance.engine import HarnessError
-from kvlitmus.conformance.guard import Violation
-from kvlitmus.conformance.judge import Judge
+from kvlitmus.conformance.adapters.sglang.v0_5_13.hicache import hiradix
+from kvlitmus.conformance.adapters.sglang.v0_5_13.unified import unified
+from kvlitmus.conformance.checker.checker import Judge
+from kvlitmus.conformance.checker.guard import Violation
+from kvlitmus.conformance.checker.selection import Facts
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.selection import Facts
+from kvlitmus.conformance.run.engine import HarnessError
 
 Note = Callable[[], None]
 FOR_EVER = 1_000_000

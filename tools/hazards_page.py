@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kvlitmus.conformance.schedule import NEEDS, WEIGHTS
+from kvlitmus.conformance.generate.schedule import NEEDS, WEIGHTS
 
 INTRODUCTION = """# Known hazards, found again by drawn schedules
 

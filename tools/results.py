@@ -32,9 +32,9 @@ ROOT = Path(__file__).resolve().parent.parent
 if __name__ == "__main__":
     sys.path[:0] = [str(ROOT), *(str(ROOT / room) for room in ("spec", "reference", "conformance"))]
 
-from kvlitmus.conformance import plan, targets  # noqa: E402
-from kvlitmus.conformance.recorded import again  # noqa: E402
-from kvlitmus.conformance.report import build, failures  # noqa: E402
+from kvlitmus.conformance.history import again  # noqa: E402
+from kvlitmus.conformance.report import build  # noqa: E402
+from kvlitmus.conformance.run import failures, plan, targets  # noqa: E402
 from kvlitmus.spec.rule import all_rules  # noqa: E402
 from tools.results_page import GROUPS, RELEASES, Evidence, Judged, Pair, Report, page  # noqa: E402
 

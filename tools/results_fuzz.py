@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 if __name__ == "__main__":
     sys.path[:0] = [str(ROOT), *(str(ROOT / room) for room in ("spec", "reference", "conformance"))]
 
-from kvlitmus.conformance.report import failures  # noqa: E402
+from kvlitmus.conformance.run import failures  # noqa: E402
 from tools import results  # noqa: E402
 
 FOLDER = results.FOLDER

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kvlitmus.conformance.targets import known_targets
+from kvlitmus.conformance.run.targets import known_targets
 from kvlitmus.spec.rule import all_rules
 
 Report = dict[str, Any]

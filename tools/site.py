@@ -43,7 +43,7 @@ PORTS = {
     "ports": (
         "Ports and profile",
         (
-            f"{FACE}/ports.py",
+            f"{FACE}/ports/__init__.py",
             *(f"{SPEC}/{name}.py" for name in ("config", "profile", "interface/cache", "interface/ports")),
         ),
     ),

@@ -13,14 +13,15 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
-from kvlitmus.conformance import engine, selection
-from kvlitmus.conformance import results as results_of
-from kvlitmus.conformance.guard import Guard
-from kvlitmus.conformance.judge import Judge
-from kvlitmus.conformance.mutants.registry import all_mutants
+from kvlitmus.conformance.checker import selection
+from kvlitmus.conformance.checker.checker import Judge
+from kvlitmus.conformance.checker.guard import Guard
+from kvlitmus.conformance.isolation.current_run import STAGE
 from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.run import engine
+from kvlitmus.conformance.run import results as results_of
 from kvlitmus.conformance.specimen.cache import target as specimen
-from kvlitmus.conformance.stage import STAGE
+from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec import lock
 from kvlitmus.spec.rule import RULES
 
@@ -77,7 +78,7 @@ def forget_rules() -> None:
 
 
 def other_registry() -> None:
-    sys.modules["kvlitmus.conformance.judge"].all_rules = dict  # type: ignore[attr-defined]
+    sys.modules["kvlitmus.conformance.checker.checker"].all_rules = dict  # type: ignore[attr-defined]
 
 
 def blind_judge() -> None:

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 ONE = ["--config", "page_size=1,policy=lru,bigram=false,pool=device", "--jobs", "1", "--color", "never"]
-BROKEN = "kvlitmus.conformance.mutants_run:by_name.lookup_pins"
+BROKEN = "kvlitmus.mutants.run:by_name.lookup_pins"
 
 Capture = pytest.CaptureFixture[str]
 

@@ -8,16 +8,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from kvlitmus.conformance import engine
-from kvlitmus.conformance.guard import Violation
-from kvlitmus.conformance.judge import Judge
-from kvlitmus.conformance.player import Player
+from kvlitmus.conformance.checker.checker import Judge
+from kvlitmus.conformance.checker.guard import Violation
+from kvlitmus.conformance.generate.interpreter import Player
+from kvlitmus.conformance.generate.schedule import describe, draw, table
+from kvlitmus.conformance.history.checker import Checker
+from kvlitmus.conformance.history.forms import JUDGED_PORTS
+from kvlitmus.conformance.history.lines import Reader
 from kvlitmus.conformance.ports import Config, capabilities_of
-from kvlitmus.conformance.recorded.checker import Checker
-from kvlitmus.conformance.recorded.forms import JUDGED_PORTS
-from kvlitmus.conformance.recorded.lines import Reader
-from kvlitmus.conformance.results import to_json
-from kvlitmus.conformance.schedule import describe, draw, table
+from kvlitmus.conformance.run import engine
+from kvlitmus.conformance.run.results import to_json
 
 ROOT = Path(__file__).resolve().parents[2]
 PORT_OF = {"available": "pool", "sizes": "counters", "view": "inspect"}

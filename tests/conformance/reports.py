@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kvlitmus.conformance.report import document
-from kvlitmus.conformance.results import ItemResult
+from kvlitmus.conformance.run.results import ItemResult
 from tests.conformance.test_report import evil_result, make_run
 
 VERDICTS = {

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.tier_ports import BACKUP, FETCH, PUT, QUERY, Outcome
+from kvlitmus.conformance.ports.tiers import BACKUP, FETCH, PUT, QUERY, Outcome
 from kvlitmus.spec.units import Key
 from tests.conformance.sglang_hicache_scene import Scene
 
@@ -188,7 +188,7 @@ class Hazards:
 
 def main(attribute: str) -> None:
     """Try everything, and print what was seen."""
-    module = importlib.import_module("kvlitmus.conformance.adapters.sglang_0_5_23_hicache")
+    module = importlib.import_module("kvlitmus.conformance.adapters.sglang.v0_5_23.hicache")
     hazards = Hazards(getattr(module, attribute))
     names = [name for name in vars(Hazards) if not name.startswith("_") and name not in ("forget", "stocked", "reach")]
     print(json.dumps({name: getattr(hazards, name)() for name in names}))

@@ -225,7 +225,7 @@ class Drive:
 
 
 def main(module: str, name: str, steps: int) -> None:
-    target = getattr(importlib.import_module(f"kvlitmus.conformance.adapters.{module}"), name)
+    target = getattr(importlib.import_module(f"kvlitmus.conformance.adapters.sglang.{module}.flat"), name)
     summary = {"calls": 0, "seconds": 0.0, "configurations": 0}
     for size in (1, 4, 16, 64):
         for bigram in (False, True):

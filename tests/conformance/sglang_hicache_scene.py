@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kvlitmus.conformance.ports import Config, Hit
-from kvlitmus.conformance.tier_ports import BACKUP, DONE, LOAD, Job, Outcome
+from kvlitmus.conformance.ports.tiers import BACKUP, DONE, LOAD, Job, Outcome
 from kvlitmus.spec.units import Key, page_floor
 
 Units = tuple[Any, ...]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kvlitmus.conformance.baseline import BaselineError, Entry, compare, load, version_parts
-from kvlitmus.conformance.results import RuleVerdict, Verdict
+from kvlitmus.conformance.run.baseline import BaselineError, Entry, compare, load, version_parts
+from kvlitmus.conformance.run.results import RuleVerdict, Verdict
 from kvlitmus.spec.rule import all_rules
 
 RULES = list(all_rules())

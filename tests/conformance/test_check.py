@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from kvlitmus.conformance.adapters import reference
+from kvlitmus.conformance.adapters.reference import flat as reference
+from kvlitmus.conformance.history import playback
+from kvlitmus.conformance.history.forms import JUDGED_PORTS, OPTIONAL, PARAMETERS
 from kvlitmus.conformance.litmus.registry import all_litmus
-from kvlitmus.conformance.mutants.registry import Mutant, all_mutants
-from kvlitmus.conformance.plan import suits
 from kvlitmus.conformance.ports import PORTS, Config, capabilities_of
-from kvlitmus.conformance.recorded import playback
-from kvlitmus.conformance.recorded.forms import JUDGED_PORTS, OPTIONAL, PARAMETERS
+from kvlitmus.conformance.run.plan import suits
 from kvlitmus.conformance.specimen import cache as specimen
+from kvlitmus.mutants.registry import Mutant, all_mutants
 from tests.conformance.recorder import call, check, key, record, schedule, written
 from tests.conformance.schemas import fits, schema
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from kvlitmus.conformance.cli import main
+from kvlitmus.conformance.history import actions
+from kvlitmus.conformance.history.checker import Checker
+from kvlitmus.conformance.history.lines import Reader
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.recorded import actions
-from kvlitmus.conformance.recorded.checker import Checker
-from kvlitmus.conformance.recorded.lines import Reader
 from kvlitmus.conformance.specimen import cache as specimen
 from kvlitmus.spec.units import Key
 from tests.conformance.recorder import call, check, key, logging, record, schedule, written
@@ -219,7 +219,7 @@ def test_what_is_remembered_does_not_grow_with_the_trace(tmp_path: Path) -> None
 
 def test_progress_is_told_on_stderr(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     moments = iter(range(0, 100_000, 3))
-    monkeypatch.setattr("kvlitmus.conformance.commands.check.time.monotonic", lambda: float(next(moments)))
+    monkeypatch.setattr("kvlitmus.conformance.cli.commands.check.time.monotonic", lambda: float(next(moments)))
     assert main(["check", str(written(tmp_path / "t.jsonl", *[ALLOC, FREE] * 1000))]) == 0
     captured = capsys.readouterr()
     assert "512 lines (" in captured.err and "lines/s" in captured.err and "lines/s" not in captured.out

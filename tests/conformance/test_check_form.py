@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kvlitmus.conformance.cli import main
-from kvlitmus.conformance.recorded.lines import TraceError
+from kvlitmus.conformance.history.lines import TraceError
 from tests.conformance.recorder import HEADER, call, check, key, written
 
 Capture = pytest.CaptureFixture[str]

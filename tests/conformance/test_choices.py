@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from kvlitmus.conformance import choices
-from kvlitmus.conformance.adapter_words import meanings_of, prose
 from kvlitmus.conformance.cli import main
-from kvlitmus.conformance.ports import Config, Profile
+from kvlitmus.conformance.ports import Config, Profile, choices
+from kvlitmus.conformance.ports.template_words import meanings_of, prose
 from tests.conformance.command_line import Capture
 
 

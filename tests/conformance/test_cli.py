@@ -11,8 +11,8 @@ import pytest
 
 from kvlitmus.conformance import cli
 from kvlitmus.conformance.cli import main
-from kvlitmus.conformance.commands import common, session
-from kvlitmus.conformance.plan import CONFIGS, configs_of
+from kvlitmus.conformance.cli.commands import common, session
+from kvlitmus.conformance.run.plan import CONFIGS, configs_of
 from kvlitmus.conformance.specimen.cache import target
 from kvlitmus.spec.rule import all_rules
 from tests.conformance.command_line import BROKEN, ONE, Capture

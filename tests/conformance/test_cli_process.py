@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from kvlitmus.conformance.cli import COMMANDS, main
-from kvlitmus.conformance.commands import common
+from kvlitmus.conformance.cli.commands import common
 from tests.conformance.command_line import BROKEN, ONE, Capture, command
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from kvlitmus.conformance.compose import Composed, with_requests
-from kvlitmus.conformance.engine import run_item
 from kvlitmus.conformance.ports import Config, Profile, Stored, capabilities_of
-from kvlitmus.conformance.results import Item, Options
+from kvlitmus.conformance.ports.compose import Composed, with_requests
+from kvlitmus.conformance.run.engine import run_item
+from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.conformance.specimen.cache import PROFILE, Specimen, target
 from kvlitmus.spec.units import Key
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from kvlitmus.conformance.engine import run_item
-from kvlitmus.conformance.plan import CONFIGS, items
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.results import Item, Options, Verdict
+from kvlitmus.conformance.run.engine import run_item
+from kvlitmus.conformance.run.plan import CONFIGS, items
+from kvlitmus.conformance.run.results import Item, Options, Verdict
+from kvlitmus.conformance.run.verdicts import Scope, conclude
 from kvlitmus.conformance.specimen.cache import PROFILE, Parts, Specimen, SpecimenTarget, target
 from kvlitmus.conformance.specimen.requests import RequestTable, Running
 from kvlitmus.conformance.specimen.tree import Node, RadixTree
-from kvlitmus.conformance.verdicts import Scope, conclude
 from kvlitmus.spec.rule import all_rules
 
 

@@ -12,7 +12,7 @@ import pytest
 from kvlitmus.conformance.cli import main
 from kvlitmus.conformance.report import saved
 from kvlitmus.conformance.report.compare import CHANGES, LADDER, compare, document
-from kvlitmus.conformance.results import Verdict
+from kvlitmus.conformance.run.results import Verdict
 from tests.conformance.reports import changed, finding, report, save
 from tests.conformance.schemas import fits
 from tests.conformance.test_report import EVIL

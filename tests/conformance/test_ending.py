@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
-from kvlitmus.conformance import crew, ending, files
 from kvlitmus.conformance.cli import main
-from kvlitmus.conformance.mutants_run import Effort, run_all
+from kvlitmus.conformance.isolation import worker_pool as crew
+from kvlitmus.conformance.support import ending, files
+from kvlitmus.mutants.run import Effort, run_all
 from tests.conformance.command_line import BROKEN, ONE, Capture, command
 from tests.conformance.test_trace import SMALL as SMALL_TRACE
 from tests.conformance.test_trace_processes import SLOW
@@ -204,7 +205,7 @@ def asleep_in_pause(pid: int) -> bool:
 
 CHILD = """
 import os, sys, time
-from kvlitmus.conformance.parent import Parent
+from kvlitmus.conformance.isolation.parent import Parent
 parent = Parent(sys.argv[1])
 print(os.getpid(), flush=True)
 while True:
@@ -248,8 +249,8 @@ def test_a_replay_in_another_python_ends_with_the_command(tmp_path: Path) -> Non
     python.chmod(0o755)
     script = f"""
 import argparse, sys
-from kvlitmus.conformance.targets import TargetRef, roots
-from kvlitmus.conformance.trace import command
+from kvlitmus.conformance.run.targets import TargetRef, roots
+from benchmarks.replay_trace import command
 parser = argparse.ArgumentParser()
 command.add_arguments(parser)
 args = parser.parse_args([{str(SMALL_TRACE)!r}, "--capacity", "20,40"])

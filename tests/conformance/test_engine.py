@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvlitmus.conformance.engine import run_item
+from kvlitmus.conformance.generate.schedule import NEEDS, WEIGHTS, Op, decode, draw, make_key, table
+from kvlitmus.conformance.generate.shrink import shrink
 from kvlitmus.conformance.litmus.registry import LITMUS, all_litmus
-from kvlitmus.conformance.plan import CONFIGS, TIERED, configs_of, items
 from kvlitmus.conformance.ports import Config, capabilities_of
-from kvlitmus.conformance.results import Item, Options, item_from_json, result_from_json, to_json
-from kvlitmus.conformance.schedule import NEEDS, WEIGHTS, Op, decode, draw, make_key, table
-from kvlitmus.conformance.shrink import shrink
+from kvlitmus.conformance.run.engine import run_item
+from kvlitmus.conformance.run.plan import CONFIGS, TIERED, configs_of, items
+from kvlitmus.conformance.run.results import Item, Options, item_from_json, result_from_json, to_json
 from kvlitmus.conformance.specimen.cache import PROFILE, Parts, SpecimenTarget, target
 from kvlitmus.conformance.specimen.requests import RequestTable, Running
 from kvlitmus.conformance.specimen.tree import Node, RadixTree

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kvlitmus.conformance.commands.smoke import about_page_0
-from kvlitmus.conformance.explain import LONG, elided, fact_text, named, seen_texts
+from kvlitmus.conformance.checker.explain import LONG, elided, fact_text, named, seen_texts
+from kvlitmus.conformance.cli.commands.smoke import about_page_0
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.results import Finding
+from kvlitmus.conformance.run.results import Finding
 from kvlitmus.spec.names import Names
 from kvlitmus.spec.rule import all_rules
 

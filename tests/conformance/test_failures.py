@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from kvlitmus.conformance.generate.schedule import Op
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.report import failures
-from kvlitmus.conformance.results import Finding
-from kvlitmus.conformance.schedule import Op
+from kvlitmus.conformance.run import failures
+from kvlitmus.conformance.run.results import Finding
 from tests.conformance.schemas import fits
 
 FINDING = Finding(

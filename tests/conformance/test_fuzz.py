@@ -13,18 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvlitmus.conformance.engine import make_judge
 from kvlitmus.conformance.fuzz import mutate
 from kvlitmus.conformance.fuzz.budget import Budget, duration
 from kvlitmus.conformance.fuzz.corpus import GREATEST, LEAST, Choice, Corpus, Entry
 from kvlitmus.conformance.fuzz.dedupe import MOST, RESTS_AFTER, Known, shape
 from kvlitmus.conformance.fuzz.features import LARGEST, NOTHING, part_of, size_of
 from kvlitmus.conformance.fuzz.play import play_item
-from kvlitmus.conformance.mutants.registry import all_mutants
+from kvlitmus.conformance.generate.schedule import NEEDS, Op, table
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.results import Finding, Item, Options, schedule_from_json, to_json
-from kvlitmus.conformance.schedule import NEEDS, Op, table
+from kvlitmus.conformance.run.engine import make_judge
+from kvlitmus.conformance.run.results import Finding, Item, Options, schedule_from_json, to_json
 from kvlitmus.conformance.specimen.cache import target as specimen
+from kvlitmus.mutants.registry import all_mutants
 
 PAGED = Config(page_size=4)
 KINDS = table(make_judge(specimen, PAGED, Options()).capabilities)

@@ -14,18 +14,18 @@ from typing import Any
 
 import pytest
 
-from kvlitmus.conformance import files as safe
 from kvlitmus.conformance.cli import main
 from kvlitmus.conformance.fuzz import campaign, canary
-from kvlitmus.conformance.mutants.registry import all_mutants
-from kvlitmus.conformance.report import failures
+from kvlitmus.conformance.run import failures
+from kvlitmus.conformance.support import files as safe
+from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.rule import all_rules
 from tests.conformance.schemas import fits
 from tests.processes import eventually
 
 Capture = pytest.CaptureFixture[str]
 
-BY_NAME = "kvlitmus.conformance.mutants_run:by_name."
+BY_NAME = "kvlitmus.mutants.run:by_name."
 BROKEN = f"{BY_NAME}lookup_pins"
 ONE = ["--config", "page_size=1,policy=lru,bigram=false,pool=device,pages=32"]
 QUICK = [*ONE, "--workers", "1", "--seed", "1", "--color", "never"]
@@ -153,7 +153,7 @@ def test_mistakes_are_the_users(words: list[str], capsys: Capture) -> None:
 @pytest.mark.parametrize(("name", "what"), [("exits", "exit status 7"), ("hangs_asleep", "come back")])
 def test_a_worker_that_dies_is_a_finding(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, what: str) -> None:
     monkeypatch.chdir(HERE)
-    monkeypatch.setattr("kvlitmus.conformance.autopsy.TRIALS", 12)  # each takes a fifth of a second
+    monkeypatch.setattr("kvlitmus.conformance.isolation.crash_triage.TRIALS", 12)  # each takes a fifth of a second
     words = ["--steps", "400", "--corpus", str(tmp_path / "c"), "--timeout", "1", "--no-canary"]
     code = main(["fuzz", f"hostile:{name}", *words, *QUICK, "--report", str(tmp_path / "night.json")])
     data = json.loads((tmp_path / "night.json").read_text())

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kvlitmus.conformance.fuzz.findings import load_findings, save_finding
 from kvlitmus.conformance.fuzz.store import Store, StoreError
 from kvlitmus.conformance.fuzz.summary import totals
-from kvlitmus.conformance.results import Options
+from kvlitmus.conformance.run.results import Options
 from tests.conformance.test_fuzz_store import Said, entry, finding
 
 

@@ -16,9 +16,9 @@ from kvlitmus.conformance.fuzz.corpus import Entry
 from kvlitmus.conformance.fuzz.findings import load_findings, save_finding
 from kvlitmus.conformance.fuzz.store import Store, StoreError
 from kvlitmus.conformance.fuzz.summary import totals
+from kvlitmus.conformance.generate.schedule import Op
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.results import Finding, Options
-from kvlitmus.conformance.schedule import Op
+from kvlitmus.conformance.run.results import Finding, Options
 
 PAGED = Config(page_size=4)
 
@@ -160,7 +160,7 @@ sys.path[:0] = {paths!r}
 from kvlitmus.conformance.fuzz.corpus import Entry
 from kvlitmus.conformance.fuzz.store import Store
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.schedule import Op
+from kvlitmus.conformance.generate.schedule import Op
 with Store(Path({folder!r}), print) as store:
     for number in range(100_000):
         ops = (Op("alloc", number % 256, number // 256 % 256, number // 65536), *[Op("free")] * 200)

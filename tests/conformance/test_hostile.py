@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from kvlitmus.conformance.engine import run_item
-from kvlitmus.conformance.judge import Judge
+from kvlitmus.conformance.checker.checker import Judge
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.results import Item, ItemResult, Options, to_json
-from kvlitmus.conformance.text import harmless, raised_text, shown, type_name
+from kvlitmus.conformance.run.engine import run_item
+from kvlitmus.conformance.run.results import Item, ItemResult, Options, to_json
+from kvlitmus.conformance.support.text import harmless, raised_text, shown, type_name
 from tests.conformance import hostile, liars
 
 PAGE4 = Config(page_size=4)

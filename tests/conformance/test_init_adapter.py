@@ -15,11 +15,11 @@ from typing import Protocol
 
 import pytest
 
-from kvlitmus.conformance.adapter_template import Port, all_ports, generate
-from kvlitmus.conformance.adapter_words import meanings_of
 from kvlitmus.conformance.cli import main
-from kvlitmus.conformance.plan import configs_of
 from kvlitmus.conformance.ports import PORTS, Config, Profile, capabilities_of
+from kvlitmus.conformance.ports.template import Port, all_ports, generate
+from kvlitmus.conformance.ports.template_words import meanings_of
+from kvlitmus.conformance.run.plan import configs_of
 from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.spec.interface import cache
 from tests.test_layout import ROOT

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from kvlitmus.conformance import integrity
 from kvlitmus.conformance.cli import main
-from kvlitmus.conformance.crew import Crew, Limits
-from kvlitmus.conformance.integrity import PLANTED, Fingerprint, JudgeChanged, expected
-from kvlitmus.conformance.mutants.registry import all_mutants
+from kvlitmus.conformance.isolation import integrity
+from kvlitmus.conformance.isolation.integrity import PLANTED, Fingerprint, JudgeChanged, expected
+from kvlitmus.conformance.isolation.supervisor import run_items
+from kvlitmus.conformance.isolation.worker_pool import Crew, Limits
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.results import Item, Options
-from kvlitmus.conformance.supervisor import run_items
-from kvlitmus.conformance.targets import known_targets, resolve_target
+from kvlitmus.conformance.run.results import Item, Options
+from kvlitmus.conformance.run.targets import known_targets, resolve_target
+from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.rule import all_rules
 from tests.conformance.cheats import CHEATS
 from tests.conformance.command_line import BROKEN, ONE, Capture
@@ -79,7 +79,7 @@ def test_the_report_of_a_changed_judge_says_so_and_nothing_else(capsys: Capture)
     assert data["exit_code"] == 3
     assert {rule["verdict"] for rule in data["rules"]} == {"harness_error"}
     (reason,) = {rule["reason"] for rule in data["rules"]}
-    assert reason == "the judge was changed: kvlitmus.conformance.engine.make_adapter is not what it was"
+    assert reason == "the judge was changed: kvlitmus.conformance.run.engine.make_adapter is not what it was"
     said = capsys.readouterr().out
     assert "the judge was changed" in said and "exit 3" in said
     assert main(["run", BROKEN, *ONE, "--steps", "0", "--rule", "LOCK-02"]) == 1, "the cache is broken"

@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvlitmus.conformance.adapters.reference import ReferenceTarget
-from kvlitmus.conformance.judge import Judge
-from kvlitmus.conformance.player import Player
+from kvlitmus.conformance.adapters.reference.flat import ReferenceTarget
+from kvlitmus.conformance.checker.checker import Judge
+from kvlitmus.conformance.generate.interpreter import Player
+from kvlitmus.conformance.generate.schedule import OP_BYTES, Op, decode, draw, table
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.schedule import OP_BYTES, Op, decode, draw, table
 from kvlitmus.conformance.specimen.cache import PROFILE, Parts, SpecimenTarget
 from kvlitmus.conformance.specimen.tree import Node, RadixTree
 from kvlitmus.reference.tree import Tree

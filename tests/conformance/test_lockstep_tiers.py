@@ -19,16 +19,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvlitmus.conformance.adapters.reference import ReferenceTarget
-from kvlitmus.conformance.judge import Judge
-from kvlitmus.conformance.plan import TIER_CONFIGS, TIER_POLICY_CONFIGS
-from kvlitmus.conformance.player import Player
+from kvlitmus.conformance.adapters.reference.flat import ReferenceTarget
+from kvlitmus.conformance.checker.checker import Judge
+from kvlitmus.conformance.checker.tier_observation import TierObservation
+from kvlitmus.conformance.generate.interpreter import Player
+from kvlitmus.conformance.generate.schedule import OP_BYTES, Op, decode, draw, table
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.schedule import OP_BYTES, Op, decode, draw, table
+from kvlitmus.conformance.run.plan import TIER_CONFIGS, TIER_POLICY_CONFIGS
 from kvlitmus.conformance.specimen.backup import BackupQueue
 from kvlitmus.conformance.specimen.cache import PROFILE, Parts, SpecimenTarget
 from kvlitmus.conformance.specimen.tiers import TieredNode
-from kvlitmus.conformance.tier_observation import TierObservation
 from kvlitmus.reference.tree import Tree
 from kvlitmus.spec.names import Names
 from kvlitmus.spec.rule import all_rules

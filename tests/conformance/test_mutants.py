@@ -7,14 +7,14 @@ from collections import Counter
 
 import pytest
 
-from kvlitmus.conformance import plan
-from kvlitmus.conformance.engine import Scheduled, play, run_item
-from kvlitmus.conformance.mutants.registry import MODULES, MUTANTS, Mutant, all_mutants, mutant, null_mutant
-from kvlitmus.conformance.mutants_run import CRASHES, Effort, run_mutant
+from kvlitmus.conformance.generate.schedule import draw, table
 from kvlitmus.conformance.ports import Config, capabilities_of
-from kvlitmus.conformance.results import Options
-from kvlitmus.conformance.schedule import draw, table
+from kvlitmus.conformance.run import plan
+from kvlitmus.conformance.run.engine import Scheduled, play, run_item
+from kvlitmus.conformance.run.results import Options
 from kvlitmus.conformance.specimen.pool import PagedPool
+from kvlitmus.mutants.registry import MODULES, MUTANTS, Mutant, all_mutants, mutant, null_mutant
+from kvlitmus.mutants.run import CRASHES, Effort, run_mutant
 from kvlitmus.spec.rule import all_rules
 
 QUICK_SEEDS = (0, 1)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kvlitmus.conformance import mutants_run
-from kvlitmus.conformance.mutants.registry import all_mutants
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.results import Finding
+from kvlitmus.conformance.run.results import Finding
+from kvlitmus.mutants import run as mutants_run
+from kvlitmus.mutants.registry import all_mutants
 from tests.conformance.schemas import fits
 
 

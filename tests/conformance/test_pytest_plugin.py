@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from kvlitmus.conformance import pytest_plugin
-from kvlitmus.conformance.commands import run
-from kvlitmus.conformance.commands.common import UsageError
+from kvlitmus.conformance.cli.commands import run
+from kvlitmus.conformance.cli.commands.common import UsageError
 from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.report.outcomes import RUN
 from kvlitmus.spec.rule import all_rules
@@ -30,7 +30,7 @@ all_litmus()  # pytester forgets modules that are imported in its sessions; what
 
 PLUGIN = ("-p", "kvlitmus.conformance.pytest_plugin")
 NAME = "kvlitmus.conformance.pytest_plugin.KvlitmusWarning"
-BROKEN = "kvlitmus.conformance.mutants_run:by_name.lookup_pins"
+BROKEN = "kvlitmus.mutants.run:by_name.lookup_pins"
 FEW = "--config page_size=1,policy=lru,bigram=false,pool=device,host_pages=0 --steps 250 --no-litmus --jobs 1"
 
 WORDS = [*FEW.split(), "--pack", "lock,hash", "--depth", "2"]
@@ -38,7 +38,7 @@ WORDS = [*FEW.split(), "--pack", "lock,hash", "--depth", "2"]
 COUNTED = """
 import os
 from pathlib import Path
-from kvlitmus.conformance.mutants_run import by_name
+from kvlitmus.mutants.run import by_name
 
 with (Path(__file__).parent / "loads").open("a") as file:
     file.write(f"{os.getpid()}\\n")

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from kvlitmus.conformance import engine
 from kvlitmus.conformance.cli import main
-from kvlitmus.conformance.mutants.registry import all_mutants
-from kvlitmus.conformance.plan import TIER_CONFIGS, items
+from kvlitmus.conformance.generate.schedule import draw
+from kvlitmus.conformance.history import again, steps
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.recorded import again, steps
-from kvlitmus.conformance.results import Item, ItemResult, Options
-from kvlitmus.conformance.schedule import draw
+from kvlitmus.conformance.run import engine
+from kvlitmus.conformance.run.plan import TIER_CONFIGS, items
+from kvlitmus.conformance.run.results import Item, ItemResult, Options
 from kvlitmus.conformance.specimen.cache import PROFILE, target
+from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.rule import RULES
 
 CONFIGS = (Config(page_size=4), Config(page_size=1), TIER_CONFIGS[2])

@@ -6,12 +6,12 @@ import itertools
 
 import pytest
 
-from kvlitmus.conformance.adapters import reference
-from kvlitmus.conformance.adapters.reference import ReferenceTarget
-from kvlitmus.conformance.judge import Judge
-from kvlitmus.conformance.player import Player
+from kvlitmus.conformance.adapters.reference import flat as reference
+from kvlitmus.conformance.adapters.reference.flat import ReferenceTarget
+from kvlitmus.conformance.checker.checker import Judge
+from kvlitmus.conformance.generate.interpreter import Player
+from kvlitmus.conformance.generate.schedule import draw, table
 from kvlitmus.conformance.ports import Config, Unsupported
-from kvlitmus.conformance.schedule import draw, table
 from kvlitmus.reference.policy import POLICIES
 from tests.policies import with_policy
 

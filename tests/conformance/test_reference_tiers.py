@@ -6,15 +6,15 @@ import time
 
 import pytest
 
-from kvlitmus.conformance.adapters import reference
-from kvlitmus.conformance.adapters.reference import ReferenceTarget
-from kvlitmus.conformance.adapters.reference_tiers import TieredReference
-from kvlitmus.conformance.judge import Judge
-from kvlitmus.conformance.plan import TIER_CONFIGS
-from kvlitmus.conformance.player import Player
+from kvlitmus.conformance.adapters.reference import flat as reference
+from kvlitmus.conformance.adapters.reference.flat import ReferenceTarget
+from kvlitmus.conformance.adapters.reference.tiers import TieredReference
+from kvlitmus.conformance.checker.checker import Judge
+from kvlitmus.conformance.generate.interpreter import Player
+from kvlitmus.conformance.generate.schedule import draw, table
 from kvlitmus.conformance.ports import Config, capabilities_of
-from kvlitmus.conformance.schedule import draw, table
-from kvlitmus.conformance.tier_ports import DONE, TIER_PORTS
+from kvlitmus.conformance.ports.tiers import DONE, TIER_PORTS
+from kvlitmus.conformance.run.plan import TIER_CONFIGS
 
 TARGETS = {
     name: getattr(reference, name)

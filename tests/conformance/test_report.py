@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from kvlitmus.conformance import baseline
+from kvlitmus.conformance.generate.schedule import Op
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.report import document, junit, markdown, saved, summary, terminal
-from kvlitmus.conformance.report.brief import brief
 from kvlitmus.conformance.report.progress import Progress, left
 from kvlitmus.conformance.report.style import Style
-from kvlitmus.conformance.results import Finding, ItemResult
-from kvlitmus.conformance.schedule import Op
-from kvlitmus.conformance.text import harmless
-from kvlitmus.conformance.verdicts import Scope, conclude, exit_code, group
+from kvlitmus.conformance.run import baseline
+from kvlitmus.conformance.run.results import Finding, ItemResult
+from kvlitmus.conformance.run.verdicts import Scope, conclude, exit_code, group
+from kvlitmus.conformance.support.brief import brief
+from kvlitmus.conformance.support.text import harmless
 from kvlitmus.spec.rule import all_rules
 from tests.conformance.schemas import fits
 

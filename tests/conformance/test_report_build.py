@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kvlitmus.conformance.plan import items
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.report import build
+from kvlitmus.conformance.run.plan import items
 from kvlitmus.conformance.specimen.cache import PROFILE
 
 SPECIMEN = "kvlitmus.conformance.specimen.cache"
@@ -44,22 +44,22 @@ def changed(monkeypatch: pytest.MonkeyPatch, part: str) -> bool:
 
 @pytest.mark.parametrize(
     "part",
-    ["conformance/judge.py", "moves/tiers.py", "litmus/fetch.py", "calls/pool.py", "spec/units.py", "reference/tree.py",
-     "specimen/cache.py", "conformance/plan.py", "vectors/__init__.py"],
+    ["checker/checker.py", "actions/tiers.py", "litmus/fetch.py", "calls/pool.py", "spec/units.py", "reference/tree.py",
+     "specimen/cache.py", "run/plan.py", "vectors/__init__.py"],
 )  # fmt: skip
 def test_what_decides_verdicts_is_part_of_it(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
     assert changed(monkeypatch, part)
 
 
-@pytest.mark.parametrize(
-    "part", ["conformance/cli.py", "commands/run.py", "conformance/shrink.py", "adapters/tandem.py"]
-)
+@pytest.mark.parametrize("part", ["cli/__init__.py", "commands/run.py", "generate/shrink.py", "run/minimise.py"])
 def test_what_decides_none_is_not(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
     assert not changed(monkeypatch, part)
 
 
 def test_the_adapter_of_the_target_is_part_of_it() -> None:
-    pools, files = (build.build_of(f"kvlitmus.conformance.adapters.{name}") for name in ("reference", "file_store"))
+    pools, files = (
+        build.build_of(f"kvlitmus.conformance.adapters.{name}") for name in ("reference.flat", "stores.file")
+    )
     assert len({pools, files, build.build_of("my_cache")}) == 3
 
 

@@ -243,7 +243,7 @@ def test_the_step_summary_is_appended_to_and_any_other_file_replaced(monkeypatch
 
 def test_run_and_report_write_the_same(capsys: Capture) -> None:
     few = ["--page-size", "1", "--steps", "250", "--jobs", "1", "--pack", "pool"]
-    target = "kvlitmus.conformance.mutants_run:by_name.lookup_pins"
+    target = "kvlitmus.mutants.run:by_name.lookup_pins"
     options = ["--report", "r.json", "--junit", "a.xml", "--markdown", "a.md"]
     code = main(["run", target, *few, "--pack", "lock", *options])
     assert code == 1

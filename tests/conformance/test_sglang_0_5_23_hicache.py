@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from kvlitmus.conformance.adapters import sglang_0_5_23_hicache as hicache
-from kvlitmus.conformance.adapters.sglang_0_5_23_hicache_plan import HICACHE_PLAN, Hasher
-from kvlitmus.conformance.adapters.sglang_stubs import Peer
+from kvlitmus.conformance.adapters.sglang.common.stubs import Peer
+from kvlitmus.conformance.adapters.sglang.v0_5_23 import hicache
+from kvlitmus.conformance.adapters.sglang.v0_5_23.hicache_plan import HICACHE_PLAN, Hasher
 from kvlitmus.conformance.ports import Config, Target, Unsupported, capabilities_of
-from kvlitmus.conformance.targets import KNOWN
+from kvlitmus.conformance.run.targets import KNOWN
 from kvlitmus.reference.hashing import page_hashes
 from kvlitmus.spec.schemes import SGLANG_1
 from kvlitmus.spec.units import Key
@@ -59,7 +59,7 @@ def test_importing_the_adapter_imports_neither_torch_nor_sglang() -> None:
     done = run(
         "-c",
         "import sys\n"
-        "from kvlitmus.conformance.adapters import sglang_0_5_23_hicache\n"
+        "import kvlitmus.conformance.adapters.sglang.v0_5_23.hicache\n"
         "print(sorted({'torch', 'sglang', 'numpy', 'triton'} & sys.modules.keys()))",
     )
     assert done.stdout.strip() == "[]", done.stderr

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from kvlitmus.conformance.adapters import sglang_0_5_13, sglang_0_5_23, sglang_pools
-from kvlitmus.conformance.adapters.sglang_stubs import Peer, Plan
+from kvlitmus.conformance.adapters.sglang.common import pools as sglang_pools
+from kvlitmus.conformance.adapters.sglang.common.stubs import Peer, Plan
+from kvlitmus.conformance.adapters.sglang.v0_5_13 import flat as v0_5_13
+from kvlitmus.conformance.adapters.sglang.v0_5_23 import flat as v0_5_23
 from kvlitmus.conformance.ports import PORTS, Config, Target, Unsupported
 from tests.policies import with_policy
 
@@ -21,24 +23,24 @@ HOME = Path(__file__).resolve().parents[2]
 ROOMS = os.pathsep.join(str(HOME / room) for room in ("spec", "reference", "optimized", "conformance"))
 
 PEERS = {
-    f"{module.__name__.rpartition('.')[2]}.{name}": value
-    for module in (sglang_0_5_13, sglang_0_5_23)
+    f"{module.__name__.split('.')[-2]}.{name}": value
+    for module in (v0_5_13, v0_5_23)
     for name, value in vars(module).items()
     if isinstance(value, Peer)
 }
 CLASSES = {
-    "sglang_0_5_13.radix": sglang_0_5_13.Radix,
-    "sglang_0_5_13.radix_sorted": sglang_0_5_13.Radix,
-    "sglang_0_5_13.radix_requests": sglang_0_5_13.RadixRequests,
-    "sglang_0_5_13.device_pool": sglang_0_5_13.ExtendPool13,
-    "sglang_0_5_13.host_pool": sglang_pools.HostPool,
-    "sglang_0_5_23.unified_python": sglang_0_5_23.Unified,
-    "sglang_0_5_23.unified_rust": sglang_0_5_23.Unified,
-    "sglang_0_5_23.unified_python_requests": sglang_0_5_23.UnifiedRequests,
-    "sglang_0_5_23.unified_rust_requests": sglang_0_5_23.UnifiedRequests,
-    "sglang_0_5_23.device_pool": sglang_pools.ExtendPool,
-    "sglang_0_5_23.device_pool_triton": sglang_pools.ExtendPool,
-    "sglang_0_5_23.host_pool": sglang_0_5_23.HostPool23,
+    "v0_5_13.radix": v0_5_13.Radix,
+    "v0_5_13.radix_sorted": v0_5_13.Radix,
+    "v0_5_13.radix_requests": v0_5_13.RadixRequests,
+    "v0_5_13.device_pool": v0_5_13.ExtendPool13,
+    "v0_5_13.host_pool": sglang_pools.HostPool,
+    "v0_5_23.unified_python": v0_5_23.Unified,
+    "v0_5_23.unified_rust": v0_5_23.Unified,
+    "v0_5_23.unified_python_requests": v0_5_23.UnifiedRequests,
+    "v0_5_23.unified_rust_requests": v0_5_23.UnifiedRequests,
+    "v0_5_23.device_pool": sglang_pools.ExtendPool,
+    "v0_5_23.device_pool_triton": sglang_pools.ExtendPool,
+    "v0_5_23.host_pool": v0_5_23.HostPool23,
 }
 
 
@@ -64,7 +66,7 @@ def test_what_a_target_declares_its_adapters_have(name: str) -> None:
     assert isinstance(PEERS[name], Target)
 
 
-@pytest.mark.parametrize("module", [sglang_0_5_13, sglang_0_5_23])
+@pytest.mark.parametrize("module", [v0_5_13, v0_5_23])
 def test_the_module_itself_is_a_target(module: Target) -> None:
     assert isinstance(module, Target)
     assert module.profile.evict_granularity == "node"
@@ -73,7 +75,7 @@ def test_the_module_itself_is_a_target(module: Target) -> None:
 def test_importing_the_adapters_imports_neither_torch_nor_sglang() -> None:
     done = python(
         "import sys\n"
-        "from kvlitmus.conformance.adapters import sglang_0_5_13, sglang_0_5_23\n"
+        "import kvlitmus.conformance.adapters.sglang.v0_5_13.flat, kvlitmus.conformance.adapters.sglang.v0_5_23.flat\n"
         "print(sorted({'torch', 'sglang', 'numpy', 'triton'} & sys.modules.keys()))"
     )
     assert done.stdout.strip() == "[]", done.stderr
@@ -89,11 +91,11 @@ def test_without_the_release_the_command_that_makes_it_is_named(name: str) -> No
 
 def test_what_can_not_be_built_is_refused_before_anything_is_loaded() -> None:
     with pytest.raises(Unsupported, match="device pool, not the host pool"):
-        sglang_0_5_13.radix.make(Config(pool="host"))
+        v0_5_13.radix.make(Config(pool="host"))
     with pytest.raises(Unsupported, match="host pool, not the device pool"):
-        sglang_0_5_23.host_pool.make(Config(pool="device"))
+        v0_5_23.host_pool.make(Config(pool="device"))
     with pytest.raises(Unsupported, match="no eviction policy 'arc', only lru, lfu"):
-        sglang_0_5_23.unified_rust.make(with_policy("arc"))
+        v0_5_23.unified_rust.make(with_policy("arc"))
 
 
 def test_packages_are_the_parents_of_real_modules() -> None:
@@ -119,7 +121,7 @@ FAKE = {
 }
 
 INSTALL = (
-    "from kvlitmus.conformance.adapters.sglang_stubs import Plan, install\n"
+    "from kvlitmus.conformance.adapters.sglang.common.stubs import Plan, install\n"
     "from kvlitmus.conformance.ports import Unsupported\n"
     "plan = Plan(release='{release}', real=frozenset({{'sglang.srt.cache'}}), absent=('somebody',),\n"
     "    lifted={{'sglang.srt.hardware': {{'srt/hardware.py': ('{lifted}',)}}}})\n"
@@ -189,7 +191,7 @@ def test_an_adapter_tells_the_truth(name: str) -> None:
 def test_capabilities_declared_are_those_of_a_real_adapter(name: str) -> None:
     module, _, target = name.partition(".")
     code = (
-        f"from kvlitmus.conformance.adapters.{module} import {target} as target\n"
+        f"from kvlitmus.conformance.adapters.sglang.{module}.flat import {target} as target\n"
         "from kvlitmus.conformance.ports import Config, capabilities_of\n"
         "adapter = target.make(Config(pool=target.pool, page_size=4))\n"
         "assert capabilities_of(adapter) == target.capabilities\n"
@@ -199,7 +201,7 @@ def test_capabilities_declared_are_those_of_a_real_adapter(name: str) -> None:
 
 
 GROUP = (
-    "from kvlitmus.conformance.adapters.{module} import {target} as target\n"
+    "from kvlitmus.conformance.adapters.sglang.{module}.flat import {target} as target\n"
     "from kvlitmus.conformance.ports import Config\n"
     "from kvlitmus.spec.units import Key\n"
     "cache, key = target.make(Config(page_size=1, pages=8)), Key(None, (1, 2, 3, 4))\n"
@@ -213,7 +215,7 @@ GROUP = (
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     ("module", "target", "twice"),
-    [("sglang_0_5_13", "radix_requests", 4), ("sglang_0_5_23", "unified_rust_requests", 0)],
+    [("v0_5_13", "radix_requests", 4), ("v0_5_23", "unified_rust_requests", 0)],
 )
 def test_a_request_published_in_a_free_group(module: str, target: str, twice: int) -> None:
     """sglang#34067, merged between the two releases: what was freed in a group changed before it took effect."""
@@ -226,7 +228,7 @@ def test_a_request_published_in_a_free_group(module: str, target: str, twice: in
 def test_an_allocation_kernel_on_an_empty_free_list() -> None:
     """0.5.13.post1 launches its kernel before it looks whether there are pages; the adapter says so and lives."""
     code = (
-        "from kvlitmus.conformance.adapters.sglang_0_5_13 import device_pool as target\n"
+        "from kvlitmus.conformance.adapters.sglang.v0_5_13.flat import device_pool as target\n"
         "from kvlitmus.conformance.ports import Config\n"
         "pool = target.make(Config(page_size=4, pages=2))\n"
         "pool.alloc(8)\n"

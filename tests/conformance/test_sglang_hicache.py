@@ -13,12 +13,11 @@ from typing import Any
 
 import pytest
 
-from kvlitmus.conformance.adapters import sglang_0_5_13_hicache as hicache
-from kvlitmus.conformance.adapters import sglang_0_5_13_unified as unified
-from kvlitmus.conformance.adapters.sglang_hicache import PLAN
-from kvlitmus.conformance.adapters.sglang_stubs import Peer
+from kvlitmus.conformance.adapters.sglang.common.hicache import PLAN
+from kvlitmus.conformance.adapters.sglang.common.stubs import Peer
+from kvlitmus.conformance.adapters.sglang.v0_5_13 import hicache, unified
 from kvlitmus.conformance.ports import Config, Target, Unsupported, capabilities_of
-from kvlitmus.conformance.targets import KNOWN
+from kvlitmus.conformance.run.targets import KNOWN
 
 HOME = Path(__file__).resolve().parents[2]
 ROOMS = os.pathsep.join(str(HOME / room) for room in ("spec", "reference", "optimized", "conformance", "."))
@@ -51,9 +50,9 @@ def test_what_a_target_declares_its_adapters_have(name: str) -> None:
 
 def test_every_target_has_a_name() -> None:
     named = {
-        f"{known.module.rpartition('sglang_0_5_13_')[2]}.{known.attribute}"
+        f"{known.module.rpartition('.')[2]}.{known.attribute}"
         for known in KNOWN.values()
-        if "sglang_0_5_13_" in known.module
+        if known.module in (hicache.__name__, unified.__name__)
     }
     assert named == CLASSES.keys()
 
@@ -67,7 +66,7 @@ def test_importing_the_adapters_imports_neither_torch_nor_sglang() -> None:
     done = run(
         "-c",
         "import sys\n"
-        "from kvlitmus.conformance.adapters import sglang_0_5_13_hicache, sglang_0_5_13_unified\n"
+        "from kvlitmus.conformance.adapters.sglang.v0_5_13 import hicache, unified\n"
         "print(sorted({'torch', 'sglang', 'numpy', 'triton'} & sys.modules.keys()))",
     )
     assert done.stdout.strip() == "[]", done.stderr
@@ -86,7 +85,7 @@ def script(name: str, target: str, *arguments: str) -> dict[str, Any]:
         pytest.skip(f"run {PLAN.command} first")
     module, _, attribute = target.partition(".")
     path = str(Path(__file__).with_name(name))
-    adapter = f"kvlitmus.conformance.adapters.sglang_0_5_13_{module}"
+    adapter = f"kvlitmus.conformance.adapters.sglang.v0_5_13.{module}"
     done = run(path, adapter, attribute, *arguments, interpreter=str(PYTHON), seconds=600)
     assert done.returncode == 0, done.stderr[-2000:]
     seen: dict[str, Any] = json.loads(done.stdout)

@@ -9,7 +9,7 @@ from queue import Empty
 
 import pytest
 
-from kvlitmus.conformance.adapters import sglang_steps as steps
+from kvlitmus.conformance.adapters.sglang.common import steps
 from tests.processes import LIMIT
 
 

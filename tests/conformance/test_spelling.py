@@ -7,17 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from kvlitmus.conformance.calls import pure
-from kvlitmus.conformance.calls.hashing import Hashed, HashLedger
-from kvlitmus.conformance.engine import run_item
-from kvlitmus.conformance.guard import Violation
-from kvlitmus.conformance.judge import Judge
+from kvlitmus.conformance.checker.calls import pure
+from kvlitmus.conformance.checker.calls.hashing import Hashed, HashLedger
+from kvlitmus.conformance.checker.checker import Judge
+from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.litmus import spelling
-from kvlitmus.conformance.mutants.hashing import Personal, Upstreams
-from kvlitmus.conformance.plan import TIER_CONFIGS, items
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.results import Options
+from kvlitmus.conformance.run.engine import run_item
+from kvlitmus.conformance.run.plan import TIER_CONFIGS, items
+from kvlitmus.conformance.run.results import Options
 from kvlitmus.conformance.specimen.cache import PROFILE, Parts, SpecimenTarget
+from kvlitmus.mutants.hashing import Personal, Upstreams
 from kvlitmus.reference.hashing import page_hashes
 from kvlitmus.spec.names import Names
 from kvlitmus.spec.schemes import KVLITMUS_2, SGLANG_1, Domain

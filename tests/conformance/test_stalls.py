@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from kvlitmus.conformance.crew import Crew, Limits
-from kvlitmus.conformance.engine import run_item
-from kvlitmus.conformance.fuzz.hands import Done, Hands, Job
-from kvlitmus.conformance.patience import LOOK_SECONDS, SHARE, Patience, Thread, held_up, threads_of
+from kvlitmus.conformance.fuzz.job_runner import Done, Hands, Job
+from kvlitmus.conformance.isolation.supervisor import Event, run_items
+from kvlitmus.conformance.isolation.watchdog import LOOK_SECONDS, SHARE, Patience, Thread, held_up, threads_of
+from kvlitmus.conformance.isolation.worker_pool import Crew, Limits
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.results import Item, ItemResult, Options, to_json
+from kvlitmus.conformance.run.engine import run_item
+from kvlitmus.conformance.run.results import Item, ItemResult, Options, to_json
+from kvlitmus.conformance.run.targets import resolve_target
 from kvlitmus.conformance.specimen.cache import target as specimen
-from kvlitmus.conformance.supervisor import Event, run_items
-from kvlitmus.conformance.targets import resolve_target
 from tests.processes import eventually
 
 HERE = Path(__file__).parent
@@ -35,7 +35,7 @@ import sys, time
 from pathlib import Path
 sys.path.append({here!r})
 from hostile import Target, does
-from kvlitmus.conformance.stage import STAGE
+from kvlitmus.conformance.isolation.current_run import STAGE
 
 def hang():
     marks = [mark for mark in map(Path, {marks!r}) if not mark.exists()]
@@ -78,7 +78,9 @@ def run(name: str, item: Item, state: Path) -> tuple[ItemResult, list[str]]:
 def worker_of_mine() -> int:
     """The one worker that this process has started."""
     children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    (pid,) = (pid for pid in children if b"kvlitmus.conformance.worker" in Path(f"/proc/{pid}/cmdline").read_bytes())
+    (pid,) = (
+        pid for pid in children if b"kvlitmus.conformance.isolation.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    )
     return int(pid)
 
 

@@ -13,15 +13,16 @@ from typing import Any
 
 import pytest
 
-from kvlitmus.conformance import engine, plan
-from kvlitmus.conformance.adapters import redis_store, scratch
-from kvlitmus.conformance.adapters.dying import die_while
-from kvlitmus.conformance.adapters.file_store import FileStoreAdapter, FileStoreTarget
-from kvlitmus.conformance.adapters.reference_store import ReferenceStore, StoreTarget, replacing, target
+from kvlitmus.conformance.adapters.reference.store import ReferenceStore, StoreTarget, replacing, target
+from kvlitmus.conformance.adapters.stores import redis as redis_store
+from kvlitmus.conformance.adapters.stores import scratch
+from kvlitmus.conformance.adapters.stores.dying import die_while
+from kvlitmus.conformance.adapters.stores.file import FileStoreAdapter, FileStoreTarget
+from kvlitmus.conformance.checker.store_model import NOTHING, Entry, Shelf
 from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.ports import Config, Profile, Unsupported, capabilities_of
-from kvlitmus.conformance.results import Item, ItemResult, Options
-from kvlitmus.conformance.shelf import NOTHING, Entry, Shelf
+from kvlitmus.conformance.run import engine, plan
+from kvlitmus.conformance.run.results import Item, ItemResult, Options
 from kvlitmus.conformance.specimen.cache import target as specimen
 from tests.processes import eventually
 
@@ -211,7 +212,7 @@ def test_a_writer_dies_at_that_very_byte(tmp_path: Path) -> None:
 
 KEPT = """
 import os, time
-from kvlitmus.conformance.adapters import scratch
+from kvlitmus.conformance.adapters.stores import scratch
 folder = scratch.kept_folder(*{command!r})
 (folder / "file").write_text("x")
 print(folder, flush=True)

@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from kvlitmus.conformance.engine import run_item
-from kvlitmus.conformance.plan import items as plan_items
+from kvlitmus.conformance.isolation.process import innermost
+from kvlitmus.conformance.isolation.supervisor import Event, Limits, TargetError, probe, run_items
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.process import innermost
-from kvlitmus.conformance.results import Finding, Item, ItemResult, Options, to_json
+from kvlitmus.conformance.run.engine import run_item
+from kvlitmus.conformance.run.plan import items as plan_items
+from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options, to_json
+from kvlitmus.conformance.run.targets import UnknownTarget, known_targets, resolve_target
 from kvlitmus.conformance.specimen.cache import target as specimen
-from kvlitmus.conformance.supervisor import Event, Limits, TargetError, probe, run_items
-from kvlitmus.conformance.targets import UnknownTarget, known_targets, resolve_target
 from tests.processes import eventually, runs
 
 HERE = Path(__file__).parent
@@ -151,7 +151,7 @@ def test_names_of_targets() -> None:
 
 
 def test_a_missing_environment_names_the_command_that_makes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kvlitmus.conformance.targets.checkout_peers", lambda: tmp_path)
+    monkeypatch.setattr("kvlitmus.conformance.run.targets.checkout_peers", lambda: tmp_path)
     monkeypatch.setenv("KVLITMUS_PEERS", str(tmp_path))
     with pytest.raises(UnknownTarget, match=r"tools/peers sglang-0\.5\.13\.post1"):
         resolve_target("sglang-0.5.13.post1")
@@ -291,9 +291,9 @@ def test_noise_changes_no_result(name: str, tmp_path: Path) -> None:
 
 INTERRUPTED = """
 import json, sys
-from kvlitmus.conformance.supervisor import run_items
-from kvlitmus.conformance.targets import resolve_target
-from kvlitmus.conformance.results import Item, Options, to_json
+from kvlitmus.conformance.isolation.supervisor import run_items
+from kvlitmus.conformance.run.targets import resolve_target
+from kvlitmus.conformance.run.results import Item, Options, to_json
 from kvlitmus.conformance.ports import Config
 items = [Item(kind="random", config=Config(), seed=seed, ops=200) for seed in range(100_000)]
 results = []

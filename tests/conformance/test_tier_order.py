@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import pytest
 
-from kvlitmus.conformance.engine import run_item
-from kvlitmus.conformance.plan import TIERED
-from kvlitmus.conformance.results import Item, ItemResult, Options
+from kvlitmus.conformance.run.engine import run_item
+from kvlitmus.conformance.run.plan import TIERED
+from kvlitmus.conformance.run.results import Item, ItemResult, Options
 from kvlitmus.conformance.specimen.cache import Parts, SpecimenTarget, target
 from kvlitmus.conformance.specimen.tiers import TierTree
 

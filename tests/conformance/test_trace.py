@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvlitmus.conformance.adapters.reference import capped_target, node_target
-from kvlitmus.conformance.adapters.reference import target as reference
+from benchmarks.replay_trace.mooncake import Request, load_trace
+from benchmarks.replay_trace.replay import Figures, replay
+from kvlitmus.conformance.adapters.reference.flat import capped_target, node_target
+from kvlitmus.conformance.adapters.reference.flat import target as reference
 from kvlitmus.conformance.ports import Target
 from kvlitmus.conformance.specimen.cache import Parts, SpecimenTarget
 from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.conformance.specimen.tree import Node, RadixTree
-from kvlitmus.conformance.trace.mooncake import Request, load_trace
-from kvlitmus.conformance.trace.replay import Figures, replay
 from tests.conformance.trace_maker import make
 
 SMALL = Path(__file__).resolve().parent.parent / "data" / "small_trace.jsonl"

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from benchmarks.replay_trace import command
 from kvlitmus.conformance.ports import Config, Hit, Stored, Unsupported
 from kvlitmus.conformance.specimen.cache import Parts, Specimen, SpecimenTarget
-from kvlitmus.conformance.trace import command
 from kvlitmus.spec.units import Key
 from tests.conformance.test_trace import PINNED, SMALL
 

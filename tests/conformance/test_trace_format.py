@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvlitmus.conformance.trace import mooncake
-from kvlitmus.conformance.trace.mooncake import Request, TraceError, load_trace, read_trace
-from kvlitmus.conformance.trace.replay import check_capacity
+from benchmarks.replay_trace import mooncake
+from benchmarks.replay_trace.mooncake import Request, TraceError, load_trace, read_trace
+from benchmarks.replay_trace.replay import check_capacity
 from tests.conformance.test_trace import SMALL
 
 GOOD: list[dict[str, Any]] = [

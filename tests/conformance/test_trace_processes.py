@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from kvlitmus.conformance.targets import TargetRef, roots
-from kvlitmus.conformance.trace import command
+from benchmarks.replay_trace import command
+from kvlitmus.conformance.run.targets import TargetRef, roots
 from tests.conformance.test_trace import PINNED, SMALL
 
 SLOW = """
@@ -107,8 +107,8 @@ def test_an_interrupt_reaches_the_other_python_once(other_python: str, tmp_path:
     (tmp_path / "slow_cache.py").write_text(SLOW)
     script = f"""
         import argparse, sys
-        from kvlitmus.conformance.targets import TargetRef, roots
-        from kvlitmus.conformance.trace import command
+        from kvlitmus.conformance.run.targets import TargetRef, roots
+        from benchmarks.replay_trace import command
         parser = argparse.ArgumentParser()
         command.add_arguments(parser)
         args = parser.parse_args([{str(SMALL)!r}, "--capacity", "20,40"])

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.replay_trace.mooncake import Trace, load_trace
+from benchmarks.replay_trace.replay import Figures, replay
 from kvlitmus.conformance.specimen.cache import target as specimen
-from kvlitmus.conformance.trace.mooncake import Trace, load_trace
-from kvlitmus.conformance.trace.replay import Figures, replay
 from tests.conformance.test_trace import simulate
 
 SHA256 = "b8cbb061a85206d729d91cdc2981f43c9e0d99209dce588d3af5f7934408b9df"

@@ -9,23 +9,23 @@ from typing import Any
 
 import pytest
 
-from kvlitmus.conformance import plan
-from kvlitmus.conformance.adapters.reference import target as reference
+from kvlitmus.conformance.adapters.reference.flat import target as reference
 from kvlitmus.conformance.cli import main
-from kvlitmus.conformance.engine import run_item
-from kvlitmus.conformance.mutants.registry import all_mutants
+from kvlitmus.conformance.generate.schedule import Op
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.report.failures import save
-from kvlitmus.conformance.results import Finding, Item, Options
-from kvlitmus.conformance.schedule import Op
+from kvlitmus.conformance.run import plan
+from kvlitmus.conformance.run.engine import run_item
+from kvlitmus.conformance.run.failures import save
+from kvlitmus.conformance.run.results import Finding, Item, Options
 from kvlitmus.conformance.specimen.cache import PROFILE
 from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.conformance.vectors import FOLDER, Vector, VectorError, all_vectors, load, load_all, to_plain
+from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.rule import all_rules
 
 Capture = pytest.CaptureFixture[str]
 
-MUTANT = "kvlitmus.conformance.mutants_run:by_name."
+MUTANT = "kvlitmus.mutants.run:by_name."
 
 
 def item_of(vector: Vector) -> Item:
@@ -175,7 +175,7 @@ def test_what_never_leads_to_the_rule_is_refused(tmp_path: Path, capsys: Capture
 
 def test_what_the_reference_breaks_is_refused(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     """No schedule does that today, so a mutant takes the place of the specimen."""
-    monkeypatch.setattr("kvlitmus.conformance.commands.promote.JUDGES", ("reference", f"{MUTANT}memo_of_matches"))
+    monkeypatch.setattr("kvlitmus.conformance.cli.commands.promote.JUDGES", ("reference", f"{MUTANT}memo_of_matches"))
     assert main(["promote", saved(tmp_path), "--into", str(tmp_path / "mine")]) == 1
     assert "breaks TREE-02" in capsys.readouterr().out
     assert not (tmp_path / "mine").exists()

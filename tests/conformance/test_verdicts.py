@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from kvlitmus.conformance.minimise import Short, choose, minimise
+from kvlitmus.conformance.generate.schedule import Op
 from kvlitmus.conformance.ports import PORTS, Config
-from kvlitmus.conformance.results import Finding, Item, ItemResult, Options, RuleVerdict, Verdict
-from kvlitmus.conformance.schedule import Op
-from kvlitmus.conformance.verdicts import CALL_NEEDS, FLAT, Scope, conclude, exit_code, group, missing, shortest
+from kvlitmus.conformance.run.minimise import Short, choose, minimise
+from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options, RuleVerdict, Verdict
+from kvlitmus.conformance.run.verdicts import CALL_NEEDS, FLAT, Scope, conclude, exit_code, group, missing, shortest
 from kvlitmus.spec.rule import Rule, Strength, all_rules
 
 ALL = frozenset(PORTS) | {"reattach", "scheme"}

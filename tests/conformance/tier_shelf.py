@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvlitmus.conformance.tier_ports import DONE, Outcome
+from kvlitmus.conformance.ports.tiers import DONE, Outcome
 from kvlitmus.spec.units import Unit
 
 Path = tuple[str | None, tuple[Unit, ...]]

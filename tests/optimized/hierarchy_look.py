@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kvlitmus.conformance.adapters.reference_tiers import TieredReference
+from kvlitmus.conformance.adapters.reference.tiers import TieredReference
 from kvlitmus.conformance.ports import Config
 from kvlitmus.optimized.audit import audit
 from kvlitmus.optimized.hierarchy import HierarchicalCache

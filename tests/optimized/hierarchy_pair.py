@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from kvlitmus.conformance.adapters.reference import ReferenceTarget
-from kvlitmus.conformance.adapters.reference_tiers import TieredReference
+from kvlitmus.conformance.adapters.reference.flat import ReferenceTarget
+from kvlitmus.conformance.adapters.reference.tiers import TieredReference
 from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.conformance.tier_ports import Job, Outcome
+from kvlitmus.conformance.ports.tiers import Job, Outcome
 from kvlitmus.optimized.cache import CacheConfig
 from kvlitmus.optimized.hierarchy import HierarchicalCache
 from kvlitmus.optimized.testing import (

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kvlitmus.conformance.harness_store import StorageDownError
+from kvlitmus.conformance.checker.harness_store import StorageDownError
 from kvlitmus.optimized.mover import Ticket
 
 LAYERS = 3

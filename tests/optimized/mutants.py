@@ -17,9 +17,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from kvlitmus.conformance.mutants.registry import all_mutants
-from kvlitmus.conformance.plan import TIER_CONFIGS, TIERED
 from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.run.plan import TIER_CONFIGS, TIERED
+from kvlitmus.mutants.registry import all_mutants
 
 Original = Any
 """The method that is replaced; what replaces it calls it where it goes on as before."""

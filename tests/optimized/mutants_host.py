@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvlitmus.conformance.plan import TIER_CONFIGS, TIERED
+from kvlitmus.conformance.run.plan import TIER_CONFIGS, TIERED
 from tests.optimized.mutants import BACK, SELECTIVE, TIERS, Original, mutant, nothing, without
 
 # -- host -----------------------------------------------------------------------------------------------------

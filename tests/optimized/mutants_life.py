@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kvlitmus.conformance.plan import TIER_CONFIGS
+from kvlitmus.conformance.run.plan import TIER_CONFIGS
 from tests.optimized.mutants import SELECTIVE, TIERS, Original, mutant, nothing, without
 
 # -- lives and events -----------------------------------------------------------------------------------------

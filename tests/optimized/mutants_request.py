@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from kvlitmus.conformance.plan import TIER_CONFIGS
 from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.run.plan import TIER_CONFIGS
 from tests.optimized.mutants import FLAT_PAGED, HITS, TIERS, Original, mutant, without
 
 # -- evict ----------------------------------------------------------------------------------------------------

@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from kvlitmus.conformance.adapters.tandem import Difference, Tandem
-from kvlitmus.conformance.guard import Violation
-from kvlitmus.conformance.judge import Judge
+from kvlitmus.conformance.checker.checker import Judge
+from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.spec.units import Name
 from tests.proofs.explore import Explorer, Report, Scope, State
+from tests.support.tandem import Difference, Tandem
 
 LOOKS = frozenset({"available", "sizes", "view", "tiers", "jobs", "events", "occupied", "host_available", "peek"})
 

@@ -15,18 +15,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from kvlitmus.conformance.adapters.reference import PROFILE
-from kvlitmus.conformance.adapters.reference_tiers import TieredReference
-from kvlitmus.conformance.adapters.tandem import Difference, Tandem, Told
-from kvlitmus.conformance.adapters.tandem_store import Recorder, Replayer
-from kvlitmus.conformance.harness_store import HarnessStore
+from kvlitmus.conformance.adapters.reference.flat import PROFILE
+from kvlitmus.conformance.adapters.reference.tiers import TieredReference
+from kvlitmus.conformance.checker.harness_store import HarnessStore
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.tier_ports import DONE, Event, Job, Outcome
+from kvlitmus.conformance.ports.tiers import DONE, Event, Job, Outcome
 from kvlitmus.reference.hierarchy import BACKUP, FETCH, LOAD, QUERY, TIMEOUT, Hierarchy
 from kvlitmus.spec.units import Key
 from tests.optimized.small_states import Called, Log, Logged
 from tests.proofs.tier_bench import Scope
 from tests.proofs.tier_explore import Explorer, identity, within
+from tests.support.tandem import Difference, Tandem, Told
+from tests.support.tandem_store import Recorder, Replayer
 
 HOLDER = 9
 LATE = 1_000.0

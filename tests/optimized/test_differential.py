@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 TOOL = Path(__file__).resolve().parent.parent.parent / "tools" / "differential.py"
-BUG = "kvlitmus.conformance.mutants_run:by_name.hits_never_counted"
+BUG = "kvlitmus.mutants.run:by_name.hits_never_counted"
 
 
 def run(*options: str) -> subprocess.CompletedProcess[str]:

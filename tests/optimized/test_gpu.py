@@ -20,19 +20,19 @@ import torch
 from benchmarks import gpu_movers, gpu_pairs
 from benchmarks.gpu_device import Machine
 from benchmarks.gpu_movers import World, contents
-from kvlitmus.conformance.adapters.lockstep import kinds_of, lockstep
-from kvlitmus.conformance.adapters.optimized import PROFILE, OptimizedTarget
-from kvlitmus.conformance.adapters.optimized_contents import VARIANTS
-from kvlitmus.conformance.adapters.reference import ReferenceTarget
-from kvlitmus.conformance.plan import TIER_CONFIGS
+from kvlitmus.conformance.adapters.optimized.contents import VARIANTS
+from kvlitmus.conformance.adapters.optimized.flat import PROFILE, OptimizedTarget
+from kvlitmus.conformance.adapters.reference.flat import ReferenceTarget
+from kvlitmus.conformance.generate.schedule import draw
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.schedule import draw
+from kvlitmus.conformance.run.plan import TIER_CONFIGS
 from kvlitmus.optimized.data import pools
 from kvlitmus.optimized.data.copies import PageCopy
 from kvlitmus.optimized.data.layout import LAYOUTS, Layout
 from kvlitmus.optimized.data.pools import DevicePool, HostPool
 from kvlitmus.optimized.data.shape import KVShape
 from kvlitmus.optimized.data.transfer import TorchMover
+from tests.support.lockstep import kinds_of, lockstep
 
 CUDA = torch.cuda.is_available()
 GPU = [pytest.mark.gpu, pytest.mark.skipif(not CUDA, reason="not run: no CUDA device")]

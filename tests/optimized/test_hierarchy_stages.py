@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.tier_ports import Outcome
+from kvlitmus.conformance.ports.tiers import Outcome
 from kvlitmus.optimized.cache import CacheConfig
 from kvlitmus.optimized.hierarchy import HierarchicalCache
 from kvlitmus.spec.units import Key

@@ -1,6 +1,6 @@
 """The optimized cache and the reference in lock step: the same schedule, the same outcomes, after every call.
 
-What is compared is said in :mod:`kvlitmus.conformance.adapters.tandem`.  Here are the flat configurations;
+What is compared is said in :mod:`tests.support.tandem`.  Here are the flat configurations;
 ``tools/differential.py`` plays as many steps as wanted.
 """
 
@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvlitmus.conformance.adapters.lockstep import Found, kinds_of, lockstep, shortest
-from kvlitmus.conformance.adapters.optimized import audited, target
-from kvlitmus.conformance.adapters.reference import ReferenceTarget
-from kvlitmus.conformance.plan import CONFIGS, TIGHT_CONFIGS
+from kvlitmus.conformance.adapters.optimized.flat import audited, target
+from kvlitmus.conformance.adapters.reference.flat import ReferenceTarget
+from kvlitmus.conformance.generate.schedule import OP_BYTES, Op, decode, draw
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.schedule import OP_BYTES, Op, decode, draw
+from kvlitmus.conformance.run.plan import CONFIGS, TIGHT_CONFIGS
 from kvlitmus.conformance.specimen.cache import PROFILE, Parts, SpecimenTarget
 from kvlitmus.conformance.specimen.tree import Node, RadixTree
+from tests.support.lockstep import Found, kinds_of, lockstep, shortest
 
 ALL = (*CONFIGS, *TIGHT_CONFIGS)
 REFERENCE = ReferenceTarget(PROFILE)

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from kvlitmus.conformance.adapters.optimized import target
-from kvlitmus.conformance.adapters.reference import ReferenceTarget
-from kvlitmus.conformance.adapters.tandem import Tandem
+from kvlitmus.conformance.adapters.optimized.flat import target
+from kvlitmus.conformance.adapters.reference.flat import ReferenceTarget
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.specimen.cache import PROFILE
+from tests.support.tandem import Tandem
 
 CALLS = 25
 

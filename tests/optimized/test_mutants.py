@@ -7,15 +7,15 @@ import re
 
 import pytest
 
-from kvlitmus.conformance import plan
-from kvlitmus.conformance.adapters.optimized import PROFILE, OptimizedTarget
-from kvlitmus.conformance.engine import Scheduled, play
+from kvlitmus.conformance.adapters.optimized.flat import PROFILE, OptimizedTarget
+from kvlitmus.conformance.generate.schedule import draw, table
 from kvlitmus.conformance.litmus.registry import all_litmus
-from kvlitmus.conformance.mutants.registry import all_mutants
-from kvlitmus.conformance.mutants_run import CRASHES
 from kvlitmus.conformance.ports import Config, capabilities_of
-from kvlitmus.conformance.results import Options
-from kvlitmus.conformance.schedule import draw, table
+from kvlitmus.conformance.run import plan
+from kvlitmus.conformance.run.engine import Scheduled, play
+from kvlitmus.conformance.run.results import Options
+from kvlitmus.mutants.registry import all_mutants
+from kvlitmus.mutants.run import CRASHES
 from kvlitmus.spec.rule import all_rules
 from tests.optimized.mutants import Mutant, registered
 

@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
-from kvlitmus.conformance import engine, plan
-from kvlitmus.conformance.adapters import network_store, redis_store
+from kvlitmus.conformance.adapters.stores import network as network_store
+from kvlitmus.conformance.adapters.stores import redis as redis_store
 from kvlitmus.conformance.ports import Unsupported
-from kvlitmus.conformance.results import Options
+from kvlitmus.conformance.run import engine, plan
+from kvlitmus.conformance.run.results import Options
 from kvlitmus.optimized.storage.base import Identity, PageStore
 
 pytest.importorskip("redis", reason="the client library is missing: the extra 'redis' brings it")

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from kvlitmus.conformance.adapters.optimized import target
-from kvlitmus.conformance.adapters.reference import PROFILE
-from kvlitmus.conformance.adapters.tandem import Difference
+from kvlitmus.conformance.adapters.optimized.flat import target
+from kvlitmus.conformance.adapters.reference.flat import PROFILE
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.specimen.backup import BackupQueue
 from kvlitmus.conformance.specimen.cache import Parts, SpecimenTarget
@@ -21,6 +20,7 @@ from tests.optimized.small_tiers import BesideTiers, config_of, supported
 from tests.proofs import scopes, tier_scopes
 from tests.proofs.explore import Scope
 from tests.proofs.tier_bench import Scope as TierScope
+from tests.support.tandem import Difference
 
 pytestmark = pytest.mark.proof
 

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from kvlitmus.conformance.adapters import optimized
-from kvlitmus.conformance.adapters.optimized import OptimizedTarget, target
-from kvlitmus.conformance.adapters.optimized_contents import TORN, VARIANTS, Contents, SuiteStore, Variant, variant_of
-from kvlitmus.conformance.harness_store import HarnessStore, StorageDownError
-from kvlitmus.conformance.plan import CONFIGS, STORE_CONFIGS, TIER_CONFIGS, configs_of
+from kvlitmus.conformance.adapters.optimized import flat as optimized
+from kvlitmus.conformance.adapters.optimized.contents import TORN, VARIANTS, Contents, SuiteStore, Variant, variant_of
+from kvlitmus.conformance.adapters.optimized.flat import OptimizedTarget, target
+from kvlitmus.conformance.checker.harness_store import HarnessStore, StorageDownError
 from kvlitmus.conformance.ports import Config, Unsupported, capabilities_of
+from kvlitmus.conformance.ports.tiers import Outcome
+from kvlitmus.conformance.run.plan import CONFIGS, STORE_CONFIGS, TIER_CONFIGS, configs_of
+from kvlitmus.conformance.run.targets import TargetError, load_target, resolve_target
 from kvlitmus.conformance.specimen.cache import target as specimen
-from kvlitmus.conformance.targets import TargetError, load_target, resolve_target
-from kvlitmus.conformance.tier_ports import Outcome
 from tests.policies import with_policy
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -58,7 +58,7 @@ def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_flat_cache_needs_no_torch() -> None:
     code = (
         "import sys; sys.path[:0] = sys.argv[1:]\n"
-        "from kvlitmus.conformance.adapters.optimized import target\n"
+        "from kvlitmus.conformance.adapters.optimized.flat import target\n"
         "from kvlitmus.conformance.ports import Config\n"
         "from kvlitmus.spec.units import Key\n"
         "cache = target.make(Config(page_size=4))\n"

@@ -13,12 +13,12 @@ import functools
 from collections import Counter
 from typing import NamedTuple
 
-from kvlitmus.conformance.adapters.reference import target
-from kvlitmus.conformance.judge import Judge
-from kvlitmus.conformance.plan import TIER_CONFIGS
-from kvlitmus.conformance.player import Player
+from kvlitmus.conformance.adapters.reference.flat import target
+from kvlitmus.conformance.checker.checker import Judge
+from kvlitmus.conformance.generate.interpreter import Player
+from kvlitmus.conformance.generate.schedule import draw, table
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.schedule import draw, table
+from kvlitmus.conformance.run.plan import TIER_CONFIGS
 from kvlitmus.spec.rule import all_rules
 
 CONFIGS = (Config(), Config(page_size=4, pages=8), Config(page_size=4, bigram=True), *TIER_CONFIGS)

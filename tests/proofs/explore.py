@@ -25,10 +25,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kvlitmus.conformance.adapters.reference import PROFILE, ReferenceCache
-from kvlitmus.conformance.guard import Violation
-from kvlitmus.conformance.judge import Judge, Running
-from kvlitmus.conformance.observation import Observation
+from kvlitmus.conformance.adapters.reference.flat import PROFILE, ReferenceCache
+from kvlitmus.conformance.checker.checker import Judge, Running
+from kvlitmus.conformance.checker.guard import Violation
+from kvlitmus.conformance.checker.observation import Observation
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.reference.cache import Cache, Request
 from kvlitmus.reference.tree import Page, Tree

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvlitmus.conformance.calls import misuse, pool, request, tree
+from kvlitmus.conformance.checker.calls import misuse, pool, request, tree
 from kvlitmus.reference.pool import slots_of
 from kvlitmus.spec.names import page_names
 from kvlitmus.spec.units import Key, PageNo, RequestId, Slot

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from kvlitmus.conformance.calls import hashing as calls
+from kvlitmus.conformance.checker.calls import hashing as calls
 from kvlitmus.reference.hashing import page_hashes
 from kvlitmus.spec import hashing
 from kvlitmus.spec.names import Names

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kvlitmus.conformance.adapters.reference import ReferenceCache
+from kvlitmus.conformance.adapters.reference.flat import ReferenceCache
 from kvlitmus.conformance.ports import Begun, Hit, Sizes, Stored
 from kvlitmus.reference import tree as trees
 from kvlitmus.spec.units import Key, Name, PageNo, RequestId

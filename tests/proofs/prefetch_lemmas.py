@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import kvlitmus.spec.prefetch  # noqa: F401 - registers the rules
-from kvlitmus.conformance.calls.prefetch import facts_of_conversation
+from kvlitmus.conformance.checker.calls.prefetch import facts_of_conversation
 from kvlitmus.reference.prefetch import Answer, Call, Conversation, converse, gate, plan_prefetch, reserve, start
 from kvlitmus.spec.prefetch_plan import (
     NO_MEMORY,

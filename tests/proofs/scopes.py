@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kvlitmus.conformance.adapters.reference import PROFILE
+from kvlitmus.conformance.adapters.reference.flat import PROFILE
 from tests.proofs.explore import Scope
 
 NODES = replace(PROFILE, evict_granularity="node")

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from kvlitmus.conformance.calls import pool, request, tree
-from kvlitmus.conformance.guard import Violation
+from kvlitmus.conformance.checker.calls import pool, request, tree
+from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.reference.cache import Choice
 from kvlitmus.reference.policy import POLICIES
 from kvlitmus.reference.tree import Tree, leaves

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kvlitmus.conformance.adapters.reference import PROFILE
-from kvlitmus.conformance.adapters.reference_tiers import TieredReference
+from kvlitmus.conformance.adapters.reference.flat import PROFILE
+from kvlitmus.conformance.adapters.reference.tiers import TieredReference
 from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.conformance.tier_ports import DONE, Job, Outcome
+from kvlitmus.conformance.ports.tiers import DONE, Job, Outcome
 from kvlitmus.reference.hierarchy import Hierarchy, host_homes
 from kvlitmus.spec.units import Key
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kvlitmus.conformance.adapters.reference import PROFILE
-from kvlitmus.conformance.tier_ports import Outcome
+from kvlitmus.conformance.adapters.reference.flat import PROFILE
+from kvlitmus.conformance.ports.tiers import Outcome
 from kvlitmus.reference.hashing import page_hashes
 from tests.reference.desk import Desk
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvlitmus.conformance.calls.hashing import common_pages, split_key
+from kvlitmus.conformance.checker.calls.hashing import common_pages, split_key
 from kvlitmus.conformance.litmus.hashing_table import (
     EVENT_NUMBERS,
     FOREIGN,

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from kvlitmus.conformance.calls.prefetch import checked_plan, facts_of_plan
+from kvlitmus.conformance.checker.calls.prefetch import checked_plan, facts_of_plan
+from kvlitmus.conformance.checker.scripted_host import HostScript, ScriptedHost, reply_from
 from kvlitmus.conformance.litmus.prefetch_table import CASES, PlanCase
-from kvlitmus.conformance.scripted_host import HostScript, ScriptedHost, reply_from
 from kvlitmus.conformance.specimen.prefetch import PrefetchPlanner
 from kvlitmus.reference.prefetch import converse, plan_prefetch
 from kvlitmus.spec import prefetch

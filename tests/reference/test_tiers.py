@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from kvlitmus.conformance.adapters.reference import PROFILE
-from kvlitmus.conformance.tier_ports import DONE
+from kvlitmus.conformance.adapters.reference.flat import PROFILE
+from kvlitmus.conformance.ports.tiers import DONE
 from kvlitmus.reference import life, tier
 from kvlitmus.reference.hierarchy import host_homes, pin
 from kvlitmus.spec.units import Tokens

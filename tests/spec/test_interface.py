@@ -7,7 +7,9 @@ from types import ModuleType
 
 import pytest
 
-from kvlitmus.conformance import ports, store_ports, tier_ports
+from kvlitmus.conformance import ports
+from kvlitmus.conformance.ports import stores as store_ports
+from kvlitmus.conformance.ports import tiers as tier_ports
 from kvlitmus.spec import interface
 from kvlitmus.spec.config import CONFIG_VALUES, Config
 from kvlitmus.spec.interface import PORTS, cache, capabilities_of, stores, tiers

@@ -7,17 +7,17 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from kvlitmus.conformance.calls import hashing as hash_calls
-from kvlitmus.conformance.calls.prefetch import checked_plan, run_plan
+from kvlitmus.conformance.checker.calls import hashing as hash_calls
+from kvlitmus.conformance.checker.calls.prefetch import checked_plan, run_plan
+from kvlitmus.conformance.checker.scripted_host import MAX_CALLS, HostScript, ScriptedHost
 from kvlitmus.conformance.litmus import hashing_table as hash_cases
 from kvlitmus.conformance.litmus import prefetch_table, spelling
-from kvlitmus.conformance.mutants import hashing as hash_mutants
-from kvlitmus.conformance.mutants import prefetch as prefetch_mutants
-from kvlitmus.conformance.mutants.slip import Slip
 from kvlitmus.conformance.ports import Hashes, Prefetch
-from kvlitmus.conformance.scripted_host import MAX_CALLS, HostScript, ScriptedHost
 from kvlitmus.conformance.specimen.hashing import PageHasher
 from kvlitmus.conformance.specimen.prefetch import PrefetchPlanner
+from kvlitmus.mutants import hashing as hash_mutants
+from kvlitmus.mutants import prefetch as prefetch_mutants
+from kvlitmus.mutants.slip import Slip
 from kvlitmus.spec import hashing, prefetch
 from kvlitmus.spec.facts import FACTS
 from kvlitmus.spec.names import Names

@@ -18,10 +18,10 @@ from kvlitmus.conformance.fuzz.budget import Budget
 from kvlitmus.conformance.fuzz.corpus import Choice, Corpus, Entry
 from kvlitmus.conformance.fuzz.dedupe import Distinct, Known
 from kvlitmus.conformance.fuzz.findings import load_findings, retire, save_finding
-from kvlitmus.conformance.fuzz.hands import Done, Hands, Job
+from kvlitmus.conformance.fuzz.job_runner import Done, Hands, Job
 from kvlitmus.conformance.fuzz.store import Store
-from kvlitmus.conformance.minimise import ranked
-from kvlitmus.conformance.results import Finding, Item, Options
+from kvlitmus.conformance.run.minimise import ranked
+from kvlitmus.conformance.run.results import Finding, Item, Options
 from kvlitmus.spec.rule import all_rules
 
 BEAT = 10.0

@@ -12,18 +12,18 @@ import shutil
 from dataclasses import dataclass
 from time import monotonic
 
-from kvlitmus.conformance.crew import Crew, Limits, probe
 from kvlitmus.conformance.fuzz.budget import Budget
 from kvlitmus.conformance.fuzz.campaign import Campaign, Listener
 from kvlitmus.conformance.fuzz.corpus import Corpus
 from kvlitmus.conformance.fuzz.dedupe import Known
-from kvlitmus.conformance.fuzz.hands import Hands
+from kvlitmus.conformance.fuzz.job_runner import Hands
 from kvlitmus.conformance.fuzz.store import Store
-from kvlitmus.conformance.mutants.registry import all_mutants
-from kvlitmus.conformance.mutants_run import CRASHES
-from kvlitmus.conformance.results import Options
-from kvlitmus.conformance.schedule import table
-from kvlitmus.conformance.targets import resolve_target
+from kvlitmus.conformance.generate.schedule import table
+from kvlitmus.conformance.isolation.worker_pool import Crew, Limits, probe
+from kvlitmus.conformance.run.results import Options
+from kvlitmus.conformance.run.targets import resolve_target
+from kvlitmus.mutants.registry import all_mutants
+from kvlitmus.mutants.run import CRASHES
 
 DEFAULT = "memo-of-matches"
 """A bug that needs about a dozen calls in the right order; 20 campaigns found it within 10,000 steps each."""
@@ -70,7 +70,7 @@ def fly(
     """Put a mutant before a campaign of its own; ``KeyboardInterrupt`` comes through."""
     mutant = all_mutants()[name]
     rules = tuple(rule for rule in mutant.kills if rule not in CRASHES)
-    ref = resolve_target(f"kvlitmus.conformance.mutants_run:by_name.{name.replace('-', '_')}")
+    ref = resolve_target(f"kvlitmus.mutants.run:by_name.{name.replace('-', '_')}")
     limits = Limits()
     began = monotonic()
     info = probe(ref, configs=mutant.configs, limits=limits, state=store.folder / "running")

@@ -16,9 +16,9 @@ from itertools import accumulate
 from math import sqrt
 
 from kvlitmus.conformance.fuzz.mutate import Source, mutated
-from kvlitmus.conformance.plan import OPS
+from kvlitmus.conformance.generate.schedule import Op
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.schedule import Op
+from kvlitmus.conformance.run.plan import OPS
 
 LEAST, GREATEST = 0.2, 0.8
 """Bounds on the share of schedules that are drawn afresh: no search is to be the prisoner of what it has found."""

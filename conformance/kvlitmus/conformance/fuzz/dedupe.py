@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from kvlitmus.conformance.results import Finding
+from kvlitmus.conformance.run.results import Finding
 
 VALUES = re.compile(r"""'[^']*'|"[^"]*"|\[[^][]*\]|\{[^{}]*\}|\([^()]*\)|‹[^›]*›|\b0x[0-9a-f]+|\d+""")
 """What is a value in a text."""

@@ -10,7 +10,7 @@ from kvlitmus.conformance.fuzz.campaign import Campaign
 from kvlitmus.conformance.fuzz.dedupe import Distinct
 from kvlitmus.conformance.report.progress import MOVING, left, short
 from kvlitmus.conformance.report.style import Style
-from kvlitmus.conformance.text import harmless
+from kvlitmus.conformance.support.text import harmless
 
 
 class Display:

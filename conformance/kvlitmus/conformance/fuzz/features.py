@@ -16,8 +16,8 @@ from __future__ import annotations
 from typing import Any
 from zlib import crc32
 
-from kvlitmus.conformance.judge import Judge
-from kvlitmus.conformance.selection import Facts
+from kvlitmus.conformance.checker.checker import Judge
+from kvlitmus.conformance.checker.selection import Facts
 
 FAMILIES = ("call", "then", "fact", "state")
 

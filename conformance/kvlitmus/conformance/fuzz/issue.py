@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 from kvlitmus.conformance.fuzz.dedupe import Distinct
 from kvlitmus.conformance.fuzz.summary import Outcome, lines
-from kvlitmus.conformance.report import failures
-from kvlitmus.conformance.report.brief import brief
 from kvlitmus.conformance.report.markdown import escape, fenced
-from kvlitmus.conformance.text import harmless
+from kvlitmus.conformance.run import failures
+from kvlitmus.conformance.support.brief import brief
+from kvlitmus.conformance.support.text import harmless
 from kvlitmus.spec.rule import all_rules
 
 MOST = 10

@@ -10,8 +10,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from kvlitmus.conformance.plan import OPS
-from kvlitmus.conformance.schedule import OP_BYTES, Op, decode
+from kvlitmus.conformance.generate.schedule import OP_BYTES, Op, decode
+from kvlitmus.conformance.run.plan import OPS
 
 LONGEST = 2 * OPS
 """Operations of the longest schedule that is made."""

@@ -11,15 +11,15 @@ from dataclasses import replace
 from time import monotonic
 from typing import Any, overload
 
-from kvlitmus.conformance import engine
+from kvlitmus.conformance.checker.checker import Judge
 from kvlitmus.conformance.fuzz.features import Collector, Key, text_of, watching
-from kvlitmus.conformance.judge import Judge
-from kvlitmus.conformance.player import Player
+from kvlitmus.conformance.generate.interpreter import Player
+from kvlitmus.conformance.generate.schedule import Op, table
+from kvlitmus.conformance.isolation.current_run import STAGE
 from kvlitmus.conformance.ports import Unsupported
-from kvlitmus.conformance.results import Item, ItemResult, Options, to_json
-from kvlitmus.conformance.schedule import Op, table
-from kvlitmus.conformance.stage import STAGE
-from kvlitmus.conformance.text import harmless
+from kvlitmus.conformance.run import engine
+from kvlitmus.conformance.run.results import Item, ItemResult, Options, to_json
+from kvlitmus.conformance.support.text import harmless
 
 TEXTS: dict[Key, int] = {}
 """The features that this process has met."""

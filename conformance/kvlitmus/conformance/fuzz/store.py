@@ -30,11 +30,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from kvlitmus.conformance import files
 from kvlitmus.conformance.fuzz.corpus import Entry
-from kvlitmus.conformance.report.failures import FailureError, read_json
-from kvlitmus.conformance.results import config_from_json, schedule_from_json, to_json
-from kvlitmus.conformance.text import harmless, raised_text
+from kvlitmus.conformance.run.failures import FailureError, read_json
+from kvlitmus.conformance.run.results import config_from_json, schedule_from_json, to_json
+from kvlitmus.conformance.support import files
+from kvlitmus.conformance.support.text import harmless, raised_text
 
 FORMAT = 1
 ENTRY_KIND = "kvlitmus corpus entry"

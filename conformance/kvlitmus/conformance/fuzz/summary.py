@@ -11,14 +11,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kvlitmus.conformance import ending
 from kvlitmus.conformance.fuzz.campaign import Campaign
 from kvlitmus.conformance.fuzz.canary import Canary
 from kvlitmus.conformance.fuzz.dedupe import Distinct
 from kvlitmus.conformance.fuzz.features import FAMILIES
 from kvlitmus.conformance.fuzz.store import Store
-from kvlitmus.conformance.report import failures
-from kvlitmus.conformance.text import harmless
+from kvlitmus.conformance.run import failures
+from kvlitmus.conformance.support import ending
+from kvlitmus.conformance.support.text import harmless
 from kvlitmus.spec.rule import Strength, all_rules
 
 FORMAT = 1

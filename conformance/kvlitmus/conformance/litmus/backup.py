@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kvlitmus.conformance.calls import request, tiers, tree
-from kvlitmus.conformance.judge import Judge
+from kvlitmus.conformance.checker.calls import request, tiers, tree
+from kvlitmus.conformance.checker.checker import Judge
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.litmus.registry import litmus
 from kvlitmus.conformance.litmus.scenes import (
@@ -19,7 +19,7 @@ from kvlitmus.conformance.litmus.scenes import (
     storage,
 )
 from kvlitmus.conformance.litmus.spelling import Spelt, within
-from kvlitmus.conformance.tier_ports import BACKUP, FAILED, Outcome
+from kvlitmus.conformance.ports.tiers import BACKUP, FAILED, Outcome
 
 ASYNC = ("write_through", "write_through_selective")
 

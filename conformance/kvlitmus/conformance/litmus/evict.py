@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kvlitmus.conformance.calls import pool, tree
-from kvlitmus.conformance.judge import Judge
+from kvlitmus.conformance.checker.calls import pool, tree
+from kvlitmus.conformance.checker.checker import Judge
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.litmus.lock import take
 from kvlitmus.conformance.litmus.registry import litmus

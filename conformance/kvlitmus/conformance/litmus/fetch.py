@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kvlitmus.conformance.calls import fetch, request, tiers, tree
-from kvlitmus.conformance.judge import Judge
+from kvlitmus.conformance.checker.calls import fetch, request, tiers, tree
+from kvlitmus.conformance.checker.checker import Judge
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.litmus.registry import litmus
 from kvlitmus.conformance.litmus.scenes import (
@@ -23,7 +23,7 @@ from kvlitmus.conformance.litmus.scenes import (
     stored,
     waited,
 )
-from kvlitmus.conformance.tier_ports import Outcome
+from kvlitmus.conformance.ports.tiers import Outcome
 from kvlitmus.spec.names import page_names
 from kvlitmus.spec.units import Key
 

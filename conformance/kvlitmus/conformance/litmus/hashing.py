@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kvlitmus.conformance.calls import pure
-from kvlitmus.conformance.judge import Judge
+from kvlitmus.conformance.checker.calls import pure
+from kvlitmus.conformance.checker.checker import Judge
 from kvlitmus.conformance.litmus.hashing_table import FOREIGN, LARGEST, PAIRS, REFUSED, VECTORS, Vector
 from kvlitmus.conformance.litmus.registry import litmus
 from kvlitmus.conformance.litmus.spelling import across, within

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kvlitmus.spec.units import Key
 
 if TYPE_CHECKING:
-    from kvlitmus.conformance.judge import Judge
+    from kvlitmus.conformance.checker.checker import Judge
 
 
 def prompt(judge: Judge, ways: str, *, tail: int = 0, namespace: str | None = None) -> Key:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kvlitmus.conformance.calls import fetch, memory, pool, request, tiers, tree
-from kvlitmus.conformance.judge import Judge
+from kvlitmus.conformance.checker.calls import fetch, memory, pool, request, tiers, tree
+from kvlitmus.conformance.checker.checker import Judge
 from kvlitmus.conformance.litmus.registry import litmus
 from kvlitmus.conformance.litmus.scenes import (
     FAILING,
@@ -19,7 +19,7 @@ from kvlitmus.conformance.litmus.scenes import (
     storage,
     stored,
 )
-from kvlitmus.conformance.tier_ports import FAILED, Outcome
+from kvlitmus.conformance.ports.tiers import FAILED, Outcome
 
 PLACES = 9
 """At so many places memory may run out in a call."""

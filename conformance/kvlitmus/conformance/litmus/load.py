@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from kvlitmus.conformance.calls import request, tiers, tree
-from kvlitmus.conformance.judge import Judge
+from kvlitmus.conformance.checker.calls import request, tiers, tree
+from kvlitmus.conformance.checker.checker import Judge
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.litmus.registry import litmus
 from kvlitmus.conformance.litmus.scenes import FAILING, TIERS, backed, computed, step
-from kvlitmus.conformance.tier_ports import FAILED, LOAD, Outcome
+from kvlitmus.conformance.ports.tiers import FAILED, LOAD, Outcome
 from kvlitmus.spec.units import Key
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kvlitmus.conformance.calls import pool
-from kvlitmus.conformance.judge import Judge
+from kvlitmus.conformance.checker.calls import pool
+from kvlitmus.conformance.checker.checker import Judge
 from kvlitmus.conformance.litmus.registry import litmus
 
 STATE = ("POOL-11", "POOL-12", "POOL-13", "POOL-15")

@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kvlitmus.conformance.calls import pure
+from kvlitmus.conformance.checker.calls import pure
 from kvlitmus.conformance.litmus.prefetch_table import CASES, PlanCase
 from kvlitmus.conformance.litmus.registry import add
 
 if TYPE_CHECKING:
-    from kvlitmus.conformance.judge import Judge
+    from kvlitmus.conformance.checker.checker import Judge
 
 RULES = tuple(f"PREFETCH-{number:02}" for number in range(1, 20))
 """Every plan is judged by every rule of the part."""

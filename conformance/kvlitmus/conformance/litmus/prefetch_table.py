@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kvlitmus.conformance.scripted_host import HostScript
+from kvlitmus.conformance.checker.scripted_host import HostScript
 from kvlitmus.spec.prefetch_plan import (
     NO_MEMORY,
     RATE_LIMITED,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kvlitmus.conformance.judge import Judge
+    from kvlitmus.conformance.checker.checker import Judge
 
 MODULES: tuple[str, ...] = (
     "pool",

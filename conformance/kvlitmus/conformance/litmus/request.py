@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvlitmus.conformance.calls import request, tree
-from kvlitmus.conformance.judge import Judge
+from kvlitmus.conformance.checker.calls import request, tree
+from kvlitmus.conformance.checker.checker import Judge
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.litmus.registry import litmus
 from kvlitmus.spec.units import Key

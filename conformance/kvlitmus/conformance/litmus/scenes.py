@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kvlitmus.conformance.calls import fetch, request, tiers, tree
-from kvlitmus.conformance.judge import Judge
+from kvlitmus.conformance.checker.calls import fetch, request, tiers, tree
+from kvlitmus.conformance.checker.checker import Judge
 from kvlitmus.conformance.litmus.keys import prompt
-from kvlitmus.conformance.tier_ports import DONE, Outcome
+from kvlitmus.conformance.ports.tiers import DONE, Outcome
 from kvlitmus.spec.units import Key
 
 TIERS = ("tiers", "host", "steps", "requests", "evict", "tree")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvlitmus.conformance.calls import store
-from kvlitmus.conformance.judge import Judge
+from kvlitmus.conformance.checker.calls import store
+from kvlitmus.conformance.checker.checker import Judge
 from kvlitmus.conformance.litmus.registry import litmus
 
 STORE = ("store",)

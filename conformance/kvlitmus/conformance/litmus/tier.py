@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kvlitmus.conformance.calls import fetch, tiers, tree
-from kvlitmus.conformance.judge import Judge
+from kvlitmus.conformance.checker.calls import fetch, tiers, tree
+from kvlitmus.conformance.checker.checker import Judge
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.litmus.registry import litmus
 from kvlitmus.conformance.litmus.scenes import (
@@ -18,7 +18,7 @@ from kvlitmus.conformance.litmus.scenes import (
     storage,
     stored,
 )
-from kvlitmus.conformance.tier_ports import SPILL, SPILLED
+from kvlitmus.conformance.ports.tiers import SPILL, SPILLED
 
 STATES = ("TIER-01", "TIER-02", "TIER-03", "TIER-04", "TIER-05", "TIER-09")
 WRITE_THROUGH = ("write_through", "write_through_selective")

@@ -1,7 +1,7 @@
 """The build of a report: a digest of everything that decides its verdicts, so that a stale report can be told.
 
 Two trees that have the same build for a target say the same of it.  What counts: the rules with their facts; the
-modules that judge, and those that make the calls (oracle, calls, moves, litmus tests, plan), with their imports; and
+modules that judge, and those that make the calls (oracle, calls, actions, litmus tests, plan), with their imports; and
 the target's adapter.  Comments, docstrings and the command line don't count, nor does what only shrinks
 counterexamples or watches processes.  The items of a run have a digest of their own.
 """
@@ -18,15 +18,24 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-from kvlitmus.conformance.results import Item, to_json
+from kvlitmus.conformance.run.results import Item, to_json
 from kvlitmus.spec.rule import all_rules
 
-ROOTS = ("engine", "plan", "verdicts", "litmus", "moves", "calls", "vectors")
+ROOTS = ("run.engine", "run.plan", "run.verdicts", "litmus", "generate.actions", "checker.calls", "vectors")
 """Modules and packages of the judge from which everything else is reached by imports."""
 
 LEFT_OUT = frozenset(
     f"kvlitmus.conformance.{name}"
-    for name in ("shrink", "minimise", "stage", "explain", "files", "ending", "report.failures", "recorded.steps")
+    for name in (
+        "generate.shrink",
+        "run.minimise",
+        "run.failures",
+        "isolation.current_run",
+        "checker.explain",
+        "support.files",
+        "support.ending",
+        "history.steps",
+    )
 )
 """Reached from there, but without a say in verdicts."""
 
@@ -70,7 +79,7 @@ def path_of(module: str) -> Path | None:
 
 def inner_modules(name: str, path: Path) -> Iterator[str]:
     """The modules of a package that registers what it holds, or that is loaded part by part."""
-    if path.name == "__init__.py" and name.rpartition(".")[2] in ("spec", *ROOTS):
+    if path.name == "__init__.py" and (name == "kvlitmus.spec" or name.removeprefix("kvlitmus.conformance.") in ROOTS):
         yield from (f"{name}.{inner.stem}" for inner in sorted(path.parent.glob("*.py")) if inner != path)
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kvlitmus.conformance.report.saved import Report, explained
-from kvlitmus.conformance.text import harmless
+from kvlitmus.conformance.support.text import harmless
 
 FORMAT = 1
 """The version of the comparison's JSON form, ``schema/diff.schema.json``."""

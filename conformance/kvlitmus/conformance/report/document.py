@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kvlitmus.conformance import baseline as baselines
-from kvlitmus.conformance.explain import harmless
+from kvlitmus.conformance.checker.explain import harmless
+from kvlitmus.conformance.generate.schedule import describe
 from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.conformance.results import REPORT_FORMAT, ItemResult, RuleVerdict, Verdict, to_json
-from kvlitmus.conformance.schedule import describe
-from kvlitmus.conformance.verdicts import EXIT_WORDS, Group, Scope
+from kvlitmus.conformance.run import baseline as baselines
+from kvlitmus.conformance.run.results import REPORT_FORMAT, ItemResult, RuleVerdict, Verdict, to_json
+from kvlitmus.conformance.run.verdicts import EXIT_WORDS, Group, Scope
 from kvlitmus.spec.rule import Rule
 
 MAX_ITEMS = 50

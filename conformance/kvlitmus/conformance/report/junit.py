@@ -14,7 +14,7 @@ from xml.etree import ElementTree as ET
 
 from kvlitmus.conformance.report.outcomes import RUN, Outcome, of_rule, of_run
 from kvlitmus.conformance.report.saved import Report
-from kvlitmus.conformance.text import harmless
+from kvlitmus.conformance.support.text import harmless
 
 ELEMENTS = {"failed": "failure", "error": "error", "skipped": "skipped", "known": "skipped"}
 """The element inside a test case that did not pass; a warning passes, and is told in ``system-out``."""

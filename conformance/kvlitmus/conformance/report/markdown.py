@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from kvlitmus.conformance.explain import harmless
-from kvlitmus.conformance.report.brief import brief
+from kvlitmus.conformance.checker.explain import harmless
 from kvlitmus.conformance.report.document import Run
 from kvlitmus.conformance.report.terminal import LOOK, said, shown, where, words
-from kvlitmus.conformance.verdicts import EXIT_WORDS
+from kvlitmus.conformance.run.verdicts import EXIT_WORDS
+from kvlitmus.conformance.support.brief import brief
 
 
 def escape(text: object, limit: int = 2_000) -> str:

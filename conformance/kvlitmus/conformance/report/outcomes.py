@@ -24,7 +24,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from kvlitmus.conformance.report.saved import Report, explained
-from kvlitmus.conformance.text import harmless
+from kvlitmus.conformance.support.text import harmless
 
 RUN = "RUN"
 """What the test of the run itself is called, beside the ids of rules."""

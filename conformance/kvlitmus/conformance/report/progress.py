@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TextIO
 
-from kvlitmus.conformance.report.brief import brief
 from kvlitmus.conformance.report.style import Style
-from kvlitmus.conformance.results import ItemResult
-from kvlitmus.conformance.text import harmless
+from kvlitmus.conformance.run.results import ItemResult
+from kvlitmus.conformance.support.brief import brief
+from kvlitmus.conformance.support.text import harmless
 
 MOVING = 0.1
 """Seconds between two drawings of the moving line."""

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.report.brief import brief
-from kvlitmus.conformance.report.failures import FailureError, read_json
-from kvlitmus.conformance.results import REPORT_FORMAT, Finding, Verdict
-from kvlitmus.conformance.text import harmless, shown
-from kvlitmus.conformance.verdicts import Group, shortest
+from kvlitmus.conformance.run.failures import FailureError, read_json
+from kvlitmus.conformance.run.results import REPORT_FORMAT, Finding, Verdict
+from kvlitmus.conformance.run.verdicts import Group, shortest
+from kvlitmus.conformance.support.brief import brief
+from kvlitmus.conformance.support.text import harmless, shown
 
 MAX_BYTES = 64 << 20
 """A larger file is no report."""

@@ -10,7 +10,7 @@ import textwrap
 from dataclasses import dataclass
 from typing import TextIO
 
-from kvlitmus.conformance.text import harmless
+from kvlitmus.conformance.support.text import harmless
 
 CODES = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "dim": "2", "bold": "1"}
 

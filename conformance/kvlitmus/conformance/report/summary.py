@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kvlitmus.conformance import files
 from kvlitmus.conformance.report.markdown import escape, fenced
 from kvlitmus.conformance.report.outcomes import Outcome, of_rule, of_run
 from kvlitmus.conformance.report.saved import Report
+from kvlitmus.conformance.support import files
 
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 """The environment variable that names the file to which the steps of a GitHub job append."""

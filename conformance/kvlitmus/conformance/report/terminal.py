@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from kvlitmus.conformance.report.brief import brief
 from kvlitmus.conformance.report.document import Run
 from kvlitmus.conformance.report.style import Style
-from kvlitmus.conformance.results import Finding, RuleVerdict, Verdict
-from kvlitmus.conformance.text import harmless
-from kvlitmus.conformance.verdicts import EXIT_WORDS, Group, shortest
+from kvlitmus.conformance.run.results import Finding, RuleVerdict, Verdict
+from kvlitmus.conformance.run.verdicts import EXIT_WORDS, Group, shortest
+from kvlitmus.conformance.support.brief import brief
+from kvlitmus.conformance.support.text import harmless
 from kvlitmus.spec.facts import FACTS
 from kvlitmus.spec.rule import Rule
 

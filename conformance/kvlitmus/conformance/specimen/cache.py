@@ -17,6 +17,7 @@ from kvlitmus.conformance.ports import (
     Unsupported,
     View,
 )
+from kvlitmus.conformance.ports.tiers import Event
 from kvlitmus.conformance.specimen.backup import BackupQueue
 from kvlitmus.conformance.specimen.fetching import Prefetcher
 from kvlitmus.conformance.specimen.hashing import PageHasher
@@ -30,7 +31,6 @@ from kvlitmus.conformance.specimen.store import PageShelf, StoreSpecimen
 from kvlitmus.conformance.specimen.tiers import TierTree
 from kvlitmus.conformance.specimen.tree import CLEARED, POLICIES, Node, RadixTree
 from kvlitmus.conformance.specimen.works import WorkTable
-from kvlitmus.conformance.tier_ports import Event
 from kvlitmus.spec.prefetch_plan import HostPool as PlannedPool
 from kvlitmus.spec.prefetch_plan import PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.units import Key
@@ -210,7 +210,7 @@ class Specimen:
     # -- observation ---------------------------------------------------------------------------
 
     def events(self) -> Sequence[Event]:
-        """See :class:`~kvlitmus.conformance.tier_ports.Events`."""
+        """See :class:`~kvlitmus.conformance.ports.tiers.Events`."""
         told, self.tree.told = self.tree.told, []
         return [Event(*entry) for entry in told]
 

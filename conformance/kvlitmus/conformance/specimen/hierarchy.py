@@ -7,13 +7,22 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from kvlitmus.conformance.ports import Begun, Config, Hit, Profile
+from kvlitmus.conformance.ports.tiers import (
+    Job,
+    Loaded,
+    Outcome,
+    PageStore,
+    Prefetched,
+    ShortMemory,
+    TierNode,
+    TierView,
+)
 from kvlitmus.conformance.specimen.cache import Specimen
 from kvlitmus.conformance.specimen.fetching import FetchSettings
 from kvlitmus.conformance.specimen.loading import LAYERS
 from kvlitmus.conformance.specimen.tiers import TieredNode
 from kvlitmus.conformance.specimen.tree import CLEARED
 from kvlitmus.conformance.specimen.works import Work
-from kvlitmus.conformance.tier_ports import Job, Loaded, Outcome, PageStore, Prefetched, ShortMemory, TierNode, TierView
 from kvlitmus.spec.units import Key, Unit
 
 if TYPE_CHECKING:
@@ -124,36 +133,36 @@ class TieredSpecimen(ShortMemory, Specimen):
         )
 
     def host_available(self) -> int:
-        """See :class:`~kvlitmus.conformance.tier_ports.HostTier`."""
+        """See :class:`~kvlitmus.conformance.ports.tiers.HostTier`."""
         return self.host.available()
 
     def evict_host(self, n: int) -> int | None:
-        """See :class:`~kvlitmus.conformance.tier_ports.HostTier`."""
+        """See :class:`~kvlitmus.conformance.ports.tiers.HostTier`."""
         return int(self.tree.evict_host(n))
 
     def load_back(self, key: Key) -> Loaded:
-        """See :class:`~kvlitmus.conformance.tier_ports.HostTier`."""
+        """See :class:`~kvlitmus.conformance.ports.tiers.HostTier`."""
         before, pages = self.loads.load_back(key)
         return Loaded(before, None if pages is None else tuple(self.pool.slots(pages)))
 
     def load_back_within(self, key: Key, quota: int) -> Loaded:
-        """See :class:`~kvlitmus.conformance.tier_ports.Quota`."""
+        """See :class:`~kvlitmus.conformance.ports.tiers.Quota`."""
         before, pages = self.loads.load_back(key, quota)
         return Loaded(before, None if pages is None else tuple(self.pool.slots(pages)))
 
     def layers(self) -> int:
-        """See :class:`~kvlitmus.conformance.tier_ports.Layers`."""
+        """See :class:`~kvlitmus.conformance.ports.tiers.Layers`."""
         return LAYERS
 
     def layers_ready(self, job: int) -> int:
-        """See :class:`~kvlitmus.conformance.tier_ports.Layers`."""
+        """See :class:`~kvlitmus.conformance.ports.tiers.Layers`."""
         work = self.works.works.get(job)
         return self.loads.ready(work) if work is not None else 0
 
     # -- jobs ----------------------------------------------------------------------------------
 
     def jobs(self) -> Sequence[Job]:
-        """See :class:`~kvlitmus.conformance.tier_ports.Steps`."""
+        """See :class:`~kvlitmus.conformance.ports.tiers.Steps`."""
         return [
             Job(
                 work.id,
@@ -170,7 +179,7 @@ class TieredSpecimen(ShortMemory, Specimen):
         ]
 
     def advance(self, job: int, outcome: Outcome) -> None:
-        """See :class:`~kvlitmus.conformance.tier_ports.Steps`."""
+        """See :class:`~kvlitmus.conformance.ports.tiers.Steps`."""
         work = self.works.works.get(job)
         if work is None or work.landed:
             raise ValueError(f"job {job} can't go on: it is over, or there is none")
@@ -195,7 +204,7 @@ class TieredSpecimen(ShortMemory, Specimen):
             self.puts.put(work, self.store, pages)
 
     def tick(self) -> None:
-        """See :class:`~kvlitmus.conformance.tier_ports.Steps`."""
+        """See :class:`~kvlitmus.conformance.ports.tiers.Steps`."""
         self.backups.acks()
         self.loads.acks()
         self.fetches.drop_revoked()
@@ -205,36 +214,36 @@ class TieredSpecimen(ShortMemory, Specimen):
     # -- prefetches ----------------------------------------------------------------------------
 
     def prefetch(self, rid: int, key: Key) -> Prefetched:
-        """See :class:`~kvlitmus.conformance.tier_ports.Prefetching`."""
+        """See :class:`~kvlitmus.conformance.ports.tiers.Prefetching`."""
         return Prefetched(*self.fetches.start(rid, key, self.store is not None))
 
     def poll(self, rid: int) -> bool:
-        """See :class:`~kvlitmus.conformance.tier_ports.Prefetching`."""
+        """See :class:`~kvlitmus.conformance.ports.tiers.Prefetching`."""
         return self.fetches.poll(rid)
 
     def loaded(self, rid: int) -> int:
-        """See :class:`~kvlitmus.conformance.tier_ports.Prefetching`."""
+        """See :class:`~kvlitmus.conformance.ports.tiers.Prefetching`."""
         return self.fetches.told(rid)
 
     def abandon(self, rid: int) -> None:
-        """See :class:`~kvlitmus.conformance.tier_ports.Prefetching`."""
+        """See :class:`~kvlitmus.conformance.ports.tiers.Prefetching`."""
         self.fetches.abandon(rid)
 
     def occupied(self) -> int:
-        """See :class:`~kvlitmus.conformance.tier_ports.Prefetching`."""
+        """See :class:`~kvlitmus.conformance.ports.tiers.Prefetching`."""
         return self.fetches.occupied
 
     # -- storage, time, faults, contents -------------------------------------------------------
 
     def attach(self, store: PageStore) -> bool:
-        """See :class:`~kvlitmus.conformance.tier_ports.Lifecycle`."""
+        """See :class:`~kvlitmus.conformance.ports.tiers.Lifecycle`."""
         if self.store is not None:
             return False
         self.store = store
         return True
 
     def detach(self) -> bool:
-        """See :class:`~kvlitmus.conformance.tier_ports.Lifecycle`."""
+        """See :class:`~kvlitmus.conformance.ports.tiers.Lifecycle`."""
         if self.store is None:
             return False
         self.store = None
@@ -243,36 +252,36 @@ class TieredSpecimen(ShortMemory, Specimen):
         return True
 
     def set_clock(self, seconds: float) -> None:
-        """See :class:`~kvlitmus.conformance.tier_ports.Clock`."""
+        """See :class:`~kvlitmus.conformance.ports.tiers.Clock`."""
         self.seconds = self.fetches.now = seconds
 
     def fail_host_alloc(self, after: int) -> None:
-        """See :class:`~kvlitmus.conformance.tier_ports.Faults`."""
+        """See :class:`~kvlitmus.conformance.ports.tiers.Faults`."""
         self.host.refuse_after = after
 
     def fail_copy(self, kind: str, after: int) -> None:
-        """See :class:`~kvlitmus.conformance.tier_ports.CopyFaults`."""
+        """See :class:`~kvlitmus.conformance.ports.tiers.CopyFaults`."""
         self.copier.failing[kind] = after
 
     def failing(self) -> Sequence[str]:
-        """See :class:`~kvlitmus.conformance.tier_ports.CopyFaults`."""
+        """See :class:`~kvlitmus.conformance.ports.tiers.CopyFaults`."""
         return sorted(self.copier.failing)
 
     def poke(self, slots: Sequence[int], values: Sequence[int]) -> None:
-        """See :class:`~kvlitmus.conformance.tier_ports.Data`."""
+        """See :class:`~kvlitmus.conformance.ports.tiers.Data`."""
         device = self.copier.device
         for slot, value in zip(slots, values, strict=True):
             device[slot] = value
 
     def peek(self, tier: str, slots: Sequence[int]) -> Sequence[int]:
-        """See :class:`~kvlitmus.conformance.tier_ports.Data`."""
+        """See :class:`~kvlitmus.conformance.ports.tiers.Data`."""
         contents = self.copier.device if tier == "device" else self.copier.host
         return list(map(contents.__getitem__, slots))
 
     # -- observation ---------------------------------------------------------------------------
 
     def tiers(self) -> TierView:
-        """See :class:`~kvlitmus.conformance.tier_ports.TierInspect`."""
+        """See :class:`~kvlitmus.conformance.ports.tiers.TierInspect`."""
         nodes: list[TierNode] = []
         for namespace, root in self.tree.roots.items():
             stack = [(-1, child) for child in root.children.values()]

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kvlitmus.conformance.generate.schedule import NEEDS, Op
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.report.failures import FailureError, read_json
-from kvlitmus.conformance.results import config_from_json, schedule_from_json, to_json
-from kvlitmus.conformance.schedule import NEEDS, Op
-from kvlitmus.conformance.text import harmless
+from kvlitmus.conformance.run.failures import FailureError, read_json
+from kvlitmus.conformance.run.results import config_from_json, schedule_from_json, to_json
+from kvlitmus.conformance.support.text import harmless
 
 FOLDER = Path(__file__).parent
 """Where the vectors of the package are."""

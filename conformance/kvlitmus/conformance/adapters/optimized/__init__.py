@@ -1,0 +1,1 @@
+"""The optimized cache as a target: flat, and as a hierarchy."""

@@ -1,0 +1,331 @@
+"""The optimized cache as a target.
+
+``target`` (also the module itself)
+    with its pools, its tree, its requests; as a hierarchy over tensors on the CPU; and its file store by itself.
+``cuda``
+    the same, with the device pools of its hierarchies on a CUDA device, and the host pools page-locked.
+``audited``
+    on the CPU, and whenever it is looked at, its counters, sets and heaps are counted again.
+
+Without numpy and numba there is no tree, and without torch no hierarchy: the target then says what to install.  A flat
+configuration imports no torch.
+
+What the adapter adds to the cache is little: lists for arrays, slots for pages, and the tree as the suite wants to see
+it.  The hierarchy is in :mod:`~kvlitmus.conformance.adapters.optimized.tiers`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from kvlitmus.conformance.adapters.optimized.contents import Variant, variant_of
+from kvlitmus.conformance.adapters.stores.file import FileStoreAdapter
+from kvlitmus.conformance.ports import Begun, Config, Hit, NodeView, Profile, Sizes, Stored, Unsupported, View
+from kvlitmus.conformance.run.targets import TargetError
+from kvlitmus.spec.prefetch_plan import HostPool, PrefetchAsk, PrefetchPlan
+from kvlitmus.spec.units import Key, Unit
+
+if TYPE_CHECKING:
+    from kvlitmus.optimized.cache import CacheConfig, Parts
+
+PROFILE = Profile(misuse="reject", hash_scheme="kvlitmus-2", store_put="first")
+
+NEEDS = ("numpy", "numba", "torch")
+"""What the optimized cache is made with."""
+
+
+def missing() -> list[str]:
+    """Which of these are not installed."""
+    return [name for name in NEEDS if importlib.util.find_spec(name) is None]
+
+
+class OptimizedPorts:
+    """The ports of the optimized cache, with a host below the device or without.
+
+    A handle is a place of the tree, a receipt the cache's own.  ``audited``: whether a look counts everything again.
+    """
+
+    cache: Any
+    audited = False
+
+    def __init__(self, config: Config, profile: Profile, parts: Parts | None = None) -> None:
+        from kvlitmus.optimized.hashing import page_hashes
+        from kvlitmus.optimized.prefetch import PrefetchPlanner
+
+        self.config = config
+        self.profile = profile
+        self.size = config.page_size
+        self.planner = PrefetchPlanner()
+        self.hashes = page_hashes
+        self.cache = self.make_cache(parts)
+
+    def make_cache(self, parts: Parts | None) -> Any:
+        """A fresh cache."""
+        from kvlitmus.optimized.cache import FlatCache
+
+        return FlatCache(self.cache_config(), parts)
+
+    def cache_config(self) -> CacheConfig:
+        """Configuration and profile in the cache's own words."""
+        from kvlitmus.optimized.cache import CacheConfig
+
+        config, profile = self.config, self.profile
+        return CacheConfig(
+            page_size=config.page_size,
+            pages=config.pages,
+            reserved=profile.reserved if config.pool == "device" else 0,
+            policy=config.policy,
+            bigram=config.bigram,
+            host_pages=config.host_pages,
+            write=config.write,
+            stop=config.stop,
+            threshold=config.threshold,
+            rate_limit=config.rate_limit,
+            timeout=profile.timeout,
+            timeout_basis=profile.timeout_basis,
+            timeout_from=profile.timeout_from,
+            load_threshold=profile.load_threshold,
+            restored_counts=profile.restored_counts,
+        )
+
+    def reset(self) -> None:
+        """See :class:`~kvlitmus.conformance.ports.Resettable`."""
+        self.cache.reset(abort=True)
+
+    # -- pool ----------------------------------------------------------------------------------
+
+    def alloc(self, n: int) -> Sequence[int] | None:
+        """See :class:`~kvlitmus.conformance.ports.Pool`."""
+        return listed(self.cache.pool.alloc(n))
+
+    def free(self, slots: Sequence[int]) -> None:
+        """See :class:`~kvlitmus.conformance.ports.Pool`."""
+        self.cache.pool.free(slots)
+
+    def available(self) -> int:
+        """See :class:`~kvlitmus.conformance.ports.Pool`."""
+        return int(self.cache.available())
+
+    def alloc_extend(self, before: Sequence[int], after: Sequence[int], last: Sequence[int]) -> Sequence[int] | None:
+        """See :class:`~kvlitmus.conformance.ports.Extend`."""
+        return listed(self.cache.pool.alloc_extend(before, after, last))
+
+    def alloc_decode(self, after: Sequence[int], last: Sequence[int]) -> Sequence[int] | None:
+        """See :class:`~kvlitmus.conformance.ports.Extend`."""
+        return listed(self.cache.pool.alloc_decode(after, last))
+
+    def free_group_begin(self) -> None:
+        """See :class:`~kvlitmus.conformance.ports.FreeGroup`."""
+        self.cache.pool.group_begin()
+
+    def free_group_end(self) -> None:
+        """See :class:`~kvlitmus.conformance.ports.FreeGroup`."""
+        self.cache.pool.group_end()
+
+    # -- tree ----------------------------------------------------------------------------------
+
+    def match(self, key: Key) -> Hit:
+        """See :class:`~kvlitmus.conformance.ports.PrefixTree`."""
+        found = self.cache.match(key.tokens, key.namespace)
+        slots = self.slots(found.pages)
+        return Hit(len(slots), slots, found.place)
+
+    def insert(
+        self, key: Key, slots: Sequence[int], *, protected: int = 0, priority: int = 0, chunked: bool = False
+    ) -> Stored:
+        """See :class:`~kvlitmus.conformance.ports.PrefixTree`: what was brought in vain is named by comparing pages."""
+        size = self.size
+        whole = key.length - key.length % size
+        pages = self.cache.pool.pages_of(slots[:whole])
+        inserted = self.cache.insert(key.tokens, pages, key.namespace, priority=priority, chunked=chunked)
+        kept = self.cache.tree.path_pages(inserted.place)
+        start, end = protected // size, inserted.already
+        vain = [at for at in range(start, end) if pages[at] != kept[at]]
+        to_free = [slot for at in vain for slot in slots[at * size : (at + 1) * size]]
+        return Stored(inserted.already * size, to_free)
+
+    def lock(self, handle: object) -> object:
+        """See :class:`~kvlitmus.conformance.ports.Locks`."""
+        return self.cache.lock(handle)
+
+    def unlock(self, receipt: object) -> None:
+        """See :class:`~kvlitmus.conformance.ports.Locks`."""
+        self.cache.unlock(receipt)
+
+    def evict(self, n: int) -> int:
+        """See :class:`~kvlitmus.conformance.ports.Evict`."""
+        return int(self.cache.evict(n))
+
+    # -- requests ------------------------------------------------------------------------------
+
+    def begin(self, rid: int, key: Key) -> Begun | None:
+        """See :class:`~kvlitmus.conformance.ports.Requests`."""
+        running = self.cache.begin(rid, key.tokens, key.namespace)
+        return None if running is None else Begun(running.row.tolist(), running.cached)
+
+    def grow(self, rid: int, tokens: Sequence[int]) -> Sequence[int] | None:
+        """See :class:`~kvlitmus.conformance.ports.Requests`."""
+        return listed(self.cache.grow(rid, tokens))
+
+    def publish(self, rid: int, *, chunked: bool) -> Begun:
+        """See :class:`~kvlitmus.conformance.ports.Requests`."""
+        running = self.cache.publish(rid, chunked=chunked)
+        return Begun(running.row.tolist(), running.cached)
+
+    def end(self, rid: int, *, keep: bool) -> None:
+        """See :class:`~kvlitmus.conformance.ports.Requests`."""
+        self.cache.end(rid, keep=keep)
+
+    def publish_upto(self, rid: int, upto: int, *, chunked: bool) -> Begun:
+        """See :class:`~kvlitmus.conformance.ports.PartlyComputed`."""
+        running = self.cache.publish(rid, chunked=chunked, upto=upto)
+        return Begun(running.row.tolist(), running.cached)
+
+    def end_upto(self, rid: int, upto: int) -> None:
+        """See :class:`~kvlitmus.conformance.ports.PartlyComputed`."""
+        self.cache.end(rid, keep=upto)
+
+    # -- hashes and prefetch -------------------------------------------------------------------
+
+    def page_hashes(self, key: Key, page_size: int, prior: str | None) -> Sequence[str]:
+        """See :class:`~kvlitmus.conformance.ports.Hashes`."""
+        return self.hashes(self.units_of(key), page_size, key.namespace, prior, bigram=key.bigram)
+
+    def plan_prefetch(self, ask: PrefetchAsk, host: HostPool) -> PrefetchPlan:
+        """See :class:`~kvlitmus.conformance.ports.Prefetch`."""
+        return self.planner.plan_prefetch(ask, host)
+
+    # -- observation ---------------------------------------------------------------------------
+
+    def sizes(self) -> Sizes:
+        """See :class:`~kvlitmus.conformance.ports.Counters`."""
+        return Sizes(*self.cache.sizes())
+
+    def nodes(self) -> Sequence[Any]:
+        """The nodes of the tree; raises ``AssertionError`` where its books are wrong, if it is audited."""
+        from kvlitmus.optimized.audit import audit
+        from kvlitmus.optimized.view import nodes_of
+
+        if self.audited:
+            audit(self.cache.tree)
+        return nodes_of(self.cache.tree)
+
+    # -- slots and units -----------------------------------------------------------------------
+
+    def slots(self, pages: Any) -> list[int]:
+        """The slots of some pages."""
+        found: list[int] = self.cache.pool.slots(pages).tolist()
+        return found
+
+    def units_of(self, key: Key) -> Any:
+        """The units of a key as the cache has them; of as many bits as it takes."""
+        import numpy as np
+
+        from kvlitmus.optimized.hashing import pack_bigrams
+
+        tokens = np.asarray(key.tokens, np.int64)
+        return pack_bigrams(tokens) if key.bigram else tokens
+
+    def plain(self, units: Any) -> tuple[Unit, ...]:
+        """Units of the tree as the suite has them."""
+        numbers = units.tolist()
+        if not self.config.bigram:
+            return tuple(numbers)
+        return tuple([(number >> 32 & 0xFFFFFFFF, number & 0xFFFFFFFF) for number in numbers])
+
+
+class OptimizedCache(OptimizedPorts):
+    """One optimized cache without a host behind the ports."""
+
+    def view(self) -> View:
+        """See :class:`~kvlitmus.conformance.ports.Inspect`."""
+        seen = [
+            NodeView(
+                node.parent,
+                node.namespace,
+                self.plain(node.units),
+                tuple(self.slots(node.pages)),
+                node.locks,
+                node.hits,
+                node.priority,
+            )
+            for node in self.nodes()
+        ]
+        return View(self.cache.pool.free_pages().tolist(), seen)
+
+
+def listed(slots: Any) -> list[int] | None:
+    """An array as a list."""
+    return None if slots is None else slots.tolist()
+
+
+class OptimizedTarget:
+    """The target ``optimized``, or one made of other parts.
+
+    ``variant``: kind of cache, element type and host layout of every hierarchy, instead of one by configuration;
+    ``shift``: others by configuration.  ``device``: where the device pool of a hierarchy is.  ``audited``: whether
+    everything is counted again whenever somebody looks.
+    """
+
+    pools = ("device", "host", "tiers", "store")
+
+    def __init__(
+        self,
+        parts: Parts | None = None,
+        profile: Profile = PROFILE,
+        variant: Variant | None = None,
+        shift: int = 0,
+        device: str = "cpu",
+        audited: bool = False,
+    ) -> None:
+        self.parts = parts
+        self.profile = profile
+        self.variant = variant
+        self.shift = shift
+        self.device = device
+        self.audited = audited
+
+    def shifted(self, shift: int) -> OptimizedTarget:
+        """The same over other kinds of pools."""
+        return OptimizedTarget(self.parts, self.profile, self.variant, shift, self.device, self.audited)
+
+    def make(self, config: Config) -> Any:
+        """A fresh cache; its file store alone, where that is asked for."""
+        if config.pool == "store":
+            return FileStoreAdapter()
+        from kvlitmus.optimized.policy import POLICIES
+
+        if config.policy not in POLICIES:
+            raise Unsupported(f"the optimized cache has no policy {config.policy!r}; it has {', '.join(POLICIES)}")
+        made: OptimizedPorts
+        if not config.tiered:
+            made = OptimizedCache(config, self.profile, self.parts)
+            made.audited = self.audited
+            return made
+        from kvlitmus.conformance.adapters.optimized.tiers import TieredOptimized
+
+        variant = self.variant or variant_of(config, self.shift)
+        made = TieredOptimized(config, self.profile, self.parts, variant, self.device)
+        made.audited = self.audited
+        return made
+
+
+def __getattr__(name: str) -> Any:
+    """A target, once it is known that everything it needs is there; raises :class:`TargetError` otherwise."""
+    if name not in ("target", "cuda", "audited"):
+        raise AttributeError(name)
+    lacking = missing()
+    if lacking:
+        raise TargetError(
+            f"the optimized cache needs {', '.join(lacking)}, which this Python has not: "
+            "pip install 'kvlitmus[optimized]'"
+        )
+    if name == "cuda":
+        import torch
+
+        if not torch.cuda.is_available():
+            raise TargetError("not run: no CUDA device")
+    found = globals()[name] = OptimizedTarget(device="cuda" if name == "cuda" else "cpu", audited=name == "audited")
+    return found

@@ -1,0 +1,1 @@
+"""What the adapters to all releases of SGLang share."""

@@ -1,0 +1,1 @@
+"""Adapters to SGLang 0.5.13.post1."""

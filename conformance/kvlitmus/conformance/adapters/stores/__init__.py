@@ -1,0 +1,1 @@
+"""Page stores as targets: in files, and over the network."""

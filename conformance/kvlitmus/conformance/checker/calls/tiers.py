@@ -1,0 +1,366 @@
+"""Calls on the host tier and on what is under way: evict the host, load back, advance, tick, storage, settle."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kvlitmus.conformance.checker.calls.text import key_text
+from kvlitmus.conformance.checker.calls.tree import hosted_to, room_of
+from kvlitmus.conformance.checker.observation import Observation
+from kvlitmus.conformance.checker.tier_observation import TierObservation
+from kvlitmus.conformance.checker.tier_state import COPIES, WITH_STORAGE, TierBooks, rest, storage_rest
+from kvlitmus.conformance.ports.tiers import DONE, FETCH, LOAD, QUERY, Outcome
+from kvlitmus.reference import tree as trees
+from kvlitmus.spec.names import page_names
+from kvlitmus.spec.units import Key
+
+if TYPE_CHECKING:
+    from kvlitmus.conformance.checker.checker import Judge
+
+ROUNDS = 12
+"""After so many ticks with nothing left to deliver, everything must be at rest."""
+
+DELIVERIES = 400
+"""So many jobs are delivered at most before a cache counts as never resting."""
+
+
+def books_of(judge: Judge) -> TierBooks:
+    """The books of a judge of a hierarchy."""
+    assert judge.tiers is not None
+    return judge.tiers
+
+
+def seen(judge: Judge) -> TierObservation:
+    """What was seen last."""
+    assert isinstance(judge.before, TierObservation)
+    return judge.before
+
+
+def finish(judge: Judge, kinds: str, facts: dict[str, Any], tree: trees.Tree, late: Any = None) -> None:
+    """Finish a call whose rules ask how the tiers changed."""
+    before = seen(judge)
+
+    def changes(after: Observation, facts: dict[str, Any]) -> None:
+        assert isinstance(after, TierObservation)
+        books_of(judge).change_facts(facts, before, after)
+        if late is not None:
+            late(after, facts)
+
+    judge.finish(kinds, facts, tree, changes)
+
+
+def evict_host(judge: Judge, n: int) -> None:
+    """Make room for ``n`` slots on the host."""
+    books, before = books_of(judge), seen(judge)
+    droppable = books.droppable(before)
+    reclaimable: set[Any] = set()
+    if judge.profile.host_duplicates == "reclaimed" and judge.config.write == "write_back":
+        reclaimable = before.cached.keys() - books.held_sources().keys()
+    answer = judge.call(f"evict_host({n})", "evict_host", n)
+    facts: dict[str, Any] = {
+        "host_asked": n,
+        "host_droppable": len(droppable) * judge.size,
+        "host_undroppable": frozenset(before.hosted.keys() - books.droppable(before, nodes=False) - reclaimable),
+    }
+    kinds = "evict_host"
+    if answer is not None:
+        facts["host_reported"] = judge.count(answer, "the number of slots dropped")
+        judge.trail[-1] += f" → {answer}"
+        kinds = "evict_host+told"
+    finish(judge, kinds, facts, judge.tree)
+
+
+NO_LIMIT = 1 << 40
+"""What a load back without a quota may load."""
+
+
+def load_back(judge: Judge, key: Key, quota: int | None = None) -> None:
+    """Load back what of a key is on the host alone, within a quota if there is one."""
+    books, before = books_of(judge), seen(judge)
+    paged = page_names(judge.names_of(key), judge.size)
+    resident = trees.cached_prefix(judge.tree, paged)
+    names = paged[resident : hosted_to(before, paged, resident)]
+    room = room_of(judge, paged[:resident], names)
+    newly = sum(not judge.tree.pages[name].locks for name in paged[:resident]) * judge.size
+    if quota is None:
+        answer = judge.call(f"load_back({key_text(key)})", "load_back", key)
+    else:
+        answer = judge.call(f"load_back_within({key_text(key)}, {quota})", "load_back_within", key, quota)
+    on_device, given = judge.fields(answer, 2, "Loaded(before, slots)")
+    facts: dict[str, Any] = {
+        "load_wanted": len(names) * judge.size,
+        "load_resident": resident * judge.size,
+        "load_before": judge.count(on_device, "the units on the device before"),
+        "load_threshold": judge.profile.load_threshold,
+        "load_names": names,
+        "load_room": room,
+        "load_limit": NO_LIMIT if quota is None else quota - newly,
+        "load_struck": books.failures.struck(LOAD),
+    }
+    if given is None:
+        judge.trail[-1] += " → None"
+        books.blurred.update(paged[:resident])
+        finish(judge, "refused_load_back", facts, judge.tree)
+        return
+    slots = facts["load_slots"] = judge.slots(given)
+    tree = trees.touch(judge.tree, paged[:resident])
+    if resident:
+        tree = trees.split(tree, paged[resident - 1], renews=judge.renews)
+    judge.maybe.difference_update(names)
+    kinds = "load_back" if quota is None else "load_back+limited_load_back"
+    finish(judge, kinds if names or slots else kinds + "+nothing", facts, tree)
+
+
+def advance(judge: Judge, number: int, outcome: Outcome) -> None:
+    """Let a job go on; what storage saw of it is noted."""
+    books = books_of(judge)
+    work = books.work[number]
+    kind, store = work.job.kind, books.store
+    store.clear_record()
+    store.script(outcome)
+    shown = "" if outcome == DONE else f", {outcome.how} {outcome.pages}"
+    judge.call(f"advance({kind} {number}{shown})", "advance", number, outcome)
+    store.script(DONE)
+    if kind in COPIES and outcome.how == "fail":
+        _advance_failed(judge, number)
+    elif kind == LOAD and "layers" in judge.capabilities:
+        _advance_layers(judge, number, outcome)
+    elif kind in COPIES:
+        work.landed = True
+        finish(judge, "advance+copied", {}, judge.tree)
+    elif kind == QUERY:
+        _advance_query(judge, number)
+    elif kind == FETCH:
+        _advance_fetch(judge, number)
+    else:
+        well = books.fetches.puts_seen(work)
+        books.fetches.put_refused |= outcome.how in ("short", "fail")
+
+        def through(after: TierObservation, _: dict[str, Any]) -> None:
+            job = after.jobs.get(number)
+            if well and outcome == DONE and (job is None or job.landed):
+                books.fetches.put_ended(work)
+
+        finish(judge, "advance+put", {}, judge.tree, through)
+
+
+def _advance_failed(judge: Judge, number: int) -> None:
+    """A copy has failed: what it was to fill holds anything, and the cache has to say so until it ends the job."""
+    work = books_of(judge).work[number]
+    work.failed, work.layers = True, 0
+    layered = work.job.kind == LOAD and "layers" in judge.capabilities
+
+    def told(after: TierObservation, facts: dict[str, Any]) -> None:
+        job = after.jobs.get(number)
+        facts["told_failed"] = job is None or judge.flag(job.failed, "whether a job has failed")
+        if layered:
+            facts["layers_copied"] = work.layers
+            ready = judge.count(judge.look("layers_ready", number), "the layers that may be read")
+            facts["layers_told"] = ready if number in after.jobs else work.layers
+
+    finish(judge, "advance+failed_copy+layered" if layered else "advance+failed_copy", {}, judge.tree, told)
+
+
+def fail_copy(judge: Judge, kind: str, after: int) -> None:
+    """A copy of this kind is going to fail."""
+    judge.call(f"fail_copy({kind}, {after})", "fail_copy", kind, after)
+    judge.finish("fault", {}, judge.tree)
+
+
+def dependents(judge: Judge, number: int) -> list[int]:
+    """The requests whose rows have pages of this load."""
+    names = frozenset(books_of(judge).work[number].names)
+    size = judge.size
+    return [
+        rid
+        for rid, running in judge.requests.items()
+        if not names.isdisjoint(page_names(running.names[: running.cached], size))
+    ]
+
+
+def _advance_layers(judge: Judge, number: int, outcome: Outcome) -> None:
+    """A load has copied some layers, or all that were left."""
+    work = books_of(judge).work[number]
+    most = judge.count(judge.look("layers"), "how many layers there are")
+    work.layers = min(most, work.layers + outcome.pages) if outcome.how == "part" else most
+    work.landed = work.layers == most
+
+    def told(after: TierObservation, facts: dict[str, Any]) -> None:
+        facts["layers_copied"] = work.layers
+        ready = judge.count(judge.look("layers_ready", number), "the layers that may be read")
+        facts["layers_told"] = ready if number in after.jobs else work.layers
+
+    finish(judge, "advance+copied+layered", {}, judge.tree, told)
+
+
+def _advance_query(judge: Judge, number: int) -> None:
+    """A query has asked storage."""
+    books = books_of(judge)
+    one, hit = books.fetches.query_seen(books.work[number])
+    late = judge.profile.reserve == "hit"
+    least = max(judge.config.threshold, judge.size)
+    if one is not None and not one.over:
+        one.hit = hit
+        one.revoked = hit < least or late  # a late reservation may fail, until a fetch shows that it hasn't
+    if one is None or late:
+        finish(judge, "advance+zombie", {}, judge.tree)
+        return
+
+    def led(after: TierObservation, facts: dict[str, Any]) -> None:
+        fresh = [books.work[job] for job in after.jobs if job not in before]
+        length = books.fetches.fetch_of(one, fresh)  # not that of a newer prefetch of the same request
+        if not one.over:
+            facts.update(query_hit=hit, query_least=least, fetch_length=length)
+
+    before = frozenset(seen(judge).jobs)
+    finish(judge, "advance+zombie" if one.over else "advance+query", {}, judge.tree, led)
+
+
+def _advance_fetch(judge: Judge, number: int) -> None:
+    """A fetch has read from storage."""
+    books = books_of(judge)
+    one = books.fetches.fetch_seen(books.work[number])
+    counted = one is not None and not one.over
+
+    def reached(after: TierObservation, facts: dict[str, Any]) -> None:
+        job = after.jobs.get(number)
+        if one is None or one.over:
+            return
+        if job is not None and not job.landed:
+            facts.update(fetch_done=job.done, fetch_got=one.got)
+        else:
+            one.ended = True
+            books.fetches.fresh_end.add(one.rid)
+
+    finish(judge, "advance+fetch" if counted else "advance+zombie", {}, judge.tree, reached)
+
+
+def tick(judge: Judge, *, detached: bool = False) -> None:
+    """A tick of the scheduler."""
+    books = books_of(judge)
+    books.store.clear_record()
+    judge.call("tick()", "tick")
+    books.fetches.puts_seen(None)
+    kinds = "tick"
+    if judge.profile.reserve == "submit":
+        kinds += "+prefetch_tick"
+    if detached:
+        kinds += "+detached"
+    before, ending = seen(judge), books.fetches.ending()
+    for one in ending:
+        books.fetches.over(one)  # it holds nothing and counts nothing from now on
+    if ending:
+        kinds += "+commit"
+
+    def rested(after: TierObservation, facts: dict[str, Any]) -> None:
+        facts["storage_work"], facts["moving_left"] = storage_rest(books), after.moving
+        may: set[Any] = set()
+        missing: list[Any] = []
+        for one in ending:
+            books.fetches.committed(one, facts, before, after)
+            may |= facts["commit_range"]
+            missing += facts["commit_missing"]
+        if len(ending) > 1:
+            for one in ending:
+                books.fetches.loaded[one.rid] = (0, books.fetches.loaded[one.rid][1])
+        if ending:
+            facts["commit_range"], facts["commit_missing"] = frozenset(may), missing
+
+    if not books.work:
+        kinds += "+quiet_tick"
+    finish(judge, kinds, {}, judge.tree, rested)
+    books.fetches.ticked()
+
+
+def attach(judge: Judge, *, on: bool) -> None:
+    """Attach the suite's storage, or detach it."""
+    books = books_of(judge)
+    before, had = books.attached, len(books.store.contents)
+    if on:
+        answer = judge.call("attach(the suite's storage)", "attach", books.store)
+    else:
+        answer = judge.call("detach()", "detach")
+    accepted = judge.flag(answer, "whether that was done")
+    judge.trail[-1] += f" → {accepted}"
+    if accepted:
+        books.attached = on
+        books.whole_time = False
+    if accepted and not on:
+        books.fetches.detached()
+        for work in books.work.values():
+            if work.job.kind in WITH_STORAGE:
+                work.sources = {}
+    facts: dict[str, Any] = {
+        "attaching": on,
+        "attached_before": before,
+        "accepted": accepted,
+        "store_before": had,
+        "store_after": len(books.store.contents),
+    }
+    finish(judge, "attach" if on else "detach", facts, judge.tree)
+    if accepted and not on:
+        tick(judge, detached=True)
+
+
+def spoiled(judge: Judge, name: str, *, lost: bool) -> None:
+    """Storage has lost a page or cut it short: nobody can be blamed for not finding it."""
+    judge.trail.append(f"storage {'loses' if lost else 'cuts short'} {name[:12]}…")
+    books_of(judge).fetches.put_refused = True
+
+
+def ticks(judge: Judge) -> None:
+    """One more tick; several in a row are one line for the reader."""
+    trail = judge.trail
+    before = trail[-1] if trail else ""
+    tick(judge)
+    if before.startswith("tick()") and trail[-1] == "tick()":
+        trail.pop()
+        trail[-1] = f"tick() ×{int(before.partition('×')[2] or 1) + 1}"
+
+
+def deliver(judge: Judge) -> None:
+    """Deliver everything that is ready, and tick, until nothing changes any more."""
+    delivered = 0
+    quiet = 0
+    while quiet < ROUNDS and delivered < DELIVERIES:
+        ready = [number for number, job in seen(judge).jobs.items() if job.ready and not job.landed]
+        if ready:
+            advance(judge, ready[0], DONE)
+            delivered += 1
+            continue
+        ticks(judge)
+        quiet += 1
+        if not seen(judge).jobs and quiet > 1:
+            break
+
+
+def settle(judge: Judge) -> None:
+    """Deliver everything, tick, and let every request go on that waits; then nothing may be under way."""
+    books = books_of(judge)
+    deliver(judge)
+    waiting = _last_polls(judge)
+    ticks(judge)
+    ticks(judge)
+    books.fetches.drop_revoked()
+    facts: dict[str, Any] = {"still_waiting": waiting}
+
+    def rested(after: TierObservation, facts: dict[str, Any]) -> None:
+        facts["work_left"] = rest(books)
+        facts["moving_left"] = after.moving
+        facts["pins_left"] = list(after.pins())
+        idle = not judge.requests and not judge.receipts
+        facts["protected_left"] = (after.sizes or (0, 0))[1] if idle else 0
+        willing = books.whole_time and not books.fetches.put_refused and not waiting
+        missing = books.acked - books.fetches.stored if willing else set()
+        facts["unstored"] = [judge.names.prefix(name) for name in missing]
+
+    judge.trail.append("everything delivered, and a few ticks")
+    judge.finish("settled", facts, judge.tree, rested)
+
+
+def _last_polls(judge: Judge) -> list[int]:
+    """Poll for every request that waits; those that still have to wait."""
+    from kvlitmus.conformance.checker.calls import fetch
+
+    books = books_of(judge)
+    return [rid for rid in sorted(books.fetches.waiting) if not fetch.poll(judge, rid)]

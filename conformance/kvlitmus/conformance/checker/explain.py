@@ -1,0 +1,177 @@
+"""Explanations: what was allowed, what was seen, in words.
+
+Names of prefixes are turned back into tokens, sets are sorted, long things are cut short, and
+whatever an adapter handed out is made harmless for terminals before it is shown.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
+from typing import Any
+
+from kvlitmus.conformance.support.brief import brief
+from kvlitmus.conformance.support.text import harmless, page_text
+from kvlitmus.spec.names import NO_NAME, Names
+from kvlitmus.spec.rule import Rule, all_rules
+
+__all__ = ["allowed_text", "fact_text", "harmless", "name_text", "seen_texts"]
+
+UNTYPED = frozenset({"due_missed", "homeless", "unbacked_parents"})
+"""Facts that are names of prefixes, though their rules take them as objects."""
+
+COUNTED = frozenset({"node_hits", "node_priorities"})
+"""Facts that are pairs of what a node shows and what its use amounts to."""
+
+
+@functools.cache
+def named() -> frozenset[str]:
+    """The facts that are names of prefixes: sequences or sets of them, or what maps them to pages."""
+    typed = {
+        fact
+        for rule in all_rules().values()
+        for fact, one in inspect.signature(rule.predicate).parameters.items()
+        if re.search(r"\[Name\b", str(one.annotation))
+    }
+    return UNTYPED | typed
+
+
+PAGES = frozenset(
+    {
+        "store_got",
+        "store_puts",
+        "store_due",
+        "store_mended",
+        "store_foreign",
+        "store_odd_got",
+        "store_odd_puts",
+        "store_glimpses",
+        "store_wholes",
+        "buffers_before",
+        "buffers_after",
+    }
+)
+"""Facts that hold the bytes of pages."""
+
+LONG = 400
+"""A longer text is elided in its middle, and two collections of more are told by their difference."""
+
+MOST = 12
+"""So many entries of a collection are always told."""
+
+LONGEST_PREFIX = 24
+"""Prefixes of more units are cut short."""
+
+
+def name_text(names: Names, name: int) -> str:
+    """The prefix that a name stands for, short."""
+    if name == NO_NAME:
+        return "‹never written›"
+    try:
+        namespace, units = names.prefix(name)  # type: ignore[arg-type]
+    except IndexError:
+        return f"‹{name}›"
+    text = " ".join(str(unit[0]) if isinstance(unit, tuple) else str(unit) for unit in units)
+    if len(units) > LONGEST_PREFIX:
+        text = f"{text[:20]} … {len(units)} units"
+    return f"‹{text}›" if namespace is None else f"‹{text} @{namespace}›"
+
+
+def fact_text(names: Names, fact: str, value: Any) -> str:
+    """A fact as a reader wants it; of a long one what stands out is told first, and the middle is left out."""
+    if fact in named() and isinstance(value, Mapping):
+        text = "{" + ", ".join(f"{name_text(names, name)}: page {page}" for name, page in value.items()) + "}"
+    elif fact in named() and isinstance(value, Set | tuple | list):
+        ordered = sorted(value) if isinstance(value, Set) else value
+        text = "[" + ", ".join(name_text(names, name) for name in ordered) + "]"
+    elif fact in PAGES and isinstance(value, Set | tuple | list):
+        text = pages_text(value)
+    elif fact in COUNTED and isinstance(value, tuple | list):
+        text = counted_text(value)
+    elif isinstance(value, Set):
+        text = "{" + ", ".join(map(str, sorted(value))) + "}"
+    else:
+        text = harmless(value, SEEN)
+    return repeated_text(value) + elided(harmless(text, SEEN))
+
+
+SEEN = 1 << 16
+"""No text of a fact is looked at beyond this."""
+
+
+def counted_text(pairs: Sequence[Any]) -> str:
+    """Counts of nodes beside what they should be; those that are right aren't told."""
+    wrong = [f"{shows} where it should be {due}" for shows, due in pairs if shows != due]
+    return ", ".join(wrong) or f"{len(pairs)} nodes as it should be"
+
+
+def repeated_text(value: Any) -> str:
+    """What is more than once in a long sequence of numbers, to stand before it."""
+    if not isinstance(value, tuple | list) or len(value) <= MOST or {*map(type, value)} != {int}:
+        return ""
+    twice = [str(one) for one, times in Counter(value).items() if times > 1]
+    more = f" and {len(twice) - MOST} more" if len(twice) > MOST else ""
+    return f"{', '.join(twice[:MOST])}{more} more than once in " if 0 < len(twice) < len(value) // 2 else ""
+
+
+def elided(text: str) -> str:
+    """A text that is told briefly, and without its middle where it is long all the same."""
+    text = text if len(text) <= LONG else brief(text)
+    return text if len(text) <= LONG else f"{text[: LONG // 2]} … {text[-LONG // 2 :]}"
+
+
+def pages_text(value: Set[Any] | Sequence[Any]) -> str:
+    """Pages by the names that the suite gave them, in whatever they are nested."""
+    items = sorted(value, key=str) if isinstance(value, Set) else value
+    texts = [
+        pages_text(one)
+        if isinstance(one, Set | tuple | list)
+        else page_text(one)
+        if one is None or isinstance(one, bytes)
+        else str(one)
+        for one in items
+    ]
+    return "[" + ", ".join(texts) + "]"
+
+
+class _Shown(dict[str, str]):
+    """Facts for a format string; a fact that isn't there shows as its name."""
+
+    def __missing__(self, key: str) -> str:
+        return f"‹{key}›"
+
+
+def allowed_text(rule: Rule, names: Names, facts: Mapping[str, Any]) -> str:
+    """What the rule would have allowed; its sentence where it says nothing more specific."""
+    if not rule.allowed:
+        return rule.text
+    shown = _Shown(
+        {fact: fact_text(names, fact, value) for fact, value in facts.items() if f"{{{fact}}}" in rule.allowed}
+    )
+    return rule.allowed.format_map(shown)
+
+
+def seen_texts(rule: Rule, names: Names, facts: Mapping[str, Any]) -> dict[str, str]:
+    """The facts that the rule speaks of, as they were."""
+    texts = {fact: fact_text(names, fact, facts[fact]) for fact in rule.facts if fact in facts}
+    if len(texts) == PAIR and all(isinstance(facts[fact], Set | Mapping) and len(facts[fact]) > MOST for fact in texts):
+        one, other = texts
+        if set(facts[one]) != set(facts[other]) and (one in named()) == (other in named()):
+            texts = {fact: difference(names, fact, facts, than) for fact, than in ((one, other), (other, one))}
+    return texts
+
+
+PAIR = 2
+"""A rule of so many facts holds one against the other."""
+
+
+def difference(names: Names, fact: str, facts: Mapping[str, Any], than: str) -> str:
+    """A large collection that a rule holds against another one: what only it has."""
+    value = facts[fact]
+    only = set(value) - set(facts[than])
+    part = {one: value[one] for one in value if one in only} if isinstance(value, Mapping) else only
+    text = fact_text(names, fact, part) if only else "nothing"
+    return f"{len(value)} entries; {text} is not in {than.replace('_', ' ')}"

@@ -1,0 +1,195 @@
+"""The guard: calls into somebody else's code, and answers that may be anything.
+
+A :class:`Guard` makes the port calls of one run.  What a call raises, what it answers instead of
+what the port promises, and what it does to sequences that aren't its own become a
+:class:`Violation` of one of the rules PORT-01 to PORT-04; nothing else gets past it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
+from itertools import islice
+from typing import Any, cast
+
+from kvlitmus.conformance.checker.selection import Facts
+from kvlitmus.conformance.isolation.current_run import STAGE
+from kvlitmus.conformance.ports import Begun, Hit, Stored
+from kvlitmus.conformance.support.text import raised_text, shown, type_name
+from kvlitmus.spec.units import Slot
+
+SPARE = 1_000
+"""So many slots more than four times the capacity are read of an answer, and no more."""
+
+PLAIN = frozenset({type(None), int, list, tuple, Hit, Stored, Begun})
+"""Types of answers that do what they say."""
+
+UNORDERED = (str, bytes, bytearray, Mapping, Set)
+"""What iterates without being a sequence of slots."""
+
+MAX_SLOT = 1 << 48
+"""A slot beyond this is nonsense whatever the pool."""
+
+KEPT = 8
+"""How many returned lists are watched for changes."""
+
+SHOWN = 32
+"""How many slots of an answer are shown on the trail."""
+
+
+class Violation(Exception):
+    """Rules that a call broke, with everything needed to say why."""
+
+    def __init__(self, rules: Sequence[str], call: str, facts: Facts, detail: str = "") -> None:
+        super().__init__(", ".join(rules))
+        self.rules = tuple(rules)
+        self.call = call
+        self.facts = facts
+        self.detail = detail
+
+
+class OutOfMemory(Exception):
+    """A call ended for want of memory, as the suite had asked for."""
+
+
+def differ(now: Sequence[Any], then: Sequence[Any]) -> bool:
+    """Whether a sequence that a stranger holds too isn't what it was; what can't be compared is not."""
+    try:
+        return now != then
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001 - what was put in may raise anything, SystemExit too
+        return True
+
+
+def short_of_memory(error: BaseException) -> str:
+    """What to add where a call has run out of the memory that it may have."""
+    limit = STAGE.memory_mb
+    return f" (a worker may use {limit:,} MB: --memory)" if limit and issubclass(type(error), MemoryError) else ""
+
+
+class Guard:
+    """What makes the calls of one run.
+
+    starved: whether the suite has asked for a call that finds no memory.
+    interruptible: whether a ``KeyboardInterrupt`` comes from the user; in a worker it can only come
+    from the adapter.
+    """
+
+    starved = False
+    interruptible = True
+
+    def __init__(self, adapter: Any, capacity: int) -> None:
+        self.adapter = adapter
+        self.capacity = capacity
+        self.evaluated: Counter[str] = Counter()
+        self.trail: list[str] = []
+        self.steps = 0
+        self.kept: list[tuple[list[Any], list[Any]]] = []
+
+    def call(self, text: str, method: str, *args: Any, **kwargs: Any) -> Any:
+        """Make one port call.  What it raises breaks PORT-01; that it ends the process breaks PORT-02.
+
+        ``text`` is the call as a reader should see it; it goes on the trail.
+        """
+        self.announce(text, method)
+        given = [(arg, list(arg)) for arg in args if isinstance(arg, list)]
+        try:
+            answer = getattr(self.adapter, method)(*args, **kwargs)
+        except NotImplementedError:
+            raise
+        except BaseException as error:
+            if self.starved and isinstance(error, MemoryError):
+                raise OutOfMemory from error
+            raise self.raised(error, "the call") from error
+        for now, then in given:
+            if differ(now, then):
+                raise self.broken("PORT-04", f"the call changed its argument from {then} to {shown(now)}")
+        if type(answer) not in PLAIN and issubclass(type(answer), tuple):
+            return tuple.__getitem__(
+                cast("tuple[Any, ...]", answer), slice(None)
+            )  # a stranger's class may lie about its length
+        return answer
+
+    def announce(self, text: str, method: str) -> None:
+        """A call is about to be made: it goes on the trail."""
+        self.steps += 1
+        self.trail.append(text)
+
+    def look(self, method: str, *args: Any) -> Any:
+        """Make one of the calls that only look; what it raises is judged like that of any call."""
+        try:
+            return getattr(self.adapter, method)(*args)
+        except NotImplementedError:
+            raise
+        except BaseException as error:
+            raise self.raised(error, f"{method}()") from error
+
+    def raised(self, error: BaseException, what: str) -> BaseException:
+        """What it means that a call raised: PORT-01, or PORT-02 for what ends a process."""
+        kind = type(error)  # not isinstance: what the error says of its class may be anything
+        if issubclass(kind, Exception):
+            return self.broken("PORT-01", f"{what} raised {raised_text(error)}{short_of_memory(error)}")
+        if self.interruptible and issubclass(kind, KeyboardInterrupt):
+            return KeyboardInterrupt()
+        return self.broken("PORT-02", f"{what} tried to end the process: it raised {raised_text(error)}")
+
+    def slots(self, answer: object) -> tuple[Slot, ...]:
+        """The answer as slots; anything but a sequence of non-negative integers breaks PORT-03."""
+        got = answer if type(answer) is list or type(answer) is tuple else self.listed(answer)
+        if len(got) > 4 * self.capacity + SPARE:
+            raise self.broken("PORT-03", f"expected at most {self.capacity} slots, got {len(got)} or more")
+        if any(type(slot) is not int for slot in got):
+            odd = next(slot for slot in got if type(slot) is not int)
+            raise self.broken("PORT-03", f"expected integer slots, got {shown(odd)} of type {type_name(odd)}")
+        if got and not (min(got) >= 0 and max(got) < MAX_SLOT):
+            lowest, highest = shown(min(got)), shown(max(got))
+            raise self.broken("PORT-03", f"expected slots from 0 on, got {lowest} to {highest}")
+        if got is answer and type(got) is list and len(self.kept) < KEPT:
+            self.kept.append((got, list(got)))
+        self.trail[-1] += f" → {list(got) if len(got) <= SHOWN else f'{len(got)} slots'}"
+        return tuple(got)
+
+    def listed(self, answer: object) -> list[Any]:
+        """What iterates, as a list that is no longer than it may be; anything else breaks PORT-03."""
+        name = type_name(answer)
+        try:
+            if not isinstance(answer, UNORDERED) and answer is not None:
+                return list(islice(cast("Iterable[Any]", answer), 4 * self.capacity + SPARE + 1))
+        except TypeError:
+            pass
+        except BaseException as error:
+            if not issubclass(type(error), Exception):
+                raise self.raised(error, "looking at the answer") from error
+            detail = f"expected a sequence of slots, got a {name} that raised {raised_text(error)}"
+            raise self.broken("PORT-03", detail) from error
+        raise self.broken("PORT-03", f"expected a sequence of slots, got {name}")
+
+    def fields(self, answer: object, many: int, form: str) -> tuple[Any, ...]:
+        """The answer as a tuple of so many fields; anything else breaks PORT-03."""
+        if not issubclass(type(answer), tuple) or len(cast("tuple[Any, ...]", answer)) != many:
+            raise self.broken("PORT-03", f"expected {form}, got {shown(answer)}")
+        return cast("tuple[Any, ...]", answer)
+
+    def count(self, answer: object, what: str) -> int:
+        """The answer as a count; anything but a non-negative integer breaks PORT-03."""
+        if type(answer) is not int or not 0 <= answer < MAX_SLOT:
+            raise self.broken("PORT-03", f"expected {what} as a count, got {shown(answer)}")
+        return answer
+
+    def flag(self, answer: object, what: str) -> bool:
+        """The answer as yes or no; anything else breaks PORT-03."""
+        if type(answer) is not bool:
+            raise self.broken("PORT-03", f"expected {what}, True or False, got {shown(answer)}")
+        return answer
+
+    def broken(self, rule: str, detail: str) -> Violation:
+        """A violation of a rule that has no facts."""
+        self.evaluated[rule] += 1
+        return Violation((rule,), self.trail[-1] if self.trail else "", {}, detail)
+
+    def watch_kept(self) -> None:
+        """Sequences returned earlier must be what they were."""
+        for now, then in self.kept:
+            if differ(now, then):
+                raise self.broken("PORT-04", f"a sequence returned earlier changed from {then} to {shown(now)}")

@@ -1,0 +1,238 @@
+"""Observation: from what an adapter shows to the facts that rules want.
+
+An :class:`Observer` reads a snapshot into an :class:`Observation`: free pages, cached pages by
+name, and what the nodes say of themselves.  Naming is remembered by content, so an unchanged
+node costs one look-up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+from kvlitmus.conformance.ports import View
+from kvlitmus.conformance.support.text import shown, type_name
+from kvlitmus.reference.tree import Tree
+from kvlitmus.spec.names import NO_NAME, Names
+from kvlitmus.spec.units import Name, PageNo
+
+INTEGER = {int}
+
+MAX_NUMBER = 1 << 62
+"""A token or slot beyond this is nonsense."""
+
+PAIR = 2
+"""A unit of a bigram key is two tokens."""
+
+
+class NodeInfo(NamedTuple):
+    """One node, named: its pages in order, where it hangs, where it ends, and what is wrong with its form."""
+
+    names: tuple[Name, ...]
+    pages: tuple[PageNo, ...]
+    parent: Name
+    end: Name
+    broken_node: str
+    broken_pages: tuple[str, ...]
+    items: dict[Name, PageNo]
+
+
+class NodeSeen(NamedTuple):
+    """A node with the counts it showed."""
+
+    info: NodeInfo
+    parent: int
+    locks: int | None
+    hits: int | None
+    priority: int | None
+
+
+class Observation:
+    """The cache as it was seen at one moment; ``seen`` says whether there was a snapshot."""
+
+    __slots__ = (
+        "available",
+        "broken",
+        "cached",
+        "cached_listed",
+        "free",
+        "listed",
+        "names",
+        "nodes",
+        "parents",
+        "seen",
+        "sizes",
+    )
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+        self.available: int | None = None
+        self.sizes: tuple[int, int] | None = None
+        self.seen = False
+        self.listed: tuple[PageNo, ...] = ()
+        self.free: frozenset[PageNo] = frozenset()
+        self.cached: dict[Name, PageNo] = {}
+        self.cached_listed: list[PageNo] = []
+        self.parents: set[Name] = set()
+        self.nodes: list[NodeSeen] = []
+        self.broken: list[str] = []
+
+    def parent_of(self, name: Name) -> Name:
+        """The name of the page (or root) before this page."""
+        for node in self.nodes:
+            if name in node.info.items:
+                at = node.info.names.index(name)
+                return node.info.names[at - 1] if at else node.info.parent
+        return NO_NAME
+
+    def facts(self, facts: dict[str, Any], before: Observation, tree: Tree) -> None:
+        """Add what the snapshots before and after show, beside what the model expects."""
+        cached = self.cached
+        facts["free_before"], facts["free_after"] = before.free, self.free
+        facts["free_listed"] = self.listed
+        facts["cached_before"], facts["cached_after"] = before.cached, cached
+        facts["cached_listed"] = self.cached_listed
+        facts["vanished"] = before.cached.keys() - cached.keys()
+        facts["parents"] = self.parents
+        facts["broken_nodes"] = self.broken
+        facts["broken_pages"] = [text for node in self.nodes for text in node.info.broken_pages]
+        pages = tree.pages
+        locks, hits, priorities, inversions = [], [], [], []
+        for node in self.nodes:
+            info = node.info
+            if not info.items:
+                continue
+            first, last = pages.get(info.names[0]), pages.get(info.names[-1])
+            if first is None or last is None:
+                continue
+            if node.locks is not None:
+                locks.append((node.locks, last.locks))
+                if first.locks != last.locks:
+                    locks.append((node.locks, first.locks))
+                above = self.nodes[node.parent].locks or 0 if node.parent >= 0 else node.locks
+                if above < node.locks:
+                    inversions.append((above, node.locks))
+            if node.hits is not None:
+                hits.append((node.hits, last.hits))
+            if node.priority is not None:
+                priorities.append((node.priority, last.priority))
+        locked = sum([1 for page in pages.values() if page.locks])
+        facts["node_locks"], facts["lock_inversions"] = locks, inversions
+        facts["node_hits"], facts["node_priorities"] = hits, priorities
+
+        size = facts["page_size"]
+        facts["locked_count"] = locked * size
+        facts["unlocked_count"] = (len(pages) - locked) * size
+
+
+class Observer:
+    """Reads snapshots of caches with one page size, with one table of names."""
+
+    def __init__(self, names: Names, page_size: int, most: int = 100_000) -> None:
+        self.names = names
+        self.size = page_size
+        self.most = most
+        self.known: dict[Any, NodeInfo] = {}
+
+    def read(self, available: int | None, sizes: Any, view: View | None) -> Observation:
+        """What was seen; raises when the form is not the one that the port promises.
+
+        Nothing that a stranger handed out is kept: what is read are integers, texts and ``None``.
+        """
+        seen = Observation(self.names)
+        self.read_into(seen, available, sizes, view)
+        return seen
+
+    def read_into(self, seen: Observation, available: int | None, sizes: Any, view: View | None) -> None:
+        """Read counters and snapshot into an observation."""
+        seen.available = available
+        if sizes is not None:
+            seen.sizes = self.read_sizes(sizes)
+        if view is None:
+            return
+        seen.seen = True
+        seen.listed = tuple(self.bounded(view.free, "the free list"))
+        seen.free = frozenset(seen.listed)
+        if seen.listed and set(map(type, seen.listed)) != INTEGER:
+            raise ValueError("the free list must consist of integers")
+        known, cached, listed, parents, nodes = self.known, seen.cached, seen.cached_listed, seen.parents, seen.nodes
+        roots = set()
+        for parent, namespace, units, slots, locks, hits, priority in self.bounded(view.nodes, "the list of nodes"):
+            if (
+                type(parent) is not int
+                or (locks is not None and type(locks) is not int)
+                or (hits is not None and type(hits) is not int)
+                or (priority is not None and type(priority) is not int)
+            ):
+                raise ValueError("parent, locks, hits and priority of a node must be integers")
+            if parent >= len(nodes):
+                raise ValueError("parents must come before their children")
+            if parent < 0:
+                if namespace is not None and type(namespace) is not str:
+                    raise ValueError(f"a namespace must be text or None (got {type_name(namespace)})")
+                start = self.names.root(namespace)
+                roots.add(start)
+            else:
+                start = nodes[parent].info.end
+            info = known.get((start, units, slots))
+            if info is None:
+                info = self.name_node(start, units, slots)
+            nodes.append(NodeSeen(info, parent, locks, hits, priority))
+            cached.update(info.items)
+            listed += info.pages
+            parents.add(start)
+        parents -= roots
+        self.check_form(seen)
+
+    def bounded(self, given: Any, what: str) -> Sequence[Any]:
+        """What a stranger lists, as an honest sequence that isn't too long."""
+        rows = given if type(given) is list or type(given) is tuple else list(islice(given, self.most + 1))
+        if len(rows) > self.most:
+            raise ValueError(f"{what} has more than {self.most} entries")
+        return rows
+
+    def read_sizes(self, sizes: Any) -> tuple[int, int]:
+        """The tree's counters."""
+        evictable, protected = islice(sizes, 3)
+        if type(evictable) is not int or type(protected) is not int:
+            raise ValueError(f"sizes must be integers (got {type_name(evictable)} and {type_name(protected)})")
+        return evictable, protected
+
+    def check_form(self, seen: Observation) -> None:
+        """Nodes that are empty or partial, and siblings that begin alike."""
+        firsts = {node.info.names[0] for node in seen.nodes if node.info.names}
+        if len(firsts) < len(seen.nodes) or len(seen.cached) < len(seen.cached_listed):
+            seen.broken.append("two siblings share their first page, or a node is empty")
+        seen.broken += [node.info.broken_node for node in seen.nodes if node.info.broken_node]
+
+    def name_node(self, start: Name, units: Any, slots: Any) -> NodeInfo:
+        """Name the pages of a node; remembered by content."""
+        units, slots = tuple(self.bounded(units, "a node")), tuple(self.bounded(slots, "a node"))
+        size = self.size
+        if any(type(slot) is not int or not 0 <= slot < MAX_NUMBER for slot in slots):
+            raise ValueError(f"slots of a node must be integers from 0 on (got {shown(slots[:8])})")
+        if any(
+            not (type(unit) is int and -MAX_NUMBER < unit < MAX_NUMBER)
+            and not (type(unit) is tuple and len(unit) == PAIR and type(unit[0]) is type(unit[1]) is int)
+            for unit in units
+        ):
+            raise ValueError(f"units of a node must be integers, or pairs of them (got {shown(units[:8])})")
+        names = self.names.extend(start, units)
+        ends = names[size - 1 :: size]
+        pages = tuple(PageNo(slot // size) for slot in slots[::size])[: len(ends)]
+        broken = ""
+        if not units or len(units) % size or len(units) != len(slots):
+            broken = f"a node has {len(units)} units and {len(slots)} slots; both must be the same multiple of {size}"
+        odd = tuple(
+            f"page {page} is cached in slots {slots[at * size : at * size + size]}"
+            for at, page in enumerate(pages)
+            if slots[at * size : at * size + size] != tuple(range(page * size, page * size + size))
+        )
+        info = NodeInfo(
+            ends, pages, start, names[-1] if names else start, broken, odd, dict(zip(ends, pages, strict=False))
+        )
+        if len(self.known) > 200_000:
+            self.known.clear()
+        self.known[start, units, slots] = info
+        return info

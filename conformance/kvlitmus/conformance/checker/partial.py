@@ -1,0 +1,69 @@
+"""What can be known of a cache that shows no snapshot.
+
+Below depth 3 evictions aren't seen.  The model then keeps every page that may still be cached and
+remembers which of them are ``maybe``; answers settle the doubt: a match that covers a page says that
+it is there and where, one that stops short says that the next page is gone, with everything below.
+
+Each function takes the model and returns it as it is known now.  With a snapshot there is no
+doubt, and they leave the model alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+from kvlitmus.reference.tree import Tree
+from kvlitmus.spec.units import Name, PageNo
+
+if TYPE_CHECKING:
+    from kvlitmus.conformance.checker.checker import Judge
+
+SOMEWHERE = PageNo(-1)
+"""The place of a page that is cached nobody knows where."""
+
+
+def unsure(judge: Judge, tree: Tree, needed: int | None = None) -> None:
+    """Something may have been evicted: whatever isn't locked is ``maybe`` from now on.
+
+    ``needed`` pages were wanted; when so many were free for certain, nothing was evicted.
+    """
+    if judge.depth >= 3:
+        return
+    if needed is None or needed > len(judge.usable) - len(judge.owners) - len(tree.pages):
+        judge.maybe.update(name for name, page in tree.pages.items() if not page.locks)
+
+
+def known(judge: Judge, tree: Tree, names: Sequence[Name], pages: Sequence[PageNo]) -> Tree:
+    """These pages are cached for certain, here."""
+    if judge.depth >= 3 or not names:
+        return tree
+    judge.maybe.difference_update(names)
+    settled = dict(tree.pages)
+    for name, page in zip(names, pages, strict=False):
+        if name in settled:
+            settled[name] = settled[name]._replace(page=page)
+    return Tree(settled, tree.clock)
+
+
+def gone(judge: Judge, tree: Tree, names: Collection[Name]) -> Tree:
+    """These pages are not cached, and so nothing below them is; a locked page stays, for the rules to judge."""
+    if judge.depth >= 3:
+        return tree
+    lost = {name for name in names if name in tree.pages and not tree.pages[name].locks}
+    while True:
+        below = {name for name, page in tree.pages.items() if page.parent in lost and name not in lost}
+        if not below:
+            break
+        lost |= below
+    if not lost:
+        return tree
+    judge.maybe -= lost
+    return Tree({name: page for name, page in tree.pages.items() if name not in lost}, tree.clock)
+
+
+def taken(judge: Judge, tree: Tree, pages: Collection[PageNo]) -> Tree:
+    """These pages were handed out: whatever was cached in them is gone."""
+    if judge.depth >= 3:
+        return tree
+    return gone(judge, tree, [name for name, page in tree.pages.items() if page.page in pages])

@@ -1,0 +1,202 @@
+"""Observation of a hierarchical cache: both tiers, what is in flight, and the jobs.
+
+What is on the device is read as :mod:`kvlitmus.conformance.checker.observation` reads a flat cache, so that
+all rules of flat caches hold for it; the rest is added here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from kvlitmus.conformance.checker.observation import MAX_NUMBER, Observation, Observer
+from kvlitmus.conformance.ports import NodeView, View
+from kvlitmus.conformance.ports.tiers import JOB_KINDS, Job
+from kvlitmus.conformance.support.text import shown, type_name
+from kvlitmus.spec.names import Names
+from kvlitmus.spec.units import Key, Name, PageNo
+
+MANY = 200_000
+"""So many nodes are remembered by content."""
+
+
+class Named(NamedTuple):
+    """The names of a node's units: all of them, those of its pages, and the units of each page."""
+
+    units: tuple[Name, ...]
+    pages: tuple[Name, ...]
+    of_page: dict[Name, tuple[Name, ...]]
+
+
+class TierNodeSeen(NamedTuple):
+    """One node: its names, the name before it, and where it is."""
+
+    named: Named
+    before: Name
+    slots: tuple[int, ...] | None
+    host: tuple[int, ...] | None
+    pins: int | None
+
+
+class TierObservation(Observation):
+    """A hierarchical cache as it was seen at one moment."""
+
+    __slots__ = (
+        "gaps",
+        "homeless",
+        "host_broken",
+        "host_free",
+        "host_listed",
+        "hosted",
+        "jobs",
+        "moving",
+        "parent_names",
+        "tier_nodes",
+    )
+
+    def __init__(self, names: Names) -> None:
+        super().__init__(names)
+        self.tier_nodes: list[TierNodeSeen] = []
+        self.hosted: dict[Name, PageNo] = {}
+        self.host_listed: list[PageNo] = []
+        self.host_free: tuple[PageNo, ...] = ()
+        self.moving: list[PageNo] = []
+        self.host_broken: list[str] = []
+        self.homeless: list[Name] = []
+        self.gaps: list[Name] = []
+        self.parent_names: dict[Name, Name] = {}
+        self.jobs: dict[int, Job] = {}
+
+    @property
+    def in_tree(self) -> frozenset[Name]:
+        """Every page of the tree, on either tier."""
+        return frozenset(self.parent_names)
+
+    def pins(self) -> dict[Name, int]:
+        """How often each host copy is protected, by the name of the last page of its node; others left out."""
+        return {node.named.pages[-1]: node.pins for node in self.tier_nodes if node.pins and node.named.pages}
+
+
+class TierObserver(Observer):
+    """Reads snapshots of hierarchical caches."""
+
+    def __init__(self, names: Names, page_size: int, most: int = 100_000) -> None:
+        super().__init__(names, page_size, most)
+        self.named: dict[Any, Named] = {}
+        self.checked: set[Any] = set()
+
+    def read_tiers(self, available: int | None, sizes: Any, view: Any, jobs: Any) -> TierObservation:
+        """What was seen; raises when the form is not the one that the port promises."""
+        free, nodes, host_free, moving = view
+        rows = self.bounded(nodes, "the list of nodes")
+        seen = TierObservation(self.names)
+        resident: list[NodeView] = []
+        places: list[int] = []
+        for row in rows:
+            parent, namespace, units, slots, host, locks, hits, priority, pins = row
+            self.check_row(parent, len(places), units, slots, host, pins)
+            above = seen.tier_nodes[parent] if parent >= 0 else None
+            before = self.names.root(namespace) if above is None else (above.named.units or (above.before,))[-1]
+            named = self.name_units(before, units)
+            seen.tier_nodes.append(TierNodeSeen(named, before, slots, host, pins))
+            over = before
+            for name in named.pages:
+                seen.parent_names[name] = over
+                over = name
+            if host is not None:
+                self.place(seen, named, host)
+            if slots is None:
+                places.append(-1)
+                if host is None:
+                    seen.homeless.append(named.pages[0] if named.pages else before)
+            elif parent >= 0 and places[parent] < 0:
+                places.append(-1)
+                seen.gaps.append(named.pages[0] if named.pages else before)
+            else:
+                places.append(len(resident))
+                resident.append(
+                    NodeView(places[parent] if parent >= 0 else -1, namespace, units, slots, locks, hits, priority)
+                )
+        self.read_into(seen, available, sizes, View(free, resident))
+        seen.host_free = tuple(self.bounded(host_free, "the host's free list"))
+        if any(type(page) is not int for page in seen.host_free):
+            raise ValueError("the host's free list must consist of integers")
+        seen.moving = self.whole_pages(seen, self.bounded(moving, "what is moving"))
+        seen.jobs = self.read_jobs(jobs)
+        return seen
+
+    def check_row(self, parent: Any, rows: int, units: Any, slots: Any, host: Any, pins: Any) -> None:
+        """The form of one node."""
+        if type(parent) is not int or parent >= rows:
+            raise ValueError("the parent of a node must be the number of a node before it, or -1")
+        if type(units) is not tuple or len(units) > self.most:
+            raise ValueError(f"the units of a node must be a tuple (got {type_name(units)})")
+        if pins is not None and type(pins) is not int:
+            raise ValueError(f"pins of a node must be an integer or None (got {type_name(pins)})")
+        if (len(units), slots, host) in self.checked:
+            return
+        for what, places in (("slots", slots), ("host", host)):
+            if places is not None and (
+                type(places) is not tuple
+                or len(places) != len(units)
+                or any(type(slot) is not int or not 0 <= slot < MAX_NUMBER for slot in places)
+            ):
+                raise ValueError(f"{what} of a node must be None or one integer per unit (got {shown(places)})")
+        if len(self.checked) > MANY:
+            self.checked.clear()
+        self.checked.add((len(units), slots, host))
+
+    def name_units(self, before: Name, units: tuple[Any, ...]) -> Named:
+        """Name the units of a node; remembered by content."""
+        found = self.named.get((before, units))
+        if found is None:
+            size = self.size
+            names = self.names.extend(before, units)
+            pages = names[size - 1 :: size]
+            parts = {name: names[at * size : at * size + size] for at, name in enumerate(pages)}
+            if len(self.named) > MANY:
+                self.named.clear()
+            found = self.named[before, units] = Named(names, pages, parts)
+        return found
+
+    def place(self, seen: TierObservation, named: Named, host: tuple[int, ...]) -> None:
+        """Note where the host copies of a node are."""
+        size = self.size
+        for at, name in enumerate(named.pages):
+            page = PageNo(host[at * size] // size)
+            if host[at * size : at * size + size] != tuple(range(page * size, page * size + size)):
+                seen.host_broken.append(f"a page is on the host in slots {host[at * size : at * size + size]}")
+            seen.hosted[name] = page
+            seen.host_listed.append(page)
+
+    def whole_pages(self, seen: TierObservation, slots: Sequence[Any]) -> list[PageNo]:
+        """The pages that slots in flight make up, each as often as its slots are listed."""
+        if any(type(slot) is not int for slot in slots):
+            raise ValueError("what is moving must consist of integers")
+        counted = Counter(slots)
+        size = self.size
+        pages: list[PageNo] = []
+        for page in dict.fromkeys(slot // size for slot in counted):
+            times = [counted[slot] for slot in range(page * size, page * size + size)]
+            if min(times) != max(times):
+                seen.host_broken.append(f"of host page {page} only some slots are in flight")
+            pages += [PageNo(page)] * max(times)
+        return pages
+
+    def read_jobs(self, jobs: Any) -> dict[int, Job]:
+        """The work under way, by its number."""
+        found: dict[int, Job] = {}
+        for row in self.bounded(jobs, "the list of jobs") if jobs is not None else ():
+            job = Job(*row)
+            key = Key(*job.key)
+            if (
+                type(job.id) is not int
+                or job.kind not in JOB_KINDS
+                or any(type(number) is not int for number in (job.start, job.rid, job.done))
+                or not 0 <= job.start <= key.length
+                or job.id in found
+            ):
+                raise ValueError(f"this is no job, or one that is listed twice: {shown(row)}")
+            found[job.id] = job._replace(key=key)
+        return found

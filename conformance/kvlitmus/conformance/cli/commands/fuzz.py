@@ -1,0 +1,194 @@
+"""``kvlitmus fuzz``: schedules without end, chosen by what they reach, until the budget is spent."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+import secrets
+import sys
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from kvlitmus.conformance.cli.commands import common, session
+from kvlitmus.conformance.cli.commands.common import TargetFailed, UsageError
+from kvlitmus.conformance.cli.commands.run import baselines_of, check_report, now
+from kvlitmus.conformance.fuzz import canary as canaries
+from kvlitmus.conformance.fuzz import issue, summary
+from kvlitmus.conformance.fuzz.budget import SEEDS, Budget
+from kvlitmus.conformance.fuzz.campaign import Campaign
+from kvlitmus.conformance.fuzz.corpus import Corpus
+from kvlitmus.conformance.fuzz.dedupe import Known
+from kvlitmus.conformance.fuzz.display import Display, Quietly
+from kvlitmus.conformance.fuzz.job_runner import Hands
+from kvlitmus.conformance.fuzz.store import Store, StoreError
+from kvlitmus.conformance.generate.schedule import table
+from kvlitmus.conformance.isolation.integrity import JudgeChanged
+from kvlitmus.conformance.isolation.supervisor import TargetError
+from kvlitmus.conformance.isolation.worker_pool import Crew, sweep
+from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.report import document
+from kvlitmus.conformance.report.style import style_of
+from kvlitmus.conformance.run import baseline as baselines
+from kvlitmus.conformance.run.results import Options, RuleVerdict, Verdict
+from kvlitmus.conformance.support import ending, files
+from kvlitmus.conformance.support.text import closest, harmless
+from kvlitmus.mutants.registry import all_mutants
+
+SHRINK_SECONDS = 30.0
+"""How long one counterexample may be shrunk: longer than in a run, since a night has time."""
+
+SECONDS = 600.0
+"""How long a campaign takes if nobody says."""
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run a campaign; returns the exit code."""
+    known = baselines_of(args.baseline)
+    check_report(args.report)
+    if not args.no_canary and args.canary not in all_mutants():
+        raise UsageError(f"there is no mutant {args.canary!r}{closest(args.canary, all_mutants())}")
+    ref = session.find(args.target, args.python)
+    style = style_of(sys.stdout, args.color)
+    display = Display(sys.stdout, style, quiet=args.quiet)
+    budget = Budget(seconds=args.seconds or (None if args.steps else SECONDS), steps=args.steps)
+    seed = secrets.randbelow(SEEDS) if args.seed is None else args.seed
+    folder = Path(args.corpus) if args.corpus else Path(".kvlitmus/fuzz") / re.sub(r"[^\w.-]+", "-", ref.name)[:80]
+    try:
+        with Store(folder, display.say) as store:
+            sweep(store.folder / "running", older=0.0)  # of a campaign that was killed: this one has the lock
+            outcome = begin(args, ref.name, store, seed, known)
+            if not args.quiet:
+                where = f"{harmless(outcome.target)} in {harmless(folder)}"
+                print(f"kvlitmus {outcome.version}: fuzzing {where}, seed {seed}", flush=True)
+            try:
+                play(args, ref, outcome, budget, seed, display)
+            except KeyboardInterrupt:
+                outcome.interrupted = True
+            except JudgeChanged as error:
+                outcome.broken_off, outcome.changed = str(error), True
+            except OSError as error:
+                outcome.broken_off = f"{harmless(folder)}: {harmless(error.strerror or error)}"
+            with ending.reporting():
+                display.clear()
+                told = write(args, outcome)
+                for line in [*summary.lines(outcome), *told]:
+                    print(style.cut(line))
+            return outcome.exit_code
+    except StoreError as error:
+        raise UsageError(str(error)) from None
+    except TargetError as error:
+        raise TargetFailed(str(error)) from None
+
+
+def begin(
+    args: argparse.Namespace, name: str, store: Store, seed: int, known: tuple[baselines.Entry, ...] | None
+) -> summary.Outcome:
+    """What there is to say before anything was played; refuses the folder of another target."""
+    told = list(store.told())
+    others = [line["target"] for line in told if line.get("what") == "began" and isinstance(line.get("target"), str)]
+    if others and others[-1] != name:
+        raise UsageError(
+            f"{store.folder}: this folder belongs to a campaign on {harmless(others[-1], 100)!r}; choose another one "
+            f"(its schedules serve any target: copy its folder 'corpus')"
+        )
+    entries = known or ()
+    verdicts = [RuleVerdict(rule=entry.rule, verdict=Verdict.VIOLATED) for entry in entries]
+    baseline = baselines.compare(entries, verdicts, common.version(), partial=True)
+    settings: dict[str, Any] = {
+        "seed": seed,
+        "seconds": args.seconds,
+        "steps": args.steps,
+        "workers": args.workers,
+        "depth": args.depth,
+        "guided": not args.plain,
+        "python": args.python or "",
+        "configs": [],
+    }
+    return summary.Outcome(
+        target=name,
+        target_version="",
+        python="",
+        version=common.version(),
+        date=now(),
+        settings=settings,
+        store=store,
+        canary_wanted=not args.no_canary,
+        accepted=baseline.accepted,
+        expired=tuple(entry.rule for entry in baseline.expired),
+        earlier=summary.totals(told),
+    )
+
+
+def play(
+    args: argparse.Namespace, ref: Any, outcome: summary.Outcome, budget: Budget, seed: int, display: Display
+) -> None:
+    """The canary, then the target."""
+    store = outcome.store
+    found = session.ask(ref, session.limits_of(args))
+    outcome.target_version, outcome.python = found.version, found.info.versions.get("python", "")
+    configs = common.pick_configs(found.configs, args.page_size, args.config)
+    kinds = kinds_of(found, configs)
+    outcome.settings["configs"] = [config.label for config in configs if kinds.get(config.label)]
+    if not args.no_canary:
+        outcome.canary = canaries.fly(
+            args.canary,
+            store=store,
+            listener=Quietly(display.stream, display.style, quiet=args.quiet, about=f"canary {args.canary}: "),
+            workers=args.workers,
+            rng=random.Random(f"canary {seed}"),
+            seconds=budget.seconds,
+        )
+    rng = random.Random(seed)
+    with Crew(ref, replace(found.limits, deaths=0), store.folder / "running") as crew:
+        outcome.campaign = Campaign(
+            target=ref.name,
+            hands=Hands(crew, args.workers),
+            corpus=Corpus(rng, configs, kinds, guided=not args.plain),
+            known=Known(rng, outcome.accepted),
+            store=store,
+            budget=budget,
+            options=Options(depth=args.depth, shrink_seconds=SHRINK_SECONDS),
+            listener=display,
+        )
+        outcome.campaign.run()
+
+
+def kinds_of(found: session.Session, configs: tuple[Config, ...]) -> dict[str, tuple[str, ...]]:
+    """The operations that a target can do, by the label of the configuration.
+
+    Configurations that were asked for beyond the target's own count as able to do all: what a cache has no
+    port for is left out when it is played.
+    """
+    has = found.info.capabilities
+    refused = found.info.unsupported.keys() | found.info.errors.keys()
+    return {one.label: table(has.get(one.label, found.capabilities)) for one in configs if one.label not in refused}
+
+
+def write(args: argparse.Namespace, outcome: summary.Outcome) -> list[str]:
+    """Write the reports that were asked for; what to say of them.  One that can't be written is part of the outcome."""
+    told: list[str] = []
+    if args.issue and (text := issue.text(outcome)):
+        told += put(outcome, "issue", Path(args.issue), text)
+    before = len(outcome.unwritten)
+    for _ in range(2):  # once more if one can't be written: the others say so then
+        for name in args.report:
+            plain = issue.page(outcome) if Path(name).suffix == ".md" else document.dump(summary.document(outcome))
+            told += put(outcome, "report", Path(name), plain)
+        if len(outcome.unwritten) == before:
+            break
+    with suppress(OSError):  # then the next session tells of these findings once more
+        outcome.store.note("summary", exit=outcome.exit_code, files=[one.path.name for one in outcome.distinct])
+    return list(dict.fromkeys(told))
+
+
+def put(outcome: summary.Outcome, what: str, path: Path, text: str) -> list[str]:
+    """Write a file; what to say of it."""
+    try:
+        files.write(path, text)
+    except OSError as error:
+        outcome.unwritten[str(path)] = f"{harmless(path)}: {error.strerror or error}"
+        return []
+    return [f"{what} in {harmless(path)}"]

@@ -1,0 +1,116 @@
+"""``kvlitmus init-adapter``: writes an adapter to fill in."""
+
+from __future__ import annotations
+
+import argparse
+import keyword
+import os
+import re
+import sys
+from pathlib import Path
+
+from kvlitmus.conformance.cli.commands.common import UsageError, split
+from kvlitmus.conformance.ports.template import USUAL, Port, all_ports, generate
+from kvlitmus.conformance.ports.template_words import wrapped
+from kvlitmus.conformance.support import files
+from kvlitmus.conformance.support.text import closest, harmless
+
+DEFAULT = "cache_adapter.py"
+"""Where the adapter is written when nobody says."""
+
+
+def main(args: argparse.Namespace) -> int:
+    """Write the adapter and say what comes next; 0, unless something is wrong with what was asked for."""
+    known = all_ports()
+    if args.list:
+        return list_ports(known)
+    chosen = pick_ports(args.ports, known)
+    path = Path(args.path or DEFAULT)
+    module, folder = module_of(path)
+    name = name_of(args.name, path)
+    write(path, generate(name, module, chosen, folder=folder), force=args.force)
+    methods = sum(len(port.methods) for port in chosen)
+    ports = ", ".join(port.name for port in chosen)
+    print(f"{harmless(path)}: {methods} method{'s' * (methods != 1)} of {ports} to fill in")
+    cd = f"cd {folder} && " if folder else ""
+    print(f"then: {cd}kvlitmus smoke {module}:target")
+    print(f"      {cd}kvlitmus run {module}:target")
+    return 0
+
+
+def list_ports(known: dict[str, Port]) -> int:
+    """Show every port, its methods and what it is about."""
+    for port in known.values():
+        print(f"{port.name:<12} {', '.join(port.methods)}")
+        for line in wrapped(port.about, 13):
+            print(line)
+    return 0
+
+
+def pick_ports(words: list[str], known: dict[str, Port]) -> list[Port]:
+    """The ports that were asked for, in the order in which they are listed."""
+    wanted = [word.lower() for word in split(words)] or list(USUAL)
+    if words and not split(words):
+        raise UsageError("--ports names no port ('kvlitmus init-adapter --list' lists them)")
+    if wanted == ["all"]:
+        return list(known.values())
+    for word in wanted:
+        if word not in known:
+            owner = next((port.name for port in known.values() if word in port.methods), "")
+            hint = f"; {word} is a method of {owner!r}" if owner else closest(word, known)
+            raise UsageError(f"there is no port {word!r}{hint} (there are {', '.join(known)}, and all)")
+    return [port for port in known.values() if port.name in wanted]
+
+
+def module_of(path: Path) -> tuple[str, str]:
+    """The module's name as ``kvlitmus run`` takes it, and the folder to run it in, empty for the current one.
+
+    A path outside of the current folder, or through folders that can't be part of a module's name,
+    is run in its own folder.
+    """
+    stem = path.stem
+    if path.suffix != ".py":
+        raise UsageError(f"{path}: an adapter is a Python module: the name must end in .py")
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder")
+    if not _importable(stem):
+        better = re.sub(r"\W", "_", stem).lstrip("0123456789_") or "cache_adapter"
+        better += "_" if keyword.iskeyword(better) else ""
+        raise UsageError(f"{path}: {stem!r} can't be imported; try {path.with_name(better + '.py')}")
+    if stem in sys.stdlib_module_names or stem == "kvlitmus":
+        raise UsageError(f"{path}: it would hide the module {stem!r}; try {path.with_name(f'{stem}_adapter.py')}")
+    inside = Path(os.path.relpath(path))
+    parts = inside.with_suffix("").parts
+    if all(_importable(part) for part in parts) and parts[0] not in sys.stdlib_module_names and parts[0] != "kvlitmus":
+        return ".".join(parts), ""
+    return stem, str(path.parent)
+
+
+def _importable(word: str) -> bool:
+    return word.isidentifier() and not keyword.iskeyword(word)
+
+
+def name_of(given: str | None, path: Path) -> str:
+    """What the cache is called in the file: as was said, else as the file, without what says that it is an adapter."""
+    if given is None:
+        return re.sub(r"_?(adapter|target|kvlitmus)$", "", path.stem) or path.stem
+    if not re.fullmatch(r"[A-Za-z][\w .+-]{0,40}", given, re.ASCII):
+        raise UsageError(
+            f"--name {given!r}: a name begins with a letter and has at most 41 letters, digits and '_ .+-'"
+        )
+    return given
+
+
+def write(path: Path, text: str, *, force: bool) -> None:
+    """Write the file, whole or not at all; an existing one is replaced only by force."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if force:
+            files.write(path, text)
+            return
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise UsageError(f"{path} exists; --force replaces it") from None
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from None

@@ -1,0 +1,114 @@
+"""``kvlitmus replay``: plays a saved failure again, step by step."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from kvlitmus.conformance.cli.commands import session
+from kvlitmus.conformance.cli.commands.common import TargetFailed, UsageError, version
+from kvlitmus.conformance.litmus.registry import all_litmus
+from kvlitmus.conformance.report import terminal
+from kvlitmus.conformance.report.style import Style, style_of
+from kvlitmus.conformance.run.failures import Failure, FailureError, load
+from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options
+from kvlitmus.conformance.support.brief import brief
+from kvlitmus.conformance.support.text import closest, harmless
+from kvlitmus.spec.rule import Rule, all_rules
+
+STILL, GONE = 1, 0
+
+
+def main(args: argparse.Namespace) -> int:
+    """Play the failure again; 1 if it still occurs, 0 if not."""
+    try:
+        failure = load(Path(args.file))
+    except FailureError as error:
+        raise UsageError(str(error)) from None
+    rules = check(failure, args.file)
+    style = style_of(sys.stdout, args.color)
+    target = args.target or failure.target
+    ref = session.find(target, args.python)
+    print(
+        f"replaying {style.paint(', '.join(rules), 'bold')} on {harmless(target, 100)}, {failure.config.label}, "
+        f"depth {failure.depth}{note(failure)}",
+        flush=True,
+    )
+    found = session.ask(ref)
+    (result,) = found.run([item_of(failure)], options_of(failure, rules))
+    for line in told(failure, rules, result, style):
+        print(line)
+    if result.error:
+        raise TargetFailed(result.error)
+    return STILL if occurs(result, rules) else GONE
+
+
+def check(failure: Failure, name: str) -> dict[str, Rule]:
+    """The rules of the failure; names that this version does not know are the user's to see."""
+    known = all_rules()
+    for id in failure.rules:
+        if id not in known:
+            raise UsageError(f"{name}: 'rules': there is no rule {harmless(id, 40)!r}{closest(id, known)}")
+    if failure.litmus and failure.litmus not in all_litmus():
+        near = closest(failure.litmus, all_litmus())
+        raise UsageError(f"{name}: 'litmus': there is no litmus test {harmless(failure.litmus, 100)!r}{near}")
+    return {id: known[id] for id in failure.rules}
+
+
+def note(failure: Failure) -> str:
+    """That the file comes from another version, if it does."""
+    return f" (saved by kvlitmus {harmless(failure.kvlitmus, 40)})" if failure.kvlitmus != version() else ""
+
+
+def item_of(failure: Failure) -> Item:
+    """What to play."""
+    kind = "litmus" if failure.litmus else "schedule"
+    return Item(kind=kind, config=failure.config, name=failure.litmus, schedule=failure.schedule)
+
+
+def options_of(failure: Failure, rules: dict[str, Rule]) -> Options:
+    """How to play it: nothing shrunk, all other rules muted, because an earlier call may break them first."""
+    return Options(
+        depth=failure.depth,
+        muted=frozenset(all_rules().keys() - rules.keys()),
+        force_misuse=failure.force_misuse,
+        reruns=0,
+        shrink_trials=0,
+    )
+
+
+def occurs(result: ItemResult, rules: dict[str, Rule]) -> Finding | None:
+    """The finding that breaks one of the rules, if there is one."""
+    return next((one for one in result.findings if not rules.keys().isdisjoint(one.rules)), None)
+
+
+def told(failure: Failure, rules: dict[str, Rule], result: ItemResult, style: Style) -> Iterator[str]:
+    """What happened, step by step."""
+    finding = occurs(result, rules) or next(iter(result.findings), None)
+    yield ""
+    if finding is None:
+        for number, call in enumerate(failure.calls, 1):
+            yield from style.wrap(brief(harmless(call)), " " * 8, f"    {number:>3} ")
+        if result.unsupported:
+            yield style.paint(f"declined by the target: {result.unsupported}", "yellow")
+        elif not result.error:
+            yield ""
+            many = f"{result.steps} call{'s' * (result.steps != 1)}"
+            yield style.paint(
+                f"it does not occur any more: {many} played, none of them broke {' or '.join(rules)}", "green"
+            )
+        return
+    yield from terminal.sequence(finding, style)
+    yield ""
+    known = all_rules()
+    for id in finding.rules:
+        yield from terminal.stated(known[id], style)
+    yield ""
+    yield from terminal.explained(finding, finding.rules, known, style)
+    yield ""
+    if occurs(result, rules):
+        yield style.paint(f"it still occurs: call {len(finding.calls)} breaks {', '.join(finding.rules)}", "red")
+    else:
+        yield style.paint(f"another rule is broken now: {', '.join(finding.rules)}, not {' or '.join(rules)}", "yellow")

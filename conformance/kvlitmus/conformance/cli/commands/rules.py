@@ -1,0 +1,129 @@
+"""``kvlitmus rules``: lists rules, or explains some."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kvlitmus.conformance.cli.commands.common import UsageError, pick_rules, split
+from kvlitmus.conformance.report import document, terminal
+from kvlitmus.conformance.report.markdown import escape
+from kvlitmus.conformance.report.style import Style, style_of
+from kvlitmus.conformance.support.text import closest
+from kvlitmus.spec.facts import FACTS
+from kvlitmus.spec.rule import Rule, all_rules
+
+
+def main(args: argparse.Namespace) -> int:
+    """List or explain; always 0, unless a name stands for nothing."""
+    chosen = list(named(split(args.names)).values())
+    if args.json:
+        print(document.dump([plain(rule) for rule in chosen]), end="")
+    elif args.markdown:
+        print("\n".join(markdown(chosen)))
+    else:
+        style = style_of(sys.stdout, args.color)
+        exact = {word.upper() for word in args.names} & {rule.id for rule in chosen}
+        lines = explained(chosen, style) if exact else listed(chosen, style)
+        for line in lines:
+            print(line)
+    return 0
+
+
+def named(words: Sequence[str]) -> dict[str, Rule]:
+    """The rules and packs that were named, or all."""
+    rules = all_rules()
+    packs = list(dict.fromkeys(rule.pack for rule in rules.values()))
+    ids = [word for word in words if word.lower() not in packs]
+    for word in ids:
+        if word.upper() not in rules and "-" not in word:
+            raise UsageError(f"there is no rule or pack {word!r}{closest(word, [*packs, *rules])}")
+    return pick_rules(ids, [word for word in words if word.lower() in packs])
+
+
+def plain(rule: Rule) -> dict[str, Any]:
+    """A rule as plain data."""
+    return {
+        "id": rule.id,
+        "title": rule.title,
+        "text": rule.text,
+        "strength": rule.strength.value,
+        "kind": rule.kind.value,
+        "pack": rule.pack,
+        "on": list(rule.on),
+        "depth": rule.depth,
+        "facts": {name: FACTS[name].meaning for name in rule.facts},
+        "needs": sorted(rule.needs),
+        "source": rule.source,
+        "reference": rule.reference,
+        "allowed": rule.allowed,
+        "digest": rule.digest,
+    }
+
+
+def listed(rules: Sequence[Rule], style: Style) -> Iterator[str]:
+    """A line per rule, pack by pack."""
+    pack = ""
+    for rule in rules:
+        if rule.pack != pack:
+            if pack:
+                yield ""
+            pack = rule.pack
+            yield style.paint(pack, "bold")
+        weak = "" if rule.strength.value == "MUST" else f" ({rule.strength.value})"
+        yield from style.wrap(rule.text + weak, " " * 14, f"  {rule.id:<11} ")
+    yield ""
+    yield style.paint(f"{len(rules)} rules; 'kvlitmus rules ID' explains one", "dim")
+
+
+def explained(rules: Sequence[Rule], style: Style) -> Iterator[str]:
+    """Everything about each rule."""
+    for number, rule in enumerate(rules):
+        if number:
+            yield ""
+        yield from terminal.stated(rule, style)
+        yield ""
+        when = (
+            f"after {', '.join(rule.on)}" if rule.on else "after every call" if rule.facts else "by every call itself"
+        )
+        yield from terminal.labelled(
+            "judged", f"{when}; {rule.kind.value} rule, {rule.strength.value}, pack {rule.pack}", style
+        )
+        yield from terminal.labelled("depth", str(rule.depth), style)
+        if rule.needs:
+            yield from terminal.labelled("needs", ", ".join(sorted(rule.needs)), style)
+        label = "facts"
+        for name in rule.facts:
+            yield from terminal.labelled(label, f"{name}: {FACTS[name].meaning}", style)
+            label = ""
+        if rule.allowed:
+            yield from terminal.labelled("allowed", rule.allowed, style)
+        yield from terminal.labelled("source", rule.source, style)
+        if rule.reference:
+            yield from terminal.labelled("reference", f"kvlitmus.reference.{rule.reference}", style)
+        yield from terminal.labelled("digest", rule.digest, style)
+
+
+def markdown(rules: Sequence[Rule]) -> Iterator[str]:
+    """The rules as Markdown, a section each."""
+    pack = ""
+    for rule in rules:
+        if rule.pack != pack:
+            pack = rule.pack
+            yield f"## {escape(pack)}"
+            yield ""
+        yield f"### {rule.id}: {escape(rule.title)}"
+        yield ""
+        yield escape(rule.text)
+        yield ""
+        on = ", ".join(rule.on) or ("every call" if rule.facts else "the call itself")
+        yield f"- strength {rule.strength.value}, kind {rule.kind.value}, depth {rule.depth}, judged after {escape(on)}"
+        if rule.needs:
+            yield f"- needs {escape(', '.join(sorted(rule.needs)))}"
+        yield from (f"- fact `{name}`: {escape(FACTS[name].meaning)}" for name in rule.facts)
+        yield f"- source: {escape(rule.source)}"
+        if rule.reference:
+            yield f"- reference: `kvlitmus.reference.{rule.reference}`"
+        yield ""

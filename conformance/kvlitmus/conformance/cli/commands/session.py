@@ -1,0 +1,92 @@
+"""A session with a target: what it says of itself, and the results of items that are played on it.
+
+The one seam between the commands and the machinery that finds targets and stands by while they
+are judged.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from kvlitmus.conformance.checker.explain import harmless
+from kvlitmus.conformance.cli.commands.common import TargetFailed, UsageError
+from kvlitmus.conformance.isolation import supervisor
+from kvlitmus.conformance.isolation.supervisor import Event, TargetInfo
+from kvlitmus.conformance.ports import Config, Profile
+from kvlitmus.conformance.run import targets
+from kvlitmus.conformance.run.results import Item, ItemResult, Options
+
+
+@dataclass(slots=True, kw_only=True)
+class Session:
+    """A target that was found and asked what it is."""
+
+    ref: targets.TargetRef
+    info: TargetInfo
+    limits: supervisor.Limits = field(default_factory=supervisor.Limits)
+
+    @property
+    def name(self) -> str:
+        """The name of the target, harmless."""
+        return harmless(self.ref.name, 100)
+
+    @property
+    def version(self) -> str:
+        """What the target states as its version, if anything."""
+        stated = {key: text for key, text in self.info.versions.items() if key not in ("python", "kvlitmus")}
+        return " ".join(harmless(f"{key} {text}", 100) for key, text in sorted(stated.items()))
+
+    @property
+    def profile(self) -> Profile:
+        """The legal choices that the target declares."""
+        return self.info.profile
+
+    @property
+    def configs(self) -> tuple[Config, ...]:
+        """The configurations that the target is judged in."""
+        return self.info.configs
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """What the target can do in at least one configuration."""
+        return frozenset().union(*self.info.capabilities.values())
+
+    def run(
+        self, items: Sequence[Item], options: Options, *, jobs: int = 1, on_event: Callable[[Event], None] | None = None
+    ) -> Iterator[ItemResult]:
+        """The results, in the order of the items; raises :class:`TargetFailed`, last if the judge was changed."""
+        try:
+            yield from supervisor.run_items(self.ref, items, options, jobs=jobs, limits=self.limits, on_event=on_event)
+        except (supervisor.TargetError, supervisor.JudgeChanged) as error:
+            raise TargetFailed(str(error)) from error
+
+
+def find(word: str, python: str | None) -> targets.TargetRef:
+    """Where a target is; nothing is started.  Raises :class:`UsageError` for a name that stands for nothing."""
+    try:
+        return targets.resolve_target(word, python=python)
+    except targets.UnknownTarget as error:
+        raise UsageError(str(error)) from None
+
+
+def limits_of(args: argparse.Namespace) -> supervisor.Limits:
+    """The limits that a command line asks for."""
+    return supervisor.Limits(
+        call_seconds=args.timeout, start_seconds=max(args.start_timeout, args.timeout), memory_mb=args.memory
+    )
+
+
+def ask(ref: targets.TargetRef, limits: supervisor.Limits | None = None) -> Session:
+    """Ask a target what it is.
+
+    Raises :class:`UsageError` for one that isn't there, :class:`TargetFailed` for one that can't be imported or made.
+    """
+    limits = limits or supervisor.Limits()
+    try:
+        return Session(ref=ref, info=supervisor.probe(ref, limits=limits), limits=limits)
+    except targets.UnknownTarget as error:
+        raise UsageError(str(error)) from error
+    except supervisor.TargetError as error:
+        raise TargetFailed(str(error)) from error

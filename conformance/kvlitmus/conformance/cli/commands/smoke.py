@@ -1,0 +1,126 @@
+"""``kvlitmus smoke``: a quick look at a target, for those who are writing its adapter."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from kvlitmus.conformance.cli.commands import session
+from kvlitmus.conformance.cli.commands.common import version
+from kvlitmus.conformance.generate.schedule import describe
+from kvlitmus.conformance.ports import PORTS, Config, Profile
+from kvlitmus.conformance.report.style import Style, style_of
+from kvlitmus.conformance.report.terminal import labelled
+from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options
+from kvlitmus.conformance.support.brief import brief
+from kvlitmus.conformance.support.text import harmless
+
+OPS = 40
+"""Operations per configuration."""
+
+
+def main(args: argparse.Namespace) -> int:
+    """Look: 0 if all went well, 1 if a rule was broken, 3 if the target failed."""
+    started = time.monotonic()
+    word = harmless(args.target, 100)
+    style = style_of(sys.stdout, args.color)
+    ref = session.find(args.target, args.python)
+    print(f"{style.paint(f'kvlitmus {version()}', 'bold')}: a quick look at {word}", flush=True)
+    found = session.ask(ref)
+    for line in introduced(found, style):
+        print(line)
+    items = [Item(kind="random", config=config, seed=1, ops=OPS) for config in found.configs]
+    options = Options(reruns=0, shrink_trials=60, shrink_seconds=0.3)
+    results = []
+    print()
+    for result, config in zip(found.run(items, options), found.configs, strict=True):
+        results.append(result)
+        for line in tried(config, result, style):
+            print(line, flush=True)
+    print()
+    for line in hints(found, results):
+        for part in style.wrap(line, "  ", "hint: "):
+            print(style.paint(part, "yellow"))
+    steps = sum(result.steps for result in results)
+    print(
+        style.paint(
+            f"{steps:,} steps in {time.monotonic() - started:.1f} s; 'kvlitmus run {word}' judges all rules",
+            "dim",
+        )
+    )
+    return 3 if any(result.error for result in results) else int(any(result.findings for result in results))
+
+
+def introduced(found: session.Session, style: Style) -> Iterator[str]:
+    """What the target says of itself."""
+    yield ""
+    if found.version:
+        yield from labelled("version", found.version, style)
+    has = found.capabilities
+    yield from labelled("offers", ", ".join(port for port in PORTS if port in has) or "nothing", style)
+    lacks = [f"{port} ({', '.join(PORTS[port])})" for port in PORTS if port not in has]
+    if lacks:
+        yield from labelled("lacks", "; ".join(lacks), style)
+    usual = describe(Profile())
+    choices = [f"{name}={value}" for name, value in describe(found.profile).items() if value != usual[name]]
+    yield from labelled("profile", ", ".join(choices) + ", else as usual" if choices else "all as usual", style)
+
+
+def tried(config: Config, result: ItemResult, style: Style) -> Iterator[str]:
+    """What came of a small schedule in one configuration."""
+    label = f"{config.label:<24}"
+    if result.unsupported:
+        yield style.paint(f"  {style.symbol('none')} {label} declined: {result.unsupported}", "dim")
+    elif result.error:
+        yield from style.wrap(f"{label} {result.error}", "      ", f"  {style.paint(style.symbol('bad'), 'red')} ")
+    elif result.findings:
+        first = result.findings[0]
+        text = f"{label} {', '.join(first.rules)} broken by call {len(first.calls)}, {brief(first.call)}"
+        yield from style.wrap(
+            text + (f": {first.detail}" if first.detail else ""),
+            "      ",
+            f"  {style.paint(style.symbol('bad'), 'red')} ",
+        )
+    else:
+        yield f"  {style.paint(style.symbol('good'), 'green')} {label} {result.steps} steps, nothing broken"
+
+
+def hints(found: session.Session, results: Sequence[ItemResult]) -> Iterator[str]:
+    """What is probably the matter."""
+    played = [result for result in results if not result.unsupported]
+    if not played:
+        yield "the target declines every configuration; let it declare 'configs' of its own, those that it can build"
+        return
+    if not found.capabilities:
+        yield "the adapter has all methods of no port; kvlitmus.conformance.ports lists them"
+    broken = Counter(rule for result in played for finding in result.findings[:1] for rule in finding.rules)
+    if len(played) > 1 and 5 * sum(bool(result.findings) for result in played) >= 2 * len(played):
+        often = ", ".join(rule for rule, _ in broken.most_common(3))
+        failing = sum(bool(result.findings) for result in played)
+        yield (
+            f"{failing} of {len(played)} configurations fail ({often}): that is more often the adapter than the cache; "
+            f"start with 'kvlitmus rules {broken.most_common(1)[0][0]}'"
+        )
+    if broken["PORT-03"]:
+        yield "PORT-03: slots must be plain integers (tensor.tolist()), lengths must be int"
+    if broken["PORT-01"]:
+        yield "PORT-01: out of memory is answered with None, not with an exception; else look at the call that raised"
+    if any(about_page_0(finding, found.profile.reserved) for result in played for finding in result.findings[:1]):
+        yield f"POOL-06, POOL-12: the profile says reserved={found.profile.reserved}; does the pool hand out page 0?"
+    if any(result.error for result in played) and all(result.error for result in played):
+        yield "the cache can't be made at all; call make(Config()) by hand to see the whole traceback"
+    if "inspect" not in found.capabilities and "store" not in found.capabilities:
+        yield "without view() only what is returned and counted can be judged; a snapshot shows far more"
+
+
+def about_page_0(finding: Finding, reserved: int) -> bool:
+    """Whether page 0 is where a pool and its profile part: handed out though reserved, or never though it is not."""
+    if {"POOL-06", "POOL-12"}.isdisjoint(finding.rules) or "usable" not in finding.seen:
+        return False
+    elsewhere = [text for fact, text in finding.seen.items() if fact != "usable"]
+    there = any(re.search(r"(?<!\d)0(?!\d)", text) for text in elsewhere)
+    return there == bool(reserved)

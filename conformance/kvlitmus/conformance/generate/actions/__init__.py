@@ -1,0 +1,11 @@
+"""Moves: how each kind of operation of a schedule is played, part by part.
+
+A move gets the player and the three numbers of the operation, chooses what is alive by them, and
+makes the calls that a lawful caller would make.  Which capabilities it needs and how often it is drawn stands
+in :mod:`kvlitmus.conformance.generate.schedule`.
+"""
+
+from kvlitmus.conformance.generate.actions import pool, pure, request, store, tiers, tree
+from kvlitmus.conformance.generate.actions.registry import MOVES
+
+__all__ = ["MOVES", "pool", "pure", "request", "store", "tiers", "tree"]

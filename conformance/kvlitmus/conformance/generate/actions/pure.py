@@ -1,0 +1,31 @@
+"""Moves that change nothing: hashes, and the plan of a prefetch."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from kvlitmus.conformance.checker.calls import pure
+from kvlitmus.conformance.generate.actions.registry import move
+from kvlitmus.conformance.litmus import hashing_table, prefetch_table
+
+if TYPE_CHECKING:
+    from kvlitmus.conformance.generate.interpreter import Player
+
+
+@move("hashes")
+def hashes(player: Player, a: int, b: int, c: int) -> None:
+    """Hash keys that share a beginning: one of them whole and in pieces, both, and in another namespace."""
+    take = random.Random(a << 16 | b << 8 | c).randrange
+    key, other, size, pages = hashing_table.draw(take)
+    pure.hashes(player.judge, key, size)
+    pure.hash_pieces(player.judge, key, size, pages)
+    pure.hash_pair(player.judge, key, other, size)
+    pure.hash_namespaces(player.judge, key, "lora-c", size)
+
+
+@move("plan")
+def plan(player: Player, a: int, b: int, c: int) -> None:
+    """Have a prefetch planned."""
+    ask, script = prefetch_table.draw(random.Random(a << 16 | b << 8 | c).randrange)
+    pure.plan(player.judge, ask, script)

@@ -1,0 +1,44 @@
+"""The register of moves, and what all of them heed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kvlitmus.conformance.generate.interpreter import Player
+
+Move = Callable[["Player", int, int, int], None]
+
+MOVES: dict[str, Move] = {}
+"""Kind of operation → how it is played."""
+
+MAX_LOANS = 4
+MAX_RECEIPTS = 4
+MAX_REQUESTS = 6
+GROUPED = 32
+"""Of 256 publications so many happen within a free group."""
+
+
+def move(kind: str) -> Callable[[Move], Move]:
+    """Register a function as the move of one kind of operation."""
+
+    def register(play: Move) -> Move:
+        if kind in MOVES:
+            raise ValueError(f"there is a move {kind!r} already", kind)
+        MOVES[kind] = play
+        return play
+
+    return register
+
+
+def pick(among: Mapping[int, object], which: int) -> int | None:
+    """One of the things that are alive, or ``None``."""
+    if not among:
+        return None
+    at = which % len(among)
+    for number in among:
+        if not at:
+            return number
+        at -= 1
+    return None

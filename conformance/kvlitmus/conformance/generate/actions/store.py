@@ -1,0 +1,94 @@
+"""Moves on a page store: few keys, so that puts, gets, damage and ranks meet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kvlitmus.conformance.checker.calls import store
+from kvlitmus.conformance.generate.actions.registry import move
+from kvlitmus.conformance.litmus.store import HOSTILE
+from kvlitmus.spec.store_facts import DAMAGES
+
+if TYPE_CHECKING:
+    from kvlitmus.conformance.generate.interpreter import Player
+
+KEYS = 7
+FAULTS = (*DAMAGES, "gone")
+SAFE = tuple(key for key in HOSTILE if "stray" not in key)
+"""Keys that are tried on stores of which it can't be seen where they write."""
+
+
+def batch(a: int, b: int) -> list[str]:
+    """One to six keys: mostly a run of a chain, sometimes with a repetition or in another order."""
+    start, length, step = a % KEYS, 1 + (a // KEYS) % 6, (1, 1, 1, 2, 0, KEYS - 1)[b % 6]
+    return [store.ordinary_key((start + at * step) % KEYS) for at in range(length)]
+
+
+@move("store_put")
+def put(player: Player, a: int, b: int, c: int) -> None:
+    """Put a batch of new pages."""
+    keys = batch(a, b)
+    store.put(player.judge, keys, [store.new_page(player.judge, key) for key in keys])
+
+
+@move("store_get")
+def get(player: Player, a: int, b: int, c: int) -> None:
+    """Read a batch, into buffers now and then."""
+    if c < 64 and "store_into" in player.judge.capabilities:
+        store.get_into(player.judge, batch(a, b))
+    else:
+        store.get(player.judge, batch(a, b))
+
+
+@move("store_lookup")
+def lookup(player: Player, a: int, b: int, c: int) -> None:
+    """Ask for the leading run and read it, or only ask."""
+    if c & 1:
+        store.exists(player.judge, batch(a, b))
+    else:
+        store.lookup(player.judge, batch(a, b))
+
+
+@move("store_damage")
+def damage(player: Player, a: int, b: int, c: int) -> None:
+    """Damage an object, or open the store again; then read it, or put it first."""
+    judge = player.judge
+    key, other = store.ordinary_key(a % KEYS), store.ordinary_key(b % KEYS)
+    if c % 8 == 7:
+        store.reopen(judge)
+    elif store.damage(judge, key, FAULTS[c % len(FAULTS)], other) and b & 128:
+        store.get(judge, [other, key])
+
+
+@move("store_crash")
+def crash(player: Player, a: int, b: int, c: int) -> None:
+    """Have a writer die after some bytes."""
+    judge = player.judge
+    key = store.ordinary_key(a % KEYS)
+    store.crash(judge, key, store.new_page(judge, key), (b * 256 + c) % (store.page_bytes(judge) + 160))
+
+
+@move("store_rank")
+def rank(player: Player, a: int, b: int, c: int) -> None:
+    """Go on as the other rank."""
+    store.rank(player.judge, 1 - player.judge.shelf.rank)
+
+
+@move("store_odd")
+def odd(player: Player, a: int, b: int, c: int) -> None:
+    """Put a key out of the ordinary, between two others or alone, and read it."""
+    judge = player.judge
+    keys = HOSTILE if "store_yard" in judge.capabilities else SAFE
+    chosen = [keys[a % len(keys)]]
+    if b & 1:
+        chosen = [store.ordinary_key(b % KEYS), *chosen, store.ordinary_key(c % KEYS)]
+    if not c & 1:
+        store.put(judge, chosen, [store.new_page(judge, key) for key in chosen])
+    store.get(judge, chosen)
+
+
+@move("store_clear")
+def clear(player: Player, a: int, b: int, c: int) -> None:
+    """Clear everything; rarely."""
+    if a < 64:
+        store.clear(player.judge)

@@ -1,0 +1,207 @@
+"""The same calls as a rule-based state machine, for those who drive tests with Hypothesis.
+
+``machine(target, config)`` makes a :class:`hypothesis.stateful.RuleBasedStateMachine` whose rules
+make the judge's calls: loans, receipts and requests are bundles, every rule of every pack is
+judged after each call, and what is left at the end is given back.  Hypothesis is an extra; it is
+imported when a machine is made, not before.
+
+    >>> from hypothesis.stateful import run_state_machine_as_test
+    >>> from kvlitmus.conformance.generate.machine import machine
+    >>> run_state_machine_as_test(machine(my_target, Config(page_size=4)))  # doctest: +SKIP
+
+The engine of this suite plays the same calls faster (``benchmarks/engine.py``); a machine is worth
+its price where it joins others in one test suite, or where its shrinking is wanted.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from kvlitmus.conformance.checker.calls import pool, request, tree
+from kvlitmus.conformance.checker.checker import Judge, Loan
+from kvlitmus.conformance.generate.actions.registry import MAX_LOANS, MAX_RECEIPTS, MAX_REQUESTS
+from kvlitmus.conformance.generate.interpreter import Player
+from kvlitmus.conformance.generate.schedule import evict_size, make_key, more_tokens
+from kvlitmus.conformance.ports import Config
+
+Rule = TypeVar("Rule", bound=Callable[..., Any])
+
+
+class Driver:
+    """What the rules of a machine do; it counts and remembers nothing that the judge knows."""
+
+    def __init__(self, target: Any, config: Config) -> None:
+        adapter = target.make(config)
+        self.config = config
+        self.judge = Judge(adapter, config, target.profile)
+        self.player = Player(self.judge)
+        self.serial = 1_000_000
+
+    def number(self) -> int:
+        """A number that nothing has yet."""
+        self.serial += 1
+        return self.serial
+
+    def can(self, *ports: str) -> bool:
+        """Whether the cache has these ports."""
+        return self.judge.capabilities.issuperset(ports)
+
+    def alloc(self, pages: int) -> int | None:
+        """Allocate some pages; the number of the loan."""
+        slots = pool.alloc(self.judge, pages * self.config.page_size) if len(self.judge.loans) < MAX_LOANS else None
+        if not slots:
+            return None
+        loan = self.number()
+        self.judge.loans[loan] = Loan(slots)
+        return loan
+
+    def free(self, loan: int) -> None:
+        """Give a loan back, unless a reset did."""
+        if loan in self.judge.loans:
+            pool.free(self.judge, self.judge.loans.pop(loan).slots)
+
+    def lock(self, numbers: tuple[int, int, int]) -> int | None:
+        """Match a key and lock what was found; the number of the receipt."""
+        if len(self.judge.receipts) >= MAX_RECEIPTS:
+            return None
+        key, receipt = make_key(self.config, *numbers), self.number()
+        tree.lock(self.judge, tree.match(self.judge, key), key, receipt)
+        return receipt
+
+    def unlock(self, receipt: int) -> None:
+        """Give a receipt back, unless a reset did."""
+        if receipt in self.judge.receipts:
+            tree.unlock(self.judge, receipt)
+
+    def begin(self, numbers: tuple[int, int, int], ahead: bool) -> int | None:
+        """Begin a request, to be computed later if ``ahead`` and the cache lets it; its id."""
+        if len(self.judge.requests) >= MAX_REQUESTS:
+            return None
+        rid, key = self.number(), make_key(self.config, *numbers)
+        return rid if request.begin(self.judge, rid, key, ahead=ahead and self.can("partial")) else None
+
+    def grow(self, rid: int, a: int, b: int) -> None:
+        """Grow a request."""
+        running = self.judge.requests.get(rid)
+        if running is not None and len(running.row) < 12 * self.config.page_size:
+            request.grow(self.judge, rid, more_tokens(self.config, a, b))
+
+    def publish(self, rid: int, chunked: bool, units: int) -> None:
+        """Publish a request, of which so many units more are computed by now."""
+        if rid in self.judge.requests:
+            request.compute(self.judge, rid, units)
+            request.publish(self.judge, rid, chunked=chunked, upto=self.judge.requests[rid].upto)
+
+    def end(self, rid: int, keep: bool) -> None:
+        """Finish or abort a request."""
+        if rid in self.judge.requests:
+            request.end(self.judge, rid, keep=keep, upto=self.judge.requests[rid].upto)
+
+
+def machine(target: Any, config: Config, observers: Any = None) -> Any:
+    """The class of a state machine over one target in one configuration.
+
+    ``observers``, if given, is called with the :class:`Driver` of each run when it ends.
+    """
+    from hypothesis import strategies as st
+    from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, multiple, precondition, rule
+
+    byte = st.integers(0, 255)
+    three = st.tuples(byte, byte, byte)
+
+    def maybe(number: int | None) -> Any:
+        return multiple() if number is None else number
+
+    def has(*ports: str) -> Callable[[Rule], Rule]:
+        guard: Callable[[Rule], Rule] = precondition(lambda self: self.driver.can(*ports))
+        return guard
+
+    class CacheMachine(RuleBasedStateMachine):
+        loans: Bundle[int] = Bundle("loans")
+        receipts: Bundle[int] = Bundle("receipts")
+        running: Bundle[int] = Bundle("running")
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.driver = Driver(target, config)
+
+        @has("pool")
+        @rule(target=loans, pages=st.integers(1, 4))
+        def alloc(self, pages: int) -> Any:
+            return maybe(self.driver.alloc(pages))
+
+        @rule(loan=consumes(loans))
+        def free(self, loan: int) -> None:
+            self.driver.free(loan)
+
+        @has("pool", "extend")
+        @rule(numbers=three)
+        def extend(self, numbers: tuple[int, int, int]) -> None:
+            self.driver.player.do("extend", *numbers)
+
+        @has("pool", "extend")
+        @rule(numbers=three)
+        def decode(self, numbers: tuple[int, int, int]) -> None:
+            self.driver.player.do("decode", *numbers)
+
+        @has("pool", "group")
+        @rule(a=byte)
+        def group(self, a: int) -> None:
+            self.driver.player.do("group", a, 0, 0)
+
+        @has("tree")
+        @rule(numbers=three)
+        def match(self, numbers: tuple[int, int, int]) -> None:
+            self.driver.player.do("match", *numbers)
+
+        @has("pool", "tree")
+        @rule(numbers=three)
+        def insert(self, numbers: tuple[int, int, int]) -> None:
+            self.driver.player.do("insert", *numbers)
+
+        @has("tree", "locks")
+        @rule(target=receipts, numbers=three)
+        def lock(self, numbers: tuple[int, int, int]) -> Any:
+            return maybe(self.driver.lock(numbers))
+
+        @rule(receipt=consumes(receipts))
+        def unlock(self, receipt: int) -> None:
+            self.driver.unlock(receipt)
+
+        @has("evict")
+        @rule(a=byte)
+        def evict(self, a: int) -> None:
+            tree.evict(self.driver.judge, evict_size(config, a))
+
+        @has("requests")
+        @rule(target=running, numbers=three, ahead=st.booleans())
+        def begin(self, numbers: tuple[int, int, int], ahead: bool) -> Any:
+            return maybe(self.driver.begin(numbers, ahead))
+
+        @rule(rid=running, a=byte, b=byte)
+        def grow(self, rid: int, a: int, b: int) -> None:
+            self.driver.grow(rid, a, b)
+
+        @rule(rid=running, chunked=st.booleans(), units=st.integers(0, 3 * config.page_size))
+        def publish(self, rid: int, chunked: bool, units: int) -> None:
+            self.driver.publish(rid, chunked, units)
+
+        @rule(rid=consumes(running), keep=st.booleans())
+        def end(self, rid: int, keep: bool) -> None:
+            self.driver.end(rid, keep)
+
+        @has("reset")
+        @rule(a=byte)
+        def reset(self, a: int) -> None:
+            self.driver.player.do("reset", a, 0, 0)
+
+        def teardown(self) -> None:
+            if sys.exc_info()[0] is None:  # a run that ended with a violation has nothing more to say
+                self.driver.player.settle()
+            if observers is not None:
+                observers(self.driver)
+
+    CacheMachine.__qualname__ = CacheMachine.__name__ = f"CacheMachine[{config.label}]"
+    return CacheMachine

@@ -1,0 +1,146 @@
+"""Recorded steps, judged again: by the rules of this tree, without the cache.
+
+The items are played once more: the same programs and schedules make the same calls, and a :class:`Played` answers
+what was recorded, and does what the cache did to the storage or the host pool that the suite lent it.  A call
+that was not recorded, because a move has changed or the run ended before, ends the item: nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from kvlitmus.conformance.history.playback import exception_of
+from kvlitmus.conformance.history.steps import FORMAT, FORMS, LENT, METHODS, Step, Table
+from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.run import engine
+from kvlitmus.conformance.run.results import Options, item_from_json, profile_from_json
+
+
+class NotRecorded(NotImplementedError):
+    """A call that the recorded run did not make."""
+
+
+class Token:
+    """Stands for a handle or a receipt."""
+
+
+class Played:
+    """The ports of a recorded cache: answers as recorded."""
+
+    def __init__(self, item: dict[str, Any], values: list[Any]) -> None:
+        self._plays: list[list[Step]] = item["plays"]
+        self._values = values
+        self._table = Table()
+        self._table.handles = [one for one in values if type(one) is Token]
+        self._at = 0
+        self._lent: dict[str, Any] = {}
+        for name in item["methods"]:
+            setattr(self, name, partial(self._answer, name))
+
+    def _answer(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        if name in LENT:
+            self._lent |= dict.fromkeys(LENT[name], args[-1])
+        wanted = [METHODS.index(name), self._table.sum(args, kwargs)]
+        at, self._at = self._at, self._at + 1
+        self._plays = [steps for steps in self._plays if at < len(steps) and steps[at][:2] == wanted]
+        if not self._plays:
+            raise NotRecorded(f"call {at + 1} of the recorded play is not this one: {name}")
+        answer, *did = self._plays[0][at][2:]
+        raised = answer == -1
+        if raised:
+            answer, *did = did
+        for what, *given in did:
+            self._do(what, given)
+        if raised:
+            raise exception_of(str(self._values[answer]))
+        found = self._values[answer]
+        return list(found) if type(found) is list else found
+
+    def _do(self, what: str, given: Sequence[Any]) -> None:
+        try:
+            getattr(self._lent[what], what)(*given)
+        except Exception:  # noqa: BLE001  storage that raises on demand: the recorded cache has met that
+            return
+
+
+class Again:
+    """A target that plays one recorded item."""
+
+    def __init__(self, item: dict[str, Any]) -> None:
+        self.item = item
+        self.profile = profile_from_json(item["profile"])
+        self.values: list[Any] = []
+        for row in item["table"]:
+            self.values.append(value_of(row, self.values))
+
+    def make(self, config: Config) -> Played:
+        """The cache as it was recorded, from the beginning."""
+        return Played(self.item, self.values)
+
+
+def value_of(row: Any, values: Sequence[Any]) -> Any:
+    """The value of a row of the table; those that it is made of come before it."""
+    if type(row) is not list:
+        return row
+    kind, *rest = row
+    if kind in ("l", "t"):
+        return rest if kind == "l" else tuple(rest)
+    if kind == "h":
+        return Token()
+    inner = [values[at] for at in rest]
+    return inner if kind == "L" else tuple(inner) if kind == "T" else FORMS[kind](*inner)
+
+
+def unpack(path: Path) -> Iterator[dict[str, Any]]:
+    """The header of a file of steps, then its items; raises ``ValueError`` for anything else."""
+    try:
+        with lzma.open(path, "rt", encoding="utf-8") as lines:
+            header = json.loads(lines.readline())
+            if header.get("kind") != "kvlitmus steps" or header.get("format") != FORMAT:
+                raise ValueError(f"expected recorded steps of format {FORMAT}")
+            yield header
+            yield from (json.loads(line) for line in lines)
+    except (lzma.LZMAError, EOFError, ValueError) as error:
+        raise ValueError(f"{path}: these are no recorded steps: {error}") from None
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """What came of recorded steps.
+
+    ``broken``: rules, each with the first item that breaks it.  ``evaluated``: how often each rule was.  ``ended``:
+    items that could not be judged to their end, each with the reason.
+    """
+
+    header: dict[str, Any]
+    items: int = 0
+    steps: int = 0
+    broken: dict[str, str] = field(default_factory=dict)
+    evaluated: Counter[str] = field(default_factory=Counter)
+    ended: dict[str, str] = field(default_factory=dict)
+
+
+def judge(path: Path) -> Outcome:
+    """Judge the recorded steps of a file; raises ``ValueError`` for what is no such file."""
+    header, *records = unpack(path)
+    outcome = Outcome(header=header)
+    options = Options(force_misuse=bool(header.get("force_misuse")), shrink_trials=0)
+    for record in records:
+        item = item_from_json(record["item"])
+        result = engine.run_item(Again(record), item, options)
+        outcome.items += 1
+        outcome.steps += result.steps
+        outcome.evaluated += result.evaluated
+        for finding in result.findings:
+            for rule in finding.rules:
+                outcome.broken.setdefault(rule, item.id)
+        if result.error:
+            outcome.ended[item.id] = result.error
+    return outcome

@@ -1,0 +1,120 @@
+"""The caller's side of the contract: what the recorded *engine* must not do.
+
+A cache can't be blamed for what follows from a free of somebody else's page.  So before a call is judged, its
+caller is: each function here looks at the judge's books and raises :class:`Breach` for a call that the
+contract forbids.  After a breach nothing is judged, unless the profile says that such calls are rejected or
+ignored, because nobody knows what the call did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kvlitmus.spec.units import Key, PageNo, page_floor
+
+if TYPE_CHECKING:
+    from kvlitmus.conformance.history.playback import RecordedJudge
+
+
+class Breach(Exception):
+    """A call that the contract forbids: what kind of breach it is, and what was wrong in words."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
+        self.text = text
+
+
+class Contradiction(Exception):
+    """A trace that says two things that can't both be true."""
+
+    def __init__(self, line: int, text: str) -> None:
+        super().__init__(text)
+        self.line = line
+        self.text = text
+
+
+def alloc(judge: RecordedJudge, n: int) -> None:
+    """A pool that rejects odd sizes must not be asked for one."""
+    if n % judge.size and judge.profile.align == "reject":
+        raise Breach(
+            "size", f"{n} slots are no whole pages of {judge.size}, and the profile says that such sizes are rejected"
+        )
+
+
+def free(judge: RecordedJudge, slots: Sequence[int], *, freed: Sequence[int] = ()) -> None:
+    """Only the caller's own pages may be freed, each once; ``freed`` wait in the same group."""
+    if len(set(slots)) < len(slots):
+        twice = next(slot for at, slot in enumerate(slots) if slot in slots[:at])
+        raise Breach("double free", f"slot {twice} is named twice in one free")
+    waiting = {slot // judge.size for slot in freed}
+    for page in dict.fromkeys(PageNo(slot // judge.size) for slot in slots):
+        if page in waiting:
+            raise Breach("double free", f"page {page} is freed twice in one group")
+        if not judge.loose[page]:
+            raise Breach("foreign free", f"page {page} isn't the caller's to free: it is {home(judge, page)}")
+
+
+def home(judge: RecordedJudge, page: PageNo) -> str:
+    """Where a page is that the caller doesn't own, as far as the judge knows."""
+    size = judge.size
+    for rid, running in judge.requests.items():
+        if any(slot // size == page for slot in running.row[running.cached :]):
+            return f"request {rid}'s"
+    if any(cached.page == page for cached in judge.tree.pages.values()):
+        return "the tree's"
+    if page not in judge.usable:
+        return "no page of the pool"
+    return "free, or was never handed out"
+
+
+def extend(judge: RecordedJudge, before: Sequence[int], after: Sequence[int], last: Sequence[int]) -> None:
+    """An extension continues pages that the caller owns, and makes nothing shorter."""
+    if not len(before) == len(after) == len(last):
+        raise Breach("lengths", f"{len(before)}, {len(after)} and {len(last)} requests are meant at once")
+    for old, new, slot in zip(before, after, last, strict=True):
+        if old < 0 or new < old:
+            raise Breach("lengths", f"a request of {old} tokens can't be extended to {new}")
+        if old % judge.size and not judge.loose[PageNo(slot // judge.size)]:
+            page = PageNo(slot // judge.size)
+            raise Breach("foreign page", f"page {page} isn't the caller's to fill: it is {home(judge, page)}")
+
+
+def insert(judge: RecordedJudge, key: Key, slots: Sequence[int], protected: int) -> None:
+    """What is inserted is a whole page for each page of the key, from ``protected`` on the caller's own."""
+    size, whole = judge.size, page_floor(key.length, judge.size)
+    if len(slots) < whole:
+        raise Breach("short value", f"{len(slots)} slots for the {whole} units in whole pages of the key")
+    if protected % size or protected > len(slots):
+        raise Breach("protected part", f"{protected} of {len(slots)} slots are no whole pages")
+    for at in range(protected, whole, size):
+        page = PageNo(slots[at] // size)
+        if list(slots[at : at + size]) != list(range(page * size, page * size + size)):
+            raise Breach("broken page", f"slots {list(slots[at : at + size])} are not one whole page in order")
+        if not judge.loose[page]:
+            raise Breach("foreign page", f"page {page} isn't the caller's to insert: it is {home(judge, page)}")
+    own = [slot // size for slot in slots[protected:whole:size]]
+    if len(set(own)) < len(own):
+        raise Breach("broken page", "the same page is brought for two places of the key")
+
+
+def running(judge: RecordedJudge, rid: int) -> None:
+    """Only a request that runs can grow, be published and end."""
+    if rid not in judge.requests:
+        raise Breach("no such request", f"request {rid!r} isn't running")
+
+
+def computed(judge: RecordedJudge, rid: int, upto: int | None) -> None:
+    """What is computed of a request is not less than what it shares, and not more than it has slots for."""
+    request = judge.requests[rid]
+    if upto is not None and not request.cached <= upto <= len(request.row):
+        raise Breach(
+            "computed part", f"{upto} units of request {rid!r}: {request.cached} are cached, it has {len(request.row)}"
+        )
+
+
+def beginning(judge: RecordedJudge, rid: int) -> None:
+    """A request that runs can't begin."""
+    if rid in judge.requests:
+        raise Breach("request twice", f"request {rid!r} is running already")

@@ -1,0 +1,120 @@
+"""Calls whose judging needs more than one function of the calls: batches, hashes, prefetch plans, and looks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kvlitmus.conformance.checker import partial as unseen
+from kvlitmus.conformance.checker.calls import pure
+from kvlitmus.conformance.checker.calls.hashing import Hashed, common_pages, split_key
+from kvlitmus.conformance.checker.calls.prefetch import checked_plan, facts_of_conversation
+from kvlitmus.conformance.history.contract import Contradiction
+from kvlitmus.conformance.history.forms import answer_of
+from kvlitmus.conformance.history.lines import Call
+from kvlitmus.conformance.support.text import harmless, shown
+from kvlitmus.spec.units import Slot, page_slots, pages_needed, pages_of
+
+if TYPE_CHECKING:
+    from kvlitmus.conformance.history.checker import Checker
+    from kvlitmus.conformance.history.playback import RecordedJudge
+
+
+def extend_batch(
+    judge: RecordedJudge, before: Sequence[int], after: Sequence[int], last: Sequence[int], *, decode: bool
+) -> None:
+    """Slots for several requests at once: together they are one allocation, one by one they continue a page each."""
+    size = judge.size
+    if decode:
+        text = f"alloc_decode({list(after)}, {list(last)})"
+        answer = judge.call(text, "alloc_decode", list(after), list(last))
+    else:
+        text = f"alloc_extend({list(before)}, {list(after)}, {list(last)})"
+        answer = judge.call(text, "alloc_extend", list(before), list(after), list(last))
+    facts: dict[str, object] = {
+        "asked": sum(after) - sum(before),
+        "opened_needed": sum(pages_needed(new, size) - pages_needed(old, size) for old, new in zip(before, after)),  # noqa: B905
+        "may_evict": judge.profile.evict_moment == "alloc",
+    }
+    if answer is None:
+        judge.trail[-1] += " → None"
+        judge.finish("refused_extend", facts, judge.tree)
+        return
+    got = judge.slots(answer)
+    opened = pages_of(got, size) - pages_of([Slot(slot) for old, slot in zip(before, last) if old], size)  # noqa: B905
+    facts.update(
+        granted=got,
+        granted_pages=opened,
+        new_slots=got,
+        opened_pages=opened,
+        held_before=frozenset(judge.owners).union(judge.locked_pages().values()),
+    )
+    judge.own([slot for page in opened for slot in page_slots(page, size)])
+    kinds = "alloc_decode+batch" if decode else "alloc_extend+batch"
+    judge.finish(kinds, facts, unseen.taken(judge, judge.tree, opened))
+    at = 0
+    for old, new, slot in zip(before, after, last, strict=True):
+        part: dict[str, object] = {"last_slot": slot, "new_slots": got[at : at + new - old], "row_before": range(old)}
+        judge.evaluate(f"{kinds}+one_of_them", {**part, "page_size": size})
+        at += new - old
+
+
+def hashes(checker: Checker, call: Call) -> None:
+    """``page_hashes(key, page_size, prior)``: by itself, and beside the calls before it."""
+    judge, (key, size, prior) = checker.judge, (call.args[name] for name in ("key", "page_size", "prior"))
+    pure.hashes(judge, key, size, prior)
+    if call.raised is not None or not isinstance(call.answer, list):
+        return
+    now = Hashed(key, size, prior, tuple(call.answer))
+    for kinds, facts in relations(now, checker.hashed):
+        judge.evaluate(kinds, facts)
+    checker.hashed.append(now)
+
+
+def relations(now: Hashed, earlier: Sequence[Hashed]) -> list[tuple[str, dict[str, object]]]:
+    """What a call to ``page_hashes`` must have in common with earlier ones, or must not: as facts."""
+    found: list[tuple[str, dict[str, object]]] = []
+    alike = [one for one in earlier if one.page_size == now.page_size and one.key.bigram == now.key.bigram]
+    whole = [one for one in alike if one.prior is None]
+    for one in whole if now.prior is None else ():
+        if one.key.namespace == now.key.namespace:
+            common = common_pages(one.key.units, now.key.units, now.page_size)
+            found.append(("hash_pair", {"hashes": one.hashes, "other_hashes": now.hashes, "common_pages": common}))
+        elif one.key.tokens == now.key.tokens:
+            found.append(("hash_namespaces", {"hashes": one.hashes, "foreign_hashes": now.hashes}))
+    for head in whole if now.prior is not None else ():
+        if head.hashes and head.hashes[-1] == now.prior:
+            found += [
+                ("hash_pieces", {"hashes": one.hashes, "hashes_in_pieces": head.hashes + now.hashes})
+                for one in whole
+                if split_key(one.key, head.key.length) == (head.key, now.key)
+            ]
+    return found
+
+
+def plan(checker: Checker, call: Call) -> None:
+    """``plan_prefetch(ask, host)``: the conversation with the host's memory, and what came of it."""
+    judge, ask, host = checker.judge, call.args["ask"], call.args["host"]
+    given = ", ".join(f"{name}={value}" for name, value in ask._asdict().items())
+    judge.announce(f"plan_prefetch({given}) in {len(host)} calls to the host's memory", "plan_prefetch")
+    if call.raised is not None:
+        judge.evaluate("plan_prefetch+raised", facts_of_conversation(ask, None, host))
+        raise judge.broken("PORT-01", f"the call raised {harmless(call.raised)}")
+    try:
+        found = checked_plan(answer_of("plan_prefetch", call.answer))
+    except (TypeError, ValueError) as error:
+        raise judge.broken("PORT-03", harmless(error)) from error
+    judge.evaluate("plan_prefetch", facts_of_conversation(ask, found, host))
+
+
+def look(checker: Checker, call: Call) -> None:
+    """The engine looked: it must have seen what was recorded after the call before."""
+    if call.raised is not None:
+        raise checker.judge.broken("PORT-01", f"{call.method}() raised {harmless(call.raised)}")
+    if call.method in checker.header.looks and call.answer != checker.playback.seen.get(call.method, call.answer):
+        seen = shown(checker.playback.seen[call.method])
+        raise Contradiction(
+            call.line,
+            f"{call.method}() answers {shown(call.answer)}, and after the call before it was {seen}: "
+            "a call between them was not recorded, or looking changes the cache",
+        )

@@ -1,0 +1,243 @@
+"""Playback: an object with exactly the recorded ports, and a judge that stands beside it.
+
+A :class:`Playback` is handed the lines of one action and answers the judge's calls from them, in their
+order.  What it shows of itself is what was recorded last.  A :class:`RecordedJudge` is the judge of every
+other run, but for three things: facts that a trace can't give stay unknown, a broken rule need not end
+it, and it remembers only the last calls.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from kvlitmus.conformance.checker.calls.hashing import HashLedger
+from kvlitmus.conformance.checker.checker import Judge
+from kvlitmus.conformance.checker.guard import Violation
+from kvlitmus.conformance.checker.selection import Facts
+from kvlitmus.conformance.history.forms import LOOKS, answer_of
+from kvlitmus.conformance.history.lines import Call, Header
+from kvlitmus.conformance.ports import PORTS, capabilities_of
+from kvlitmus.spec.names import NO_NAME, Names
+from kvlitmus.spec.units import Name, PageNo, Slot, Unit
+
+CONTENT_FACTS = ("found_names", "row_names")
+"""What is in slots: known only if the trace says what was written."""
+
+POOL_FACTS = frozenset({"available_before", "available_after", "free_before", "free_after", "free_listed"})
+"""What is up in the air while frees are collected."""
+
+
+MANY_NAMES = 200_000
+"""So many names of prefixes are kept before those that nothing speaks of any more are forgotten."""
+
+MANY_HASHES = 4_096
+"""So many page hashes, for each page size and kind of units, are compared with later ones."""
+
+MANY_UNITS = 1 << 20
+"""Keys of so many units in all are remembered together with their names."""
+
+
+class Ended(BaseException):
+    """What a recorded call raised, where that would have ended the process."""
+
+
+class Playback:
+    """The ports of a recorded cache."""
+
+    def __init__(self, header: Header) -> None:
+        self.waiting: deque[Call] = deque()
+        self.line = 1
+        self.seen = header.first
+        for port in header.ports:
+            for method in PORTS[port]:
+                setattr(self, method, partial(self._look if method in LOOKS else self._answer, method))
+
+    def _look(self, method: str) -> Any:
+        """What was seen after the last call."""
+        seen = self.seen[method]
+        if type(seen) is dict and seen.keys() == {"raised"}:
+            raise exception_of(str(seen["raised"]))
+        return answer_of(method, seen)
+
+    def _answer(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        """What the next of the waiting lines answered, or raised."""
+        call = self.waiting.popleft()
+        assert call.method == method, (call.method, method)
+        self.line, self.seen = call.line, call.look
+        if call.raised is not None:
+            raise exception_of(call.raised)
+        return answer_of(method, call.answer)
+
+
+def exception_of(raised: str) -> BaseException:
+    """An exception that reads like the one that was recorded."""
+    kind, _, message = raised.partition(": ")
+    if not kind.isidentifier():
+        kind, message = "Exception", raised
+    if kind == "MemoryError":
+        return MemoryError(message)  # where memory is made short, the suite expects this very one
+    base = Ended if kind in ("SystemExit", "KeyboardInterrupt", "GeneratorExit") else Exception
+    made: BaseException = type(kind, (base,), {})(message)
+    return made
+
+
+class RecordedNames(Names):
+    """Names of prefixes that can be forgotten: a trace may name more of them than there is memory.
+
+    What is forgotten is used again for another prefix, so only what nobody holds may be forgotten.
+    """
+
+    __slots__ = ("most", "spare", "units")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.most = MANY_NAMES
+        self.spare: list[Name] = []
+        self.units = 0
+
+    def extend(self, start: Name, units: Sequence[Unit]) -> tuple[Name, ...]:
+        """The same names as ever."""
+        before = len(self._chunks)
+        found = super().extend(start, units)
+        if len(self._chunks) > before:
+            self.units += len(units)
+            if self.units > MANY_UNITS:
+                self._chunks.clear()
+                self.units = 0
+        return found
+
+    @property
+    def crowded(self) -> bool:
+        """Whether it is time to forget some."""
+        return len(self._ids) > self.most
+
+    def keep_only(self, held: Iterable[Name]) -> None:
+        """Forget all names but these and those of their beginnings."""
+        kept: set[Name] = set()
+        for name in held:
+            while name not in kept and name != NO_NAME:
+                kept.add(name)
+                name = self._parents[name]
+        self.spare += [name for name in self._ids.values() if name not in kept]
+        self._ids = {place: name for place, name in self._ids.items() if name in kept}
+        self._chunks.clear()
+        self.most = max(MANY_NAMES, 2 * len(self._ids))
+
+    def _new(self, parent: Name, unit: Unit | str | None) -> Name:
+        if not self.spare:
+            return super()._new(parent, unit)
+        name = self.spare.pop()
+        self._parents[name], self._units[name] = parent, unit
+        return name
+
+
+class RecordedJudge(Judge):
+    """The judge of a trace.
+
+    ``found`` is told of each violation and says whether to go on; then its rules are ``silenced``.  ``loose``
+    are the pages that the caller owns by itself, outside of any request; the books are those of the judge,
+    kept apart here because nothing may be freed that isn't among them.
+    """
+
+    def __init__(
+        self,
+        playback: Playback,
+        header: Header,
+        *,
+        depth: int,
+        muted: frozenset[str],
+        found: Callable[[Violation], bool],
+    ) -> None:
+        self.loose: Counter[PageNo] = Counter()
+        self.contents = header.contents
+        self.lending = True
+        self.grouped = False
+        self.vanished_last = False
+        self.lines: list[int] = []
+        self.silenced: set[str] = set()
+        self.found = found
+        self.playback = playback
+        self.prefixes = RecordedNames()
+        super().__init__(playback, header.config, header.profile, depth=depth, muted=muted, names=self.prefixes)
+        self.adapter = playback  # without the requests that a judge composes: nobody asked this cache for any
+        self.capabilities = capabilities_of(playback) | (self.capabilities & {"scheme"})
+        self.hashed = HashLedger(self.prefixes, MANY_HASHES)
+
+    def announce(self, text: str, method: str) -> None:
+        """A call is about to be judged: note the line that it stands on."""
+        super().announce(text, method)
+        self.lines.append(self.playback.waiting[0].line if self.playback.waiting else self.playback.line)
+
+    def forget_calls(self, keep: int) -> None:
+        """Drop all but the last calls, and what else would grow with the trace."""
+        if len(self.trail) > 2 * keep:
+            del self.trail[:-keep], self.lines[:-keep]
+        self.victims.clear()
+        self.kept.clear()
+        if self.prefixes.crowded:
+            self.prefixes.keep_only(self.held_names())
+            self.observer.known.clear()
+
+    def held_names(self) -> Iterator[Name]:
+        """The names that the judge's books speak of."""
+        yield from self.tree.pages
+        yield from self.maybe
+        yield from self.hashed.held()
+        yield from self.written.values()
+        for running in self.requests.values():
+            yield from running.names[-1:]
+            yield running.locked
+        yield from (name for _, name in self.receipts.values())
+
+    def forget(self) -> None:
+        """Start from an empty cache again."""
+        self.loose.clear()
+        super().forget()
+
+    def write(self, slots: Sequence[Slot], names: Sequence[Name]) -> None:
+        """The caller wrote what it was asked to compute, if the trace vouches for it."""
+        if self.contents == "as_asked":
+            super().write(slots, names)
+
+    def was_written(self, slots: Sequence[int], names: Sequence[Name]) -> None:
+        """The trace itself says what was written."""
+        self.written.update(zip(map(Slot, slots), names, strict=True))
+
+    def own(self, slots: Sequence[Slot]) -> None:
+        """Somebody owns the pages of these slots: a request, or the caller itself."""
+        super().own(slots)
+        if self.lending:
+            self.loose.update({PageNo(slot // self.size) for slot in slots})
+
+    def disown(self, slots: Sequence[Slot]) -> None:
+        """Nobody owns the pages of these slots any more."""
+        super().disown(slots)
+        if self.lending:
+            for page in {PageNo(slot // self.size) for slot in slots}:
+                if self.loose[page] > 1:
+                    self.loose[page] -= 1
+                else:
+                    del self.loose[page]
+
+    def evaluate(self, kinds: str, facts: Facts) -> None:
+        """Evaluate the rules whose facts the trace gives; go on after a broken one where that is wanted."""
+        self.vanished_last = bool(facts.get("vanished"))
+        if self.contents == "unknown":
+            for name in CONTENT_FACTS:
+                facts.pop(name, None)
+        elif self.contents == "recorded":
+            facts.pop("row_names", None)  # a row is written after the call that made it
+        if self.grouped:
+            kinds += "+in_group"
+            for name in POOL_FACTS & facts.keys():
+                del facts[name]
+        try:
+            super().evaluate(kinds, facts)
+        except Violation as violation:
+            fresh = [id for id in violation.rules if id not in self.silenced]
+            if fresh and not self.found(Violation(fresh, violation.call, violation.facts, violation.detail)):
+                raise
+            self.silenced.update(fresh)

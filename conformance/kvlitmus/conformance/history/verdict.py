@@ -1,0 +1,153 @@
+"""What came of a trace, as a report in the form of every other run's."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from kvlitmus.conformance.history.checker import Checker, Outcome
+from kvlitmus.conformance.history.lines import Header
+from kvlitmus.conformance.history.playback import CONTENT_FACTS
+from kvlitmus.conformance.report import document
+from kvlitmus.conformance.run.results import ItemResult, RuleVerdict, Verdict
+from kvlitmus.conformance.run.verdicts import EXIT_WORDS, Group, Scope, conclude, exit_code
+from kvlitmus.spec.rule import Rule
+
+ABSENT = {
+    "PORT-02": "a call that never came back has no line in a trace",
+    "PORT-04": "a trace holds copies of what was passed and answered",
+}
+"""Rules that no trace can tell anything about."""
+
+VIOLATED_WORDS = "a rule is violated"
+ENDED_WORDS = "what was judged holds, but judging ended before the trace did"
+EMPTY_WORDS = "the trace has no call that could be judged"
+BREACH_WORDS = "the recorded engine broke the contract, so judging ended early"
+TORN_WORDS = "what there is holds, but the trace breaks off"
+
+
+def report(
+    checker: Checker, rules: Mapping[str, Rule], *, file: str, version: str, date: str, seconds: float
+) -> document.Run:
+    """The run that a trace was, with a verdict on each rule."""
+    outcome, header, judge = checker.outcome, checker.header, checker.judge
+    result = ItemResult(
+        item=f"trace:{file}",
+        config=header.config.label,
+        steps=judge.steps,
+        evaluated=judge.counted(),
+        reached=judge.reached,
+        findings=[one.finding for one in outcome.findings],
+        error=outcome.error,
+        capabilities=sorted(judge.capabilities),
+        seconds=seconds,
+    )
+    for id in ("PORT-01", "PORT-03"):
+        result.evaluated[id] += judge.steps
+    scope = Scope(
+        depth=judge.depth,
+        misuse=header.profile.misuse,
+        full=False,
+        partial=outcome.interrupted,
+        capabilities=judge.capabilities,
+    )
+    groups = [Group(finding=one.finding, items=[result.item], leads=at == 0) for at, one in enumerate(outcome.findings)]
+    verdicts = [accounted(one, rules[one.rule], header, outcome) for one in conclude(rules, [result], groups, scope)]
+    return document.Run(
+        target=file,
+        target_name=header.cache or "a recorded cache",
+        target_version="",
+        python="",
+        profile=header.profile,
+        capabilities=judge.capabilities,
+        configs=(header.config,),
+        rules=rules,
+        options={
+            "seed": 0,
+            "steps": judge.steps,
+            "depth": judge.depth,
+            "force_misuse": False,
+            "rule": [],
+            "pack": [],
+            "strength": None,
+            "litmus": False,
+            "full": False,
+        },
+        scope=scope,
+        version=version,
+        date=date,
+        planned=1,
+        seconds=seconds,
+        results=[result],
+        groups=groups,
+        verdicts=verdicts,
+        exit_code=code_of(verdicts, result, scope, outcome),
+    )
+
+
+def accounted(one: RuleVerdict, rule: Rule, header: Header, outcome: Outcome) -> RuleVerdict:
+    """The verdict with a trace's own reasons for a rule that was never evaluated."""
+    if one.verdict not in (Verdict.NOT_EXERCISED, Verdict.BLOCKED, Verdict.NOT_APPLICABLE) and rule.id not in ABSENT:
+        return one
+    if one.verdict in (Verdict.VIOLATED, Verdict.WARNED) or (one.verdict is Verdict.PASSED and rule.id not in ABSENT):
+        return one
+    reason = ABSENT.get(rule.id, "")
+    if rule.pack == "misuse":
+        reason = "nobody breaks the contract on purpose in a trace"
+    elif rule.on == ("again",):
+        reason = "it takes the same calls on a second cache"
+    elif "stray_slots" in rule.facts:
+        reason = "a trace tells how many host slots a plan got, and not which"
+    elif one.verdict is not Verdict.NOT_APPLICABLE and unknown(rule, header):
+        reason = "the trace doesn't record what was written"
+    if reason:
+        one.verdict, one.reason = Verdict.NOT_APPLICABLE, reason
+    elif one.verdict is Verdict.NOT_EXERCISED:
+        one.reason = "no call of the trace led there"
+        if outcome.broken_off:
+            one.reason += ", up to the breach of the contract"
+    return one
+
+
+def unknown(rule: Rule, header: Header) -> bool:
+    """Whether a rule is about the contents of slots, and the trace doesn't tell them."""
+    return header.contents == "unknown" and not set(CONTENT_FACTS).isdisjoint(rule.facts)
+
+
+def code_of(verdicts: list[RuleVerdict], result: ItemResult, scope: Scope, outcome: Outcome) -> int:
+    """The exit code: as of every run, and 1 for a breach of the contract, 4 for a trace that breaks off."""
+    code = exit_code(verdicts, [result], scope)
+    if code in (0, 4) and outcome.broken_off:
+        return 1
+    if code == 0 and (outcome.torn or outcome.stopped or not result.steps):
+        return 4
+    return code
+
+
+def meaning(run: document.Run, outcome: Outcome) -> str:
+    """What the exit code means here."""
+    violated = any(one.verdict is Verdict.VIOLATED for one in run.verdicts)
+    if run.exit_code == 1:
+        return VIOLATED_WORDS if violated else BREACH_WORDS
+    if run.exit_code == 4 and (outcome.torn or outcome.stopped or not run.steps):
+        return TORN_WORDS if outcome.torn else ENDED_WORDS if outcome.stopped else EMPTY_WORDS
+    return EXIT_WORDS[run.exit_code]
+
+
+def as_data(run: document.Run, outcome: Outcome) -> dict[str, Any]:
+    """The report as plain data: that of every run, and under ``trace`` where in the file things are."""
+    data = document.document(run)
+    data["exit_meaning"] = meaning(run, outcome)
+    data["trace"] = {
+        "lines_judged": outcome.last,
+        "ignored": dict(sorted(outcome.ignored.items())),
+        "stopped": outcome.stopped,
+        "torn": outcome.torn,
+        "findings": [{"line": one.line, "lines": one.lines, "before": one.before} for one in outcome.findings],
+        "misuse": [asdict(one) for one in outcome.misuse],
+        "misuses": outcome.misuses,
+        "kinds_of_misuse": dict(Counter(one.kind for one in outcome.misuse)),
+    }
+    return data

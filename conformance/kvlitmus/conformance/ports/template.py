@@ -1,0 +1,364 @@
+"""What ``kvlitmus init-adapter`` writes: an adapter to fill in.
+
+Everything that could drift is read where it is defined, when the file is written: which ports there
+are from ``PORTS``, their methods from the protocols, the choices from ``Profile``, what is
+asked for from ``Config``.  Only the frame around that is text of this module.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import importlib
+import inspect
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from kvlitmus.conformance import ports
+from kvlitmus.conformance.ports.template_words import WIDTH, comment, literal, meanings_of, prose, quoted, wrapped
+from kvlitmus.spec import interface
+from kvlitmus.spec.config import POLICIES, Config
+from kvlitmus.spec.interface import PORTS, cache, stores, tiers
+from kvlitmus.spec.profile import PROFILE_VALUES, Profile
+
+USUAL = ("pool", "tree", "locks", "evict")
+"""The ports of a prefix cache, when none are named."""
+
+STEPS = (
+    (
+        "Fill in every method below that raises NotImplementedError. Slots are plain integers; a page is page_size "
+        "slots in a row. A sequence may be a list, a tuple or anything that iterates (tensor.tolist()). Out of memory "
+        "is None, never an exception."
+    ),
+    (
+        "Delete the ports that the cache doesn't have. A method that is there is a capability: rules that need what "
+        "isn't there are reported as not applicable, never as passed."
+    ),
+    "Declare in the profile of the target, at the end, the legal choices that the cache makes.",
+)
+"""What to do with the file."""
+
+BUILD = (
+    "Build a fresh one here, as config says, and import it here as well: a module that can't be imported is reported, "
+    "but tells less. A reserved page comes on top of config.pages."
+)
+
+KINDS = {
+    "": ("Adapter", "behind the ports"),
+    "tier": ("Hierarchy", "with a host tier and storage behind the ports"),
+    "store": ("Store", "as a page store alone"),
+}
+"""For each family of ports what its class is called, and what it is."""
+
+FAMILIES = {cache.__name__: "", tiers.__name__: "tier", stores.__name__: "store"}
+"""The family of the ports in each module."""
+
+Imports = dict[str, set[str]]
+"""Module → the names that are imported from it."""
+
+
+class Port(NamedTuple):
+    """One port: its name, the protocol that says what its methods are, and their names."""
+
+    name: str
+    protocol: type
+    methods: tuple[str, ...]
+
+    @property
+    def family(self) -> str:
+        """What is judged by it: a cache (empty), a hierarchy (``tier``), or a page store by itself (``store``)."""
+        if self.name == "events":
+            return ""  # defined beside the tiers that it may name, and told by caches without them too
+        return FAMILIES.get(self.protocol.__module__, "")
+
+    @property
+    def about(self) -> str:
+        """What the port is about, in a sentence."""
+        return prose(self.protocol).split("\n\n")[0].replace("\n", " ")
+
+
+def all_ports() -> dict[str, Port]:
+    """Every port by name; raises ``LookupError`` for one that no protocol describes."""
+    protocols = [one for module in modules() for one in vars(module).values() if _is_protocol(one)]
+    found = {}
+    for name, methods in PORTS.items():
+        fitting = [one for one in protocols if set(methods) <= set(vars(one))]
+        if not fitting:
+            raise LookupError(f"no protocol has the methods of the port {name!r}: {', '.join(methods)}")
+        found[name] = Port(name, min(fitting, key=lambda one: len(vars(one))), methods)
+    return found
+
+
+def modules() -> list[ModuleType]:
+    """The modules that define ports."""
+    return [cache, stores, tiers]
+
+
+def _is_protocol(value: object) -> bool:
+    return isinstance(value, type) and bool(getattr(value, "_is_protocol", False)) and value.__module__ != "typing"
+
+
+def generate(name: str, module: str, chosen: Sequence[Port], *, folder: str = "") -> str:
+    """The file: an adapter for the cache ``name`` with the chosen ports, in the module ``module`` of ``folder``."""
+    cache = "".join(part[:1].upper() + part[1:] for part in re.split(r"[\W_]+", name))
+    cache = f"Cache{cache}" if not cache[:1].isalpha() else cache
+    imports: Imports = {ports.__name__: {"Config", "Profile", "Target", "Unsupported"}}
+    told: set[str] = set()
+    families: dict[str, str] = {}
+    classes: list[str] = []
+    for family in dict.fromkeys(port.family for port in chosen):
+        families[family] = cache + KINDS.get(family, ("Adapter", ""))[0]
+        base = families.get("", "") if family == "tier" else ""
+        classes += class_lines(families[family], base, name, KINDS.get(family, ("", "behind the ports"))[1])
+        for port in chosen:
+            if port.family == family:
+                classes += port_lines(port, name, imports, told)
+        classes += ["", ""]
+    lines = [
+        *heading(name, module, chosen, folder),
+        "",
+        "from __future__ import annotations",
+        "",
+        *import_lines(imports),
+        "",
+        *policy_lines(families),
+        *classes,
+        *target_lines(name, cache, module, families, chosen),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def policy_lines(families: dict[str, str]) -> Iterator[str]:
+    """The policies that the cache has; a store has none."""
+    if set(families) != {"store"}:
+        yield f"POLICIES = ({', '.join(quoted(one) for one in POLICIES)})"
+        yield '"""Keep the eviction policies that the cache has."""'
+        yield ""
+    yield ""
+
+
+def class_lines(kind: str, base: str, name: str, what: str) -> Iterator[str]:
+    """The head of one class of adapters; one that has a base is built as that is."""
+    yield f"class {kind}({base}):" if base else f"class {kind}:"
+    yield f'    """{name} {what}: it translates, and repairs and hides nothing."""'
+    if not base:
+        yield ""
+        yield "    def __init__(self, config: Config) -> None:"
+        yield from comment(BUILD, 8)
+        yield "        self.config = config"
+
+
+def heading(name: str, module: str, chosen: Sequence[Port], folder: str) -> Iterator[str]:
+    """The docstring of the module: what to do."""
+    lacking = [one for one in PORTS if one not in {port.name for port in chosen}]
+    place = f"in {folder}" if folder else "where this file's module can be imported from"
+    steps = (STEPS[0], STEPS[1], STEPS[2], f"Run, {place}:")
+    yield f'"""An adapter for kvlitmus: {name} behind the ports of the suite.'
+    for number, text in enumerate(steps, 1):
+        yield ""
+        yield from textwrap.wrap(text, WIDTH, initial_indent=f"{number}. ", subsequent_indent="   ")
+    yield ""
+    yield f"       kvlitmus smoke {module}:target    a quick look: can it be made, what does it offer"
+    yield f"       kvlitmus run {module}:target      the verdict, rule by rule"
+    yield ""
+    if lacking:
+        yield from wrapped(
+            f"Ports that are left out: {', '.join(lacking)}. 'kvlitmus init-adapter --list' says what they are "
+            "about; the more the suite can see (sizes, view), the more rules bite.",
+        )
+    else:
+        yield "No port is left out."
+    yield '"""'
+
+
+def port_lines(port: Port, name: str, imports: Imports, told: set[str]) -> Iterator[str]:
+    """One port: a comment that says what it is, and its methods."""
+    methods = [inspect.getattr_static(port.protocol, one) for one in port.methods]
+    title = f"    # -- {port.name} "
+    yield ""
+    yield title + "-" * (WIDTH - len(title))
+    yield from comment(prose(port.protocol), 4)
+    for kind in dict.fromkeys(one for method in methods for one in types_of(method)):
+        if kind.__name__ not in told:
+            told.add(kind.__name__)
+            yield "    #"
+            yield from comment(f"{kind.__name__}{fields_of(kind)}: {prose(kind)}", 4)
+    for method in methods:
+        yield ""
+        yield from method_lines(method, name, imports)
+
+
+def method_lines(method: Any, name: str, imports: Imports) -> Iterator[str]:
+    """One method: signature and docstring of the protocol's, and nothing in it yet."""
+    signature = inspect.signature(method)
+    parameters = list(parameters_of(signature, method, imports))
+    answer = annotation(signature.return_annotation)
+    one_line = f"    def {method.__name__}({', '.join(parameters)}) -> {answer}:"
+    if len(one_line) <= WIDTH:
+        yield one_line
+    else:
+        yield f"    def {method.__name__}("
+        yield from (f"        {one}," for one in parameters)
+        yield f"    ) -> {answer}:"
+    document = prose(method).replace("\\", "\\\\").replace('"""', "'''").split("\n\n")
+    text = list(wrapped(f'"""{document[0]}', 8))
+    for paragraph in document[1:]:
+        text += ["", *wrapped(paragraph, 8)]
+    closed = f'{text[-1]}"""'
+    yield from [*text[:-1], closed] if len(text) == 1 and len(closed) <= WIDTH else [*text, '        """']
+    yield f'        raise NotImplementedError("{name}: {method.__name__} is not filled in")'
+
+
+def parameters_of(signature: inspect.Signature, method: Any, imports: Imports) -> Iterator[str]:
+    """The parameters as they are written; what they name is imported."""
+    note(annotation(signature.return_annotation), method, imports)
+    starred = False
+    for one in signature.parameters.values():
+        if one.kind is one.KEYWORD_ONLY and not starred:
+            starred = True
+            yield "*"
+        starred |= one.kind is one.VAR_POSITIONAL
+        stars = 1 if one.kind is one.VAR_POSITIONAL else 2 if one.kind is one.VAR_KEYWORD else 0
+        text = "*" * stars + one.name
+        if one.annotation is not one.empty:
+            note(annotation(one.annotation), method, imports)
+            text += f": {annotation(one.annotation)}"
+        if one.default is not one.empty:
+            sign = " = " if one.annotation is not one.empty else "="
+            text += sign + value_of(one.default, method, imports)
+        yield text
+
+
+def annotation(given: Any) -> str:
+    """An annotation as it is written."""
+    return (given if isinstance(given, str) else inspect.formatannotation(given)).replace("'", '"')
+
+
+def note(text: str, method: Any, imports: Imports) -> None:
+    """Import what an annotation names."""
+    for node in ast.walk(ast.parse(text, mode="eval")):
+        if isinstance(node, ast.Name) and node.id in method.__globals__:
+            value = method.__globals__[node.id]
+            home = getattr(value, "__module__", None)
+            known = home and getattr(importlib.import_module(home), node.id, None) is value
+            imports.setdefault(face(str(home) if known else method.__module__), set()).add(node.id)
+
+
+def face(module: str) -> str:
+    """Where users import from what a module defines: the interface has one place for all of its modules."""
+    return interface.__name__ if module in FAMILIES else module
+
+
+def types_of(method: Any) -> Iterator[type]:
+    """The project's own types in a method's annotations, which a reader must know to write it."""
+    signature = inspect.signature(method)
+    given = [signature.return_annotation, *(one.annotation for one in signature.parameters.values())]
+    for text in (annotation(one) for one in given if one is not inspect.Signature.empty):
+        for node in ast.walk(ast.parse(text, mode="eval")):
+            found = method.__globals__.get(node.id) if isinstance(node, ast.Name) else None
+            if isinstance(found, type) and found.__module__.startswith("kvlitmus."):
+                yield found
+
+
+def fields_of(kind: type) -> str:
+    """The fields of a type as in a call: ``(length, slots=None)``; nothing for one that isn't made of fields."""
+    if dataclasses.is_dataclass(kind):
+        return f"({', '.join(one.name for one in dataclasses.fields(kind))})"
+    if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        defaults: dict[str, Any] = getattr(kind, "_field_defaults", {})
+        return f"({', '.join(f'{one}={defaults[one]!r}' if one in defaults else one for one in kind._fields)})"
+    return ""
+
+
+def value_of(value: Any, method: Any, imports: Imports) -> str:
+    """A default as it is written: a literal, or the name of a constant of the protocol's module, imported."""
+    if value is None or type(value) in (bool, int, float, str, tuple):
+        return literal(value)
+    name: str = next(name for name, one in method.__globals__.items() if one is value)
+    imports.setdefault(face(method.__module__), set()).add(name)
+    return name
+
+
+def import_lines(imports: Imports) -> Iterator[str]:
+    """The imports, the standard library's first, as formatters sort them."""
+    ours = sorted(one for one in imports if one.startswith("kvlitmus."))
+    others = sorted(imports.keys() - set(ours) - {"builtins"})
+    for group in filter(None, (others, ours)):
+        for module in group:
+            names = sorted(imports[module], key=lambda one: (not one.isupper(), not one[:1].isupper(), one))
+            line = f"from {module} import {', '.join(names)}"
+            yield from (
+                [line]
+                if len(line) <= WIDTH
+                else [
+                    f"from {module} import (",
+                    *(f"    {one}," for one in names),
+                    ")",
+                ]
+            )
+        if group is others:
+            yield ""
+
+
+def target_lines(name: str, cache: str, module: str, families: dict[str, str], chosen: Sequence[Port]) -> Iterator[str]:
+    """What makes adapters, with every choice that can be declared."""
+    yield f"class {cache}Target:"
+    yield f'    """What makes adapters: ``kvlitmus run {module}:target`` finds it by its name below."""'
+    yield ""
+    yield from comment("A line that reports show.", 4)
+    yield f"    version = {quoted(f'{name} (unknown version)')}"
+    yield ""
+    yield from comment("The legal choices that the cache makes, here the usual ones. They decide what is judged.", 4)
+    yield "    profile = Profile("
+    meanings = meanings_of(Profile)
+    for field in dataclasses.fields(Profile):
+        yield from comment(f"{field.name}: {meanings.get(field.name, 'see kvlitmus.conformance.ports.Profile')}", 8, 4)
+        legal = PROFILE_VALUES.get(field.name)
+        if isinstance(legal, tuple):
+            yield from comment(f"Legal: {', '.join(legal)}.", 8, 4)
+        yield f"        {field.name}={literal(field.default)},"
+    yield "    )"
+    yield ""
+    yield from comment(
+        "An attribute 'configs', a tuple of Config, names the configurations in which the cache is judged, "
+        "in place of the suite's.",
+        4,
+    )
+    yield ""
+    yield from judged_as(families, chosen)
+    yield "    def make(self, config: Config) -> object:"
+    yield '        """A fresh cache; raises Unsupported, with the reason, for what can\'t be built."""'
+    yield from comment(f"Config{fields_of(Config)}. {prose(Config)}", 8)
+    for family, test in (("store", 'config.pool == "store"'), ("tier", "config.tiered"), ("", "")):
+        if family in families and test and len(families) > 1:
+            yield f"        if {test}:"
+            yield f"            return {families[family]}(config)"
+        elif family == "store" and family in families:
+            yield '        if config.pool != "store":'
+            yield f'            raise Unsupported("{name} is a page store alone")'
+            yield f"        return {families[family]}(config)"
+        elif family in families:
+            yield "        if config.policy not in POLICIES:"
+            yield f'            raise Unsupported(f"{name} has no policy {{config.policy!r}}")'
+            yield f"        return {families[family]}(config)"
+    if len(families) > 1 and "" not in families:
+        yield f'        raise Unsupported("{name} has no such pool, or no host tier")'
+    yield ""
+    yield ""
+    yield f"target: Target = {cache}Target()"
+
+
+def judged_as(families: dict[str, str], chosen: Sequence[Port]) -> Iterator[str]:
+    """What a target says of itself when it is more than a cache, or another thing."""
+    if set(families) == {"store"}:
+        yield from comment("The ports that it has: known before it is built, they say that it is a store alone.", 4)
+        named = [f"        {quoted(port.name)}," for port in chosen]
+        yield from ["    capabilities = (", *named, "    )", ""]
+    elif set(families) != {""}:
+        yield from comment("Judged as a cache, and beyond that as a hierarchy, or its page store by itself.", 4)
+        more = [kind for family, kind in (("tier", "tiers"), ("store", "store")) if family in families]
+        yield f"    pools = ({', '.join(map(quoted, ['device', 'host', *more]))})"
+        yield ""

@@ -1,0 +1,165 @@
+"""Baselines: violations that are known, each with a reason and a link, so that only news fail.
+
+A TOML file with a list of entries::
+
+    [[known]]
+    rule = "TREE-02"
+    reason = "matches are rounded down twice; fixed upstream, not released yet"
+    link = "https://example.org/issues/1"
+    until = "0.3.0"          # optional: from this version of kvlitmus on the entry has expired
+
+An entry whose rule holds is **stale**, one whose ``until`` has come is **expired**; both fail,
+so that a baseline never hides more than it says.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kvlitmus.conformance.checker.explain import harmless
+from kvlitmus.conformance.run.results import RuleVerdict, Verdict
+from kvlitmus.conformance.support import files
+from kvlitmus.conformance.support.text import closest
+
+MAX_BYTES = 1 << 20
+MAX_ENTRIES = 1_000
+MAX_PARTS = 32
+LONG_KEY = re.compile(rf"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){{{MAX_PARTS}}}""")
+"""The parser takes time that grows with the square of a key's parts, and no key here has more than one."""
+
+FIELDS = ("rule", "reason", "link", "until")
+
+
+class BaselineError(Exception):
+    """A baseline that can't be used; the text names the entry."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One known violation."""
+
+    rule: str
+    reason: str
+    link: str
+    until: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """What a baseline says about a run: which violations are known, which entries must go."""
+
+    known: list[Entry] = field(default_factory=list)
+    stale: list[Entry] = field(default_factory=list)
+    expired: list[Entry] = field(default_factory=list)
+
+    @property
+    def accepted(self) -> frozenset[str]:
+        """The rules whose violation does not fail the run."""
+        return frozenset(entry.rule for entry in self.known)
+
+    @property
+    def fails(self) -> bool:
+        """Whether the baseline itself is a failure."""
+        return bool(self.stale or self.expired)
+
+
+def version_parts(text: str) -> tuple[int, ...]:
+    """The numbers of a version, for comparing: ``0.10.1`` → (0, 10, 1); raises ``ValueError`` for anything else."""
+    if not re.fullmatch(r"\d{1,9}(\.\d{1,9}){0,3}", text):
+        raise ValueError(text)
+    numbers = [int(part) for part in text.split(".")]
+    return tuple(numbers + [0] * (4 - len(numbers)))
+
+
+def load(path: Path, rules: Iterable[str]) -> tuple[Entry, ...]:
+    """Read a baseline; raises :class:`BaselineError`, which names the file and the entry."""
+    try:
+        raw = files.read(path, MAX_BYTES, follow=True)
+    except (OSError, ValueError) as error:  # a name with a null character is a ValueError
+        raise BaselineError(f"baseline {path}: {(isinstance(error, OSError) and error.strerror) or error}") from error
+    if len(raw) > MAX_BYTES:
+        raise BaselineError(f"baseline {path}: larger than {MAX_BYTES} bytes")
+    try:
+        text = raw.decode("utf-8")
+        if LONG_KEY.search(text):
+            raise BaselineError(f"baseline {path}: a key of more than {MAX_PARTS} parts")
+        data = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # what is no text, no TOML, or a number of thousands of digits
+        raise BaselineError(f"baseline {path}: not TOML: {harmless(error)}") from error
+    return parse(data, rules, str(path))
+
+
+def parse(data: Mapping[str, Any], rules: Iterable[str], where: str = "") -> tuple[Entry, ...]:
+    """The entries of a baseline that was read."""
+    where = f"baseline {where}".rstrip()
+    strange = [name for name in data if name != "known"]
+    if strange:
+        raise BaselineError(f"{where}: expected [[known]] entries only (got {harmless(strange[0])!r})")
+    rows = data.get("known", [])
+    if not isinstance(rows, list) or len(rows) > MAX_ENTRIES:
+        raise BaselineError(f"{where}: 'known' must be a list of at most {MAX_ENTRIES} entries, each headed [[known]]")
+    known = list(rules)
+    entries: list[Entry] = []
+    for number, row in enumerate(rows, 1):
+        entry = _entry(row, f"{where}: entry {number}", known)
+        if any(entry.rule == other.rule for other in entries):
+            raise BaselineError(f"{where}: entry {number} ({entry.rule}): the rule is listed twice")
+        entries.append(entry)
+    return tuple(entries)
+
+
+def _entry(row: Any, where: str, rules: Sequence[str]) -> Entry:
+    if not isinstance(row, dict):
+        raise BaselineError(f"{where}: expected a table (got {type(row).__name__})")
+    rule = row.get("rule")
+    if isinstance(rule, str) and rule:
+        where = f"{where} ({harmless(rule, 40)})"
+    for name in FIELDS[:3]:
+        if name not in row:
+            raise BaselineError(f"{where}: '{name}' is missing")
+    for name, value in row.items():
+        if name not in FIELDS:
+            raise BaselineError(f"{where}: unknown field {harmless(name, 40)!r}; an entry has {', '.join(FIELDS)}")
+        if not isinstance(value, str) or not value.strip():
+            raise BaselineError(f"{where}: '{name}' must be a text that says something")
+    if rule not in rules:
+        raise BaselineError(f"{where}: there is no such rule{closest(str(rule), rules)}")
+    if not row["link"].startswith(("https://", "http://")):
+        raise BaselineError(f"{where}: 'link' must begin with https:// or http://")
+    try:
+        version_parts(row.get("until", "0"))
+    except ValueError:
+        raise BaselineError(
+            f"{where}: 'until' must be a version such as 0.3.0 (got {harmless(row['until'], 40)!r})"
+        ) from None
+    return Entry(rule=row["rule"], reason=row["reason"].strip(), link=row["link"].strip(), until=row.get("until", ""))
+
+
+def compare(
+    entries: Sequence[Entry], verdicts: Sequence[RuleVerdict], version: str, *, partial: bool = False
+) -> Outcome:
+    """Hold a baseline against a run.
+
+    A rule that was not part of the run, or that could not be decided (blocked, inconclusive, not
+    exercised, failed), says nothing about its entry; nor does an interrupted run.
+    """
+    outcome = Outcome()
+    said = {one.rule: one.verdict for one in verdicts}
+    release = re.match(r"\d+(\.\d+){0,3}", version)
+    now = version_parts(release.group()) if release else (0, 0, 0, 0)
+    for entry in entries:
+        verdict = said.get(entry.rule)
+        if verdict is None:
+            continue
+        if entry.until and now >= version_parts(entry.until):
+            outcome.expired.append(entry)
+        elif verdict in (Verdict.VIOLATED, Verdict.WARNED):
+            outcome.known.append(entry)
+        elif verdict in (Verdict.PASSED, Verdict.NOT_APPLICABLE) and not partial:
+            outcome.stale.append(entry)
+    return outcome

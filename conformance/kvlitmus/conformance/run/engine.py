@@ -1,0 +1,252 @@
+"""The engine: plays items of work against a target and reports what came of it.
+
+One process, one item at a time; :mod:`~kvlitmus.conformance.isolation.supervisor` spreads items over
+worker processes and stands by when one of them dies.
+
+A random schedule ends at its first violation.  It is shrunk, and played again with the broken
+rules muted, so that one bug does not hide the rest; what could not be reached because of it is
+*blocked*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from kvlitmus.conformance.checker.checker import DEEPEST, Judge
+from kvlitmus.conformance.checker.explain import allowed_text, seen_texts
+from kvlitmus.conformance.checker.guard import Violation, short_of_memory
+from kvlitmus.conformance.generate.interpreter import Player
+from kvlitmus.conformance.generate.schedule import Op, draw, table
+from kvlitmus.conformance.generate.shrink import shrink
+from kvlitmus.conformance.history import steps
+from kvlitmus.conformance.isolation.current_run import STAGE, Fence
+from kvlitmus.conformance.litmus.registry import all_litmus
+from kvlitmus.conformance.ports import PORTS, Config, Profile, Unsupported, capabilities_of
+from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options
+from kvlitmus.conformance.support.text import harmless, raised_text, type_name
+from kvlitmus.conformance.vectors import needs_of
+
+Program = Callable[[Judge], None]
+
+NO_METHOD = "kvlitmus_asks_for_a_method_that_nobody_has"
+"""An adapter that has this has everything."""
+
+
+class HarnessError(Exception):
+    """The target or the suite itself failed, outside of any judged call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """The program that plays a schedule."""
+
+    ops: Sequence[Op]
+
+    def __call__(self, judge: Judge) -> None:
+        """Play all operations and settle."""
+        Player(judge).play(self.ops)
+
+
+def make_judge(target: Any, config: Config, options: Options) -> Judge:
+    """A judge over a fresh cache.
+
+    Raises :class:`Unsupported` when the target declines the configuration, and
+    :class:`HarnessError` when it can't be made, or can't be looked at when it is fresh.
+    """
+    STAGE.making()
+    return build_judge(target, config, options)
+
+
+def build_judge(target: Any, config: Config, options: Options) -> Judge:
+    """The same, as part of a play that is going on."""
+    if config.tiered and options.depth < DEEPEST:
+        raise Unsupported(f"a hierarchy is judged at depth {DEEPEST}, by its full snapshot")
+    adapter, profile = make_adapter(target, config)
+    kind = STAGE.judge_type or Judge
+    try:
+        judge = kind(
+            adapter, config, profile, depth=options.depth, muted=options.muted, force_misuse=options.force_misuse
+        )
+    except Violation as violation:
+        raise HarnessError(f"a fresh cache could not be observed: {violation.detail}") from violation
+    except NotImplementedError as error:
+        raise HarnessError(f"a fresh cache could not be observed: {raised_text(error)}") from error
+    judge.again = lambda: build_judge(target, config, options)
+    return judge
+
+
+def make_adapter(target: Any, config: Config) -> tuple[Any, Profile]:
+    """A fresh cache and its profile; raises as :func:`make_judge` does."""
+    try:
+        adapter = target.make(config)
+        profile = getattr(adapter, "profile", None)
+        profile = profile if isinstance(profile, Profile) else target.profile
+        everything = callable(getattr(adapter, NO_METHOD, None))
+        declared = frozenset(map(str, getattr(target, "capabilities", ())))
+        lacking = declared - capabilities_of(adapter)
+    except (Unsupported, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        raise HarnessError(f"making the cache raised {raised_text(error)}{short_of_memory(error)}") from error
+    if adapter is None:
+        raise HarnessError("making the cache returned None")
+    if not STAGE.made(adapter):
+        raise HarnessError(
+            "making the cache returned the object of the call before; each call must build a fresh cache"
+        )
+    if everything:
+        raise HarnessError("the adapter answers to every name, so its ports can't be told from what it lacks")
+    if lacking:
+        ports = "; ".join(f"{port} ({', '.join(PORTS.get(port, ('no such port',)))})" for port in sorted(lacking))
+        raise HarnessError(harmless(f"the target declares ports whose methods its adapter lacks: {ports}"))
+    if not issubclass(type(profile), Profile):
+        raise HarnessError(f"the target's profile must be a Profile (got {type_name(profile)})")
+    return (Fence(adapter, STAGE.fenced) if STAGE.fenced else adapter), profile
+
+
+def play(target: Any, config: Config, options: Options, program: Program) -> tuple[Judge, Violation | None]:
+    """Run one program on a fresh cache; returns the judge and what was violated."""
+    judge = make_judge(target, config, options)
+    STAGE.playing(judge, options, program)
+    try:
+        program(judge)
+    except Violation as violation:
+        check_looking(judge)
+        return judge, violation
+    except NotImplementedError as error:
+        raise HarnessError(
+            f"{judge.trail[-1]}: the adapter has this method, but it isn't implemented: {harmless(error)}"
+        ) from error
+    check_looking(judge)
+    return judge, None
+
+
+def check_looking(judge: Judge) -> None:
+    """Looking at a cache must change nothing, else no call can be blamed for anything."""
+    try:
+        first, second = judge.observe_now(), judge.observe_now()
+    except (Violation, NotImplementedError):
+        return
+    seen = [(one.available, one.sizes, one.free, one.cached) for one in (first, second)]
+    if seen[0] != seen[1]:
+        raise HarnessError("looking at the cache changes it: two looks in a row, without a call between them, differ")
+
+
+def run_item(target: Any, item: Item, options: Options) -> ItemResult:
+    """Judge one item: play, and where a rule is broken shrink, mute and play again."""
+    started = monotonic()
+    result = ItemResult(item=item.id, config=item.config.label)
+    try:
+        if options.record and steps.wanted(item):
+            _recorded(target, item, options, result)
+        else:
+            _run(target, item, options, result)
+    except Unsupported as declined:
+        result.unsupported = harmless(declined) or "the target gave no reason"
+    except HarnessError as error:
+        result.error = harmless(error, 2_000)
+    result.seconds = monotonic() - started
+    return result
+
+
+def _recorded(target: Any, item: Item, options: Options, result: ItemResult) -> None:
+    recording = steps.Recording(target)
+    try:
+        _run(recording, item, options, result)
+    finally:
+        recording.save(Path(options.record), item)
+
+
+def _run(target: Any, item: Item, options: Options, result: ItemResult) -> None:
+    muted = options.muted
+    if item.kind == "litmus" and all_litmus()[item.name].page:
+        item = replace(item, config=replace(item.config, page_size=all_litmus()[item.name].page))
+    program, ops = _program(target, item, options)
+    for attempt in range(1 + max(0, options.reruns)):
+        now = replace(options, muted=muted)
+        judge, violation = play(target, item.config, now, program)
+        count(judge, result)
+        if attempt == 0 and item.kind == "litmus" and violation is None:
+            counted = judge.counted()
+            result.unexercised = [rule for rule in all_litmus()[item.name].rules if not counted[rule]]
+        if violation is None:
+            return
+        result.findings.append(finding(target, item, now, judge, violation, ops))
+        muted |= set(violation.rules)
+        if any(rule.startswith("PORT-") for rule in violation.rules):
+            return
+
+
+def _program(target: Any, item: Item, options: Options) -> tuple[Program, list[Op]]:
+    if item.kind == "litmus":
+        test = all_litmus()[item.name]
+        missing = test.needs - make_judge(target, item.config, options).capabilities
+        if missing:
+            raise Unsupported(f"{item.name} needs {', '.join(sorted(missing))}")
+        return test.program, []
+    if item.kind == "vector":
+        missing = needs_of(item.schedule) - make_judge(target, item.config, options).capabilities
+        if missing:
+            raise Unsupported(f"{item.name} needs {', '.join(sorted(missing))}")
+    if item.kind in ("schedule", "vector"):
+        return Scheduled(item.schedule), list(item.schedule)
+    kinds = table(make_judge(target, item.config, options).capabilities)
+    if not kinds:
+        raise Unsupported("the target has no port that a schedule could use")
+    ops = draw(item.seed, item.ops, kinds)
+    return Scheduled(ops), ops
+
+
+def count(judge: Judge, result: ItemResult) -> None:
+    """Add what a play has brought to the result of its item."""
+    result.steps += judge.steps
+    result.evaluated += judge.counted()
+    for rule in ("PORT-01", "PORT-02", "PORT-03", "PORT-04"):
+        result.evaluated[rule] += judge.steps
+    result.reached += judge.reached
+    result.capabilities = sorted(judge.capabilities)
+
+
+def finding(
+    target: Any, item: Item, options: Options, judge: Judge, violation: Violation, ops: Sequence[Op]
+) -> Finding:
+    """A counterexample, shrunk if it came from a schedule."""
+    drawn = judge.steps
+    best: list[Op] = list(ops)
+    stopped = "it was not shrunk" if ops else ""
+    if ops and options.shrink_trials > 0:
+        first = violation.rules[0]
+
+        def still_fails(trial: Sequence[Op]) -> int | None:
+            try:
+                played, other = play(target, item.config, options, Scheduled(trial))
+            except (HarnessError, Unsupported):
+                return None
+            return len(played.trail) if other is not None and first in other.rules else None
+
+        best, stopped = shrink(ops, still_fails, trials=options.shrink_trials, seconds=options.shrink_seconds)
+        again, shorter = play(target, item.config, options, Scheduled(best))
+        if shorter is not None and first in shorter.rules:
+            judge, violation = again, shorter
+        else:
+            best, stopped = list(ops), "it did not occur again when it was shrunk"
+    rule = judge.rules[violation.rules[0]]
+    return Finding(
+        rules=list(violation.rules),
+        item=item.id,
+        config=item.config,
+        call=harmless(violation.call),
+        calls=[harmless(call) for call in judge.trail],
+        allowed=allowed_text(rule, judge.names, violation.facts),
+        seen=seen_texts(rule, judge.names, violation.facts),
+        detail=harmless(violation.detail),
+        schedule=best,
+        not_minimal=stopped,
+        litmus=item.name if item.kind == "litmus" else "",
+        drawn_steps=drawn,
+        steps=judge.steps,
+    )

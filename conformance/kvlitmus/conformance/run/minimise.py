@@ -1,0 +1,111 @@
+"""Minimising: the shortest counterexample for each broken rule of a run.
+
+Shrinking costs a few hundred plays.  A cache with one bug may break the same rule in every
+schedule, so a run first plays everything without shrinking, and then shrinks, for each rule, a
+few of the schedules that broke it.
+
+That happens in rounds.  The first round takes what broke first in its schedule.  What only broke
+after another rule had been muted is shrunk in later rounds, with all rules muted that have their
+counterexample already.  So the number of rounds, not the number of rules, decides how often
+worker processes have to be started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from dataclasses import replace
+from time import monotonic
+from typing import NamedTuple
+
+from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options
+
+Play = Callable[[Sequence[Item], Options], Iterable[ItemResult]]
+"""Plays items with options; results come in the order of the items."""
+
+ROUNDS = 6
+CANDIDATES = 3
+MOST = 48
+"""Shrunk per rule and round, and in all per round."""
+
+TOTAL = 40.0
+"""Seconds for shrinking, in all."""
+
+BRIEF = 8
+"""Calls of a counterexample that is short enough to explain all rules that it breaks at once."""
+
+DEATH = "PORT-02"
+"""Schedules that end the process are shrunk by the supervisor itself."""
+
+
+class Short(NamedTuple):
+    """A short counterexample; ``leads``: no other rule had been muted before."""
+
+    finding: Finding
+    leads: bool
+
+
+def ranked(result: ItemResult) -> Iterator[Short]:
+    """The findings of an item; the first leads, and what comes after the death of a worker, which mutes nothing."""
+    leads = True
+    for finding in result.findings:
+        yield Short(finding, leads)
+        leads = leads and DEATH in finding.rules
+
+
+def minimise(
+    results: Sequence[ItemResult],
+    play: Play,
+    options: Options,
+    *,
+    seconds: float = 10.0,
+    jobs: int = 1,
+    total: float = TOTAL,
+) -> list[Short]:
+    """Short counterexamples from the drawn schedules of a run.
+
+    ``seconds`` bounds each single one.  All together get about ``total``: when many rules are broken, or
+    calls are slow, each of ``jobs`` processes shrinks for its share of what is left, a second at least.
+    """
+    until = monotonic() + total
+    raw = [one for result in results for one in ranked(result)]
+    raw = [one for one in raw if one.finding.schedule and not one.finding.litmus and DEATH not in one.finding.rules]
+    found: list[Short] = []
+    done: set[str] = set()
+    for number in range(ROUNDS):
+        chosen = choose([one.finding for one in raw if one.leads or number], done)
+        left = until - monotonic()
+        if number and (not chosen or left <= 0):
+            break
+        items = [Item(kind="schedule", config=one.config, schedule=tuple(one.schedule)) for one in chosen]
+        muted = options.muted | done
+        share = max(1.0, min(seconds, left * jobs / max(1, len(items))))
+        again = replace(options, muted=muted, reruns=0, shrink_seconds=share)
+        for one, result in zip(chosen, play(items, again), strict=False):
+            if not result.findings:
+                # It broke nothing by itself; it would only be tried again in vain.
+                done.add(next(rule for rule in one.rules if rule not in muted))
+            for short in result.findings:
+                short.item, short.drawn_steps = one.item, max(one.steps, short.drawn_steps)
+                found.append(Short(short, number == 0))
+                done.update(short.rules if len(short.calls) <= BRIEF else short.rules[:1])
+    return found
+
+
+def choose(findings: Sequence[Finding], done: Set[str]) -> list[Finding]:
+    """Which findings to shrink: for each rule that has no counterexample yet the few with the shortest runs.
+
+    Those of different configurations come first.
+    """
+    by_rule: dict[str, list[Finding]] = {}
+    for one in findings:
+        rule = next((rule for rule in one.rules if rule not in done), "")
+        if rule:
+            by_rule.setdefault(rule, []).append(one)
+    each = CANDIDATES if len(by_rule) * CANDIDATES <= MOST else 1
+    chosen: list[Finding] = []
+    for found in by_rule.values():
+        found.sort(key=lambda one: len(one.calls))
+        first = {one.config.label: one for one in reversed(found)}
+        varied = [one for one in found if first[one.config.label] is one]
+        chosen += [*varied, *(one for one in found if first[one.config.label] is not one)][:each]
+    return chosen[:MOST]

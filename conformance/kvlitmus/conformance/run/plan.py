@@ -1,0 +1,153 @@
+"""The plan of a run: which items of work make up the verdict.
+
+The set is deterministic: the same version, target and options give the same items in the same
+order.  Every configuration gets all litmus tests that make sense in it, and a number of
+schedules drawn from consecutive seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from kvlitmus.conformance.litmus.registry import Litmus, all_litmus
+from kvlitmus.conformance.ports import Config, Profile
+from kvlitmus.conformance.ports.choices import POLICIES
+from kvlitmus.conformance.run.results import Item
+from kvlitmus.conformance.vectors import Vector, all_vectors
+
+OPS = 250
+"""Operations in one schedule."""
+
+STEPS = 4_000
+"""Steps per configuration, about; one operation makes a little more than one step."""
+
+OTHERS = POLICIES[1:]
+"""The policies other than LRU, under which all else is judged."""
+
+CONFIGS: tuple[Config, ...] = (
+    Config(page_size=1),
+    Config(page_size=4),
+    Config(page_size=16),
+    *(Config(page_size=4, policy=policy) for policy in OTHERS),
+    Config(page_size=1, bigram=True),
+    Config(page_size=4, bigram=True),
+    Config(page_size=4, pages=8),
+    Config(page_size=1, pool="host"),
+    Config(page_size=4, pool="host"),
+)
+"""The configurations of a full run; a target may declare ``configs`` of its own."""
+
+TIERED = Config(page_size=4, pages=20, host_pages=16, storage="attached", threshold=8, rate_limit=64)
+TIER_CONFIGS: tuple[Config, ...] = (
+    TIERED,
+    replace(TIERED, page_size=1, pages=24, host_pages=20, threshold=1, rate_limit=20, stop="wait_complete"),
+    replace(TIERED, write="write_through_selective", threshold=4, stop="timeout", storage="later"),
+    replace(TIERED, write="write_back", host_pages=6),
+    replace(TIERED, page_size=1, pages=16, host_pages=8, threshold=2, rate_limit=8, write="write_back", stop="timeout"),
+    replace(TIERED, bigram=True, host_pages=10, threshold=4, stop="wait_complete"),
+    replace(TIERED, page_size=2, threshold=2, host_pages=8, storage="later", rate_limit=32),
+)
+"""The configurations of a hierarchy: each write policy, each stop policy, storage from the beginning and later."""
+
+TIER_POLICY_CONFIGS: tuple[Config, ...] = (
+    *(replace(TIERED, policy=policy) for policy in OTHERS),
+    *(replace(TIERED, page_size=2, threshold=4, policy=policy, write="write_back") for policy in ("lfu", "fifo")),
+    replace(TIERED, page_size=1, policy="slru", write="write_through_selective", threshold=1),
+)
+"""Hierarchies under the other policies: not part of a verdict, but of lock steps."""
+
+TIGHT_CONFIGS: tuple[Config, ...] = (Config(page_size=2, pages=6), Config(page_size=1, pages=10, policy="priority"))
+"""Caches that are full at once: not part of a verdict, but of lock steps."""
+
+STORE_CONFIGS: tuple[Config, ...] = (Config(page_size=1, pool="store"), Config(page_size=16, pool="store"))
+"""The configurations in which a page store is judged alone."""
+
+
+def configs_of(target: Any) -> tuple[Config, ...]:
+    """The configurations in which a target is judged.
+
+    A target that declares the capability ``store`` and no pool is a page store alone; one that has
+    ``store`` among its ``pools`` is judged as a cache, and its page store by itself; with ``tiers``
+    among them also as a hierarchy.
+    """
+    declared = getattr(target, "configs", None)
+    if declared:
+        return tuple(declared)
+    capabilities = frozenset(map(str, getattr(target, "capabilities", ())))
+    if "store" in capabilities and "pool" not in capabilities:
+        return STORE_CONFIGS
+    pools = getattr(target, "pools", ())
+    return CONFIGS + (TIER_CONFIGS if "tiers" in pools else ()) + (STORE_CONFIGS if "store" in pools else ())
+
+
+def suits(test: Litmus, config: Config, profile: Profile, *, force_misuse: bool) -> bool:
+    """Whether a litmus test makes sense in a configuration."""
+    if (config.pool == "store") != ("store" in test.needs) or config.tiered != ("tiers" in test.needs):
+        return False
+    if config.pool == "host" and not test.needs <= {
+        "pool",
+        "extend",
+        "group",
+        "reset",
+        "inspect",
+        "hashes",
+        "prefetch",
+    }:
+        return False
+    if test.misuse and profile.misuse == "undefined" and not force_misuse:
+        return False
+    return (
+        config.page_size >= test.min_page
+        and (not test.policies or config.policy in test.policies)
+        and (not test.writes or config.write in test.writes)
+        and (not test.stops or config.stop in test.stops)
+        and test.bigram in (None, config.bigram)
+        and (config.pages >= 32 or config.tiered)
+        and (not test.page or config.storage == "attached")
+    )
+
+
+def items(
+    configs: Sequence[Config],
+    profile: Profile,
+    *,
+    seed: int = 0,
+    steps: int = STEPS,
+    litmus: bool = True,
+    force_misuse: bool = False,
+    vectors: Iterable[Vector] | None = None,
+) -> list[Item]:
+    """All items of a run: litmus tests and vectors first, then schedules, configuration by configuration.
+
+    ``vectors`` instead of those of the package.
+    """
+
+    def fits(config: Config, test: Litmus) -> bool:
+        return suits(test, config, profile, force_misuse=force_misuse)
+
+    found: list[Item] = []
+    for config in configs:
+        if litmus:
+            found += [
+                Item(kind="litmus", config=config, name=test.id)
+                for test in all_litmus().values()
+                if fits(config, test) and not (test.once and config != next(one for one in configs if fits(one, test)))
+            ]
+            found += [
+                Item(kind="vector", config=config, name=vector.id, schedule=vector.schedule)
+                for vector in (all_vectors().values() if vectors is None else vectors)
+                if vector.config == config
+            ]
+    rounds = -(-steps // OPS)
+    for number in range(rounds):
+        found += [Item(kind="random", config=config, seed=seed + number, ops=OPS) for config in configs]
+    return found
+
+
+def with_pages(configs: Sequence[Config], page_sizes: Sequence[int]) -> tuple[Config, ...]:
+    """The LRU configurations for other page sizes."""
+    plain = [config for config in configs if config.policy == "lru" and not config.bigram and config.pages == 32]
+    pools = sorted({config.pool for config in plain})
+    return tuple(replace(Config(), page_size=size, pool=pool) for pool in pools for size in page_sizes)

@@ -1,0 +1,211 @@
+"""What runs produce: items of work, findings, results, verdicts; all of it plain data.
+
+Everything here goes through JSON between processes and into reports, so it consists of strings,
+numbers, lists and dictionaries only.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from kvlitmus.conformance.generate.schedule import MAX_OPS, NEEDS, Op
+from kvlitmus.conformance.ports import Config, Profile
+
+REPORT_FORMAT = 1
+"""The version of the report's form; it rises when a reader would have to change."""
+
+
+class Verdict(enum.Enum):
+    """What is said about one rule."""
+
+    PASSED = "passed"
+    VIOLATED = "violated"
+    WARNED = "warned"
+    NOT_APPLICABLE = "not_applicable"
+    NOT_EXERCISED = "not_exercised"
+    BLOCKED = "blocked"
+    INCONCLUSIVE = "inconclusive"
+    HARNESS_ERROR = "harness_error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """A unit of work that one worker does in one go.
+
+    kind: ``litmus`` (``name`` is the test), ``random`` (``seed`` and ``ops`` give the schedule),
+    ``schedule`` (``schedule`` is given), or ``vector`` (likewise; ``name`` is the vector).
+    """
+
+    kind: str
+    config: Config
+    name: str = ""
+    seed: int = 0
+    ops: int = 0
+    schedule: tuple[Op, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """A name that is the same in every run of this version."""
+        what = f"seed={self.seed}" if self.kind == "random" else self.name or "schedule"
+        return f"{self.kind}:{what} [{self.config.label}]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How items are judged: depth of observation, muted rules, whether misuse is forced, how hard to shrink.
+
+    ``record``: the folder in which the steps are recorded, if any.
+    """
+
+    depth: int = 3
+    muted: frozenset[str] = frozenset()
+    force_misuse: bool = False
+    reruns: int = 4
+    shrink_trials: int = 2_000
+    shrink_seconds: float = 10.0
+    record: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Finding:
+    """One counterexample: the rules that a call broke, and everything needed to understand and replay it.
+
+    ``allowed`` and ``seen`` are texts; ``calls`` is the whole sequence, the offending call last.  ``not_minimal``: why
+    there may be a shorter one; empty where shrinking ended by itself, and where there is nothing to shrink.
+    """
+
+    rules: list[str]
+    item: str
+    config: Config
+    call: str
+    calls: list[str]
+    allowed: str
+    seen: dict[str, str]
+    detail: str = ""
+    schedule: list[Op] = field(default_factory=list)
+    litmus: str = ""
+    drawn_steps: int = 0
+    steps: int = 0
+    not_minimal: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class ItemResult:
+    """What came of one item.
+
+    ``evaluated`` counts evaluations per rule, ``reached`` calls per kind and outcome.  ``error`` says
+    what stopped the item from being judged at all; ``unsupported`` that the target declined it.
+    """
+
+    item: str
+    config: str
+    steps: int = 0
+    evaluated: Counter[str] = field(default_factory=Counter)
+    reached: Counter[str] = field(default_factory=Counter)
+    findings: list[Finding] = field(default_factory=list)
+    error: str = ""
+    unsupported: str = ""
+    capabilities: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    unexercised: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True, kw_only=True)
+class RuleVerdict:
+    """What is said about one rule, and on what grounds."""
+
+    rule: str
+    verdict: Verdict
+    reason: str = ""
+    evaluations: int = 0
+    findings: list[int] = field(default_factory=list)
+
+
+def to_json(value: Any) -> Any:
+    """Plain data from the classes of this module."""
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, Op):
+        return list(value)
+    if isinstance(value, Config | Item | Options | Finding | ItemResult | RuleVerdict):
+        return {name: to_json(getattr(value, name)) for name in value.__dataclass_fields__}
+    if isinstance(value, Mapping):
+        return {str(key): to_json(item) for key, item in value.items()}
+    if isinstance(value, frozenset):
+        return sorted(value)
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [to_json(item) for item in value]
+    return value
+
+
+def profile_from_json(data: Mapping[str, Any]) -> Profile:
+    """A profile that went through JSON, where tuples become lists."""
+    fields: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
+    return Profile(**fields)
+
+
+def config_from_json(data: Any) -> Config:
+    """A configuration from plain data; raises ``ValueError`` that names the field."""
+    if not isinstance(data, dict):
+        raise ValueError(f"a config must be an object (got {type(data).__name__})")
+    known = [one.name for one in fields(Config)]
+    for name in data:
+        if name not in known:
+            raise ValueError(f"config has no field {name!r}; it has {', '.join(known)}")
+    return Config(**data)
+
+
+def schedule_from_json(data: Any) -> tuple[Op, ...]:
+    """A schedule from plain data; raises ``ValueError`` that names the operation."""
+    if not isinstance(data, list) or len(data) > MAX_OPS:
+        raise ValueError(f"a schedule must be a list of at most {MAX_OPS:,} operations")
+    ops: list[Op] = []
+    for at, row in enumerate(data):
+        if (
+            not isinstance(row, list)
+            or len(row) != 4
+            or type(row[0]) is not str
+            or row[0] not in NEEDS
+            or not all(type(number) is int and 0 <= number < 256 for number in row[1:])
+        ):
+            raise ValueError(
+                f"operation {at} must be [kind, a, b, c] with numbers 0..255 and a known kind (got {row!r:.80})"
+            )
+        ops.append(Op(*row))
+    return tuple(ops)
+
+
+def item_from_json(data: dict[str, Any]) -> Item:
+    """An item from plain data."""
+    return Item(
+        kind=data["kind"],
+        config=config_from_json(data["config"]),
+        name=data["name"],
+        seed=data["seed"],
+        ops=data["ops"],
+        schedule=schedule_from_json(data["schedule"]),
+    )
+
+
+def options_from_json(data: dict[str, Any]) -> Options:
+    """Options from plain data."""
+    return Options(**{**data, "muted": frozenset(data["muted"])})
+
+
+def finding_from_json(data: dict[str, Any]) -> Finding:
+    """A finding from plain data."""
+    plain = {**data, "config": config_from_json(data["config"])}
+    plain["schedule"] = list(schedule_from_json(data["schedule"]))
+    return Finding(**plain)
+
+
+def result_from_json(data: dict[str, Any]) -> ItemResult:
+    """A result from plain data."""
+    plain = dict(data)
+    plain["evaluated"], plain["reached"] = Counter(data["evaluated"]), Counter(data["reached"])
+    plain["findings"] = [finding_from_json(one) for one in data["findings"]]
+    return ItemResult(**plain)

@@ -1,0 +1,212 @@
+"""Targets by name: where each one is, and which Python runs it.
+
+A target is named in one of two ways: by a short name of the table below, or as
+``module:attribute`` for anybody's own, with the current folder importable.  Nothing is imported
+here until :func:`load_target` is called; that is the business of a worker process, which may be
+another Python than this one.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kvlitmus.conformance.support.text import closest, harmless
+
+PEERS_VARIABLE = "KVLITMUS_PEERS"
+"""The environment variable that names the folder with the environments of the peers."""
+
+ADAPTERS = "kvlitmus.conformance.adapters"
+
+
+class TargetError(Exception):
+    """A target can't be judged at all: it can't be found, imported or made.  The text, which is harmless, says why."""
+
+
+class UnknownTarget(TargetError):
+    """A name that stands for no target, or a target whose environment is missing; the text says what to do."""
+
+
+class Known(NamedTuple):
+    """A target of the table: where it is, the release whose environment it needs, and what it is."""
+
+    module: str
+    attribute: str
+    release: str
+    about: str
+
+
+_OLD, _NEW = "sglang-0.5.13.post1", "sglang-0.5.23"
+_OLD_PLACE, _NEW_PLACE = f"{ADAPTERS}.sglang.v0_5_13", f"{ADAPTERS}.sglang.v0_5_23"
+_OLD_MODULE, _NEW_MODULE = f"{_OLD_PLACE}.flat", f"{_NEW_PLACE}.flat"
+_OLD_HICACHE, _OLD_UNIFIED = f"{_OLD_PLACE}.hicache", f"{_OLD_PLACE}.unified"
+_NEW_HICACHE = f"{_NEW_PLACE}.hicache"
+_FILES = f"{ADAPTERS}.sglang.common.file"
+
+KNOWN: dict[str, Known] = {
+    "specimen": Known("kvlitmus.conformance.specimen.cache", "target", "", "the built-in mutable cache"),
+    "reference": Known(f"{ADAPTERS}.reference.flat", "target", "", "the reference model, as a cache"),
+    "optimized": Known(f"{ADAPTERS}.optimized.flat", "target", "", "the optimized cache, over tensors on the CPU"),
+    "optimized-cuda": Known(f"{ADAPTERS}.optimized.flat", "cuda", "", "the same, over tensors on a CUDA device"),
+    "reference-store": Known(f"{ADAPTERS}.reference.store", "target", "", "the reference's page store"),
+    "file-store": Known(f"{ADAPTERS}.stores.file", "target", "", "the built-in page store in files"),
+    "file-store-durable": Known(f"{ADAPTERS}.stores.file", "durable", "", "the same, waiting for the medium"),
+    "network-store": Known(f"{ADAPTERS}.stores.network", "target", "", "the built-in page store on a server"),
+    "redis": Known(f"{ADAPTERS}.stores.redis", "redis", "", "pages on a Redis server, found or started"),
+    "valkey": Known(f"{ADAPTERS}.stores.redis", "valkey", "", "pages on a Valkey server, found or started"),
+    _OLD: Known(_OLD_MODULE, "radix", _OLD, "SGLang's RadixCache over its allocators"),
+    f"{_OLD}-sorted": Known(_OLD_MODULE, "radix_sorted", _OLD, "the same, freed pages sorted late"),
+    f"{_OLD}-requests": Known(_OLD_MODULE, "radix_requests", _OLD, "the same, with its requests"),
+    f"{_OLD}-hicache": Known(_OLD_HICACHE, "hiradix", _OLD, "SGLang's HiRadixCache with host tier and storage"),
+    f"{_OLD}-hicache-events": Known(_OLD_HICACHE, "hiradix_events", _OLD, "the same, with its events told"),
+    f"{_OLD}-unified-hicache": Known(
+        _OLD_UNIFIED, "unified", _OLD, "SGLang's UnifiedRadixCache with host tier and storage"
+    ),
+    f"{_OLD}-unified-hicache-events": Known(_OLD_UNIFIED, "unified_events", _OLD, "the same, with its events told"),
+    f"{_OLD}-device-pool": Known(_OLD_MODULE, "device_pool", _OLD, "SGLang's allocators alone"),
+    f"{_OLD}-host-pool": Known(_OLD_MODULE, "host_pool", _OLD, "SGLang's HostKVCache alone"),
+    _NEW: Known(_NEW_MODULE, "unified_python", _NEW, "SGLang's UnifiedRadixCache with its tree in Python"),
+    **{
+        f"{_NEW}-{core}{suffix}": Known(_NEW_MODULE, f"unified_{core}{attribute}", _NEW, about)
+        for core, about in (
+            ("python", "SGLang's UnifiedRadixCache with its tree in Python"),
+            ("rust", "SGLang's UnifiedRadixCache with its compiled tree"),
+        )
+        for suffix, attribute, about in (("", "", about), ("-requests", "_requests", f"{about}, and its requests"))
+    },
+    f"{_NEW}-hicache": Known(_NEW_HICACHE, "hicache_python", _NEW, "SGLang's hierarchy with its tree in Python"),
+    f"{_NEW}-hicache-events": Known(_NEW_HICACHE, "hicache_python_events", _NEW, "the same, with its events told"),
+    f"{_NEW}-hicache-rust": Known(_NEW_HICACHE, "hicache_rust", _NEW, "SGLang's hierarchy with its compiled tree"),
+    f"{_NEW}-hicache-rust-events": Known(_NEW_HICACHE, "hicache_rust_events", _NEW, "the same, with its events told"),
+    f"{_NEW}-device-pool": Known(_NEW_MODULE, "device_pool", _NEW, "SGLang's allocators alone"),
+    f"{_NEW}-device-pool-triton": Known(_NEW_MODULE, "device_pool_triton", _NEW, "the same, in Triton"),
+    f"{_NEW}-host-pool": Known(_NEW_MODULE, "host_pool", _NEW, "SGLang's HostKVCache alone"),
+    f"{_OLD}-file": Known(_FILES, "file_13", _OLD, "SGLang's storage in files, HiCacheFile, alone"),
+    f"{_NEW}-file": Known(_FILES, "file_23", _NEW, "SGLang's storage in files, HiCacheFile, alone"),
+    f"{_NEW}-file-metadata": Known(_FILES, "file_23_metadata", _NEW, "the same, remembering what is there"),
+}
+"""The targets that have a name of their own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetRef:
+    """Where a target is: ``attribute`` of ``module``, in the interpreter ``python``.
+
+    roots: folders that the interpreter needs on its path to find kvlitmus.
+    """
+
+    name: str
+    module: str
+    attribute: str
+    python: str
+    roots: tuple[str, ...]
+
+
+def known_targets() -> dict[str, str]:
+    """The names that stand for a target, each with what it is."""
+    return {name: known.about for name, known in KNOWN.items()}
+
+
+def resolve_target(name: str, *, python: str | None = None) -> TargetRef:
+    """Where the target of this name is; nothing is imported.
+
+    ``python`` overrides the interpreter.  Raises :class:`UnknownTarget`, whose text can be shown as it is.
+    """
+    known = KNOWN.get(name)
+    if known is not None:
+        interpreter = python or (peer_python(known.release) if known.release else sys.executable)
+        return _ref(name, known.module, known.attribute, interpreter)
+    module, colon, attribute = name.partition(":")
+    if colon and _dotted(module) and (not attribute or _dotted(attribute)):
+        return _ref(name, module, attribute, python or sys.executable)
+    if _dotted(name) and _here(name):
+        return _ref(name, name, "", python or sys.executable)
+    near = difflib.get_close_matches(name.casefold(), list(KNOWN), n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    raise UnknownTarget(
+        f"there is no target {harmless(name, 100)!r}; {hint}"
+        f"there are {', '.join(KNOWN)}, and module or module:attribute for your own"
+    )
+
+
+def _here(module: str) -> bool:
+    """Whether the current folder has a module of this name, so that a bare name can only mean that."""
+    place = Path(*module.split("."))
+    return place.with_suffix(".py").is_file() or (place / "__init__.py").is_file()
+
+
+def load_target(ref: TargetRef) -> Any:
+    """Import the target into this process; raises :class:`UnknownTarget`, and whatever its module raises."""
+    try:
+        found: Any = importlib.import_module(ref.module)
+    except ModuleNotFoundError as error:
+        if error.name != ref.module and not ref.module.startswith(f"{error.name}."):
+            raise  # it is there, and needs another one
+        raise UnknownTarget(f"there is no module {ref.module!r} here or where Python looks") from error
+    at = ref.module
+    for part in ref.attribute.split(".") if ref.attribute else ():
+        try:
+            found = getattr(found, part)
+        except AttributeError as error:
+            raise UnknownTarget(
+                f"{at} has no {part!r}{closest(part, _public(found)).rstrip('?')}{_targets_in(found)}"
+            ) from error
+        at = f"{at}.{part}" if ":" in at else f"{at}:{part}"
+    return found
+
+
+def _public(place: Any) -> list[str]:
+    """The names that somebody may have meant."""
+    return [str(name) for name in getattr(place, "__dict__", {}) if not str(name).startswith("_")]
+
+
+def _targets_in(place: Any) -> str:
+    """Which targets there are instead."""
+    names = [name for name in _public(place) if _makes(getattr(place, name, None))]
+    return f"; its targets: {', '.join(names[:8])}" if names else "; it has nothing with make(config) and a profile"
+
+
+def _makes(value: Any) -> bool:
+    """Whether this looks like a target; whatever it is, asking does no harm."""
+    try:
+        return not isinstance(value, type) and callable(value.make) and hasattr(value, "profile")
+    except Exception:  # noqa: BLE001 - then it is none
+        return False
+
+
+def peer_python(release: str) -> str:
+    """The interpreter of a peer's environment; raises :class:`UnknownTarget` when it hasn't been made."""
+    folder = Path(os.environ.get(PEERS_VARIABLE) or ".peers")
+    for place in (folder, checkout_peers()):
+        python = place / release / "bin" / "python"
+        if python.is_file():
+            return str(python.absolute())
+    raise UnknownTarget(
+        f"the environment of {release} is missing: 'tools/peers {release}' makes it "
+        f"(looked in {folder}; {PEERS_VARIABLE} names another folder, --python another interpreter)"
+    )
+
+
+def checkout_peers() -> Path:
+    """Where ``tools/peers`` puts its environments when kvlitmus runs from a checkout."""
+    return Path(__file__).resolve().parents[4] / ".peers"
+
+
+def roots() -> tuple[str, ...]:
+    """The folders under which this process finds kvlitmus."""
+    places = sys.modules["kvlitmus"].__path__
+    return tuple(dict.fromkeys(str(Path(place).resolve().parent) for place in places))
+
+
+def _ref(name: str, module: str, attribute: str, python: str) -> TargetRef:
+    return TargetRef(name=name, module=module, attribute=attribute, python=python, roots=roots())
+
+
+def _dotted(text: str) -> bool:
+    return len(text) < 300 and re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", text) is not None

@@ -1,0 +1,316 @@
+"""Verdicts: what is said about each rule, concluded from what the items of a run brought.
+
+Pure functions over plain data: nothing here plays, prints or reads.  A verdict is *passed* only
+if the rule was evaluated at least once and never broken.  What was never evaluated gets the
+first of these grounds that is true:
+
+1. the target offers no such capability, or its profile leaves the situation undefined, or the
+   depth of the run is too small: *not applicable*;
+2. every item that could have told was declined by the target: *not applicable*;
+3. runs ended early at a broken rule: *blocked* by that rule;
+4. the run was interrupted: *inconclusive*;
+5. items failed outside of any judged call: *harness error*;
+6. otherwise nobody got there although the capability is declared: *not exercised*.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kvlitmus.conformance.checker.selection import FLAT_CALL
+from kvlitmus.conformance.run.minimise import BRIEF, Short, ranked
+from kvlitmus.conformance.run.results import Finding, ItemResult, RuleVerdict, Verdict
+from kvlitmus.conformance.support import ending
+from kvlitmus.spec.facts import FACTS
+from kvlitmus.spec.rule import Rule, Strength
+
+FLAT = "a cache without a host tier"
+"""What the rules on calls to flat caches need; no adapter declares it."""
+
+CALL_NEEDS: dict[str, tuple[str, ...]] = {
+    "alloc": ("pool",),
+    "free": ("pool",),
+    "alloc_extend": ("pool", "extend"),
+    "alloc_decode": ("pool", "extend"),
+    "extend": ("pool", "extend"),
+    "group_open": ("pool", "group"),
+    "group_end": ("pool", "group"),
+    "reset": ("reset",),
+    "match": ("tree",),
+    "insert": ("pool", "tree"),
+    "lock": ("tree", "locks"),
+    "unlock": ("tree", "locks"),
+    "evict": ("evict",),
+    "begin": ("requests",),
+    "grow": ("requests",),
+    "publish": ("requests",),
+    "publish_upto": ("requests", "partial"),
+    "end_upto": ("requests", "partial"),
+    "end": ("requests",),
+    "finish": ("requests",),
+    "abort": ("requests",),
+    "page_hashes": ("hashes",),
+    "hash_pair": ("hashes",),
+    "hash_pieces": ("hashes",),
+    "hash_namespaces": ("hashes",),
+    "hash_refusal": ("hashes",),
+    "hashed": ("hashes",),
+    "again": ("evict",),
+    "plan_prefetch": ("prefetch",),
+    "load_back": ("tiers", "host"),
+    "limited_load_back": ("tiers", "quota"),
+    "layered": ("tiers", "steps", "layers"),
+    "evict_host": ("tiers", "host"),
+    "query": ("tiers", "steps", "prefetching"),
+    "fetch": ("tiers", "steps", "prefetching"),
+    "put": ("tiers", "steps", "lifecycle"),
+    "prefetch_tick": ("tiers", "steps"),
+    "gated_prefetch": ("tiers", "prefetching"),
+    "prefetch": ("tiers", "prefetching"),
+    "poll": ("tiers", "prefetching"),
+    "commit": ("tiers", "prefetching", "steps"),
+    "abandon": ("tiers", "prefetching"),
+    "loaded": ("tiers", "prefetching"),
+    "attach": ("tiers", "reattach"),
+    "detach": ("tiers", "reattach"),
+    "detached": ("tiers", "reattach", "steps"),
+    "settled": ("tiers", "steps"),
+    "quiet_tick": ("tiers", "steps"),
+    FLAT_CALL: (FLAT,),
+    "store_exists": ("store",),
+    "store_get": ("store",),
+    "store_put": ("store",),
+    "store_lookup": ("store",),
+    "store_clear": ("store",),
+    "store_get_into": ("store", "store_into"),
+    "store_crash": ("store", "store_crash"),
+    "store_race": ("store", "store_other"),
+    "double_free": ("pool",),
+    "repeated_free": ("pool",),
+    "partial_free": ("pool",),
+    "scribble": ("pool",),
+    "stale_unlock": ("tree", "locks"),
+}
+"""Which capabilities it takes to make a call of each kind; ``refused_…`` needs what the call needs."""
+
+DEPTHS = {1: "the pool's counters", 2: "events", 3: "a full snapshot"}
+
+FACT_NEEDS = dict.fromkeys(("evictable", "protected", "evictable_before", "protected_before"), "counters")
+"""Facts of depth 1 that do not come from the pool."""
+
+OWNING = frozenset({"owned_after", "owned_twice"})
+"""Facts about who owns pages, which takes a pool or requests: a page store alone has neither."""
+
+MATCH_SLOTS = frozenset({"match_slots", "found_names"})
+"""Facts that a target keeps to itself when its match names no slots."""
+
+EXIT_WORDS = {
+    0: "every rule that applies holds",
+    1: "a rule is violated, or the baseline is out of date",
+    2: "wrong usage",
+    3: "the adapter or the harness failed",
+    4: "inconclusive, or something was not exercised",
+    **dict.fromkeys(ending.CODES, ending.INTERRUPTED),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """What a run set out to do.
+
+    ``full``: the whole deterministic set was run, so that what was not exercised is a failure.
+    ``partial``: the run was interrupted.  ``changed``: how it showed that the judge was changed, if it was: nothing
+    that it said is worth anything then.
+    """
+
+    depth: int = 3
+    misuse: str = "undefined"
+    force_misuse: bool = False
+    full: bool = True
+    partial: bool = False
+    changed: str = ""
+    capabilities: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True, kw_only=True)
+class Group:
+    """Findings that say the same: the shortest of them, and all items in which its first rule was broken.
+
+    ``leads``: it broke without another rule having been muted before.
+    """
+
+    finding: Finding
+    items: list[str] = field(default_factory=list)
+    leads: bool = True
+
+
+def explanation(finding: Finding) -> str:
+    """The rules of a finding, and what it says without the numbers: equal for findings that are one and the same."""
+    text = f"{finding.call.partition('(')[0]}|{finding.detail or finding.allowed}"
+    return "+".join(finding.rules) + "|" + re.sub(r"\d+(?:[ ,]+\d+)*", "#", text)
+
+
+def group(results: Sequence[ItemResult], minimal: Sequence[Short] = ()) -> list[Group]:
+    """What was found, one group per rules and explanation.
+
+    ``minimal`` are the shrunk counterexamples.  Of the others only those of litmus tests count,
+    which are short by themselves, and those that alone show a rule.
+    """
+    raw = [one for result in results for one in ranked(result)]
+    pool = [*minimal, *(one for one in raw if one.leads and one.finding.litmus)]
+    covered = {rule for one in pool for rule in one.finding.rules}
+    for one in sorted(raw, key=lambda one: len(one.finding.calls)):
+        if not covered.issuperset(one.finding.rules):
+            pool.append(one)
+            covered.update(one.finding.rules)
+    items: dict[str, list[str]] = {}
+    for result in results:
+        for rule in dict.fromkeys(rule for finding in result.findings for rule in finding.rules):
+            items.setdefault(rule, []).append(result.item)
+    groups: dict[str, Group] = {}
+    for short in pool:
+        finding = short.finding
+        known = groups.setdefault(explanation(finding), Group(finding=finding, leads=short.leads))
+        known.items = items.get(known.finding.rules[0], [finding.item])
+        if (not short.leads, len(finding.calls)) < (not known.leads, len(known.finding.calls)):
+            known.finding, known.leads = finding, short.leads
+    return list(groups.values())
+
+
+def shortest(groups: Sequence[Group], rule: str) -> int | None:
+    """Which group has the shortest counterexample for a rule; one that the rule leads wins a tie."""
+    having = [at for at, one in enumerate(groups) if rule in one.finding.rules]
+    if not having:
+        return None
+    return min(
+        having,
+        key=lambda at: (
+            not groups[at].leads,
+            groups[at].finding.rules.index(rule) if len(groups[at].finding.calls) > BRIEF else 0,
+            len(groups[at].finding.calls),
+            groups[at].finding.rules.index(rule),
+            at,
+        ),
+    )
+
+
+def conclude(
+    rules: Mapping[str, Rule], results: Sequence[ItemResult], groups: Sequence[Group], scope: Scope
+) -> list[RuleVerdict]:
+    """The verdict on each of the given rules, in their order."""
+    if scope.changed:
+        return [RuleVerdict(rule=id, verdict=Verdict.HARNESS_ERROR, reason=scope.changed) for id in rules]
+    evaluated: Counter[str] = Counter()
+    stops: Counter[str] = Counter()
+    for result in results:
+        evaluated.update(result.evaluated)
+        stops.update(finding.rules[0] for finding in result.findings)
+    verdicts = []
+    for id, rule in rules.items():
+        broken = [at for at, one in enumerate(groups) if id in one.finding.rules]
+        if broken:
+            verdict = Verdict.VIOLATED if rule.strength is Strength.MUST else Verdict.WARNED
+            reason = ""
+        elif evaluated[id]:
+            verdict, reason = Verdict.PASSED, ""
+        else:
+            verdict, reason = unevaluated(rule, results, stops, scope)
+        verdicts.append(
+            RuleVerdict(rule=id, verdict=verdict, reason=reason, evaluations=evaluated[id], findings=broken)
+        )
+    return verdicts
+
+
+def unevaluated(rule: Rule, results: Sequence[ItemResult], stops: Counter[str], scope: Scope) -> tuple[Verdict, str]:
+    """Why a rule was never evaluated; see the order of grounds at the top of this module."""
+    why = inapplicable(rule, results, scope)
+    if why:
+        return Verdict.NOT_APPLICABLE, why
+    if stops:
+        by, times = stops.most_common(1)[0]
+        return Verdict.BLOCKED, f"by {by}: {times} run{'s' * (times != 1)} ended there"
+    if scope.partial:
+        return Verdict.INCONCLUSIVE, "the run was interrupted before it got there"
+    errors = [result for result in results if result.error]
+    if errors:
+        return Verdict.HARNESS_ERROR, f"{errors[0].item}: {errors[0].error}"
+    if not results:
+        return Verdict.INCONCLUSIVE, "nothing was run"
+    return Verdict.NOT_EXERCISED, "the capability is declared, but no call led there"
+
+
+def inapplicable(rule: Rule, results: Sequence[ItemResult], scope: Scope) -> str:
+    """Why a rule can't be judged on this target in this run; empty where it can."""
+    played = [result for result in results if not result.unsupported and not result.error]
+    capabilities = scope.capabilities.union(*(result.capabilities for result in results))
+    if results and all(result.unsupported for result in results):
+        return f"configuration declined: {results[0].unsupported}"
+    if capabilities or played:
+        lacking = missing(rule, capabilities)
+        if lacking == {"scheme"}:
+            return "the profile's hash_scheme is none whose bytes are known"
+        if lacking:
+            return f"the target offers no {' and no '.join(sorted(lacking))}"
+    if rule.depth > scope.depth:
+        return f"needs depth {rule.depth} ({DEPTHS[rule.depth]}), ran at {scope.depth}"
+    if rule.pack == "misuse" and scope.misuse == "undefined" and not scope.force_misuse:
+        return "the profile says that misuse is undefined (--force-misuse tries it all the same)"
+    reached = {kind for result in played for kinds in result.reached for kind in kinds.split("+")}
+    if MATCH_SLOTS & set(rule.facts) and "blind" in reached:
+        return "the target's match names no slots"
+    return ""
+
+
+def missing(rule: Rule, capabilities: frozenset[str]) -> frozenset[str]:
+    """The capabilities that a rule needs and a target lacks: for the calls it is about, else for what must be seen."""
+    if "tiers" not in capabilities:
+        capabilities |= {FLAT}
+    lacking = set(rule.needs - capabilities)
+    if rule.on:
+        ways = [frozenset(CALL_NEEDS.get(kind.removeprefix("refused_"), ())) - capabilities for kind in rule.on]
+        lacking |= min(ways, key=len)
+    if lacking:
+        return frozenset(lacking)
+    for name in rule.facts:
+        depth = FACTS[name].depth
+        if depth == 3 and "inspect" not in capabilities:
+            lacking.add("inspect")
+        elif name in OWNING and capabilities.isdisjoint(("pool", "requests")):
+            lacking.add("pool")
+        elif depth == 1 and FACT_NEEDS.get(name, "pool") not in capabilities:
+            lacking.add(FACT_NEEDS.get(name, "pool"))
+    return frozenset(lacking)
+
+
+def exit_code(
+    verdicts: Sequence[RuleVerdict],
+    results: Sequence[ItemResult],
+    scope: Scope,
+    *,
+    accepted: frozenset[str] = frozenset(),
+    baseline_fails: bool = False,
+) -> int:
+    """The exit code of a run.
+
+    A definite defect outranks doubts about the rest: interrupted (130, or 128 and the signal), then violated or stale
+    baseline (1), then failed (3), then inconclusive or not exercised (4), then all well (0).
+    ``accepted``: rules whose violation the baseline knows.
+    """
+    if scope.partial:
+        return ending.exit_code()
+    open_rules = {one.rule: one.verdict for one in verdicts if one.rule not in accepted}
+    found = set(open_rules.values())
+    if Verdict.VIOLATED in found or baseline_fails:
+        return 1
+    if Verdict.HARNESS_ERROR in found or any(result.error for result in results):
+        return 3
+    if Verdict.INCONCLUSIVE in found or not results or not verdicts:
+        return 4
+    if Verdict.NOT_EXERCISED in found and scope.full:
+        return 4
+    if verdicts and all(one.verdict is Verdict.NOT_APPLICABLE for one in verdicts):
+        return 4
+    return 0

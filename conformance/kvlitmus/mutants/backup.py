@@ -1,0 +1,352 @@
+"""Slips of backups: copied too early, too late, not at all, or taken note of before they are done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kvlitmus.conformance.specimen.backup import BackupQueue
+from kvlitmus.conformance.specimen.host import Copier
+from kvlitmus.conformance.specimen.tiers import TieredNode, TierTree
+from kvlitmus.conformance.specimen.tree import Node
+from kvlitmus.conformance.specimen.works import Work
+from kvlitmus.mutants.hosted import HOSTED, NOT_BACK, SELECTIVE, SGLANG, VLLM, WRITE_BACK
+from kvlitmus.mutants.registry import mutant
+from kvlitmus.spec.units import Unit
+
+
+@mutant(
+    "ack-before-the-copy",
+    bugs=("V13", "S36"),
+    links=(VLLM + "issues/45704", SGLANG + "pull/20746"),
+    kills=("BACKUP-03", "TIER-07"),
+    slot="backups",
+    configs=NOT_BACK,
+)
+class AckBeforeTheCopy(BackupQueue):
+    """Pages count as backed up that were never copied: every tick acknowledges whatever was queued."""
+
+    def acks(self) -> None:
+        """All of them."""
+        while self.queue:
+            self.finish(self.queue.popleft())
+
+
+@mutant(
+    "acks-in-any-order",
+    bugs=("S64", "S06"),
+    links=(SGLANG + "pull/27010", SGLANG + "pull/4082"),
+    kills=("BACKUP-03",),
+    slot="backups",
+    configs=NOT_BACK,
+)
+class AcksInAnyOrder(BackupQueue):
+    """Ranks drift apart: a copy is acknowledged before one that was started earlier."""
+
+    def acks(self) -> None:
+        """Whoever is ready."""
+        for work in [work for work in self.queue if work.landed]:
+            self.queue.remove(work)
+            self.end(work)
+
+
+@mutant(
+    "ack-keeps-the-lock",
+    bugs=("S05",),
+    links=(SGLANG + "issues/5499",),
+    kills=("LOCK-01", "LOCK-02", "LOCK-03", "LOCK-04", "LOCK-05", "LOCK-06", "LIFE-08"),
+    slot="backups",
+    configs=NOT_BACK,
+)
+class AckKeepsTheLock(BackupQueue):
+    """What was ever backed up can never be evicted: the lock of the backup is not given back."""
+
+    def finish(self, work: Work) -> None:
+        """Lock once more than is given back."""
+        self.tree.lock(work.nodes[-1])
+        super().finish(work)
+
+
+@mutant(
+    "ack-unlocks-twice",
+    bugs=("L06", "H-57"),
+    links=("https://github.com/LMCache/LMCache/pull/3004",),
+    kills=("LOCK-01", "LOCK-02", "LOCK-03", "LOCK-04", "LOCK-05", "LOCK-06"),
+    slot="backups",
+    configs=NOT_BACK,
+)
+class AckUnlocksTwice(BackupQueue):
+    """A running request loses its protection to the ack of a backup, which gives back a lock too many.
+
+    Where nothing is locked any more the second one is ignored, so that nobody notices.
+    """
+
+    def finish(self, work: Work) -> None:
+        """And again, if possible."""
+        end = work.nodes[-1]
+        super().finish(work)
+        if end.locks:
+            self.tree.unlock(end)
+
+
+@mutant(
+    "backup-takes-no-lock",
+    bugs=("V16", "T02"),
+    links=(VLLM + "issues/52360", "https://github.com/NVIDIA/TensorRT-LLM/issues/8813"),
+    kills=("LOCK-01", "LOCK-02", "LOCK-03", "LOCK-04", "LOCK-05", "LOCK-06", "TIER-07"),
+    slot="backups",
+    configs=NOT_BACK,
+)
+class BackupTakesNoLock(BackupQueue):
+    """KV is stored under another prompt's key: the page is evicted and used again while its copy is under way."""
+
+    def start(self, node: TieredNode, namespace: str | None, units: tuple[Unit, ...]) -> bool:
+        """Unprotected."""
+        started = super().start(node, namespace, units)
+        if started:
+            self.tree.unlock(node)
+        return started
+
+    def finish(self, work: Work) -> None:
+        """Nothing to give back."""
+        self.tree.lock(work.nodes[-1])
+        super().finish(work)
+
+
+class LateCopier(Copier):
+    """Copies whose sources are read later than they are asked for."""
+
+    def __init__(self, page_size: int, device_pages: int, host_pages: int) -> None:
+        super().__init__(page_size, device_pages, host_pages)
+        self.late: list[tuple[list[int], list[int]]] = []
+
+    def catch_up(self) -> None:
+        """Make the copies that were asked for."""
+        for sources, targets in self.late:
+            self.to_host(sources, targets)
+        self.late.clear()
+
+
+@mutant(
+    "write-back-does-not-wait",
+    bugs=("S48",),
+    links=(SGLANG + "pull/24585",),
+    kills=("TIER-07", "TIER-08"),
+    slot="backups",
+    configs=WRITE_BACK,
+    beside={"copier": LateCopier},
+)
+class WriteBackDoesNotWait(BackupQueue):
+    """The host holds somebody else's KV: an eviction frees the device pages while their copies are still queued."""
+
+    copier: LateCopier
+
+    def spill(self, node: TieredNode, pages: int) -> int:
+        """Queue the copy; the one before is made by now."""
+        self.copier.catch_up()
+        before = list(self.copier.host)
+        written = super().spill(node, pages)
+        self.copier.host[:] = before
+        if written:
+            self.copier.late.append((node.pages, node.host))
+        return written
+
+    def acks(self) -> None:
+        """By now they are made."""
+        self.copier.catch_up()
+        super().acks()
+
+
+@mutant(
+    "write-back-loses-what-does-not-fit",
+    bugs=("S113", "S72"),
+    links=(SGLANG + "issues/26886", SGLANG + "pull/28468"),
+    kills=("TIER-02", "TIER-04"),
+    slot="tiers",
+    configs=WRITE_BACK,
+)
+class WriteBackLosesTheHead(TierTree):
+    """A prompt's beginning is deleted under its own end.
+
+    A page for which the host has no room is dropped as under write-through, children or not.
+    """
+
+    def trim(self, leaf: Node, pages: int) -> int:  # noqa: D102
+        freed = super().trim(leaf, pages)
+        if freed or not isinstance(leaf, TieredNode) or leaf.host:
+            return freed
+        return self.drop(leaf, pages)
+
+
+@mutant(
+    "copies-in-another-order",
+    bugs=("T04", "L11"),
+    links=("https://github.com/NVIDIA/TensorRT-LLM/pull/13124", "https://github.com/LMCache/LMCache/issues/4463"),
+    kills=("TIER-07",),
+    slot="copier",
+    configs=HOSTED,
+)
+class CopiesInAnotherOrder(Copier):
+    """The right pages with each other's contents: sources are sorted for the copy engine, targets are not."""
+
+    def to_host(self, sources: Sequence[int], targets: Sequence[int]) -> None:
+        """Sorted on one side."""
+        super().to_host(sorted(sources), targets)
+
+
+@mutant(
+    "copy-forgets-the-last-slot",
+    bugs=("S102", "S65"),
+    links=(SGLANG + "issues/39830", SGLANG + "issues/26975"),
+    kills=("TIER-07",),
+    slot="copier",
+    configs=tuple(config for config in HOSTED if config.page_size > 1),
+)
+class CopyForgetsTheLastSlot(Copier):
+    """One in four tokens comes back as noise: a backup leaves out the last slot of each page."""
+
+    def to_host(self, sources: Sequence[int], targets: Sequence[int]) -> None:
+        """All but one."""
+        size = self.page_size
+        kept = [self.host[target * size + size - 1] for target in targets]
+        super().to_host(sources, targets)
+        for target, value in zip(targets, kept, strict=True):
+            self.host[target * size + size - 1] = value
+
+
+@mutant(
+    "chunks-count-as-uses",
+    bugs=("S14",),
+    links=(SGLANG + "pull/9776",),
+    kills=("BACKUP-02", "TREE-12", "TREE-11", "TREE-13"),
+    slot="tiers",
+    configs=SELECTIVE,
+)
+class ChunksCountAsUses(TierTree):
+    """Everything is backed up at once: a prompt that is computed in chunks counts as many uses of its beginning."""
+
+    def insert(
+        self, namespace: str | None, units: tuple[Unit, ...], pages: Sequence[int], priority: int, chunked: bool
+    ) -> tuple[int, TieredNode]:
+        """A chunk is an insert like any other."""
+        return super().insert(namespace, units, pages, priority, False)
+
+
+@mutant(
+    "selective-is-not",
+    bugs=("S14",),
+    links=(SGLANG + "pull/9776",),
+    kills=("BACKUP-02",),
+    slot="backups",
+    configs=SELECTIVE,
+)
+class SelectiveIsNot(BackupQueue):
+    """The host fills with prompts that nobody asks for again: the first use is enough."""
+
+    def due(self, node: TieredNode) -> bool:
+        """At once."""
+        parent = node.parent
+        return not node.host and parent is not None and (parent.parent is None or bool(parent.host))
+
+
+@mutant(
+    "child-before-its-parent",
+    bugs=("S113", "H-54"),
+    links=(SGLANG + "issues/26886",),
+    kills=("TIER-06",),
+    slot="backups",
+    configs=NOT_BACK,
+)
+class ChildBeforeItsParent(BackupQueue):
+    """A prompt's end is on the host without its beginning: whether the page before is backed is not asked."""
+
+    def due(self, node: TieredNode) -> bool:
+        """Only how often it was used."""
+        return not node.host and node.hits >= self.uses
+
+
+@mutant(
+    "backup-makes-no-room",
+    bugs=("S82",),
+    links=(SGLANG + "issues/12875",),
+    kills=("BACKUP-01",),
+    slot="backups",
+    configs=NOT_BACK,
+)
+class BackupMakesNoRoom(BackupQueue):
+    """Once the host is full nothing is ever backed up again, although nothing on it is in use."""
+
+    def start(self, node: TieredNode, namespace: str | None, units: tuple[Unit, ...]) -> bool:
+        """Only into free memory."""
+        if len(self.host.free_list) < len(node.pages):
+            return False
+        return super().start(node, namespace, units)
+
+
+@mutant(
+    "last-page-not-backed-up",
+    bugs=("V15",),
+    links=(VLLM + "pull/48596",),
+    kills=("BACKUP-01",),
+    slot="backups",
+    configs=NOT_BACK,
+)
+class LastPageNotBackedUp(BackupQueue):
+    """The last page of a prompt is never on the host: what is due is determined before it is there."""
+
+    def start(self, node: TieredNode, namespace: str | None, units: tuple[Unit, ...]) -> bool:
+        """All but the last page."""
+        if len(node.pages) == 1:
+            return False
+        upper = self.tree.split(node, len(node.pages) - 1)
+        return super().start(upper, namespace, units[: -self.tree.page_size])
+
+
+@mutant(
+    "failed-backup-gives-up",
+    bugs=("H-60",),
+    links=(),
+    kills=("BACKUP-01",),
+    slot="backups",
+    configs=NOT_BACK,
+)
+class FailedBackupGivesUp(BackupQueue):
+    """A page for which there was no room once is never backed up, nor is anything behind it."""
+
+    given_up: set[int]
+
+    def start(self, node: TieredNode, namespace: str | None, units: tuple[Unit, ...]) -> bool:
+        """Try once in a node's life."""
+        started = super().start(node, namespace, units)
+        if not started:
+            self.given_up.add(node.serial)
+        return started
+
+    def due(self, node: TieredNode) -> bool:
+        """Not what failed before."""
+        self.given_up = getattr(self, "given_up", set())
+        return node.serial not in self.given_up and super().due(node)
+
+
+@mutant(
+    "idle-cache-takes-no-note",
+    bugs=("S35",),
+    links=(SGLANG + "pull/20560",),
+    kills=("LIFE-06", "LIFE-08"),
+    slot="backups",
+    configs=NOT_BACK,
+)
+class IdleCacheTakesNoNote(BackupQueue):
+    """Other instances see nothing of what was computed: acks are only looked at when something new was queued."""
+
+    started = False
+
+    def start(self, node: TieredNode, namespace: str | None, units: tuple[Unit, ...]) -> bool:
+        """Something new."""
+        self.started = super().start(node, namespace, units) or self.started
+        return self.started
+
+    def acks(self) -> None:
+        """Once per start."""
+        if self.started:
+            self.started = False
+            super().acks()

@@ -1,0 +1,288 @@
+"""Eviction mutants: the wrong victims, too many, too few, or not really gone."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Collection, Sequence
+
+from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.specimen.tree import Node, RadixTree, Unit
+from kvlitmus.mutants.registry import PLAIN, mutant
+
+
+def childless(tree: RadixTree) -> list[Node]:
+    """The nodes without children, whoever holds them."""
+    stack = list(tree.roots.values())
+    found: list[Node] = []
+    while stack:
+        node = stack.pop()
+        stack += node.children.values()
+        if not node.children and node.parent is not None:
+            found.append(node)
+    return found
+
+
+SMALL = (Config(page_size=4, pages=8), PLAIN)
+
+
+@mutant(
+    "evicted-never-counted",
+    bugs=("S03",),
+    links=("https://github.com/sgl-project/sglang/issues/4987", "https://github.com/sgl-project/sglang/pull/4989"),
+    kills=("EVICT-02", "EVICT-06"),
+    slot="tree",
+)
+class EvictedNeverCounted(RadixTree):
+    """One call empties the whole tier.
+
+    The loop runs until enough was evicted, and nobody moves the counter.  Upstream: the host tier.
+    """
+
+    def trim(self, leaf: Node, pages: int) -> int:
+        """Evict, and say nothing."""
+        super().trim(leaf, pages)
+        return 0
+
+
+@mutant(
+    "parent-never-a-candidate",
+    bugs=("S04",),
+    links=("https://github.com/sgl-project/sglang/issues/5499",),
+    kills=("EVICT-01", "EVICT-05"),
+    slot="tree",
+)
+class ParentNeverACandidate(RadixTree):
+    """An eviction returns far less than asked, although all is idle.
+
+    A node whose last child has just been evicted isn't looked at any more in this eviction.
+    """
+
+    def evict(self, n: int) -> int:
+        """Only the leaves of the beginning."""
+        freed = 0
+        for leaf in sorted(self.leaves, key=self.worth):
+            if freed >= n:
+                break
+            freed += self.trim(leaf, self.pages_to_trim(leaf, n - freed))
+        return freed
+
+
+@mutant(
+    "pinned-is-evicted",
+    bugs=("L01",),
+    links=("https://github.com/LMCache/LMCache/issues/987", "https://github.com/LMCache/LMCache/pull/993"),
+    kills=("EVICT-03", "LOCK-01"),
+    slot="tree",
+)
+class PinnedIsEvicted(RadixTree):
+    """The KV of a running request is evicted under it.
+
+    Whether somebody holds a leaf is not looked at.
+    """
+
+    def candidates(self, n: int) -> Collection[Node]:
+        """Every leaf, locked or not."""
+        return childless(self)
+
+
+@mutant(
+    "bulk-path-ignores-locks",
+    bugs=("L04",),
+    links=("https://github.com/LMCache/LMCache/pull/3130",),
+    kills=("EVICT-03", "LOCK-01"),
+    slot="tree",
+    configs=SMALL,
+)
+class BulkPathIgnoresLocks(RadixTree):
+    """A reader sees bytes that were freed.
+
+    Evictions of much go through a path of their own, which frees directly instead of asking who holds what.
+    """
+
+    def evict(self, n: int) -> int:
+        """In bulk, when much is wanted."""
+        if n <= 4 * self.page_size:
+            return super().evict(n)
+        freed = 0
+        while freed < n and (ends := childless(self)):
+            leaf = min(ends, key=self.worth)
+            freed += self.trim(leaf, self.pages_to_trim(leaf, n - freed))
+        return freed
+
+
+@mutant(
+    "two-ideas-of-evictable",
+    bugs=("K02",),
+    links=("https://github.com/kvcache-ai/Mooncake/pull/3421",),
+    kills=("EVICT-03", "LOCK-01"),
+    slot="tree",
+)
+class TwoIdeasOfEvictable(RadixTree):
+    """Entries that are in use are evicted, now and then.
+
+    Eviction chooses candidates in two places, by two different tests: at the start leaves that nobody
+    holds, on the way up any node without children.
+    """
+
+    def evict(self, n: int) -> int:
+        """On the way up nobody asks for locks."""
+        heap = [(self.worth(leaf), leaf) for leaf in self.leaves]
+        heapq.heapify(heap)
+        freed = 0
+        while freed < n and heap:
+            _, leaf = heapq.heappop(heap)
+            freed += self.trim(leaf, self.pages_to_trim(leaf, n - freed))
+            parent = leaf.parent
+            if not leaf.pages and parent is not None and parent.parent is not None and not parent.children:
+                heapq.heappush(heap, (self.worth(parent), parent))
+        return freed
+
+
+@mutant(
+    "parent-stays-among-the-leaves",
+    bugs=("T06",),
+    links=("https://github.com/NVIDIA/TensorRT-LLM/pull/3735",),
+    kills=("EVICT-04", "POOL-12"),
+    slot="tree",
+    configs=(Config(page_size=4, pages=8), Config(page_size=1, pages=8)),
+)
+class ParentStaysAmongTheLeaves(RadixTree):
+    """The queue of what may be evicted holds inner nodes; with one of them a whole branch is lost.
+
+    A leaf that gets a child isn't taken off the queue.
+    """
+
+    def add_leaf(self, parent: Node, key: tuple[Unit, ...], pages: list[int]) -> Node:
+        """The parent stays where it was."""
+        queued = parent in self.leaves
+        leaf = super().add_leaf(parent, key, pages)
+        if queued:
+            self.leaves.add(parent)
+        return leaf
+
+    def trim(self, leaf: Node, pages: int) -> int:
+        """What went with its branch has nothing left to give."""
+        if not leaf.pages:
+            self.leaves.discard(leaf)
+            return 0
+        return super().trim(leaf, pages)
+
+
+@mutant(
+    "inner-node-becomes-a-gap",
+    bugs=("S70",),
+    links=("https://github.com/sgl-project/sglang/pull/27562",),
+    kills=("TREE-05", "TREE-06", "EVICT-05"),
+    slot="tree",
+)
+class InnerNodeBecomesAGap(RadixTree):
+    """A hit counts pages behind a gap as if they followed on.
+
+    The pages of an inner node are evicted while its children stay, reachable through a node that holds
+    nothing.  Upstream: the host tier.
+    """
+
+    def evict(self, n: int) -> int:
+        """First the idle inner nodes, which are large."""
+        inner = [leaf.parent for leaf in self.leaves if leaf.parent is not None]
+        freed = 0
+        for node in inner:
+            if freed < n and node.parent is not None and not node.locks and node.pages:
+                freed += len(node.key)
+                self.evictable -= len(node.key)
+                self.release(node.pages)
+                node.pages = []
+        return freed if freed >= n else freed + super().evict(n - freed)
+
+
+@mutant(
+    "evicted-but-still-indexed",
+    bugs=("V01",),
+    links=("https://github.com/vllm-project/vllm/pull/4764",),
+    kills=("EVICT-01", "EVICT-04", "POOL-12"),
+    slot="tree",
+)
+class EvictedButStillIndexed(RadixTree):
+    """A prompt is served pages that hold something else by now.
+
+    What is evicted goes to the free list, but its entry stays in the index.
+    """
+
+    def trim(self, leaf: Node, pages: int) -> int:
+        """Free the pages of a whole leaf, and leave the leaf."""
+        if pages < len(leaf.pages):
+            return super().trim(leaf, pages)
+        self.leaves.discard(leaf)
+        self.evictable -= len(leaf.key)
+        self.release(list(leaf.pages))
+        return len(leaf.key)
+
+
+@mutant(
+    "mirrors-are-skipped",
+    bugs=("S82",),
+    links=("https://github.com/sgl-project/sglang/pull/33862", "https://github.com/sgl-project/sglang/issues/12875"),
+    kills=("EVICT-01", "EVICT-05"),
+    slot="tree",
+)
+class MirrorsAreSkipped(RadixTree):
+    """Nothing can be reclaimed, although nothing is in use.
+
+    The search for victims skips what exists somewhere else as well, and in the end that is everything.
+    Upstream: host pages with a device copy; here: leaves beside another leaf.
+    """
+
+    def candidates(self, n: int) -> Collection[Node]:
+        """Only children."""
+        return [leaf for leaf in self.leaves if leaf.parent is not None and len(leaf.parent.children) == 1]
+
+
+@mutant(
+    "branch-before-others",
+    bugs=("S87",),
+    links=("https://github.com/sgl-project/sglang/pull/35515",),
+    kills=("EVICT-05",),
+    slot="tree",
+    configs=(PLAIN, Config(page_size=4, policy="fifo"), Config(page_size=4, policy="lfu")),
+)
+class WholeBranchBeforeOthers(RadixTree):
+    """One branch loses all its pages at once, and the reuse of a long prompt falls to nothing.
+
+    Once a leaf was chosen, eviction follows its branch upwards instead of asking again what is worth least.
+    Upstream: the tail window of a branch.
+    """
+
+    def evict(self, n: int) -> int:
+        """Branch by branch."""
+        freed = 0
+        while freed < n and self.leaves:
+            leaf: Node | None = min(self.leaves, key=self.worth)
+            while leaf is not None and leaf in self.leaves and freed < n:
+                freed += self.trim(leaf, self.pages_to_trim(leaf, n - freed))
+                leaf = leaf.parent
+        return freed
+
+
+@mutant(
+    "ties-by-address",
+    bugs=(),
+    links=("https://github.com/sgl-project/sglang/pull/34406",),
+    kills=("EVICT-05", "EVICT-07"),
+    slot="tree",
+    long_because="each new cache breaks ties the other way round, so a trial may miss what the last one hit",
+)
+class TiesByAddress(RadixTree):
+    """A coarse clock makes ties, and ties are broken by where objects lie in memory (hazard H-35).
+
+    Recipe: compare ``touched // 8``, and order equals by object address; here every second tree of a
+    process orders them the other way round.  Two ranks evict different pages, and their trees part.
+    Killed by EVICT-05 within one cache and by EVICT-07 across two.
+    """
+
+    made = 0
+
+    def __init__(self, page_size: int, policy: str, release: Callable[[Sequence[int]], None]) -> None:
+        super().__init__(page_size, policy, release)
+        TiesByAddress.made += 1
+        sign = 1 if TiesByAddress.made % 2 else -1
+        self.worth = lambda node: (node.touched // 8, sign * node.serial)

@@ -1,0 +1,1 @@
+"""Legal caches: variations that a correct cache may have, on which every rule must stay silent."""

@@ -1,0 +1,343 @@
+"""Null mutants: legal variations, on which the suite must stay silent."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kvlitmus.conformance.ports import Config, Stored
+from kvlitmus.conformance.ports.choices import POLICIES
+from kvlitmus.conformance.specimen.cache import PROFILE, Specimen
+from kvlitmus.conformance.specimen.pool import PagedPool
+from kvlitmus.conformance.specimen.requests import RequestTable
+from kvlitmus.conformance.specimen.tree import Node, RadixTree, Unit
+from kvlitmus.mutants.keys import CAPPED, LastTokenComputed, LastTokenComputedRequests
+from kvlitmus.mutants.registry import null_mutant
+from kvlitmus.spec.units import Key
+
+EVERYWHERE = tuple(Config(page_size=size, policy=policy) for policy in POLICIES for size in (1, 4))
+BOTH = (Config(page_size=1), Config(page_size=4), Config(page_size=4, bigram=True), Config(page_size=4, pages=8))
+NODES = replace(PROFILE, evict_granularity="node")
+
+
+@null_mutant("last-freed-first", slot="pool", configs=BOTH)
+class LastFreedFirst(PagedPool):
+    """The free list is a stack: a correct pool may hand out any free page."""
+
+    def take(self, count: int) -> list[int] | None:
+        """From the end."""
+        self.free_list.reverse()
+        pages = super().take(count)
+        self.free_list.reverse()
+        return pages
+
+
+@null_mutant("freed-pages-go-first", slot="pool", configs=BOTH)
+class FreedPagesGoFirst(PagedPool):
+    """Freed pages are put before the others: a bug in vllm#51482, legal where no order is promised."""
+
+    def give_back(self, pages: Sequence[int]) -> None:
+        """Prepend."""
+        super().give_back(pages)
+        if self.group is None:
+            many = len(self.free_list) - len(pages)
+            self.free_list = self.free_list[many:] + self.free_list[:many]
+
+
+@null_mutant("lowest-first", slot="pool", configs=BOTH)
+class LowestFirst(PagedPool):
+    """The lowest pages are handed out first, which keeps memory compact."""
+
+    def take(self, count: int) -> list[int] | None:
+        """Sorted."""
+        self.free_list.sort()
+        return super().take(count)
+
+
+@null_mutant("any-order", slot="pool", configs=BOTH)
+class AnyOrder(PagedPool):
+    """Pages are handed out in an order that looks random, though it is the same in every run."""
+
+    def take(self, count: int) -> list[int] | None:
+        """By a multiplication that permutes the numbers."""
+        self.free_list.sort(key=lambda page: page * 40_503 % 65_536)
+        return super().take(count)
+
+
+@null_mutant("a-node-per-page", slot="tree", configs=EVERYWHERE)
+class ANodePerPage(RadixTree):
+    """No node is longer than a page: how pages are grouped is nobody's business."""
+
+    def add_leaf(self, parent: Node, key: tuple[Unit, ...], pages: list[int]) -> Node:
+        """A chain of nodes; all were inserted in the same call."""
+        leaf = super().add_leaf(parent, key, pages)
+        while len(leaf.pages) > 1:
+            self.split(leaf, 1)
+        return leaf
+
+    def use(self, node: Node, priority: int, chunked: bool) -> None:
+        """The use of a new leaf is one of the whole chain."""
+        at: Node | None = node
+        super().use(node, priority, chunked)
+        while at is not None and at.created == self.clock:
+            at = at.parent
+            if at is not None and at.parent is not None and at.created == self.clock:
+                super().use(at, priority, chunked)
+
+
+@null_mutant(
+    "leaves-grow", slot="tree", profile=replace(PROFILE, hit_counts="none"), configs=tuple(EVERYWHERE[:2]) + BOTH[2:]
+)
+class LeavesGrow(RadixTree):
+    """What follows an idle leaf is appended to it instead of making a node of its own (LRU, no hit counts)."""
+
+    def use(self, node: Node, priority: int, chunked: bool) -> None:
+        """Nothing counts but the priority."""
+        node.priority = max(node.priority, priority)
+
+    def add_leaf(self, parent: Node, key: tuple[Unit, ...], pages: list[int]) -> Node:
+        """Append where the parent is a leaf without locks, and worth the same."""
+        if parent not in self.leaves or parent.priority:
+            return super().add_leaf(parent, key, pages)
+        parent.key += key
+        parent.pages = parent.pages + pages
+        self.evictable += len(key)
+        named = len(parent.names)
+        self.name_pages(parent)
+        self.tell_stored("device", parent, named)
+        return parent
+
+
+class SplittingLate(RadixTree):
+    """A tree whose matches end within nodes and leave them whole."""
+
+    cursor: tuple[Node, int] | None = None
+
+    def match(self, namespace: str | None, units: tuple[Unit, ...]) -> tuple[list[int], Node]:
+        """Part of the last node's pages; where that part ends is remembered."""
+        size, at = self.page_size, 0
+        node = self.root(namespace)
+        pages: list[int] = []
+        self.clock += 1
+        self.cursor = None
+        while self.cursor is None and (child := node.children.get(self.child_key(units[at : at + size]))) is not None:
+            common = self.common_pages(child.key, units, at)
+            pages += child.pages[:common]
+            at, node = at + len(child.key), child
+            if common < len(child.pages):
+                self.cursor = (child, common)
+        return pages, node
+
+    def settle(self, node: Node) -> Node:
+        """Split where the last match ended, if it ended within this node."""
+        if self.cursor is None or self.cursor[0] is not node:
+            return node
+        pages, self.cursor = self.cursor[1], None
+        return self.split(node, pages)
+
+
+class SettledRequests(RequestTable):
+    """Requests over such a tree."""
+
+    tree: SplittingLate
+
+    def find(self, key: Key) -> tuple[list[int], Node]:
+        """Match, and split for the lock that follows."""
+        pages, node = super().find(key)
+        return pages, self.tree.settle(node)
+
+
+@null_mutant(
+    "split-on-lock",
+    slot="cache",
+    configs=tuple(config for config in EVERYWHERE if config.policy in ("fifo", "filo")),
+    beside={"tree": SplittingLate, "requests": SettledRequests},
+)
+class SplitOnLock(Specimen):
+    """A match leaves nodes whole, only taking a lock splits them (under policies that don't look at recency)."""
+
+    tree: SplittingLate
+
+    def lock(self, handle: object) -> object:
+        """Split now, if the match ended within a node."""
+        assert isinstance(handle, Node)
+        return super().lock(self.tree.settle(handle))
+
+
+@null_mutant("ties-the-other-way", slot="tree", configs=EVERYWHERE)
+class TiesTheOtherWay(RadixTree):
+    """Between victims of equal worth the younger node goes first."""
+
+    def evict(self, n: int) -> int:
+        """With the last part of the order reversed."""
+        freed = 0
+        while freed < n and self.leaves:
+            leaf = min(self.leaves, key=lambda one: (*self.worth(one)[:-1], -one.serial))
+            freed += self.trim(leaf, self.pages_to_trim(leaf, n - freed))
+        return freed
+
+
+@null_mutant("whole-nodes-go", slot="tree", profile=NODES, configs=EVERYWHERE)
+class WholeNodesGo(RadixTree):
+    """Victims are whole nodes, a little more than was asked for, as the profile declares."""
+
+    def pages_to_trim(self, leaf: Node, n: int) -> int:
+        """All of them."""
+        return len(leaf.pages)
+
+
+@null_mutant("nodes-or-pages", slot="tree", profile=NODES, configs=EVERYWHERE)
+class NodesOrPages(RadixTree):
+    """Long nodes are cut, short ones go whole: one page more than needed at most, under node granularity."""
+
+    def pages_to_trim(self, leaf: Node, n: int) -> int:
+        """One page more where the node would be left with one."""
+        needed = super().pages_to_trim(leaf, n)
+        return len(leaf.pages) if len(leaf.pages) - needed <= 1 else needed
+
+
+@null_mutant("page-by-page", slot="tree", configs=EVERYWHERE)
+class PageByPage(RadixTree):
+    """Each single page is chosen anew: more work, the same victims."""
+
+    def evict(self, n: int) -> int:
+        """One page, then look again."""
+        heap = [(self.worth(leaf), leaf) for leaf in self.leaves]
+        heapq.heapify(heap)
+        freed = 0
+        while freed < n and heap:
+            _, leaf = heapq.heappop(heap)
+            freed += self.trim(leaf, 1)
+            rest = leaf if leaf.pages else leaf.parent
+            if rest in self.leaves and rest is not None:
+                heapq.heappush(heap, (self.worth(rest), rest))
+        return freed
+
+
+@null_mutant("matches-count-as-hits", slot="tree", profile=replace(PROFILE, hit_counts="match"), configs=EVERYWHERE)
+class MatchesCountAsHits(RadixTree):
+    """A match is what counts as a use, an insert isn't, as the profile declares."""
+
+    def on_match(self, node: Node) -> None:
+        """Count."""
+        node.hits += 1
+
+    def use(self, node: Node, priority: int, chunked: bool) -> None:
+        """The priority only."""
+        node.priority = max(node.priority, priority)
+
+
+@null_mutant("cache-frees-duplicates", slot="cache", profile=replace(PROFILE, duplicates="cache_frees"), configs=BOTH)
+class CacheFreesDuplicates(Specimen):
+    """What an insert was offered in vain, the cache frees itself, as the profile declares."""
+
+    def insert(
+        self, key: Key, slots: Sequence[int], *, protected: int = 0, priority: int = 0, chunked: bool = False
+    ) -> Stored:
+        """Free the rest."""
+        stored = super().insert(key, slots, protected=protected, priority=priority, chunked=chunked)
+        size = self.pool.page_size
+        self.pool.give_back([slot // size for slot in slots[protected : stored.already : size]])
+        return Stored(stored.already, ())
+
+
+@null_mutant(
+    "last-token-computed",
+    slot="cache",
+    profile=CAPPED,
+    configs=BOTH[:2],
+    beside={"requests": LastTokenComputedRequests},
+)
+class LastTokenIsComputed(LastTokenComputed):
+    """At least one token of each prompt is left to compute, as the profile declares."""
+
+
+@null_mutant(
+    "allocations-evict",
+    slot="cache",
+    profile=replace(PROFILE, evict_moment="alloc"),
+    configs=(Config(page_size=1, pages=8), Config(page_size=4, pages=8), *BOTH),
+)
+class AllocationsEvict(Specimen):
+    """An allocation takes from the tree what it lacks, as the profile declares."""
+
+    def alloc(self, n: int) -> Sequence[int] | None:
+        """Evict the shortfall, if that is enough."""
+        short = n - self.pool.available()
+        if 0 < short <= self.tree.evictable:
+            self.tree.evict(short)
+        return super().alloc(n)
+
+
+@null_mutant("begins-without-evicting", slot="requests", configs=(Config(page_size=1, pages=8), *BOTH))
+class BeginsWithoutEvicting(RequestTable):
+    """A request that would need an eviction is refused; making room is left to the caller."""
+
+    def make_room(self, pages: int) -> bool:
+        """Only what is free."""
+        return pages <= len(self.pool.free_list)
+
+
+@null_mutant(
+    "slru-after-three-hits",
+    slot="tree",
+    profile=replace(PROFILE, slru_hits=3),
+    configs=tuple(Config(page_size=size, policy="slru") for size in (1, 4)),
+)
+class SlruAfterThreeHits(RadixTree):
+    """Three hits make a page worth protecting, as the profile declares."""
+
+    def __init__(self, page_size: int, policy: str, release: object) -> None:
+        super().__init__(page_size, policy, release)  # type: ignore[arg-type]
+        self.worth = lambda node: (int(node.hits >= 3), node.touched, node.serial)
+
+
+@null_mutant("evicts-ahead", slot="requests", configs=(Config(page_size=1, pages=8), *BOTH))
+class EvictsAhead(RequestTable):
+    """Making room for a request makes a little more room than it needs, so that the next one finds some."""
+
+    def make_room(self, pages: int) -> bool:
+        """Two pages in reserve, where there is something to evict."""
+        super().make_room(pages + 2)
+        return pages <= len(self.pool.free_list)
+
+
+@null_mutant("ends-early-by-publishing", slot="requests", configs=BOTH)
+class EndsEarlyByPublishing(RequestTable):
+    """A request that ends before it is computed is published up to there, then aborted: what is left is the same."""
+
+    def end_upto(self, rid: int, upto: int) -> None:
+        """Two steps instead of one."""
+        self.publish_upto(rid, upto, chunked=False)
+        self.end(rid, keep=False)
+
+
+@null_mutant(
+    "split-renews",
+    slot="tree",
+    profile=replace(PROFILE, split_created="renews"),
+    configs=tuple(Config(page_size=size, policy=policy) for size in (1, 4) for policy in ("fifo", "filo", "lru")),
+)
+class SplitRenews(RadixTree):
+    """The upper half of a split node counts as created at the split, as the profile declares."""
+
+    def split(self, node: Node, pages: int) -> Node:
+        """A new node is a new node."""
+        upper = super().split(node, pages)
+        upper.created = self.clock
+        return upper
+
+
+@null_mutant("locks-are-uses", slot="tree", profile=replace(PROFILE, lock_touches=True))
+class LocksAreUses(RadixTree):
+    """Taking a lock is a use of the path, as the profile declares."""
+
+    def lock(self, node: Node) -> None:
+        """Lock and touch."""
+        super().lock(node)
+        self.clock += 1
+        at: Node | None = node
+        while at is not None:
+            at.touched = self.clock
+            at = at.parent

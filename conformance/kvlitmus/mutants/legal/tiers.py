@@ -1,0 +1,323 @@
+"""Null mutants of the hierarchy: legal variations, on which the suite must stay silent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kvlitmus.conformance.specimen.backup import BackupQueue
+from kvlitmus.conformance.specimen.cache import PROFILE
+from kvlitmus.conformance.specimen.fetching import QUERYING, Fetch, Prefetcher
+from kvlitmus.conformance.specimen.host import HostPool
+from kvlitmus.conformance.specimen.loading import Loader
+from kvlitmus.conformance.specimen.putting import PutQueue
+from kvlitmus.conformance.specimen.tiers import TieredNode, TierTree
+from kvlitmus.conformance.specimen.tree import Unit
+from kvlitmus.conformance.specimen.works import Store, Work
+from kvlitmus.mutants.hosted import HOSTED, NOT_BACK, THROUGH, TIMED
+from kvlitmus.mutants.prefetch import LooksFirst
+from kvlitmus.mutants.registry import null_mutant
+from kvlitmus.spec.prefetch_plan import truncated_length
+from kvlitmus.spec.units import Key
+
+
+@null_mutant("acks-a-tick-later", slot="backups", configs=NOT_BACK)
+class AcksATickLater(BackupQueue):
+    """What has landed is noted by the tick after the next one: a cache may poll for it in two steps."""
+
+    noted: frozenset[int] = frozenset()
+
+    def acks(self) -> None:
+        """Only what had landed a tick ago."""
+        landed = [work.id for work in self.queue if work.landed]
+        for work in tuple(self.queue):
+            if work.id not in self.noted:
+                break
+            self.end(self.queue.popleft())
+        self.noted = frozenset(landed)
+
+
+@null_mutant("acks-two-per-tick", slot="backups", configs=NOT_BACK)
+class AcksTwoPerTick(BackupQueue):
+    """However many copies have landed, a tick takes note of two: the others wait for the next ones."""
+
+    def acks(self) -> None:
+        """The first ones."""
+        for _ in range(2):
+            if self.queue and self.queue[0].landed:
+                self.end(self.queue.popleft())
+
+
+class DrainsLate(HostPool):
+    """A host pool whose release queue has two stages."""
+
+    drained: Sequence[int] = ()
+
+    def drain(self) -> None:
+        """Free what was there a tick ago."""
+        ready: list[int] = []
+        rest: list[int] = []
+        for page in self.releasing:
+            (ready if page in self.drained else rest).append(page)
+        self.releasing, self.drained = rest, rest
+        self.give_back(ready)
+
+
+@null_mutant("releases-a-tick-later", slot="fetches", configs=HOSTED, beside={"host": DrainsLate})
+class ReleasesATickLater(Prefetcher):
+    """What is released becomes free by the tick after the next one; but a detach doesn't leave any of it behind."""
+
+    def detach(self) -> None:
+        """The next tick is the last one."""
+        super().detach()
+        assert isinstance(self.host, DrainsLate)
+        self.host.drained = list(self.host.releasing)
+
+
+@null_mutant("whole-host-nodes-go", slot="tiers", profile=replace(PROFILE, evict_granularity="node"), configs=HOSTED)
+class WholeHostNodesGo(TierTree):
+    """The host evicts whole nodes, a little more than was asked for, as the profile declares."""
+
+    def host_pages_to_trim(self, leaf: TieredNode, n: int) -> int:
+        """All of them."""
+        return len(leaf.host)
+
+
+@null_mutant("ancestors-go-first", slot="backups", profile=replace(PROFILE, backup_parent="chain"), configs=NOT_BACK)
+class AncestorsGoFirst(BackupQueue):
+    """Where the page before isn't backed, it is backed up first instead of waiting for it, as the profile declares."""
+
+    def after_insert(self, namespace: str | None, units: tuple[Unit, ...], path: list[TieredNode]) -> None:
+        """Up to the last page that was used often enough."""
+        due = [at for at, node in enumerate(path) if node.hits >= self.uses]
+        end = 0
+        for node in path[: due[-1] + 1] if due else ():
+            end += len(node.key)
+            if not node.host and not self.start(node, namespace, units[:end]):
+                break
+
+
+@null_mutant("reserves-at-the-hit", slot="fetches", profile=replace(PROFILE, reserve="hit"), configs=HOSTED)
+class ReservesAtTheHit(Prefetcher):
+    """Host memory is taken when storage has told how much it has, by a tick, as the profile declares."""
+
+    def reserve(self, fetch: Fetch, length: int) -> bool:
+        """The gates, and the anchor."""
+        ask = self.ask(length)
+        wanted = self.planner.wanted(ask)
+        if self.planner.gate(ask, wanted) is not None:
+            return False
+        self.tree.pin(fetch.anchor)
+        fetch.asked = fetch.accounted = wanted
+        fetch.hashed = wanted // self.size
+        return True
+
+    def take_hit(self, work: Work, fetch: Fetch, names: Sequence[str], hit: int) -> None:
+        """The next tick does the rest."""
+        fetch.hit = hit
+        work.names = names
+        work.landed = True
+
+    def drop_revoked(self) -> None:
+        """Take memory for what was found, or give up."""
+        for work in [work for work in self.works.works.values() if work.kind == "query" and work.landed]:
+            fetch = work.fetch
+            assert fetch is not None
+            if fetch.over:
+                self.zombies.remove(fetch)
+            elif fetch.hit is not None:
+                self.go_on(work, fetch, fetch.hit)
+        super().drop_revoked()
+
+    def go_on(self, work: Work, fetch: Fetch, hit: int) -> None:
+        """The hit, or what there is room for."""
+        pages = self.tree.host_room(hit // self.size)
+        if pages is None:
+            room = truncated_length(self.ask(hit), self.host.available())
+            pages = self.host.take(room // self.size) if room else None
+        if pages is None:
+            self.revoke(work, fetch)
+            return
+        fetch.pages = pages
+        super().take_hit(work, fetch, work.names, len(pages) * self.size)
+
+    def query(self, work: Work, store: Store) -> None:
+        """A revocation needs no memory to return."""
+        super().query(work, store)
+        fetch = work.fetch
+        assert fetch is not None and (fetch.stage != QUERYING or not fetch.pages)
+
+
+@null_mutant("fills-what-it-matched", slot="tiers", profile=replace(PROFILE, fill_matched=True), configs=THROUGH)
+class FillsWhatItMatched(TierTree):
+    """A commit gives what was read to pages that are on the device alone, as the profile declares."""
+
+    def insert_host(self, node: TieredNode, units: tuple[Unit, ...], pages: list[int]) -> tuple[int, int]:
+        """What is backed already comes first, then what was not, then what is new."""
+        at = filled = 0
+        for child in self.walk(node, units):
+            count = len(child.key) // self.page_size
+            if not child.host and self.may_carry_child(child):
+                child.host = pages[at : at + count]
+                self.tell_stored("host", child)
+                filled += count
+            at += count
+        known, added = super().insert_host(node, units, pages)
+        return known - filled, filled + added
+
+    def may_carry_child(self, child: TieredNode) -> bool:
+        """Whether its parent is backed."""
+        return child.parent is not None and self.may_carry(child.parent)
+
+
+@null_mutant("host-last-freed-first", slot="host", configs=HOSTED)
+class HostLastFreedFirst(HostPool):
+    """The host's free list is a stack: a correct pool may hand out any free page."""
+
+    def take(self, count: int) -> list[int] | None:
+        """From the end."""
+        self.free_list.reverse()
+        pages = super().take(count)
+        self.free_list.reverse()
+        return pages
+
+
+@null_mutant("asks-page-by-page", slot="fetches", configs=HOSTED)
+class AsksPageByPage(Prefetcher):
+    """Storage is asked for one page at a time, up to the first that it hasn't."""
+
+    def found(self, store: Store, names: Sequence[str]) -> int:
+        """One by one."""
+        for at, name in enumerate(names):
+            if not super().found(store, [name]):
+                return at
+        return len(names)
+
+
+@null_mutant("backs-up-page-by-page", slot="backups", configs=NOT_BACK)
+class BacksUpPageByPage(BackupQueue):
+    """A copy for each page, for as many as there is room for, from the beginning of the prompt on."""
+
+    def start(self, node: TieredNode, namespace: str | None, units: tuple[Unit, ...]) -> bool:
+        """One after the other."""
+        size = self.tree.page_size
+        while len(node.pages) > 1:
+            upper = self.tree.split(node, 1)
+            if not super().start(upper, namespace, units[: len(units) - len(node.key)]):
+                return False
+        assert len(node.key) == size
+        return super().start(node, namespace, units)
+
+
+@null_mutant("loads-long-prefixes-only", slot="loads", profile=replace(PROFILE, load_threshold=6), configs=HOSTED)
+class LoadsLongPrefixesOnly(Loader):
+    """Fewer than six units are not loaded back, as the profile declares."""
+
+
+@null_mutant(
+    "waits-from-the-first-poll",
+    slot="fetches",
+    profile=replace(PROFILE, timeout=(1.0, 250.0, 0.0), timeout_basis="requested", timeout_from="first_poll"),
+    configs=TIMED,
+)
+class WaitsFromTheFirstPoll(Prefetcher):
+    """Time runs from the first poll and grows with what was requested, without a limit, as the profile declares."""
+
+
+@null_mutant("restoring-counts", slot="tiers", profile=replace(PROFILE, restored_counts=True), configs=HOSTED)
+class RestoringCounts(TierTree):
+    """The insert that brings a page back to the device is a use of it, as the profile declares."""
+
+
+@null_mutant("copies-at-once", slot="backups", configs=NOT_BACK)
+class CopiesAtOnce(BackupQueue):
+    """A copy to the host has landed when the call that starts it returns; the next tick takes note."""
+
+    def start(self, node: TieredNode, namespace: str | None, units: tuple[Unit, ...]) -> bool:
+        """Start and land."""
+        started = super().start(node, namespace, units)
+        if started:
+            self.land(self.queue[-1])
+        return started
+
+
+@null_mutant("loads-at-once", slot="loads", configs=HOSTED)
+class LoadsAtOnce(Loader):
+    """A copy to the device has landed when the call that starts it returns; the next tick takes note."""
+
+    def start(self, key: Key, before: int, behind: list[TieredNode], found: list[int]) -> None:
+        """Start and land."""
+        super().start(key, before, behind, found)
+        self.land(self.queue[-1])
+
+
+@null_mutant("hit-tail-freed-at-once", slot="fetches", configs=HOSTED)
+class HitTailFreedAtOnce(Prefetcher):
+    """What was reserved for pages that storage hasn't got is free as soon as that is known, without a queue."""
+
+    def take_hit(self, work: Work, fetch: Fetch, names: Sequence[str], hit: int) -> None:
+        """Straight to the free list."""
+        pages = hit // self.size
+        self.host.give_back(fetch.pages[pages:])
+        fetch.pages = fetch.pages[:pages]
+        super().take_hit(work, fetch, names, hit)
+
+
+@null_mutant("known-pages-released-late", slot="fetches", configs=HOSTED)
+class KnownPagesReleasedLate(Prefetcher):
+    """What a commit finds in the tree already goes to the release queue like everything else that comes back."""
+
+    def commit(self, fetch: Fetch) -> None:
+        """By the next tick."""
+        before = set(self.host.free_list)
+        super().commit(fetch)
+        known = [page for page in self.host.free_list if page not in before]
+        self.host.free_list = [page for page in self.host.free_list if page in before]
+        for page in known:
+            self.host.is_free[page] = False
+        self.host.let_go(known)
+
+
+@null_mutant("added-is-kept-until-asked", slot="fetches", configs=HOSTED)
+class AddedIsKeptUntilAsked(Prefetcher):
+    """What a prefetch has added is told to whoever asks next, however late: a prefetch that was revoked, or that added
+    nothing, leaves it as it is.  SGLang 0.5.23 does so;
+    its scheduler asks between the poll and the next prefetch.
+    """
+
+    def commit(self, fetch: Fetch) -> None:
+        """Added to what nobody has asked for yet."""
+        before = self.loaded.get(fetch.rid, 0)
+        super().commit(fetch)
+        self.loaded[fetch.rid] += before
+
+
+@null_mutant("puts-tried-again-at-once", slot="puts", configs=HOSTED)
+class PutsTriedAgainAtOnce(PutQueue):
+    """What storage refused is tried again by the tick that takes note of it, once, instead of at the next use."""
+
+    def finish(self, work: Work) -> None:
+        """The rest, if its first page was refused for the first time."""
+        rest = list(work.sources[work.done :])
+        nodes = list(work.nodes)
+        again = rest and work.done
+        super().finish(work)
+        if again and all(page in node.host for page, node in self.homes(nodes, rest)):
+            start = work.start + work.done * self.size
+            self.start([node for node in nodes if not set(rest).isdisjoint(node.host)], rest, work.key, start)
+
+    def homes(self, nodes: list[TieredNode], pages: list[int]) -> list[tuple[int, TieredNode]]:
+        """Where these pages are."""
+        return [(page, node) for page in pages for node in nodes if page in node.host]
+
+    def detach(self) -> None:
+        """Nothing is tried again without storage."""
+        for work in self.works.works.values():
+            if work.kind == "put":
+                work.sources = work.sources[: work.done]
+        super().detach()
+
+
+@null_mutant("host-plan-looks-first", slot="prefetch", configs=HOSTED)
+class HostPlanLooksFirst(LooksFirst):
+    """A prefetch looks at what is available before it allocates, as later releases do."""

@@ -1,0 +1,232 @@
+"""Slips of lifecycles: what survives a reset, a detach, or the loss of storage, and what does not."""
+
+from __future__ import annotations
+
+from kvlitmus.conformance.ports.tiers import PageStore
+from kvlitmus.conformance.specimen.fetching import Fetch, Prefetcher
+from kvlitmus.conformance.specimen.hierarchy import TieredSpecimen
+from kvlitmus.conformance.specimen.putting import PutQueue
+from kvlitmus.mutants.hosted import HOSTED, SGLANG, BelievingHost
+from kvlitmus.mutants.registry import mutant
+
+LATER = tuple(config for config in HOSTED if config.storage == "later")
+
+
+@mutant(
+    "reset-keeps-the-release-queue",
+    bugs=("H-04",),
+    links=(SGLANG + "pull/20746",),
+    kills=("LIFE-01", "TIER-01"),
+    slot="tiered",
+    configs=HOSTED,
+    beside={"host": BelievingHost},
+)
+class ResetKeepsTheReleaseQueue(TieredSpecimen):
+    """After a reset there are more free host pages than memory: what waited to be released is released again."""
+
+    def reset(self) -> None:
+        """The pool is new, the queue is not."""
+        waiting = self.host.releasing if self.tree is not None else []
+        super().reset()
+        self.host.releasing += waiting
+
+
+@mutant(
+    "reset-keeps-prefetches",
+    bugs=("H-04", "S36"),
+    links=(SGLANG + "pull/20746",),
+    kills=("LIFE-01", "FETCH-07", "TIER-01"),
+    slot="tiered",
+    configs=HOSTED,
+    beside={"host": BelievingHost},
+)
+class ResetKeepsPrefetches(TieredSpecimen):
+    """Prefetches from before a reset write into memory that is somebody else's now."""
+
+    def reset(self) -> None:
+        """They are still under way."""
+        before = self.fetches if self.tree is not None else None
+        works = [work for work in self.works.works.values() if work.fetch is not None]
+        super().reset()
+        if before is not None:
+            self.fetches.ongoing = before.ongoing
+            self.fetches.zombies = before.zombies
+            self.fetches.occupied = before.occupied
+            self.works.works.update({work.id: work for work in works})
+
+
+@mutant(
+    "reset-keeps-the-quota",
+    bugs=("H-04", "H-40"),
+    links=(SGLANG + "pull/30053",),
+    kills=("FETCH-07", "LIFE-09"),
+    slot="tiered",
+    configs=HOSTED,
+)
+class ResetKeepsTheQuota(TieredSpecimen):
+    """Every reset with a prefetch under way costs a part of the quota for ever."""
+
+    def reset(self) -> None:
+        """The counter isn't part of the state."""
+        occupied = self.fetches.occupied if self.tree is not None else 0
+        super().reset()
+        self.fetches.occupied = occupied
+
+
+@mutant(
+    "reset-is-not-told",
+    bugs=(),
+    links=(),
+    kills=("EVENT-01", "EVENT-02", "EVENT-03"),
+    slot="tiered",
+    configs=HOSTED,
+)
+class ResetIsNotTold(TieredSpecimen):
+    """Routers go on sending requests for what was flushed."""
+
+    def reset(self) -> None:
+        """Nothing to tell."""
+        super().reset()
+        self.tree.told.clear()
+
+
+class RemembersAll(Prefetcher):
+    """Prefetches that remember all that they ever reserved."""
+
+    def begin(self, fetch: Fetch) -> None:
+        """Remember."""
+        super().begin(fetch)
+        self.reserved.setdefault(fetch.rid, list(fetch.pages))
+
+    def close(self, fetch: Fetch) -> None:
+        """Forget."""
+        super().close(fetch)
+        self.reserved.pop(fetch.rid, None)
+
+    @property
+    def reserved(self) -> dict[int, list[int]]:
+        """What each prefetch under way has reserved."""
+        found: dict[int, list[int]] = self.__dict__.setdefault("ever_reserved", {})
+        return found
+
+
+@mutant(
+    "detach-frees-whole-reservations",
+    bugs=("H-06",),
+    links=(SGLANG + "pull/20746",),
+    kills=("TIER-01", "TIER-02", "LIFE-05"),
+    slot="fetches",
+    configs=HOSTED,
+    beside={"host": BelievingHost},
+)
+class DetachFreesWholeReservations(RemembersAll):
+    """Two prompts share host memory: a detach frees all that a prefetch had reserved, given back or not."""
+
+    def detach(self) -> None:
+        """From the first page to the last."""
+        for fetch in self.ongoing.values():
+            fetch.pages = list(self.reserved.get(fetch.rid, fetch.pages))
+        super().detach()
+
+
+@mutant(
+    "detach-forgets-the-dying",
+    bugs=("S36", "H-06"),
+    links=(SGLANG + "pull/20746",),
+    kills=("LIFE-05", "TIER-02"),
+    slot="fetches",
+    configs=HOSTED,
+)
+class DetachForgetsTheDying(Prefetcher):
+    """Memory is lost with a detach: reads whose requests have gone are not waited for, and never clean up."""
+
+    def detach(self) -> None:
+        """Only what requests wait for."""
+        self.zombies.clear()
+        super().detach()
+
+
+@mutant(
+    "detach-keeps-anchors",
+    bugs=("L02",),
+    links=("https://github.com/LMCache/LMCache/issues/1034",),
+    kills=("LIFE-08", "TIER-15"),
+    slot="fetches",
+    configs=HOSTED,
+)
+class DetachKeepsAnchors(Prefetcher):
+    """Host memory fills with what nobody can evict: a detach frees the memory of prefetches, not their anchors."""
+
+    def detach(self) -> None:
+        """One pin too many for each."""
+        for fetch in self.ongoing.values():
+            self.tree.pin(fetch.anchor)
+        super().detach()
+
+
+@mutant(
+    "detach-keeps-the-quota",
+    bugs=("S23",),
+    links=(SGLANG + "pull/15439",),
+    kills=("FETCH-07", "LIFE-05", "LIFE-09"),
+    slot="fetches",
+    configs=HOSTED,
+)
+class DetachKeepsTheQuota(Prefetcher):
+    """After storage was exchanged it is never read again: the quota is that of prefetches which ended with the old."""
+
+    def detach(self) -> None:
+        """The counter isn't looked at."""
+        occupied = self.occupied
+        super().detach()
+        self.occupied = occupied
+
+
+@mutant(
+    "detach-leaves-puts",
+    bugs=("S36",),
+    links=(SGLANG + "pull/20746",),
+    kills=("LIFE-05",),
+    slot="puts",
+    configs=HOSTED,
+)
+class DetachLeavesPuts(PutQueue):
+    """Puts go on after a detach, to a storage that isn't there."""
+
+    def detach(self) -> None:
+        """Nobody asks for them."""
+
+
+@mutant(
+    "detach-drops-the-host",
+    bugs=(),
+    links=(),
+    kills=("LIFE-04",),
+    slot="tiered",
+    configs=HOSTED,
+)
+class DetachDropsTheHost(TieredSpecimen):
+    """With its storage a cache loses what it had on the host."""
+
+    def detach(self) -> bool:
+        """All that can be dropped."""
+        done = super().detach()
+        self.tree.evict_host(self.config.host_pages * self.config.page_size)
+        return done
+
+
+@mutant(
+    "attach-replaces-storage",
+    bugs=(),
+    links=(),
+    kills=("LIFE-03",),
+    slot="tiered",
+    configs=HOSTED,
+)
+class AttachReplacesStorage(TieredSpecimen):
+    """Work in flight asks one storage and tells another: a second attach takes the place of the first."""
+
+    def attach(self, store: PageStore) -> bool:
+        """Whatever was there."""
+        self.store = store
+        return True

@@ -1,0 +1,158 @@
+"""Misuse mutants: caches that say they reject what the contract forbids, and don't.
+
+The pack ``misuse`` reaches them: forbidden calls are no part of ordinary schedules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kvlitmus.conformance.specimen.cache import Receipt, Specimen
+from kvlitmus.conformance.specimen.pool import PagedPool
+from kvlitmus.mutants.pool import BelievingPool
+from kvlitmus.mutants.registry import PAGED, mutant
+
+
+@mutant(
+    "double-free-makes-memory",
+    bugs=("L01",),
+    links=("https://github.com/LMCache/LMCache/issues/987", "https://github.com/LMCache/LMCache/pull/993"),
+    kills=("MISUSE-01", "MISUSE-02", "MISUSE-03"),
+    slot="pool",
+)
+class DoubleFreeMakesMemory(BelievingPool):
+    """More is available than there is, and one page goes to two requests.
+
+    Two paths free the same memory, and the pool puts on its free list whatever comes.
+    """
+
+
+@mutant(
+    "duplicates-in-one-free",
+    bugs=("D02",),
+    links=("https://github.com/ai-dynamo/dynamo/pull/13398",),
+    kills=("MISUSE-02", "MISUSE-03"),
+    slot="pool",
+)
+class DuplicatesInOneFree(PagedPool):
+    """The number of free blocks is too high after a free that names a block twice.
+
+    The whole batch is looked at first and then queued, so the second naming finds the page still in use.
+    """
+
+    def give_back(self, pages: Sequence[int]) -> None:
+        """Check all, then free all."""
+        if any(self.is_free[page] for page in pages):
+            raise ValueError(f"a page of {list(pages)} is not in use")
+        for page in pages:
+            self.is_free[page] = True
+        (self.free_list if self.group is None else self.group).extend(pages)
+
+
+@mutant(
+    "part-of-a-page-frees-it",
+    bugs=("S110",),
+    links=("https://github.com/sgl-project/sglang/pull/31218",),
+    kills=("MISUSE-02", "MISUSE-04"),
+    slot="pool",
+    configs=(PAGED,),
+)
+class PartOfAPageFreesIt(PagedPool):
+    """Live tokens lose their page.
+
+    What is counted in pages is treated as counted in tokens: any slot stands for its page.  Upstream: rows of a
+    side buffer that are moved; here: slots that are freed.
+    """
+
+    def free(self, slots: Sequence[int]) -> None:
+        """The pages of whatever slots."""
+        self.give_back(list(dict.fromkeys(slot // self.page_size for slot in slots)))
+
+
+@mutant(
+    "lent-by-handle",
+    bugs=("S28",),
+    links=("https://github.com/sgl-project/sglang/pull/17191", "https://github.com/sgl-project/sglang/pull/20130"),
+    kills=("MISUSE-05",),
+    slot="pool",
+)
+class LentByHandle(PagedPool):
+    """A caller that works on the sequence it was given changes the pool.
+
+    What is free is whatever lies in none of the sequences handed out, and those are kept, not copied.
+    """
+
+    def __init__(self, pages: int, page_size: int, reserved: int) -> None:
+        super().__init__(pages, page_size, reserved)
+        self.lent: list[list[int]] = []
+
+    def alloc(self, n: int) -> list[int] | None:
+        """Lend, after a look at what others still have."""
+        self.collect()
+        slots = super().alloc(n)
+        if slots:
+            self.lent.append(slots)
+        return slots
+
+    def available(self) -> int:
+        """After the same look."""
+        self.collect()
+        return super().available()
+
+    def give_back(self, pages: Sequence[int]) -> None:
+        """Take the pages out of the sequences."""
+        super().give_back(pages)
+        size, gone = self.page_size, set(pages)
+        self.lent = [[slot for slot in handle if slot // size not in gone] for handle in self.lent]
+        self.known = {slot // size for handle in self.lent for slot in handle}
+
+    def collect(self) -> None:
+        """What was lent and is in no sequence any more counts as returned."""
+        size = self.page_size
+        now = {slot // size for handle in self.lent for slot in handle}
+        back = [page for page in getattr(self, "known", now) - now if not self.is_free[page]]
+        self.known = now
+        super().give_back(back)
+
+
+@mutant(
+    "receipt-works-twice",
+    bugs=("L06",),
+    links=("https://github.com/LMCache/LMCache/pull/3004", "https://github.com/LMCache/LMCache/issues/4133"),
+    kills=("MISUSE-06",),
+    slot="cache",
+)
+class ReceiptWorksTwice(Specimen):
+    """A pin that was given back twice takes away the pin of somebody else.
+
+    The receipt isn't marked as used, and the count behind it is shared.
+    """
+
+    def unlock(self, receipt: object) -> None:
+        """Without a look at the receipt's past."""
+        assert isinstance(receipt, Receipt)
+        node = receipt.node
+        super().unlock(receipt)
+        receipt.node = node
+
+
+@mutant(
+    "misuse-is-swallowed",
+    bugs=("K03",),
+    links=("https://github.com/kvcache-ai/Mooncake/issues/1817",),
+    kills=("MISUSE-02",),
+    slot="pool",
+)
+class MisuseIsSwallowed(PagedPool):
+    """An early free goes unnoticed until data is lost.
+
+    The pool is sound, but reports success where it promised an error: the caller never learns that it frees what
+    is free already.  Upstream: a store's put.
+    """
+
+    def free(self, slots: Sequence[int]) -> None:
+        """Nothing happens."""
+        try:
+            super().free(slots)
+        except ValueError:
+            return

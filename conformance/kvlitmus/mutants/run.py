@@ -1,0 +1,261 @@
+"""Running the mutants: which known bugs the suite catches, by which rules, and how soon.
+
+A mutant counts as killed only if a rule is broken that the mutant itself names.  That it breaks
+some other rule, or that the cache merely crashes, is no kill: it would say nothing about whether
+the rule works that was written against this bug.  On a null mutant any finding is a false alarm.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from kvlitmus.conformance.isolation.process import Process, wait
+from kvlitmus.conformance.isolation.worker_pool import Crew, Limits
+from kvlitmus.conformance.run import engine, plan
+from kvlitmus.conformance.run.results import Finding, Item, Options
+from kvlitmus.conformance.run.targets import resolve_target
+from kvlitmus.conformance.support.text import raised_text
+from kvlitmus.mutants.registry import Mutant, all_mutants
+from kvlitmus.spec.rule import all_rules
+
+STEPS = 20_000
+"""Random steps per mutant."""
+
+CRASHES = frozenset({"PORT-01", "PORT-02"})
+"""Rules that a cache breaks by crashing: never a kill."""
+
+FORMAT = 1
+
+
+LONG_LITMUS = 8
+"""A litmus test of more calls is worth the search for a shorter schedule."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How hard to try: random steps per mutant, where the seeds begin, with litmus tests or without."""
+
+    steps: int = STEPS
+    seed: int = 0
+    litmus: bool = True
+    shrink_trials: int = 2_000
+    shrink_seconds: float = 10.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Fate:
+    """What became of one mutant.
+
+    killed_by: the named rule that caught it first; ``item``: where; ``steps``, ``seconds``: how much
+    was played up to then; ``length``: calls of the shortest counterexample.  ``broken``: all rules
+    that were seen broken.  ``alarms``: for a null mutant, what was wrongly found.
+    """
+
+    id: str
+    null: bool
+    bugs: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
+    kills: tuple[str, ...] = ()
+    long_because: str = ""
+    killed_by: str = ""
+    item: str = ""
+    steps: int = 0
+    seconds: float = 0.0
+    length: int = 0
+    calls: list[str] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)
+    alarms: list[str] = field(default_factory=list)
+    error: str = ""
+
+    @property
+    def well(self) -> bool:
+        """Whether it went as it should."""
+        return not self.error and (not self.alarms if self.null else bool(self.killed_by))
+
+
+TUPLES = ("bugs", "links", "kills")
+
+
+class Names:
+    """The mutants as targets: ``kvlitmus run kvlitmus.mutants.run:by_name.split_forgets_locks``."""
+
+    def __getattr__(self, name: str) -> Any:
+        mutant = all_mutants().get(name.replace("_", "-"))
+        if mutant is None:
+            raise AttributeError(f"there is no mutant {name.replace('_', '-')!r}")
+        return mutant.target
+
+
+by_name = Names()
+"""Each mutant under its id, with ``_`` for ``-``."""
+
+
+def items_of(mutant: Mutant, effort: Effort) -> Iterator[Item]:
+    """What is played on a mutant: litmus tests first, then schedules, configuration by configuration, without end."""
+    if effort.litmus:
+        yield from plan.items(mutant.configs, mutant.profile, steps=0)
+    seed = effort.seed
+    while True:
+        for config in mutant.configs:
+            yield Item(kind="random", config=config, seed=seed, ops=plan.OPS)
+        seed += 1
+
+
+def run_mutant(id: str, effort: Effort) -> Fate:
+    """Play one mutant until a rule that it names is broken, or the steps are spent."""
+    mutant = all_mutants()[id]
+    fate = Fate(
+        id=id,
+        null=mutant.null,
+        bugs=mutant.bugs,
+        links=mutant.links,
+        kills=mutant.kills,
+        long_because=mutant.long_because,
+    )
+    options = Options(shrink_trials=0, reruns=0 if mutant.null else 4)
+    broken: dict[str, None] = {}
+    drawn = 0
+    started = time.monotonic()
+    killer: Finding | None = None
+    for item in items_of(mutant, effort):
+        if item.kind == "random" and (killer or drawn >= effort.steps):
+            break
+        try:
+            result = engine.run_item(mutant.target, item, options)
+        except Exception as error:  # noqa: BLE001  # one mutant that upsets the judge must not cost the others
+            fate.error = f"{item.id}: the judge failed: {raised_text(error)}"
+            break
+        drawn += result.steps if item.kind == "random" else 0
+        if not killer:
+            fate.steps += result.steps
+        if result.error:
+            fate.error = f"{item.id}: {result.error}"
+            break
+        for finding in result.findings:
+            broken.update(dict.fromkeys(finding.rules))
+            if mutant.null:
+                fate.alarms.append(f"{'+'.join(finding.rules)} in {item.id}: {finding.call}")
+            elif not killer and (by := named(mutant, finding)):
+                killer, fate.killed_by, fate.item = finding, by, item.id
+                fate.seconds = time.monotonic() - started
+    fate.broken = [rule for rule in all_rules() if rule in broken]
+    if killer:
+        shortest = shortest_of(mutant, fate.killed_by, killer, effort)
+        fate.length, fate.calls = len(shortest.calls), shortest.calls
+    else:
+        fate.seconds = time.monotonic() - started
+    return fate
+
+
+def named(mutant: Mutant, finding: Finding) -> str:
+    """The rule of a finding that kills the mutant, if there is one."""
+    return next((rule for rule in finding.rules if rule in mutant.kills and rule not in CRASHES), "")
+
+
+def shortest_of(mutant: Mutant, rule: str, finding: Finding, effort: Effort) -> Finding:
+    """The shortest counterexample for this rule: litmus tests can't be shrunk, schedules may say it in fewer calls."""
+    best = shrunk(mutant, rule, finding, effort)
+    if not best.litmus or len(best.calls) <= LONG_LITMUS:
+        return best
+    muted = frozenset(all_rules().keys() - {rule})
+    for seed in range(effort.seed, effort.seed + 4):
+        for config in mutant.configs:
+            item = Item(kind="random", config=config, seed=seed, ops=plan.OPS)
+            options = Options(
+                muted=muted, reruns=0, shrink_trials=effort.shrink_trials, shrink_seconds=effort.shrink_seconds
+            )
+            found = [one for one in engine.run_item(mutant.target, item, options).findings if rule in one.rules]
+            if found:
+                return min([best, *found], key=lambda one: len(one.calls))
+    return best
+
+
+def shrunk(mutant: Mutant, rule: str, finding: Finding, effort: Effort) -> Finding:
+    """The shortest counterexample for this rule that shrinking finds, with all other rules muted."""
+    if not finding.schedule or finding.litmus:
+        return finding
+    options = Options(
+        muted=frozenset(all_rules().keys() - {rule}),
+        reruns=0,
+        shrink_trials=effort.shrink_trials,
+        shrink_seconds=effort.shrink_seconds,
+    )
+    item = Item(kind="schedule", config=finding.config, schedule=tuple(finding.schedule))
+    found = engine.run_item(mutant.target, item, options).findings
+    return min([finding, *(one for one in found if rule in one.rules)], key=lambda one: len(one.calls))
+
+
+def run_all(ids: Sequence[str], effort: Effort, *, jobs: int = 1) -> Iterator[Fate]:
+    """The fates of these mutants, as they become known; each is played in a worker, as any target is.
+
+    A mutant of which the worker dies, or makes no call for too long, has failed; the others go on.
+    """
+    waiting = deque(ids)
+    working: dict[Process, str] = {}
+    with Crew(resolve_target("specimen"), Limits(), None) as crew:
+        while waiting or any(working.values()):
+            while len(working) < min(jobs, len(waiting) + sum(map(bool, working.values()))):
+                working[crew.launch()] = ""
+            wait(list(working), 0.1)
+            for worker, id in list(working.items()):
+                fate = fate_of(worker, id, crew.limits.call_seconds) if id else None
+                if not id and (failed := crew.loading_failed(worker)) is not None:
+                    raise failed
+                if worker.answer is None and fate is None:
+                    continue
+                if waiting and worker.status is None:
+                    working[worker] = waiting.popleft()
+                    worker.send(do="mutant", id=working[worker], effort=asdict(effort))
+                else:
+                    del working[worker]
+                    worker.stop(0)
+                if fate is not None:
+                    yield fate
+
+
+def fate_of(worker: Process, id: str, seconds: float) -> Fate | None:
+    """What became of the mutant that a worker plays; ``None`` as long as it isn't known."""
+    if worker.answer is not None and "fate" in worker.answer:
+        plain: dict[str, Any] = worker.answer["fate"]
+        return Fate(**(plain | {name: tuple(plain[name]) for name in TUPLES}))
+    death = None if worker.answer is not None else worker.death(seconds)
+    if worker.answer is None and death is None:
+        return None
+    mutant = all_mutants()[id]
+    error = f"playing it {death.text}" if death is not None else str((worker.answer or {}).get("failed"))
+    return Fate(id=id, null=mutant.null, bugs=mutant.bugs, links=mutant.links, kills=mutant.kills, error=error)
+
+
+def summary(fates: Sequence[Fate]) -> str:
+    """The last line."""
+    real = [fate for fate in fates if not fate.null]
+    nulls = [fate for fate in fates if fate.null]
+    killed = sum(fate.well for fate in real)
+    alarms = sum(not fate.well for fate in nulls)
+    return f"mutants: {killed}/{len(real)} killed, null: {alarms}/{len(nulls)} alarms"
+
+
+def matrix(fates: Sequence[Fate]) -> dict[str, list[str]]:
+    """Rule → the mutants that were seen to break it."""
+    return {
+        rule: broken
+        for rule in all_rules()
+        if (broken := [fate.id for fate in fates if not fate.null and rule in fate.broken])
+    }
+
+
+def document(fates: Sequence[Fate], effort: Effort, version: str) -> dict[str, Any]:
+    """All of it as plain data."""
+    return {
+        "kind": "kvlitmus mutants",
+        "format": FORMAT,
+        "kvlitmus": version,
+        "effort": asdict(effort),
+        "mutants": [{**asdict(fate), "well": fate.well} for fate in fates],
+        "matrix": matrix(fates),
+        "summary": summary(fates),
+    }

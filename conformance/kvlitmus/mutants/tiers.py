@@ -1,0 +1,342 @@
+"""Slips of the tree over two tiers: demotion, host eviction, splits, and what comes back."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+
+from kvlitmus.conformance.ports import Hit
+from kvlitmus.conformance.specimen.hierarchy import TieredSpecimen
+from kvlitmus.conformance.specimen.tiers import TieredNode, TierTree
+from kvlitmus.conformance.specimen.tree import Node, Unit
+from kvlitmus.mutants.hosted import HOSTED, SGLANG, VLLM
+from kvlitmus.mutants.registry import mutant
+from kvlitmus.spec.units import Key
+
+
+@mutant(
+    "demotion-takes-both-copies",
+    bugs=("S81",),
+    links=(SGLANG + "issues/33713",),
+    kills=("TIER-13",),
+    slot="tiers",
+    configs=HOSTED,
+)
+class DemotionTakesBothCopies(TierTree):
+    """The host tier is never hit: what leaves the device is removed, although the host has a copy."""
+
+    def demote(self, leaf: TieredNode, pages: int) -> int:
+        """Drop it everywhere."""
+        keep = len(leaf.host) - pages
+        self.host.give_back(leaf.host[keep:])
+        self.tell_removed("host", leaf.names[keep:])
+        leaf.host = leaf.host[:keep]
+        return self.drop(leaf, pages)
+
+
+@mutant(
+    "host-eviction-takes-inner-nodes",
+    bugs=("S70",),
+    links=(SGLANG + "pull/27562",),
+    kills=("TIER-02", "TIER-04", "TIER-14"),
+    slot="tiers",
+    configs=HOSTED,
+)
+class HostEvictionTakesInnerNodes(TierTree):
+    """The host evicts a node that others hang below; they are unreachable, and their memory is gone.
+
+    Whether a node has children is not asked before it becomes a candidate.
+    """
+
+    def settle(self, node: TieredNode | None) -> None:
+        """Inner nodes too."""
+        super().settle(node)
+        if node is not None and node.parent is not None and not node.pages and node.host and not node.pins:
+            self.host_leaves.add(node)
+
+
+@mutant(
+    "host-eviction-ignores-pins",
+    bugs=("L01", "S10"),
+    links=(SGLANG + "pull/9601", "https://github.com/LMCache/LMCache/pull/993"),
+    kills=("TIER-11", "TIER-12", "TIER-14"),
+    slot="tiers",
+    configs=HOSTED,
+)
+class HostEvictionIgnoresPins(TierTree):
+    """Host pages are evicted while a load or a put reads them, or while a prefetch hangs on them."""
+
+    def pin(self, node: TieredNode) -> None:
+        """Count, and protect nothing."""
+        node.pins += 1
+
+    def settle(self, node: TieredNode | None) -> None:
+        """Pins are not looked at."""
+        super().settle(node)
+        if node is not None and node.parent is not None and not node.pages and node.host and not node.children:
+            self.host_leaves.add(node)
+
+
+@mutant(
+    "host-evictions-never-counted",
+    bugs=("S03",),
+    links=(SGLANG + "issues/4987", SGLANG + "pull/4989"),
+    kills=("TIER-17",),
+    slot="tiers",
+    configs=HOSTED,
+)
+class HostEvictionsNeverCounted(TierTree):
+    """One eviction empties the whole host tier: nobody counts what has gone."""
+
+    def trim_host(self, leaf: TieredNode, pages: int) -> int:
+        """Evict, and say nothing."""
+        super().trim_host(leaf, pages)
+        return 0
+
+
+@mutant(
+    "host-parent-never-a-candidate",
+    bugs=("S04",),
+    links=(SGLANG + "issues/5499",),
+    kills=("TIER-15",),
+    slot="tiers",
+    configs=HOSTED,
+)
+class HostParentNeverACandidate(TierTree):
+    """A host eviction frees less than it was asked for: nodes whose children have just gone aren't looked at."""
+
+    def evict_host(self, n: int) -> int:
+        """Only the leaves of the beginning."""
+        freed = 0
+        for leaf in sorted(self.host_leaves, key=self.worth):
+            if freed >= n:
+                break
+            freed += self.trim_host(leaf, self.host_pages_to_trim(leaf, n - freed))
+        return freed
+
+
+@mutant(
+    "host-eviction-of-what-is-resident",
+    bugs=("T06",),
+    links=("https://github.com/NVIDIA/TensorRT-LLM/pull/3735",),
+    kills=("TIER-14", "TIER-13", "TIER-05", "EVICT-04", "POOL-12"),
+    slot="tiers",
+    configs=HOSTED,
+)
+class HostEvictionOfWhatIsResident(TierTree):
+    """What a request has brought back to the device stays on the list of host candidates, and goes with its node."""
+
+    def restore(self, node: TieredNode, pages: list[int]) -> None:
+        """The list of candidates is not told."""
+        queued = node in self.host_leaves
+        super().restore(node, pages)
+        if queued:
+            self.host_leaves.add(node)
+
+
+@mutant(
+    "emptied-node-stays",
+    bugs=("S47",),
+    links=(SGLANG + "pull/28692",),
+    kills=("TIER-04", "TREE-05"),
+    slot="tiers",
+    configs=HOSTED,
+)
+class EmptiedNodeStays(TierTree):
+    """A node whose host copy is evicted stays in the tree with neither copy; matches walk through it."""
+
+    def trim_host(self, leaf: TieredNode, pages: int) -> int:
+        """Free whole leaves, and leave them."""
+        if pages < len(leaf.host):
+            return super().trim_host(leaf, pages)
+        self.tell_removed("host", leaf.names)
+        self.host.give_back(leaf.host)
+        leaf.host = []
+        self.host_leaves.discard(leaf)
+        return pages * self.page_size
+
+
+@mutant(
+    "demoted-parent-never-a-candidate",
+    bugs=("S04",),
+    links=(SGLANG + "issues/5499",),
+    kills=("EVICT-01", "EVICT-05"),
+    slot="tiers",
+    configs=HOSTED,
+)
+class DemotedParentNeverACandidate(TierTree):
+    """Once its child has been demoted, a node is never evicted: the set of leaves is not brought up to date."""
+
+    def demote(self, leaf: TieredNode, pages: int) -> int:
+        """Only the node itself."""
+        if pages < len(leaf.pages):
+            self.split(leaf, len(leaf.pages) - pages)
+        victims, leaf.pages = leaf.pages, []
+        self.evictable -= len(leaf.key)
+        self.settle(leaf)
+        self.tell_removed("device", leaf.names)
+        self.release(victims)
+        return len(victims) * self.page_size
+
+
+@mutant(
+    "restored-counts-as-duplicate",
+    bugs=("F01", "H-36"),
+    links=("https://github.com/sgl-project/sglang-jax/issues/1618",),
+    kills=("POOL-12", "POOL-14", "TREE-03", "REQ-01", "REQ-02"),
+    slot="tiers",
+    configs=HOSTED,
+)
+class RestoredCountsAsDuplicate(TierTree):
+    """The tree points to free slots.
+
+    An insert over a page that is on the host alone adopts the caller's slots and reports them as cached
+    before, so the caller frees them.
+    """
+
+    def insert(
+        self, namespace: str | None, units: tuple[Unit, ...], pages: Sequence[int], priority: int, chunked: bool
+    ) -> tuple[int, TieredNode]:
+        """Everything that was known counts."""
+        known = sum(len(node.key) for node in self.walk(self.root(namespace), units)) // self.page_size
+        _, node = super().insert(namespace, units, pages, priority, chunked)
+        return known, node
+
+
+@mutant(
+    "restored-never-counted",
+    bugs=("T01",),
+    links=("https://github.com/NVIDIA/TensorRT-LLM/issues/11879",),
+    kills=("LOCK-02",),
+    slot="tiers",
+    configs=HOSTED,
+)
+class RestoredNeverCounted(TierTree):
+    """The tree's own counters drift: what comes back to the device isn't counted as evictable, only what leaves it."""
+
+    def restore(self, node: TieredNode, pages: list[int]) -> None:
+        """Everything but the counter."""
+        super().restore(node, pages)
+        self.evictable -= len(node.key)
+
+
+@mutant(
+    "split-loses-the-pending-half",
+    bugs=("H-33", "S95"),
+    links=(SGLANG + "pull/38480",),
+    kills=("BACKUP-09", "EVENT-03"),
+    slot="tiers",
+    configs=HOSTED,
+)
+class SplitLosesThePendingHalf(TierTree):
+    """Half a prompt never gets into storage.
+
+    When a node is split while its backup is under way, the job knows of the lower half only.
+    """
+
+    def split_works(self, upper: TieredNode, node: TieredNode) -> None:
+        """The upper half is nobody's."""
+        for work in node.works:
+            if work.kind == "backup":
+                work.start += len(upper.key)
+
+
+@mutant(
+    "split-copies-the-pin",
+    bugs=("S95",),
+    links=(SGLANG + "pull/38480",),
+    kills=("LIFE-08",),
+    slot="tiers",
+    configs=HOSTED,
+)
+class SplitCopiesThePin(TierTree):
+    """Host pages can never be evicted again: a split copies the pin of an anchor, and the release knows one half."""
+
+    def split_works(self, upper: TieredNode, node: TieredNode) -> None:
+        """As a lock would be copied."""
+        super().split_works(upper, node)
+        upper.pins = node.pins
+
+
+@mutant(
+    "split-keeps-the-host-list",
+    bugs=("S47", "S28"),
+    links=(SGLANG + "pull/17191",),
+    kills=("TIER-01", "TIER-03"),
+    slot="tiers",
+    configs=HOSTED,
+)
+class SplitKeepsTheHostList(TierTree):
+    """Two nodes own the same host pages: a split hands the upper half its part and leaves the lower half all of it."""
+
+    def split(self, node: Node, pages: int) -> TieredNode:
+        """The lower half has the first pages instead of the last."""
+        assert isinstance(node, TieredNode)
+        before = node.host
+        upper = super().split(node, pages)
+        node.host = before[: len(node.host)]
+        return upper
+
+
+@mutant(
+    "host-hit-counts-mirrors",
+    bugs=("L10",),
+    links=(VLLM + "issues/52617",),
+    kills=("TIER-10",),
+    slot="tiered",
+    configs=HOSTED,
+)
+class HostHitCountsMirrors(TieredSpecimen):
+    """A match promises more from the host than there is to load: pages that are on the device too are counted."""
+
+    def match(self, key: Key) -> Hit:
+        """All that is known and the host has."""
+        hit = super().match(key)
+        at, more = hit.handle, 0
+        while isinstance(at, TieredNode):
+            more += len(at.host) * self.pool.page_size
+            at = at.parent
+        return hit._replace(host=(hit.host or 0) + more)
+
+
+@mutant(
+    "half-an-allocation-is-lost",
+    bugs=("H-43",),
+    links=(SGLANG + "pull/26945",),
+    kills=("TIER-02",),
+    slot="tiers",
+    configs=HOSTED,
+)
+class HalfAnAllocationIsLost(TierTree):
+    """Host memory shrinks with every allocation that fails: it is taken page by page, and not returned."""
+
+    def host_room(self, pages: int) -> list[int] | None:
+        """One after the other."""
+        found: list[int] = []
+        for _ in range(pages):
+            page = super().host_room(1)
+            if page is None:
+                return None
+            found += page
+        return found
+
+
+@mutant(
+    "host-eviction-stops-at-the-first-node",
+    bugs=("T09",),
+    links=("https://github.com/NVIDIA/TensorRT-LLM/pull/18868",),
+    kills=("TIER-15", "TIER-16", "TIER-17"),
+    slot="tiers",
+    configs=HOSTED,
+)
+class HostEvictionStopsAtTheFirstNode(TierTree):
+    """A host eviction gives up after its first victim: prefetches are refused with the host full of idle pages."""
+
+    def evict_host(self, n: int) -> int:
+        """One leaf."""
+        heap = [(self.worth(leaf), leaf) for leaf in self.host_leaves]
+        heapq.heapify(heap)
+        if not heap or n <= 0:
+            return 0
+        _, leaf = heap[0]
+        return self.trim_host(leaf, self.host_pages_to_trim(leaf, n))

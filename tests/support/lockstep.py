@@ -1,0 +1,88 @@
+"""Schedules played on two targets in lock step.
+
+:func:`lockstep` plays a schedule on a :class:`~tests.support.tandem.Tandem`, under a judge: every call
+is made on both caches, the first one is held against all rules, and both are held against each other.  What ends it
+early is raised as :class:`Found`, with the calls that led there; :func:`shortest` looks for fewer operations with an
+end like it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kvlitmus.conformance.checker.checker import Judge
+from kvlitmus.conformance.checker.guard import Violation
+from kvlitmus.conformance.generate.interpreter import Player
+from kvlitmus.conformance.generate.schedule import Op, table
+from kvlitmus.conformance.generate.shrink import shrink
+from kvlitmus.conformance.ports import Config
+from kvlitmus.spec.names import Names
+from tests.support.tandem import Difference, Tandem
+
+SHOWN = 12
+"""So many of the last calls are shown."""
+
+
+class Found(AssertionError):
+    """A schedule on which two caches differ, or the first one breaks a rule.
+
+    ``why``: in what they differ, or which rules are broken and how.  ``calls``: everything up to there.
+    """
+
+    def __init__(self, config: Config, why: str, calls: Sequence[str], ops: Sequence[Op]) -> None:
+        last = "\n  ".join(calls[-SHOWN:])
+        super().__init__(f"[{config.label}] {why}\nafter {len(calls)} calls, the last ones:\n  {last}")
+        self.why = why
+        self.calls = list(calls)
+        self.ops = tuple(ops)
+
+
+def judge_of(
+    first: Any, second: Any, config: Config, *, names: Names | None = None, muted: frozenset[str] = frozenset()
+) -> Judge:
+    """A judge over a fresh cache of each of two targets; rules and names are those of the first."""
+    tandem = Tandem(first.make(config), second.make(config), config.page_size)
+    return Judge(tandem, config, first.profile, names=names or Names(), muted=muted)
+
+
+def kinds_of(first: Any, second: Any, config: Config) -> tuple[str, ...]:
+    """The operations that both can do, each as often as it is drawn."""
+    judge = judge_of(first, second, config)
+    return tuple(kind for kind in table(judge.capabilities) if kind in Player.moves)
+
+
+def lockstep(first: Any, second: Any, config: Config, ops: Sequence[Op], *, muted: frozenset[str] = frozenset()) -> int:
+    """Play a schedule on both; returns how many steps were compared, or raises :class:`Found`."""
+    judge: Judge | None = None
+    try:
+        judge = judge_of(first, second, config, muted=muted)
+        Player(judge).play(ops)
+    except Violation as violation:
+        why = str(violation.__cause__) if isinstance(violation.__cause__, Difference) else said(violation)
+        raise Found(config, why, judge.trail if judge is not None else (), ops) from violation
+    return judge.steps
+
+
+def said(violation: Violation) -> str:
+    """A broken rule in a line."""
+    return f"{', '.join(violation.rules)} broken: {violation.detail or violation.call}"
+
+
+def shortest(first: Any, second: Any, config: Config, ops: Sequence[Op], seconds: float = 20.0) -> Found | None:
+    """What is found on a schedule of as few operations as can be; ``None`` where nothing is."""
+
+    def fails(fewer: Sequence[Op]) -> int | None:
+        found = trial(first, second, config, fewer)
+        return None if found is None else len(found.calls)
+
+    return trial(first, second, config, shrink(ops, fails, seconds=seconds).ops)
+
+
+def trial(first: Any, second: Any, config: Config, ops: Sequence[Op]) -> Found | None:
+    """What is found on a schedule, if anything."""
+    try:
+        lockstep(first, second, config, ops)
+    except Found as found:
+        return found
+    return None
