@@ -32,7 +32,7 @@ def test_every_command_is_one(line: str) -> None:
 
 def test_there_are_commands_to_look_at() -> None:
     """And a wrong one is found."""
-    assert {"init-adapter", "run", "smoke", "report", "diff", "replay-trace"} <= {line.split()[1] for line in COMMANDS}
+    assert {"init-adapter", "run", "smoke", "report", "diff"} <= {line.split()[1] for line in COMMANDS}
     with pytest.raises(UsageError):
         cli.parser("diff").parse_args(["diff", "only-one.json"])
 

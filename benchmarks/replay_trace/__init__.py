@@ -1,7 +1,7 @@
 """Trace replay: how much of a recorded workload a cache would have found.
 
 A trace lists the requests that a service received, each with the ids of its prompt's blocks.
-``kvlitmus replay-trace`` sends them through a target, one after the other, by the same ports as
+``python -m benchmarks.replay_trace`` sends them through a target, one after the other, by the same ports as
 ``kvlitmus run``, and counts what was found and what was evicted.  Nothing is judged here, but
 nothing is believed either: a hit on a slot into which another block was computed, an eviction that
 freed something else than it says, or an allocation that repeats a slot end the replay.

@@ -1,4 +1,4 @@
-"""The command ``kvlitmus replay-trace``: a trace through a target, and how much of it was found in the cache.
+"""The command ``python -m benchmarks.replay_trace``: a trace through a target, and how much of it was found.
 
 Exit codes: 0 all capacities were replayed; 2 the trace, a capacity or the target can't be used; 3 the
 cache failed; 130 interrupted.  What was finished before a failure or an interrupt is printed.
@@ -40,6 +40,9 @@ from kvlitmus.conformance.run.targets import TargetRef, UnknownTarget, load_targ
 from kvlitmus.conformance.support import ending
 from kvlitmus.conformance.support.text import harmless, raised_text, shown, type_name
 
+ROOT = Path(__file__).resolve().parent.parent.parent
+"""The checkout."""
+
 CAPACITIES = (500, 2_000, 5_000, 10_000, 30_000, 100_000)
 """The capacities that are replayed when none are named, as far as they make sense for the trace."""
 
@@ -54,6 +57,22 @@ PARENT = "KVLITMUS_PARENT"
 
 GRACE = 10.0
 """Seconds that a target's own Python has to end after an interrupt."""
+
+NAME = "python -m benchmarks.replay_trace"
+
+DESCRIPTION = "Runs a trace of real requests through a cache, and counts what was found."
+
+TRACE_EXAMPLES = """\
+examples:
+  python -m benchmarks.replay_trace trace.jsonl    the built-in cache, at the usual capacities
+  python -m benchmarks.replay_trace trace.jsonl --target my_cache:target --capacity 1000,5000 --json
+  python -m benchmarks.replay_trace trace.jsonl --plot found.svg    and a picture of it
+
+Nothing is judged here but what makes figures worthless. Caches that differ in legal choices differ
+in their figures; which ones those are is said on stderr.
+
+exit codes: 0 all capacities were replayed; 2 the trace, a capacity or the target can't be used;
+3 the cache failed; 130 interrupted"""
 
 COLUMNS = ("capacity", "hit blocks", "of all", "hit tokens", "of all", "evictions", "requests with hit", "seconds")
 
@@ -166,14 +185,14 @@ def run_here(args: argparse.Namespace, ref: TargetRef) -> int:
 
 def run_there(args: argparse.Namespace, ref: TargetRef) -> int:
     """Run the command in the target's own Python; an interrupt is passed on, once, and its answer waited for."""
-    command = [ref.python, "-m", __name__, args.file, "--target", ref.name, "--variant", args.variant]
+    command = [ref.python, "-m", "benchmarks.replay_trace", args.file, "--target", ref.name, "--variant", args.variant]
     if args.capacity is not None:
         command += ["--capacity", ",".join(map(str, args.capacity))]
     if args.json:
         command.append("--json")
     if args.figures is not None:
         command += ["--figures", args.figures]
-    path = os.pathsep.join([*ref.roots, *filter(None, [os.environ.get("PYTHONPATH")])])
+    path = os.pathsep.join([str(ROOT), *ref.roots, *filter(None, [os.environ.get("PYTHONPATH")])])
     try:
         # In a session of its own the child doesn't get the terminal's interrupt a second time.
         env = {**os.environ, "PYTHONPATH": path, PARENT: parent.told()}
@@ -214,7 +233,7 @@ def load(ref: TargetRef) -> Target:
 
 def complain(text: str, code: int) -> int:
     """Say what went wrong; returns the exit code."""
-    print(f"kvlitmus replay-trace: {text}", file=sys.stderr)
+    print(f"{NAME}: {text}", file=sys.stderr)
     return code
 
 
@@ -377,15 +396,18 @@ class TableOutput:
         """The rows are out already."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The command by itself, in this process: what :func:`run_there` starts in a target's own Python."""
-    parser = argparse.ArgumentParser(prog="kvlitmus replay-trace", allow_abbrev=False)
+def main(arguments: Sequence[str]) -> int:
+    """The command; :func:`run_there` starts it in a target's own Python, where it stays."""
+    parser = argparse.ArgumentParser(
+        prog=NAME,
+        description=DESCRIPTION,
+        epilog=TRACE_EXAMPLES,
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     add_arguments(parser)
     args = parser.parse_args(arguments)
     if PARENT in os.environ:
         parent.Parent(os.environ.pop(PARENT))
-    return run_here(args, resolve_target(args.target, python=sys.executable))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        return run_here(args, resolve_target(args.target, python=sys.executable))
+    return run(args)

@@ -27,8 +27,8 @@ SETTINGS = {
 """What makes a picture the same everywhere: ids that are hashes of this salt, text as text, fonts that come along."""
 
 METADATA: dict[str, dict[str, Any]] = {
-    ".svg": {"Date": None, "Creator": "kvlitmus replay-trace"},
-    ".png": {"Software": "kvlitmus replay-trace"},
+    ".svg": {"Date": None, "Creator": "kvlitmus"},
+    ".png": {"Software": "kvlitmus"},
 }
 
 

@@ -226,7 +226,11 @@ def test_a_known_violation_does_not_fail_and_a_stale_one_does(capsys: Capture) -
         ("run --page 4", "there is no option --page; did you mean --page-size?"),
         ("run --step=9", "there is no option --step; did you mean --steps?"),
         ("fuzz --targt specimen", "there is no option --targt"),
-        ("replay-trace --capacty 4", "there is no option --capacty; did you mean --capacity?"),
+        ("run --page-siz 4", "there is no option --page-siz; did you mean --page-size?"),
+        (
+            "replay-trace trace.jsonl",
+            "replay-trace is now 'python -m benchmarks.replay_trace', in a checkout of kvlitmus",
+        ),
         ("--versio", "there is no option --versio; did you mean --version?"),
         ("run specimen reference", "nothing takes 'reference'"),
         ("run --rule FOO-1", "there is no rule 'FOO-1' ('kvlitmus rules' lists them)"),

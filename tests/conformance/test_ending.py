@@ -257,7 +257,8 @@ args = parser.parse_args([{str(SMALL_TRACE)!r}, "--capacity", "20,40"])
 where = dict(module="slow_cache", attribute="target", python={str(python)!r}, roots=roots())
 sys.exit(command.run_there(args, TargetRef(name="slow_cache:target", **where)))
 """
-    with started([sys.executable, "-c", script], stdout=subprocess.PIPE) as process:
+    env = {**os.environ, "PYTHONPATH": str(HERE.parent.parent)}
+    with started([sys.executable, "-c", script], stdout=subprocess.PIPE, env=env) as process:
         assert process.stdout is not None
         while process.stdout.readline().split()[:1] != ["20"]:
             pass

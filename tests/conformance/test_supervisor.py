@@ -383,13 +383,13 @@ def test_a_slow_listener_is_not_held_against_the_workers(tmp_path: Path) -> None
 
 def test_the_innermost_place_of_a_dump() -> None:
     dump = """Current thread 0x1 (most recent call first):
-  File "/x/kvlitmus/conformance/worker.py", line 140 in beat
+  File "/x/kvlitmus/conformance/isolation/worker.py", line 140 in beat
   File "/lib/threading.py", line 982 in run
 
 Thread 0x2 (most recent call first):
   File "/home/me/cache.py", line 12 in evict
-  File "/x/kvlitmus/conformance/judge.py", line 150 in call
-  File "/x/kvlitmus/conformance/worker.py", line 200 in serve
+  File "/x/kvlitmus/conformance/checker/checker.py", line 150 in call
+  File "/x/kvlitmus/conformance/isolation/worker.py", line 200 in serve
 """
     assert innermost(dump) == "cache.py, line 12 in evict"
     assert innermost("") == innermost("File") == ""

@@ -1,4 +1,4 @@
-"""The command ``replay-trace``: what it prints, its exit codes, and caches that spoil a replay."""
+"""Replaying a trace: what it prints, its exit codes, and caches that spoil a replay."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.conformance.test_trace import PINNED, SMALL
 
 
 def run(*arguments: str) -> int:
-    parser = argparse.ArgumentParser(prog="kvlitmus replay-trace")
+    parser = argparse.ArgumentParser(prog=command.NAME)
     command.add_arguments(parser)
     return command.run(parser.parse_args(arguments))
 
@@ -236,7 +236,7 @@ def test_what_cannot_be_replayed_is_a_usage_error(
     assert run(*arguments, "--json") == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith("kvlitmus replay-trace: ") and message in err
+    assert err.startswith(f"{command.NAME}: ") and message in err
     assert err.count("\n") == 1 and err[:-1].isprintable()
 
 
@@ -263,7 +263,7 @@ def test_a_cache_that_fails_is_reported_for_what_it_did(
     assert run(str(SMALL), "--json", "--capacity", "60", "--target", here(name)) == 3
     out, err = capsys.readouterr()
     assert out in ("[]\n", "")
-    assert err.startswith(f"kvlitmus replay-trace: target '{here(name)}' failed: ") and message in err
+    assert err.startswith(f"{command.NAME}: target '{here(name)}' failed: ") and message in err
     assert err.count("\n") == 1 and err[:-1].isprintable()
 
 

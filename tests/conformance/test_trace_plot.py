@@ -131,7 +131,7 @@ def test_a_picture_that_can_not_be_written_is_refused_before_the_replay(name: st
     Path("folder.svg").mkdir()
     assert run(str(SMALL), "--plot", name) == 2
     seen = capsys.readouterr()
-    assert seen.err.startswith(f"kvlitmus replay-trace: --plot {name}: ")
+    assert seen.err.startswith(f"{command.NAME}: --plot {name}: ")
     assert not seen.out
 
 

@@ -1,4 +1,4 @@
-"""The command ``replay-trace`` in processes of its own: interrupts, and targets with another Python."""
+"""The replay of a trace in processes of its own: interrupts, and targets with another Python."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def interrupt_after(first: Callable[[str], bool], arguments: list[str], where: P
         stderr=subprocess.PIPE,
         text=True,
         cwd=where,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(roots())},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(command.ROOT), *roots()])},
     )
     assert child.stdout is not None
     seen = []

@@ -1,37 +1,35 @@
-"""The judge: what runs a cache against the spec and explains what it finds.
+"""The conformance suite: what runs a cache against the spec and explains what it finds.
 
-What is where, in the order in which it is best read:
+One package per role, in the order in which they are best read; each builds on those before it:
 
-**What a cache offers** — ``ports`` (the protocols an adapter implements, configuration, profile),
-``tier_ports`` (those of a hierarchy: host tier, jobs, prefetches, storage), ``store_ports`` (those of a page
-store judged alone), ``compose`` (requests made of smaller parts, where a cache has none), ``targets`` (caches by
-name), ``adapters/`` (the reference, SGLang, page stores), ``specimen/`` (an ordinary mutable cache, the default
-target), ``adapter_template`` and ``adapter_words`` (an adapter to fill in).
+``ports/``: what a cache offers: the protocols that an adapter implements (``cache``, ``tiers`` for a hierarchy,
+``stores`` for a page store judged alone), configuration and profile, requests composed of smaller parts
+(``compose``), and an adapter to fill in (``template``).
 
-**Around one call** — ``guard`` (the call itself, and answers that may be anything), ``judge`` (before,
-after, facts, rules), ``observation`` (from a snapshot to facts), ``unseen`` (what is known without one),
-``selection`` (which rules apply), ``calls/`` (what a lawful caller does, part by part), ``explain``.
+``checker/``: around one call. ``guard`` makes the call, whose answer may be anything; ``checker`` looks before and
+after, gathers facts and judges; ``observation`` and ``tier_observation`` turn snapshots into facts, ``partial`` says
+what is known without one, ``selection`` which rules apply; ``calls/`` does what a lawful caller does, part by part.
+For hierarchies ``tier_state`` (what is in flight, what it protects, what every slot holds), ``prefetch_state`` (the
+life of each prefetch), ``event_replica`` (what somebody knows who replays all events), ``harness_store`` (the storage
+that the suite brings); ``store_model`` for what may be in a page store; ``scripted_host`` for prefetch plans.
 
-**Around one call of a hierarchy** — ``harness_store`` (the storage that the suite brings, and its record),
-``tier_observation`` (both tiers and the jobs, from a snapshot), ``tier_books`` (what is in flight, what it
-protects, what every slot holds), ``fetch_books`` (the life of each prefetch, and the names that storage was asked
-for), ``event_books`` (what somebody knows who replays all events).  Beside them ``shelf`` (what may be in a page
-store that is judged alone) and ``scripted_host`` (the memory that a prefetch plan is judged with).
+``litmus/``: short programs.  ``specimen/``: an ordinary mutable cache, the default target.  ``adapters/``: the
+reference, the optimized cache, page stores, SGLang.
 
-**Runs** — ``schedule`` (operations, decoded from bytes), ``player`` (plays them), ``moves/`` (how each kind
-is played, part by part), ``litmus/`` (short programs), ``plan`` (which runs make up a verdict), ``engine``
-(plays one item), ``shrink``, ``results`` (what comes of it, as plain data), ``machine`` (the same calls as a
-Hypothesis state machine).
+``generate/``: ``schedule`` (operations, decoded from bytes), ``interpreter`` and ``actions/`` (which play them),
+``shrink``, ``machine`` (the same calls as a Hypothesis state machine).
 
-**Processes** — ``supervisor`` and ``crew`` (items over worker processes), ``worker`` and ``process``, ``patience``
-(which time counts as a hang), ``stage`` (what is being played, should the worker die), ``autopsy`` (why it died).
+``run/``: ``plan`` (which runs make up a verdict), ``engine`` (plays one item), ``results``, ``verdicts``,
+``minimise`` (the shortest counterexample per rule), ``failures`` (a counterexample in a file), ``baseline``,
+``targets`` (caches by name), ``moved`` (where the modules of version 0.1 are).
 
-**What people see** — ``cli`` and ``commands/``, ``verdicts``, ``minimise`` (the shortest counterexample per
-rule), ``baseline``, ``report/``, ``schema/``, ``pytest_plugin`` (one test per rule), ``trace/`` (traces of
-production), ``recorded/`` (recorded calls, judged without driving anything), ``text``.
+``isolation/``: ``supervisor`` and ``worker_pool`` (items over worker processes), ``worker`` and ``process``,
+``watchdog`` (which time counts as a hang), ``current_run`` (what is being played, should the worker die),
+``crash_triage`` (why it died), ``integrity`` (whether a cache has changed the suite).
 
-**Nights** — ``fuzz/`` (campaigns guided by what schedules reach), ``vectors/`` (findings that became part of
-every run).
+Beside them: ``report/`` and ``schema/`` (what people and programs read), ``history/`` (recorded calls, judged without
+driving anything), ``fuzz/`` (campaigns guided by what schedules reach), ``vectors/`` (findings that became part of
+every run), ``cli/`` (the command), ``pytest_plugin/`` (one test per rule), ``support/`` (text, files).
 
-**Who judges the judge** — ``mutants/`` (known bugs put into the specimen) and ``mutants_run``.
+The bugs that the suite is tested with are in ``kvlitmus.mutants``, apart from what users import.
 """

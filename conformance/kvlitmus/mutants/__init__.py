@@ -8,5 +8,5 @@ cache may do; an alarm on one is a false alarm.
 One module per part, those of the hierarchy after those of the flat cache, in the order of
 :data:`~.registry.MODULES`; each registers its mutants with :func:`~.registry.mutant` or
 :func:`~.registry.null_mutant`.  ``hosted`` has what mutants of a hierarchy share, ``slip`` how a slip is told as
-data; null mutants are in ``null``, ``null_tiers``, ``hashing``, ``prefetch`` and ``store``.
+data; null mutants are in ``legal/``, ``hashing``, ``prefetch`` and ``store``.
 """

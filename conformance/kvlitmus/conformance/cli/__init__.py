@@ -131,22 +131,24 @@ COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None], str]] 
         arguments_check.add_check,
         arguments_check.CHECK_EXAMPLES,
     ),
-    "replay-trace": (
-        "run a trace of real requests through a cache",
-        arguments.add_replay_trace,
-        arguments_more.TRACE_EXAMPLES,
-    ),
 }
 
 MODULES = {
-    "replay-trace": ("benchmarks.replay_trace.command", "run"),
     "init-adapter": ("kvlitmus.conformance.cli.commands.init_adapter", "main"),
 }
+
+
+MOVED_COMMANDS = {
+    "replay-trace": "now 'python -m benchmarks.replay_trace', in a checkout of kvlitmus",
+}
+"""Commands of version 0.1 that are elsewhere now."""
 
 
 def dispatch(argv: Sequence[str]) -> int:
     """Run the subcommand that the command line names."""
     chosen = next((word for word in argv if not word.startswith("-")), "")
+    if chosen in MOVED_COMMANDS:
+        raise UsageError(f"{chosen} is {MOVED_COMMANDS[chosen]}")
     if chosen and chosen not in COMMANDS:
         raise UsageError(f"there is no command {chosen!r}{closest(chosen, COMMANDS)} ('kvlitmus --help' lists them)")
     top = parser(chosen)
@@ -161,8 +163,11 @@ def dispatch(argv: Sequence[str]) -> int:
     return int(code)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The entry point; returns the exit code and never shows a traceback for a mistake of the user."""
+def main(argv: Sequence[str] | None = None, run: Callable[[Sequence[str]], int] = dispatch) -> int:
+    """The entry point; returns the exit code and never shows a traceback for a mistake of the user.
+
+    ``run`` is what the words are for, if not the subcommands.
+    """
     from kvlitmus.conformance.cli import output
     from kvlitmus.conformance.report.style import soften
     from kvlitmus.conformance.support import ending
@@ -172,7 +177,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         soften(sys.stdout)
         soften(sys.stderr)
         try:
-            code = attempted(words)
+            code = attempted(words, run)
             sys.stdout.flush()
         except BrokenPipeError:  # whoever read the output has gone; nothing more can be said
             with contextlib.suppress(OSError, ValueError):
@@ -187,12 +192,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return code
 
 
-def attempted(words: Sequence[str]) -> int:
-    """Run the subcommand; what goes wrong is said in one line, and the exit code follows from it."""
+def attempted(words: Sequence[str], run: Callable[[Sequence[str]], int]) -> int:
+    """Run the command; what goes wrong is said in one line, and the exit code follows from it."""
     try:
         if sys.flags.optimize > 1:
             raise UsageError("expected Python with docstrings, which are the rules' sentences (got -OO)")
-        return dispatch(words)
+        return run(words)
     except UsageError as error:
         print(f"kvlitmus: {harmless(error, MESSAGE)}", file=sys.stderr)
         return 2

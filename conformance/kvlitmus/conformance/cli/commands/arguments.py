@@ -163,10 +163,3 @@ def add_mutants(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="as JSON (the summary line goes to stderr)")
     add_color(parser)
-
-
-def add_replay_trace(parser: argparse.ArgumentParser) -> None:
-    """The arguments of ``replay-trace``."""
-    from benchmarks.replay_trace.command import add_arguments
-
-    add_arguments(parser)

@@ -39,18 +39,6 @@ passed; one that passed and is not judged any more got worse. Numbers decide not
 
 exit codes: 0 the same, or only better; 1 something got worse; 2 a file is no report"""
 
-TRACE_EXAMPLES = """\
-examples:
-  kvlitmus replay-trace trace.jsonl                             the built-in cache, at the usual capacities
-  kvlitmus replay-trace trace.jsonl --target my_cache:target --capacity 1000,5000 --json
-  kvlitmus replay-trace trace.jsonl --plot found.svg            and a picture of it
-
-Nothing is judged here but what makes figures worthless. Caches that differ in legal choices differ
-in their figures; which ones those are is said on stderr.
-
-exit codes: 0 all capacities were replayed; 2 the trace, a capacity or the target can't be used;
-3 the cache failed; 130 interrupted"""
-
 JUNIT_HELP = "write JUnit XML: a test case per rule, a suite per pack"
 MARKDOWN_HELP = "write a short summary in Markdown; appended if FILE is the one that GITHUB_STEP_SUMMARY names"
 
