@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = [str(ROOT / room) for room in ("spec", "reference", "conformance", "optimized")]
 if __name__ in ("__main__", "__mp_main__"):
-    sys.path[:0] = ROOMS
+    sys.path[:0] = [str(ROOT), *ROOMS]
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from kvlitmus.conformance.generate.schedule import draw  # noqa: E402

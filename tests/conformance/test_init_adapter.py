@@ -16,7 +16,7 @@ from typing import Protocol
 import pytest
 
 from kvlitmus.conformance.cli import main
-from kvlitmus.conformance.ports import PORTS, Config, Profile, cache, capabilities_of
+from kvlitmus.conformance.ports import PORTS, Config, Profile, capabilities_of
 from kvlitmus.conformance.ports.template import Port, all_ports, generate
 from kvlitmus.conformance.ports.template_words import meanings_of
 from kvlitmus.conformance.run.plan import configs_of

@@ -58,7 +58,7 @@ def test_a_real_interrupt_ends_a_real_process_with_the_table_so_far(tmp_path: Pa
     arguments = [
         sys.executable,
         "-m",
-        command.__name__,
+        "benchmarks.replay_trace",
         str(SMALL),
         "--capacity",
         "20,40",

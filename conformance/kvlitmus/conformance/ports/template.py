@@ -53,8 +53,8 @@ KINDS = {
 }
 """For each family of ports what its class is called, and what it is."""
 
-FAMILIES = {cache.__name__: "", tiers.__name__: "tier", stores.__name__: "store"}
-"""The family of the ports in each module."""
+FAMILIES = {tiers.__name__: "tier", stores.__name__: "store"}
+"""The family of the ports in a module; empty for those of a cache."""
 
 Imports = dict[str, set[str]]
 """Module → the names that are imported from it."""
