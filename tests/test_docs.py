@@ -103,6 +103,12 @@ def test_links_to_sources_lead_to_pages_of_the_site() -> None:
     assert site.for_site("[a](../reference/kvlitmus/reference/__init__.py)", "index.md") == "[a](reference/index.md)"
 
 
+def test_tables_of_docstrings_are_tables_of_the_page() -> None:
+    text = "Before.\n\n===  ===\na    b\n===  ===\n1    2 3\n4    5\n===  ===\n\nAfter."
+    assert autodoc.markdown(text) == "Before.\n\n| a | b |\n|---|---|\n| 1 | 2 3 |\n| 4 | 5 |\n\nAfter."
+    assert "| revoked | stop | wait | wait |" in WRITTEN["policies.md"]
+
+
 def test_ports_are_rendered_with_their_docstrings() -> None:
     page = WRITTEN["ports.md"]
     for wanted in ("## Profile", "- **align**: ", "## Requests", "begin(self, rid: int, key: Key) -> Begun | None"):

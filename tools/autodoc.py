@@ -109,7 +109,21 @@ def markdown(text: str) -> str:
     text = re.sub(r":\w+:`~?(?:[\w.]+\.)?([\w]+)`", r"`\1`", text)
     text = text.replace("``", "`")
     text = re.sub(r"^\* ", "- ", text, flags=re.MULTILINE)
-    return "\n".join(_terms(text.splitlines()))
+    return "\n".join(_terms(_tables(text.splitlines())))
+
+
+def _tables(lines: Sequence[str]) -> list[str]:
+    """A table between lines of ``=``, whose columns stand below these, becomes one of Markdown's."""
+    ruled = [at for at, line in enumerate(lines) if re.fullmatch(r"=+( +=+)+", line)]
+    found = list(lines)
+    for top, head, bottom in reversed(list(zip(ruled[::3], ruled[1::3], ruled[2::3], strict=True))):
+        columns = [bar.start() for bar in re.finditer("=+", lines[top])]
+        rows = []
+        for line in [*lines[top + 1 : head], *lines[head + 1 : bottom]]:
+            cells = [line[start:end].strip() for start, end in zip(columns, [*columns[1:], None], strict=True)]
+            rows.append(f"| {' | '.join(cells)} |")
+        found[top : bottom + 1] = [rows[0], "|---" * len(columns) + "|", *rows[1:]]
+    return found
 
 
 def _terms(lines: Sequence[str]) -> Iterator[str]:

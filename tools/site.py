@@ -31,7 +31,7 @@ from kvlitmus.spec.rule import RETIRED, Kind, Rule, all_rules  # noqa: E402
 from tools.autodoc import markdown, modules_page  # noqa: E402
 
 REFERENCE = (
-    *("pool", "tree", "policy", "cache", "request", "hashing", "prefetch"),
+    *("pool", "tree", "cache", "request", "hashing", "prefetch"),
     *("hierarchy", "tier", "backup", "load", "put", "fetch", "life", "event", "store"),
 )
 """The modules of the reference, in the order in which they are best read."""
@@ -48,6 +48,7 @@ PORTS = {
         ),
     ),
     "tier_ports": ("Ports of a hierarchy", (f"{SPEC}/interface/tiers.py",)),
+    "policies": ("Policies", (f"{SPEC}/policies.py",)),
     "store_ports": ("Ports of a page store", (f"{SPEC}/interface/stores.py",)),
 }
 """The pages about what adapters implement: the title and the modules of each."""

@@ -12,7 +12,7 @@ from kvlitmus.conformance.checker.checker import Judge
 from kvlitmus.conformance.generate.interpreter import Player
 from kvlitmus.conformance.generate.schedule import draw, table
 from kvlitmus.conformance.ports import Config, Unsupported
-from kvlitmus.reference.policy import POLICIES
+from kvlitmus.spec.policies import POLICIES
 from tests.policies import with_policy
 
 TARGETS = {"page": reference.target, "node": reference.node_target, "capped": reference.capped_target}

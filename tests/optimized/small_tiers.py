@@ -20,7 +20,9 @@ from kvlitmus.conformance.adapters.reference.tiers import TieredReference
 from kvlitmus.conformance.checker.harness_store import HarnessStore
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.ports.tiers import DONE, Event, Job, Outcome
-from kvlitmus.reference.hierarchy import BACKUP, FETCH, LOAD, QUERY, TIMEOUT, Hierarchy
+from kvlitmus.reference.hierarchy import Hierarchy
+from kvlitmus.spec.interface.tiers import BACKUP, FETCH, LOAD, QUERY
+from kvlitmus.spec.policies import TIMEOUT
 from kvlitmus.spec.units import Key
 from tests.optimized.small_states import Called, Log, Logged
 from tests.proofs.tier_bench import Scope

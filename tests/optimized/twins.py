@@ -27,6 +27,7 @@ from kvlitmus.reference.cache import Settings
 from kvlitmus.reference.hierarchy import Choices, Operation, empty_hierarchy, pin
 from kvlitmus.reference.tree import Eviction, sizes
 from kvlitmus.spec.names import Names, page_names
+from kvlitmus.spec.prefetch_life import ENDED
 from kvlitmus.spec.units import Name, PageNo, Pages, RequestId, Tokens
 
 NAMESPACES = (None, "lora")
@@ -301,7 +302,7 @@ class Twins:
         self.now, held = tier.allocate(pin(self.now, [name]), len(wanted))
         done, asked, rid = Pages(len(wanted)), Tokens(len(wanted) * self.size), RequestId(0)
         assert held is not None
-        operation = Operation(1, rid, fetch.ENDED, name, tuple(wanted), asked, held, done, done, True, 0.0)
+        operation = Operation(1, rid, ENDED, name, tuple(wanted), asked, held, done, done, True, 0.0)
         self.now = fetch.commit(self.now._replace(operations=(operation,)), operation)
         assert self.now.loaded.get(rid, 0) == added * self.size
         self.now = tier.free(self.now._replace(release=(), loaded={}), self.now.release)

@@ -10,18 +10,10 @@ from collections.abc import Callable
 
 from kvlitmus.reference import fetch
 from kvlitmus.reference.cache import Settings
-from kvlitmus.reference.fetch import ANSWERED, ENDED, REVOKED, stops
-from kvlitmus.reference.hierarchy import (
-    BEST_EFFORT,
-    FETCH,
-    QUERY,
-    TIMEOUT,
-    WAIT_COMPLETE,
-    Choices,
-    Hierarchy,
-    Operation,
-    empty_hierarchy,
-)
+from kvlitmus.reference.hierarchy import Choices, Hierarchy, Operation, empty_hierarchy
+from kvlitmus.spec.interface.tiers import FETCH, QUERY
+from kvlitmus.spec.policies import BEST_EFFORT, TIMEOUT, WAIT_COMPLETE, may_stop
+from kvlitmus.spec.prefetch_life import ANSWERED, ENDED, REVOKED
 from kvlitmus.spec.units import Name, PageNo, Pages, RequestId, Tokens
 from tests.proofs.lemmas import LEMMAS, keeps, lemma, plain
 
@@ -46,7 +38,7 @@ def _follows_the_table(
 def a_request_waits_as_the_table_of_stop_policies_says(stage: int, policy: int, elapsed: int, limit: int) -> None:
     """Best effort never waits, nor does an ended read; a revoked one does until its tick; a limit is exceeded."""
     assert 0 <= stage <= 4 and 0 <= policy <= 2
-    assert _follows_the_table(stops, stage, policy, elapsed, limit)
+    assert _follows_the_table(may_stop, stage, policy, elapsed, limit)
 
 
 @lemma("FETCH-11", bounds="a prefetch at its limit is over")
@@ -54,7 +46,7 @@ def planted_stop_at_the_limit(stage: int, policy: int, elapsed: int, limit: int)
     """At exactly the limit the request goes on."""
     assert 0 <= stage <= 4 and 0 <= policy <= 2
     assert _follows_the_table(
-        lambda stop, at, time, most: stops(stop, at, time + 1, most), stage, policy, elapsed, limit
+        lambda stop, at, time, most: may_stop(stop, at, time + 1, most), stage, policy, elapsed, limit
     )
 
 
@@ -64,7 +56,7 @@ def planted_stop_of_the_revoked(stage: int, policy: int, elapsed: int, limit: in
     assert 0 <= stage <= 4 and 0 <= policy <= 2
 
     def decides(stop: str, at: str, time: int, most: int) -> bool:
-        return stops(stop, QUERY if at == REVOKED else at, time, most)
+        return may_stop(stop, QUERY if at == REVOKED else at, time, most)
 
     assert _follows_the_table(decides, stage, policy, elapsed, limit)
 

@@ -17,8 +17,8 @@ import pytest
 from kvlitmus.conformance.checker.calls import pool, request, tree
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.reference.cache import Choice
-from kvlitmus.reference.policy import POLICIES
 from kvlitmus.reference.tree import Tree, leaves
+from kvlitmus.spec.policies import POLICIES
 from kvlitmus.spec.units import Key, Name, PageNo
 from tests.proofs.explore import Explorer, Scope, State
 

@@ -14,10 +14,11 @@ import pytest
 
 from kvlitmus.reference import fetch, life
 from kvlitmus.reference.cache import Settings
-from kvlitmus.reference.fetch import time_limit
-from kvlitmus.reference.hierarchy import BACKUP, Choices, Hierarchy, empty_hierarchy, host_homes, moving
+from kvlitmus.reference.hierarchy import Choices, Hierarchy, empty_hierarchy, host_homes, moving
 from kvlitmus.reference.prefetch import converse, plan_prefetch
+from kvlitmus.spec.interface.tiers import BACKUP
 from kvlitmus.spec.names import Names, page_names
+from kvlitmus.spec.policies import time_limit
 from kvlitmus.spec.prefetch_plan import PrefetchAsk
 from kvlitmus.spec.units import PageNo, Pages, RequestId
 from tests.proofs.fetch_lemmas import ways
@@ -247,4 +248,4 @@ def test_the_formula_is_the_function() -> None:
         values = dict(zip(("base", "rate", "most", "units"), numbers, strict=True))
         pairs = [(z3.Real(name), z3.RealVal(value)) for name, value in values.items()]
         exact = z3.simplify(z3.substitute(limit(units), *pairs)).as_fraction()
-        assert time_limit(Choices(timeout=numbers[:3]), numbers[3]) == float(exact)
+        assert time_limit(numbers[:3], numbers[3]) == float(exact)

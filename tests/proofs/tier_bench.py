@@ -8,7 +8,8 @@ from typing import Any
 
 from kvlitmus.reference import backup, fetch, life, load, put, tier
 from kvlitmus.reference.cache import Request, Settings
-from kvlitmus.reference.hierarchy import DEVICE, FETCH, HOST, LOAD, QUERY, Choices, Hierarchy, empty_hierarchy
+from kvlitmus.reference.hierarchy import DEVICE, HOST, Choices, Hierarchy, empty_hierarchy
+from kvlitmus.spec.interface.tiers import FETCH, LOAD, QUERY
 from kvlitmus.spec.names import Names, page_names
 from kvlitmus.spec.units import Name, PageNo, Pages, RequestId, Tokens
 

@@ -12,25 +12,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kvlitmus.reference import event
-from kvlitmus.reference.hierarchy import (
-    BACKUP,
-    DEVICE,
-    FETCH,
-    HOST,
-    LOAD,
-    QUERY,
-    WRITE_BACK,
-    Hierarchy,
-    moving,
-    occupied,
-)
+from kvlitmus.reference.hierarchy import DEVICE, HOST, Hierarchy, moving, occupied
+from kvlitmus.spec.interface.tiers import BACKUP, FETCH, LOAD, QUERY
+from kvlitmus.spec.policies import WRITE_BACK
 from kvlitmus.spec.prefetch_plan import PrefetchAsk, full_length, truncated_length
 from kvlitmus.spec.rule import Kind, Rule, all_rules
 from kvlitmus.spec.units import Name, PageNo
 from tests.proofs.tier_bench import Bench
-
-TICKS = 3
-"""So many ticks after everything was delivered, nothing is under way any more."""
 
 PACKS = ("tier", "backup", "load", "fetch", "life", "event")
 

@@ -6,22 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from kvlitmus.reference import fetch, life
-from kvlitmus.reference.hierarchy import (
-    BACKUP,
-    BEST_EFFORT,
-    FETCH,
-    LOAD,
-    QUERY,
-    SPILL,
-    TIMEOUT,
-    WRITE_BACK,
-    Hierarchy,
-    Operation,
-    Transfer,
-    moving,
-    occupied,
-)
+from kvlitmus.reference.hierarchy import Hierarchy, Operation, Transfer, moving, occupied
+from kvlitmus.spec import policies
+from kvlitmus.spec.interface.tiers import BACKUP, FETCH, LOAD, QUERY, SPILL
 from kvlitmus.spec.names import page_names
+from kvlitmus.spec.policies import TIMEOUT, WRITE_BACK
 from kvlitmus.spec.prefetch_plan import PrefetchAsk, full_length, least_length
 from kvlitmus.spec.units import Name, RequestId
 from tests.proofs import tier_laws
@@ -85,14 +74,14 @@ def insert_facts(bench: Bench, state: Hierarchy, names: tuple[Name, ...]) -> Fac
     after, write = bench.now, state.choices.write
     begun = [name for one in after.transfers if one.kind == BACKUP and one.id > state.serial for name in one.names]
     resident = after.cache.tree.pages
-    hits = 2 if write == "write_through_selective" else 1
-    early = [name for name in begun if write == WRITE_BACK or resident[name].hits < hits]
+    early = [name for name in begun if not policies.hot(write, resident[name].hits)]
     missed: list[Name] = []
     if write != WRITE_BACK and state.host.fault is None and BACKUP not in state.failing:
         bare = [name for name in names if name not in after.host.copies]
         lacking = len([name for name in names if name not in state.host.copies])
         room = len(state.host.pool.free) + len(tier_laws.droppable(state, names))
-        missed = [name for name in bare if resident[name].hits >= hits and lacking <= room]
+        hot = [policies.hot(write, resident[name].hits) for name in bare]
+        missed = bare[: policies.due(hot, state.choices.backup_parent)] if lacking <= room else []
     return {"backed_early": early, "due_missed": missed}
 
 
@@ -211,7 +200,7 @@ def poll(bench: Bench, state: Hierarchy, rid: RequestId) -> Facts:
     bench.go(after)
     facts: Facts = {
         "poll_answer": over,
-        "stop_allowed": [one is None or stops(bench, state, one)],
+        "stop_allowed": [one is None or stops(state, one, size)],
         "own_prefetch": one is not None,
         "commit_range": frozenset(one.names[: one.completed]) if one else frozenset(),
         "commit_missing": [],
@@ -243,12 +232,12 @@ def shut(bench: Bench, state: Hierarchy, rid: RequestId, ask: PrefetchAsk, ancho
     return "at the rate limit" if ask.occupied >= ask.capacity else ""
 
 
-def stops(bench: Bench, state: Hierarchy, one: Operation) -> bool:
-    """Whether the stop policy lets the request go on, by its table."""
-    if state.choices.stop == BEST_EFFORT or one.stage == fetch.ENDED:
-        return True
-    late = one.since is not None and state.now - one.since >= LONG
-    return state.choices.stop == TIMEOUT and late and one.stage != fetch.REVOKED
+def stops(state: Hierarchy, one: Operation, size: int) -> bool:
+    """Whether the stop policy lets the request go on."""
+    choices = state.choices
+    units = policies.counted_units(choices.timeout_basis, one.asked, (one.hit or 0) * size)
+    elapsed = state.now - one.since if one.since is not None else 0.0
+    return policies.may_stop(choices.stop, one.stage, elapsed, policies.time_limit(choices.timeout, units))
 
 
 def job_moves(bench: Bench, state: Hierarchy) -> Iterator[Step]:

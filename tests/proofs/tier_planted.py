@@ -6,7 +6,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from kvlitmus.reference import fetch, tier
-from kvlitmus.reference.hierarchy import WRITE_BACK, Hierarchy, pin
+from kvlitmus.reference.hierarchy import Hierarchy, pin
+from kvlitmus.spec.policies import WRITE_BACK
+from kvlitmus.spec.prefetch_life import ENDED, REVOKED
 from kvlitmus.spec.units import Name, PageNo, RequestId
 from tests.proofs.tier_bench import Model, Scope
 from tests.proofs.tier_scopes import ONE, ONE_PATH
@@ -106,7 +108,7 @@ class ARevocationMeetsTheNext(Model):
     """A revocation ends whatever prefetch its request has by then."""
 
     def tick(self, now: Hierarchy) -> Hierarchy:
-        revoked = {one.rid for one in now.operations if one.stage == fetch.REVOKED}
+        revoked = {one.rid for one in now.operations if one.stage == REVOKED}
         after = super().tick(now)
         for one in after.operations:
             if one.rid in revoked and one.live:
@@ -153,7 +155,7 @@ class AnEndedReadStopsNothing(Model):
 
     def poll(self, now: Hierarchy, rid: RequestId) -> tuple[Hierarchy, bool]:
         own = fetch.find(now, rid)
-        if own is not None and own.stage == fetch.ENDED and own.completed < (own.hit or 0):
+        if own is not None and own.stage == ENDED and own.completed < (own.hit or 0):
             return now, False
         return super().poll(now, rid)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kvlitmus.reference.hierarchy import SELECTIVE, TIMEOUT, WAIT_COMPLETE, WRITE_BACK, Choices
+from kvlitmus.reference.hierarchy import Choices
+from kvlitmus.spec.policies import SELECTIVE, TIMEOUT, WAIT_COMPLETE, WRITE_BACK
 from tests.proofs.tier_bench import Scope
 
 CHOICES = Choices(threshold=1, rate_limit=100)

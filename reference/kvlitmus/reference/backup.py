@@ -21,34 +21,18 @@ from itertools import takewhile
 
 from kvlitmus.reference import cache as caches
 from kvlitmus.reference import tier
-from kvlitmus.reference.hierarchy import (
-    BACKUP,
-    DEVICE,
-    HOST,
-    SELECTIVE,
-    WRITE_BACK,
-    Hierarchy,
-    Moved,
-    Transfer,
-    begins,
-)
+from kvlitmus.reference.hierarchy import DEVICE, HOST, Hierarchy, Moved, Transfer, begins
 from kvlitmus.reference.put import start_puts
+from kvlitmus.spec import policies
+from kvlitmus.spec.interface.tiers import BACKUP
 from kvlitmus.spec.units import Name
-
-
-def threshold(write: str) -> int:
-    """How many hits make a page due for backup."""
-    return 2 if write == SELECTIVE else 1
 
 
 def due(now: Hierarchy, names: Sequence[Name]) -> tuple[tuple[Name, ...], ...]:
     """The nodes of this path, all resident, that are to be backed up now, parents first.
 
-    What isn't backed is the end of the path.  Of that, all down to the last node with enough hits is due where
-    ancestors are taken along, else all before the first node without.
+    What isn't backed is the end of the path; how much of it is due is the policy's: :func:`kvlitmus.spec.policies.due`.
     """
-    if now.choices.write == WRITE_BACK:
-        return ()
     copies, resident = now.host.copies, now.cache.tree.pages
     nodes: list[list[Name]] = []
     for name in names:
@@ -56,12 +40,8 @@ def due(now: Hierarchy, names: Sequence[Name]) -> tuple[tuple[Name, ...], ...]:
             if resident[name].first or not nodes:
                 nodes.append([])
             nodes[-1].append(name)
-    hot = [resident[node[0]].hits >= threshold(now.choices.write) for node in nodes]
-    if now.choices.backup_parent == "chain":
-        many = len(hot) - hot[::-1].index(True) if True in hot else 0
-    else:
-        many = hot.index(False) if False in hot else len(hot)
-    return tuple([tuple(node) for node in nodes[:many]])
+    hot = [policies.hot(now.choices.write, resident[node[0]].hits) for node in nodes]
+    return tuple([tuple(node) for node in nodes[: policies.due(hot, now.choices.backup_parent)]])
 
 
 def used(now: Hierarchy, names: Sequence[Name]) -> Hierarchy:

@@ -31,13 +31,7 @@ from kvlitmus.reference import pool as pools
 from kvlitmus.reference import tier
 from kvlitmus.reference import tree as trees
 from kvlitmus.reference.hierarchy import (
-    BEST_EFFORT,
-    FETCH,
     NOWHERE,
-    QUERY,
-    TIMEOUT,
-    WRITE_BACK,
-    Choices,
     Hierarchy,
     Operation,
     occupied,
@@ -45,11 +39,11 @@ from kvlitmus.reference.hierarchy import (
 )
 from kvlitmus.reference.prefetch import Answer, Call, converse, gate, plan_prefetch
 from kvlitmus.reference.tree import Page
+from kvlitmus.spec import policies
+from kvlitmus.spec.policies import WRITE_BACK
+from kvlitmus.spec.prefetch_life import ANSWERED, ENDED, FETCH, QUERY, REVOKED
 from kvlitmus.spec.prefetch_plan import PrefetchAsk, full_length
 from kvlitmus.spec.units import Name, PageNo, Pages, RequestId, Tokens
-
-ANSWERED, REVOKED, ENDED = "answered", "revoked", "ended"
-"""The stages without work under way; with it they are ``query`` and ``fetch``."""
 
 NO_PAGES = Pages(0)
 
@@ -93,7 +87,7 @@ def submit(
     if not asked:
         return now, Submitted(False, matched, asked)
     serial = now.serial + 1
-    since = now.now if choices.timeout_from == "submit" else None
+    since = policies.time_begins(choices.timeout_from, now.now, None)
     wanted = tuple(names[matched : matched + asked // size])
     operation = Operation(serial, rid, QUERY, anchor, wanted, asked, held, None, NO_PAGES, True, since)
     now = now._replace(serial=serial, operations=(*now.operations, operation))
@@ -129,38 +123,13 @@ def find(now: Hierarchy, rid: RequestId) -> Operation | None:
     return None
 
 
-def time_limit(choices: Choices, units: float) -> float:
-    """How many seconds a prefetch of so many units may take: a base, more for more units, at most a maximum if any."""
-    base, per_1024, most = choices.timeout
-    limit = base + per_1024 * units / 1024
-    return min(most, limit) if most else limit
-
-
-def stops(stop: str, stage: str, elapsed: float, limit: float) -> bool:
-    """Whether a request need not wait any more for a prefetch in this stage, after so much time.
-
-    ===============  ===========  =============  =======================
-    stage            best effort  wait complete  timeout
-    ===============  ===========  =============  =======================
-    query, answered  stop         wait           stop if over the limit
-    fetch            stop         wait           stop if over the limit
-    ended            stop         stop           stop
-    revoked          stop         wait           wait
-    ===============  ===========  =============  =======================
-
-    *Over* the limit is longer than the limit.  A revoked prefetch waits for the tick that takes note of it.
-    """
-    if stop == BEST_EFFORT or stage == ENDED:
-        return True
-    return stop == TIMEOUT and stage != REVOKED and elapsed > limit
-
-
 def may_stop(now: Hierarchy, operation: Operation) -> bool:
     """Whether the request need not wait any more; before its time has begun, none has passed."""
     choices, size = now.choices, now.host.pool.page_size
-    units = operation.asked if choices.timeout_basis == "requested" else (operation.hit or 0) * size
+    found = None if operation.hit is None else operation.hit * size
+    units = policies.counted_units(choices.timeout_basis, operation.asked, found)
     elapsed = 0.0 if operation.since is None else now.now - operation.since
-    return stops(choices.stop, operation.stage, elapsed, time_limit(choices, units))
+    return policies.may_stop(choices.stop, operation.stage, elapsed, policies.time_limit(choices.timeout, units))
 
 
 def poll(now: Hierarchy, rid: RequestId) -> tuple[Hierarchy, bool]:

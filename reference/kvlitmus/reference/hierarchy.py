@@ -27,22 +27,11 @@ from typing import NamedTuple
 from kvlitmus.reference.cache import Cache, Settings, empty_cache
 from kvlitmus.reference.pool import Pool, empty_pool
 from kvlitmus.reference.tree import Page
+from kvlitmus.spec.policies import BEST_EFFORT, WRITE_THROUGH
 from kvlitmus.spec.units import FREE, Name, PageNo, Pages, RequestId, Tokens
-
-BACKUP, LOAD, QUERY, FETCH, PUT = "backup", "load", "query", "fetch", "put"
-"""The kinds of work in the background."""
-
-SPILL, SPILLED = "spill", "spilled"
-"""The copy that an eviction makes under write-back, within its call: where it begins, and where it is over."""
 
 DEVICE, HOST = "device", "host"
 """The tiers that have slots."""
-
-WRITE_THROUGH, SELECTIVE, WRITE_BACK = "write_through", "write_through_selective", "write_back"
-"""When a page is backed up: at its first use, at its second, or when it is evicted."""
-
-BEST_EFFORT, WAIT_COMPLETE, TIMEOUT = "best_effort", "wait_complete", "timeout"
-"""How long a request waits for its prefetch: not at all, to the end, or to the end but not longer than a limit."""
 
 NOWHERE = PageNo(-1)
 """Where on the device a page is that is on the host alone."""

@@ -20,7 +20,8 @@ from kvlitmus.reference import cache as caches
 from kvlitmus.reference import pool as pools
 from kvlitmus.reference import tier
 from kvlitmus.reference.backup import land
-from kvlitmus.reference.hierarchy import LOAD, Hierarchy, Transfer, begins, pin
+from kvlitmus.reference.hierarchy import Hierarchy, Transfer, begins, pin
+from kvlitmus.spec.interface.tiers import LOAD
 from kvlitmus.spec.units import Name, PageNo, Pages, Tokens
 
 LAYERS = 3

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvlitmus.reference.hierarchy import BACKUP, Hierarchy, Put, pin
+from kvlitmus.reference.hierarchy import Hierarchy, Put, pin
+from kvlitmus.spec.interface.tiers import BACKUP
 from kvlitmus.spec.units import Name, Pages
 
 

@@ -20,21 +20,11 @@ from kvlitmus.reference import cache as caches
 from kvlitmus.reference import pool as pools
 from kvlitmus.reference import tree as trees
 from kvlitmus.reference.cache import Cache
-from kvlitmus.reference.hierarchy import (
-    DEVICE,
-    NOWHERE,
-    SPILL,
-    SPILLED,
-    WRITE_BACK,
-    Hierarchy,
-    HostCopy,
-    Moved,
-    Transfer,
-    begins,
-)
-from kvlitmus.reference.policy import POLICIES
+from kvlitmus.reference.hierarchy import DEVICE, NOWHERE, Hierarchy, HostCopy, Moved, Transfer, begins
 from kvlitmus.reference.put import start_puts
 from kvlitmus.reference.tree import Page
+from kvlitmus.spec.interface.tiers import SPILL, SPILLED
+from kvlitmus.spec.policies import POLICIES, WRITE_BACK
 from kvlitmus.spec.units import Name, PageNo, Pages, Tokens, pages_needed
 
 # -- looking ----------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from kvlitmus.reference.policy import POLICIES
+from kvlitmus.spec.policies import POLICIES
 from kvlitmus.spec.units import Name, PageNo, Pages, Tick
 
 

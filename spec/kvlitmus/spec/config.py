@@ -5,19 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kvlitmus.spec.choices import Values, checked
-
-POLICIES = ("lru", "lfu", "fifo", "mru", "filo", "priority", "slru")
-"""The eviction policies."""
+from kvlitmus.spec.policies import POLICIES, STOPS, WRITES
 
 CONFIG_VALUES: dict[str, Values] = {
     "page_size": range(1, 1025),
     "pages": range(1, (1 << 20) + 1),
-    "policy": POLICIES,
+    "policy": tuple(POLICIES),
     "pool": ("device", "host", "store"),
     "host_pages": range((1 << 20) + 1),
-    "write": ("write_through", "write_through_selective", "write_back"),
+    "write": WRITES,
     "storage": ("none", "attached", "later"),
-    "stop": ("best_effort", "wait_complete", "timeout"),
+    "stop": STOPS,
     "threshold": range((1 << 30) + 1),
     "rate_limit": range((1 << 30) + 1),
 }

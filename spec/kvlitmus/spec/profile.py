@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kvlitmus.spec.choices import Values, checked
+from kvlitmus.spec.policies import PARENTS, SLRU_HITS
 
 PROFILE_VALUES: dict[str, Values] = {
     "reserved": range(2),
@@ -21,7 +22,7 @@ PROFILE_VALUES: dict[str, Values] = {
     "misuse": ("undefined", "reject", "ignore"),
     "attach": ("any_time", "at_start"),
     "reserve": ("submit", "hit"),
-    "backup_parent": ("skip", "chain"),
+    "backup_parent": PARENTS,
     "load_threshold": range((1 << 30) + 1),
     "timeout_basis": ("hit", "requested"),
     "timeout_from": ("submit", "first_poll"),
@@ -103,7 +104,7 @@ class Profile:
     hit_counts: str = "insert"
     lock_touches: bool = False
     split_created: str = "keeps"
-    slru_hits: int = 2
+    slru_hits: int = SLRU_HITS
     clock: str = "counter"
     misuse: str = "undefined"
     attach: str = "any_time"

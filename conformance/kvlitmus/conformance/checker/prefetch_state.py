@@ -11,17 +11,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kvlitmus.conformance.checker.tier_observation import TierObservation
-from kvlitmus.conformance.ports.tiers import FETCH, QUERY
+from kvlitmus.spec import policies
+from kvlitmus.spec.interface.tiers import FETCH, QUERY
 from kvlitmus.spec.names import page_names
+from kvlitmus.spec.prefetch_life import ENDED, REVOKED
 from kvlitmus.spec.units import Key, Name
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Judge
     from kvlitmus.conformance.checker.failures import Work
     from kvlitmus.conformance.checker.tier_state import TierBooks
-
-KILO = 1024
-"""Timeouts are given per so many units."""
 
 
 class Operation:
@@ -137,20 +136,14 @@ class FetchBooks:
             return (True,)
         if one.polled is None:
             one.polled = self.books.clock
-        if policy == "best_effort":
-            return (True,)
-        if one.revoked or (one.ended and rid in self.fresh_end):
-            return (True, False)
-        if one.ended:
-            return (True,)
-        if policy == "wait_complete":
-            return (False,)
-        base, per, most = profile.timeout
-        units = one.asked if profile.timeout_basis == "requested" else (one.hit or 0)
-        limit = base + per * units / KILO
-        limit = min(limit, most) if most else limit
-        start = one.begun if profile.timeout_from == "submit" else one.polled
-        return (self.books.clock - start > limit,)
+        stage = REVOKED if one.revoked else ENDED if one.ended else QUERY if one.hit is None else FETCH
+        limit = policies.time_limit(profile.timeout, policies.counted_units(profile.timeout_basis, one.asked, one.hit))
+        start = policies.time_begins(profile.timeout_from, one.begun, one.polled)
+        elapsed = 0.0 if start is None else self.books.clock - start
+        answer = policies.may_stop(policy, stage, elapsed, limit)
+        if policy != policies.BEST_EFFORT and (one.revoked or (one.ended and rid in self.fresh_end)):
+            return (True, False)  # the cache need not know of it before the next tick
+        return (answer,)
 
     def committed(self, one: Operation, facts: dict[str, Any], before: TierObservation, after: TierObservation) -> None:
         """A poll has ended a prefetch: what may be in the tree now, and what must."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from kvlitmus.conformance.checker.failures import FailureBooks, Work
@@ -18,6 +19,7 @@ from kvlitmus.conformance.checker.tier_observation import TierNodeSeen, TierObse
 from kvlitmus.conformance.ports.tiers import BACKUP, FETCH, LOAD, PUT, QUERY, SPILL, SPILLED
 from kvlitmus.reference import tree as trees
 from kvlitmus.reference.tree import Page, Tree
+from kvlitmus.spec import policies
 from kvlitmus.spec.names import page_names
 from kvlitmus.spec.units import Name, PageNo, Slot
 
@@ -26,9 +28,6 @@ if TYPE_CHECKING:
 
 COPIES = frozenset({BACKUP, LOAD})
 WITH_STORAGE = frozenset({QUERY, FETCH, PUT})
-USES = {"write_through": 1, "write_through_selective": 2}
-"""How many hits make a page due for backup, by write policy."""
-
 WRONG = 4
 """How many wrong pages are shown."""
 
@@ -334,32 +333,22 @@ class TierBooks:
         """What an insertion had to back up, and what it did."""
         config, pages = self.judge.config, tree.pages
         path, self.inserted = self.inserted, ()
-        needed = USES.get(config.write)
-        chain = self.judge.profile.backup_parent == "chain"
+        write, parent = config.write, self.judge.profile.backup_parent
         begun = [name for work in fresh if work.job.kind == BACKUP for name in work.names]
         doubtful = self.fault is not None or BACKUP in self.failures.coming or self.judge.starved
         if begun:
             self.allocated()
-        if needed is None:
-            facts["backed_early"] = begun
-            facts["due_missed"] = []
-            return
-        hits = {name: pages[name].hits for name in path if name in pages}
-        facts["backed_early"] = [] if chain else [name for name in begun if hits.get(name, needed) < needed]
         facts["due_missed"] = []
+        if write == policies.WRITE_BACK:
+            facts["backed_early"] = begun
+            return
+        hot = {name: policies.hot(write, pages[name].hits) for name in path if name in pages}
+        facts["backed_early"] = [] if parent == policies.CHAIN else [name for name in begun if not hot.get(name, True)]
         if doubtful or not self.steps or self.judge.profile.hit_counts != "insert":
             return
-        due: list[Name] = []
-        for name in path:
-            if name not in after.cached:
-                break
-            if name in after.hosted:
-                continue
-            if hits.get(name, 0) < needed and not chain:
-                break
-            due.append(name)
-        while due and hits.get(due[-1], 0) < needed:
-            due.pop()
+        resident = list(takewhile(after.cached.__contains__, path))
+        bare = [name for name in resident if name not in after.hosted]
+        due = bare[: policies.due([hot.get(name, False) for name in bare], parent)]
         if due:
             was = [name for name in path if name not in before.hosted]
             room = len(before.host_free) + len(self.droppable(before, spared=path))

@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 from kvlitmus.conformance import ports
 from kvlitmus.conformance.ports.template_words import WIDTH, comment, literal, meanings_of, prose, quoted, wrapped
 from kvlitmus.spec import interface
-from kvlitmus.spec.config import POLICIES, Config
+from kvlitmus.spec.config import Config
 from kvlitmus.spec.interface import PORTS, cache, stores, tiers
+from kvlitmus.spec.policies import POLICIES
 from kvlitmus.spec.profile import PROFILE_VALUES, Profile
 
 USUAL = ("pool", "tree", "locks", "evict")

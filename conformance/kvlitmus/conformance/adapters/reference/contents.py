@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 
 from kvlitmus.conformance.ports.tiers import Outcome, PageStore
 from kvlitmus.reference import backup, fetch, put
-from kvlitmus.reference.hierarchy import DEVICE, HOST, LOAD, Hierarchy, Moved
+from kvlitmus.reference.hierarchy import DEVICE, HOST, Hierarchy, Moved
+from kvlitmus.spec.interface.tiers import LOAD
 from kvlitmus.spec.units import Name, PageNo, Pages
 
 Hash = Callable[[Name], str]

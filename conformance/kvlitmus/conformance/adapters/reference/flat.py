@@ -36,10 +36,10 @@ from kvlitmus.reference import request as requests
 from kvlitmus.reference import tree as trees
 from kvlitmus.reference.cache import NO_CHOICE, Cache, Settings
 from kvlitmus.reference.hashing import page_hashes
-from kvlitmus.reference.policy import POLICIES
 from kvlitmus.reference.prefetch import Answer, Call, converse, plan_prefetch
 from kvlitmus.reference.tree import Eviction, Tree
 from kvlitmus.spec.names import Names, page_names
+from kvlitmus.spec.policies import POLICIES
 from kvlitmus.spec.prefetch_plan import HostPool, PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.units import Key, Name, PageNo, Pages, RequestId, Slot, Tokens
 

@@ -28,19 +28,11 @@ from kvlitmus.reference import backup, event, fetch, life, load, tier
 from kvlitmus.reference import pool as pools
 from kvlitmus.reference.cache import Cache, Settings
 from kvlitmus.reference.hashing import chain_start, page_hash
-from kvlitmus.reference.hierarchy import (
-    FETCH,
-    LOAD,
-    PUT,
-    QUERY,
-    Choices,
-    Hierarchy,
-    empty_hierarchy,
-    moving,
-    occupied,
-)
+from kvlitmus.reference.hierarchy import Choices, Hierarchy, empty_hierarchy, moving, occupied
 from kvlitmus.reference.tree import Page
+from kvlitmus.spec.interface.tiers import FETCH, LOAD, PUT, QUERY
 from kvlitmus.spec.names import Names, page_names
+from kvlitmus.spec.prefetch_life import ANSWERED, ENDED, REVOKED
 from kvlitmus.spec.schemes import Domain
 from kvlitmus.spec.units import Key, Name, Pages, RequestId, Slot, Tokens
 
@@ -258,9 +250,9 @@ class TieredReference(ShortMemory, ReferencePorts):
         ]
         found += [self.job(one.id, PUT, one.names, landed=one.landed) for one in self.now.puts]
         for one in self.now.operations:
-            if one.stage != fetch.ENDED:
+            if one.stage != ENDED:
                 kind = FETCH if one.stage == FETCH else QUERY
-                landed = one.stage in (fetch.ANSWERED, fetch.REVOKED)
+                landed = one.stage in (ANSWERED, REVOKED)
                 found.append(self.job(one.job, kind, one.names, one.rid, done=one.completed, landed=landed))
         return sorted(found)
 

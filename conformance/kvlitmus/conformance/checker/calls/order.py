@@ -7,16 +7,15 @@ from collections.abc import Collection, Mapping
 from heapq import heapify, heappop, heappush
 
 from kvlitmus.conformance.checker.observation import Observation
-from kvlitmus.reference.policy import POLICIES, Worth
 from kvlitmus.reference.tree import Page, Tree
+from kvlitmus.spec import policies
+from kvlitmus.spec.policies import Worth
 from kvlitmus.spec.units import Name
 
 
 def worths(pages: Mapping[Name, Page], policy: str, slru_hits: int) -> Mapping[Name, Worth]:
     """What the policy compares, for each page."""
-    if policy == "slru":
-        return {name: (int(page.hits >= slru_hits), page.touched) for name, page in pages.items()}
-    worth = POLICIES[policy]
+    worth = policies.worth(policy, slru_hits)
     return {name: worth(page) for name, page in pages.items()}
 
 

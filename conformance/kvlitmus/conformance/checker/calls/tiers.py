@@ -12,16 +12,11 @@ from kvlitmus.conformance.checker.tier_state import COPIES, WITH_STORAGE, TierBo
 from kvlitmus.conformance.ports.tiers import DONE, FETCH, LOAD, QUERY, Outcome
 from kvlitmus.reference import tree as trees
 from kvlitmus.spec.names import page_names
+from kvlitmus.spec.policies import DELIVERIES, TICKS_AFTER_POLLS, TICKS_TO_REST
 from kvlitmus.spec.units import Key
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Judge
-
-ROUNDS = 12
-"""After so many ticks with nothing left to deliver, everything must be at rest."""
-
-DELIVERIES = 400
-"""So many jobs are delivered at most before a cache counts as never resting."""
 
 
 def books_of(judge: Judge) -> TierBooks:
@@ -322,7 +317,7 @@ def deliver(judge: Judge) -> None:
     """Deliver everything that is ready, and tick, until nothing changes any more."""
     delivered = 0
     quiet = 0
-    while quiet < ROUNDS and delivered < DELIVERIES:
+    while quiet < TICKS_TO_REST and delivered < DELIVERIES:
         ready = [number for number, job in seen(judge).jobs.items() if job.ready and not job.landed]
         if ready:
             advance(judge, ready[0], DONE)
@@ -339,8 +334,8 @@ def settle(judge: Judge) -> None:
     books = books_of(judge)
     deliver(judge)
     waiting = _last_polls(judge)
-    ticks(judge)
-    ticks(judge)
+    for _ in range(TICKS_AFTER_POLLS):
+        ticks(judge)
     books.fetches.drop_revoked()
     facts: dict[str, Any] = {"still_waiting": waiting}
 
