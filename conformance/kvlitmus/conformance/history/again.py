@@ -22,6 +22,15 @@ from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.results import Options, item_from_json, profile_from_json
 
+EVENTS = "events"
+"""The look that takes what it sees away."""
+
+LOOKS = frozenset(
+    {"available", "sizes", "view", "tiers", "jobs", "peek", "layers", "layers_ready", "occupied", "host_available"}
+    | {"failing", EVENTS}
+)
+"""The methods that only look."""
+
 
 class NotRecorded(NotImplementedError):
     """A call that the recorded run did not make."""
@@ -31,28 +40,75 @@ class Token:
     """Stands for a handle or a receipt."""
 
 
-class Played:
-    """The ports of a recorded cache: answers as recorded."""
+Asked = tuple[int, int]
+"""A call: the number of its method, and the checksum of its arguments."""
 
-    def __init__(self, item: dict[str, Any], values: list[Any]) -> None:
-        self._plays: list[list[Step]] = item["plays"]
+
+@dataclass(slots=True)
+class Moment:
+    """One call of a recorded play, and what was looked at before the next one."""
+
+    key: Asked | None
+    answer: list[Any]
+    looks: dict[Asked, list[list[Any]]] = field(default_factory=dict)
+
+    def covers(self, other: Moment) -> bool:
+        """Whether this tells all that the other does."""
+        return (self.key, self.answer) == (other.key, other.answer) and all(
+            self.looks.get(key, [])[: len(seen)] == seen for key, seen in other.looks.items()
+        )
+
+
+def moments(steps: Sequence[Step]) -> list[Moment]:
+    """The calls of a play in their order, each with its looks; the first is no call but what a fresh cache shows."""
+    found = [Moment(None, [])]
+    for method, checksum, *answer in steps:
+        if METHODS[method] in LOOKS:
+            found[-1].looks.setdefault((method, checksum), []).append(answer)
+        else:
+            found.append(Moment((method, checksum), answer))
+    return found
+
+
+class Played:
+    """The ports of a recorded cache: answers as recorded.
+
+    The calls must be those that were recorded, in their order.  Looking changes nothing, so between two calls the judge
+    may look at what was looked at then, in any order and as often as it likes; events are told once.
+    """
+
+    def __init__(self, methods: Sequence[str], plays: Sequence[list[Moment]], values: list[Any]) -> None:
+        self._plays = plays
         self._values = values
         self._table = Table()
         self._table.handles = [one for one in values if type(one) is Token]
         self._at = 0
+        self._seen: Counter[Asked] = Counter()
         self._lent: dict[str, Any] = {}
-        for name in item["methods"]:
-            setattr(self, name, partial(self._answer, name))
+        for name in methods:
+            setattr(self, name, partial(self._look if name in LOOKS else self._answer, name))
+
+    def _look(self, name: str, *args: Any) -> Any:
+        key = (METHODS.index(name), self._table.sum(args, {}))
+        seen = next((found for play in self._plays if (found := play[self._at].looks.get(key))), [])
+        at, self._seen[key] = self._seen[key], self._seen[key] + 1
+        if not seen or (at >= len(seen) and name == EVENTS):
+            raise NotRecorded(f"after call {self._at} of the recorded play nobody looked at this: {name}")
+        return self._value(seen[min(at, len(seen) - 1)])
 
     def _answer(self, name: str, *args: Any, **kwargs: Any) -> Any:
         if name in LENT:
             self._lent |= dict.fromkeys(LENT[name], args[-1])
-        wanted = [METHODS.index(name), self._table.sum(args, kwargs)]
-        at, self._at = self._at, self._at + 1
-        self._plays = [steps for steps in self._plays if at < len(steps) and steps[at][:2] == wanted]
+        wanted = (METHODS.index(name), self._table.sum(args, kwargs))
+        self._at = at = self._at + 1
+        self._seen.clear()
+        self._plays = [play for play in self._plays if at < len(play) and play[at].key == wanted]
         if not self._plays:
-            raise NotRecorded(f"call {at + 1} of the recorded play is not this one: {name}")
-        answer, *did = self._plays[0][at][2:]
+            raise NotRecorded(f"call {at} of the recorded play is not this one: {name}")
+        return self._value(self._plays[0][at].answer)
+
+    def _value(self, recorded: Sequence[Any]) -> Any:
+        answer, *did = recorded
         raised = answer == -1
         if raised:
             answer, *did = did
@@ -74,7 +130,8 @@ class Again:
     """A target that plays one recorded item."""
 
     def __init__(self, item: dict[str, Any]) -> None:
-        self.item = item
+        self.methods: list[str] = item["methods"]
+        self.plays = [moments(steps) for steps in item["plays"]]
         self.profile = profile_from_json(item["profile"])
         self.values: list[Any] = []
         for row in item["table"]:
@@ -82,7 +139,7 @@ class Again:
 
     def make(self, config: Config) -> Played:
         """The cache as it was recorded, from the beginning."""
-        return Played(self.item, self.values)
+        return Played(self.methods, self.plays, self.values)
 
 
 def value_of(row: Any, values: Sequence[Any]) -> Any:

@@ -1,0 +1,256 @@
+"""The verdict of every rule on every step of a recorded play: noted, kept, and compared.
+
+A step is one evaluation: the kinds of its call, the rules that were judged there, and those of them that were broken.
+A rule that was not judged is neither true nor false.  :class:`Notes` is where a judge hands in its steps; with the
+steps of an earlier version beside it, it compares, and has the judge go on as it went on then: past a rule that was
+kept then, and not past one that was broken.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kvlitmus.conformance.checker.checker import Judge
+from kvlitmus.conformance.checker.guard import Violation
+from kvlitmus.conformance.checker.selection import Facts
+from kvlitmus.conformance.isolation.current_run import STAGE
+from kvlitmus.conformance.run import engine
+from kvlitmus.conformance.run.results import Item, Options
+
+FORMAT = 1
+KIND = "kvlitmus verdicts"
+
+NOT_JUDGED, TRUE, FALSE = "not judged", "true", "false"
+KINDS, END = "the kinds of the call", "the end of the play"
+"""What can differ beside rules."""
+
+Signature = tuple[str, tuple[str, ...]]
+"""The kinds of a call, sorted and joined by ``+``, and the ids of the rules that were judged after it."""
+
+
+class Broken(NamedTuple):
+    """A step at which rules were broken: its number, from 0 on, and the rules."""
+
+    step: int
+    rules: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Verdicts:
+    """The verdicts on one item, judged at one depth: the signature of each step, and where rules were broken."""
+
+    steps: list[Signature] = field(default_factory=list)
+    broken: list[Broken] = field(default_factory=list)
+
+    def broken_at(self, step: int) -> tuple[str, ...]:
+        """The rules that were broken at a step."""
+        return next((one.rules for one in self.broken if one.step == step), ())
+
+
+class Difference(NamedTuple):
+    """A verdict that is not what it was: where, after which call, of which rule."""
+
+    target: str
+    depth: int
+    item: str
+    step: int
+    call: str
+    rule: str
+    then: str
+    now: str
+
+    @property
+    def text(self) -> str:
+        """One line."""
+        where = f"{self.target}, depth {self.depth}: {self.item}, step {self.step}: {self.call}"
+        return f"{where}: {self.rule}: {self.then} → {self.now}"
+
+
+class Change(NamedTuple):
+    """What differences have in common: the rule, and its verdict then and now."""
+
+    rule: str
+    then: str
+    now: str
+
+
+class Notes:
+    """The steps of one item; ``then``: its steps as they were, ``None`` where they are noted for the first time."""
+
+    def __init__(self, then: Verdicts | None = None, renamed: frozenset[Change] = frozenset()) -> None:
+        self.then = then
+        self.renamed = renamed
+        self.now = Verdicts()
+        self.changes: list[tuple[int, str, Change]] = []
+        self.raised = -1
+        """The step that ended the play last."""
+        self.lost = False
+        """Whether the play went another way, so that steps can't be compared any more."""
+
+    def step(self, call: str, signature: Signature, broken: Sequence[str]) -> tuple[str, ...]:
+        """Note a step; the rules for which the play ends here, if any: as it did then, where that is known."""
+        at = len(self.now.steps)
+        ends = broken = tuple(sorted(broken))
+        self.now.steps.append(signature)
+        if broken:
+            self.now.broken.append(Broken(at, broken))
+        if self.then is not None:
+            if self.lost or at >= len(self.then.steps):
+                self.lose(at, call, END, "ended", "goes on")
+            else:
+                ends = self.then.broken_at(at)
+                if signature != self.then.steps[at] or broken != ends:
+                    self.compare(at, call, signature, broken)
+        if ends:
+            self.raised = at
+        return ends
+
+    def lose(self, at: int, call: str, what: str, then: str, now: str) -> None:
+        """From here on nothing can be compared."""
+        if not self.lost:
+            self.changes.append((at, call, Change(what, then, now)))
+        self.lost = True
+
+    def compare(self, at: int, call: str, signature: Signature, broken: Sequence[str]) -> None:
+        """What differs at a step."""
+        assert self.then is not None
+        kinds, judged = signature
+        kinds_then, judged_then = self.then.steps[at]
+        if kinds != kinds_then:
+            change = Change(KINDS, kinds_then, kinds)
+            if change not in self.renamed:
+                return self.lose(at, call, *change)
+            self.changes.append((at, call, change))
+        before = self.then.broken_at(at)
+        for rule in sorted({*judged, *judged_then, *broken, *before}):
+            change = Change(rule, verdict(rule, judged_then, before), verdict(rule, judged, broken))
+            if change.then != change.now:
+                self.changes.append((at, call, change))
+        return None
+
+    def end(self, call: str, rules: Sequence[str], error: str) -> None:
+        """The play is over: by a rule without facts (PORT-01 …), by an error, or by itself."""
+        if rules and self.raised != len(self.now.steps) - 1:
+            self.step(call, ("", tuple(sorted(rules))), rules)
+        at = len(self.now.steps)
+        if error:
+            self.lose(at, call, END, "judged to its end", error)
+        elif self.then is not None and at < len(self.then.steps):
+            self.lose(at, call, END, f"{len(self.then.steps)} steps", f"{at} steps")
+
+
+def verdict(rule: str, judged: Sequence[str], broken: Sequence[str]) -> str:
+    """What is said of a rule at a step."""
+    return FALSE if rule in broken else TRUE if rule in judged else NOT_JUDGED
+
+
+def noting(notes: Notes) -> type[Judge]:
+    """A judge that hands in its steps.  This is the one place that knows how a judge is asked for them."""
+    signatures: dict[int, Signature] = {}
+
+    class NotingJudge(Judge):
+        def evaluate(self, kinds: str, facts: Facts) -> None:
+            broken: tuple[str, ...] = ()
+            violation = None
+            alike = (kinds, *facts)
+            try:
+                super().evaluate(kinds, facts)
+            except Violation as found:
+                violation, broken = found, found.rules
+            tally = self.plans[alike]
+            signature = signatures.get(id(tally))
+            if signature is None:
+                rules = sorted(rule for rule, *_ in tally.plan.checks)
+                signature = ("+".join(sorted(kinds.split("+"))), tuple(rules))
+                signature = signatures[id(tally)] = SIGNATURES.setdefault(signature, signature)
+                alive.append(tally)
+            call = self.trail[-1] if self.trail else ""
+            ends = notes.step(call, signature, broken)
+            if ends:
+                raise violation or Violation(ends, call, facts)
+
+    alive: list[Any] = []  # a tally keeps its number as long as it lives
+    return NotingJudge
+
+
+SIGNATURES: dict[Signature, Signature] = {}
+"""Each signature once, so that those that are equal are the same object."""
+
+
+def judged(target: Any, item: Item, depth: int, notes: Notes, *, misuse: bool, reruns: int) -> bool:
+    """Judge an item, its steps handed in; whether the target took it at all."""
+    options = Options(depth=depth, force_misuse=misuse, reruns=reruns, shrink_trials=0)
+    before, STAGE.judge_type = STAGE.judge_type, noting(notes)
+    try:
+        result = engine.run_item(target, item, options)
+    finally:
+        STAGE.judge_type = before
+    last = result.findings[-1] if result.findings else None
+    ends = last is not None and (reruns == 0 or any(rule.startswith("PORT-") for rule in last.rules))
+    notes.end(last.call if last else "", last.rules if last and ends else (), result.error)
+    return not result.unsupported
+
+
+class Kept(NamedTuple):
+    """The verdicts on one item at one depth, as they are kept.
+
+    ``file`` and ``line`` say where its recorded steps are; ``quick``, whether it is in the share that is always judged.
+    """
+
+    file: str
+    line: int
+    target: str
+    item: str
+    depth: int
+    quick: bool
+    verdicts: Verdicts
+
+
+def save(path: Path, kept: Sequence[Kept], files: Mapping[str, str]) -> None:
+    """Write verdicts on ``files`` of recorded steps, each with its digest; the same verdicts give the same bytes."""
+    order = sorted({id for one in kept for _, ids in one.verdicts.steps for id in ids})
+    place = {id: at for at, id in enumerate(order)}
+    times = Counter(step for one in kept for step in one.verdicts.steps)
+    signatures = sorted(times, key=lambda one: (-times[one], one))
+    number = {one: at for at, one in enumerate(signatures)}
+    header = {
+        "kind": KIND,
+        "format": FORMAT,
+        "files": dict(files),
+        "rules": order,
+        "signatures": [[kinds, *(place[id] for id in ids)] for kinds, ids in signatures],
+    }
+    lines: list[dict[str, Any]] = [header]
+    for file, at, target, item, depth, quick, verdicts in kept:
+        steps = [number[one] for one in verdicts.steps]
+        broken = [[step, *(place[id] for id in ids)] for step, ids in verdicts.broken]
+        lines.append({"in": [file, at, target, item, depth, int(quick)], "steps": steps, "broken": broken})
+    text = "\n".join(json.dumps(line, separators=(",", ":")) for line in lines) + "\n"
+    path.write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
+
+
+def load(path: Path) -> tuple[dict[str, str], list[Kept]]:
+    """The files that were judged, each with its digest, and the verdicts; ``ValueError`` for what is no such file."""
+    kept: list[Kept] = []
+    try:
+        with lzma.open(path, "rt", encoding="utf-8") as lines:
+            header = json.loads(lines.readline())
+            if header.get("kind") != KIND or header.get("format") != FORMAT:
+                raise ValueError(f"expected verdicts of format {FORMAT}")
+            order = header["rules"]
+            found = [(row[0], tuple(order[at] for at in row[1:])) for row in header["signatures"]]
+            signatures = [SIGNATURES.setdefault(one, one) for one in found]
+            for line in map(json.loads, lines):
+                file, at, target, item, depth, quick = line["in"]
+                steps = [signatures[at] for at in line["steps"]]
+                broken = [Broken(step, tuple(order[at] for at in ids)) for step, *ids in line["broken"]]
+                kept.append(Kept(file, at, target, item, depth, bool(quick), Verdicts(steps, broken)))
+            return header["files"], kept
+    except (lzma.LZMAError, EOFError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path}: these are no verdicts: {error}") from None
