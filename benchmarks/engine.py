@@ -30,10 +30,10 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from kvlitmus.conformance.checker.checker import Judge
+from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.checker.observation import Observation
-from kvlitmus.conformance.generate.interpreter import Player
+from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.machine import Driver, machine
 from kvlitmus.conformance.generate.schedule import draw, table
 from kvlitmus.conformance.ports import Config
@@ -63,11 +63,11 @@ STATELESS = ("hash", "prefetch", "port", "misuse")
 """Packs whose bugs show in one call: they say nothing about a driver."""
 
 
-def play(config: Config, seed: int, make: type[Judge] = Judge) -> Judge:
+def play(config: Config, seed: int, make: type[Checker] = Checker) -> Checker:
     """Play the engine's schedule of a seed on the specimen."""
-    judge = make(specimen.make(config), config, specimen.profile)
-    Player(judge).play(draw(seed, OPS, table(judge.capabilities)))
-    return judge
+    checker = make(specimen.make(config), config, specimen.profile)
+    Interpreter(checker).play(draw(seed, OPS, table(checker.capabilities)))
+    return checker
 
 
 @dataclass
@@ -77,10 +77,10 @@ class Tally:
     steps: int = 0
     evaluated: set[str] = field(default_factory=set)
 
-    def add(self, judge: Judge) -> None:
+    def add(self, checker: Checker) -> None:
         """Count one run."""
-        self.steps += judge.steps
-        self.evaluated.update(id for id, times in judge.counted().items() if times)
+        self.steps += checker.steps
+        self.evaluated.update(id for id, times in checker.counted().items() if times)
 
 
 def drive(target: Any, config: Config, *, examples: int, steps: int, shrink: bool) -> tuple[Tally, Violation | None]:
@@ -88,7 +88,7 @@ def drive(target: Any, config: Config, *, examples: int, steps: int, shrink: boo
     tally = Tally()
 
     def note_run(driver: Driver) -> None:
-        tally.add(driver.judge)
+        tally.add(driver.checker)
 
     how = settings(
         max_examples=examples,
@@ -108,7 +108,7 @@ def drive(target: Any, config: Config, *, examples: int, steps: int, shrink: boo
     return tally, None
 
 
-class Watching(Judge):
+class Watching(Checker):
     """A judge that also notes what the schedule is like; used for that alone, never while time is taken."""
 
     live: list[int]
@@ -192,11 +192,11 @@ def measure_speed(size: int, rounds: int, seeds: int, examples: int) -> Speed:
 def measure_character(size: int, seeds: int) -> Character:
     """Play the same schedules again and look at them."""
     watched = [play(Config(page_size=size), seed, Watching) for seed in range(seeds)]
-    live = [count for judge in watched if isinstance(judge, Watching) for count in judge.live]
-    changed = sum(judge.changed for judge in watched if isinstance(judge, Watching))
+    live = [count for checker in watched if isinstance(checker, Watching) for count in checker.live]
+    changed = sum(checker.changed for checker in watched if isinstance(checker, Watching))
     return Character(
         size,
-        sum(judge.steps for judge in watched),
+        sum(checker.steps for checker in watched),
         round(statistics.mean(live), 2),
         round(sum(count >= LIVE_GOAL for count in live) / len(live), 3),
         round(changed / len(live), 3),

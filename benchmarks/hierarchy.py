@@ -27,9 +27,9 @@ from pathlib import Path
 from typing import Any
 
 from kvlitmus.conformance.adapters.reference.flat import target as reference
-from kvlitmus.conformance.checker.checker import Judge
+from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.tier_observation import TierObservation
-from kvlitmus.conformance.generate.interpreter import Player
+from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import draw, table
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.ports.tiers import LOAD
@@ -44,7 +44,7 @@ PER = 1_000
 """Events are counted per so many steps."""
 
 
-class Watching(Judge):
+class Watching(Checker):
     """A judge that also notes what the schedule is like; used for that alone, never while time is taken."""
 
     alive: list[int]
@@ -74,11 +74,11 @@ class Watching(Judge):
         super().forget()
 
 
-def play(target: Any, config: Config, seed: int, make: type[Judge] = Judge) -> Judge:
+def play(target: Any, config: Config, seed: int, make: type[Checker] = Checker) -> Checker:
     """Play the schedule of a seed."""
-    judge = make(target.make(config), config, target.profile)
-    Player(judge).play(draw(seed, OPS, table(judge.capabilities)))
-    return judge
+    checker = make(target.make(config), config, target.profile)
+    Interpreter(checker).play(draw(seed, OPS, table(checker.capabilities)))
+    return checker
 
 
 def flat(config: Config) -> Config:
@@ -119,9 +119,9 @@ def timed(target: Any, config: Config, seeds: int) -> tuple[float, Counter[str]]
     """Fully checked steps per CPU second over so many schedules, and how often each rule was evaluated."""
     started, steps, evaluated = time.process_time(), 0, Counter[str]()
     for seed in range(seeds):
-        judge = play(target, config, seed)
-        steps += judge.steps
-        evaluated.update(judge.counted())
+        checker = play(target, config, seed)
+        steps += checker.steps
+        evaluated.update(checker.counted())
     return steps / (time.process_time() - started), evaluated
 
 
@@ -143,10 +143,10 @@ def measure_character(config: Config, seeds: int) -> Character:
     alive: list[int] = []
     happened = Counter[str]()
     for seed in range(seeds):
-        judge = play(specimen, config, seed, Watching)
-        assert isinstance(judge, Watching)
-        alive += judge.alive
-        happened += judge.happened
+        checker = play(specimen, config, seed, Watching)
+        assert isinstance(checker, Watching)
+        alive += checker.alive
+        happened += checker.happened
     per = {name: round(happened[name] * PER / len(alive), 2) for name in ("begun", "committed", "loads")}
     share = sum(map(bool, alive)) / len(alive)
     return Character(config.label, len(alive), round(statistics.mean(alive), 2), round(share, 3), **per)

@@ -139,7 +139,7 @@ def records(path: Path) -> Iterator[Record]:
 
 
 def compare(record: Record, kept: Sequence[Kept], renamed: frozenset[Change] = frozenset()) -> list[Compared]:
-    """Judge an item again, at each depth of which there are verdicts."""
+    """Checker an item again, at each depth of which there are verdicts."""
     data = json.loads(record.text)
     item = item_from_json(data["item"])
     again = Again(data)
@@ -219,7 +219,7 @@ def allowed(path: Path = ALLOWED) -> list[Allowed]:
 def check(
     *, quick: bool, jobs: int = 1, names: Sequence[str] = (), wanted: Sequence[Allowed] = (), path: Path = VERDICTS
 ) -> Outcome:
-    """Judge the corpus by the rules of this tree, and compare."""
+    """Checker the corpus by the rules of this tree, and compare."""
     outcome = Outcome()
     digests, kept = corpus_verdicts.load(path)
     tasks = tasks_of(kept, digests, outcome, quick=quick, names=names)
@@ -388,7 +388,7 @@ def main(arguments: Sequence[str]) -> int:
             outcome = check(quick=asked.quick, jobs=asked.jobs, names=asked.names, wanted=allowed())
             tell(outcome, time.monotonic() - started)
             return int(bool(outcome.wrong) or not outcome.steps)
-        before = corpus_verdicts.load(VERDICTS)[1] if asked.judge or asked.names else []
+        before = corpus_verdicts.load(VERDICTS)[1] if asked.checker or asked.names else []
         found = (
             record_groups([one for one in GROUPS if one in (asked.names or GROUPS)], asked.jobs) if asked.record else {}
         )

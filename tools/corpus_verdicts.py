@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kvlitmus.conformance.checker.checker import Judge
+from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.checker.selection import Facts
-from kvlitmus.conformance.isolation.current_run import STAGE
+from kvlitmus.conformance.isolation.current_run import CURRENT_RUN
 from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.results import Item, Options
 
@@ -150,11 +150,11 @@ def verdict(rule: str, judged: Sequence[str], broken: Sequence[str]) -> str:
     return FALSE if rule in broken else TRUE if rule in judged else NOT_JUDGED
 
 
-def noting(notes: Notes) -> type[Judge]:
+def noting(notes: Notes) -> type[Checker]:
     """A judge that hands in its steps.  This is the one place that knows how a judge is asked for them."""
     signatures: dict[int, Signature] = {}
 
-    class NotingJudge(Judge):
+    class NotingChecker(Checker):
         def evaluate(self, kinds: str, facts: Facts) -> None:
             broken: tuple[str, ...] = ()
             violation = None
@@ -170,13 +170,13 @@ def noting(notes: Notes) -> type[Judge]:
                 signature = ("+".join(sorted(kinds.split("+"))), tuple(rules))
                 signature = signatures[id(tally)] = SIGNATURES.setdefault(signature, signature)
                 alive.append(tally)
-            call = self.trail[-1] if self.trail else ""
+            call = self.history[-1] if self.history else ""
             ends = notes.step(call, signature, broken)
             if ends:
                 raise violation or Violation(ends, call, facts)
 
     alive: list[Any] = []  # a tally keeps its number as long as it lives
-    return NotingJudge
+    return NotingChecker
 
 
 SIGNATURES: dict[Signature, Signature] = {}
@@ -184,13 +184,13 @@ SIGNATURES: dict[Signature, Signature] = {}
 
 
 def judged(target: Any, item: Item, depth: int, notes: Notes, *, misuse: bool, reruns: int) -> bool:
-    """Judge an item, its steps handed in; whether the target took it at all."""
+    """Checker an item, its steps handed in; whether the target took it at all."""
     options = Options(depth=depth, force_misuse=misuse, reruns=reruns, shrink_trials=0)
-    before, STAGE.judge_type = STAGE.judge_type, noting(notes)
+    before, CURRENT_RUN.checker_type = CURRENT_RUN.checker_type, noting(notes)
     try:
         result = engine.run_item(target, item, options)
     finally:
-        STAGE.judge_type = before
+        CURRENT_RUN.checker_type = before
     last = result.findings[-1] if result.findings else None
     ends = last is not None and (reruns == 0 or any(rule.startswith("PORT-") for rule in last.rules))
     notes.end(last.call if last else "", last.rules if last and ends else (), result.error)

@@ -18,7 +18,7 @@ from typing import Any
 
 from kvlitmus.conformance.adapters.sglang.v0_5_13.hicache import hiradix
 from kvlitmus.conformance.adapters.sglang.v0_5_13.unified import unified
-from kvlitmus.conformance.checker.checker import Judge
+from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.checker.selection import Facts
 from kvlitmus.conformance.ports import Config
@@ -30,7 +30,7 @@ NOT_YET = "a rule is broken, and the hazard has not happened, after"
 """What ends a schedule without a finding; the number of calls follows."""
 
 
-class HazardJudge(Judge):
+class HazardJudge(Checker):
     """Counts a broken rule only shortly after the hazard has happened."""
 
     noted = 0

@@ -38,7 +38,7 @@ if __name__ == "__main__":
     sys.path[:0] = [str(ROOT), *(str(ROOT / room) for room in ("spec", "reference", "conformance"))]
 
 from kvlitmus.conformance.cli.commands.common import version  # noqa: E402
-from kvlitmus.conformance.isolation.current_run import STAGE  # noqa: E402
+from kvlitmus.conformance.isolation.current_run import CURRENT_RUN  # noqa: E402
 from kvlitmus.conformance.ports import Config  # noqa: E402
 from kvlitmus.conformance.report import build  # noqa: E402
 from kvlitmus.conformance.run import engine, failures  # noqa: E402
@@ -161,14 +161,14 @@ def played(hazard: Hazard, item: Item, options: Options) -> ItemResult:
 
     signal.signal(signal.SIGALRM, late)
     signal.alarm(PATIENCE)
-    STAGE.judge_type = HazardJudge
+    CURRENT_RUN.checker_type = HazardJudge
     try:
         return engine.run_item(MECHANISMS[hazard.id], item, options)
     except TookTooLong:
         return ItemResult(item=item.id, config=item.config.label, error="did not come back")
     finally:
         signal.alarm(0)
-        STAGE.judge_type = None
+        CURRENT_RUN.checker_type = None
 
 
 def muted(hazard: Hazard) -> frozenset[str]:

@@ -14,9 +14,9 @@ from types import ModuleType
 from typing import Any
 
 from kvlitmus.conformance.checker import selection
-from kvlitmus.conformance.checker.checker import Judge
+from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Guard
-from kvlitmus.conformance.isolation.current_run import STAGE
+from kvlitmus.conformance.isolation.current_run import CURRENT_RUN
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run import results as results_of
@@ -82,7 +82,7 @@ def other_registry() -> None:
 
 
 def blind_judge() -> None:
-    Judge.evaluate = nothing  # type: ignore[method-assign]
+    Checker.evaluate = nothing  # type: ignore[method-assign]
 
 
 def deaf_guard() -> None:
@@ -91,7 +91,7 @@ def deaf_guard() -> None:
 
 
 def other_judge() -> None:
-    STAGE.judge_type = type("Kind", (Judge,), {"evaluate": nothing})
+    CURRENT_RUN.checker_type = type("Kind", (Checker,), {"evaluate": nothing})
 
 
 def empty_plans() -> None:

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from kvlitmus.conformance.checker.checker import Judge
+from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
-from kvlitmus.conformance.generate.interpreter import Player
+from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import describe, draw, table
-from kvlitmus.conformance.history.checker import Checker
+from kvlitmus.conformance.history.checker import TraceChecker
 from kvlitmus.conformance.history.forms import JUDGED_PORTS
 from kvlitmus.conformance.history.lines import Reader
 from kvlitmus.conformance.ports import Config, capabilities_of
@@ -62,12 +62,12 @@ def logger(cache: Any, path: Path, header: dict[str, Any], looks: Sequence[str])
 def record(
     target: Any,
     config: Config,
-    program: Callable[[Judge], None],
+    program: Callable[[Checker], None],
     path: Path,
     *,
     depth: int = 3,
     contents: str = "as_asked",
-) -> tuple[Judge, Violation | None]:
+) -> tuple[Checker, Violation | None]:
     """Run a program on a fresh cache, with the logger between cache and judge; returns what the run said."""
     cache, profile = engine.make_adapter(target, config)
     ports = capabilities_of(cache)
@@ -80,30 +80,30 @@ def record(
     }
     made = logger(cache, path, header, looks)
     made.events = None  # a trace has no place for them yet
-    judge = Judge(made, config, profile, depth=depth)
+    checker = Checker(made, config, profile, depth=depth)
     try:
-        program(judge)
+        program(checker)
     except Violation as violation:
-        return judge, violation
+        return checker, violation
     finally:
         made._file.close()
-    return judge, None
+    return checker, None
 
 
-def schedule(target: Any, config: Config, seed: int, ops: int = 250, *, leave: str = "") -> Callable[[Judge], None]:
+def schedule(target: Any, config: Config, seed: int, ops: int = 250, *, leave: str = "") -> Callable[[Checker], None]:
     """The program of a seed, of what a trace can hold; kinds in ``leave`` are left out."""
     ports = capabilities_of(target.make(config)) & JUDGED_PORTS
     kinds = [kind for kind in table(ports) if kind != leave]
-    return lambda judge: Player(judge).play(draw(seed, ops, kinds))
+    return lambda checker: Interpreter(checker).play(draw(seed, ops, kinds))
 
 
-def check(path: Path, **how: Any) -> Checker:
+def check(path: Path, **how: Any) -> TraceChecker:
     """Judge a trace to its end, or as far as can be."""
     with Reader(str(path), ignore_unknown=how.pop("ignore_unknown", False)) as reader:
-        checker = Checker(str(path), reader.header, **how)
-        for _ in checker.run(reader):
+        trace_checker = TraceChecker(str(path), reader.header, **how)
+        for _ in trace_checker.run(reader):
             pass
-    return checker
+    return trace_checker
 
 
 HEADER: dict[str, Any] = {

@@ -35,15 +35,15 @@ def test_a_recorded_run_passes_and_every_rule_is_evaluated_as_often(
 ) -> None:
     for seed in (1, 2):
         program = schedule(target, config, seed, 120, leave="hashes")
-        judge, violation = record(target, config, program, tmp_path / "t.jsonl", depth=depth)
-        checker = check(tmp_path / "t.jsonl")
+        checker, violation = record(target, config, program, tmp_path / "t.jsonl", depth=depth)
+        trace_checker = check(tmp_path / "t.jsonl")
         assert violation is None
-        assert (checker.outcome.findings, checker.outcome.misuse) == ([], [])
-        assert not checker.outcome.stopped and not checker.outcome.error
-        assert checker.judge.depth == judge.depth == depth
-        assert checker.judge.steps == judge.steps
-        assert checker.judge.reached == judge.reached
-        run, again = judge.counted(), checker.judge.counted()
+        assert (trace_checker.outcome.findings, trace_checker.outcome.misuse) == ([], [])
+        assert not trace_checker.outcome.stopped and not trace_checker.outcome.error
+        assert trace_checker.checker.depth == checker.depth == depth
+        assert trace_checker.checker.steps == checker.steps
+        assert trace_checker.checker.reached == checker.reached
+        run, again = checker.counted(), trace_checker.checker.counted()
         # Which slots a plan holds is the one thing that a trace doesn't say.
         assert {id: times for id, times in run.items() if id != "PREFETCH-17"} == dict(again)
 
@@ -70,12 +70,12 @@ class Parts:
 def test_an_engine_that_makes_requests_of_parts_is_blamed_for_nothing(depth: int, tmp_path: Path) -> None:
     config = Config(page_size=4, pages=16)
     program = schedule(specimen.target, config, 7, 150, leave="hashes")
-    judge, violation = record(Parts(specimen.target), config, program, tmp_path / "t.jsonl", depth=depth)
-    checker = check(tmp_path / "t.jsonl")
-    assert violation is None and "begin" in judge.reached and "begin" not in checker.judge.reached
-    assert checker.judge.steps > judge.steps, "the parts of each request are calls of their own"
-    assert (checker.outcome.findings, checker.outcome.misuse, checker.outcome.stopped) == ([], [], "")
-    assert "requests" not in checker.judge.capabilities
+    checker, violation = record(Parts(specimen.target), config, program, tmp_path / "t.jsonl", depth=depth)
+    trace_checker = check(tmp_path / "t.jsonl")
+    assert violation is None and "begin" in checker.reached and "begin" not in trace_checker.checker.reached
+    assert trace_checker.checker.steps > checker.steps, "the parts of each request are calls of their own"
+    assert (trace_checker.outcome.findings, trace_checker.outcome.misuse, trace_checker.outcome.stopped) == ([], [], "")
+    assert "requests" not in trace_checker.checker.capabilities
 
 
 def test_litmus_tests_pass_and_two_calls_are_held_against_each_other(tmp_path: Path) -> None:
@@ -86,10 +86,14 @@ def test_litmus_tests_pass_and_two_calls_are_held_against_each_other(tmp_path: P
         if test.misuse or needs_another_cache or not suits(test, config, target.profile, force_misuse=False):
             continue
         _, violation = record(target, config, test.program, tmp_path / "t.jsonl")
-        checker = check(tmp_path / "t.jsonl")
+        trace_checker = check(tmp_path / "t.jsonl")
         assert violation is None
-        assert (checker.outcome.findings, checker.outcome.misuse, checker.outcome.error) == ([], [], ""), test.id
-        evaluated |= set(checker.judge.counted())
+        assert (trace_checker.outcome.findings, trace_checker.outcome.misuse, trace_checker.outcome.error) == (
+            [],
+            [],
+            "",
+        ), test.id
+        evaluated |= set(trace_checker.checker.counted())
     assert {"HASH-04", "HASH-05", "HASH-06", "POOL-19", "REQ-01"} <= evaluated
 
 
@@ -146,12 +150,12 @@ def test_a_check_finds_in_a_mutants_trace_what_the_run_found_in_the_mutant(tmp_p
         config = mutant.configs[-1]
         program = schedule(mutant.target, config, 1, 130)
         _, violation = record(mutant.target, config, program, tmp_path / "t.jsonl")
-        checker = check(tmp_path / "t.jsonl")
-        assert not checker.outcome.error, (mutant.id, checker.outcome.error)
+        trace_checker = check(tmp_path / "t.jsonl")
+        assert not trace_checker.outcome.error, (mutant.id, trace_checker.outcome.error)
         if violation is None:
-            assert checker.outcome.findings == [], mutant.id
+            assert trace_checker.outcome.findings == [], mutant.id
         elif violation.rules != ("PORT-04",):
-            (one,) = checker.outcome.findings
+            (one,) = trace_checker.outcome.findings
             lines = (tmp_path / "t.jsonl").read_text().splitlines()
             assert tuple(one.finding.rules) == violation.rules, mutant.id
             assert one.line >= len(lines) - 8, f"{mutant.id}: the run ended there (one step may be several lines)"
@@ -176,16 +180,16 @@ def test_forgetting_prefixes_that_nobody_speaks_of_changes_nothing(
 ) -> None:
     for config, depth in ((Config(page_size=1), 3), (Config(page_size=4, bigram=True), 0), (Config(page_size=4), 1)):
         program = schedule(specimen.target, config, 5, 300, leave="hashes")
-        judge, _ = record(specimen.target, config, program, tmp_path / "t.jsonl", depth=depth)
-        whole = check(tmp_path / "t.jsonl").judge
+        checker, _ = record(specimen.target, config, program, tmp_path / "t.jsonl", depth=depth)
+        whole = check(tmp_path / "t.jsonl").checker
         monkeypatch.setattr(playback, "MANY_NAMES", 20)
         small = check(tmp_path / "t.jsonl")
         monkeypatch.undo()
         assert (small.outcome.findings, small.outcome.error) == ([], "")
-        assert small.judge.reached == whole.reached == judge.reached
-        assert small.judge.counted() == whole.counted()
-        assert small.judge.prefixes.spare, "some were forgotten"
-        assert len(small.judge.names._ids) < len(whole.names._ids)
+        assert small.checker.reached == whole.reached == checker.reached
+        assert small.checker.counted() == whole.counted()
+        assert small.checker.prefixes.spare, "some were forgotten"
+        assert len(small.checker.names._ids) < len(whole.names._ids)
 
 
 # -- what is known of contents ---------------------------------------------------------------------
@@ -205,10 +209,10 @@ ALIASED = (
 def test_contents_are_judged_only_as_far_as_the_trace_tells_them(
     contents: str, rules: list[list[str]], tmp_path: Path
 ) -> None:
-    checker = check(written(tmp_path / "t.jsonl", *ALIASED, contents=contents))
-    assert [one.finding.rules for one in checker.outcome.findings] == rules
-    assert checker.judge.counted()["TREE-03"] == (0 if contents == "unknown" else 1)
-    assert [one.line for one in checker.outcome.findings] == [7] * len(rules)
+    trace_checker = check(written(tmp_path / "t.jsonl", *ALIASED, contents=contents))
+    assert [one.finding.rules for one in trace_checker.outcome.findings] == rules
+    assert trace_checker.checker.counted()["TREE-03"] == (0 if contents == "unknown" else 1)
+    assert [one.line for one in trace_checker.outcome.findings] == [7] * len(rules)
 
 
 def test_a_wrong_row_is_seen_where_the_trace_vouches_for_what_is_written(tmp_path: Path) -> None:
@@ -230,7 +234,7 @@ def test_a_batch_is_one_allocation_and_each_of_its_requests_continues_its_page(t
     begin = call("alloc", 8, answer=[4, 5, 6, 7, 8, 9, 10, 11])
     args = [2, 3], [5, 4], [5, 10]
     good = check(written(tmp_path / "a.jsonl", begin, call("alloc_extend", *args, answer=[6, 7, 12, 11])))
-    assert good.outcome.findings == [] and good.judge.counted()["POOL-17"] == 2
+    assert good.outcome.findings == [] and good.checker.counted()["POOL-17"] == 2
     bad = check(written(tmp_path / "b.jsonl", begin, call("alloc_extend", *args, answer=[6, 7, 12, 13])))
     assert [one.finding.rules for one in bad.outcome.findings] == [["POOL-17"]]
     page_too_many = call("alloc_decode", [3, 4], [5, 10], answer=[12, 16])

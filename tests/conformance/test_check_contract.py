@@ -11,7 +11,7 @@ import pytest
 
 from kvlitmus.conformance.cli import main
 from kvlitmus.conformance.history import actions
-from kvlitmus.conformance.history.checker import Checker
+from kvlitmus.conformance.history.checker import TraceChecker
 from kvlitmus.conformance.history.lines import Reader
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.specimen import cache as specimen
@@ -164,7 +164,7 @@ def test_only_some_rules_and_no_deeper_than_asked(tmp_path: Path) -> None:
     assert main(["check", str(path), "--pack", "tree"]) == 4, "a call that raises ends it, whatever was asked for"
     config = Config(page_size=4)
     record(specimen.target, config, schedule(specimen.target, config, 1, 60), tmp_path / "r.jsonl")
-    assert [check(tmp_path / "r.jsonl", depth=depth).judge.depth for depth in (0, 1, 2, 3)] == [0, 1, 2, 3]
+    assert [check(tmp_path / "r.jsonl", depth=depth).checker.depth for depth in (0, 1, 2, 3)] == [0, 1, 2, 3]
 
 
 def test_the_json_report_has_the_form_of_every_report(tmp_path: Path, capsys: Capture) -> None:
@@ -209,12 +209,17 @@ def test_a_cache_that_would_have_ended_the_process_or_answers_nonsense(tmp_path:
 def test_what_is_remembered_does_not_grow_with_the_trace(tmp_path: Path) -> None:
     calls = [ALLOC, STORE, FOUND, LOCK, call("unlock", "r1"), call("evict", 4, answer=4)] * 400
     with Reader(str(written(tmp_path / "t.jsonl", *calls))) as reader:
-        checker = Checker("t", reader.header)
+        trace_checker = TraceChecker("t", reader.header)
         most = 0
-        for _ in checker.run(reader):
-            most = max(most, len(checker.judge.trail), len(checker.judge.lines), len(checker.places.handles))
-    assert checker.outcome.findings == [] and checker.judge.steps == 2400
-    assert most <= 3 * checker.window
+        for _ in trace_checker.run(reader):
+            most = max(
+                most,
+                len(trace_checker.checker.history),
+                len(trace_checker.checker.lines),
+                len(trace_checker.places.handles),
+            )
+    assert trace_checker.outcome.findings == [] and trace_checker.checker.steps == 2400
+    assert most <= 3 * trace_checker.window
 
 
 def test_progress_is_told_on_stderr(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,6 +291,6 @@ def test_the_logger_keeps_the_calls_of_several_threads_apart_and_in_order(tmp_pa
     for thread in threads:
         thread.join()
     made._file.close()
-    checker = check(tmp_path / "t.jsonl")
-    assert checker.judge.steps == 600 and checker.judge.depth == 1
-    assert (checker.outcome.findings, checker.outcome.misuse, checker.outcome.stopped) == ([], [], "")
+    trace_checker = check(tmp_path / "t.jsonl")
+    assert trace_checker.checker.steps == 600 and trace_checker.checker.depth == 1
+    assert (trace_checker.outcome.findings, trace_checker.outcome.misuse, trace_checker.outcome.stopped) == ([], [], "")

@@ -109,9 +109,9 @@ def test_a_rule_that_is_not_judged_any_more_differs(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_call_that_was_not_recorded_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    from kvlitmus.conformance.generate.interpreter import Player
+    from kvlitmus.conformance.generate.interpreter import Interpreter
 
-    monkeypatch.setattr(Player, "give_back", lambda self: None)
+    monkeypatch.setattr(Interpreter, "give_back", lambda self: None)
     outcome = corpus.check(quick=True, names=["specimen"])
     assert {one.rule for one in outcome.differences} >= {corpus_verdicts.END}
     assert "the recorded play is not this one" in said(outcome)

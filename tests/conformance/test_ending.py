@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from kvlitmus.conformance.cli import main
-from kvlitmus.conformance.isolation import worker_pool as crew
+from kvlitmus.conformance.isolation import worker_pool as pool
 from kvlitmus.conformance.support import ending, files
 from kvlitmus.mutants.run import Effort, run_all
 from tests.conformance.command_line import BROKEN, ONE, Capture, command
@@ -303,18 +303,18 @@ def test_what_a_killed_run_has_left_is_swept(monkeypatch: pytest.MonkeyPatch) ->
         eventually(lambda: gone(mine), "the end of the workers")
     (left,) = base.iterdir()
     (base / "mine").mkdir()
-    with held(crew.Folder(base)) as running:
+    with held(pool.Folder(base)) as running:
         assert left.exists(), "it may be about to be locked"
         for path in base.iterdir():
             os.utime(path, (1, 1))
-        crew.sweep(base)
+        pool.sweep(base)
         assert not left.exists()
         assert running.path.exists(), "somebody has locked it"
         assert (base / "mine").exists(), "it isn't ours"
 
 
 @contextmanager
-def held(folder: crew.Folder) -> Iterator[crew.Folder]:
+def held(folder: pool.Folder) -> Iterator[pool.Folder]:
     try:
         yield folder
     finally:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kvlitmus.conformance.checker.checker import Judge
+from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.results import Item, ItemResult, Options, to_json
@@ -22,7 +22,7 @@ OPTIONS = Options(reruns=0, shrink_trials=40, shrink_seconds=2.0)
 @pytest.fixture(autouse=True)
 def _as_in_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a worker nobody but the adapter raises ``KeyboardInterrupt``."""
-    monkeypatch.setattr(Judge, "interruptible", False)
+    monkeypatch.setattr(Checker, "interruptible", False)
 
 
 def judged(name: str, seeds: tuple[int, ...] = (1,), ops: int = 200) -> ItemResult:

@@ -13,7 +13,7 @@ from kvlitmus.conformance.cli import main
 from kvlitmus.conformance.isolation import integrity
 from kvlitmus.conformance.isolation.integrity import PLANTED, Fingerprint, JudgeChanged, expected
 from kvlitmus.conformance.isolation.supervisor import run_items
-from kvlitmus.conformance.isolation.worker_pool import Crew, Limits
+from kvlitmus.conformance.isolation.worker_pool import Limits, WorkerPool
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.conformance.run.targets import known_targets, resolve_target
@@ -47,8 +47,8 @@ def test_what_it_says_of_planted_faults_gives_most_cheats_away_by_itself(
 ) -> None:
     """Two looks that are independent: the second one notices what is no change of code, or one that is hidden."""
     ref = resolve_target(f"cheats:target_{name}")
-    with Crew(ref, Limits(), tmp_path / "s") as crew:
-        worker = crew.ready()
+    with WorkerPool(ref, Limits(), tmp_path / "s") as pool:
+        worker = pool.ready()
         worker.ask(60.0, do="make", config={"page_size": 1, "pages": 8})
         real = worker.ask
         monkeypatch.setattr(
@@ -104,8 +104,8 @@ def test_other_commands_fail_too(word: str, capsys: Capture) -> None:
 
 
 def test_a_worker_that_dies_before_it_is_looked_at_is_not_trusted(tmp_path: Path) -> None:
-    with Crew(resolve_target("specimen"), Limits(), tmp_path / "s") as crew:
-        worker = crew.ready()
+    with WorkerPool(resolve_target("specimen"), Limits(), tmp_path / "s") as pool:
+        worker = pool.ready()
         os.kill(worker.pid, signal.SIGKILL)
         with pytest.raises(JudgeChanged, match="it can't be looked at, since the worker ended the process by SIGKILL"):
             integrity.look(worker)

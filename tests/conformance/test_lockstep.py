@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvlitmus.conformance.adapters.reference.flat import ReferenceTarget
-from kvlitmus.conformance.checker.checker import Judge
-from kvlitmus.conformance.generate.interpreter import Player
+from kvlitmus.conformance.checker.checker import Checker
+from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import OP_BYTES, Op, decode, draw, table
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.specimen.cache import PROFILE, Parts, SpecimenTarget
@@ -38,7 +38,7 @@ TOLD = (
 """The facts of a step that name no slot."""
 
 
-class Listener(Judge):
+class Listener(Checker):
     """A judge that remembers what each step came to, in words that two caches can share."""
 
     def forget(self) -> None:
@@ -54,10 +54,10 @@ class Listener(Judge):
 
 def told(target: Any, config: Config, ops: Sequence[Op]) -> list[tuple[object, ...]]:
     """What a schedule comes to on a target."""
-    judge = Listener(target.make(config), config, target.profile, names=Names())
-    player = Player(judge)
-    player.play([op for op in ops if op.kind in player.moves])
-    return judge.told
+    checker = Listener(target.make(config), config, target.profile, names=Names())
+    interpreter = Interpreter(checker)
+    interpreter.play([op for op in ops if op.kind in interpreter.actions])
+    return checker.told
 
 
 def assert_alike(config: Config, ops: Sequence[Op], specimen: SpecimenTarget) -> int:
@@ -75,9 +75,9 @@ def assert_all_alike(config: Config, schedules: Sequence[Sequence[Op]], specimen
 
 def kinds_of(config: Config) -> tuple[str, ...]:
     """The operations that both can do."""
-    judges = [Judge(target.make(config), config, PROFILE) for target in (SpecimenTarget(), ReferenceTarget(PROFILE))]
+    judges = [Checker(target.make(config), config, PROFILE) for target in (SpecimenTarget(), ReferenceTarget(PROFILE))]
     shared = judges[0].capabilities & judges[1].capabilities
-    return tuple(kind for kind in table(shared) if kind in Player(judges[0]).moves)
+    return tuple(kind for kind in table(shared) if kind in Interpreter(judges[0]).actions)
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.label)

@@ -20,9 +20,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvlitmus.conformance.adapters.reference.flat import ReferenceTarget
-from kvlitmus.conformance.checker.checker import Judge
+from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.tier_observation import TierObservation
-from kvlitmus.conformance.generate.interpreter import Player
+from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import OP_BYTES, Op, decode, draw, table
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.plan import TIER_CONFIGS, TIER_POLICY_CONFIGS
@@ -50,7 +50,7 @@ PROFILES = {
 CONFIGS = (*TIER_CONFIGS, *TIER_POLICY_CONFIGS)
 
 
-class Listener(Judge):
+class Listener(Checker):
     """A judge that remembers what each step came to, in words that two caches can share."""
 
     def forget(self) -> None:
@@ -72,10 +72,10 @@ def told(
     target: Any, config: Config, ops: Sequence[Op], muted: frozenset[str] = frozenset()
 ) -> list[tuple[object, ...]]:
     """What a schedule comes to on a target."""
-    judge = Listener(target.make(config), config, target.profile, names=Names(), muted=muted)
-    player = Player(judge)
-    player.play([op for op in ops if op.kind in player.moves])
-    return judge.told
+    checker = Listener(target.make(config), config, target.profile, names=Names(), muted=muted)
+    interpreter = Interpreter(checker)
+    interpreter.play([op for op in ops if op.kind in interpreter.actions])
+    return checker.told
 
 
 def assert_alike(
@@ -98,9 +98,9 @@ def assert_all_alike(
 
 def kinds_of(config: Config) -> tuple[str, ...]:
     """The operations that both can do."""
-    judges = [Judge(target.make(config), config, PROFILE) for target in (SpecimenTarget(), ReferenceTarget(PROFILE))]
+    judges = [Checker(target.make(config), config, PROFILE) for target in (SpecimenTarget(), ReferenceTarget(PROFILE))]
     shared = judges[0].capabilities & judges[1].capabilities
-    return tuple(kind for kind in table(shared) if kind in Player(judges[0]).moves)
+    return tuple(kind for kind in table(shared) if kind in Interpreter(judges[0]).actions)
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.label)

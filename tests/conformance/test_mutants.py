@@ -41,10 +41,10 @@ def first_broken(one: Mutant, seed: int, steps: int) -> tuple[str, ...]:
     while done < steps:
         config = one.configs[number % len(one.configs)]
         ops = draw(seed * 100_003 + number, plan.OPS, kinds[config])
-        judge, violation = play(one.target, config, options, Scheduled(ops))
+        checker, violation = play(one.target, config, options, Scheduled(ops))
         if violation is not None:
             return violation.rules
-        done += judge.steps
+        done += checker.steps
         number += 1
     return ()
 

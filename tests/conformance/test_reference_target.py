@@ -8,8 +8,8 @@ import pytest
 
 from kvlitmus.conformance.adapters.reference import flat as reference
 from kvlitmus.conformance.adapters.reference.flat import ReferenceTarget
-from kvlitmus.conformance.checker.checker import Judge
-from kvlitmus.conformance.generate.interpreter import Player
+from kvlitmus.conformance.checker.checker import Checker
+from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import draw, table
 from kvlitmus.conformance.ports import Config, Unsupported
 from kvlitmus.spec.policies import POLICIES
@@ -27,10 +27,10 @@ def steps_without_alarm(target: ReferenceTarget, config: Config, seeds: range) -
     """Play seeded schedules; a broken rule raises."""
     steps = 0
     for seed in seeds:
-        judge = Judge(target.make(config), config, target.profile)
-        player = Player(judge)
-        player.play([op for op in draw(seed, 200, table(judge.capabilities)) if op.kind in player.moves])
-        steps += judge.steps
+        checker = Checker(target.make(config), config, target.profile)
+        interpreter = Interpreter(checker)
+        interpreter.play([op for op in draw(seed, 200, table(checker.capabilities)) if op.kind in interpreter.actions])
+        steps += checker.steps
     return steps
 
 

@@ -9,8 +9,8 @@ import pytest
 from kvlitmus.conformance.adapters.reference import flat as reference
 from kvlitmus.conformance.adapters.reference.flat import ReferenceTarget
 from kvlitmus.conformance.adapters.reference.tiers import TieredReference
-from kvlitmus.conformance.checker.checker import Judge
-from kvlitmus.conformance.generate.interpreter import Player
+from kvlitmus.conformance.checker.checker import Checker
+from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import draw, table
 from kvlitmus.conformance.ports import Config, capabilities_of
 from kvlitmus.conformance.ports.tiers import DONE, TIER_PORTS
@@ -24,10 +24,10 @@ TARGETS = {
 
 def play(target: ReferenceTarget, config: Config, seed: int, ops: int = 250) -> int:
     """Play a schedule under the judge; returns the number of its steps."""
-    judge = Judge(target.make(config), config, target.profile)
-    player = Player(judge)
-    player.play([op for op in draw(seed, ops, table(judge.capabilities)) if op.kind in player.moves])
-    return judge.steps
+    checker = Checker(target.make(config), config, target.profile)
+    interpreter = Interpreter(checker)
+    interpreter.play([op for op in draw(seed, ops, table(checker.capabilities)) if op.kind in interpreter.actions])
+    return checker.steps
 
 
 def test_a_configuration_with_a_host_has_the_ports_of_a_hierarchy_and_one_without_has_none() -> None:

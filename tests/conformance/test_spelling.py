@@ -9,7 +9,7 @@ import pytest
 
 from kvlitmus.conformance.checker.calls import pure
 from kvlitmus.conformance.checker.calls.hashing import Hashed, HashLedger
-from kvlitmus.conformance.checker.checker import Judge
+from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.litmus import spelling
 from kvlitmus.conformance.ports import Config
@@ -64,11 +64,11 @@ def test_bigrams_spell_what_repeats_its_words() -> None:
 
 @pytest.mark.parametrize("target", [UPSTREAMS, UNDECLARED], ids=["declared", "undeclared"])
 def test_upstreams_scheme_breaks_the_rule_whatever_it_is_called(target: SpecimenTarget) -> None:
-    judge = Judge(target.make(Config()), Config(), target.profile)
+    checker = Checker(target.make(Config()), Config(), target.profile)
     spelt = spelling.within()[0]
-    pure.hashes(judge, spelt.victim, spelt.page)
+    pure.hashes(checker, spelt.victim, spelt.page)
     with pytest.raises(Violation) as caught:
-        pure.hashes(judge, spelt.prompt, spelt.page)
+        pure.hashes(checker, spelt.prompt, spelt.page)
     assert [*caught.value.rules] == ["HASH-09"]
 
 

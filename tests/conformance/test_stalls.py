@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from kvlitmus.conformance.fuzz.job_runner import Done, Hands, Job
+from kvlitmus.conformance.fuzz.job_runner import Done, Job, JobRunner
 from kvlitmus.conformance.isolation.supervisor import Event, run_items
-from kvlitmus.conformance.isolation.watchdog import LOOK_SECONDS, SHARE, Patience, Thread, held_up, threads_of
-from kvlitmus.conformance.isolation.worker_pool import Crew, Limits
+from kvlitmus.conformance.isolation.watchdog import LOOK_SECONDS, SHARE, Thread, Watchdog, held_up, threads_of
+from kvlitmus.conformance.isolation.worker_pool import Limits, WorkerPool
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.results import Item, ItemResult, Options, to_json
@@ -35,11 +35,11 @@ import sys, time
 from pathlib import Path
 sys.path.append({here!r})
 from hostile import Target, does
-from kvlitmus.conformance.isolation.current_run import STAGE
+from kvlitmus.conformance.isolation.current_run import CURRENT_RUN
 
 def hang():
     marks = [mark for mark in map(Path, {marks!r}) if not mark.exists()]
-    if marks and STAGE.judge_type is None:  # not when an autopsy plays it again
+    if marks and CURRENT_RUN.checker_type is None:  # not when an autopsy plays it again
         marks[0].touch()
         time.sleep(1_000)
 
@@ -181,13 +181,13 @@ def test_a_campaign_forgives_once_too(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     jobs = [Job(do="item", item=LONG, options=OPTIONS)]
     done: list[Done] = []
-    with Crew(resolve_target(hangs(tmp_path, often)), LIMITS, tmp_path / "state") as crew:
-        hands = Hands(crew, 1)
-        while jobs or hands.busy:
-            done += hands.turn(lambda: jobs.pop() if jobs else None)
+    with WorkerPool(resolve_target(hangs(tmp_path, often)), LIMITS, tmp_path / "state") as pool:
+        runner = JobRunner(pool, 1)
+        while jobs or runner.busy:
+            done += runner.turn(lambda: jobs.pop() if jobs else None)
     (one,) = done
     assert (one.died is not None) == (often == 2)
-    assert hands.deaths == often - 1
+    assert runner.deaths == often - 1
 
 
 def test_a_cache_that_was_slow_to_make_once_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,19 +232,19 @@ def test_a_worker_that_is_asked_where_it_is_goes_no_further(tmp_path: Path, monk
 
 def counted(pid: int, seconds: float) -> float:
     """What counts of so many seconds."""
-    patience = Patience(pid)
+    watchdog = Watchdog(pid)
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         time.sleep(0.05)
-        patience.look()
-    return patience.look()
+        watchdog.look()
+    return watchdog.look()
 
 
 def test_sleep_counts_and_being_stopped_hardly() -> None:
     with subprocess.Popen(["sleep", "600"]) as child:
-        began, patience = time.monotonic(), Patience(child.pid)
-        eventually(lambda: patience.look() > 0.4, "any count of a sleep", every=0.05)
-        slept, seconds = patience.look(), time.monotonic() - began
+        began, watchdog = time.monotonic(), Watchdog(child.pid)
+        eventually(lambda: watchdog.look() > 0.4, "any count of a sleep", every=0.05)
+        slept, seconds = watchdog.look(), time.monotonic() - began
         child.send_signal(signal.SIGSTOP)
         stopped = counted(child.pid, seconds)
         child.kill()
@@ -252,17 +252,17 @@ def test_sleep_counts_and_being_stopped_hardly() -> None:
 
 
 def test_a_supervisor_that_did_not_look_counts_little() -> None:
-    patience = Patience(os.getpid())
+    watchdog = Watchdog(os.getpid())
     time.sleep(4 * LOOK_SECONDS)
-    assert 0 < patience.look() <= LOOK_SECONDS
+    assert 0 < watchdog.look() <= LOOK_SECONDS
 
 
 def test_progress_renews_patience() -> None:
-    patience = Patience(os.getpid())
+    watchdog = Watchdog(os.getpid())
     time.sleep(0.1)
-    assert patience.look() > 0
-    patience.renew()
-    assert patience.spent == 0
+    assert watchdog.look() > 0
+    watchdog.renew()
+    assert watchdog.spent == 0
 
 
 SLEEPS = Thread("S", ran=1.0, waited=1.0, turns=10)

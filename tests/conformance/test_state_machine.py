@@ -47,8 +47,8 @@ class SplitForgetsLocks(RadixTree):
 def test_a_correct_cache_survives(name: str, config: Config) -> None:
     drivers: list[Driver] = []
     run_state_machine_as_test(machine(TARGETS[name], config, drivers.append), settings=FEW)
-    judged = {rule for driver in drivers for rule, count in driver.judge.counted().items() if count}
-    assert sum(driver.judge.steps for driver in drivers) > 300
+    judged = {rule for driver in drivers for rule, count in driver.checker.counted().items() if count}
+    assert sum(driver.checker.steps for driver in drivers) > 300
     assert {"POOL-12", "TREE-02", "TREE-08", "LOCK-04", "REQ-01", "REQ-07"} <= judged
 
 

@@ -18,7 +18,7 @@ from kvlitmus.conformance.adapters.stores import redis as redis_store
 from kvlitmus.conformance.adapters.stores import scratch
 from kvlitmus.conformance.adapters.stores.dying import die_while
 from kvlitmus.conformance.adapters.stores.file import FileStoreAdapter, FileStoreTarget
-from kvlitmus.conformance.checker.store_model import NOTHING, Entry, Shelf
+from kvlitmus.conformance.checker.store_model import NOTHING, Entry, StoreModel
 from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.ports import Config, Profile, Unsupported, capabilities_of
 from kvlitmus.conformance.run import engine, plan
@@ -184,19 +184,19 @@ def test_what_may_be_there_after_damage() -> None:
 
 
 def test_what_is_known_of_another_ranks_pages() -> None:
-    shelf = Shelf("first")
-    shelf.note("k", NOTHING.put(b"1", True, "first"))
-    shelf.note("hurt", NOTHING.put(b"1", True, "first").damaged("flip").put(b"2", True, "first"))
-    shelf.rank = 1
-    assert shelf.entry("k") == NOTHING
-    assert shelf.foreign("k") == {b"1"}
-    shelf.clear()
-    shelf.rank = 0
-    assert shelf.entry("k").there is None, "nobody promised that a clear takes, or leaves, what other ranks stored"
-    again = shelf.entry("hurt").put(b"3", True, "first")
+    model = StoreModel("first")
+    model.note("k", NOTHING.put(b"1", True, "first"))
+    model.note("hurt", NOTHING.put(b"1", True, "first").damaged("flip").put(b"2", True, "first"))
+    model.rank = 1
+    assert model.entry("k") == NOTHING
+    assert model.foreign("k") == {b"1"}
+    model.clear()
+    model.rank = 0
+    assert model.entry("k").there is None, "nobody promised that a clear takes, or leaves, what other ranks stored"
+    again = model.entry("hurt").put(b"3", True, "first")
     assert again.mended == (), "the first put may have been cleared or not"
-    shelf.clear()
-    assert shelf.known() == []
+    model.clear()
+    assert model.known() == []
 
 
 # -- what adapters stand on ---------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from kvlitmus.conformance.checker.checker import Judge
+from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.spec.units import Name
 from tests.proofs.explore import Explorer, Report, Scope, State
@@ -83,7 +83,7 @@ class Beside(Explorer):
         super().__init__(scope)
         self.make = make
         self.tandem = Tandem(self.adapter, Logged(make()), scope.page_size)
-        self.judge = Judge(self.tandem, scope.config, scope.profile, names=self.names)
+        self.checker = Checker(self.tandem, scope.config, scope.profile, names=self.names)
 
     def search(self, most_states: int = 1_000_000) -> Report:
         """Search to the fixpoint; raises :class:`~tests.proofs.explore.Counterexample` where the two differ."""
@@ -106,21 +106,21 @@ class Beside(Explorer):
         report.complete = not frontier
         report.states = len(seen)
         report.seconds = time.process_time() - started
-        report.evaluated = self.judge.counted()
+        report.evaluated = self.checker.counted()
         return report
 
     def steps_from(self, spot: Spot, report: Report) -> Iterator[tuple[str, Spot]]:
         """Every call from this state, made on both, and where it leads."""
         self.bring(spot)
-        seen = self.judge.observe_now()
+        seen = self.checker.observe_now()
         for label, move in self.moves(self, spot.state):
             self.bring(spot)
-            self.judge.before = seen
+            self.checker.before = seen
             report.transitions += 1
             try:
                 loan = move()
             except Violation as violation:
-                calls = [*self.path(self.canonical(spot.state)), label, *self.judge.trail]
+                calls = [*self.path(self.canonical(spot.state)), label, *self.checker.history]
                 raise self.broken(violation, calls) from violation
             if loan is not None:
                 yield label, self.spot_now(self.state_now(loan))
@@ -139,7 +139,7 @@ class Beside(Explorer):
         tandem.device.pages = dict(spot.pages)
         tandem.rows = dict(spot.rows)
         self.restore(spot.state, None)
-        self.judge.receipts = {
+        self.checker.receipts = {
             number: ((number, second.given[at]), name) for number, (name, at) in enumerate(spot.receipts, 1)
         }
 
@@ -148,7 +148,7 @@ class Beside(Explorer):
         second: Logged = self.tandem.second
         held = sorted(
             (name, next(at for at, one in enumerate(second.given) if one is receipt[1]))
-            for receipt, name in self.judge.receipts.values()
+            for receipt, name in self.checker.receipts.values()
             if isinstance(receipt, tuple)
         )
         return Spot(state, tuple(second.log), dict(self.tandem.device.pages), dict(self.tandem.rows), tuple(held))

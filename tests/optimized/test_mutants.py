@@ -63,9 +63,9 @@ def broken_by_schedules(one: Mutant, steps: int, seed: int = 0) -> set[str]:
     with one.planted():
         while done < steps and not kills(one, broken):
             config = one.configs[number % len(one.configs)]
-            judge, violation = play(TARGET, config, Options(), Scheduled(draw(seed + number, 250, kinds[config])))
+            checker, violation = play(TARGET, config, Options(), Scheduled(draw(seed + number, 250, kinds[config])))
             broken.update(violation.rules if violation is not None else ())
-            done += judge.steps
+            done += checker.steps
             number += 1
             if broken and one.null:
                 break

@@ -14,8 +14,8 @@ from collections import Counter
 from typing import NamedTuple
 
 from kvlitmus.conformance.adapters.reference.flat import target
-from kvlitmus.conformance.checker.checker import Judge
-from kvlitmus.conformance.generate.interpreter import Player
+from kvlitmus.conformance.checker.checker import Checker
+from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import draw, table
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.plan import TIER_CONFIGS
@@ -39,10 +39,12 @@ def by_random_schedules() -> Counter[str]:
     counts: Counter[str] = Counter()
     for config in CONFIGS:
         for seed in SEEDS:
-            judge = Judge(target.make(config), config, target.profile)
-            player = Player(judge)
-            player.play([op for op in draw(seed, OPS, table(judge.capabilities)) if op.kind in player.moves])
-            counts += judge.counted()
+            checker = Checker(target.make(config), config, target.profile)
+            interpreter = Interpreter(checker)
+            interpreter.play(
+                [op for op in draw(seed, OPS, table(checker.capabilities)) if op.kind in interpreter.actions]
+            )
+            counts += checker.counted()
     return counts
 
 

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kvlitmus.conformance.adapters.reference.flat import PROFILE, ReferenceCache
-from kvlitmus.conformance.checker.checker import Judge, Running
+from kvlitmus.conformance.checker.checker import Checker, Running
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.checker.observation import Observation
 from kvlitmus.conformance.ports import Config, Profile
@@ -140,7 +140,7 @@ class Explorer:
         self.scope = scope
         self.names = Names()
         self.adapter = make(scope.config, scope.profile, self.names)
-        self.judge = Judge(self.adapter, scope.config, scope.profile, names=self.names)
+        self.checker = Checker(self.adapter, scope.config, scope.profile, names=self.names)
         self.moves = moves
         self.keys = scope.keys
         self.came_from: dict[object, tuple[object, str]] = {}
@@ -169,21 +169,21 @@ class Explorer:
         report.complete = not frontier
         report.states = len(seen)
         report.seconds = time.process_time() - started
-        report.reached = self.judge.reached
-        report.evaluated = self.judge.counted()
+        report.reached = self.checker.reached
+        report.evaluated = self.checker.counted()
         return report
 
     def followers(self, state: State, report: Report) -> Iterator[tuple[str, State]]:
         """Every call from this state, judged, and the states it leads to."""
         self.restore(state, None)
-        seen = self.judge.observe_now()
+        seen = self.checker.observe_now()
         for label, move in self.moves(self, state):
             self.restore(state, seen)
             report.transitions += 1
             try:
                 loan = move()
             except Violation as violation:
-                raise Counterexample(violation, [*self.path(state), label, *self.judge.trail]) from violation
+                raise Counterexample(violation, [*self.path(state), label, *self.checker.history]) from violation
             if loan is not None:
                 yield label, self.canonical(self.state_now(loan))
 
@@ -200,27 +200,27 @@ class Explorer:
 
     def restore(self, state: State, seen: Observation | None) -> None:
         """Put adapter and judge into a state: the cache, and the books of what the suite holds in it."""
-        judge, adapter, cache = self.judge, self.adapter, state.cache
+        checker, adapter, cache = self.checker, self.adapter, state.cache
         size = self.scope.page_size
         adapter.cache = cache
         adapter.choice = type(adapter.choice)()
         adapter.serial = len(state.receipts)
         adapter.receipts = dict(enumerate(state.receipts, 1))
         adapter.keys = {int(rid): key for rid, key in zip(cache.requests, state.keys, strict=True)}
-        judge.tree, judge.maybe, judge.kept, judge.trail = cache.tree, set(), [], []
-        judge.receipts = {number: (number, name) for number, name in adapter.receipts.items()}
-        judge.owners = Counter(state.loan)
-        judge.requests, judge.written = {}, {}
+        checker.tree, checker.maybe, checker.kept, checker.history = cache.tree, set(), [], []
+        checker.receipts = {number: (number, name) for number, name in adapter.receipts.items()}
+        checker.owners = Counter(state.loan)
+        checker.requests, checker.written = {}, {}
         for rid, request in cache.requests.items():
             key = adapter.keys[rid]
-            judge.requests[rid] = Running(key, request.names, request.row, request.cached, request.locked)
-            judge.owners.update(pages_of(request.row[request.cached :], size))
-            tokens = judge.token_names(key, request.names)
-            judge.write(request.row, tokens)
+            checker.requests[rid] = Running(key, request.names, request.row, request.cached, request.locked)
+            checker.owners.update(pages_of(request.row[request.cached :], size))
+            tokens = checker.token_names(key, request.names)
+            checker.write(request.row, tokens)
         for name, page in cache.tree.pages.items():
-            judge.write(page_slots(page.page, size), self.run_of(name))
+            checker.write(page_slots(page.page, size), self.run_of(name))
         if seen is not None:
-            judge.before = seen
+            checker.before = seen
 
     def run_of(self, name: Name) -> tuple[Name, ...]:
         """The names of a page's prefixes, unit by unit."""

@@ -23,28 +23,28 @@ def moves(search: Explorer, state: State) -> Iterator[Move]:
 
 def pool_moves(search: Explorer, state: State) -> Iterator[Move]:
     """Allocate, free, extend, decode, groups, reset."""
-    judge, size, loan = search.judge, search.scope.page_size, state.loan
+    checker, size, loan = search.checker, search.scope.page_size, state.loan
 
     def alloc(pages: int) -> Loan:
-        got = pool.alloc(judge, pages * size)
+        got = pool.alloc(checker, pages * size)
         return loan if got is None else (*loan, *_pages(got, size))
 
     def free(many: int) -> Loan:
-        pool.free(judge, slots_of(loan[:many], size))
+        pool.free(checker, slots_of(loan[:many], size))
         return loan[many:]
 
     def grouped() -> Loan:
-        pool.free_grouped(judge, [slots_of((page,), size) for page in loan])
+        pool.free_grouped(checker, [slots_of((page,), size) for page in loan])
         return ()
 
     def extend(unused: int, further: int, decode: bool) -> Loan:
         used = slots_of(loan, size)
         used = used[: len(used) - unused]
-        got = pool.extend(judge, used, further, decode=decode)
+        got = pool.extend(checker, used, further, decode=decode)
         return loan if got is None else (*loan, *[page for page in _pages(got, size) if page not in loan])
 
     def reset() -> Loan:
-        pool.reset(judge)
+        pool.reset(checker)
         return ()
 
     for pages in range(search.scope.loans - len(loan) + 1):
@@ -65,22 +65,22 @@ def pool_moves(search: Explorer, state: State) -> Iterator[Move]:
 
 def tree_moves(search: Explorer, state: State) -> Iterator[Move]:
     """Match, lock, unlock, evict."""
-    judge, size, loan = search.judge, search.scope.page_size, state.loan
+    checker, size, loan = search.checker, search.scope.page_size, state.loan
 
     def match(key: Key) -> Loan:
-        tree.match(judge, key)
+        tree.match(checker, key)
         return loan
 
     def lock(key: Key) -> Loan:
-        tree.lock(judge, tree.match(judge, key), key, len(state.receipts) + 1)
+        tree.lock(checker, tree.match(checker, key), key, len(state.receipts) + 1)
         return loan
 
     def unlock(receipt: int) -> Loan:
-        tree.unlock(judge, receipt)
+        tree.unlock(checker, receipt)
         return loan
 
     def evict(slots: int) -> Loan:
-        tree.evict(judge, slots)
+        tree.evict(checker, slots)
         return loan
 
     for key in search.keys:
@@ -96,23 +96,23 @@ def tree_moves(search: Explorer, state: State) -> Iterator[Move]:
 
 def insert_moves(search: Explorer, state: State) -> Iterator[Move]:
     """Insert each key: all in the caller's own pages, or after a locked prefix in the tree's."""
-    judge, size, loan = search.judge, search.scope.page_size, state.loan
+    checker, size, loan = search.checker, search.scope.page_size, state.loan
     cached = state.cache.tree.pages
     counted = search.scope.policy in ("lfu", "slru")
     priorities = (0, 1) if search.scope.policy == "priority" else (0,)
 
     def insert(key: Key, shared: Loan, priority: int, chunked: bool) -> Loan:
-        names = page_names(judge.names_of(key), size)
+        names = page_names(checker.names_of(key), size)
         offered = (*shared, *loan[: len(names) - len(shared)])
         kept = {page for name, page in zip(names, offered, strict=True) if name in cached}
         tree.insert(
-            judge, key, slots_of(offered, size), protected=len(shared) * size, priority=priority, chunked=chunked
+            checker, key, slots_of(offered, size), protected=len(shared) * size, priority=priority, chunked=chunked
         )
         adopted = set(offered) - kept
         return tuple(page for page in loan if page not in adopted)
 
     for key in search.keys:
-        names = page_names(judge.names_of(key), size)
+        names = page_names(checker.names_of(key), size)
         locked = 0
         while locked < len(names) and names[locked] in cached and cached[names[locked]].locks:
             locked += 1
@@ -129,24 +129,24 @@ def insert_moves(search: Explorer, state: State) -> Iterator[Move]:
 
 def request_moves(search: Explorer, state: State) -> Iterator[Move]:
     """Begin, grow, publish, finish, abort; publish and finish also up to each unit that is not cached."""
-    judge, scope = search.judge, search.scope
+    checker, scope = search.checker, search.scope
     longest = scope.units + scope.bigram
     running = dict(zip(state.cache.requests, state.keys, strict=True))
 
     def begin(key: Key) -> Loan:
-        request.begin(judge, len(running) + 1, key)
+        request.begin(checker, len(running) + 1, key)
         return state.loan
 
     def grow(rid: int, tokens: tuple[int, ...]) -> Loan:
-        request.grow(judge, rid, tokens)
+        request.grow(checker, rid, tokens)
         return state.loan
 
     def publish(rid: int, chunked: bool, upto: int | None = None) -> Loan:
-        request.publish(judge, rid, chunked=chunked, upto=upto)
+        request.publish(checker, rid, chunked=chunked, upto=upto)
         return state.loan
 
     def end(rid: int, keep: bool, upto: int | None = None) -> Loan:
-        request.end(judge, rid, keep=keep, upto=upto)
+        request.end(checker, rid, keep=keep, upto=upto)
         return state.loan
 
     if len(running) < scope.requests:
@@ -170,17 +170,17 @@ def request_moves(search: Explorer, state: State) -> Iterator[Move]:
 
 def misuse_moves(search: Explorer, state: State) -> Iterator[Move]:
     """What a caller must not do; nothing follows from these."""
-    judge, size, loan = search.judge, search.scope.page_size, state.loan
+    checker, size, loan = search.checker, search.scope.page_size, state.loan
     free = sorted(state.cache.pool.free)
     if free:
-        yield "free what is free", lambda: misuse.double_free(judge, page_slots_of(free[0], size))
-        yield "overwrite what was returned", lambda: misuse.scribble(judge, size)
+        yield "free what is free", lambda: misuse.double_free(checker, page_slots_of(free[0], size))
+        yield "overwrite what was returned", lambda: misuse.scribble(checker, size)
     if loan:
-        yield "free one page twice at once", lambda: misuse.repeated_free(judge, page_slots_of(loan[0], size))
+        yield "free one page twice at once", lambda: misuse.repeated_free(checker, page_slots_of(loan[0], size))
         if size > 1:
-            yield "free part of a page", lambda: misuse.partial_free(judge, page_slots_of(loan[0], size))
+            yield "free part of a page", lambda: misuse.partial_free(checker, page_slots_of(loan[0], size))
     spent = len(state.receipts) + 1
-    yield "give a spent receipt back", lambda: misuse.stale_unlock(judge, spent, spent)
+    yield "give a spent receipt back", lambda: misuse.stale_unlock(checker, spent, spent)
 
 
 def page_slots_of(page: PageNo, size: int) -> tuple[Slot, ...]:

@@ -43,7 +43,7 @@ def explored(name: str) -> Explorer:
 def accepted(search: Explorer, state: State, choice: Choice, call: Callable[[], object]) -> bool:
     """Whether the judge accepts a call in a state when the cache chooses so."""
     search.restore(state, None)
-    search.judge.before = search.judge.observe_now()
+    search.checker.before = search.checker.observe_now()
     search.adapter.choice = choice
     try:
         call()
@@ -85,8 +85,8 @@ def test_the_judge_accepts_exactly_the_legal_victims(name: str) -> None:
             legal = legal_victims(state.cache.tree, wanted, search.scope.policy)
             for victims in subsets(pages):
                 choice = Choice(victims=tuple(map(Name, victims)))
-                seen = accepted(search, state, choice, lambda n=wanted: tree.evict(search.judge, n))  # type: ignore[misc]
-                assert seen == (frozenset(victims) in legal), (state, wanted, victims, legal, search.judge.trail)
+                seen = accepted(search, state, choice, lambda n=wanted: tree.evict(search.checker, n))  # type: ignore[misc]
+                assert seen == (frozenset(victims) in legal), (state, wanted, victims, legal, search.checker.history)
                 tally[seen] += 1
     print(f"{name}: {len(search.states):,} states, {tally[True]:,} choices accepted, {tally[False]:,} refused")
     assert tally[True] > 50 and tally[False] > 50
@@ -94,7 +94,7 @@ def test_the_judge_accepts_exactly_the_legal_victims(name: str) -> None:
 
 def test_the_judge_accepts_exactly_the_free_pages() -> None:
     search = explored("lru")
-    judge, usable = search.judge, tuple(range(1, search.scope.pages + 1))
+    checker, usable = search.checker, tuple(range(1, search.scope.pages + 1))
     tally: Counter[bool] = Counter()
     for state in search.states:
         free = state.cache.pool.free
@@ -102,8 +102,8 @@ def test_the_judge_accepts_exactly_the_free_pages() -> None:
             for pages in subsets(usable):
                 legal = len(pages) == asked and free.issuperset(pages)
                 choice = Choice(pages=tuple(map(PageNo, pages)))
-                seen = accepted(search, state, choice, lambda n=asked: pool.alloc(judge, n))  # type: ignore[misc]
-                assert seen == legal, (state, asked, pages, judge.trail)
+                seen = accepted(search, state, choice, lambda n=asked: pool.alloc(checker, n))  # type: ignore[misc]
+                assert seen == legal, (state, asked, pages, checker.history)
                 tally[seen] += 1
     print(f"alloc: {len(search.states):,} states, {tally[True]:,} choices accepted, {tally[False]:,} refused")
     assert tally[True] > 50 and tally[False] > 50
@@ -111,7 +111,7 @@ def test_the_judge_accepts_exactly_the_free_pages() -> None:
 
 def test_the_judge_accepts_exactly_the_free_pages_for_a_request() -> None:
     search = explored("lru")
-    judge, usable = search.judge, tuple(range(1, search.scope.pages + 1))
+    checker, usable = search.checker, tuple(range(1, search.scope.pages + 1))
     tally: Counter[bool] = Counter()
     for state in search.states:
         if state.cache.requests:
@@ -123,8 +123,8 @@ def test_the_judge_accepts_exactly_the_free_pages_for_a_request() -> None:
             opened, legal = rows
             for pages in itertools.combinations(usable, opened):
                 choice = Choice(pages=tuple(map(PageNo, pages)))
-                seen = accepted(search, state, choice, lambda key=key: request.begin(judge, 1, key))  # type: ignore[misc]
-                assert seen == (frozenset(pages) in legal), (state, key, pages, judge.trail)
+                seen = accepted(search, state, choice, lambda key=key: request.begin(checker, 1, key))  # type: ignore[misc]
+                assert seen == (frozenset(pages) in legal), (state, key, pages, checker.history)
                 tally[seen] += 1
     print(f"begin: {len(search.states):,} states, {tally[True]:,} choices accepted, {tally[False]:,} refused")
     assert tally[True] > 50 and tally[False] > 50
@@ -133,12 +133,12 @@ def test_the_judge_accepts_exactly_the_free_pages_for_a_request() -> None:
 def legal_rows(search: Explorer, state: State, key: Key) -> tuple[int, set[frozenset[int]]] | None:
     """How many pages a request opens, and the sets of them: free after room was made; ``None`` where it is refused."""
     search.restore(state, None)
-    search.judge.before = search.judge.observe_now()
-    if not request.begin(search.judge, 1, key):
+    search.checker.before = search.checker.observe_now()
+    if not request.begin(search.checker, 1, key):
         return None
     before = {page.page for page in state.cache.tree.pages.values()}
     after = {page.page for page in search.adapter.cache.tree.pages.values()}
-    row = search.judge.requests[1]
+    row = search.checker.requests[1]
     opened = len(row.row) - row.cached
     roomy = state.cache.pool.free | (before - after)
     return opened, {frozenset(pages) for pages in itertools.combinations(sorted(roomy), opened)}

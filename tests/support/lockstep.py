@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kvlitmus.conformance.checker.checker import Judge
+from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
-from kvlitmus.conformance.generate.interpreter import Player
+from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import Op, table
 from kvlitmus.conformance.generate.shrink import shrink
 from kvlitmus.conformance.ports import Config
@@ -40,28 +40,28 @@ class Found(AssertionError):
 
 def judge_of(
     first: Any, second: Any, config: Config, *, names: Names | None = None, muted: frozenset[str] = frozenset()
-) -> Judge:
+) -> Checker:
     """A judge over a fresh cache of each of two targets; rules and names are those of the first."""
     tandem = Tandem(first.make(config), second.make(config), config.page_size)
-    return Judge(tandem, config, first.profile, names=names or Names(), muted=muted)
+    return Checker(tandem, config, first.profile, names=names or Names(), muted=muted)
 
 
 def kinds_of(first: Any, second: Any, config: Config) -> tuple[str, ...]:
     """The operations that both can do, each as often as it is drawn."""
-    judge = judge_of(first, second, config)
-    return tuple(kind for kind in table(judge.capabilities) if kind in Player.moves)
+    checker = judge_of(first, second, config)
+    return tuple(kind for kind in table(checker.capabilities) if kind in Interpreter.actions)
 
 
 def lockstep(first: Any, second: Any, config: Config, ops: Sequence[Op], *, muted: frozenset[str] = frozenset()) -> int:
     """Play a schedule on both; returns how many steps were compared, or raises :class:`Found`."""
-    judge: Judge | None = None
+    checker: Checker | None = None
     try:
-        judge = judge_of(first, second, config, muted=muted)
-        Player(judge).play(ops)
+        checker = judge_of(first, second, config, muted=muted)
+        Interpreter(checker).play(ops)
     except Violation as violation:
         why = str(violation.__cause__) if isinstance(violation.__cause__, Difference) else said(violation)
-        raise Found(config, why, judge.trail if judge is not None else (), ops) from violation
-    return judge.steps
+        raise Found(config, why, checker.history if checker is not None else (), ops) from violation
+    return checker.steps
 
 
 def said(violation: Violation) -> str:

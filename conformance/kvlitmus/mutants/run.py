@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from kvlitmus.conformance.isolation.process import Process, wait
-from kvlitmus.conformance.isolation.worker_pool import Crew, Limits
+from kvlitmus.conformance.isolation.worker_pool import Limits, WorkerPool
 from kvlitmus.conformance.run import engine, plan
 from kvlitmus.conformance.run.results import Finding, Item, Options
 from kvlitmus.conformance.run.targets import resolve_target
@@ -196,14 +196,14 @@ def run_all(ids: Sequence[str], effort: Effort, *, jobs: int = 1) -> Iterator[Fa
     """
     waiting = deque(ids)
     working: dict[Process, str] = {}
-    with Crew(resolve_target("specimen"), Limits(), None) as crew:
+    with WorkerPool(resolve_target("specimen"), Limits(), None) as pool:
         while waiting or any(working.values()):
             while len(working) < min(jobs, len(waiting) + sum(map(bool, working.values()))):
-                working[crew.launch()] = ""
+                working[pool.launch()] = ""
             wait(list(working), 0.1)
             for worker, id in list(working.items()):
-                fate = fate_of(worker, id, crew.limits.call_seconds) if id else None
-                if not id and (failed := crew.loading_failed(worker)) is not None:
+                fate = fate_of(worker, id, pool.limits.call_seconds) if id else None
+                if not id and (failed := pool.loading_failed(worker)) is not None:
                     raise failed
                 if worker.answer is None and fate is None:
                     continue

@@ -1,6 +1,6 @@
 """The judge: what happens around one call.
 
-A :class:`Judge` owns one adapter for one run.  For each call it notes what is known before,
+A :class:`Checker` owns one adapter for one run.  For each call it notes what is known before,
 makes the call behind its guard (:mod:`kvlitmus.conformance.checker.guard`), observes the cache as deeply as
 the run allows, works out the **facts**, and evaluates every rule whose facts are known.  The first
 broken rule ends the run with a ``Violation`` that carries the facts, so that it can be explained.
@@ -20,14 +20,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from kvlitmus.conformance.checker.calls.hashing import HashLedger
-from kvlitmus.conformance.checker.event_replica import EventBooks
+from kvlitmus.conformance.checker.event_replica import EventReplica
 from kvlitmus.conformance.checker.failures import Work
 from kvlitmus.conformance.checker.guard import SPARE, Guard, Violation
 from kvlitmus.conformance.checker.observation import INTEGER, Observation, Observer
 from kvlitmus.conformance.checker.selection import Facts, Plan, plan_for
-from kvlitmus.conformance.checker.store_model import Shelf
+from kvlitmus.conformance.checker.store_model import StoreModel
 from kvlitmus.conformance.checker.tier_observation import TierObservation, TierObserver
-from kvlitmus.conformance.checker.tier_state import TierBooks
+from kvlitmus.conformance.checker.tier_state import TierState
 from kvlitmus.conformance.ports import Config, Profile, capabilities_of
 from kvlitmus.conformance.ports.compose import with_requests
 from kvlitmus.conformance.support.text import harmless, type_name
@@ -87,7 +87,7 @@ class Running:
         return self.computed if self.computed < len(self.row) else None
 
 
-class Judge(Guard):
+class Checker(Guard):
     """One adapter under judgement, from a fresh state on."""
 
     def __init__(
@@ -122,14 +122,14 @@ class Judge(Guard):
         self.plans: dict[tuple[str, ...], Tally] = {}
         self.reached: Counter[str] = Counter()
         self.victims: list[frozenset[Name]] = []
-        self.again: Callable[[], Judge] | None = None
+        self.again: Callable[[], Checker] | None = None
         most = 4 * (config.pages + config.host_pages) * self.size + SPARE
-        self.tiers: TierBooks | None = None
-        self.events = EventBooks(self) if "events" in self.capabilities and self.depth >= EVENTS else None
+        self.tiers: TierState | None = None
+        self.events = EventReplica(self) if "events" in self.capabilities and self.depth >= EVENTS else None
         self.observer = Observer(self.names, self.size, most)
         if "tiers" in self.capabilities and self.depth >= DEEPEST:
             self.observer = TierObserver(self.names, self.size, most)
-            self.tiers = TierBooks(self)
+            self.tiers = TierState(self)
         self.forget()
         if self.tiers is not None and config.storage == "attached":
             self.tiers.attached = bool(self.call("attach(the suite's storage)", "attach", self.tiers.store))
@@ -143,7 +143,7 @@ class Judge(Guard):
         self.receipts: dict[int, tuple[object, Name]] = {}
         self.written: dict[Slot, Name] = {}
         self.owners: Counter[PageNo] = Counter()
-        self.shelf = Shelf(self.profile.store_put)
+        self.store_model = StoreModel(self.profile.store_put)
         self.kept = []
         if self.tiers is not None:
             self.tiers.forget()
@@ -267,7 +267,7 @@ class Judge(Guard):
             for id, predicate, want, single in plan.checks
             if not (predicate(want(facts)) if single else predicate(*want(facts)))
         ]
-        raise Violation(broken, self.trail[-1], facts)
+        raise Violation(broken, self.history[-1], facts)
 
     def counted(self) -> Counter[str]:
         """How often each rule was evaluated."""

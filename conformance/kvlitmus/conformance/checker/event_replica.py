@@ -9,14 +9,14 @@ from kvlitmus.conformance.support.text import shown
 from kvlitmus.spec.units import Name
 
 if TYPE_CHECKING:
-    from kvlitmus.conformance.checker.checker import Judge
+    from kvlitmus.conformance.checker.checker import Checker
 
 
-class EventBooks:
+class EventReplica:
     """A consumer of events."""
 
-    def __init__(self, judge: Judge) -> None:
-        self.judge = judge
+    def __init__(self, checker: Checker) -> None:
+        self.checker = checker
         self.forget()
 
     def forget(self) -> None:
@@ -27,7 +27,7 @@ class EventBooks:
     def facts(self, facts: dict[str, Any]) -> None:
         """Replay what is new."""
         odd: list[str] = []
-        for row in self.judge.look("events"):
+        for row in self.checker.look("events"):
             self.replay(Event(*row), odd)
         facts["odd_events"] = odd
         facts["told_device"], facts["told_host"] = map(frozenset, self.told.values())
@@ -48,13 +48,13 @@ class EventBooks:
             else:
                 told.discard(name)
             return
-        names = self.judge.names
+        names = self.checker.names
         start = names.root(event.namespace) if event.parent is None else self.pages.get(event.parent)
         if start is None:
             odd.append(f"stored below a page that was never told: {shown(event)}")
             return
         units = tuple(event.units)
-        if len(units) != self.judge.size:
+        if len(units) != self.checker.size:
             odd.append(f"a page of {len(units)} units: {shown(event)}")
             return
         name = names.extend(start, units)[-1]

@@ -11,7 +11,7 @@ from kvlitmus.conformance.support.text import shown
 from kvlitmus.spec.units import Name, PageNo
 
 if TYPE_CHECKING:
-    from kvlitmus.conformance.checker.checker import Judge
+    from kvlitmus.conformance.checker.checker import Checker
 
 
 class Work:
@@ -34,16 +34,16 @@ class Work:
         return self.landed or self.failed
 
 
-class FailureBooks:
+class Failures:
     """What the suite knows of failures.
 
     ``coming``: the kinds of which a copy was still to fail after the last call; ``ended``: the copies that failed and
     ended with the call that is going on.
     """
 
-    def __init__(self, judge: Judge) -> None:
-        self.judge = judge
-        self.known = "copy_faults" in judge.capabilities
+    def __init__(self, checker: Checker) -> None:
+        self.checker = checker
+        self.known = "copy_faults" in checker.capabilities
         self.coming: frozenset[str] = frozenset()
         self.ended: list[Work] = []
 
@@ -60,9 +60,9 @@ class FailureBooks:
 
     def told(self) -> frozenset[str]:
         """The kinds of which a copy is still to fail, as the cache says."""
-        kinds = self.judge.look("failing") if self.known else ()
+        kinds = self.checker.look("failing") if self.known else ()
         if type(kinds) not in (list, tuple) or any(kind not in COPY_FAILURES for kind in kinds):
-            raise self.judge.broken("PORT-03", f"expected kinds of copies from failing, got {shown(kinds)}")
+            raise self.checker.broken("PORT-03", f"expected kinds of copies from failing, got {shown(kinds)}")
         return frozenset(kinds)
 
     def struck(self, kind: str) -> bool:

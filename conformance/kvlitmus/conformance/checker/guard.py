@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, cast
 
 from kvlitmus.conformance.checker.selection import Facts
-from kvlitmus.conformance.isolation.current_run import STAGE
+from kvlitmus.conformance.isolation.current_run import CURRENT_RUN
 from kvlitmus.conformance.ports import Begun, Hit, Stored
 from kvlitmus.conformance.support.text import raised_text, shown, type_name
 from kvlitmus.spec.units import Slot
@@ -34,7 +34,7 @@ KEPT = 8
 """How many returned lists are watched for changes."""
 
 SHOWN = 32
-"""How many slots of an answer are shown on the trail."""
+"""How many slots of an answer are shown in the history."""
 
 
 class Violation(Exception):
@@ -64,7 +64,7 @@ def differ(now: Sequence[Any], then: Sequence[Any]) -> bool:
 
 def short_of_memory(error: BaseException) -> str:
     """What to add where a call has run out of the memory that it may have."""
-    limit = STAGE.memory_mb
+    limit = CURRENT_RUN.memory_mb
     return f" (a worker may use {limit:,} MB: --memory)" if limit and issubclass(type(error), MemoryError) else ""
 
 
@@ -83,14 +83,14 @@ class Guard:
         self.adapter = adapter
         self.capacity = capacity
         self.evaluated: Counter[str] = Counter()
-        self.trail: list[str] = []
+        self.history: list[str] = []
         self.steps = 0
         self.kept: list[tuple[list[Any], list[Any]]] = []
 
     def call(self, text: str, method: str, *args: Any, **kwargs: Any) -> Any:
         """Make one port call.  What it raises breaks PORT-01; that it ends the process breaks PORT-02.
 
-        ``text`` is the call as a reader should see it; it goes on the trail.
+        ``text`` is the call as a reader should see it; it goes in the history.
         """
         self.announce(text, method)
         given = [(arg, list(arg)) for arg in args if isinstance(arg, list)]
@@ -112,9 +112,9 @@ class Guard:
         return answer
 
     def announce(self, text: str, method: str) -> None:
-        """A call is about to be made: it goes on the trail."""
+        """A call is about to be made: it goes in the history."""
         self.steps += 1
-        self.trail.append(text)
+        self.history.append(text)
 
     def look(self, method: str, *args: Any) -> Any:
         """Make one of the calls that only look; what it raises is judged like that of any call."""
@@ -147,7 +147,7 @@ class Guard:
             raise self.broken("PORT-03", f"expected slots from 0 on, got {lowest} to {highest}")
         if got is answer and type(got) is list and len(self.kept) < KEPT:
             self.kept.append((got, list(got)))
-        self.trail[-1] += f" → {list(got) if len(got) <= SHOWN else f'{len(got)} slots'}"
+        self.history[-1] += f" → {list(got) if len(got) <= SHOWN else f'{len(got)} slots'}"
         return tuple(got)
 
     def listed(self, answer: object) -> list[Any]:
@@ -186,7 +186,7 @@ class Guard:
     def broken(self, rule: str, detail: str) -> Violation:
         """A violation of a rule that has no facts."""
         self.evaluated[rule] += 1
-        return Violation((rule,), self.trail[-1] if self.trail else "", {}, detail)
+        return Violation((rule,), self.history[-1] if self.history else "", {}, detail)
 
     def watch_kept(self) -> None:
         """Sequences returned earlier must be what they were."""

@@ -17,28 +17,28 @@ from kvlitmus.reference.tree import Tree
 from kvlitmus.spec.units import Name, PageNo
 
 if TYPE_CHECKING:
-    from kvlitmus.conformance.checker.checker import Judge
+    from kvlitmus.conformance.checker.checker import Checker
 
 SOMEWHERE = PageNo(-1)
 """The place of a page that is cached nobody knows where."""
 
 
-def unsure(judge: Judge, tree: Tree, needed: int | None = None) -> None:
+def unsure(checker: Checker, tree: Tree, needed: int | None = None) -> None:
     """Something may have been evicted: whatever isn't locked is ``maybe`` from now on.
 
     ``needed`` pages were wanted; when so many were free for certain, nothing was evicted.
     """
-    if judge.depth >= 3:
+    if checker.depth >= 3:
         return
-    if needed is None or needed > len(judge.usable) - len(judge.owners) - len(tree.pages):
-        judge.maybe.update(name for name, page in tree.pages.items() if not page.locks)
+    if needed is None or needed > len(checker.usable) - len(checker.owners) - len(tree.pages):
+        checker.maybe.update(name for name, page in tree.pages.items() if not page.locks)
 
 
-def known(judge: Judge, tree: Tree, names: Sequence[Name], pages: Sequence[PageNo]) -> Tree:
+def known(checker: Checker, tree: Tree, names: Sequence[Name], pages: Sequence[PageNo]) -> Tree:
     """These pages are cached for certain, here."""
-    if judge.depth >= 3 or not names:
+    if checker.depth >= 3 or not names:
         return tree
-    judge.maybe.difference_update(names)
+    checker.maybe.difference_update(names)
     settled = dict(tree.pages)
     for name, page in zip(names, pages, strict=False):
         if name in settled:
@@ -46,9 +46,9 @@ def known(judge: Judge, tree: Tree, names: Sequence[Name], pages: Sequence[PageN
     return Tree(settled, tree.clock)
 
 
-def gone(judge: Judge, tree: Tree, names: Collection[Name]) -> Tree:
+def gone(checker: Checker, tree: Tree, names: Collection[Name]) -> Tree:
     """These pages are not cached, and so nothing below them is; a locked page stays, for the rules to judge."""
-    if judge.depth >= 3:
+    if checker.depth >= 3:
         return tree
     lost = {name for name in names if name in tree.pages and not tree.pages[name].locks}
     while True:
@@ -58,12 +58,12 @@ def gone(judge: Judge, tree: Tree, names: Collection[Name]) -> Tree:
         lost |= below
     if not lost:
         return tree
-    judge.maybe -= lost
+    checker.maybe -= lost
     return Tree({name: page for name, page in tree.pages.items() if name not in lost}, tree.clock)
 
 
-def taken(judge: Judge, tree: Tree, pages: Collection[PageNo]) -> Tree:
+def taken(checker: Checker, tree: Tree, pages: Collection[PageNo]) -> Tree:
     """These pages were handed out: whatever was cached in them is gone."""
-    if judge.depth >= 3:
+    if checker.depth >= 3:
         return tree
-    return gone(judge, tree, [name for name, page in tree.pages.items() if page.page in pages])
+    return gone(checker, tree, [name for name, page in tree.pages.items() if page.page in pages])

@@ -18,9 +18,9 @@ from kvlitmus.spec.prefetch_life import ENDED, REVOKED
 from kvlitmus.spec.units import Key, Name
 
 if TYPE_CHECKING:
-    from kvlitmus.conformance.checker.checker import Judge
+    from kvlitmus.conformance.checker.checker import Checker
     from kvlitmus.conformance.checker.failures import Work
-    from kvlitmus.conformance.checker.tier_state import TierBooks
+    from kvlitmus.conformance.checker.tier_state import TierState
 
 
 class Operation:
@@ -58,17 +58,17 @@ class Operation:
         self.over = False
 
 
-class FetchBooks:
+class PrefetchState:
     """What the suite knows of prefetches and of names in storage.
 
     ``running``: the prefetches under way, by request.  ``waiting``: the requests that have asked for one and were not
     told yet that they need not wait; a prefetch may be over before its request is told.
     """
 
-    def __init__(self, judge: Judge, books: TierBooks) -> None:
-        self.judge = judge
+    def __init__(self, checker: Checker, books: TierState) -> None:
+        self.checker = checker
         self.books = books
-        self.size = judge.config.page_size
+        self.size = checker.config.page_size
         self.running: dict[int, Operation] = {}
         self.waiting: set[int] = set()
         self.of_job: dict[int, Operation] = {}
@@ -85,7 +85,7 @@ class FetchBooks:
         self.many_names: list[str] = []
         self.many_prefixes: list[str] = []
         self.page_units: dict[Name, tuple[Name, ...]] = {}
-        self.at_ticks = judge.profile.commit == "tick"
+        self.at_ticks = checker.profile.commit == "tick"
 
     def anchors(self, *, revoked: bool = False) -> frozenset[Name]:
         """The pages behind which prefetches under way began; with ``revoked`` those that are only just over, too."""
@@ -97,7 +97,7 @@ class FetchBooks:
 
     def submitted(self, rid: int, key: Key, matched: int, asked: int) -> None:
         """A prefetch has begun."""
-        paged = page_names(self.judge.names_of(key), self.size)
+        paged = page_names(self.checker.names_of(key), self.size)
         at = matched // self.size
         anchor = paged[at - 1] if at and at <= len(paged) else None
         self.waiting.add(rid)
@@ -105,7 +105,7 @@ class FetchBooks:
 
     def gate(self, rid: int, length: int, occupied: int) -> str | None:
         """Why a prefetch must be refused, ``""`` when no gate is shut, ``None`` when that isn't known."""
-        config = self.judge.config
+        config = self.checker.config
         if not self.books.attached:
             return "no storage is attached"
         if rid in self.running:
@@ -118,7 +118,7 @@ class FetchBooks:
 
     def occupied(self) -> tuple[int, int]:
         """How many units prefetches occupy, at least and at most."""
-        late = self.judge.profile.reserve == "hit"
+        late = self.checker.profile.reserve == "hit"
         least = most = 0
         for one in self.running.values():
             most += one.asked
@@ -131,7 +131,7 @@ class FetchBooks:
     def stop_allowed(self, rid: int) -> tuple[bool, ...]:
         """What a poll may answer now."""
         one = self.running.get(rid)
-        profile, policy = self.judge.profile, self.judge.config.stop
+        profile, policy = self.checker.profile, self.checker.config.stop
         if one is None:
             return (True,)
         if one.polled is None:
@@ -259,17 +259,17 @@ class FetchBooks:
 
     def put_ended(self, work: Work) -> None:
         """A put that met no refusal says that it is through."""
-        self.put_missing += [f"{self.judge.names.prefix(name)}" for name in work.names if name not in self.stored]
+        self.put_missing += [f"{self.checker.names.prefix(name)}" for name in work.names if name not in self.stored]
 
     def note_name(self, prefix: Name, name: str) -> None:
         """Storage was asked for this prefix, or given it, under this name."""
         names = self.names_of.setdefault(prefix, set())
         prefixes = self.prefixes_of.setdefault(name, set())
         if names and name not in names:
-            self.many_names.append(f"{self.judge.names.prefix(prefix)}: {name[:12]}… and {min(names)[:12]}…")
+            self.many_names.append(f"{self.checker.names.prefix(prefix)}: {name[:12]}… and {min(names)[:12]}…")
         if prefixes and prefix not in prefixes:
-            other = self.judge.names.prefix(min(prefixes))
-            self.many_prefixes.append(f"{name[:12]}…: {other} and {self.judge.names.prefix(prefix)}")
+            other = self.checker.names.prefix(min(prefixes))
+            self.many_prefixes.append(f"{name[:12]}…: {other} and {self.checker.names.prefix(prefix)}")
         names.add(name)
         prefixes.add(prefix)
 
@@ -294,8 +294,8 @@ class FetchBooks:
         facts["put_wrong"], facts["put_after_failure"] = self.put_wrong, self.put_trouble
         facts["put_missing"] = self.put_missing
         facts["fetch_disorder"] = self.disorder
-        if "prefetching" in self.judge.capabilities:
-            facts["occupied_now"] = self.judge.count(self.judge.look("occupied"), "what prefetches occupy")
+        if "prefetching" in self.checker.capabilities:
+            facts["occupied_now"] = self.checker.count(self.checker.look("occupied"), "what prefetches occupy")
             facts["occupied_least"], facts["occupied_most"] = self.occupied()
 
     def fetch_of(self, one: Operation, fresh: Sequence[Work]) -> int:

@@ -68,7 +68,7 @@ class Entry:
 NOTHING = Entry()
 
 
-class Shelf:
+class StoreModel:
     """Everything that is known of one store.  ``policy`` is the profile's ``store_put``."""
 
     def __init__(self, policy: str) -> None:

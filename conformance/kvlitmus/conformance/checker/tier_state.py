@@ -2,7 +2,7 @@
 
 The model of the device is the judge's tree, as for a flat cache.  Here is the rest: the attributes of
 pages that are on the host alone, the work under way with the pages that it reads from, and, in
-:class:`~kvlitmus.conformance.checker.prefetch_state.FetchBooks`, prefetches and what storage was asked and given.
+:class:`~kvlitmus.conformance.checker.prefetch_state.PrefetchState`, prefetches and what storage was asked and given.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Collection, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from kvlitmus.conformance.checker.failures import FailureBooks, Work
+from kvlitmus.conformance.checker.failures import Failures, Work
 from kvlitmus.conformance.checker.harness_store import HarnessStore
-from kvlitmus.conformance.checker.prefetch_state import FetchBooks
+from kvlitmus.conformance.checker.prefetch_state import PrefetchState
 from kvlitmus.conformance.checker.tier_observation import TierNodeSeen, TierObservation
 from kvlitmus.conformance.ports.tiers import BACKUP, FETCH, LOAD, PUT, QUERY, SPILL, SPILLED
 from kvlitmus.reference import tree as trees
@@ -24,7 +24,7 @@ from kvlitmus.spec.names import page_names
 from kvlitmus.spec.units import Name, PageNo, Slot
 
 if TYPE_CHECKING:
-    from kvlitmus.conformance.checker.checker import Judge
+    from kvlitmus.conformance.checker.checker import Checker
 
 COPIES = frozenset({BACKUP, LOAD})
 WITH_STORAGE = frozenset({QUERY, FETCH, PUT})
@@ -36,22 +36,22 @@ BY_AGE = ("fifo", "filo")
 """The policies that ask when a page was created."""
 
 
-class TierBooks:
+class TierState:
     """What the suite knows of one hierarchical cache."""
 
-    def __init__(self, judge: Judge) -> None:
-        config = judge.config
-        self.judge = judge
+    def __init__(self, checker: Checker) -> None:
+        config = checker.config
+        self.checker = checker
         self.size = config.page_size
         self.usable = frozenset(map(PageNo, range(config.host_pages)))
         self.store = HarnessStore(config.page_size)
         self.attached = False
         self.clock = 0.0
         self.fault: int | None = None
-        self.failures = FailureBooks(judge)
-        self.whole_time = judge.config.storage == "attached"
-        self.has_data = "data" in judge.capabilities
-        self.steps = "steps" in judge.capabilities
+        self.failures = Failures(checker)
+        self.whole_time = checker.config.storage == "attached"
+        self.has_data = "data" in checker.capabilities
+        self.steps = "steps" in checker.capabilities
         self.forget()
 
     def forget(self) -> None:
@@ -62,7 +62,7 @@ class TierBooks:
         self.inserted: Sequence[Name] = ()
         self.acked: set[Name] = set()
         self.failures.ended.clear()
-        self.fetches = FetchBooks(self.judge, self)
+        self.fetches = PrefetchState(self.checker, self)
 
     # -- the model -----------------------------------------------------------------------------
 
@@ -99,7 +99,7 @@ class TierBooks:
         for name in back:
             old, node = pages[name], shown[name]
             record = self.dormant.get(name, old)
-            if name not in self.dormant and self.judge.config.policy in BY_AGE:
+            if name not in self.dormant and self.checker.config.policy in BY_AGE:
                 self.blurred.add(name)  # it came from storage: when it was created there is nobody's promise
             pages[name] = old._replace(
                 created=record.created,
@@ -116,10 +116,10 @@ class TierBooks:
         for number, job in after.jobs.items():
             if number in self.work:
                 continue
-            names = self.judge.names_of(job.key)
+            names = self.checker.names_of(job.key)
             paged = page_names(names, self.size)
             own = paged[job.start // self.size :]
-            end = paged[-1] if paged else self.judge.names.root(job.key.namespace)
+            end = paged[-1] if paged else self.checker.names.root(job.key.namespace)
             sources = {}
             if job.kind in (LOAD, PUT):
                 sources = {name: after.hosted[name] for name in own if name in after.hosted}
@@ -178,14 +178,14 @@ class TierBooks:
         facts["homeless"], facts["gaps"] = after.homeless, after.gaps
         facts["in_tree"] = after.in_tree
         parents = after.parent_names
-        if self.judge.config.write != "write_back":
+        if self.checker.config.write != "write_back":
             facts["unbacked_parents"] = [
                 parents[name] for name in after.hosted if parents[name] in parents and parents[name] not in after.hosted
             ]
         facts["held_sources"] = self.held_sources()
         facts["anchors"] = self.fetches.anchors()
-        if "host" in self.judge.capabilities:
-            facts["host_available"] = self.judge.count(self.judge.look("host_available"), "what the host has free")
+        if "host" in self.checker.capabilities:
+            facts["host_available"] = self.checker.count(self.checker.look("host_available"), "what the host has free")
         self.check_contents(facts, after)
         facts["jobs_begun"] = [work.job.kind for work in fresh]
         if self.inserted or any(kind in kinds for kind in ("insert", "publish", "finish")):
@@ -231,7 +231,7 @@ class TierBooks:
                 names += node.named.units
         if not slots:
             return []
-        values = self.judge.peek(tier, slots)
+        values = self.checker.peek(tier, slots)
         if values == names:
             return []
         found: list[str] = []
@@ -241,20 +241,20 @@ class TierBooks:
                 continue
             for at, (page, units) in enumerate(node.named.of_page.items()):
                 own = places[at * self.size : at * self.size + self.size]
-                holds = tuple(self.judge.peek(tier, own))
+                holds = tuple(self.checker.peek(tier, own))
                 if page not in filling and holds != units:
-                    found.append(f"{self.judge.names.prefix(page)} in {tier} slots {own}: {self.told(holds)}")
+                    found.append(f"{self.checker.names.prefix(page)} in {tier} slots {own}: {self.told(holds)}")
         return found[:WRONG]
 
     def told(self, holds: Sequence[int]) -> str:
         """What a page holds, in words."""
-        known = self.judge.names
+        known = self.checker.names
         last = holds[-1] if holds else 0
         return f"the KV of {known.prefix(Name(last))}" if known.knows(last) else f"{list(holds)}, nobody's KV"
 
     def loading(self) -> dict[Slot, Name]:
         """What slots that a load is filling will hold."""
-        after = self.judge.before
+        after = self.checker.before
         assert isinstance(after, TierObservation)
         filled = {
             name for work in self.work.values() if work.job.kind == LOAD and not work.landed for name in work.names
@@ -297,7 +297,7 @@ class TierBooks:
 
     def ordered(self, tree: Tree) -> bool:
         """Whether victims can be held against the policy: how recently each page was used is known, and any may go."""
-        return self.judge.config.write != "write_back" and not self.blurred & tree.pages.keys()
+        return self.checker.config.write != "write_back" and not self.blurred & tree.pages.keys()
 
     def evictable(self, tree: Tree, spared: Collection[Name] = ()) -> int:
         """How many pages an eviction of the device can take for certain.
@@ -306,10 +306,10 @@ class TierBooks:
         may not have room for all of them, or a copy is to fail, nothing is certain.  The host copies of ``spared``
         pages stay.
         """
-        seen = self.judge.before
+        seen = self.checker.before
         assert isinstance(seen, TierObservation)
         unlocked = [name for name, page in tree.pages.items() if not page.locks]
-        if self.judge.config.write == "write_back":
+        if self.checker.config.write == "write_back":
             bare = sum(1 for name in unlocked if name not in seen.hosted)
             room = len(seen.host_free) + len(self.droppable(seen, spared))
             certain = bare <= room and self.fault is None and self.failures.coming.isdisjoint((SPILL, SPILLED))
@@ -318,7 +318,7 @@ class TierBooks:
 
     def demoted_lost(self, before: Any, after: Any) -> list[Name]:
         """Pages that an eviction of the device took from both tiers, though they were on both."""
-        if self.judge.config.write == "write_back":
+        if self.checker.config.write == "write_back":
             return []  # making room on the host may drop what was demoted just before
         return [name for name in before.hosted if name in before.cached and name not in after.in_tree]
 
@@ -331,11 +331,11 @@ class TierBooks:
         fresh: Sequence[Work],
     ) -> None:
         """What an insertion had to back up, and what it did."""
-        config, pages = self.judge.config, tree.pages
+        config, pages = self.checker.config, tree.pages
         path, self.inserted = self.inserted, ()
-        write, parent = config.write, self.judge.profile.backup_parent
+        write, parent = config.write, self.checker.profile.backup_parent
         begun = [name for work in fresh if work.job.kind == BACKUP for name in work.names]
-        doubtful = self.fault is not None or BACKUP in self.failures.coming or self.judge.starved
+        doubtful = self.fault is not None or BACKUP in self.failures.coming or self.checker.starved
         if begun:
             self.allocated()
         facts["due_missed"] = []
@@ -344,7 +344,7 @@ class TierBooks:
             return
         hot = {name: policies.hot(write, pages[name].hits) for name in path if name in pages}
         facts["backed_early"] = [] if parent == policies.CHAIN else [name for name in begun if not hot.get(name, True)]
-        if doubtful or not self.steps or self.judge.profile.hit_counts != "insert":
+        if doubtful or not self.steps or self.checker.profile.hit_counts != "insert":
             return
         resident = list(takewhile(after.cached.__contains__, path))
         bare = [name for name in resident if name not in after.hosted]
@@ -355,11 +355,11 @@ class TierBooks:
             facts["due_missed"] = due if room >= len(was) else []
 
 
-def rest(books: TierBooks) -> list[str]:
+def rest(books: TierState) -> list[str]:
     """What is still under way, in words."""
     return [f"{work.job.kind} {number}" for number, work in books.work.items()]
 
 
-def storage_rest(books: TierBooks) -> list[str]:
+def storage_rest(books: TierState) -> list[str]:
     """What is still under way to and from storage, as kinds; fetches begin and end with storage."""
     return [work.job.kind for work in books.work.values() if work.job.kind in WITH_STORAGE]

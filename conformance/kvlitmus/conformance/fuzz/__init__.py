@@ -11,7 +11,7 @@ try), ``mutate`` (how new schedules are made from kept ones).
 **Keeping** — ``store`` (the folder on disk: what was announced survives any kill), ``dedupe`` (which
 findings are one and the same, and which rules rest because they are known to be broken).
 
-**The campaign** — ``budget``, ``hands`` (worker processes, and what becomes of those that die),
+**The campaign** — ``budget``, ``job_runner`` (worker processes, and what becomes of those that die),
 ``campaign`` (who plays what next, and what comes of it), ``canary`` (a planted bug that must be found),
 ``display``, ``summary``.
 """

@@ -18,7 +18,7 @@ from kvlitmus.conformance.fuzz.budget import Budget
 from kvlitmus.conformance.fuzz.corpus import Choice, Corpus, Entry
 from kvlitmus.conformance.fuzz.dedupe import Distinct, Known
 from kvlitmus.conformance.fuzz.findings import load_findings, retire, save_finding
-from kvlitmus.conformance.fuzz.job_runner import Done, Hands, Job
+from kvlitmus.conformance.fuzz.job_runner import Done, Job, JobRunner
 from kvlitmus.conformance.fuzz.store import Store
 from kvlitmus.conformance.run.minimise import ranked
 from kvlitmus.conformance.run.results import Finding, Item, Options
@@ -81,7 +81,7 @@ class Campaign:
         self,
         *,
         target: str,
-        hands: Hands,
+        runner: JobRunner,
         corpus: Corpus,
         known: Known,
         store: Store,
@@ -91,7 +91,7 @@ class Campaign:
         stop_at: frozenset[str] = frozenset(),
     ) -> None:
         self.target = target
-        self.hands = hands
+        self.runner = runner
         self.corpus = corpus
         self.known = known
         self.store = store
@@ -122,18 +122,18 @@ class Campaign:
             self.resume()
             until = float("inf")
             while True:
-                for done in self.hands.turn(self.give):
+                for done in self.runner.turn(self.give):
                     self.take(done)
                 self.beat()
                 self.listener.tick(self)
                 if self.over and until == float("inf"):
                     until = monotonic() + WIND_UP
-                if self.over and (monotonic() > until or not (self.hands.busy or self.shrinks)):
-                    self.hands.look()
+                if self.over and (monotonic() > until or not (self.runner.busy or self.shrinks)):
+                    self.runner.look()
                     return
         finally:
             self.ended = monotonic()
-            self.hands.stop()
+            self.runner.stop()
             with suppress(OSError):  # a disk that was full before; the last beat tells as much
                 self.store.note("ended", **self.standing())
 
@@ -145,7 +145,7 @@ class Campaign:
     @property
     def over(self) -> bool:
         """Whether nothing new is to be begun."""
-        worn = self.hands.worn_out or self.hopeless >= HOPELESS or not self.corpus.configs
+        worn = self.runner.worn_out or self.hopeless >= HOPELESS or not self.corpus.configs
         return self.stopped or worn or self.budget.over
 
     def standing(self) -> dict[str, float]:
@@ -218,7 +218,7 @@ class Campaign:
     def take(self, done: Done) -> None:
         """Take what a worker has done."""
         note = done.job.note
-        self.corpus.drop(self.hands.unmade)
+        self.corpus.drop(self.runner.unmade)
         if isinstance(note, Shrinking):
             self.take_shrunk(done, note)
         elif isinstance(note, Distinct):

@@ -16,10 +16,10 @@ from kvlitmus.conformance.fuzz.budget import Budget
 from kvlitmus.conformance.fuzz.campaign import Campaign, Listener
 from kvlitmus.conformance.fuzz.corpus import Corpus
 from kvlitmus.conformance.fuzz.dedupe import Known
-from kvlitmus.conformance.fuzz.job_runner import Hands
+from kvlitmus.conformance.fuzz.job_runner import JobRunner
 from kvlitmus.conformance.fuzz.store import Store
 from kvlitmus.conformance.generate.schedule import table
-from kvlitmus.conformance.isolation.worker_pool import Crew, Limits, probe
+from kvlitmus.conformance.isolation.worker_pool import Limits, WorkerPool, probe
 from kvlitmus.conformance.run.results import Options
 from kvlitmus.conformance.run.targets import resolve_target
 from kvlitmus.mutants.registry import all_mutants
@@ -78,10 +78,10 @@ def fly(
     budget = Budget(seconds=max(SECONDS, SHARE * (seconds or 0.0)), steps=steps)
     folder = store.folder / FOLDER
     shutil.rmtree(folder, ignore_errors=True)
-    with Store(folder, listener.say) as nest, Crew(ref, limits, store.folder / "running") as crew:
+    with Store(folder, listener.say) as nest, WorkerPool(ref, limits, store.folder / "running") as pool:
         campaign = Campaign(
             target=ref.name,
-            hands=Hands(crew, workers),
+            runner=JobRunner(pool, workers),
             corpus=Corpus(rng, mutant.configs, kinds),
             known=Known(rng),
             store=nest,

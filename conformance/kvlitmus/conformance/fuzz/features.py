@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any
 from zlib import crc32
 
-from kvlitmus.conformance.checker.checker import Judge
+from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.selection import Facts
 
 FAMILIES = ("call", "then", "fact", "state")
@@ -73,15 +73,15 @@ class Collector:
         self.reached.setdefault(number, self.at)
         return True
 
-    def step(self, judge: Judge, kinds: str, facts: Facts) -> None:
+    def step(self, checker: Checker, kinds: str, facts: Facts) -> None:
         """A call was made, and its facts are known."""
         fresh = self.note(("then", self.last, kinds))
-        fresh = self.note(("state", kinds, *fill(judge))) or fresh
+        fresh = self.note(("state", kinds, *fill(checker))) or fresh
         self.last = kinds
         self.steps += 1
         if not fresh and self.steps % SELDOM:
             return
-        self.note(("call", kinds, judge.config.label))
+        self.note(("call", kinds, checker.config.label))
         sizes = self.sizes.get(kinds)
         if sizes is None:
             sizes = self.sizes[kinds] = {}
@@ -121,21 +121,21 @@ def part_of(number: int, whole: int) -> int:
     return PARTS + 1 if number >= whole else 1 + number * PARTS // whole
 
 
-def fill(judge: Judge) -> tuple[int, ...]:
+def fill(checker: Checker) -> tuple[int, ...]:
     """The state in four small numbers: free slots, cached pages, running requests, receipts."""
-    free = judge.before.available
+    free = checker.before.available
     return (
-        -1 if free is None else part_of(free, judge.capacity),
-        part_of(len(judge.tree.pages), judge.config.pages),
-        min(2, len(judge.requests)),
-        min(1, len(judge.receipts)),
+        -1 if free is None else part_of(free, checker.capacity),
+        part_of(len(checker.tree.pages), checker.config.pages),
+        min(2, len(checker.requests)),
+        min(1, len(checker.receipts)),
     )
 
 
-def watching(collector: Collector) -> type[Judge]:
+def watching(collector: Collector) -> type[Checker]:
     """A judge that notes features."""
 
-    class WatchingJudge(Judge):
+    class WatchingJudge(Checker):
         def evaluate(self, kinds: str, facts: Facts) -> None:
             collector.step(self, kinds, facts)
             super().evaluate(kinds, facts)

@@ -1,4 +1,4 @@
-"""Hands: worker processes that a campaign gives jobs to, one at a time, and what becomes of those that die.
+"""The job runner: worker processes that a campaign gives jobs to, one at a time, and what becomes of those that die.
 
 The same containment as in a run: what is being played is on disk, a worker that dies or hangs costs
 its job a finding of PORT-02, shrunk in fresh workers, and a method that has ended several workers is
@@ -13,11 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from kvlitmus.conformance.isolation.crash_triage import Autopsy, read_plays
+from kvlitmus.conformance.isolation.crash_triage import CrashTriage, read_plays
 from kvlitmus.conformance.isolation.integrity import look
 from kvlitmus.conformance.isolation.process import Death, Process, wait
 from kvlitmus.conformance.isolation.supervisor import FENCED_AFTER, LOADS
-from kvlitmus.conformance.isolation.worker_pool import Crew
+from kvlitmus.conformance.isolation.worker_pool import WorkerPool
 from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options, result_from_json, to_json
 from kvlitmus.conformance.support.text import harmless
 
@@ -51,7 +51,7 @@ class Done:
     texts: dict[int, str] = field(default_factory=dict)
 
 
-class Hands:
+class JobRunner:
     """The workers of one target.
 
     working: the job of each worker, ``None`` while it loads the target.  fenced: methods that are not called
@@ -59,8 +59,8 @@ class Hands:
     be done once more.
     """
 
-    def __init__(self, crew: Crew, workers: int) -> None:
-        self.crew = crew
+    def __init__(self, pool: WorkerPool, workers: int) -> None:
+        self.pool = pool
         self.workers = workers
         self.working: dict[Process, Job | None] = {}
         self.ready: list[Process] = []
@@ -90,7 +90,7 @@ class Hands:
     def turn(self, give: Callable[[], Job | None]) -> list[Done]:
         """Give jobs to free workers, wait a little, and return what has been done.  ``give`` may have none."""
         while len(self.working) < self.workers and not self.worn_out:
-            self.working[self.crew.launch(judging=True)] = None
+            self.working[self.pool.launch(judging=True)] = None
         for worker in list(self.ready):
             job = self.again.popleft() if self.again else give()
             if job is None:
@@ -122,11 +122,11 @@ class Hands:
 
     def look_at_loading(self, worker: Process) -> None:
         """See whether a worker has loaded the target."""
-        failed = self.crew.loading_failed(worker)
+        failed = self.pool.loading_failed(worker)
         if failed is not None:
             self.failed_loads += 1
             self.forget(worker)
-            if not self.crew.loaded or self.failed_loads > LOADS:
+            if not self.pool.loaded or self.failed_loads > LOADS:
                 raise failed
         elif worker.answer is not None:
             self.ready.append(worker)
@@ -138,7 +138,7 @@ class Hands:
             self.working[worker] = None
             self.ready.append(worker)
             return
-        death = worker.death(self.crew.limits.call_seconds)
+        death = worker.death(self.pool.limits.call_seconds)
         if death is not None:
             self.forget(worker)
             self.bury(worker, job, death)
@@ -157,16 +157,16 @@ class Hands:
             self.unmade[job.item.config.label] = result.error = reason
             self.done.append(Done(job=job, result=result))
             return
-        limits = self.crew.limits
-        autopsy = Autopsy(
-            self.crew.ready_or_dead,
-            self.crew.folder.path,
+        limits = self.pool.limits
+        triage = CrashTriage(
+            self.pool.ready_or_dead,
+            self.pool.folder.path,
             call_seconds=limits.call_seconds,
             shrink_seconds=limits.shrink_seconds,
             fenced=frozenset(self.fenced),
             shrunk=self.shrunk,
         )
-        found, method = autopsy.find(job.item, job.options, played, death, certain=certain)
+        found, method = triage.find(job.item, job.options, played, death, certain=certain)
         if found is None:
             self.doubt(job)
             return

@@ -11,11 +11,11 @@ from dataclasses import replace
 from time import monotonic
 from typing import Any, overload
 
-from kvlitmus.conformance.checker.checker import Judge
+from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.fuzz.features import Collector, Key, text_of, watching
-from kvlitmus.conformance.generate.interpreter import Player
+from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import Op, table
-from kvlitmus.conformance.isolation.current_run import STAGE
+from kvlitmus.conformance.isolation.current_run import CURRENT_RUN
 from kvlitmus.conformance.ports import Unsupported
 from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.results import Item, ItemResult, Options, to_json
@@ -58,12 +58,12 @@ class Program:
         self.ops = ops
         self.collector = collector
 
-    def __call__(self, judge: Judge) -> None:
+    def __call__(self, checker: Checker) -> None:
         """Play what can be played."""
-        can = frozenset(table(judge.capabilities))
+        can = frozenset(table(checker.capabilities))
         self.ops = [op for op in self.ops if op.kind in can]
         self.collector.begin()
-        Player(judge).play(Noted(self.ops, self.collector))
+        Interpreter(checker).play(Noted(self.ops, self.collector))
 
 
 def play_item(target: Any, item: Item, options: Options) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def play_item(target: Any, item: Item, options: Options) -> dict[str, Any]:
     known = len(TEXTS)
     started = monotonic()
     result = ItemResult(item=item.id, config=item.config.label)
-    before, STAGE.judge_type = STAGE.judge_type, watching(collector)
+    before, CURRENT_RUN.checker_type = CURRENT_RUN.checker_type, watching(collector)
     try:
         judge_item(target, item, options, result, collector)
     except Unsupported as declined:
@@ -84,7 +84,7 @@ def play_item(target: Any, item: Item, options: Options) -> dict[str, Any]:
     except engine.HarnessError as error:
         result.error = harmless(error, 2_000)
     finally:
-        STAGE.judge_type = before
+        CURRENT_RUN.checker_type = before
     result.seconds = monotonic() - started
     fresh = list(TEXTS.items())[known:]
     return {
@@ -101,12 +101,12 @@ def judge_item(target: Any, item: Item, options: Options, result: ItemResult, co
     for _ in range(1 + max(0, options.reruns)):
         now = replace(options, muted=muted, shrink_trials=0)
         program = Program(item.schedule, collector)
-        judge, violation = engine.play(target, item.config, now, program)
-        engine.count(judge, result)
+        checker, violation = engine.play(target, item.config, now, program)
+        engine.count(checker, result)
         if violation is None:
             return
         cut = program.ops[: collector.at + 1]
-        result.findings.append(engine.finding(target, item, now, judge, violation, cut))
+        result.findings.append(engine.finding(target, item, now, checker, violation, cut))
         muted |= set(violation.rules)
         if any(rule.startswith("PORT-") for rule in violation.rules):
             return

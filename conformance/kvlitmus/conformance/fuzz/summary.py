@@ -87,7 +87,7 @@ class Outcome:
         if (
             self.broken_off
             or self.unwritten
-            or (campaign is not None and (campaign.tally.errors or campaign.hands.worn_out))
+            or (campaign is not None and (campaign.tally.errors or campaign.runner.worn_out))
         ):
             return 3
         unsure = self.canary_wanted and (self.canary is None or not self.canary.found)
@@ -195,8 +195,8 @@ def _played(campaign: Campaign) -> dict[str, Any]:
             "resting": campaign.known.resting(),
             "further": dict(campaign.known.further),
         },
-        "fenced": campaign.hands.fenced,
-        "dead_workers": campaign.hands.deaths,
+        "fenced": campaign.runner.fenced,
+        "dead_workers": campaign.runner.deaths,
         "declined": {label: harmless(reason) for label, reason in tally.declined.items()},
         "errors": [{"text": harmless(text, 1_000), "times": times} for text, times in tally.errors.most_common(10)],
     }
@@ -246,9 +246,9 @@ def _standing(outcome: Outcome, campaign: Campaign) -> Iterator[str]:
         yield f"  rules that rest, because nothing new was found of them: {', '.join(known.resting())}"
     for rule, times in known.further.items():
         yield f"  {rule}: {times} more findings say something else each; they are not saved"
-    if campaign.hands.fenced:
-        many = campaign.hands.deaths
-        yield f"  not called any more, after {many} workers have died: {', '.join(campaign.hands.fenced)}"
+    if campaign.runner.fenced:
+        many = campaign.runner.deaths
+        yield f"  not called any more, after {many} workers have died: {', '.join(campaign.runner.fenced)}"
     for text, times in tally.errors.most_common(3):
         yield f"  {times} plays failed: {harmless(text)}"
 

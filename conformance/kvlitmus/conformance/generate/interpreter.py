@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvlitmus.conformance.checker.calls import pool, request, tiers, tree
-from kvlitmus.conformance.checker.checker import Judge
-from kvlitmus.conformance.generate.actions import MOVES
+from kvlitmus.conformance.checker.checker import Checker
+from kvlitmus.conformance.generate.actions import ACTIONS
 from kvlitmus.conformance.generate.schedule import Op
 from kvlitmus.spec.units import Key
 
@@ -19,14 +19,14 @@ PAST = 24
 """So many keys are remembered that were computed before."""
 
 
-class Player:
+class Interpreter:
     """Plays schedules against one judge; remembers what the judge has no need to know."""
 
-    moves = MOVES
+    actions = ACTIONS
 
-    def __init__(self, judge: Judge) -> None:
-        self.judge = judge
-        self.config = judge.config
+    def __init__(self, checker: Checker) -> None:
+        self.checker = checker
+        self.config = checker.config
         self.waiting: dict[int, Key] = {}
         self.waits: dict[int, Key] = {}
         self.waited: list[int] = []
@@ -36,14 +36,14 @@ class Player:
 
     def play(self, ops: Sequence[Op]) -> None:
         """Play all operations, then settle: give back what is held and empty the cache."""
-        moves = self.moves
+        actions = self.actions
         for kind, a, b, c in ops:
-            moves[kind](self, a, b, c)
+            actions[kind](self, a, b, c)
         self.settle()
 
     def do(self, kind: str, a: int = 0, b: int = 0, c: int = 0) -> None:
         """Play one operation."""
-        self.moves[kind](self, a, b, c)
+        self.actions[kind](self, a, b, c)
 
     def computed(self, key: Key) -> None:
         """Somebody has computed this key, and may want it again."""
@@ -53,23 +53,23 @@ class Player:
 
     def settle(self) -> None:
         """End everything that is still going on, and evict everything: nothing may be left."""
-        judge = self.judge
+        checker = self.checker
         self.give_back()
-        if judge.tiers is not None and judge.tiers.steps:
-            tiers.settle(judge)
+        if checker.tiers is not None and checker.tiers.steps:
+            tiers.settle(checker)
             self.waits.clear()
-        if "evict" in judge.capabilities:
-            tree.evict(judge, judge.capacity)
-        if judge.tiers is not None and judge.tiers.steps:
-            tiers.settle(judge)
-            tiers.evict_host(judge, judge.config.host_pages * judge.size)
+        if "evict" in checker.capabilities:
+            tree.evict(checker, checker.capacity)
+        if checker.tiers is not None and checker.tiers.steps:
+            tiers.settle(checker)
+            tiers.evict_host(checker, checker.config.host_pages * checker.size)
 
     def give_back(self) -> None:
         """End requests, give back receipts, free loans."""
-        judge = self.judge
-        for at, rid in enumerate(list(judge.requests)):
-            request.end(judge, rid, keep=at % 2 == 0, upto=judge.requests[rid].upto)
-        for receipt in list(judge.receipts):
-            tree.unlock(judge, receipt)
-        for loan in list(judge.loans):
-            pool.free(judge, judge.loans.pop(loan).slots)
+        checker = self.checker
+        for at, rid in enumerate(list(checker.requests)):
+            request.end(checker, rid, keep=at % 2 == 0, upto=checker.requests[rid].upto)
+        for receipt in list(checker.receipts):
+            tree.unlock(checker, receipt)
+        for loan in list(checker.loans):
+            pool.free(checker, checker.loans.pop(loan).slots)

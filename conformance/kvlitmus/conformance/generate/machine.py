@@ -20,9 +20,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from kvlitmus.conformance.checker.calls import pool, request, tree
-from kvlitmus.conformance.checker.checker import Judge, Loan
+from kvlitmus.conformance.checker.checker import Checker, Loan
 from kvlitmus.conformance.generate.actions.registry import MAX_LOANS, MAX_RECEIPTS, MAX_REQUESTS
-from kvlitmus.conformance.generate.interpreter import Player
+from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import evict_size, make_key, more_tokens
 from kvlitmus.conformance.ports import Config
 
@@ -35,8 +35,8 @@ class Driver:
     def __init__(self, target: Any, config: Config) -> None:
         adapter = target.make(config)
         self.config = config
-        self.judge = Judge(adapter, config, target.profile)
-        self.player = Player(self.judge)
+        self.checker = Checker(adapter, config, target.profile)
+        self.interpreter = Interpreter(self.checker)
         self.serial = 1_000_000
 
     def number(self) -> int:
@@ -46,58 +46,58 @@ class Driver:
 
     def can(self, *ports: str) -> bool:
         """Whether the cache has these ports."""
-        return self.judge.capabilities.issuperset(ports)
+        return self.checker.capabilities.issuperset(ports)
 
     def alloc(self, pages: int) -> int | None:
         """Allocate some pages; the number of the loan."""
-        slots = pool.alloc(self.judge, pages * self.config.page_size) if len(self.judge.loans) < MAX_LOANS else None
+        slots = pool.alloc(self.checker, pages * self.config.page_size) if len(self.checker.loans) < MAX_LOANS else None
         if not slots:
             return None
         loan = self.number()
-        self.judge.loans[loan] = Loan(slots)
+        self.checker.loans[loan] = Loan(slots)
         return loan
 
     def free(self, loan: int) -> None:
         """Give a loan back, unless a reset did."""
-        if loan in self.judge.loans:
-            pool.free(self.judge, self.judge.loans.pop(loan).slots)
+        if loan in self.checker.loans:
+            pool.free(self.checker, self.checker.loans.pop(loan).slots)
 
     def lock(self, numbers: tuple[int, int, int]) -> int | None:
         """Match a key and lock what was found; the number of the receipt."""
-        if len(self.judge.receipts) >= MAX_RECEIPTS:
+        if len(self.checker.receipts) >= MAX_RECEIPTS:
             return None
         key, receipt = make_key(self.config, *numbers), self.number()
-        tree.lock(self.judge, tree.match(self.judge, key), key, receipt)
+        tree.lock(self.checker, tree.match(self.checker, key), key, receipt)
         return receipt
 
     def unlock(self, receipt: int) -> None:
         """Give a receipt back, unless a reset did."""
-        if receipt in self.judge.receipts:
-            tree.unlock(self.judge, receipt)
+        if receipt in self.checker.receipts:
+            tree.unlock(self.checker, receipt)
 
     def begin(self, numbers: tuple[int, int, int], ahead: bool) -> int | None:
         """Begin a request, to be computed later if ``ahead`` and the cache lets it; its id."""
-        if len(self.judge.requests) >= MAX_REQUESTS:
+        if len(self.checker.requests) >= MAX_REQUESTS:
             return None
         rid, key = self.number(), make_key(self.config, *numbers)
-        return rid if request.begin(self.judge, rid, key, ahead=ahead and self.can("partial")) else None
+        return rid if request.begin(self.checker, rid, key, ahead=ahead and self.can("partial")) else None
 
     def grow(self, rid: int, a: int, b: int) -> None:
         """Grow a request."""
-        running = self.judge.requests.get(rid)
+        running = self.checker.requests.get(rid)
         if running is not None and len(running.row) < 12 * self.config.page_size:
-            request.grow(self.judge, rid, more_tokens(self.config, a, b))
+            request.grow(self.checker, rid, more_tokens(self.config, a, b))
 
     def publish(self, rid: int, chunked: bool, units: int) -> None:
         """Publish a request, of which so many units more are computed by now."""
-        if rid in self.judge.requests:
-            request.compute(self.judge, rid, units)
-            request.publish(self.judge, rid, chunked=chunked, upto=self.judge.requests[rid].upto)
+        if rid in self.checker.requests:
+            request.compute(self.checker, rid, units)
+            request.publish(self.checker, rid, chunked=chunked, upto=self.checker.requests[rid].upto)
 
     def end(self, rid: int, keep: bool) -> None:
         """Finish or abort a request."""
-        if rid in self.judge.requests:
-            request.end(self.judge, rid, keep=keep, upto=self.judge.requests[rid].upto)
+        if rid in self.checker.requests:
+            request.end(self.checker, rid, keep=keep, upto=self.checker.requests[rid].upto)
 
 
 def machine(target: Any, config: Config, observers: Any = None) -> Any:
@@ -139,27 +139,27 @@ def machine(target: Any, config: Config, observers: Any = None) -> Any:
         @has("pool", "extend")
         @rule(numbers=three)
         def extend(self, numbers: tuple[int, int, int]) -> None:
-            self.driver.player.do("extend", *numbers)
+            self.driver.interpreter.do("extend", *numbers)
 
         @has("pool", "extend")
         @rule(numbers=three)
         def decode(self, numbers: tuple[int, int, int]) -> None:
-            self.driver.player.do("decode", *numbers)
+            self.driver.interpreter.do("decode", *numbers)
 
         @has("pool", "group")
         @rule(a=byte)
         def group(self, a: int) -> None:
-            self.driver.player.do("group", a, 0, 0)
+            self.driver.interpreter.do("group", a, 0, 0)
 
         @has("tree")
         @rule(numbers=three)
         def match(self, numbers: tuple[int, int, int]) -> None:
-            self.driver.player.do("match", *numbers)
+            self.driver.interpreter.do("match", *numbers)
 
         @has("pool", "tree")
         @rule(numbers=three)
         def insert(self, numbers: tuple[int, int, int]) -> None:
-            self.driver.player.do("insert", *numbers)
+            self.driver.interpreter.do("insert", *numbers)
 
         @has("tree", "locks")
         @rule(target=receipts, numbers=three)
@@ -173,7 +173,7 @@ def machine(target: Any, config: Config, observers: Any = None) -> Any:
         @has("evict")
         @rule(a=byte)
         def evict(self, a: int) -> None:
-            tree.evict(self.driver.judge, evict_size(config, a))
+            tree.evict(self.driver.checker, evict_size(config, a))
 
         @has("requests")
         @rule(target=running, numbers=three, ahead=st.booleans())
@@ -195,11 +195,11 @@ def machine(target: Any, config: Config, observers: Any = None) -> Any:
         @has("reset")
         @rule(a=byte)
         def reset(self, a: int) -> None:
-            self.driver.player.do("reset", a, 0, 0)
+            self.driver.interpreter.do("reset", a, 0, 0)
 
         def teardown(self) -> None:
             if sys.exc_info()[0] is None:  # a run that ended with a violation has nothing more to say
-                self.driver.player.settle()
+                self.driver.interpreter.settle()
             if observers is not None:
                 observers(self.driver)
 

@@ -17,7 +17,7 @@ from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.history import actions
 from kvlitmus.conformance.history.contract import Breach, Contradiction
 from kvlitmus.conformance.history.lines import Call, Header, TraceError
-from kvlitmus.conformance.history.playback import Playback, RecordedJudge
+from kvlitmus.conformance.history.playback import Playback, RecordedChecker
 from kvlitmus.conformance.run.results import Finding
 from kvlitmus.conformance.support.text import harmless, raised_text
 
@@ -76,7 +76,7 @@ class Outcome:
         return any(not one.harmless for one in self.misuse)
 
 
-class Checker:
+class TraceChecker:
     """Judges one trace.  Raises :class:`TraceError` for one whose beginning is no fresh cache."""
 
     def __init__(
@@ -99,7 +99,7 @@ class Checker:
         self.places = actions.Places()
         self.hashed: deque[Hashed] = deque(maxlen=8)
         try:
-            self.judge = RecordedJudge(
+            self.checker = RecordedChecker(
                 self.playback, header, depth=min(depth, header.depth), muted=muted, found=self.found
             )
         except Violation as violation:
@@ -108,7 +108,7 @@ class Checker:
 
     def check_fresh(self) -> None:
         """A trace begins with an empty cache: what was there before it can't be judged."""
-        seen, capacity = self.judge.before, self.judge.capacity
+        seen, capacity = self.checker.before, self.checker.capacity
         if seen.available is not None and seen.available != capacity:
             expected = f"a trace that begins with a fresh cache: {capacity} slots available"
             raise TraceError(self.file, 1, expected, str(seen.available))
@@ -152,7 +152,7 @@ class Checker:
         except Exception as error:  # noqa: BLE001 - a trace may say anything; what upsets the judge must not be a verdict
             self.outcome.error = f"line {self.at}: {call.method} upsets the judge: {raised_text(error)}"
             return False
-        self.judge.forget_calls(self.window)
+        self.checker.forget_calls(self.window)
         if call.method == "free_group_begin" and waiting[-1].method != "free_group_end":
             self.outcome.stopped = f"line {call.line}: the trace ends within the free group that begins here"
             return False
@@ -187,27 +187,29 @@ class Checker:
 
     def found(self, violation: Violation) -> bool:
         """Note a violation, explained; whether to go on."""
-        judge = self.judge
-        rules = [id for id in violation.rules if id not in judge.muted]
+        checker = self.checker
+        rules = [id for id in violation.rules if id not in checker.muted]
         if not rules:
             return self.keep_going
-        rule = judge.rules[rules[0]]
-        shown = judge.trail[-self.window :]
+        rule = checker.rules[rules[0]]
+        shown = checker.history[-self.window :]
         finding = Finding(
             rules=rules,
             item=f"trace:{harmless(self.file)}",
             config=self.header.config,
             call=harmless(violation.call),
             calls=[harmless(call) for call in shown],
-            allowed=allowed_text(rule, judge.names, violation.facts),
-            seen=seen_texts(rule, judge.names, violation.facts),
+            allowed=allowed_text(rule, checker.names, violation.facts),
+            seen=seen_texts(rule, checker.names, violation.facts),
             detail=harmless(violation.detail),
-            drawn_steps=judge.steps,
-            steps=judge.steps,
+            drawn_steps=checker.steps,
+            steps=checker.steps,
         )
-        lines = judge.lines[-self.window :]
+        lines = checker.lines[-self.window :]
         line = lines[-1] if lines else self.at
-        self.outcome.findings.append(Located(finding=finding, line=line, lines=lines, before=judge.steps - len(shown)))
+        self.outcome.findings.append(
+            Located(finding=finding, line=line, lines=lines, before=checker.steps - len(shown))
+        )
         return self.keep_going
 
     def breached(self, breach: Breach) -> bool:
@@ -226,7 +228,7 @@ class Checker:
         """Note a breach, with the calls before it."""
         self.outcome.misuses += 1
         if len(self.outcome.misuse) < MAX_MISUSE:
-            judge = self.judge
+            checker = self.checker
             self.outcome.misuse.append(
                 Misuse(
                     line=self.call.line,
@@ -234,8 +236,8 @@ class Checker:
                     call=call_text(self.call),
                     text=breach.text,
                     harmless=harmless,
-                    lines=judge.lines[-self.window + 1 :],
-                    calls=list(judge.trail[-self.window + 1 :]),
+                    lines=checker.lines[-self.window + 1 :],
+                    calls=list(checker.history[-self.window + 1 :]),
                 )
             )
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kvlitmus.spec.units import Key, PageNo, page_floor
 
 if TYPE_CHECKING:
-    from kvlitmus.conformance.history.playback import RecordedJudge
+    from kvlitmus.conformance.history.playback import RecordedChecker
 
 
 class Breach(Exception):
@@ -35,55 +35,55 @@ class Contradiction(Exception):
         self.text = text
 
 
-def alloc(judge: RecordedJudge, n: int) -> None:
+def alloc(checker: RecordedChecker, n: int) -> None:
     """A pool that rejects odd sizes must not be asked for one."""
-    if n % judge.size and judge.profile.align == "reject":
+    if n % checker.size and checker.profile.align == "reject":
         raise Breach(
-            "size", f"{n} slots are no whole pages of {judge.size}, and the profile says that such sizes are rejected"
+            "size", f"{n} slots are no whole pages of {checker.size}, and the profile says that such sizes are rejected"
         )
 
 
-def free(judge: RecordedJudge, slots: Sequence[int], *, freed: Sequence[int] = ()) -> None:
+def free(checker: RecordedChecker, slots: Sequence[int], *, freed: Sequence[int] = ()) -> None:
     """Only the caller's own pages may be freed, each once; ``freed`` wait in the same group."""
     if len(set(slots)) < len(slots):
         twice = next(slot for at, slot in enumerate(slots) if slot in slots[:at])
         raise Breach("double free", f"slot {twice} is named twice in one free")
-    waiting = {slot // judge.size for slot in freed}
-    for page in dict.fromkeys(PageNo(slot // judge.size) for slot in slots):
+    waiting = {slot // checker.size for slot in freed}
+    for page in dict.fromkeys(PageNo(slot // checker.size) for slot in slots):
         if page in waiting:
             raise Breach("double free", f"page {page} is freed twice in one group")
-        if not judge.loose[page]:
-            raise Breach("foreign free", f"page {page} isn't the caller's to free: it is {home(judge, page)}")
+        if not checker.loose[page]:
+            raise Breach("foreign free", f"page {page} isn't the caller's to free: it is {home(checker, page)}")
 
 
-def home(judge: RecordedJudge, page: PageNo) -> str:
+def home(checker: RecordedChecker, page: PageNo) -> str:
     """Where a page is that the caller doesn't own, as far as the judge knows."""
-    size = judge.size
-    for rid, running in judge.requests.items():
+    size = checker.size
+    for rid, running in checker.requests.items():
         if any(slot // size == page for slot in running.row[running.cached :]):
             return f"request {rid}'s"
-    if any(cached.page == page for cached in judge.tree.pages.values()):
+    if any(cached.page == page for cached in checker.tree.pages.values()):
         return "the tree's"
-    if page not in judge.usable:
+    if page not in checker.usable:
         return "no page of the pool"
     return "free, or was never handed out"
 
 
-def extend(judge: RecordedJudge, before: Sequence[int], after: Sequence[int], last: Sequence[int]) -> None:
+def extend(checker: RecordedChecker, before: Sequence[int], after: Sequence[int], last: Sequence[int]) -> None:
     """An extension continues pages that the caller owns, and makes nothing shorter."""
     if not len(before) == len(after) == len(last):
         raise Breach("lengths", f"{len(before)}, {len(after)} and {len(last)} requests are meant at once")
     for old, new, slot in zip(before, after, last, strict=True):
         if old < 0 or new < old:
             raise Breach("lengths", f"a request of {old} tokens can't be extended to {new}")
-        if old % judge.size and not judge.loose[PageNo(slot // judge.size)]:
-            page = PageNo(slot // judge.size)
-            raise Breach("foreign page", f"page {page} isn't the caller's to fill: it is {home(judge, page)}")
+        if old % checker.size and not checker.loose[PageNo(slot // checker.size)]:
+            page = PageNo(slot // checker.size)
+            raise Breach("foreign page", f"page {page} isn't the caller's to fill: it is {home(checker, page)}")
 
 
-def insert(judge: RecordedJudge, key: Key, slots: Sequence[int], protected: int) -> None:
+def insert(checker: RecordedChecker, key: Key, slots: Sequence[int], protected: int) -> None:
     """What is inserted is a whole page for each page of the key, from ``protected`` on the caller's own."""
-    size, whole = judge.size, page_floor(key.length, judge.size)
+    size, whole = checker.size, page_floor(key.length, checker.size)
     if len(slots) < whole:
         raise Breach("short value", f"{len(slots)} slots for the {whole} units in whole pages of the key")
     if protected % size or protected > len(slots):
@@ -92,29 +92,29 @@ def insert(judge: RecordedJudge, key: Key, slots: Sequence[int], protected: int)
         page = PageNo(slots[at] // size)
         if list(slots[at : at + size]) != list(range(page * size, page * size + size)):
             raise Breach("broken page", f"slots {list(slots[at : at + size])} are not one whole page in order")
-        if not judge.loose[page]:
-            raise Breach("foreign page", f"page {page} isn't the caller's to insert: it is {home(judge, page)}")
+        if not checker.loose[page]:
+            raise Breach("foreign page", f"page {page} isn't the caller's to insert: it is {home(checker, page)}")
     own = [slot // size for slot in slots[protected:whole:size]]
     if len(set(own)) < len(own):
         raise Breach("broken page", "the same page is brought for two places of the key")
 
 
-def running(judge: RecordedJudge, rid: int) -> None:
+def running(checker: RecordedChecker, rid: int) -> None:
     """Only a request that runs can grow, be published and end."""
-    if rid not in judge.requests:
+    if rid not in checker.requests:
         raise Breach("no such request", f"request {rid!r} isn't running")
 
 
-def computed(judge: RecordedJudge, rid: int, upto: int | None) -> None:
+def computed(checker: RecordedChecker, rid: int, upto: int | None) -> None:
     """What is computed of a request is not less than what it shares, and not more than it has slots for."""
-    request = judge.requests[rid]
+    request = checker.requests[rid]
     if upto is not None and not request.cached <= upto <= len(request.row):
         raise Breach(
             "computed part", f"{upto} units of request {rid!r}: {request.cached} are cached, it has {len(request.row)}"
         )
 
 
-def beginning(judge: RecordedJudge, rid: int) -> None:
+def beginning(checker: RecordedChecker, rid: int) -> None:
     """A request that runs can't begin."""
-    if rid in judge.requests:
+    if rid in checker.requests:
         raise Breach("request twice", f"request {rid!r} is running already")

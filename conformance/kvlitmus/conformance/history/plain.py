@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kvlitmus.conformance.checker import partial as unseen
+from kvlitmus.conformance.checker import partial
 from kvlitmus.conformance.checker.calls import pure
 from kvlitmus.conformance.checker.calls.hashing import Hashed, common_pages, split_key
 from kvlitmus.conformance.checker.calls.prefetch import checked_plan, facts_of_conversation
@@ -16,59 +16,59 @@ from kvlitmus.conformance.support.text import harmless, shown
 from kvlitmus.spec.units import Slot, page_slots, pages_needed, pages_of
 
 if TYPE_CHECKING:
-    from kvlitmus.conformance.history.checker import Checker
-    from kvlitmus.conformance.history.playback import RecordedJudge
+    from kvlitmus.conformance.history.checker import TraceChecker
+    from kvlitmus.conformance.history.playback import RecordedChecker
 
 
 def extend_batch(
-    judge: RecordedJudge, before: Sequence[int], after: Sequence[int], last: Sequence[int], *, decode: bool
+    checker: RecordedChecker, before: Sequence[int], after: Sequence[int], last: Sequence[int], *, decode: bool
 ) -> None:
     """Slots for several requests at once: together they are one allocation, one by one they continue a page each."""
-    size = judge.size
+    size = checker.size
     if decode:
         text = f"alloc_decode({list(after)}, {list(last)})"
-        answer = judge.call(text, "alloc_decode", list(after), list(last))
+        answer = checker.call(text, "alloc_decode", list(after), list(last))
     else:
         text = f"alloc_extend({list(before)}, {list(after)}, {list(last)})"
-        answer = judge.call(text, "alloc_extend", list(before), list(after), list(last))
+        answer = checker.call(text, "alloc_extend", list(before), list(after), list(last))
     facts: dict[str, object] = {
         "asked": sum(after) - sum(before),
         "opened_needed": sum(pages_needed(new, size) - pages_needed(old, size) for old, new in zip(before, after)),  # noqa: B905
-        "may_evict": judge.profile.evict_moment == "alloc",
+        "may_evict": checker.profile.evict_moment == "alloc",
     }
     if answer is None:
-        judge.trail[-1] += " → None"
-        judge.finish("refused_extend", facts, judge.tree)
+        checker.history[-1] += " → None"
+        checker.finish("refused_extend", facts, checker.tree)
         return
-    got = judge.slots(answer)
+    got = checker.slots(answer)
     opened = pages_of(got, size) - pages_of([Slot(slot) for old, slot in zip(before, last) if old], size)  # noqa: B905
     facts.update(
         granted=got,
         granted_pages=opened,
         new_slots=got,
         opened_pages=opened,
-        held_before=frozenset(judge.owners).union(judge.locked_pages().values()),
+        held_before=frozenset(checker.owners).union(checker.locked_pages().values()),
     )
-    judge.own([slot for page in opened for slot in page_slots(page, size)])
+    checker.own([slot for page in opened for slot in page_slots(page, size)])
     kinds = "alloc_decode+batch" if decode else "alloc_extend+batch"
-    judge.finish(kinds, facts, unseen.taken(judge, judge.tree, opened))
+    checker.finish(kinds, facts, partial.taken(checker, checker.tree, opened))
     at = 0
     for old, new, slot in zip(before, after, last, strict=True):
         part: dict[str, object] = {"last_slot": slot, "new_slots": got[at : at + new - old], "row_before": range(old)}
-        judge.evaluate(f"{kinds}+one_of_them", {**part, "page_size": size})
+        checker.evaluate(f"{kinds}+one_of_them", {**part, "page_size": size})
         at += new - old
 
 
-def hashes(checker: Checker, call: Call) -> None:
+def hashes(trace_checker: TraceChecker, call: Call) -> None:
     """``page_hashes(key, page_size, prior)``: by itself, and beside the calls before it."""
-    judge, (key, size, prior) = checker.judge, (call.args[name] for name in ("key", "page_size", "prior"))
-    pure.hashes(judge, key, size, prior)
+    checker, (key, size, prior) = trace_checker.checker, (call.args[name] for name in ("key", "page_size", "prior"))
+    pure.hashes(checker, key, size, prior)
     if call.raised is not None or not isinstance(call.answer, list):
         return
     now = Hashed(key, size, prior, tuple(call.answer))
-    for kinds, facts in relations(now, checker.hashed):
-        judge.evaluate(kinds, facts)
-    checker.hashed.append(now)
+    for kinds, facts in relations(now, trace_checker.hashed):
+        checker.evaluate(kinds, facts)
+    trace_checker.hashed.append(now)
 
 
 def relations(now: Hashed, earlier: Sequence[Hashed]) -> list[tuple[str, dict[str, object]]]:
@@ -92,27 +92,29 @@ def relations(now: Hashed, earlier: Sequence[Hashed]) -> list[tuple[str, dict[st
     return found
 
 
-def plan(checker: Checker, call: Call) -> None:
+def plan(trace_checker: TraceChecker, call: Call) -> None:
     """``plan_prefetch(ask, host)``: the conversation with the host's memory, and what came of it."""
-    judge, ask, host = checker.judge, call.args["ask"], call.args["host"]
+    checker, ask, host = trace_checker.checker, call.args["ask"], call.args["host"]
     given = ", ".join(f"{name}={value}" for name, value in ask._asdict().items())
-    judge.announce(f"plan_prefetch({given}) in {len(host)} calls to the host's memory", "plan_prefetch")
+    checker.announce(f"plan_prefetch({given}) in {len(host)} calls to the host's memory", "plan_prefetch")
     if call.raised is not None:
-        judge.evaluate("plan_prefetch+raised", facts_of_conversation(ask, None, host))
-        raise judge.broken("PORT-01", f"the call raised {harmless(call.raised)}")
+        checker.evaluate("plan_prefetch+raised", facts_of_conversation(ask, None, host))
+        raise checker.broken("PORT-01", f"the call raised {harmless(call.raised)}")
     try:
         found = checked_plan(answer_of("plan_prefetch", call.answer))
     except (TypeError, ValueError) as error:
-        raise judge.broken("PORT-03", harmless(error)) from error
-    judge.evaluate("plan_prefetch", facts_of_conversation(ask, found, host))
+        raise checker.broken("PORT-03", harmless(error)) from error
+    checker.evaluate("plan_prefetch", facts_of_conversation(ask, found, host))
 
 
-def look(checker: Checker, call: Call) -> None:
+def look(trace_checker: TraceChecker, call: Call) -> None:
     """The engine looked: it must have seen what was recorded after the call before."""
     if call.raised is not None:
-        raise checker.judge.broken("PORT-01", f"{call.method}() raised {harmless(call.raised)}")
-    if call.method in checker.header.looks and call.answer != checker.playback.seen.get(call.method, call.answer):
-        seen = shown(checker.playback.seen[call.method])
+        raise trace_checker.checker.broken("PORT-01", f"{call.method}() raised {harmless(call.raised)}")
+    if call.method in trace_checker.header.looks and call.answer != trace_checker.playback.seen.get(
+        call.method, call.answer
+    ):
+        seen = shown(trace_checker.playback.seen[call.method])
         raise Contradiction(
             call.line,
             f"{call.method}() answers {shown(call.answer)}, and after the call before it was {seen}: "

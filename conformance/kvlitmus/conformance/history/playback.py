@@ -1,7 +1,7 @@
 """Playback: an object with exactly the recorded ports, and a judge that stands beside it.
 
 A :class:`Playback` is handed the lines of one action and answers the judge's calls from them, in their
-order.  What it shows of itself is what was recorded last.  A :class:`RecordedJudge` is the judge of every
+order.  What it shows of itself is what was recorded last.  A :class:`RecordedChecker` is the judge of every
 other run, but for three things: facts that a trace can't give stay unknown, a broken rule need not end
 it, and it remembers only the last calls.
 """
@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from kvlitmus.conformance.checker.calls.hashing import HashLedger
-from kvlitmus.conformance.checker.checker import Judge
+from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.checker.selection import Facts
 from kvlitmus.conformance.history.forms import LOOKS, answer_of
@@ -134,7 +134,7 @@ class RecordedNames(Names):
         return name
 
 
-class RecordedJudge(Judge):
+class RecordedChecker(Checker):
     """The judge of a trace.
 
     ``found`` is told of each violation and says whether to go on; then its rules are ``silenced``.  ``loose``
@@ -173,8 +173,8 @@ class RecordedJudge(Judge):
 
     def forget_calls(self, keep: int) -> None:
         """Drop all but the last calls, and what else would grow with the trace."""
-        if len(self.trail) > 2 * keep:
-            del self.trail[:-keep], self.lines[:-keep]
+        if len(self.history) > 2 * keep:
+            del self.history[:-keep], self.lines[:-keep]
         self.victims.clear()
         self.kept.clear()
         if self.prefixes.crowded:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from kvlitmus.conformance.history.checker import Checker, Outcome
+from kvlitmus.conformance.history.checker import Outcome, TraceChecker
 from kvlitmus.conformance.history.lines import Header
 from kvlitmus.conformance.history.playback import CONTENT_FACTS
 from kvlitmus.conformance.report import document
@@ -29,29 +29,29 @@ TORN_WORDS = "what there is holds, but the trace breaks off"
 
 
 def report(
-    checker: Checker, rules: Mapping[str, Rule], *, file: str, version: str, date: str, seconds: float
+    trace_checker: TraceChecker, rules: Mapping[str, Rule], *, file: str, version: str, date: str, seconds: float
 ) -> document.Run:
     """The run that a trace was, with a verdict on each rule."""
-    outcome, header, judge = checker.outcome, checker.header, checker.judge
+    outcome, header, checker = trace_checker.outcome, trace_checker.header, trace_checker.checker
     result = ItemResult(
         item=f"trace:{file}",
         config=header.config.label,
-        steps=judge.steps,
-        evaluated=judge.counted(),
-        reached=judge.reached,
+        steps=checker.steps,
+        evaluated=checker.counted(),
+        reached=checker.reached,
         findings=[one.finding for one in outcome.findings],
         error=outcome.error,
-        capabilities=sorted(judge.capabilities),
+        capabilities=sorted(checker.capabilities),
         seconds=seconds,
     )
     for id in ("PORT-01", "PORT-03"):
-        result.evaluated[id] += judge.steps
+        result.evaluated[id] += checker.steps
     scope = Scope(
-        depth=judge.depth,
+        depth=checker.depth,
         misuse=header.profile.misuse,
         full=False,
         partial=outcome.interrupted,
-        capabilities=judge.capabilities,
+        capabilities=checker.capabilities,
     )
     groups = [Group(finding=one.finding, items=[result.item], leads=at == 0) for at, one in enumerate(outcome.findings)]
     verdicts = [accounted(one, rules[one.rule], header, outcome) for one in conclude(rules, [result], groups, scope)]
@@ -61,13 +61,13 @@ def report(
         target_version="",
         python="",
         profile=header.profile,
-        capabilities=judge.capabilities,
+        capabilities=checker.capabilities,
         configs=(header.config,),
         rules=rules,
         options={
             "seed": 0,
-            "steps": judge.steps,
-            "depth": judge.depth,
+            "steps": checker.steps,
+            "depth": checker.depth,
             "force_misuse": False,
             "rule": [],
             "pack": [],

@@ -75,7 +75,7 @@ def read_plays(path: Path) -> Played:
     return Played()
 
 
-class Autopsy:
+class CrashTriage:
     """Finds out what killed a worker.
 
     start: makes a fresh worker with the target loaded, or says how it died.  shrunk: kind, number and

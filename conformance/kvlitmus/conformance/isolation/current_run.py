@@ -1,6 +1,6 @@
 """What this process is playing: the one thing that a watcher outside the play may look at.
 
-The engine says on the :data:`STAGE` which cache it makes and which program it plays.  Nobody needs
+The engine says in :data:`CURRENT_RUN` which cache it makes and which program it plays.  Nobody needs
 to listen.  A worker process does: a second thread tells the supervisor how many calls were made,
 and before each play the schedule is written to disk, so that it is known even when the process
 dies in the middle of it.
@@ -14,28 +14,28 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kvlitmus.conformance.checker.checker import Judge
+    from kvlitmus.conformance.checker.checker import Checker
     from kvlitmus.conformance.ports import Config
     from kvlitmus.conformance.run.results import Options
 
 
-class Stage:
+class CurrentRun:
     """What is being played.
 
-    plays: caches made so far.  judge: the judge that plays, ``None`` while a cache is being made.
+    plays: caches made so far.  checker: the checker that plays, ``None`` while a cache is being made.
     fenced: methods that the adapter is treated as not having, because they killed a process.
-    judge_type: the kind of judge to use, ``None`` for the usual one.  on_make, on_play: called
+    checker_type: the kind of checker to use, ``None`` for the usual one.  on_make, on_play: called
     before a cache is made, and before a program is played on it.  latest: the cache that was made last, as long as
     somebody holds it.  memory_mb: megabytes that this process may use, 0 for no bound.
     """
 
-    __slots__ = ("fenced", "judge", "judge_type", "latest", "memory_mb", "on_make", "on_play", "plays")
+    __slots__ = ("checker", "checker_type", "fenced", "latest", "memory_mb", "on_make", "on_play", "plays")
 
     def __init__(self) -> None:
         self.plays = 0
-        self.judge: Judge | None = None
+        self.checker: Checker | None = None
         self.fenced: frozenset[str] = frozenset()
-        self.judge_type: type[Judge] | None = None
+        self.checker_type: type[Checker] | None = None
         self.latest: Callable[[], object] | None = None
         self.memory_mb = 0
         self.on_make: Callable[[], None] | None = None
@@ -44,7 +44,7 @@ class Stage:
     def making(self) -> None:
         """A cache is about to be made."""
         self.plays += 1
-        self.judge = None
+        self.checker = None
         if self.on_make is not None:
             self.on_make()
 
@@ -56,24 +56,24 @@ class Stage:
             self.latest = weakref.ref(adapter)
         return another
 
-    def playing(self, judge: Judge, options: Options, program: Any) -> None:
+    def playing(self, checker: Checker, options: Options, program: Any) -> None:
         """A program is about to be played."""
-        self.judge = judge
+        self.checker = checker
         if self.on_play is not None:
-            self.on_play(judge.config, options, program)
+            self.on_play(checker.config, options, program)
 
     @property
     def progress(self) -> tuple[int, int]:
         """Caches made, and calls made on the latest of them."""
-        judge = self.judge
-        return self.plays, -1 if judge is None else judge.steps
+        checker = self.checker
+        return self.plays, -1 if checker is None else checker.steps
 
 
-STAGE = Stage()
+CURRENT_RUN = CurrentRun()
 """The stage of this process."""
 
 
-class Fence:
+class MethodMask:
     """An adapter without some of its methods."""
 
     def __init__(self, adapter: Any, methods: frozenset[str]) -> None:

@@ -20,7 +20,7 @@ from functools import cache
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
-from kvlitmus.conformance.isolation.current_run import STAGE
+from kvlitmus.conformance.isolation.current_run import CURRENT_RUN
 from kvlitmus.conformance.isolation.process import Death, Process
 from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.run import engine
@@ -102,7 +102,9 @@ class Fingerprint:
         found += [name for name, digest in self.digests.items() if now.digests.get(name) != digest]
         names = [name for place, module in self.modules.items() for name, _ in digests_of(place, vars(module))]
         found += [name for name in names if name not in self.digests]  # it may hide a builtin, or what a base class has
-        found += ["kvlitmus.conformance.isolation.current_run.STAGE.judge_type"] * (STAGE.judge_type is not None)
+        found += ["kvlitmus.conformance.isolation.current_run.CURRENT_RUN.checker_type"] * (
+            CURRENT_RUN.checker_type is not None
+        )
         return [harmless(name, 120) for name in found[:SHOWN]]
 
 

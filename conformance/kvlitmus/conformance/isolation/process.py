@@ -22,7 +22,7 @@ from time import monotonic, sleep
 from typing import IO, Any
 
 from kvlitmus.conformance.isolation import parent
-from kvlitmus.conformance.isolation.watchdog import Patience
+from kvlitmus.conformance.isolation.watchdog import Watchdog
 from kvlitmus.conformance.run.targets import TargetRef
 from kvlitmus.conformance.support.text import harmless
 
@@ -121,7 +121,7 @@ class Process:
         self.printed = 0
         self.answer: dict[str, Any] | None = None
         self.progress: list[int] = []
-        self.patience = Patience(self.pid)
+        self.watchdog = Watchdog(self.pid)
         self.closed = False
         self.broken = False
         self.status: int | None = None
@@ -140,7 +140,7 @@ class Process:
         """Send a command; a worker that doesn't read it is noticed by :meth:`death`."""
         data = memoryview(json.dumps(command, separators=(",", ":")).encode() + b"\n")
         self.answer = None
-        self.patience.renew()
+        self.watchdog.renew()
         self.printed = 0
         self.output.clear()
         until = monotonic() + 10
@@ -194,7 +194,7 @@ class Process:
                 return
             if beat is not None and beat != self.progress:
                 self.progress = beat
-                self.patience.renew()
+                self.watchdog.renew()
                 self.made = self.made or self.steps_known
             if isinstance(answer, dict):
                 self.answer = answer
@@ -244,7 +244,7 @@ class Process:
                 memory_mb=self.memory_mb,
             )
         seconds = seconds if self.made else max(seconds, self.start_seconds)
-        if self.patience.look() < seconds:
+        if self.watchdog.look() < seconds:
             return None
         with suppress(OSError):
             os.kill(self.pid, signal.SIGUSR1)  # the worker writes down where it is, whatever holds it up, and ends

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kvlitmus.conformance.isolation.crash_triage import Autopsy, read_plays
+from kvlitmus.conformance.isolation.crash_triage import CrashTriage, read_plays
 from kvlitmus.conformance.isolation.integrity import JudgeChanged, look
 from kvlitmus.conformance.isolation.process import Death, Process, wait
-from kvlitmus.conformance.isolation.worker_pool import Crew, Limits, TargetInfo, probe
+from kvlitmus.conformance.isolation.worker_pool import Limits, TargetInfo, WorkerPool, probe
 from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options, result_from_json, to_json
 from kvlitmus.conformance.run.targets import TargetError, TargetRef
 from kvlitmus.conformance.support.text import harmless
@@ -77,8 +77,8 @@ def run_items(
     """
     if not items:
         return
-    with Crew(ref, limits or Limits(), state) as crew:
-        run = Run(crew, items, options, max(1, min(jobs, len(items), 256)), on_event or _nobody_listens)
+    with WorkerPool(ref, limits or Limits(), state) as pool:
+        run = Run(pool, items, options, max(1, min(jobs, len(items), 256)), on_event or _nobody_listens)
         told = 0
         try:
             while told < len(items):
@@ -89,7 +89,7 @@ def run_items(
             if run.changed is not None:
                 raise run.changed
         except KeyboardInterrupt:
-            crew.stop()
+            pool.stop()
             yield from (run.results[at] for at in sorted(run.results))
             raise
 
@@ -109,9 +109,9 @@ class Run:
     """
 
     def __init__(
-        self, crew: Crew, items: Sequence[Item], options: Options, jobs: int, tell: Callable[[Event], None]
+        self, pool: WorkerPool, items: Sequence[Item], options: Options, jobs: int, tell: Callable[[Event], None]
     ) -> None:
-        self.crew = crew
+        self.pool = pool
         self.items = items
         self.options = options
         self.jobs = jobs
@@ -141,7 +141,7 @@ class Run:
         while len(self.working) < self.jobs and (self.again or self.next < len(self.items)):
             if len(self.working) > len(self.items) - self.next + len(self.again):
                 break
-            self.working[self.crew.launch(judging=True)] = None
+            self.working[self.pool.launch(judging=True)] = None
         wait(list(self.working), 0.1)
         for worker, at in list(self.working.items()):
             if at is None:
@@ -151,10 +151,10 @@ class Run:
 
     def look_at_loading(self, worker: Process) -> None:
         """Give a worker its first item once the target is loaded."""
-        failed = self.crew.loading_failed(worker)
+        failed = self.pool.loading_failed(worker)
         if failed is not None:
             self.failed_loads += 1
-            if not self.crew.loaded or self.failed_loads > LOADS:
+            if not self.pool.loaded or self.failed_loads > LOADS:
                 raise failed
             self.let_go(worker)
         elif worker.answer is not None:
@@ -169,7 +169,7 @@ class Run:
             self.finish(at, self.result_of(at, worker.answer))
             self.give(worker)
             return
-        death = worker.death(self.crew.limits.call_seconds)
+        death = worker.death(self.pool.limits.call_seconds)
         if death is not None:
             self.bury(worker, at, death)
         elif worker.steps != worker.told_steps:
@@ -199,8 +199,8 @@ class Run:
             "options": to_json(self.options),
             "fenced": sorted(self.fenced[at]),
         }
-        path = self.crew.folder.path / f"worker-{worker.number}.item"
-        path.write_text(json.dumps({"target": self.crew.ref.name, **command}))
+        path = self.pool.folder.path / f"worker-{worker.number}.item"
+        path.write_text(json.dumps({"target": self.pool.ref.name, **command}))
         self.working[worker] = at
         worker.told_steps = 0
         worker.send(do="item", **command)
@@ -210,7 +210,7 @@ class Run:
         """Why an item isn't run, if it isn't."""
         if item.config.label in self.unmade:
             return f"not run: {self.unmade[item.config.label]}"
-        if self.deaths >= self.crew.limits.deaths:
+        if self.deaths >= self.pool.limits.deaths:
             return f"not run: {self.deaths} worker processes have died already"
         return ""
 
@@ -266,16 +266,16 @@ class Run:
             self.finish(at, self.empty(at, error=reason))
             return
         self.tell("shrinking", at)
-        limits = self.crew.limits
-        autopsy = Autopsy(
-            self.crew.ready_or_dead,
-            self.crew.folder.path,
+        limits = self.pool.limits
+        triage = CrashTriage(
+            self.pool.ready_or_dead,
+            self.pool.folder.path,
             call_seconds=limits.call_seconds,
             shrink_seconds=limits.shrink_seconds,
             fenced=self.fenced.get(at, frozenset()),
             shrunk=self.shrunk,
         )
-        found, method = autopsy.find(item, self.options, played, death, certain=certain)
+        found, method = triage.find(item, self.options, played, death, certain=certain)
         if found is None:
             self.doubt(at)
             return

@@ -1,4 +1,4 @@
-"""Patience: for how long a worker could have made progress, and made none.
+"""Watchdog: for how long a worker could have made progress, and made none.
 
 A time limit by the wall clock blames a cache for the machine: a call that takes a millisecond takes
 seconds where twenty processes share two cores.  So what counts towards the limit is the time in which
@@ -69,7 +69,7 @@ def held_up(before: dict[str, Thread], now: dict[str, Thread], seconds: float) -
     return min(longest, seconds)
 
 
-class Patience:
+class Watchdog:
     """What is left of the patience with one process; ``spent``: seconds without progress that count."""
 
     def __init__(self, pid: int) -> None:

@@ -28,10 +28,10 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, NoReturn
 
-from kvlitmus.conformance.checker.checker import Judge
+from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import short_of_memory
 from kvlitmus.conformance.generate.schedule import Op, describe
-from kvlitmus.conformance.isolation.current_run import STAGE
+from kvlitmus.conformance.isolation.current_run import CURRENT_RUN
 from kvlitmus.conformance.isolation.integrity import Fingerprint
 from kvlitmus.conformance.isolation.parent import Parent
 from kvlitmus.conformance.isolation.process import LINE_CLOSED
@@ -137,12 +137,12 @@ class TracedOps(Sequence[Op]):
         self.tracer.note(op=len(self.ops))
 
 
-def traced_judge(tracer: Tracer) -> type[Judge]:
+def traced_judge(tracer: Tracer) -> type[Checker]:
     """A judge that notes each call, with the answer to the one before."""
 
-    class TracedJudge(Judge):
+    class TracedJudge(Checker):
         def announce(self, text: str, method: str) -> None:
-            tracer.note(call=harmless(text), method=method, last=harmless(self.trail[-1]) if self.trail else "")
+            tracer.note(call=harmless(text), method=method, last=harmless(self.history[-1]) if self.history else "")
             super().announce(text, method)
 
         def look(self, method: str) -> Any:
@@ -170,7 +170,7 @@ class Worker:
         while True:
             self.parent.check()
             if self.busy:
-                self.channel.say(beat=STAGE.progress)
+                self.channel.say(beat=CURRENT_RUN.progress)
             pause.wait(BEAT_SECONDS)
 
     def note(self, data: bytes) -> None:
@@ -194,7 +194,7 @@ class Worker:
         self.note(PLAYING + json.dumps(what, separators=(",", ":")).encode())
         if not self.told:
             self.told = True  # from now on the supervisor is less patient; the other thread may never get to say so
-            self.channel.say(beat=STAGE.progress)
+            self.channel.say(beat=CURRENT_RUN.progress)
 
     # -- commands ------------------------------------------------------------------------------
 
@@ -217,16 +217,16 @@ class Worker:
     def do_make(self, command: dict[str, Any]) -> dict[str, Any]:
         """Make one cache, to see what it can do."""
         try:
-            judge = engine.make_judge(self.target, config_from_json(command["config"]), Options())
+            checker = engine.make_judge(self.target, config_from_json(command["config"]), Options())
         except Unsupported as declined:
             return {"unsupported": harmless(declined) or "the target gave no reason"}
         except engine.HarnessError as error:
             return {"failed": harmless(error, 2_000)}
-        return {"capabilities": sorted(judge.capabilities)}
+        return {"capabilities": sorted(checker.capabilities)}
 
     def do_item(self, command: dict[str, Any]) -> dict[str, Any]:
         """Judge one item; ``planted`` names a mutant that takes the target's place (:mod:`.integrity`)."""
-        STAGE.fenced = frozenset(command["fenced"])
+        CURRENT_RUN.fenced = frozenset(command["fenced"])
         item = item_from_json(command["item"])
         target = all_mutants()[command["planted"]].target if "planted" in command else self.target
         try:
@@ -239,14 +239,14 @@ class Worker:
         """Play one schedule of a campaign."""
         from kvlitmus.conformance.fuzz.play import play_item
 
-        STAGE.fenced = frozenset(command["fenced"])
+        CURRENT_RUN.fenced = frozenset(command["fenced"])
         return play_item(self.target, item_from_json(command["item"]), options_from_json(command["options"]))
 
     def do_trial(self, command: dict[str, Any]) -> dict[str, Any]:
         """Play one schedule or litmus test once, noting every call."""
-        STAGE.fenced = frozenset(command["fenced"])
+        CURRENT_RUN.fenced = frozenset(command["fenced"])
         tracer = Tracer(command["trace"])
-        STAGE.judge_type = traced_judge(tracer)
+        CURRENT_RUN.checker_type = traced_judge(tracer)
         ops = schedule_from_json(command["schedule"])
         name = command["litmus"]
         program = all_litmus()[name].program if name else engine.Scheduled(TracedOps(ops, tracer))
@@ -257,7 +257,7 @@ class Worker:
         except (engine.HarnessError, Unsupported) as error:
             return {"survived": harmless(error)}
         finally:
-            STAGE.judge_type = None
+            CURRENT_RUN.checker_type = None
             os.close(tracer.file)
         return {"survived": ""}
 
@@ -329,7 +329,7 @@ def limit_memory(megabytes: int) -> None:
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     most = megabytes << 20 if hard == resource.RLIM_INFINITY else min(megabytes << 20, hard)
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    STAGE.memory_mb = most >> 20
+    CURRENT_RUN.memory_mb = most >> 20
 
 
 def orphaned(commands: int, answers: int) -> None:
@@ -358,8 +358,8 @@ def main(arguments: Sequence[str]) -> NoReturn:
     if int(arguments[2]):
         limit_memory(int(arguments[2]))
     worker = Worker(Channel(commands, answers), plays, parent)
-    STAGE.on_make, STAGE.on_play = worker.note_making, worker.note_play
-    Judge.interruptible = False
+    CURRENT_RUN.on_make, CURRENT_RUN.on_play = worker.note_making, worker.note_play
+    Checker.interruptible = False
     threading.Thread(target=worker.beat, daemon=True, name="kvlitmus-beat").start()
     worker.serve()
     os._exit(0)

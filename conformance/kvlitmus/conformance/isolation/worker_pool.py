@@ -1,4 +1,4 @@
-"""The crew: worker processes with one target loaded, and the folder in which their state is.
+"""The worker pool: worker processes with one target loaded, and the folder in which their state is.
 
 Here is also the first thing that workers are for: :func:`probe` asks a target what it is.
 """
@@ -147,7 +147,7 @@ def sweep(base: Path, older: float = STALE_SECONDS) -> None:
                 os.close(alive)
 
 
-class Crew:
+class WorkerPool:
     """Starts workers with the target loaded, and stops them all."""
 
     def __init__(self, ref: TargetRef, limits: Limits, state: Path | None) -> None:
@@ -157,7 +157,7 @@ class Crew:
         self.started: list[Process] = []
         self.loaded: dict[str, Any] = {}
 
-    def __enter__(self) -> Crew:
+    def __enter__(self) -> WorkerPool:
         return self
 
     def __exit__(
@@ -238,20 +238,20 @@ def probe(
     ``configs`` instead of the target's own: those for which the capabilities are wanted.
     """
     limits = limits or Limits()
-    with Crew(ref, limits, state) as crew:
-        worker: Process | None = crew.ready()
+    with WorkerPool(ref, limits, state) as pool:
+        worker: Process | None = pool.ready()
         try:
-            told = tuple(config_from_json(one) for one in crew.loaded["configs"])
+            told = tuple(config_from_json(one) for one in pool.loaded["configs"])
             info = TargetInfo(
                 name=ref.name,
-                profile=profile_from_json(crew.loaded["profile"]),
+                profile=profile_from_json(pool.loaded["profile"]),
                 configs=told if configs is None else tuple(configs),
-                versions={"kvlitmus": kvlitmus_version(), **crew.loaded["versions"]},
+                versions={"kvlitmus": kvlitmus_version(), **pool.loaded["versions"]},
             )
         except (KeyError, TypeError, ValueError) as error:
             raise TargetError(f"the target's description makes no sense: {harmless(error)}") from error
         for config in info.configs:
-            worker = worker or crew.ready()
+            worker = worker or pool.ready()
             came = worker.ask(limits.call_seconds, do="make", config=to_json(config))
             if isinstance(came, Death):
                 info.errors[config.label] = f"making the cache {came.text}"

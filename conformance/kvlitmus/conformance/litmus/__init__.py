@@ -1,6 +1,6 @@
 """Litmus tests: short programs whose allowed outcomes the spec decides.
 
-A litmus test is a function of a :class:`~kvlitmus.conformance.checker.checker.Judge`.  It makes a few calls
+A litmus test is a function of a :class:`~kvlitmus.conformance.checker.checker.Checker`.  It makes a few calls
 (:mod:`kvlitmus.conformance.checker.calls`) that lead straight to the situation in which a rule bites;
 whether what the cache answers is allowed is judged by the rules themselves, all of them, after
 every call.  So a litmus test asserts nothing: it *names the rules it is about*, and a run in which

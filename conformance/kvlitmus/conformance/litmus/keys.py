@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 from kvlitmus.spec.units import Key
 
 if TYPE_CHECKING:
-    from kvlitmus.conformance.checker.checker import Judge
+    from kvlitmus.conformance.checker.checker import Checker
 
 
-def prompt(judge: Judge, ways: str, *, tail: int = 0, namespace: str | None = None) -> Key:
+def prompt(checker: Checker, ways: str, *, tail: int = 0, namespace: str | None = None) -> Key:
     """A key with one page for each letter of ``ways`` and ``tail`` tokens after them.
 
     Equal letters are equal pages, wherever they stand; pages of different letters differ in their
     first token, but an upper-case letter differs from its lower-case one in the last token only.
     """
-    size = judge.config.page_size
+    size = checker.config.page_size
     tokens: list[int] = []
     for way in ways:
         page = [10 + ord(way.lower()) - ord("a")] + [1] * (size - 1)
         if way.isupper():
             page[-1] += 100
         tokens += page
-    tokens += [7] * (tail + int(judge.config.bigram and bool(ways or tail)))
-    return Key(namespace, tuple(tokens), judge.config.bigram)
+    tokens += [7] * (tail + int(checker.config.bigram and bool(ways or tail)))
+    return Key(namespace, tuple(tokens), checker.config.bigram)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kvlitmus.conformance.checker.calls import fetch, memory, pool, request, tiers, tree
-from kvlitmus.conformance.checker.checker import Judge
+from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.litmus.registry import litmus
 from kvlitmus.conformance.litmus.scenes import (
     FAILING,
@@ -27,97 +27,97 @@ PLACES = 9
 STAGES = ("asked", "queried", "reading", "read")
 
 
-def reach(judge: Judge, stage: str, rid: int) -> None:
+def reach(checker: Checker, stage: str, rid: int) -> None:
     """A prefetch gets as far as this stage."""
-    key = letters(judge, least_pages(judge) + 2)
-    fetch.prefetch(judge, rid, key)
+    key = letters(checker, least_pages(checker) + 2)
+    fetch.prefetch(checker, rid, key)
     if stage != "asked":
-        step(judge, "query", Outcome("short", least_pages(judge) + 1))
+        step(checker, "query", Outcome("short", least_pages(checker) + 1))
     if stage in ("reading", "read"):
-        step(judge, "fetch", Outcome("part", 1) if stage == "reading" else Outcome())
+        step(checker, "fetch", Outcome("part", 1) if stage == "reading" else Outcome())
 
 
 @litmus(rules=("LIFE-01", "LIFE-02", "TIER-01", "TIER-02"), needs=(*READS, "reset"))
-def a_reset_forgets_what_is_under_way(judge: Judge) -> None:
+def a_reset_forgets_what_is_under_way(checker: Checker) -> None:
     """A prefetch is at each of its stages when the cache is reset; nothing of it comes back afterwards."""
-    stored(judge, letters(judge, least_pages(judge) + 2))
+    stored(checker, letters(checker, least_pages(checker) + 2))
     for rid, stage in enumerate(STAGES, 1):
-        reach(judge, stage, rid)
-        computed(judge, letters(judge, 2, "k"))
-        pool.reset(judge)
-        tiers.tick(judge)
-        brought(judge, 10 + rid, letters(judge, least_pages(judge) + 2))
-        tiers.settle(judge)
-        pool.reset(judge)
-        tiers.tick(judge)
+        reach(checker, stage, rid)
+        computed(checker, letters(checker, 2, "k"))
+        pool.reset(checker)
+        tiers.tick(checker)
+        brought(checker, 10 + rid, letters(checker, least_pages(checker) + 2))
+        tiers.settle(checker)
+        pool.reset(checker)
+        tiers.tick(checker)
 
 
 @litmus(rules=("LIFE-02", "LIFE-03", "LIFE-04", "LIFE-05", "TIER-01", "TIER-02"), needs=(*READS, "reattach"))
-def a_detach_ends_what_is_under_way(judge: Judge) -> None:
+def a_detach_ends_what_is_under_way(checker: Checker) -> None:
     """A prefetch is at each of its stages, a put under way, when storage goes; everything comes back."""
-    stored(judge, letters(judge, least_pages(judge) + 2))
+    stored(checker, letters(checker, least_pages(checker) + 2))
     for rid, stage in enumerate(STAGES, 1):
-        reach(judge, stage, rid)
-        tiers.tick(judge)
-        computed(judge, letters(judge, 2, "k"), uses=2)
-        step(judge, "backup")
-        tiers.attach(judge, on=False)
-        tiers.tick(judge)
-        tiers.settle(judge)
-        storage(judge)
-    tiers.settle(judge)
+        reach(checker, stage, rid)
+        tiers.tick(checker)
+        computed(checker, letters(checker, 2, "k"), uses=2)
+        step(checker, "backup")
+        tiers.attach(checker, on=False)
+        tiers.tick(checker)
+        tiers.settle(checker)
+        storage(checker)
+    tiers.settle(checker)
 
 
 @litmus(rules=("LIFE-05", "TIER-01", "TIER-02"), needs=(*READS, "reattach"))
-def a_detach_ends_what_nobody_waits_for(judge: Judge) -> None:
+def a_detach_ends_what_nobody_waits_for(checker: Checker) -> None:
     """A request is aborted while its query, then its fetch, is under way; storage goes before either has ended."""
-    stored(judge, letters(judge, least_pages(judge) + 2))
+    stored(checker, letters(checker, least_pages(checker) + 2))
     for rid, stage in enumerate(("asked", "reading"), 1):
-        reach(judge, stage, rid)
-        fetch.abandon(judge, rid)
-        tiers.attach(judge, on=False)
-        tiers.settle(judge)
-        storage(judge)
-    tiers.settle(judge)
+        reach(checker, stage, rid)
+        fetch.abandon(checker, rid)
+        tiers.attach(checker, on=False)
+        tiers.settle(checker)
+        storage(checker)
+    tiers.settle(checker)
 
 
 @litmus(rules=("LIFE-03",), needs=(*STORAGE, "reattach"))
-def storage_is_attached_once_and_detached_once(judge: Judge) -> None:
+def storage_is_attached_once_and_detached_once(checker: Checker) -> None:
     """Attaching twice and detaching twice."""
-    storage(judge)
-    tiers.attach(judge, on=True)
-    tiers.attach(judge, on=False)
-    tiers.attach(judge, on=False)
-    tiers.attach(judge, on=True)
-    tiers.settle(judge)
+    storage(checker)
+    tiers.attach(checker, on=True)
+    tiers.attach(checker, on=False)
+    tiers.attach(checker, on=False)
+    tiers.attach(checker, on=True)
+    tiers.settle(checker)
 
 
 @litmus(rules=("LIFE-01", "LIFE-06", "LIFE-08", "TIER-01", "TIER-02"), needs=(*FAILING, "reset"))
-def a_reset_forgets_what_has_failed(judge: Judge) -> None:
+def a_reset_forgets_what_has_failed(checker: Checker) -> None:
     """A load, then a backup has failed, and no tick has noted it, when the cache is reset; then all is as new."""
-    key = letters(judge, max(3, -(-judge.profile.load_threshold // judge.size)))
-    backed(judge, key)
-    tree.evict(judge, judge.capacity)
-    tiers.load_back(judge, key)
-    step(judge, "load", FAILED)
-    pool.reset(judge)
-    computed(judge, key, uses=2)
-    step(judge, "backup", FAILED)
-    pool.reset(judge)
-    tiers.tick(judge)
-    backed(judge, key)
-    tiers.settle(judge)
+    key = letters(checker, max(3, -(-checker.profile.load_threshold // checker.size)))
+    backed(checker, key)
+    tree.evict(checker, checker.capacity)
+    tiers.load_back(checker, key)
+    step(checker, "load", FAILED)
+    pool.reset(checker)
+    computed(checker, key, uses=2)
+    step(checker, "backup", FAILED)
+    pool.reset(checker)
+    tiers.tick(checker)
+    backed(checker, key)
+    tiers.settle(checker)
 
 
 @litmus(rules=("LIFE-10", "POOL-12", "LOCK-04", "REQ-02"), needs=(*TIERS, "memory_faults"))
-def what_finds_no_memory_changes_nothing(judge: Judge) -> None:
+def what_finds_no_memory_changes_nothing(checker: Checker) -> None:
     """Memory runs out at each place of a request's life in turn; the same call again succeeds."""
     for after in range(PLACES):
-        key = letters(judge, 3, "a" if after % 2 else "d")
-        begun = not memory.starved(judge, after, key, lambda key=key: request.begin(judge, 1, key))  # type: ignore[misc]
-        if begun or request.begin(judge, 1, key):
-            memory.starved(judge, after, key, lambda: request.publish(judge, 1, chunked=False))
-            if memory.starved(judge, after, key, lambda: request.end(judge, 1, keep=True)):
-                request.end(judge, 1, keep=True)
-        tiers.settle(judge)
-        tree.evict(judge, judge.capacity)
+        key = letters(checker, 3, "a" if after % 2 else "d")
+        begun = not memory.starved(checker, after, key, lambda key=key: request.begin(checker, 1, key))  # type: ignore[misc]
+        if begun or request.begin(checker, 1, key):
+            memory.starved(checker, after, key, lambda: request.publish(checker, 1, chunked=False))
+            if memory.starved(checker, after, key, lambda: request.end(checker, 1, keep=True)):
+                request.end(checker, 1, keep=True)
+        tiers.settle(checker)
+        tree.evict(checker, checker.capacity)

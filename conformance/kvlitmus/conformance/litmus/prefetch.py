@@ -11,15 +11,15 @@ from kvlitmus.conformance.litmus.prefetch_table import CASES, PlanCase
 from kvlitmus.conformance.litmus.registry import add
 
 if TYPE_CHECKING:
-    from kvlitmus.conformance.checker.checker import Judge
+    from kvlitmus.conformance.checker.checker import Checker
 
 RULES = tuple(f"PREFETCH-{number:02}" for number in range(1, 20))
 """Every plan is judged by every rule of the part."""
 
 
-def _program(case: PlanCase) -> Callable[[Judge], None]:
-    def program(judge: Judge) -> None:
-        pure.plan(judge, case.ask, case.script)
+def _program(case: PlanCase) -> Callable[[Checker], None]:
+    def program(checker: Checker) -> None:
+        pure.plan(checker, case.ask, case.script)
 
     return program
 

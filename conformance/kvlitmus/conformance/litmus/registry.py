@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kvlitmus.conformance.checker.checker import Judge
+    from kvlitmus.conformance.checker.checker import Checker
 
 MODULES: tuple[str, ...] = (
     "pool",
@@ -47,7 +47,7 @@ class Litmus:
     sentence: str
     rules: tuple[str, ...]
     needs: frozenset[str]
-    program: Callable[[Judge], None]
+    program: Callable[[Checker], None]
     min_page: int = 1
     policies: tuple[str, ...] = ()
     bigram: bool | None = None
@@ -74,10 +74,10 @@ def litmus(
     writes: tuple[str, ...] = (),
     stops: tuple[str, ...] = (),
     page: int = 0,
-) -> Callable[[Callable[[Judge], None]], Callable[[Judge], None]]:
+) -> Callable[[Callable[[Checker], None]], Callable[[Checker], None]]:
     """Register a program as a litmus test; its name is its id, its docstring the sentence that is shown."""
 
-    def register(program: Callable[[Judge], None]) -> Callable[[Judge], None]:
+    def register(program: Callable[[Checker], None]) -> Callable[[Checker], None]:
         part = program.__module__.rpartition(".")[2]
         id = f"{part}/{program.__name__.replace('_', '-')}"
         add(
@@ -103,7 +103,7 @@ def litmus(
 def add(
     id: str,
     sentence: str,
-    program: Callable[[Judge], None],
+    program: Callable[[Checker], None],
     *,
     rules: tuple[str, ...],
     needs: tuple[str, ...],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kvlitmus.conformance.checker.calls import fetch, request, tiers, tree
-from kvlitmus.conformance.checker.checker import Judge
+from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.ports.tiers import DONE, Outcome
 from kvlitmus.spec.units import Key
@@ -17,101 +17,101 @@ USES = 3
 """Used so often, a page is due for backup under every policy that backs up at insertion."""
 
 
-def storage(judge: Judge) -> None:
+def storage(checker: Checker) -> None:
     """Attach storage, if it isn't."""
-    if not tiers.books_of(judge).attached:
-        tiers.attach(judge, on=True)
+    if not tiers.books_of(checker).attached:
+        tiers.attach(checker, on=True)
 
 
-def computed(judge: Judge, key: Key, *, uses: int = 1, rid: int = 900) -> None:
+def computed(checker: Checker, key: Key, *, uses: int = 1, rid: int = 900) -> None:
     """A request computes a key and ends, so often."""
     for use in range(uses):
-        if request.begin(judge, rid + use, key):
-            request.end(judge, rid + use, keep=True)
+        if request.begin(checker, rid + use, key):
+            request.end(checker, rid + use, keep=True)
 
 
-def job_of(judge: Judge, kind: str) -> int | None:
+def job_of(checker: Checker, kind: str) -> int | None:
     """The first job of a kind that can be advanced."""
-    for number, job in tiers.seen(judge).jobs.items():
+    for number, job in tiers.seen(checker).jobs.items():
         if job.kind == kind and job.ready and not job.landed:
             return number
     return None
 
 
-def step(judge: Judge, kind: str, outcome: Outcome = DONE) -> bool:
+def step(checker: Checker, kind: str, outcome: Outcome = DONE) -> bool:
     """Advance the first job of a kind; whether there was one."""
-    number = job_of(judge, kind)
+    number = job_of(checker, kind)
     if number is not None:
-        tiers.advance(judge, number, outcome)
+        tiers.advance(checker, number, outcome)
     return number is not None
 
 
-def backed(judge: Judge, key: Key) -> None:
+def backed(checker: Checker, key: Key) -> None:
     """A key is on the host, and in storage if there is one: computed often enough, under write-back evicted."""
-    computed(judge, key, uses=USES)
-    if judge.config.write == "write_back":
-        tree.evict(judge, judge.capacity)
-    tiers.deliver(judge)
+    computed(checker, key, uses=USES)
+    if checker.config.write == "write_back":
+        tree.evict(checker, checker.capacity)
+    tiers.deliver(checker)
 
 
-def emptied(judge: Judge) -> None:
+def emptied(checker: Checker) -> None:
     """What nobody uses is gone from the device and from the host."""
-    tree.evict(judge, judge.capacity)
-    tiers.evict_host(judge, judge.config.host_pages * judge.size)
+    tree.evict(checker, checker.capacity)
+    tiers.evict_host(checker, checker.config.host_pages * checker.size)
 
 
-def stored(judge: Judge, key: Key) -> None:
+def stored(checker: Checker, key: Key) -> None:
     """A key is in storage and nowhere else."""
-    storage(judge)
-    backed(judge, key)
-    emptied(judge)
+    storage(checker)
+    backed(checker, key)
+    emptied(checker)
 
 
-def polled(judge: Judge, rid: int) -> None:
+def polled(checker: Checker, rid: int) -> None:
     """Poll until a request need not wait; at most a few times, with ticks between."""
     for _ in range(3):
-        if fetch.poll(judge, rid):
+        if fetch.poll(checker, rid):
             break
-        tiers.tick(judge)
+        tiers.tick(checker)
 
 
-def waited(judge: Judge, rid: int) -> None:
+def waited(checker: Checker, rid: int) -> None:
     """The same, and the request is told what was added."""
-    polled(judge, rid)
-    fetch.loaded(judge, rid)
+    polled(checker, rid)
+    fetch.loaded(checker, rid)
 
 
-def letters(judge: Judge, pages: int, first: str = "a") -> Key:
+def letters(checker: Checker, pages: int, first: str = "a") -> Key:
     """A key of so many pages."""
-    return prompt(judge, "".join(chr(ord(first) + at) for at in range(pages)))
+    return prompt(checker, "".join(chr(ord(first) + at) for at in range(pages)))
 
 
-def least_pages(judge: Judge) -> int:
+def least_pages(checker: Checker) -> int:
     """The fewest pages that a prefetch is worth."""
-    return max(1, -(-judge.config.threshold // judge.size))
+    return max(1, -(-checker.config.threshold // checker.size))
 
 
-def queried(judge: Judge, rid: int, key: Key) -> None:
+def queried(checker: Checker, rid: int, key: Key) -> None:
     """A prefetch is asked for, and storage has told what it has."""
-    fetch.prefetch(judge, rid, key)
-    step(judge, "query")
-    tiers.tick(judge)
+    fetch.prefetch(checker, rid, key)
+    step(checker, "query")
+    tiers.tick(checker)
 
 
-def read(judge: Judge, rid: int, key: Key) -> None:
+def read(checker: Checker, rid: int, key: Key) -> None:
     """A prefetch has read all that storage has, and nobody has polled yet."""
-    queried(judge, rid, key)
-    step(judge, "fetch")
-    tiers.tick(judge)
+    queried(checker, rid, key)
+    step(checker, "fetch")
+    tiers.tick(checker)
 
 
-def brought(judge: Judge, rid: int, key: Key) -> bool:
+def brought(checker: Checker, rid: int, key: Key) -> bool:
     """A prefetch runs from its beginning to its commit; whether it began."""
-    if not fetch.prefetch(judge, rid, key):
+    if not fetch.prefetch(checker, rid, key):
         return False
-    if step(judge, "query"):
-        tiers.tick(judge)
-        step(judge, "fetch")
-    tiers.tick(judge)
-    waited(judge, rid)
+    if step(checker, "query"):
+        tiers.tick(checker)
+        step(checker, "fetch")
+    tiers.tick(checker)
+    waited(checker, rid)
     return True

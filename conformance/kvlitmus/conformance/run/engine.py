@@ -16,21 +16,21 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from kvlitmus.conformance.checker.checker import DEEPEST, Judge
+from kvlitmus.conformance.checker.checker import DEEPEST, Checker
 from kvlitmus.conformance.checker.explain import allowed_text, seen_texts
 from kvlitmus.conformance.checker.guard import Violation, short_of_memory
-from kvlitmus.conformance.generate.interpreter import Player
+from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import Op, draw, table
 from kvlitmus.conformance.generate.shrink import shrink
 from kvlitmus.conformance.history import steps
-from kvlitmus.conformance.isolation.current_run import STAGE, Fence
+from kvlitmus.conformance.isolation.current_run import CURRENT_RUN, MethodMask
 from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.ports import PORTS, Config, Profile, Unsupported, capabilities_of
 from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options
 from kvlitmus.conformance.support.text import harmless, raised_text, type_name
 from kvlitmus.conformance.vectors import needs_of
 
-Program = Callable[[Judge], None]
+Program = Callable[[Checker], None]
 
 NO_METHOD = "kvlitmus_asks_for_a_method_that_nobody_has"
 """An adapter that has this has everything."""
@@ -46,37 +46,37 @@ class Scheduled:
 
     ops: Sequence[Op]
 
-    def __call__(self, judge: Judge) -> None:
+    def __call__(self, checker: Checker) -> None:
         """Play all operations and settle."""
-        Player(judge).play(self.ops)
+        Interpreter(checker).play(self.ops)
 
 
-def make_judge(target: Any, config: Config, options: Options) -> Judge:
+def make_judge(target: Any, config: Config, options: Options) -> Checker:
     """A judge over a fresh cache.
 
     Raises :class:`Unsupported` when the target declines the configuration, and
     :class:`HarnessError` when it can't be made, or can't be looked at when it is fresh.
     """
-    STAGE.making()
+    CURRENT_RUN.making()
     return build_judge(target, config, options)
 
 
-def build_judge(target: Any, config: Config, options: Options) -> Judge:
+def build_judge(target: Any, config: Config, options: Options) -> Checker:
     """The same, as part of a play that is going on."""
     if config.tiered and options.depth < DEEPEST:
         raise Unsupported(f"a hierarchy is judged at depth {DEEPEST}, by its full snapshot")
     adapter, profile = make_adapter(target, config)
-    kind = STAGE.judge_type or Judge
+    kind = CURRENT_RUN.checker_type or Checker
     try:
-        judge = kind(
+        checker = kind(
             adapter, config, profile, depth=options.depth, muted=options.muted, force_misuse=options.force_misuse
         )
     except Violation as violation:
         raise HarnessError(f"a fresh cache could not be observed: {violation.detail}") from violation
     except NotImplementedError as error:
         raise HarnessError(f"a fresh cache could not be observed: {raised_text(error)}") from error
-    judge.again = lambda: build_judge(target, config, options)
-    return judge
+    checker.again = lambda: build_judge(target, config, options)
+    return checker
 
 
 def make_adapter(target: Any, config: Config) -> tuple[Any, Profile]:
@@ -94,7 +94,7 @@ def make_adapter(target: Any, config: Config) -> tuple[Any, Profile]:
         raise HarnessError(f"making the cache raised {raised_text(error)}{short_of_memory(error)}") from error
     if adapter is None:
         raise HarnessError("making the cache returned None")
-    if not STAGE.made(adapter):
+    if not CURRENT_RUN.made(adapter):
         raise HarnessError(
             "making the cache returned the object of the call before; each call must build a fresh cache"
         )
@@ -105,30 +105,30 @@ def make_adapter(target: Any, config: Config) -> tuple[Any, Profile]:
         raise HarnessError(harmless(f"the target declares ports whose methods its adapter lacks: {ports}"))
     if not issubclass(type(profile), Profile):
         raise HarnessError(f"the target's profile must be a Profile (got {type_name(profile)})")
-    return (Fence(adapter, STAGE.fenced) if STAGE.fenced else adapter), profile
+    return (MethodMask(adapter, CURRENT_RUN.fenced) if CURRENT_RUN.fenced else adapter), profile
 
 
-def play(target: Any, config: Config, options: Options, program: Program) -> tuple[Judge, Violation | None]:
+def play(target: Any, config: Config, options: Options, program: Program) -> tuple[Checker, Violation | None]:
     """Run one program on a fresh cache; returns the judge and what was violated."""
-    judge = make_judge(target, config, options)
-    STAGE.playing(judge, options, program)
+    checker = make_judge(target, config, options)
+    CURRENT_RUN.playing(checker, options, program)
     try:
-        program(judge)
+        program(checker)
     except Violation as violation:
-        check_looking(judge)
-        return judge, violation
+        check_looking(checker)
+        return checker, violation
     except NotImplementedError as error:
         raise HarnessError(
-            f"{judge.trail[-1]}: the adapter has this method, but it isn't implemented: {harmless(error)}"
+            f"{checker.history[-1]}: the adapter has this method, but it isn't implemented: {harmless(error)}"
         ) from error
-    check_looking(judge)
-    return judge, None
+    check_looking(checker)
+    return checker, None
 
 
-def check_looking(judge: Judge) -> None:
+def check_looking(checker: Checker) -> None:
     """Looking at a cache must change nothing, else no call can be blamed for anything."""
     try:
-        first, second = judge.observe_now(), judge.observe_now()
+        first, second = checker.observe_now(), checker.observe_now()
     except (Violation, NotImplementedError):
         return
     seen = [(one.available, one.sizes, one.free, one.cached) for one in (first, second)]
@@ -168,14 +168,14 @@ def _run(target: Any, item: Item, options: Options, result: ItemResult) -> None:
     program, ops = _program(target, item, options)
     for attempt in range(1 + max(0, options.reruns)):
         now = replace(options, muted=muted)
-        judge, violation = play(target, item.config, now, program)
-        count(judge, result)
+        checker, violation = play(target, item.config, now, program)
+        count(checker, result)
         if attempt == 0 and item.kind == "litmus" and violation is None:
-            counted = judge.counted()
+            counted = checker.counted()
             result.unexercised = [rule for rule in all_litmus()[item.name].rules if not counted[rule]]
         if violation is None:
             return
-        result.findings.append(finding(target, item, now, judge, violation, ops))
+        result.findings.append(finding(target, item, now, checker, violation, ops))
         muted |= set(violation.rules)
         if any(rule.startswith("PORT-") for rule in violation.rules):
             return
@@ -201,21 +201,21 @@ def _program(target: Any, item: Item, options: Options) -> tuple[Program, list[O
     return Scheduled(ops), ops
 
 
-def count(judge: Judge, result: ItemResult) -> None:
+def count(checker: Checker, result: ItemResult) -> None:
     """Add what a play has brought to the result of its item."""
-    result.steps += judge.steps
-    result.evaluated += judge.counted()
+    result.steps += checker.steps
+    result.evaluated += checker.counted()
     for rule in ("PORT-01", "PORT-02", "PORT-03", "PORT-04"):
-        result.evaluated[rule] += judge.steps
-    result.reached += judge.reached
-    result.capabilities = sorted(judge.capabilities)
+        result.evaluated[rule] += checker.steps
+    result.reached += checker.reached
+    result.capabilities = sorted(checker.capabilities)
 
 
 def finding(
-    target: Any, item: Item, options: Options, judge: Judge, violation: Violation, ops: Sequence[Op]
+    target: Any, item: Item, options: Options, checker: Checker, violation: Violation, ops: Sequence[Op]
 ) -> Finding:
     """A counterexample, shrunk if it came from a schedule."""
-    drawn = judge.steps
+    drawn = checker.steps
     best: list[Op] = list(ops)
     stopped = "it was not shrunk" if ops else ""
     if ops and options.shrink_trials > 0:
@@ -226,27 +226,27 @@ def finding(
                 played, other = play(target, item.config, options, Scheduled(trial))
             except (HarnessError, Unsupported):
                 return None
-            return len(played.trail) if other is not None and first in other.rules else None
+            return len(played.history) if other is not None and first in other.rules else None
 
         best, stopped = shrink(ops, still_fails, trials=options.shrink_trials, seconds=options.shrink_seconds)
         again, shorter = play(target, item.config, options, Scheduled(best))
         if shorter is not None and first in shorter.rules:
-            judge, violation = again, shorter
+            checker, violation = again, shorter
         else:
             best, stopped = list(ops), "it did not occur again when it was shrunk"
-    rule = judge.rules[violation.rules[0]]
+    rule = checker.rules[violation.rules[0]]
     return Finding(
         rules=list(violation.rules),
         item=item.id,
         config=item.config,
         call=harmless(violation.call),
-        calls=[harmless(call) for call in judge.trail],
-        allowed=allowed_text(rule, judge.names, violation.facts),
-        seen=seen_texts(rule, judge.names, violation.facts),
+        calls=[harmless(call) for call in checker.history],
+        allowed=allowed_text(rule, checker.names, violation.facts),
+        seen=seen_texts(rule, checker.names, violation.facts),
         detail=harmless(violation.detail),
         schedule=best,
         not_minimal=stopped,
         litmus=item.name if item.kind == "litmus" else "",
         drawn_steps=drawn,
-        steps=judge.steps,
+        steps=checker.steps,
     )

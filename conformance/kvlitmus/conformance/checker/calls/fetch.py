@@ -12,77 +12,77 @@ from kvlitmus.spec.names import page_names
 from kvlitmus.spec.units import Key, page_floor
 
 if TYPE_CHECKING:
-    from kvlitmus.conformance.checker.checker import Judge
+    from kvlitmus.conformance.checker.checker import Checker
 
 
-def prefetch(judge: Judge, rid: int, key: Key) -> bool:
+def prefetch(checker: Checker, rid: int, key: Key) -> bool:
     """Ask for a prefetch; whether it has begun.
 
     A request that waits for one already may not ask for another, unless the profile says that the cache refuses it.
     """
-    books, before, size = books_of(judge), seen(judge), judge.size
+    books, before, size = books_of(checker), seen(checker), checker.size
     fetches = books.fetches
-    if rid in fetches.waiting and (judge.profile.second_prefetch != "refused" or rid not in fetches.running):
+    if rid in fetches.waiting and (checker.profile.second_prefetch != "refused" or rid not in fetches.running):
         return False
-    names = judge.names_of(key)
+    names = checker.names_of(key)
     paged = page_names(names, size)
     known = 0
     while known < len(paged) and paged[known] in before.parent_names:
         known += 1
     full = page_floor(len(names) - known * size, size)
-    occupied = judge.count(judge.look("occupied"), "what prefetches occupy")
+    occupied = checker.count(checker.look("occupied"), "what prefetches occupy")
     gate = fetches.gate(rid, full, occupied)
     most, least = (len(books.droppable(before, spared=paged[:known], nodes=nodes)) for nodes in (False, True))
     room = len(before.host_free) + least
     anchored = not known or paged[known - 1] in before.hosted
-    answer = judge.call(f"prefetch({rid}, {key_text(key)})", "prefetch", rid, key)
-    given, matched, asked, anchor = judge.fields(answer, 4, "Prefetched(started, matched, asked, anchor)")
-    begun = judge.flag(given, "whether the prefetch has begun")
-    judge.trail[-1] += f" → {asked} units behind {matched}" if begun else " → refused"
+    answer = checker.call(f"prefetch({rid}, {key_text(key)})", "prefetch", rid, key)
+    given, matched, asked, anchor = checker.fields(answer, 4, "Prefetched(started, matched, asked, anchor)")
+    begun = checker.flag(given, "whether the prefetch has begun")
+    checker.history[-1] += f" → {asked} units behind {matched}" if begun else " → refused"
     facts: dict[str, Any] = {
         "begun": begun,
-        "fetch_matched": judge.count(matched, "the units matched"),
-        "fetch_asked": judge.count(asked, "the units asked for"),
+        "fetch_matched": checker.count(matched, "the units matched"),
+        "fetch_asked": checker.count(asked, "the units asked for"),
         "known_certain": known * size,
         "known_possible": known * size,
     }
     if gate is not None:
         facts["gate"] = gate
     if anchor is not None and begun:
-        facts["fetch_anchor"] = judge.count(anchor, "where the anchor ends")
+        facts["fetch_anchor"] = checker.count(anchor, "where the anchor ends")
     certain = gate or (most == least and (anchored or begun) and books.fault is None)
-    if gate is not None and certain and judge.profile.reserve == "submit":
+    if gate is not None and certain and checker.profile.reserve == "submit":
         length = min(full, room * size)
-        facts["reservable"] = 0 if gate or length < max(judge.config.threshold, size) else length
+        facts["reservable"] = 0 if gate or length < max(checker.config.threshold, size) else length
     kinds = "prefetch" if begun else "refused_prefetch"
     if gate and not begun:
         kinds += "+gated_prefetch"
-    if judge.profile.reserve != "submit":
+    if checker.profile.reserve != "submit":
         del facts["fetch_asked"]
     if begun:
         fetches.submitted(rid, key, matched, asked)
-        cached = trees.cached_prefix(judge.tree, paged)
-        tree = trees.touch(judge.tree, paged[:cached])
+        cached = trees.cached_prefix(checker.tree, paged)
+        tree = trees.touch(checker.tree, paged[:cached])
         if cached:
-            tree = trees.split(tree, paged[cached - 1], renews=judge.renews)
+            tree = trees.split(tree, paged[cached - 1], renews=checker.renews)
     else:
         books.blurred.update(paged[:known])
-        tree = judge.tree
-    if begun and judge.profile.reserve == "submit":
+        tree = checker.tree
+    if begun and checker.profile.reserve == "submit":
         books.allocated()
-    finish(judge, kinds, facts, tree)
+    finish(checker, kinds, facts, tree)
     return begun
 
 
-def poll(judge: Judge, rid: int) -> bool:
+def poll(checker: Checker, rid: int) -> bool:
     """Whether a request need not wait for its prefetch any more; if so, it asks at once what that has added."""
-    books, before = books_of(judge), seen(judge)
+    books, before = books_of(checker), seen(checker)
     fetches = books.fetches
     one = fetches.running.get(rid)
     allowed = fetches.stop_allowed(rid)
-    answer = judge.call(f"poll({rid})", "poll", rid)
-    done = judge.flag(answer, "whether the request need not wait")
-    judge.trail[-1] += f" → {done}"
+    answer = checker.call(f"poll({rid})", "poll", rid)
+    done = checker.flag(answer, "whether the request need not wait")
+    checker.history[-1] += f" → {done}"
     facts: dict[str, Any] = {"poll_answer": done, "stop_allowed": allowed, "own_prefetch": one is not None}
 
     def committed(after: TierObservation, facts: dict[str, Any]) -> None:
@@ -93,45 +93,45 @@ def poll(judge: Judge, rid: int) -> bool:
 
     if one is not None and done:
         fetches.over(one)  # it holds nothing and counts nothing from now on
-    finish(judge, "poll", facts, judge.tree, committed)
+    finish(checker, "poll", facts, checker.tree, committed)
     if done and rid in fetches.waiting:
         fetches.waiting.discard(rid)
-        loaded(judge, rid)
+        loaded(checker, rid)
     return done
 
 
-def loaded(judge: Judge, rid: int) -> None:
+def loaded(checker: Checker, rid: int) -> None:
     """How many units a prefetch has added, told once."""
-    fetches = books_of(judge).fetches
+    fetches = books_of(checker).fetches
     least, most = fetches.loaded.pop(rid, (0, 0))
-    told = judge.count(judge.call(f"loaded({rid})", "loaded", rid), "the units added")
-    judge.trail[-1] += f" → {told}"
-    finish(judge, "loaded", {"told_loaded": told, "loaded_least": least, "loaded_most": most}, judge.tree)
+    told = checker.count(checker.call(f"loaded({rid})", "loaded", rid), "the units added")
+    checker.history[-1] += f" → {told}"
+    finish(checker, "loaded", {"told_loaded": told, "loaded_least": least, "loaded_most": most}, checker.tree)
 
 
-def abandon(judge: Judge, rid: int) -> None:
+def abandon(checker: Checker, rid: int) -> None:
     """The request that waits is aborted."""
-    fetches = books_of(judge).fetches
+    fetches = books_of(checker).fetches
     one = fetches.running.get(rid)
-    judge.call(f"abandon({rid})", "abandon", rid)
+    checker.call(f"abandon({rid})", "abandon", rid)
     if one is not None:
         fetches.over(one)
     fetches.waiting.discard(rid)
     fetches.loaded.pop(rid, None)
-    finish(judge, "abandon", {"own_prefetch": one is not None}, judge.tree)
+    finish(checker, "abandon", {"own_prefetch": one is not None}, checker.tree)
 
 
-def fail_alloc(judge: Judge, after: int) -> None:
+def fail_alloc(checker: Checker, after: int) -> None:
     """An allocation of host memory is going to fail."""
-    books = books_of(judge)
-    judge.call(f"fail_host_alloc({after})", "fail_host_alloc", after)
+    books = books_of(checker)
+    checker.call(f"fail_host_alloc({after})", "fail_host_alloc", after)
     books.fault = after
-    judge.finish("fault", {}, judge.tree)
+    checker.finish("fault", {}, checker.tree)
 
 
-def set_clock(judge: Judge, seconds: float) -> None:
+def set_clock(checker: Checker, seconds: float) -> None:
     """Time passes."""
-    books = books_of(judge)
+    books = books_of(checker)
     books.clock = max(books.clock, seconds)
-    judge.call(f"set_clock({books.clock:g})", "set_clock", books.clock)
-    judge.finish("clock", {}, judge.tree)
+    checker.call(f"set_clock({books.clock:g})", "set_clock", books.clock)
+    checker.finish("clock", {}, checker.tree)

@@ -11,27 +11,27 @@ from kvlitmus.spec.names import page_names
 from kvlitmus.spec.units import Key
 
 if TYPE_CHECKING:
-    from kvlitmus.conformance.checker.checker import Judge
+    from kvlitmus.conformance.checker.checker import Checker
 
 
-def starved(judge: Judge, after: int, key: Key, call: Callable[[], object]) -> bool:
+def starved(checker: Checker, after: int, key: Key, call: Callable[[], object]) -> bool:
     """Make a call about a key, and let memory run out in it; whether the call ended for that.
 
     Whether it counts as a use of the key is nobody's promise then.
     """
-    judge.call(f"fail_memory({after})", "fail_memory", after)
-    judge.finish("fault", {}, judge.tree)
-    judge.starved = True
+    checker.call(f"fail_memory({after})", "fail_memory", after)
+    checker.finish("fault", {}, checker.tree)
+    checker.starved = True
     try:
         call()
         ended = False
     except OutOfMemory:
-        judge.trail[-1] += " → MemoryError"
-        books_of(judge).blurred.update(page_names(judge.names_of(key), judge.size))
-        finish(judge, "out_of_memory", {}, judge.tree)
+        checker.history[-1] += " → MemoryError"
+        books_of(checker).blurred.update(page_names(checker.names_of(key), checker.size))
+        finish(checker, "out_of_memory", {}, checker.tree)
         ended = True
     finally:
-        judge.starved = False
-    judge.call("fail_memory(None)", "fail_memory", None)
-    judge.finish("fault", {}, judge.tree)
+        checker.starved = False
+    checker.call("fail_memory(None)", "fail_memory", None)
+    checker.finish("fault", {}, checker.tree)
     return ended

@@ -18,89 +18,89 @@ from kvlitmus.spec.prefetch_plan import PrefetchAsk
 from kvlitmus.spec.units import Key
 
 if TYPE_CHECKING:
-    from kvlitmus.conformance.checker.checker import Judge
+    from kvlitmus.conformance.checker.checker import Checker
 
 Answer = TypeVar("Answer")
 
 
-def plan(judge: Judge, ask: PrefetchAsk, script: HostScript) -> None:
+def plan(checker: Checker, ask: PrefetchAsk, script: HostScript) -> None:
     """Have a prefetch planned against a host memory that does what the script says."""
-    _begin(judge, f"plan_prefetch({_plain(ask)}) on a host with {_plain(script)}")
-    facts, error = _contained(judge, lambda: run_plan(judge.adapter, ask, script))
-    _end(judge, "plan_prefetch", facts, error)
+    _begin(checker, f"plan_prefetch({_plain(ask)}) on a host with {_plain(script)}")
+    facts, error = _contained(checker, lambda: run_plan(checker.adapter, ask, script))
+    _end(checker, "plan_prefetch", facts, error)
 
 
-def hashes(judge: Judge, key: Key, page_size: int, prior: str | None = None) -> None:
+def hashes(checker: Checker, key: Key, page_size: int, prior: str | None = None) -> None:
     """Hash the pages of one key."""
-    _begin(judge, f"page_hashes({key_text(key)}, {page_size}, {prior!r})")
-    hasher = Noting(judge.adapter)
-    name, facts, error = _contained(judge, lambda: run_hashes(hasher, key, page_size, prior, scheme=judge.scheme))
-    _end(judge, name, facts, error)
-    _compare(judge, hasher)
+    _begin(checker, f"page_hashes({key_text(key)}, {page_size}, {prior!r})")
+    hasher = Noting(checker.adapter)
+    name, facts, error = _contained(checker, lambda: run_hashes(hasher, key, page_size, prior, scheme=checker.scheme))
+    _end(checker, name, facts, error)
+    _compare(checker, hasher)
 
 
-def hash_pieces(judge: Judge, key: Key, page_size: int, first_pages: int) -> None:
+def hash_pieces(checker: Checker, key: Key, page_size: int, first_pages: int) -> None:
     """Hash one key whole, and in two calls."""
-    _begin(judge, f"page_hashes({key_text(key)}, {page_size}), whole and cut after {first_pages} pages")
-    hasher = Noting(judge.adapter)
-    _end(judge, "hash_pieces", *_guarded(judge, lambda: run_pieces(hasher, key, page_size, first_pages)))
-    _compare(judge, hasher)
+    _begin(checker, f"page_hashes({key_text(key)}, {page_size}), whole and cut after {first_pages} pages")
+    hasher = Noting(checker.adapter)
+    _end(checker, "hash_pieces", *_guarded(checker, lambda: run_pieces(hasher, key, page_size, first_pages)))
+    _compare(checker, hasher)
 
 
-def hash_pair(judge: Judge, key: Key, other: Key, page_size: int) -> None:
+def hash_pair(checker: Checker, key: Key, other: Key, page_size: int) -> None:
     """Hash two keys of one namespace."""
-    _begin(judge, f"page_hashes({key_text(key)}, {page_size}) and of {key_text(other)}")
-    hasher = Noting(judge.adapter)
-    _end(judge, "hash_pair", *_guarded(judge, lambda: run_pair(hasher, key, other, page_size)))
-    _compare(judge, hasher)
+    _begin(checker, f"page_hashes({key_text(key)}, {page_size}) and of {key_text(other)}")
+    hasher = Noting(checker.adapter)
+    _end(checker, "hash_pair", *_guarded(checker, lambda: run_pair(hasher, key, other, page_size)))
+    _compare(checker, hasher)
 
 
-def hash_namespaces(judge: Judge, key: Key, foreign: str | None, page_size: int) -> None:
+def hash_namespaces(checker: Checker, key: Key, foreign: str | None, page_size: int) -> None:
     """Hash one key in two namespaces."""
-    _begin(judge, f"page_hashes({key_text(key)}, {page_size}), and in the namespace {foreign!r}")
-    hasher = Noting(judge.adapter)
-    _end(judge, "hash_namespaces", *_guarded(judge, lambda: run_namespaces(hasher, key, foreign, page_size)))
-    _compare(judge, hasher)
+    _begin(checker, f"page_hashes({key_text(key)}, {page_size}), and in the namespace {foreign!r}")
+    hasher = Noting(checker.adapter)
+    _end(checker, "hash_namespaces", *_guarded(checker, lambda: run_namespaces(hasher, key, foreign, page_size)))
+    _compare(checker, hasher)
 
 
-def _compare(judge: Judge, hasher: Noting) -> None:
+def _compare(checker: Checker, hasher: Noting) -> None:
     """Compare each answer with all that were given before."""
     for one in hasher.answered:
-        facts = judge.hashed.facts(one)
+        facts = checker.hashed.facts(one)
         if facts is not None:
-            judge.evaluate("hashed", facts)
+            checker.evaluate("hashed", facts)
 
 
-def _begin(judge: Judge, text: str) -> None:
-    judge.announce(text, text.partition("(")[0])
+def _begin(checker: Checker, text: str) -> None:
+    checker.announce(text, text.partition("(")[0])
 
 
-def _contained(judge: Judge, run: Callable[[], Answer]) -> Answer:
+def _contained(checker: Checker, run: Callable[[], Answer]) -> Answer:
     """The answer of a call that turns exceptions into facts; what would end the process breaks PORT-02."""
     try:
         return run()
     except BaseException as error:
         if isinstance(error, Exception):
             raise
-        raise judge.raised(error, "the call") from error
+        raise checker.raised(error, "the call") from error
 
 
-def _guarded(judge: Judge, run: Callable[[], dict[str, object]]) -> tuple[dict[str, object], Exception | None]:
+def _guarded(checker: Checker, run: Callable[[], dict[str, object]]) -> tuple[dict[str, object], Exception | None]:
     try:
-        return _contained(judge, run), None
+        return _contained(checker, run), None
     except Exception as error:  # noqa: BLE001 - whatever somebody else's code raises is an observation
         return {}, error
 
 
-def _end(judge: Judge, kinds: str, facts: dict[str, Any], error: Exception | None) -> None:
+def _end(checker: Checker, kinds: str, facts: dict[str, Any], error: Exception | None) -> None:
     """Judge the facts first: a rule about the reservation says more than that something was raised."""
     if isinstance(error, NotImplementedError):
         raise error
     if facts:
-        judge.evaluate(kinds if error is None else f"{kinds}+raised", facts)
+        checker.evaluate(kinds if error is None else f"{kinds}+raised", facts)
     if error is not None:
         rule = "PORT-03" if isinstance(error, TypeError) and "must" in harmless(error) else "PORT-01"
-        raise judge.broken(rule, f"the call raised {raised_text(error)}")
+        raise checker.broken(rule, f"the call raised {raised_text(error)}")
 
 
 def _plain(values: PrefetchAsk | HostScript) -> str:

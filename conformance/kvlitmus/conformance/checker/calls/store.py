@@ -14,7 +14,7 @@ from kvlitmus.conformance.checker.store_model import VAGUE, Entry
 from kvlitmus.conformance.support.text import LONGEST, harmless, page_text, raised_text, shown, type_name
 
 if TYPE_CHECKING:
-    from kvlitmus.conformance.checker.checker import Judge
+    from kvlitmus.conformance.checker.checker import Checker
 
 DIGITS = 64
 BYTES = bytes(at * 7 % 256 for at in range(512))
@@ -45,98 +45,98 @@ def keys_text(keys: Sequence[str]) -> str:
     return f"[{', '.join(map(key_text, keys))}]"
 
 
-def new_page(judge: Judge, key: str, size: int = 0) -> bytes:
+def new_page(checker: Checker, key: str, size: int = 0) -> bytes:
     """A page that no other is like: its number, who puts it where, and bytes that depend on both."""
-    shelf = judge.shelf
-    shelf.serial += 1
-    head = b"v%d|rank %d|%s|" % (shelf.serial, shelf.rank, key.encode("utf-8", "replace")[:8])
-    wanted = size or page_bytes(judge)
-    at = shelf.serial * 61 % 256
+    store_model = checker.store_model
+    store_model.serial += 1
+    head = b"v%d|rank %d|%s|" % (store_model.serial, store_model.rank, key.encode("utf-8", "replace")[:8])
+    wanted = size or page_bytes(checker)
+    at = store_model.serial * 61 % 256
     return (head + BYTES[at : at + 251] * (wanted // 251 + 1))[:wanted]
 
 
-def page_bytes(judge: Judge) -> int:
+def page_bytes(checker: Checker) -> int:
     """How many bytes a page of this run has."""
-    return 64 * judge.size
+    return 64 * checker.size
 
 
 # -- calls -----------------------------------------------------------------------------------------
 
 
-def exists(judge: Judge, keys: Sequence[str]) -> int | None:
+def exists(checker: Checker, keys: Sequence[str]) -> int | None:
     """Ask how many leading keys are there; ``None`` when it raised."""
-    answer, error = _ask(judge, f"exists({keys_text(keys)})", "store_exists", list(keys))
-    entries = [judge.shelf.entry(key) for key in keys]
-    facts = _known(judge, keys, entries)
+    answer, error = _ask(checker, f"exists({keys_text(keys)})", "store_exists", list(keys))
+    entries = [checker.store_model.entry(key) for key in keys]
+    facts = _known(checker, keys, entries)
     if error is not None:
-        _failed(judge, "store_exists", keys, facts, error)
+        _failed(checker, "store_exists", keys, facts, error)
         return None
-    count = judge.count(answer, "how many leading keys are there")
-    judge.trail[-1] += f" → {count}"
+    count = checker.count(answer, "how many leading keys are there")
+    checker.history[-1] += f" → {count}"
     for key, entry in zip(keys[: count + 1], entries, strict=False):
-        judge.shelf.note(key, entry.counted(key in keys[:count]))
-    judge.evaluate("store_exists", {**facts, "store_counted": count, "store_raised": False})
+        checker.store_model.note(key, entry.counted(key in keys[:count]))
+    checker.evaluate("store_exists", {**facts, "store_counted": count, "store_raised": False})
     return count
 
 
-def get(judge: Judge, keys: Sequence[str], size: int = 0, kinds: str = "store_get", **more: object) -> bool:
+def get(checker: Checker, keys: Sequence[str], size: int = 0, kinds: str = "store_get", **more: object) -> bool:
     """Read some pages; whether the call answered.  ``kinds`` and ``more`` add to what is judged."""
-    wanted = size or page_bytes(judge)
-    answer, error = _ask(judge, f"get({keys_text(keys)})", "store_get", list(keys), wanted)
-    entries = [judge.shelf.entry(key) for key in keys]
-    facts = {**_known(judge, keys, entries), **more}
+    wanted = size or page_bytes(checker)
+    answer, error = _ask(checker, f"get({keys_text(keys)})", "store_get", list(keys), wanted)
+    entries = [checker.store_model.entry(key) for key in keys]
+    facts = {**_known(checker, keys, entries), **more}
     if error is not None:
-        _failed(judge, kinds, keys, facts, error)
+        _failed(checker, kinds, keys, facts, error)
         return False
-    got = _pages(judge, answer)
-    judge.trail[-1] += f" → [{', '.join(map(page_text, got))}]"
+    got = _pages(checker, answer)
+    checker.history[-1] += f" → [{', '.join(map(page_text, got))}]"
     for key, one in zip(keys, got, strict=False):
-        judge.shelf.note(key, judge.shelf.entry(key).read(one))
+        checker.store_model.note(key, checker.store_model.entry(key).read(one))
     facts.update(store_got=got, store_answered=len(got), store_raised=False)
-    judge.evaluate(kinds, _apart(judge, keys, facts))
+    checker.evaluate(kinds, _apart(checker, keys, facts))
     return True
 
 
-def lookup(judge: Judge, keys: Sequence[str]) -> None:
+def lookup(checker: Checker, keys: Sequence[str]) -> None:
     """Do as an engine does: ask how many leading pages are there, and read those."""
-    count = exists(judge, keys)
+    count = exists(checker, keys)
     if count:
         leading = keys[: min(count, len(keys))]
-        get(judge, leading, kinds="store_get+store_lookup", store_leading=count)
+        get(checker, leading, kinds="store_get+store_lookup", store_leading=count)
 
 
-def put(judge: Judge, keys: Sequence[str], values: Sequence[bytes]) -> list[bool]:
+def put(checker: Checker, keys: Sequence[str], values: Sequence[bytes]) -> list[bool]:
     """Put some pages; for each whether it is stored.  What a call that raised has done isn't known."""
     text = f"put({keys_text(keys)}, [{', '.join(map(page_text, values))}])"
-    answer, error = _ask(judge, text, "store_put", list(keys), list(values))
-    facts = _known(judge, keys, [judge.shelf.entry(key) for key in keys])
+    answer, error = _ask(checker, text, "store_put", list(keys), list(values))
+    facts = _known(checker, keys, [checker.store_model.entry(key) for key in keys])
     if error is not None:
-        _record(judge, keys, values, [False] * len(keys))
-        facts.update(_strays(judge))
-        _failed(judge, "store_put", keys, facts, error)
+        _record(checker, keys, values, [False] * len(keys))
+        facts.update(_strays(checker))
+        _failed(checker, "store_put", keys, facts, error)
         return []
-    accepted = _sequence(judge, answer, "answers")
+    accepted = _sequence(checker, answer, "answers")
     odd = next((one for one in accepted if type(one) is not bool), None)
     if odd is not None:
-        raise judge.broken("PORT-03", f"expected True or False for each key, got {shown(odd)}")
-    judge.trail[-1] += f" → {accepted}"
-    _record(judge, keys, values, accepted)
-    facts.update(store_accepted=accepted, store_answered=len(accepted), store_raised=False, **_strays(judge))
-    judge.evaluate("store_put", facts)
+        raise checker.broken("PORT-03", f"expected True or False for each key, got {shown(odd)}")
+    checker.history[-1] += f" → {accepted}"
+    _record(checker, keys, values, accepted)
+    facts.update(store_accepted=accepted, store_answered=len(accepted), store_raised=False, **_strays(checker))
+    checker.evaluate("store_put", facts)
     return accepted
 
 
-def get_into(judge: Judge, keys: Sequence[str]) -> None:
+def get_into(checker: Checker, keys: Sequence[str]) -> None:
     """Read some pages into buffers that hold something else."""
-    buffers = [bytearray(b"\xa5" * page_bytes(judge)) for _ in keys]
+    buffers = [bytearray(b"\xa5" * page_bytes(checker)) for _ in keys]
     before = [bytes(one) for one in buffers]
-    answer, error = _ask(judge, f"get_into({keys_text(keys)}, buffers)", "store_get_into", list(keys), buffers)
-    facts = _known(judge, keys, [judge.shelf.entry(key) for key in keys])
+    answer, error = _ask(checker, f"get_into({keys_text(keys)}, buffers)", "store_get_into", list(keys), buffers)
+    facts = _known(checker, keys, [checker.store_model.entry(key) for key in keys])
     if error is not None:
-        _failed(judge, "store_get_into", keys, facts, error)
+        _failed(checker, "store_get_into", keys, facts, error)
         return
-    filled = _sequence(judge, answer, "answers")
-    judge.trail[-1] += f" → {filled}"
+    filled = _sequence(checker, answer, "answers")
+    checker.history[-1] += f" → {filled}"
     facts.update(
         store_filled=[one is True for one in filled],
         store_answered=len(filled),
@@ -144,84 +144,84 @@ def get_into(judge: Judge, keys: Sequence[str]) -> None:
         buffers_before=before,
         buffers_after=[bytes(one) for one in buffers],
     )
-    judge.evaluate("store_get_into", facts)
+    checker.evaluate("store_get_into", facts)
 
 
-def clear(judge: Judge) -> None:
+def clear(checker: Checker) -> None:
     """Clear the store, and look for what is left, key by key."""
-    shelf = judge.shelf
-    known = [key for key in shelf.known() if ordinary(key)][-PROBED:]
-    _, error = _ask(judge, "clear()", "store_clear")
+    store_model = checker.store_model
+    known = [key for key in store_model.known() if ordinary(key)][-PROBED:]
+    _, error = _ask(checker, "clear()", "store_clear")
     if error is not None:
-        raise judge.broken("PORT-01", f"the call raised {raised_text(error)}")
+        raise checker.broken("PORT-01", f"the call raised {raised_text(error)}")
     left = []
     for key in known:
-        count, failed = _ask(judge, f"exists([{key_text(key)}])", "store_exists", [key])
-        got, failed_too = _ask(judge, f"get([{key_text(key)}])", "store_get", [key], page_bytes(judge))
-        if failed or failed_too or count or _pages(judge, got) != [None]:
+        count, failed = _ask(checker, f"exists([{key_text(key)}])", "store_exists", [key])
+        got, failed_too = _ask(checker, f"get([{key_text(key)}])", "store_get", [key], page_bytes(checker))
+        if failed or failed_too or count or _pages(checker, got) != [None]:
             left.append(key_text(key))
-    shelf.clear()
-    judge.evaluate("store_clear", {"store_left": left})
+    store_model.clear()
+    checker.evaluate("store_clear", {"store_left": left})
 
 
-def damage(judge: Judge, key: str, how: str, other: str) -> bool:
+def damage(checker: Checker, key: str, how: str, other: str) -> bool:
     """Damage a stored object behind the store's back; whether that could be done."""
-    entry = judge.shelf.entry(key)
+    entry = checker.store_model.entry(key)
     if entry.there is not True or entry.damage:
         return False
     with_other = how in ("other", "link")
-    if with_other and (other == key or judge.shelf.entry(other).there is not True):
+    if with_other and (other == key or checker.store_model.entry(other).there is not True):
         return False
     text = f"damage({key_text(key)}, {how!r}{f', {key_text(other)}' if with_other else ''})"
-    answer, error = _ask(judge, text, "store_damage", key, how, other)
+    answer, error = _ask(checker, text, "store_damage", key, how, other)
     if error is not None:
-        raise judge.broken("PORT-01", f"the adapter's own fault raised {raised_text(error)}")
-    judge.trail[-1] += "" if answer is True else " → can't be done"
+        raise checker.broken("PORT-01", f"the adapter's own fault raised {raised_text(error)}")
+    checker.history[-1] += "" if answer is True else " → can't be done"
     if answer is True:
-        judge.shelf.note(key, entry.damaged(how))
+        checker.store_model.note(key, entry.damaged(how))
     return answer is True
 
 
-def reopen(judge: Judge) -> None:
+def reopen(checker: Checker) -> None:
     """Go on with a fresh handle; everything that was stored must still be there."""
-    _, error = _ask(judge, "reopen()", "store_reopen")
+    _, error = _ask(checker, "reopen()", "store_reopen")
     if error is not None:
-        raise judge.broken("PORT-01", f"opening the store again raised {raised_text(error)}")
+        raise checker.broken("PORT-01", f"opening the store again raised {raised_text(error)}")
 
 
-def rank(judge: Judge, number: int) -> None:
+def rank(checker: Checker, number: int) -> None:
     """From now on the calls are those of this rank."""
-    _, error = _ask(judge, f"as rank {number} of 2", "store_rank", number)
+    _, error = _ask(checker, f"as rank {number} of 2", "store_rank", number)
     if error is not None:
-        raise judge.broken("PORT-01", f"opening the store as another rank raised {raised_text(error)}")
-    judge.shelf.rank = number
+        raise checker.broken("PORT-01", f"opening the store as another rank raised {raised_text(error)}")
+    checker.store_model.rank = number
 
 
-def crash(judge: Judge, key: str, value: bytes, after: int) -> None:
+def crash(checker: Checker, key: str, value: bytes, after: int) -> None:
     """Have a writer die after so many bytes, and look at the key."""
-    shelf = judge.shelf
-    entry = shelf.entry(key)
+    store_model = checker.store_model
+    entry = store_model.entry(key)
     if entry.damage:
         return
     wholes = frozenset((*entry.puts, value))
     text = f"put([{key_text(key)}], [{page_text(value)}]) by a process that dies after {after} bytes"
-    _, error = _ask(judge, text, "store_crash", key, value, after)
+    _, error = _ask(checker, text, "store_crash", key, value, after)
     if error is not None:
-        raise judge.broken("PORT-01", f"the adapter's own fault raised {raised_text(error)}")
-    count, failed = _ask(judge, f"exists([{key_text(key)}])", "store_exists", [key])
-    counted = 0 if failed else judge.count(count, "how many leading keys are there")
-    judge.trail[-1] += f" → {counted}"
-    got, failed_too = _ask(judge, f"get([{key_text(key)}])", "store_get", [key], len(value))
+        raise checker.broken("PORT-01", f"the adapter's own fault raised {raised_text(error)}")
+    count, failed = _ask(checker, f"exists([{key_text(key)}])", "store_exists", [key])
+    counted = 0 if failed else checker.count(count, "how many leading keys are there")
+    checker.history[-1] += f" → {counted}"
+    got, failed_too = _ask(checker, f"get([{key_text(key)}])", "store_get", [key], len(value))
     answered = failed is None and failed_too is None
-    pages = [None] if failed_too else _pages(judge, got)
-    judge.trail[-1] += f" → {page_text(pages[0])}" if answered and pages else ""
+    pages = [None] if failed_too else _pages(checker, got)
+    checker.history[-1] += f" → {page_text(pages[0])}" if answered and pages else ""
     page = pages[0] if pages else None
     if page in wholes:
-        shelf.note(key, Entry(True, (*entry.puts, value), page))
+        store_model.note(key, Entry(True, (*entry.puts, value), page))
     else:
         torn = bool(counted) or page is not None or not answered
-        shelf.note(key, Entry(None, (*entry.puts, value), damage="torn") if torn else Entry())
-    judge.evaluate(
+        store_model.note(key, Entry(None, (*entry.puts, value), damage="torn") if torn else Entry())
+    checker.evaluate(
         "store_crash+store_lookup",
         {
             "store_glimpses": pages,
@@ -234,13 +234,13 @@ def crash(judge: Judge, key: str, value: bytes, after: int) -> None:
     )
 
 
-def race(judge: Judge, numbers: Sequence[int], size: int) -> None:
+def race(checker: Checker, numbers: Sequence[int], size: int) -> None:
     """Put large pages one after the other, while another thread reads them through a handle of its own."""
-    other, error = _ask(judge, "another handle", "store_other")
+    other, error = _ask(checker, "another handle", "store_other")
     if error is not None:
-        raise judge.broken("PORT-01", f"opening a second handle raised {raised_text(error)}")
+        raise checker.broken("PORT-01", f"opening a second handle raised {raised_text(error)}")
     keys = [ordinary_key(number) for number in numbers]
-    values = {key: new_page(judge, key, size) for key in keys}
+    values = {key: new_page(checker, key, size) for key in keys}
     glimpses: set[bytes | None] = set()
     raised: list[str] = []
     stop = threading.Event()
@@ -259,57 +259,57 @@ def race(judge: Judge, numbers: Sequence[int], size: int) -> None:
     thread.start()
     try:
         for key in keys:
-            put(judge, [key], [values[key]])
+            put(checker, [key], [values[key]])
     finally:
         stop.set()
         thread.join(READER_SECONDS)
-    judge.trail.append("… while another thread was reading" + (f", which raised {raised[0]}" if raised else ""))
+    checker.history.append("… while another thread was reading" + (f", which raised {raised[0]}" if raised else ""))
     seen = [None if one is None else one[:48] for one in glimpses]
     wholes = frozenset(value[:48] for value in values.values())
-    judge.evaluate("store_race", {"store_glimpses": seen, "store_wholes": wholes, "store_raised": bool(raised)})
+    checker.evaluate("store_race", {"store_glimpses": seen, "store_wholes": wholes, "store_raised": bool(raised)})
 
 
 # -- what all of them need -------------------------------------------------------------------------
 
 
-def _ask(judge: Judge, text: str, method: str, *args: Any) -> tuple[Any, Exception | None]:
+def _ask(checker: Checker, text: str, method: str, *args: Any) -> tuple[Any, Exception | None]:
     """Make one call: its answer, or what it raised.  Its arguments must be what they were, but for buffers."""
-    judge.announce(text, method)
+    checker.announce(text, method)
     given = [(arg, list(arg)) for arg in args if isinstance(arg, list) and method != "store_get_into"]
     try:
-        answer = getattr(judge.adapter, method)(*args)
+        answer = getattr(checker.adapter, method)(*args)
     except NotImplementedError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever somebody else's code raises is an observation
-        judge.trail[-1] += f" → raised {_raised(judge, error)}"
+        checker.history[-1] += f" → raised {_raised(checker, error)}"
         return None, error
     except BaseException as error:
-        raise judge.raised(error, "the call") from error
+        raise checker.raised(error, "the call") from error
     if any(now != then for now, then in given):
-        raise judge.broken("PORT-04", "the call changed a sequence that was passed to it")
+        raise checker.broken("PORT-04", "the call changed a sequence that was passed to it")
     return answer, None
 
 
-def _raised(judge: Judge, error: Exception) -> str:
+def _raised(checker: Checker, error: Exception) -> str:
     """What was raised, without the name of a temporary folder."""
     text = raised_text(error, 2 * LONGEST)
-    if "store_yard" in judge.capabilities:
-        text = text.replace(str(judge.adapter.store_yard()), "…")
+    if "store_yard" in checker.capabilities:
+        text = text.replace(str(checker.adapter.store_yard()), "…")
     return harmless(text, 160)
 
 
-def _failed(judge: Judge, kinds: str, keys: Sequence[str], facts: dict[str, Any], error: Exception) -> None:
+def _failed(checker: Checker, kinds: str, keys: Sequence[str], facts: dict[str, Any], error: Exception) -> None:
     """A call that raised: a rule is broken, unless a key was out of the ordinary."""
     facts["store_raised"] = True
-    whole = all(judge.shelf.entry(key).there is not None for key in keys)
+    whole = all(checker.store_model.entry(key).there is not None for key in keys)
     if whole and not facts["store_excused"]:
-        raise judge.broken("PORT-01", f"the call raised {raised_text(error)}")
-    judge.evaluate(f"{kinds}+raised", facts)
+        raise checker.broken("PORT-01", f"the call raised {raised_text(error)}")
+    checker.evaluate(f"{kinds}+raised", facts)
 
 
-def _known(judge: Judge, keys: Sequence[str], entries: Sequence[Entry]) -> dict[str, Any]:
+def _known(checker: Checker, keys: Sequence[str], entries: Sequence[Entry]) -> dict[str, Any]:
     """What was known of these keys before a call, as facts."""
-    foreign = [judge.shelf.foreign(key) for key in keys]
+    foreign = [checker.store_model.foreign(key) for key in keys]
     return {
         "store_asked": len(keys),
         # A store need not remove a folder, which may be somebody's.
@@ -323,15 +323,17 @@ def _known(judge: Judge, keys: Sequence[str], entries: Sequence[Entry]) -> dict[
         "store_damage": [entry.damage for entry in entries],
         "store_mended": [entry.mended for entry in entries],
         "store_foreign": foreign,
-        "store_checks": judge.profile.store_checks,
+        "store_checks": checker.profile.store_checks,
     }
 
 
-def _apart(judge: Judge, keys: Sequence[str], facts: dict[str, Any]) -> dict[str, Any]:
+def _apart(checker: Checker, keys: Sequence[str], facts: dict[str, Any]) -> dict[str, Any]:
     """The facts of a get with the odd positions apart: odd keys, and what was put under such a key."""
     got = facts["store_got"]
     odd = [
-        at for at, (key, one) in enumerate(zip(keys, got, strict=False)) if not ordinary(key) or one in judge.shelf.odd
+        at
+        for at, (key, one) in enumerate(zip(keys, got, strict=False))
+        if not ordinary(key) or one in checker.store_model.odd
     ]
     plain = facts
     if odd:
@@ -344,30 +346,32 @@ def _apart(judge: Judge, keys: Sequence[str], facts: dict[str, Any]) -> dict[str
     }
 
 
-def _record(judge: Judge, keys: Sequence[str], values: Sequence[bytes], accepted: Sequence[bool]) -> None:
-    shelf = judge.shelf
-    shelf.odd.update(value for key, value in zip(keys, values, strict=False) if not ordinary(key))
+def _record(checker: Checker, keys: Sequence[str], values: Sequence[bytes], accepted: Sequence[bool]) -> None:
+    store_model = checker.store_model
+    store_model.odd.update(value for key, value in zip(keys, values, strict=False) if not ordinary(key))
     for key, value, stored in zip(keys, values, accepted, strict=False):
-        shelf.note(key, shelf.entry(key).put(value, stored, shelf.policy))
+        store_model.note(key, store_model.entry(key).put(value, stored, store_model.policy))
 
 
-def _sequence(judge: Judge, answer: object, what: str) -> list[Any]:
+def _sequence(checker: Checker, answer: object, what: str) -> list[Any]:
     if type(answer) is not list and type(answer) is not tuple:
-        raise judge.broken("PORT-03", f"expected a list of {what}, got {type_name(answer)}")
+        raise checker.broken("PORT-03", f"expected a list of {what}, got {type_name(answer)}")
     return list(answer)
 
 
-def _pages(judge: Judge, answer: object) -> list[bytes | None]:
+def _pages(checker: Checker, answer: object) -> list[bytes | None]:
     """The answer of a get as a list of pages; anything else breaks PORT-03."""
-    got = _sequence(judge, answer, "pages")
+    got = _sequence(checker, answer, "pages")
     odd = next((one for one in got if one is not None and type(one) is not bytes), None)
     if odd is not None:
-        raise judge.broken("PORT-03", f"expected bytes or None for each key, got {shown(odd)} of type {type_name(odd)}")
+        raise checker.broken(
+            "PORT-03", f"expected bytes or None for each key, got {shown(odd)} of type {type_name(odd)}"
+        )
     return got
 
 
-def _strays(judge: Judge) -> dict[str, object]:
+def _strays(checker: Checker) -> dict[str, object]:
     """What lies beside the store, where that can be seen."""
-    if "store_yard" not in judge.capabilities:
+    if "store_yard" not in checker.capabilities:
         return {}
-    return {"store_strays": sorted(map(str, judge.look("store_strays")))}
+    return {"store_strays": sorted(map(str, checker.look("store_strays")))}

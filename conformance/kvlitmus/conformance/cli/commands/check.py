@@ -13,7 +13,7 @@ from kvlitmus.conformance.cli.commands import common
 from kvlitmus.conformance.cli.commands.common import UsageError
 from kvlitmus.conformance.cli.commands.run import now
 from kvlitmus.conformance.history import verdict
-from kvlitmus.conformance.history.checker import Checker, Located, Misuse, Outcome
+from kvlitmus.conformance.history.checker import Located, Misuse, Outcome, TraceChecker
 from kvlitmus.conformance.history.lines import Header, Reader, TraceError
 from kvlitmus.conformance.report import document, terminal
 from kvlitmus.conformance.report.style import Style, style_of
@@ -35,12 +35,12 @@ def main(args: argparse.Namespace) -> int:
     style = style_of(sys.stdout, args.color, verbose=args.verbose)
     try:
         with Reader(args.file, ignore_unknown=args.ignore_unknown) as reader:
-            checker = judged(reader, args, len(chosen), frozenset(all_rules().keys() - chosen.keys()), style)
+            trace_checker = judged(reader, args, len(chosen), frozenset(all_rules().keys() - chosen.keys()), style)
     except TraceError as error:
         raise UsageError(str(error)) from None
-    outcome = checker.outcome
+    outcome = trace_checker.outcome
     run = verdict.report(
-        checker,
+        trace_checker,
         chosen,
         file=harmless(args.file),
         version=common.version(),
@@ -55,9 +55,9 @@ def main(args: argparse.Namespace) -> int:
     return run.exit_code
 
 
-def judged(reader: Reader, args: argparse.Namespace, rules: int, muted: frozenset[str], style: Style) -> Checker:
+def judged(reader: Reader, args: argparse.Namespace, rules: int, muted: frozenset[str], style: Style) -> TraceChecker:
     """The checker after the trace, as far as it goes; raises :class:`TraceError`."""
-    checker = Checker(
+    trace_checker = TraceChecker(
         args.file,
         reader.header,
         depth=args.depth,
@@ -68,25 +68,25 @@ def judged(reader: Reader, args: argparse.Namespace, rules: int, muted: frozense
     progress = Progress(sys.stderr, reader)
     try:
         if not args.json:
-            print(heading(reader.header, checker, args.file, rules, style), flush=True)
-        for line in checker.run(reader):
+            print(heading(reader.header, trace_checker, args.file, rules, style), flush=True)
+        for line in trace_checker.run(reader):
             if line % STEP == 0:
                 progress.show(line)
     except KeyboardInterrupt:
-        checker.outcome.interrupted = True
+        trace_checker.outcome.interrupted = True
     finally:
         progress.clear()
     if reader.torn is not None:
-        checker.outcome.torn = f"line {reader.torn[0]}: {reader.torn[1]}"
-    return checker
+        trace_checker.outcome.torn = f"line {reader.torn[0]}: {reader.torn[1]}"
+    return trace_checker
 
 
-def heading(header: Header, checker: Checker, file: str, rules: int, style: Style) -> str:
+def heading(header: Header, trace_checker: TraceChecker, file: str, rules: int, style: Style) -> str:
     """The first line."""
     cache = style.paint(header.cache or "a recorded cache", "bold")
     return (
         f"judging {harmless(file)} of {cache}: {header.config.label}, {rules} rule{'s' * (rules != 1)}, "
-        f"depth {checker.judge.depth}"
+        f"depth {trace_checker.checker.depth}"
     )
 
 

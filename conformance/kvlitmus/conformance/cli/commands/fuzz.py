@@ -22,12 +22,12 @@ from kvlitmus.conformance.fuzz.campaign import Campaign
 from kvlitmus.conformance.fuzz.corpus import Corpus
 from kvlitmus.conformance.fuzz.dedupe import Known
 from kvlitmus.conformance.fuzz.display import Display, Quietly
-from kvlitmus.conformance.fuzz.job_runner import Hands
+from kvlitmus.conformance.fuzz.job_runner import JobRunner
 from kvlitmus.conformance.fuzz.store import Store, StoreError
 from kvlitmus.conformance.generate.schedule import table
 from kvlitmus.conformance.isolation.integrity import JudgeChanged
 from kvlitmus.conformance.isolation.supervisor import TargetError
-from kvlitmus.conformance.isolation.worker_pool import Crew, sweep
+from kvlitmus.conformance.isolation.worker_pool import WorkerPool, sweep
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.report import document
 from kvlitmus.conformance.report.style import style_of
@@ -142,10 +142,10 @@ def play(
             seconds=budget.seconds,
         )
     rng = random.Random(seed)
-    with Crew(ref, replace(found.limits, deaths=0), store.folder / "running") as crew:
+    with WorkerPool(ref, replace(found.limits, deaths=0), store.folder / "running") as pool:
         outcome.campaign = Campaign(
             target=ref.name,
-            hands=Hands(crew, args.workers),
+            runner=JobRunner(pool, args.workers),
             corpus=Corpus(rng, configs, kinds, guided=not args.plain),
             known=Known(rng, outcome.accepted),
             store=store,

@@ -46,8 +46,8 @@ def main(args: argparse.Namespace) -> int:
     if same is not None:
         print(f"{harmless(args.file)} is a vector already: {harmless(folder / same.id)}.json")
         return 0
-    for judge in JUDGES:
-        why_not = refused(judge, vector, failure)
+    for checker in JUDGES:
+        why_not = refused(checker, vector, failure)
         if why_not:
             print(style.paint(f"refused: {why_not}", "red"))
             return 1
@@ -84,20 +84,20 @@ def vector_of(args: argparse.Namespace, failure: Failure) -> Vector:
     )
 
 
-def refused(judge: str, vector: Vector, failure: Failure) -> str:
+def refused(checker: str, vector: Vector, failure: Failure) -> str:
     """Why a vector is refused, as this cache sees it; empty if it passes."""
-    found = session.ask(session.find(judge, None))
+    found = session.ask(session.find(checker, None))
     item = Item(kind="vector", config=vector.config, name=vector.id, schedule=vector.schedule)
     (result,) = found.run([item], Options(reruns=0, shrink_trials=0))
     if result.findings:
         broken = result.findings[0]
         return (
-            f"the {judge} breaks {', '.join(broken.rules)} on it, by {broken.call}; either a rule is wrong or the "
-            f"{judge} is, and that is to be settled first"
+            f"the {checker} breaks {', '.join(broken.rules)} on it, by {broken.call}; either a rule is wrong or the "
+            f"{checker} is, and that is to be settled first"
         )
     if result.error or result.unsupported:
-        return f"the {judge} could not play it: {result.error or result.unsupported}"
+        return f"the {checker} could not play it: {result.error or result.unsupported}"
     never = [rule for rule in failure.rules if not result.evaluated[rule]]
     if never:
-        return f"on the {judge} it never leads to {', '.join(never)}, so it would say nothing"
+        return f"on the {checker} it never leads to {', '.join(never)}, so it would say nothing"
     return ""

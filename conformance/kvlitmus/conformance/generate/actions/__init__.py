@@ -6,6 +6,6 @@ in :mod:`kvlitmus.conformance.generate.schedule`.
 """
 
 from kvlitmus.conformance.generate.actions import pool, pure, request, store, tiers, tree
-from kvlitmus.conformance.generate.actions.registry import MOVES
+from kvlitmus.conformance.generate.actions.registry import ACTIONS
 
-__all__ = ["MOVES", "pool", "pure", "request", "store", "tiers", "tree"]
+__all__ = ["ACTIONS", "pool", "pure", "request", "store", "tiers", "tree"]

@@ -10,22 +10,22 @@ from kvlitmus.conformance.generate.actions.registry import move
 from kvlitmus.conformance.litmus import hashing_table, prefetch_table
 
 if TYPE_CHECKING:
-    from kvlitmus.conformance.generate.interpreter import Player
+    from kvlitmus.conformance.generate.interpreter import Interpreter
 
 
 @move("hashes")
-def hashes(player: Player, a: int, b: int, c: int) -> None:
+def hashes(interpreter: Interpreter, a: int, b: int, c: int) -> None:
     """Hash keys that share a beginning: one of them whole and in pieces, both, and in another namespace."""
     take = random.Random(a << 16 | b << 8 | c).randrange
     key, other, size, pages = hashing_table.draw(take)
-    pure.hashes(player.judge, key, size)
-    pure.hash_pieces(player.judge, key, size, pages)
-    pure.hash_pair(player.judge, key, other, size)
-    pure.hash_namespaces(player.judge, key, "lora-c", size)
+    pure.hashes(interpreter.checker, key, size)
+    pure.hash_pieces(interpreter.checker, key, size, pages)
+    pure.hash_pair(interpreter.checker, key, other, size)
+    pure.hash_namespaces(interpreter.checker, key, "lora-c", size)
 
 
 @move("plan")
-def plan(player: Player, a: int, b: int, c: int) -> None:
+def plan(interpreter: Interpreter, a: int, b: int, c: int) -> None:
     """Have a prefetch planned."""
     ask, script = prefetch_table.draw(random.Random(a << 16 | b << 8 | c).randrange)
-    pure.plan(player.judge, ask, script)
+    pure.plan(interpreter.checker, ask, script)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kvlitmus.conformance.generate.interpreter import Player
+    from kvlitmus.conformance.generate.interpreter import Interpreter
 
-Move = Callable[["Player", int, int, int], None]
+Move = Callable[["Interpreter", int, int, int], None]
 
-MOVES: dict[str, Move] = {}
+ACTIONS: dict[str, Move] = {}
 """Kind of operation → how it is played."""
 
 MAX_LOANS = 4
@@ -24,9 +24,9 @@ def move(kind: str) -> Callable[[Move], Move]:
     """Register a function as the move of one kind of operation."""
 
     def register(play: Move) -> Move:
-        if kind in MOVES:
+        if kind in ACTIONS:
             raise ValueError(f"there is a move {kind!r} already", kind)
-        MOVES[kind] = play
+        ACTIONS[kind] = play
         return play
 
     return register

@@ -9,85 +9,85 @@ from kvlitmus.conformance.generate.actions.registry import GROUPED, MAX_REQUESTS
 from kvlitmus.conformance.generate.schedule import make_key, more_tokens
 
 if TYPE_CHECKING:
-    from kvlitmus.conformance.generate.interpreter import Player
+    from kvlitmus.conformance.generate.interpreter import Interpreter
 
 
 @move("begin")
-def begin(player: Player, a: int, b: int, c: int) -> None:
+def begin(interpreter: Interpreter, a: int, b: int, c: int) -> None:
     """Begin a request."""
-    if len(player.judge.requests) < MAX_REQUESTS:
-        player.begun += 1
-        request.begin(player.judge, player.begun, make_key(player.config, a, b, c))
+    if len(interpreter.checker.requests) < MAX_REQUESTS:
+        interpreter.begun += 1
+        request.begin(interpreter.checker, interpreter.begun, make_key(interpreter.config, a, b, c))
 
 
 @move("begin_ahead")
-def begin_ahead(player: Player, a: int, b: int, c: int) -> None:
+def begin_ahead(interpreter: Interpreter, a: int, b: int, c: int) -> None:
     """Begin a request whose prompt will be computed in chunks."""
-    if len(player.judge.requests) < MAX_REQUESTS:
-        player.begun += 1
-        request.begin(player.judge, player.begun, make_key(player.config, a, b, c), ahead=True)
+    if len(interpreter.checker.requests) < MAX_REQUESTS:
+        interpreter.begun += 1
+        request.begin(interpreter.checker, interpreter.begun, make_key(interpreter.config, a, b, c), ahead=True)
 
 
 @move("compute")
-def compute(player: Player, a: int, b: int, c: int) -> None:
+def compute(interpreter: Interpreter, a: int, b: int, c: int) -> None:
     """Compute a chunk of one of the requests that are not computed yet, and publish it, or go on without a word."""
-    waiting = {rid: one for rid, one in player.judge.requests.items() if one.upto is not None}
+    waiting = {rid: one for rid, one in interpreter.checker.requests.items() if one.upto is not None}
     rid = pick(waiting, c)
     if rid is not None:
-        request.compute(player.judge, rid, 1 + a % (3 * player.config.page_size))
+        request.compute(interpreter.checker, rid, 1 + a % (3 * interpreter.config.page_size))
         if b & 1:
-            request.publish(player.judge, rid, chunked=bool(b & 2), upto=waiting[rid].upto)
+            request.publish(interpreter.checker, rid, chunked=bool(b & 2), upto=waiting[rid].upto)
 
 
 @move("grow")
-def grow(player: Player, a: int, b: int, c: int) -> None:
+def grow(interpreter: Interpreter, a: int, b: int, c: int) -> None:
     """Grow one of the requests."""
-    rid = pick(player.judge.requests, c)
-    if rid is not None and len(player.judge.requests[rid].row) < 12 * player.config.page_size:
-        request.grow(player.judge, rid, more_tokens(player.config, a, b))
+    rid = pick(interpreter.checker.requests, c)
+    if rid is not None and len(interpreter.checker.requests[rid].row) < 12 * interpreter.config.page_size:
+        request.grow(interpreter.checker, rid, more_tokens(interpreter.config, a, b))
 
 
 @move("publish")
-def publish(player: Player, a: int, b: int, c: int) -> None:
+def publish(interpreter: Interpreter, a: int, b: int, c: int) -> None:
     """Publish one of the requests."""
-    rid = pick(player.judge.requests, c)
+    rid = pick(interpreter.checker.requests, c)
     if rid is not None:
-        grouped = b < GROUPED and "group" in player.judge.capabilities
-        running = player.judge.requests[rid]
-        player.computed(running.key)
-        request.publish(player.judge, rid, chunked=bool(a & 1), grouped=grouped, upto=running.upto)
+        grouped = b < GROUPED and "group" in interpreter.checker.capabilities
+        running = interpreter.checker.requests[rid]
+        interpreter.computed(running.key)
+        request.publish(interpreter.checker, rid, chunked=bool(a & 1), grouped=grouped, upto=running.upto)
 
 
 @move("finish")
-def finish(player: Player, a: int, b: int, c: int) -> None:
+def finish(interpreter: Interpreter, a: int, b: int, c: int) -> None:
     """Finish one of the requests."""
-    rid = pick(player.judge.requests, c)
+    rid = pick(interpreter.checker.requests, c)
     if rid is not None:
-        running = player.judge.requests[rid]
-        player.computed(running.key)
-        request.end(player.judge, rid, keep=True, upto=running.upto)
+        running = interpreter.checker.requests[rid]
+        interpreter.computed(running.key)
+        request.end(interpreter.checker, rid, keep=True, upto=running.upto)
 
 
 @move("abort")
-def abort(player: Player, a: int, b: int, c: int) -> None:
+def abort(interpreter: Interpreter, a: int, b: int, c: int) -> None:
     """Abort one of the requests."""
-    rid = pick(player.judge.requests, c)
+    rid = pick(interpreter.checker.requests, c)
     if rid is not None:
-        request.end(player.judge, rid, keep=False)
+        request.end(interpreter.checker, rid, keep=False)
 
 
 @move("retract")
-def retract(player: Player, a: int, b: int, c: int) -> None:
+def retract(interpreter: Interpreter, a: int, b: int, c: int) -> None:
     """Retract one of the requests: it will be resumed under the same id."""
-    rid = pick(player.judge.requests, c)
+    rid = pick(interpreter.checker.requests, c)
     if rid is not None:
-        player.waiting[rid] = player.judge.requests[rid].key
-        request.end(player.judge, rid, keep=False)
+        interpreter.waiting[rid] = interpreter.checker.requests[rid].key
+        request.end(interpreter.checker, rid, keep=False)
 
 
 @move("resume")
-def resume(player: Player, a: int, b: int, c: int) -> None:
+def resume(interpreter: Interpreter, a: int, b: int, c: int) -> None:
     """Begin a retracted request again, with all that it had."""
-    rid = pick(player.waiting, c)
-    if rid is not None and len(player.judge.requests) < MAX_REQUESTS:
-        request.begin(player.judge, rid, player.waiting.pop(rid))
+    rid = pick(interpreter.waiting, c)
+    if rid is not None and len(interpreter.checker.requests) < MAX_REQUESTS:
+        request.begin(interpreter.checker, rid, interpreter.waiting.pop(rid))

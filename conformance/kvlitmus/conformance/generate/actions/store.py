@@ -10,7 +10,7 @@ from kvlitmus.conformance.litmus.store import HOSTILE
 from kvlitmus.spec.store_facts import DAMAGES
 
 if TYPE_CHECKING:
-    from kvlitmus.conformance.generate.interpreter import Player
+    from kvlitmus.conformance.generate.interpreter import Interpreter
 
 KEYS = 7
 FAULTS = (*DAMAGES, "gone")
@@ -25,70 +25,70 @@ def batch(a: int, b: int) -> list[str]:
 
 
 @move("store_put")
-def put(player: Player, a: int, b: int, c: int) -> None:
+def put(interpreter: Interpreter, a: int, b: int, c: int) -> None:
     """Put a batch of new pages."""
     keys = batch(a, b)
-    store.put(player.judge, keys, [store.new_page(player.judge, key) for key in keys])
+    store.put(interpreter.checker, keys, [store.new_page(interpreter.checker, key) for key in keys])
 
 
 @move("store_get")
-def get(player: Player, a: int, b: int, c: int) -> None:
+def get(interpreter: Interpreter, a: int, b: int, c: int) -> None:
     """Read a batch, into buffers now and then."""
-    if c < 64 and "store_into" in player.judge.capabilities:
-        store.get_into(player.judge, batch(a, b))
+    if c < 64 and "store_into" in interpreter.checker.capabilities:
+        store.get_into(interpreter.checker, batch(a, b))
     else:
-        store.get(player.judge, batch(a, b))
+        store.get(interpreter.checker, batch(a, b))
 
 
 @move("store_lookup")
-def lookup(player: Player, a: int, b: int, c: int) -> None:
+def lookup(interpreter: Interpreter, a: int, b: int, c: int) -> None:
     """Ask for the leading run and read it, or only ask."""
     if c & 1:
-        store.exists(player.judge, batch(a, b))
+        store.exists(interpreter.checker, batch(a, b))
     else:
-        store.lookup(player.judge, batch(a, b))
+        store.lookup(interpreter.checker, batch(a, b))
 
 
 @move("store_damage")
-def damage(player: Player, a: int, b: int, c: int) -> None:
+def damage(interpreter: Interpreter, a: int, b: int, c: int) -> None:
     """Damage an object, or open the store again; then read it, or put it first."""
-    judge = player.judge
+    checker = interpreter.checker
     key, other = store.ordinary_key(a % KEYS), store.ordinary_key(b % KEYS)
     if c % 8 == 7:
-        store.reopen(judge)
-    elif store.damage(judge, key, FAULTS[c % len(FAULTS)], other) and b & 128:
-        store.get(judge, [other, key])
+        store.reopen(checker)
+    elif store.damage(checker, key, FAULTS[c % len(FAULTS)], other) and b & 128:
+        store.get(checker, [other, key])
 
 
 @move("store_crash")
-def crash(player: Player, a: int, b: int, c: int) -> None:
+def crash(interpreter: Interpreter, a: int, b: int, c: int) -> None:
     """Have a writer die after some bytes."""
-    judge = player.judge
+    checker = interpreter.checker
     key = store.ordinary_key(a % KEYS)
-    store.crash(judge, key, store.new_page(judge, key), (b * 256 + c) % (store.page_bytes(judge) + 160))
+    store.crash(checker, key, store.new_page(checker, key), (b * 256 + c) % (store.page_bytes(checker) + 160))
 
 
 @move("store_rank")
-def rank(player: Player, a: int, b: int, c: int) -> None:
+def rank(interpreter: Interpreter, a: int, b: int, c: int) -> None:
     """Go on as the other rank."""
-    store.rank(player.judge, 1 - player.judge.shelf.rank)
+    store.rank(interpreter.checker, 1 - interpreter.checker.store_model.rank)
 
 
 @move("store_odd")
-def odd(player: Player, a: int, b: int, c: int) -> None:
+def odd(interpreter: Interpreter, a: int, b: int, c: int) -> None:
     """Put a key out of the ordinary, between two others or alone, and read it."""
-    judge = player.judge
-    keys = HOSTILE if "store_yard" in judge.capabilities else SAFE
+    checker = interpreter.checker
+    keys = HOSTILE if "store_yard" in checker.capabilities else SAFE
     chosen = [keys[a % len(keys)]]
     if b & 1:
         chosen = [store.ordinary_key(b % KEYS), *chosen, store.ordinary_key(c % KEYS)]
     if not c & 1:
-        store.put(judge, chosen, [store.new_page(judge, key) for key in chosen])
-    store.get(judge, chosen)
+        store.put(checker, chosen, [store.new_page(checker, key) for key in chosen])
+    store.get(checker, chosen)
 
 
 @move("store_clear")
-def clear(player: Player, a: int, b: int, c: int) -> None:
+def clear(interpreter: Interpreter, a: int, b: int, c: int) -> None:
     """Clear everything; rarely."""
     if a < 64:
-        store.clear(player.judge)
+        store.clear(interpreter.checker)

@@ -15,7 +15,7 @@ from kvlitmus.spec.names import page_names
 from kvlitmus.spec.units import Key, Name
 
 if TYPE_CHECKING:
-    from kvlitmus.conformance.generate.interpreter import Player
+    from kvlitmus.conformance.generate.interpreter import Interpreter
 
 MAX_WAITING = 4
 """So many requests wait for a prefetch at once."""
@@ -46,13 +46,13 @@ ANEW = 176
 """Below this a key that is wanted back is drawn anew; above, it was computed before."""
 
 
-def wanted(player: Player, a: int, b: int, c: int) -> Key:
+def wanted(interpreter: Interpreter, a: int, b: int, c: int) -> Key:
     """A key that somebody wants back: mostly one that was computed before, whole, cut, or with more behind it."""
-    past = player.past
+    past = interpreter.past
     if not past or b < ANEW:
-        return make_key(player.config, a, b | 1, c)
+        return make_key(interpreter.config, a, b | 1, c)
     key = past[a % len(past)]
-    size = player.config.page_size
+    size = interpreter.config.page_size
     if c < 32:
         return key._replace(tokens=key.tokens[: max(1, len(key.tokens) - 1 - c % (2 * size))])
     if c < 96:
@@ -60,19 +60,19 @@ def wanted(player: Player, a: int, b: int, c: int) -> Key:
     return key
 
 
-def below(player: Player, a: int, *, stored: bool) -> Key | None:
+def below(interpreter: Interpreter, a: int, *, stored: bool) -> Key | None:
     """A key that was computed before and whose next page is further down: in storage, or on the host alone.
 
     Without such a preference most keys are still where they were, and nothing has to move.
     """
-    judge, past = player.judge, player.past
-    seen, books = tiers.seen(judge), tiers.books_of(judge)
+    checker, past = interpreter.checker, interpreter.past
+    seen, books = tiers.seen(checker), tiers.books_of(checker)
     for at in range(len(past)):
         key = past[(a + at) % len(past)]
-        paged = page_names(judge.names_of(key), judge.size)
+        paged = page_names(checker.names_of(key), checker.size)
         have: Container[Name] = seen.parent_names if stored else seen.cached
         known = next((at for at, name in enumerate(paged) if name not in have), len(paged))
-        least = max(1, judge.config.threshold // judge.size) if stored else 1
+        least = max(1, checker.config.threshold // checker.size) if stored else 1
         fresh = paged[known : known + least]
         if len(fresh) == least and all(name in (books.fetches.stored if stored else seen.hosted) for name in fresh):
             return key
@@ -80,82 +80,84 @@ def below(player: Player, a: int, *, stored: bool) -> Key | None:
 
 
 @move("load_back")
-def load_back(player: Player, a: int, b: int, c: int) -> None:
+def load_back(interpreter: Interpreter, a: int, b: int, c: int) -> None:
     """Load a key back."""
-    key = below(player, a, stored=False) if b < STEERED else None
+    key = below(interpreter, a, stored=False) if b < STEERED else None
     quota = None
-    if "quota" in player.judge.capabilities and a >= LIMITED:
-        quota = (c % 8) * player.config.page_size
-    tiers.load_back(player.judge, key or wanted(player, a, b, c), quota)
+    if "quota" in interpreter.checker.capabilities and a >= LIMITED:
+        quota = (c % 8) * interpreter.config.page_size
+    tiers.load_back(interpreter.checker, key or wanted(interpreter, a, b, c), quota)
 
 
 @move("flush")
-def flush(player: Player, a: int, b: int, c: int) -> None:
+def flush(interpreter: Interpreter, a: int, b: int, c: int) -> None:
     """The device is emptied of what nobody uses, sometimes the host too: what is wanted again must come from below."""
-    tree.evict(player.judge, player.judge.capacity)
-    if a < 160 and "host" in player.judge.capabilities:
-        tiers.evict_host(player.judge, player.config.host_pages * player.config.page_size)
+    tree.evict(interpreter.checker, interpreter.checker.capacity)
+    if a < 160 and "host" in interpreter.checker.capabilities:
+        tiers.evict_host(interpreter.checker, interpreter.config.host_pages * interpreter.config.page_size)
 
 
 @move("evict_host")
-def evict_host(player: Player, a: int, b: int, c: int) -> None:
+def evict_host(interpreter: Interpreter, a: int, b: int, c: int) -> None:
     """Make room on the host."""
-    tiers.evict_host(player.judge, evict_size(player.config, a))
+    tiers.evict_host(interpreter.checker, evict_size(interpreter.config, a))
 
 
 @move("prefetch")
-def prefetch(player: Player, a: int, b: int, c: int) -> None:
+def prefetch(interpreter: Interpreter, a: int, b: int, c: int) -> None:
     """A request begins to wait: mostly a new one, sometimes one that waited before, or that waits already."""
-    longer = (below(player, a, stored=True) if b < STEERED or b >= AGAIN else None) or wanted(player, a, b, c)
-    rid = player.begun + 1
+    longer = (below(interpreter, a, stored=True) if b < STEERED or b >= AGAIN else None) or wanted(interpreter, a, b, c)
+    rid = interpreter.begun + 1
     if b >= AGAIN:
-        again = pick(dict.fromkeys(player.waited), b)
-        rid = pick(player.waits, b) or rid if b >= 240 or again is None else again
-    if rid == player.begun + 1:
-        if len(player.waits) >= MAX_WAITING:
+        again = pick(dict.fromkeys(interpreter.waited), b)
+        rid = pick(interpreter.waits, b) or rid if b >= 240 or again is None else again
+    if rid == interpreter.begun + 1:
+        if len(interpreter.waits) >= MAX_WAITING:
             return
-        player.begun += 1
-    if fetch.prefetch(player.judge, rid, longer):
-        player.waits[rid] = longer
+        interpreter.begun += 1
+    if fetch.prefetch(interpreter.checker, rid, longer):
+        interpreter.waits[rid] = longer
 
 
 @move("poll")
-def poll(player: Player, a: int, b: int, c: int) -> None:
+def poll(interpreter: Interpreter, a: int, b: int, c: int) -> None:
     """A request asks whether it need not wait any more; then it is told what was added, sometimes more than once."""
-    rid = pick(player.waits, c)
+    rid = pick(interpreter.waits, c)
     if rid is None:
-        rid = player.begun + 1000 if c < 32 else None
-    if rid is not None and fetch.poll(player.judge, rid):
-        key = player.waits.pop(rid, None)
-        if key is not None and b < AT_ONCE and fetch.prefetch(player.judge, rid, key):
-            player.waits[rid] = key  # retracted, and queued again
+        rid = interpreter.begun + 1000 if c < 32 else None
+    if rid is not None and fetch.poll(interpreter.checker, rid):
+        key = interpreter.waits.pop(rid, None)
+        if key is not None and b < AT_ONCE and fetch.prefetch(interpreter.checker, rid, key):
+            interpreter.waits[rid] = key  # retracted, and queued again
             return
-        player.waited.append(rid)
-        del player.waited[:-MAX_WAITING]
+        interpreter.waited.append(rid)
+        del interpreter.waited[:-MAX_WAITING]
         for _ in range(a & 1 and 1 + (a >> 1 & 1)):
-            fetch.loaded(player.judge, rid)
+            fetch.loaded(interpreter.checker, rid)
 
 
 @move("abandon")
-def abandon(player: Player, a: int, b: int, c: int) -> None:
+def abandon(interpreter: Interpreter, a: int, b: int, c: int) -> None:
     """A request that waits is aborted."""
-    rid = pick(player.waits, c)
+    rid = pick(interpreter.waits, c)
     if rid is not None:
-        player.waits.pop(rid)
-        player.waited.append(rid)
-        fetch.abandon(player.judge, rid)
+        interpreter.waits.pop(rid)
+        interpreter.waited.append(rid)
+        fetch.abandon(interpreter.checker, rid)
 
 
 @move("advance")
-def advance(player: Player, a: int, b: int, c: int) -> None:
+def advance(interpreter: Interpreter, a: int, b: int, c: int) -> None:
     """One of the jobs that are ready goes on."""
-    ready = {number: job for number, job in tiers.seen(player.judge).jobs.items() if job.ready and not job.landed}
+    ready = {
+        number: job for number, job in tiers.seen(interpreter.checker).jobs.items() if job.ready and not job.landed
+    }
     number = pick(ready, a)
     if number is not None:
         how = outcome(ready[number].kind, b, c)
-        if ready[number].kind == LOAD and "layers" in player.judge.capabilities and b < LIMITED:
+        if ready[number].kind == LOAD and "layers" in interpreter.checker.capabilities and b < LIMITED:
             how = Outcome("part", 1 + c % 2)
-        tiers.advance(player.judge, number, how)
+        tiers.advance(interpreter.checker, number, how)
 
 
 def outcome(kind: str, b: int, c: int) -> Outcome:
@@ -168,99 +170,103 @@ def outcome(kind: str, b: int, c: int) -> Outcome:
 
 
 @move("tick")
-def tick(player: Player, a: int, b: int, c: int) -> None:
+def tick(interpreter: Interpreter, a: int, b: int, c: int) -> None:
     """The scheduler ticks."""
-    tiers.tick(player.judge)
+    tiers.tick(interpreter.checker)
 
 
 @move("attach")
-def attach(player: Player, a: int, b: int, c: int) -> None:
+def attach(interpreter: Interpreter, a: int, b: int, c: int) -> None:
     """Storage is attached if there is none; sometimes if there is one."""
-    if not tiers.books_of(player.judge).attached or b < 32:
-        tiers.attach(player.judge, on=True)
+    if not tiers.books_of(interpreter.checker).attached or b < 32:
+        tiers.attach(interpreter.checker, on=True)
 
 
 @move("detach")
-def detach(player: Player, a: int, b: int, c: int) -> None:
+def detach(interpreter: Interpreter, a: int, b: int, c: int) -> None:
     """Storage is detached; rarely, since a prefetch needs time."""
     if a < 112:
-        tiers.attach(player.judge, on=False)
+        tiers.attach(interpreter.checker, on=False)
 
 
 @move("spoil")
-def spoil(player: Player, a: int, b: int, c: int) -> None:
+def spoil(interpreter: Interpreter, a: int, b: int, c: int) -> None:
     """Storage loses a page, or cuts it short."""
-    store = tiers.books_of(player.judge).store
+    store = tiers.books_of(interpreter.checker).store
     if store.contents:
         name = random.Random(a << 8 | b).choice(sorted(store.contents))
         if c < 192:
             store.lose(name)
         else:
             store.shorten(name)
-        tiers.spoiled(player.judge, name, lost=c < 192)
+        tiers.spoiled(interpreter.checker, name, lost=c < 192)
 
 
 @move("fault")
-def fault(player: Player, a: int, b: int, c: int) -> None:
+def fault(interpreter: Interpreter, a: int, b: int, c: int) -> None:
     """An allocation of host memory is going to fail."""
-    if tiers.books_of(player.judge).fault is None:
-        fetch.fail_alloc(player.judge, a % 3)
+    if tiers.books_of(interpreter.checker).fault is None:
+        fetch.fail_alloc(interpreter.checker, a % 3)
 
 
 @move("fail")
-def fail(player: Player, a: int, b: int, c: int) -> None:
+def fail(interpreter: Interpreter, a: int, b: int, c: int) -> None:
     """A copy under way fails; the requests that wait for a load give up, or don't know yet."""
-    judge = player.judge
+    checker = interpreter.checker
     ready = {
         number: job
-        for number, job in tiers.seen(judge).jobs.items()
+        for number, job in tiers.seen(checker).jobs.items()
         if job.kind in COPIES and job.ready and not job.landed
     }
     number = pick(ready, a)
     if number is None:
         return
-    waiting = tiers.dependents(judge, number) if ready[number].kind == LOAD and b < GIVES_UP else []
-    tiers.advance(judge, number, FAILED)
+    waiting = tiers.dependents(checker, number) if ready[number].kind == LOAD and b < GIVES_UP else []
+    tiers.advance(checker, number, FAILED)
     for rid in waiting:
-        request.end(judge, rid, keep=False)
+        request.end(checker, rid, keep=False)
 
 
 @move("misfire")
-def misfire(player: Player, a: int, b: int, c: int) -> None:
+def misfire(interpreter: Interpreter, a: int, b: int, c: int) -> None:
     """A copy to come is going to fail."""
-    judge = player.judge
-    kinds = (LOAD, SPILL, SPILLED) if judge.config.write == "write_back" else (LOAD, BACKUP)
+    checker = interpreter.checker
+    kinds = (LOAD, SPILL, SPILLED) if checker.config.write == "write_back" else (LOAD, BACKUP)
     kind = kinds[a % len(kinds)]
-    if kind not in tiers.books_of(judge).failures.coming:
-        tiers.fail_copy(judge, kind, b % 3)
+    if kind not in tiers.books_of(checker).failures.coming:
+        tiers.fail_copy(checker, kind, b % 3)
 
 
 @move("starve")
-def starve(player: Player, a: int, b: int, c: int) -> None:
+def starve(interpreter: Interpreter, a: int, b: int, c: int) -> None:
     """Memory runs out while a request begins, grows, is published or finished."""
-    judge = player.judge
-    rid = pick(judge.requests, c)
+    checker = interpreter.checker
+    rid = pick(checker.requests, c)
     if rid is None or b < STARTING:
-        if len(judge.requests) < MAX_REQUESTS:
-            key, number = make_key(player.config, a, b, c), player.begun + 1
-            player.begun += 1
-            memory.starved(judge, a % 3, key, lambda: request.begin(judge, number, key))
+        if len(checker.requests) < MAX_REQUESTS:
+            key, number = make_key(interpreter.config, a, b, c), interpreter.begun + 1
+            interpreter.begun += 1
+            memory.starved(checker, a % 3, key, lambda: request.begin(checker, number, key))
         return
-    running = judge.requests[rid]
+    running = checker.requests[rid]
     if b & 1:
-        memory.starved(judge, a % 6, running.key, lambda: request.publish(judge, rid, chunked=False, upto=running.upto))
-    elif not memory.starved(judge, a % 6, running.key, lambda: request.end(judge, rid, keep=True, upto=running.upto)):
-        player.computed(running.key)
+        memory.starved(
+            checker, a % 6, running.key, lambda: request.publish(checker, rid, chunked=False, upto=running.upto)
+        )
+    elif not memory.starved(
+        checker, a % 6, running.key, lambda: request.end(checker, rid, keep=True, upto=running.upto)
+    ):
+        interpreter.computed(running.key)
 
 
 @move("clock")
-def clock(player: Player, a: int, b: int, c: int) -> None:
+def clock(interpreter: Interpreter, a: int, b: int, c: int) -> None:
     """Time passes: a little, a second, or a minute."""
-    books = tiers.books_of(player.judge)
-    fetch.set_clock(player.judge, books.clock + (0.25, 1.0, 2.0, 60.0)[a % 4])
+    books = tiers.books_of(interpreter.checker)
+    fetch.set_clock(interpreter.checker, books.clock + (0.25, 1.0, 2.0, 60.0)[a % 4])
 
 
 @move("deliver")
-def deliver(player: Player, a: int, b: int, c: int) -> None:
+def deliver(interpreter: Interpreter, a: int, b: int, c: int) -> None:
     """Everything under way is delivered and noted: what is backed up gets into storage."""
-    tiers.deliver(player.judge)
+    tiers.deliver(interpreter.checker)
