@@ -32,7 +32,6 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
-from kvlitmus.conformance.checker.observation import Observation
 from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.machine import Driver, machine
 from kvlitmus.conformance.generate.schedule import draw, table
@@ -41,8 +40,12 @@ from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.mutants.registry import Mutant, all_mutants
+from kvlitmus.spec.facts import INPUTS
 from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.seen import Seen
 
+BEFORE, AFTER = (list(INPUTS).index(name) for name in ("before", "after"))
+"""Where the inputs of facts have what was seen."""
 RESULTS = Path(__file__).resolve().parent / "results"
 PAGE_SIZES = (1, 4)
 OPS = 250
@@ -114,12 +117,12 @@ class Watching(Checker):
     live: list[int]
     changed: int
 
-    def finish(self, *args: Any, **kwargs: Any) -> None:
+    def judge(self, occasions: tuple[str, ...], inputs: Any, given: Any, unknown: frozenset[str]) -> None:
         """Count the running requests, and whether the tree differs from what it was."""
-        before = self.before
-        super().finish(*args, **kwargs)
+        super().judge(occasions, inputs, given, unknown)
+        before, after = inputs[BEFORE], inputs[AFTER]
         self.live.append(len(self.requests))
-        self.changed += tree_of(before) != tree_of(self.before)
+        self.changed += tree_of(before) != tree_of(after)
 
     def forget(self) -> None:
         """Start counting with the first cache."""
@@ -128,7 +131,7 @@ class Watching(Checker):
         super().forget()
 
 
-def tree_of(seen: Observation) -> object:
+def tree_of(seen: Seen) -> object:
     """All that a snapshot shows of the tree."""
     return seen.cached, [(node.info.names, node.locks, node.hits, node.priority) for node in seen.nodes]
 

@@ -138,8 +138,8 @@ def records(path: Path) -> Iterator[Record]:
             )
 
 
-def compare(record: Record, kept: Sequence[Kept], renamed: frozenset[Change] = frozenset()) -> list[Compared]:
-    """Checker an item again, at each depth of which there are verdicts."""
+def compare(record: Record, kept: Sequence[Kept]) -> list[Compared]:
+    """Judge an item again, at each depth of which there are verdicts."""
     data = json.loads(record.text)
     item = item_from_json(data["item"])
     again = Again(data)
@@ -147,7 +147,7 @@ def compare(record: Record, kept: Sequence[Kept], renamed: frozenset[Change] = f
     for one in kept:
         if one.item != item.id:
             raise ValueError(f"{record.file}: item {record.line} is {item.id} (expected {one.item})")
-        notes = Notes(one.verdicts, renamed)
+        notes = Notes(one.verdicts)
         judged(again, item, one.depth, notes, misuse=record.misuse, reruns=record.reruns)
         differences = [
             Difference(one.target, one.depth, one.item, at, call, *change) for at, call, change in notes.changes
@@ -219,14 +219,13 @@ def allowed(path: Path = ALLOWED) -> list[Allowed]:
 def check(
     *, quick: bool, jobs: int = 1, names: Sequence[str] = (), wanted: Sequence[Allowed] = (), path: Path = VERDICTS
 ) -> Outcome:
-    """Checker the corpus by the rules of this tree, and compare."""
+    """Judge the corpus by the rules of this tree, and compare."""
     outcome = Outcome()
     digests, kept = corpus_verdicts.load(path)
     tasks = tasks_of(kept, digests, outcome, quick=quick, names=names)
-    renamed = frozenset(one.change for one in wanted)
 
     def one(task: tuple[Record, list[Kept]]) -> list[Compared]:
-        return compare(*task, renamed)
+        return compare(*task)
 
     for found in each(one, tasks, jobs, "judged"):
         for kept_one, many, _, differences in found:
@@ -388,7 +387,7 @@ def main(arguments: Sequence[str]) -> int:
             outcome = check(quick=asked.quick, jobs=asked.jobs, names=asked.names, wanted=allowed())
             tell(outcome, time.monotonic() - started)
             return int(bool(outcome.wrong) or not outcome.steps)
-        before = corpus_verdicts.load(VERDICTS)[1] if asked.checker or asked.names else []
+        before = corpus_verdicts.load(VERDICTS)[1] if asked.judge or asked.names else []
         found = (
             record_groups([one for one in GROUPS if one in (asked.names or GROUPS)], asked.jobs) if asked.record else {}
         )

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
-from kvlitmus.conformance.checker.selection import Facts
 from kvlitmus.conformance.isolation.current_run import CURRENT_RUN
 from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.results import Item, Options
@@ -27,7 +26,7 @@ FORMAT = 1
 KIND = "kvlitmus verdicts"
 
 NOT_JUDGED, TRUE, FALSE = "not judged", "true", "false"
-KINDS, END = "the kinds of the call", "the end of the play"
+END = "the end of the play"
 """What can differ beside rules."""
 
 Signature = tuple[str, tuple[str, ...]]
@@ -83,9 +82,8 @@ class Change(NamedTuple):
 class Notes:
     """The steps of one item; ``then``: its steps as they were, ``None`` where they are noted for the first time."""
 
-    def __init__(self, then: Verdicts | None = None, renamed: frozenset[Change] = frozenset()) -> None:
+    def __init__(self, then: Verdicts | None = None) -> None:
         self.then = then
-        self.renamed = renamed
         self.now = Verdicts()
         self.changes: list[tuple[int, str, Change]] = []
         self.raised = -1
@@ -120,19 +118,13 @@ class Notes:
     def compare(self, at: int, call: str, signature: Signature, broken: Sequence[str]) -> None:
         """What differs at a step."""
         assert self.then is not None
-        kinds, judged = signature
-        kinds_then, judged_then = self.then.steps[at]
-        if kinds != kinds_then:
-            change = Change(KINDS, kinds_then, kinds)
-            if change not in self.renamed:
-                return self.lose(at, call, *change)
-            self.changes.append((at, call, change))
+        _, judged = signature  # what the occasions of a call are called is no verdict
+        _, judged_then = self.then.steps[at]
         before = self.then.broken_at(at)
         for rule in sorted({*judged, *judged_then, *broken, *before}):
             change = Change(rule, verdict(rule, judged_then, before), verdict(rule, judged, broken))
             if change.then != change.now:
                 self.changes.append((at, call, change))
-        return None
 
     def end(self, call: str, rules: Sequence[str], error: str) -> None:
         """The play is over: by a rule without facts (PORT-01 …), by an error, or by itself."""
@@ -151,29 +143,31 @@ def verdict(rule: str, judged: Sequence[str], broken: Sequence[str]) -> str:
 
 
 def noting(notes: Notes) -> type[Checker]:
-    """A judge that hands in its steps.  This is the one place that knows how a judge is asked for them."""
-    signatures: dict[int, Signature] = {}
+    """A checker that hands in its steps.  This is the one place that knows how a judge is asked for them."""
+    signatures: dict[tuple[int, tuple[str, ...]], Signature] = {}
 
     class NotingChecker(Checker):
-        def evaluate(self, kinds: str, facts: Facts) -> None:
+        def judge(
+            self, occasions: tuple[str, ...], inputs: tuple[Any, ...], given: Mapping[str, Any], unknown: frozenset[str]
+        ) -> None:
             broken: tuple[str, ...] = ()
             violation = None
-            alike = (kinds, *facts)
             try:
-                super().evaluate(kinds, facts)
+                super().judge(occasions, inputs, given, unknown)
             except Violation as found:
                 violation, broken = found, found.rules
-            tally = self.plans[alike]
-            signature = signatures.get(id(tally))
+            tally = self.tally
+            known = (id(tally), self.not_judged)
+            signature = signatures.get(known)
             if signature is None:
-                rules = sorted(rule for rule, *_ in tally.plan.checks)
-                signature = ("+".join(sorted(kinds.split("+"))), tuple(rules))
-                signature = signatures[id(tally)] = SIGNATURES.setdefault(signature, signature)
+                rules = sorted(set(tally.plan.rules) - self.muted - set(self.not_judged))
+                signature = ("+".join(sorted(occasions)), tuple(rules))
+                signature = signatures[known] = SIGNATURES.setdefault(signature, signature)
                 alive.append(tally)
             call = self.history[-1] if self.history else ""
             ends = notes.step(call, signature, broken)
             if ends:
-                raise violation or Violation(ends, call, facts)
+                raise violation or Violation(ends, call, dict(given))
 
     alive: list[Any] = []  # a tally keeps its number as long as it lives
     return NotingChecker
@@ -184,7 +178,7 @@ SIGNATURES: dict[Signature, Signature] = {}
 
 
 def judged(target: Any, item: Item, depth: int, notes: Notes, *, misuse: bool, reruns: int) -> bool:
-    """Checker an item, its steps handed in; whether the target took it at all."""
+    """Judge an item, its steps handed in; whether the target took it at all."""
     options = Options(depth=depth, force_misuse=misuse, reruns=reruns, shrink_trials=0)
     before, CURRENT_RUN.checker_type = CURRENT_RUN.checker_type, noting(notes)
     try:

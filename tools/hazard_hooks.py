@@ -12,7 +12,7 @@ Used by ``tools/hazards.py``, in SGLang's environment and in its own process: in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,6 @@ from kvlitmus.conformance.adapters.sglang.v0_5_13.hicache import hiradix
 from kvlitmus.conformance.adapters.sglang.v0_5_13.unified import unified
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
-from kvlitmus.conformance.checker.selection import Facts
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.engine import HarnessError
 
@@ -36,10 +35,12 @@ class HazardJudge(Checker):
     noted = 0
     last = -FOR_EVER
 
-    def evaluate(self, kinds: str, facts: Facts) -> None:
+    def judge(
+        self, occasions: tuple[str, ...], inputs: tuple[Any, ...], given: Mapping[str, Any], unknown: frozenset[str]
+    ) -> None:
         """As ever, if the hazard has happened."""
         try:
-            super().evaluate(kinds, facts)
+            super().judge(occasions, inputs, given, unknown)
         except Violation:
             self.only_if_it_happened()
             raise

@@ -91,7 +91,7 @@ def deaf_guard() -> None:
 
 
 def other_judge() -> None:
-    CURRENT_RUN.checker_type = type("Kind", (Checker,), {"evaluate": nothing})
+    CURRENT_RUN.checker_type = type("Kind", (Checker,), {"judge": nothing})
 
 
 def empty_plans() -> None:
@@ -99,7 +99,7 @@ def empty_plans() -> None:
 
     class Plans(dict[Any, Any]):
         def get(self, *_: Any) -> Any:
-            return selection.Plan(())
+            return selection.Plan((), "", nothing)
 
     selection.PLANS = Plans()
     assert plan_for is selection.plan_for

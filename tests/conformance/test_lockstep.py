@@ -22,7 +22,6 @@ from kvlitmus.conformance.generate.schedule import OP_BYTES, Op, decode, draw, t
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.specimen.cache import PROFILE, Parts, SpecimenTarget
 from kvlitmus.conformance.specimen.tree import Node, RadixTree
-from kvlitmus.reference.tree import Tree
 from kvlitmus.spec.names import Names
 
 CONFIGS = (
@@ -45,11 +44,12 @@ class Listener(Checker):
         super().forget()
         self.told: list[tuple[object, ...]] = getattr(self, "told", [])
 
-    def finish(self, kinds: str, facts: dict[str, Any], tree: Tree, late: Any = None) -> None:
-        super().finish(kinds, facts, tree, late)
+    wants_facts = True
+
+    def note_facts(self, occasions: tuple[str, ...], facts: dict[str, Any]) -> None:
         cached = frozenset(self.before.cached)
         nodes = frozenset((node.info.names, node.locks, node.hits, node.priority) for node in self.before.nodes)
-        self.told.append((kinds, [facts[name] for name in TOLD if name in facts], cached, nodes))
+        self.told.append((occasions, [facts[name] for name in TOLD if name in facts], cached, nodes))
 
 
 def told(target: Any, config: Config, ops: Sequence[Op]) -> list[tuple[object, ...]]:

@@ -139,16 +139,14 @@ class Beside(Explorer):
         tandem.device.pages = dict(spot.pages)
         tandem.rows = dict(spot.rows)
         self.restore(spot.state, None)
-        self.checker.receipts = {
-            number: ((number, second.given[at]), name) for number, (name, at) in enumerate(spot.receipts, 1)
-        }
+        self.checker.tokens = {number: (number, second.given[at]) for number, (_, at) in enumerate(spot.receipts, 1)}
 
     def spot_now(self, state: State) -> Spot:
         """Where both are now."""
         second: Logged = self.tandem.second
         held = sorted(
-            (name, next(at for at, one in enumerate(second.given) if one is receipt[1]))
-            for receipt, name in self.checker.receipts.values()
-            if isinstance(receipt, tuple)
+            (name, next(at for at, one in enumerate(second.given) if one is token[1]))
+            for number, name in self.checker.receipts.items()
+            if isinstance(token := self.checker.tokens[number], tuple)
         )
         return Spot(state, tuple(second.log), dict(self.tandem.device.pages), dict(self.tandem.rows), tuple(held))

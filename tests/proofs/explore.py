@@ -26,13 +26,15 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kvlitmus.conformance.adapters.reference.flat import PROFILE, ReferenceCache
-from kvlitmus.conformance.checker.checker import Checker, Running
+from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
-from kvlitmus.conformance.checker.observation import Observation
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.reference.cache import Cache, Request
 from kvlitmus.reference.tree import Page, Tree
 from kvlitmus.spec.names import NO_NAME, Names
+from kvlitmus.spec.seen import Seen
+from kvlitmus.spec.state import Running
+from kvlitmus.spec.state import State as Known
 from kvlitmus.spec.units import Key, Name, PageNo, Pages, RequestId, Slot, Tick, Tokens, page_slots, pages_of
 
 BY_RECENCY = ("lru", "mru", "lfu", "priority", "slru")
@@ -198,7 +200,7 @@ class Explorer:
 
     # -- from state to judge and back ----------------------------------------------------------
 
-    def restore(self, state: State, seen: Observation | None) -> None:
+    def restore(self, state: State, seen: Seen | None) -> None:
         """Put adapter and judge into a state: the cache, and the books of what the suite holds in it."""
         checker, adapter, cache = self.checker, self.adapter, state.cache
         size = self.scope.page_size
@@ -207,18 +209,18 @@ class Explorer:
         adapter.serial = len(state.receipts)
         adapter.receipts = dict(enumerate(state.receipts, 1))
         adapter.keys = {int(rid): key for rid, key in zip(cache.requests, state.keys, strict=True)}
-        checker.tree, checker.maybe, checker.kept, checker.history = cache.tree, set(), [], []
-        checker.receipts = {number: (number, name) for number, name in adapter.receipts.items()}
-        checker.owners = Counter(state.loan)
-        checker.requests, checker.written = {}, {}
+        checker.kept, checker.history = [], []
+        checker.tokens = {number: number for number in adapter.receipts}
+        owners = Counter(state.loan)
+        requests, contents = dict[int, Running](), dict[Slot, Name]()
         for rid, request in cache.requests.items():
-            key = adapter.keys[rid]
-            checker.requests[rid] = Running(key, request.names, request.row, request.cached, request.locked)
-            checker.owners.update(pages_of(request.row[request.cached :], size))
-            tokens = checker.token_names(key, request.names)
-            checker.write(request.row, tokens)
+            path, row = checker.path(adapter.keys[rid], row=True), request.row
+            requests[rid] = Running(path, row, request.cached, len(row), request.locked)
+            owners.update(pages_of(row[request.cached :], size))
+            contents.update(zip(row, path.tokens, strict=True))
         for name, page in cache.tree.pages.items():
-            checker.write(page_slots(page.page, size), self.run_of(name))
+            contents.update(zip(page_slots(page.page, size), self.run_of(name), strict=True))
+        checker.state = Known(cache.tree, frozenset(), owners, requests, dict(adapter.receipts), contents)
         if seen is not None:
             checker.before = seen
 

@@ -10,37 +10,33 @@ Every function returns a new tree; ``clock`` counts the calls that are uses.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
+from kvlitmus.spec.effects import cached_prefix, insert, leaves, lock, node_of, path, split, touch
 from kvlitmus.spec.policies import POLICIES
-from kvlitmus.spec.units import Name, PageNo, Pages, Tick
+from kvlitmus.spec.state import Page, Tree, empty_tree
+from kvlitmus.spec.units import Name, Pages
 
-
-class Page(NamedTuple):
-    """One cached page.
-
-    ``parent``: the name of the page before it, or of its namespace's root.  ``page``: where it is.
-    ``touched``, ``created``: ticks of the last use and of the insertion.  ``hits``: how often it
-    was used, as the profile counts.  ``locks``: how many receipts and requests cover it.
-    ``first``: whether a node begins here.
-    """
-
-    parent: Name
-    page: PageNo
-    touched: Tick
-    created: Tick
-    hits: int = 0
-    priority: int = 0
-    locks: int = 0
-    first: bool = False
-
-
-class Tree(NamedTuple):
-    """All cached pages by name, and the time."""
-
-    pages: Mapping[Name, Page]
-    clock: Tick
+__all__ = [
+    "Eviction",
+    "Page",
+    "Tree",
+    "cached_prefix",
+    "empty_tree",
+    "evict",
+    "insert",
+    "is_closed",
+    "leaves",
+    "lock",
+    "match",
+    "node_of",
+    "path",
+    "sizes",
+    "split",
+    "touch",
+    "unlock",
+]
 
 
 class Eviction(NamedTuple):
@@ -48,21 +44,6 @@ class Eviction(NamedTuple):
 
     policy: str = "lru"
     granularity: str = "page"
-
-
-def empty_tree() -> Tree:
-    """A tree in which nothing is cached."""
-    return Tree({}, Tick(0))
-
-
-def cached_prefix(tree: Tree, names: Sequence[Name]) -> Pages:
-    """How many of a key's pages are cached, from the first one on (TREE-02)."""
-    length = 0
-    for name in names:
-        if name not in tree.pages:
-            break
-        length += 1
-    return Pages(length)
 
 
 def match(tree: Tree, names: Sequence[Name], *, counts: bool = False, renews: bool = False) -> tuple[Tree, Pages]:
@@ -76,84 +57,6 @@ def match(tree: Tree, names: Sequence[Name], *, counts: bool = False, renews: bo
     return split(tree, names[length - 1], renews=renews) if length else tree, length
 
 
-def touch(tree: Tree, names: Iterable[Name], *, hits: int = 0, priority: int | None = None) -> Tree:
-    """Note a use of these cached pages: all at the same tick, so that a parent is never older than its child."""
-    now = Tick(tree.clock + 1)
-    pages = dict(tree.pages)
-    for name in names:
-        old = pages[name]
-        worth = old.priority if priority is None or priority <= old.priority else priority
-        pages[name] = Page(old.parent, old.page, now, old.created, old.hits + hits, worth, old.locks, old.first)
-    return Tree(pages, now)
-
-
-def split(tree: Tree, name: Name, *, renews: bool = False) -> Tree:
-    """End a node at this page: the pages after it begin nodes of their own (TREE-04).
-
-    Nothing else changes, except that in some caches the upper half counts as created now (``renews``).
-    """
-    cut = {
-        child: page._replace(first=True) for child, page in tree.pages.items() if page.parent == name and not page.first
-    }
-    if cut and renews:
-        cut |= {upper: tree.pages[upper]._replace(created=tree.clock) for upper in node_of(tree, name)}
-    return Tree({**tree.pages, **cut}, tree.clock) if cut else tree
-
-
-def insert(
-    tree: Tree,
-    root: Name,
-    names: Sequence[Name],
-    offered: Sequence[PageNo],
-    *,
-    counts: bool = True,
-    priority: int = 0,
-    renews: bool = False,
-) -> tuple[Tree, Pages]:
-    """Cache the missing pages of a key in the pages offered; returns how many were cached before (TREE-08, TREE-09).
-
-    ``root`` is the name of the key's namespace.  Existing pages win over offered ones.  A use is
-    counted on the whole path where ``counts`` says so, which a chunk of the same request does not
-    (TREE-13); priority never falls (TREE-14); see :func:`split` for ``renews``.
-    """
-    already = cached_prefix(tree, names)
-    tree = touch(tree, names[:already], hits=int(counts), priority=priority)
-    if already:
-        tree = split(tree, names[already - 1], renews=renews)
-    if already == len(names):
-        return tree, already
-    pages = dict(tree.pages)
-    parent = names[already - 1] if already else root
-    for position in range(already, len(names)):
-        first = position == already
-        pages[names[position]] = Page(
-            parent, offered[position], tree.clock, tree.clock, int(counts), priority, 0, first
-        )
-        parent = names[position]
-    return Tree(pages, tree.clock), already
-
-
-def path(tree: Tree, name: Name) -> tuple[Name, ...]:
-    """The cached pages from the root to this one, in order."""
-    names: list[Name] = []
-    while name in tree.pages:
-        names.append(name)
-        name = tree.pages[name].parent
-    return tuple(reversed(names))
-
-
-def lock(tree: Tree, name: Name, by: int = 1) -> Tree:
-    """Protect the path from the root to this page once more (LOCK-01, LOCK-03, LOCK-04)."""
-    pages = dict(tree.pages)
-    while name in pages:
-        old = pages[name]
-        pages[name] = Page(
-            old.parent, old.page, old.touched, old.created, old.hits, old.priority, old.locks + by, old.first
-        )
-        name = old.parent
-    return Tree(pages, tree.clock)
-
-
 def unlock(tree: Tree, name: Name) -> Tree:
     """Give one protection of the path to this page back (LOCK-04).
 
@@ -162,20 +65,6 @@ def unlock(tree: Tree, name: Name) -> Tree:
     if name in tree.pages and tree.pages[name].locks < 1:
         raise ValueError(f"page {name} is not locked", name)
     return lock(tree, name, -1)
-
-
-def leaves(tree: Tree) -> list[Name]:
-    """The cached pages without a cached child."""
-    parents = {page.parent for page in tree.pages.values()}
-    return [name for name in tree.pages if name not in parents]
-
-
-def node_of(tree: Tree, leaf: Name) -> tuple[Name, ...]:
-    """The pages of the node that ends with this leaf, last page first."""
-    names = [leaf]
-    while not tree.pages[names[-1]].first:
-        names.append(tree.pages[names[-1]].parent)
-    return tuple(names)
 
 
 def evict(

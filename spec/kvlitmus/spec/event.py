@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
 from kvlitmus.spec import tier as _tier  # noqa: F401 - its facts
 from kvlitmus.spec.facts import define
 from kvlitmus.spec.rule import Kind, rule

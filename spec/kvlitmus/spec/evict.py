@@ -9,9 +9,62 @@ its profile says.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
+from kvlitmus.spec import pool as _pool  # noqa: F401 - its facts
+from kvlitmus.spec.calls import Evict, PlayedAgain
+from kvlitmus.spec.facts import Unknown, fact
+from kvlitmus.spec.order import needless_victims, passed_over_by
 from kvlitmus.spec.rule import Kind, Strength, rule
+from kvlitmus.spec.seen import Seen
+from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.state import State
 from kvlitmus.spec.units import Name, PageNo, Tokens, same
+
+
+@fact(0)
+def reported_evicted(answer: int) -> Tokens:
+    """How many slots the eviction says it freed."""
+    return Tokens(answer)
+
+
+@fact(0)
+def locked_names(state: State) -> frozenset[Name]:
+    """The names of cached pages that receipts or running requests protect."""
+    return frozenset(name for name, page in state.tree.pages.items() if page.locks)
+
+
+@fact(3)
+def unlocked_before(state: State, setting: Setting, locked_names: frozenset[Name]) -> Tokens:
+    """Slots of all cached pages that nothing protects, before the call."""
+    return Tokens((len(state.tree.pages) - len(locked_names)) * setting.size)
+
+
+@fact(3)
+def passed_over(state: State, setting: Setting, vanished: AbstractSet[Name]) -> frozenset[Name] | Unknown:
+    """Names that the policy would have evicted before one that was evicted."""
+    return passed_over_by(state.tree, vanished, setting.config.policy, setting.profile.slru_hits)
+
+
+@fact(3)
+def needless(before: Seen, setting: Setting, call: Evict, vanished: AbstractSet[Name]) -> frozenset[Name]:
+    """Names that were evicted although enough was free without them."""
+    return needless_victims(before, vanished, call.asked, setting.size, setting.profile.evict_granularity)
+
+
+@fact(3)
+def victims(call: PlayedAgain) -> Sequence[object]:
+    """What each eviction of a schedule removed, in order: the prefixes."""
+    return call.victims
+
+
+@fact(3)
+def victims_again(call: PlayedAgain) -> Sequence[object]:
+    """The same for a second, fresh cache that got the same calls."""
+    return call.victims_again
+
+
+# Rules
 
 
 @rule(

@@ -1,25 +1,75 @@
 """The facts that rules speak of.
 
-A fact has a name, a meaning and a **depth**: the least depth of observation at which a judge
-can know it.  Depth 0 is what the suite itself passed in, got back, wrote into slots or can
-conclude from that; 1 adds counters (``available``, the tree's sizes); 2 adds events; 3 adds a
-full snapshot (free list, nodes).
+A **fact** is a pure function, named after what it says; its docstring is its meaning, and its
+**depth** is the least depth of observation at which it can be known.  Depth 0 is what the suite itself
+passed in, got back, wrote into slots or can conclude from that; 1 adds counters (``available``, the
+tree's sizes); 2 adds events; 3 adds a full snapshot (free list, nodes).
 
-Facts named ``…_before`` and ``…_after`` are taken around one call.  Facts of one part only are
-defined in the module of that part.
+The parameters of a fact name other facts, or one of the :data:`INPUTS`: the one definition of a fact
+serves judge, recorded traces, enumerations, lemmas and docs.  A fact that can't be known here is
+:data:`UNKNOWN`; its return type says so (``… | Unknown``), every fact that is worked out from it is
+unknown too, and a rule that speaks of it is *not judged here*.
+
+A fact is defined in the module of the part that speaks of it first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+import enum
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, NamedTuple, TypeVar
+
+Compute = TypeVar("Compute", bound=Callable[..., Any])
+
+
+class Unknown(enum.Enum):
+    """What can't be known, as a type of its own."""
+
+    UNKNOWN = "unknown"
+
+    def __bool__(self) -> bool:
+        raise TypeError("an unknown fact is neither true nor false; compare it with UNKNOWN")
+
+
+UNKNOWN: Final = Unknown.UNKNOWN
+"""The one value of :class:`Unknown`."""
+
+INPUTS: Mapping[str, str] = {
+    "setting": "what was asked for and declared: configuration, profile, capabilities",
+    "state": "what was known before the call",
+    "expected": "what a correct cache has after the call, as far as the call and its answer say",
+    "then": "what is known after the call: what was expected, as it was seen",
+    "call": "the call",
+    "answer": "its answer",
+    "before": "what was seen of the cache before the call",
+    "after": "what was seen of the cache after the call",
+    "found": "what the slots of the answer held when it was given",
+    "row_found": "what the request's row held after its caller had computed",
+}
+"""What facts are worked out from, in the end: the names that their parameters may have beside those of facts."""
 
 
 class Fact(NamedTuple):
-    """What a fact means and from which depth on it is known."""
+    """What a fact means, from which depth on it is known, and how.
+
+    ``needs``: the facts and inputs that it is worked out from.  ``open``: whether it may be unknown.  ``ports``: the
+    capabilities without which it can't be known.  A fact without ``compute`` is given by whoever judges.
+    """
 
     depth: int
     meaning: str
+    compute: Callable[..., Any] | None = None
+    needs: tuple[str, ...] = ()
+    open: bool = False
+    ports: frozenset[str] = frozenset()
+
+    @property
+    def digested(self) -> str:
+        """What changes when the fact does: its depth, its meaning, and the text of its function."""
+        source = inspect.getsource(self.compute) if self.compute is not None else ""
+        return f"{self.depth} {self.meaning} {source}"
 
 
 FACTS: dict[str, Fact] = {}
@@ -27,96 +77,53 @@ FACTS: dict[str, Fact] = {}
 
 
 def define(depth: int, meanings: Mapping[str, str]) -> None:
-    """Define facts of one depth; a fact can't be defined twice."""
+    """Define facts of one depth that are given; a fact can't be defined twice."""
     for name, meaning in meanings.items():
-        if name in FACTS:
-            raise ValueError(f"fact {name!r} is already defined", name)
-        FACTS[name] = Fact(depth, meaning)
+        add(name, Fact(depth, meaning))
 
 
-define(
-    0,
-    {
-        "page_size": "slots in a page",
-        "usable": "the pages that the pool may hand out",
-        "asked": "how much the call asked for, in slots",
-        "granted": "the slots that the allocation handed out, in order",
-        "granted_pages": "the pages that the granted slots lie in",
-        "may_evict": "whether the profile lets an allocation evict",
-        "held_before": "pages known to be owned by a request or a caller, or cached under a lock, before the call",
-        "freed_pages": "the pages that the call gave back",
-        "owned_after": "pages owned by requests and callers, after the call",
-        "owned_twice": "pages that two requests or callers own at once",
-        "key_length": "units of the key that was passed",
-        "key_names": "the names of the key's prefixes, shortest first",
-        "match_length": "units that the match or the request's beginning reports as cached",
-        "match_slots": "the slots of the match",
-        "found_names": "what was written last into each of the returned slots: the name of a prefix",
-        "match_cap": "the longest match that the profile allows for this key",
-        "certain_length": "units of the key that are certainly cached, before the call",
-        "possible_length": "units of the key that are possibly cached, before the call",
-        "reported_already": "units that the insert reports as cached before",
-        "to_free": "the slots that the insert hands back to the caller",
-        "expected_to_free": "the slots that were brought in vain and are the caller's to free, as the profile declares",
-        "locked_names": "the names of cached pages that receipts or running requests protect",
-        "locked_pages": "where the protected pages were when they were locked: name to page",
-        "reported_evicted": "how many slots the eviction says it freed",
-        "row": "the slots of the request, one per token, after the call",
-        "row_names": "what is written in the row's computed slots, in order",
-        "request_names": "the names of all prefixes of the request's tokens",
-        "computed_names": "the names of the prefixes of the request's computed tokens",
-        "computed_length": "units of the request up to which the call says that it is computed",
-        "uncomputed_pages": "the request's own pages in which not every slot is computed, by what the call says",
-        "row_cached": "how many leading slots of the row are the tree's",
-        "row_before": "the slots of the request before the call",
-        "last_slot": "the slot of the request's last token before it grew",
-        "new_slots": "the slots that the request got for further tokens",
-        "opened_pages": "the pages that an extending allocation opened",
-        "opened_needed": "how many pages the further tokens need beyond the last page",
-        "request_pages": "pages that the request owned alone before it ended",
-        "quiet": "whether no lock is held and no request runs",
-    },
-)
-define(
-    1,
-    {
-        "available_before": "slots that the pool says it could hand out, before the call",
-        "available_after": "slots that the pool says it could hand out, after the call",
-        "capacity": "slots of all usable pages",
-        "owned_slots": "slots of all pages owned by requests and callers, after the call",
-        "evictable": "units that the tree says could be evicted, after the call",
-        "protected": "units that the tree says are protected, after the call",
-        "evictable_before": "units that the tree says could be evicted, before the call",
-        "protected_before": "units that the tree says are protected, before the call",
-    },
-)
-define(
-    3,
-    {
-        "free_before": "pages on the free list, before the call",
-        "free_after": "pages on the free list, after the call",
-        "free_listed": "the free list as it stands, repetitions included",
-        "cached_before": "every cached page, before the call: name to page",
-        "cached_after": "every cached page, after the call: name to page",
-        "cached_listed": "the pages that the nodes of the tree refer to, repetitions included",
-        "parents": "the names of the parents of all cached pages, roots left out",
-        "broken_nodes": "nodes that are empty, not made of whole pages, or share their first page with a sibling",
-        "broken_pages": "cached pages whose slots are not one whole page in order",
-        "missing_before": "names of the key's whole pages that were not cached, before the call, in order",
-        "offered": "what the insert offered for each whole page of the key: name to page",
-        "duplicates": "pages that the insert was offered in vain and that the cache is to free, as the profile declares",
-        "vanished": "names that were cached before the call and are not after it",
-        "unlocked_before": "slots of all cached pages that nothing protects, before the call",
-        "passed_over": "names that the policy would have evicted before one that was evicted",
-        "needless": "names that were evicted although enough was free without them",
-        "victims": "what each eviction of a schedule removed, in order: the prefixes",
-        "victims_again": "the same for a second, fresh cache that got the same calls",
-        "unlocked_count": "units of cached pages that nothing protects, after the call",
-        "locked_count": "units of cached pages that something protects, after the call",
-        "node_locks": "the lock count of each node, beside the number of receipts that cover it",
-        "lock_inversions": "for each node with more locks than its parent: the parent's locks and its own",
-        "node_hits": "the hit count of each node, beside the count that its use amounts to",
-        "node_priorities": "the priority of each node, beside the highest it was given",
-        "unreachable_names": "names of the request's cached part that are not cached, or elsewhere, after the call",
-    },
-)
+def fact(depth: int, *, ports: tuple[str, ...] = ()) -> Callable[[Compute], Compute]:
+    """Define a fact by the function that works it out; the function itself is returned unchanged.
+
+    Raises ``ValueError`` for a name that is taken, a parameter that is neither a fact nor an input, and a function
+    without a meaning.
+    """
+
+    def register(compute: Compute) -> Compute:
+        name, meaning = compute.__name__, " ".join((inspect.getdoc(compute) or "").split())
+        needs = tuple(inspect.signature(compute).parameters)
+        strange = [one for one in needs if one not in FACTS and one not in INPUTS]
+        if strange:
+            raise ValueError(f"fact {name!r} is worked out from {strange}, which are neither facts nor inputs", name)
+        if not meaning:
+            raise ValueError(f"fact {name!r} has no meaning", name)
+        unknown = re.search(r"\bUnknown\b", str(compute.__annotations__.get("return", ""))) is not None
+        text = meaning.rstrip(".")
+        text = text if text[1:2].isupper() else text[0].lower() + text[1:]
+        add(name, Fact(depth, text, compute, needs, unknown, frozenset(ports)))
+        return compute
+
+    return register
+
+
+def add(name: str, one: Fact) -> None:
+    """Note a fact; a name can't be taken twice, nor be that of an input."""
+    if name in FACTS or name in INPUTS:
+        raise ValueError(f"fact {name!r} is already defined", name)
+    FACTS[name] = one
+
+
+def worked_out_from(names: Iterable[str]) -> tuple[str, ...]:
+    """These facts and all that they are worked out from, each after what it needs."""
+    ordered: dict[str, None] = {}
+
+    def visit(name: str) -> None:
+        if name in ordered or name not in FACTS:
+            return
+        for one in FACTS[name].needs:
+            visit(one)
+        ordered[name] = None
+
+    for name in names:
+        visit(name)
+    return tuple(ordered)

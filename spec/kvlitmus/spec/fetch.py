@@ -13,12 +13,13 @@ release queue.  Every way that a prefetch can end (commit, revoke, abort, detach
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from kvlitmus.spec import load as _load  # noqa: F401 - its facts, and those of tiers
+from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
 from kvlitmus.spec.facts import define
 from kvlitmus.spec.rule import Kind, Strength, rule
-from kvlitmus.spec.units import Name, Tokens
+from kvlitmus.spec.units import Name, PageNo, Tokens
 
 define(
     0,
@@ -243,10 +244,10 @@ def a_commit_adds_all_that_was_fetched(commit_missing: Sequence[object]) -> bool
     reference="fetch.commit",
 )
 def what_was_cached_stays_where_it_was(
-    hosted_before: dict[Name, int],
-    hosted: dict[Name, int],
-    cached_before: dict[Name, int],
-    cached_after: dict[Name, int],
+    hosted_before: Mapping[Name, PageNo],
+    hosted: Mapping[Name, PageNo],
+    cached_before: Mapping[Name, PageNo],
+    cached_after: Mapping[Name, PageNo],
     failed_backups: frozenset[Name],
     failed_loads: frozenset[Name],
 ) -> bool:

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 
+from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
+from kvlitmus.spec import tree as _tree  # noqa: F401 - its facts
 from kvlitmus.spec.facts import define
 from kvlitmus.spec.rule import Kind, Strength, rule
 from kvlitmus.spec.schemes import HASH_DIGITS, HashFunction, Scheme

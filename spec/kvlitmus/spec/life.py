@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvlitmus.spec import fetch as _fetch  # noqa: F401 - its facts
+from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
 from kvlitmus.spec.facts import define
 from kvlitmus.spec.rule import Kind, rule
 from kvlitmus.spec.units import Name, PageNo, Tokens

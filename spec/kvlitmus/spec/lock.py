@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from kvlitmus.spec import evict as _evict  # noqa: F401 - its facts
+from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
 from kvlitmus.spec.rule import Kind, rule
 from kvlitmus.spec.units import Name, PageNo, Tokens
 
@@ -43,7 +45,7 @@ def the_tree_counts_what_is_protected(
 
 
 @rule("LOCK-03", kind=Kind.STATE, needs=("locks", "inspect"), source="R-LK-03", reference="tree.lock")
-def a_parent_is_locked_at_least_as_often_as_its_child(lock_inversions: Sequence[object]) -> bool:
+def a_parent_is_locked_at_least_as_often_as_its_child(lock_inversions: Sequence[tuple[int, int]]) -> bool:
     """A node MUST be locked at least as often as each of its children."""
     return not lock_inversions
 

@@ -9,6 +9,7 @@ To **reject** is to raise; to **ignore** is to return and to have changed nothin
 
 from __future__ import annotations
 
+from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
 from kvlitmus.spec.facts import define
 from kvlitmus.spec.rule import Kind, rule
 from kvlitmus.spec.units import Tokens

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 
 PARTS = (
+    "observed",
     "pool",
     "tree",
     "lock",

@@ -13,11 +13,89 @@ nobody cancel out.  So the rules compare *sets*.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
+from kvlitmus.spec.advance import opened_by, opened_needed_by
+from kvlitmus.spec.calls import Alloc, Begin, EndGroup, Evict, Extend, Free, Grow, Publish
+from kvlitmus.spec.facts import fact
 from kvlitmus.spec.rule import Kind, Strength, rule
-from kvlitmus.spec.units import Name, PageNo, Slot, Tokens, continues_pages
+from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.state import State
+from kvlitmus.spec.units import Name, PageNo, Slot, Tokens, continues_pages, pages_of
 
 ALLOCATIONS = ("alloc", "alloc_extend", "alloc_decode")
+
+
+@fact(0)
+def asked(call: Alloc | Extend | Evict) -> Tokens:
+    """How much the call asked for, in slots."""
+    return call.asked
+
+
+@fact(0)
+def granted(answer: tuple[Slot, ...]) -> Sequence[Slot]:
+    """The slots that the allocation handed out, in order."""
+    return answer
+
+
+@fact(0)
+def new_slots(answer: tuple[Slot, ...]) -> Sequence[Slot]:
+    """The slots that the request got for further tokens."""
+    return answer
+
+
+@fact(0)
+def row_before(state: State, call: Extend | Grow | Publish) -> Sequence[Slot]:
+    """The slots of the request before the call."""
+    return call.row if isinstance(call, Extend) else state.requests[call.rid].row
+
+
+@fact(0)
+def last_slot(row_before: Sequence[Slot]) -> Slot:
+    """The slot of the request's last token before it grew."""
+    return row_before[-1] if row_before else Slot(-1)
+
+
+@fact(0)
+def granted_pages(
+    state: State, setting: Setting, call: Alloc | Extend | Begin | Grow, answer: Any
+) -> frozenset[PageNo]:
+    """The pages that the granted slots lie in."""
+    if isinstance(call, Alloc):
+        return pages_of(answer, setting.size)
+    if isinstance(call, Begin):
+        return pages_of(answer.row[answer.cached :], setting.size)
+    if isinstance(call, Extend):
+        return pages_of(answer, setting.size) - pages_of(call.row, setting.size)
+    return opened_by(state.requests[call.rid].row, answer, setting)
+
+
+@fact(0)
+def opened_pages(granted_pages: frozenset[PageNo]) -> frozenset[PageNo]:
+    """The pages that an extending allocation opened."""
+    return granted_pages
+
+
+@fact(0)
+def opened_needed(setting: Setting, call: Extend) -> int:
+    """How many pages the further tokens need beyond the last page."""
+    return opened_needed_by(call, setting)
+
+
+@fact(0)
+def held_before(state: State, locked_before: frozenset[PageNo]) -> frozenset[PageNo]:
+    """Pages known to be owned by a request or a caller, or cached under a lock, before the call."""
+    return locked_before.union(state.owners)
+
+
+@fact(0)
+def freed_pages(setting: Setting, call: Free | EndGroup) -> frozenset[PageNo]:
+    """The pages that the call gave back."""
+    return pages_of(call.slots, setting.size)
+
+
+# Rules
 
 
 @rule(

@@ -26,6 +26,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
+from kvlitmus.spec import pool as _pool  # noqa: F401 - its facts
 from kvlitmus.spec.facts import define
 from kvlitmus.spec.prefetch_plan import NO_MEMORY, RATE_LIMITED, STORAGE_OFF, TOO_SHORT
 from kvlitmus.spec.rule import Kind, Strength, rule

@@ -17,11 +17,105 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from kvlitmus.spec import evict as _evict  # noqa: F401 - its facts
+from kvlitmus.spec import pool as _pool  # noqa: F401 - its facts
+from kvlitmus.spec.advance import computed_pages
+from kvlitmus.spec.calls import Begin, End, Grow, Publish
+from kvlitmus.spec.facts import fact
 from kvlitmus.spec.rule import Kind, rule
-from kvlitmus.spec.tree import adds_exactly
-from kvlitmus.spec.units import Name, PageNo, Slot, Tokens, continues_pages, same
+from kvlitmus.spec.seen import Seen
+from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.state import Running, State
+from kvlitmus.spec.tree import adds_exactly, contents_of
+from kvlitmus.spec.units import Name, PageNo, Slot, Tokens, continues_pages, pages_of, same
 
 ROWS = ("begin", "grow", "publish")
+
+
+@fact(0)
+def request_before(state: State, call: Grow | Publish | End) -> Running:
+    """The request, before the call."""
+    return state.requests[call.rid]
+
+
+@fact(0)
+def request_after(expected: State, call: Begin | Grow | Publish) -> Running:
+    """The request, after the call."""
+    return expected.requests[call.rid]
+
+
+@fact(0)
+def row(request_after: Running) -> Sequence[Slot]:
+    """The slots of the request, one per token, after the call."""
+    return request_after.row
+
+
+@fact(0)
+def row_cached(request_after: Running) -> Tokens:
+    """How many leading slots of the row are the tree's."""
+    return Tokens(request_after.cached)
+
+
+@fact(0)
+def computed_slots(state: State, call: Begin | Grow | Publish, request_after: Running) -> int | None:
+    """How many slots of the row are computed, where that is not all of them."""
+    if isinstance(call, Begin):
+        return request_after.computed if call.ahead else None
+    return call.upto if isinstance(call, Publish) else state.requests[call.rid].upto
+
+
+@fact(0)
+def row_names(
+    expected: State, row: Sequence[Slot], computed_slots: int | None, row_found: Sequence[Name] | None
+) -> Sequence[Name]:
+    """What is written in the row's computed slots, in order."""
+    return contents_of(expected, row[:computed_slots]) if row_found is None else row_found
+
+
+@fact(0)
+def request_names(request_after: Running) -> Sequence[Name]:
+    """The names of all prefixes of the request's tokens."""
+    return request_after.path.tokens
+
+
+@fact(0)
+def computed_names(request_names: Sequence[Name], computed_slots: int | None) -> Sequence[Name]:
+    """The names of the prefixes of the request's computed tokens."""
+    return request_names[:computed_slots]
+
+
+@fact(0)
+def computed_length(request_before: Running, call: Publish | End) -> Tokens:
+    """Units of the request up to which the call says that it is computed."""
+    units = len(request_before.path.names)
+    return Tokens(units if call.upto is None else min(call.upto, units))
+
+
+@fact(0)
+def uncomputed_pages(request_before: Running, setting: Setting, call: Publish | End) -> frozenset[PageNo]:
+    """The request's own pages in which not every slot is computed, by what the call says."""
+    whole = len(computed_pages(request_before, setting, call.upto)) * setting.size
+    return pages_of(request_before.row[max(request_before.cached, whole) :], setting.size)
+
+
+@fact(0)
+def request_pages(request_before: Running, setting: Setting) -> frozenset[PageNo]:
+    """Pages that the request owned alone before it ended."""
+    return pages_of(request_before.row[request_before.cached :], setting.size)
+
+
+@fact(3)
+def unreachable_names(request_after: Running, setting: Setting, call: Begin | Publish, after: Seen) -> Sequence[Name]:
+    """Names of the request's cached part that are not cached, or elsewhere, after the call."""
+    size, cached, row = setting.size, after.cached, request_after.row
+    upto = call.upto if isinstance(call, Publish) else None
+    shared = computed_pages(request_after, setting, upto)[: request_after.cached // size]
+    return [
+        name for at, name in enumerate(shared) if at * size >= len(row) or cached.get(name) != row[at * size] // size
+    ]
+
+
+# Rules
 
 
 @rule(
@@ -66,7 +160,7 @@ def the_cached_part_of_a_request_is_the_trees(unreachable_names: Sequence[Name])
 @rule(
     "REQ-04",
     kind=Kind.STEP,
-    on=("publish",),
+    on=("publish_all",),
     source="R-TR-07, R-TR-10",
     reference="request.publish",
     allowed="all whole pages cached: {certain_length} of {key_length} units",

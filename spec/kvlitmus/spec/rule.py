@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from kvlitmus.spec.facts import FACTS
+from kvlitmus.spec.facts import FACTS, worked_out_from
 
 Predicate = TypeVar("Predicate", bound=Callable[..., bool])
 
@@ -74,9 +74,12 @@ class Rule:
 
     @property
     def digest(self) -> str:
-        """Twelve hex digits that change with the text of the rule, its logic, its facts, or when it is judged."""
+        """Twelve hex digits that change with the text of the rule, its logic, its facts, or when it is judged.
+
+        Of a fact that is worked out, the text of its function counts, and of those that it is worked out from.
+        """
         judged = (self.id, self.strength.value, self.kind.value, self.on, sorted(self.needs))
-        facts = [(name, *FACTS[name]) for name in self.facts]
+        facts = [(name, FACTS[name].digested) for name in worked_out_from(self.facts)]
         body = inspect.getsource(self.predicate)
         return hashlib.sha256(f"{judged}\n{facts}\n{body}".encode()).hexdigest()[:12]
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
+from kvlitmus.spec import pool as _pool  # noqa: F401 - its facts
 from kvlitmus.spec.facts import define
 from kvlitmus.spec.rule import Kind, Strength, rule
 from kvlitmus.spec.units import Name, PageNo, Tokens

@@ -13,8 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
+from kvlitmus.spec import partial
+from kvlitmus.spec.advance import brought_in_vain, computed_pages, inserted_already, offered_by, offered_by_request
+from kvlitmus.spec.calls import Begin, End, Insert, Match, Publish
+from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
+from kvlitmus.spec.interface import Begun, Hit, Stored
+from kvlitmus.spec.names import NO_NAME
 from kvlitmus.spec.rule import Kind, rule
-from kvlitmus.spec.units import Name, PageNo, Slot, Tokens, same
+from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.state import Running, State
+from kvlitmus.spec.units import Name, PageNo, Slot, Tokens, page_slots, same
 
 LOOKUPS = ("match", "begin")
 
@@ -24,6 +33,148 @@ def adds_exactly(
 ) -> bool:
     """Whether exactly the missing pages were added, in the places that were offered, and nothing else moved."""
     return dict(after) == {**before, **{name: offered[name] for name in missing}}
+
+
+@fact(0)
+def key_names(state: State, call: Match | Begin | Insert | Publish) -> Sequence[Name]:
+    """The names of the key's prefixes, shortest first."""
+    return (state.requests[call.rid].path if isinstance(call, Publish) else call.path).names
+
+
+@fact(0)
+def key_length(key_names: Sequence[Name]) -> Tokens:
+    """Units of the key that was passed."""
+    return Tokens(len(key_names))
+
+
+@fact(0)
+def match_length(answer: Hit | Begun) -> Tokens:
+    """Units that the match or the request's beginning reports as cached."""
+    return Tokens(answer.length if isinstance(answer, Hit) else answer.cached)
+
+
+@fact(0)
+def match_slots(answer: Hit | Begun) -> Sequence[Slot] | Unknown:
+    """The slots of the match."""
+    slots = answer.slots if isinstance(answer, Hit) else answer.row[: answer.cached]
+    return UNKNOWN if slots is None else tuple(map(Slot, slots))
+
+
+@fact(0)
+def found_names(state: State, match_slots: Sequence[Slot], found: Sequence[Name] | None) -> Sequence[Name]:
+    """What was written last into each of the returned slots: the name of a prefix."""
+    return contents_of(state, match_slots) if found is None else found
+
+
+def contents_of(state: State, slots: Sequence[Slot]) -> Sequence[Name]:
+    """What was written last into each of these slots."""
+    get = state.contents.get
+    return [get(slot, NO_NAME) for slot in slots]
+
+
+@fact(0)
+def match_cap(setting: Setting, key_length: Tokens) -> Tokens:
+    """The longest match that the profile allows for this key."""
+    return setting.cap(key_length)
+
+
+@fact(0)
+def cached_pages_before(state: State, setting: Setting, call: Match | Begin | Insert | Publish) -> tuple[int, int]:
+    """How many pages of the key are certainly cached, and how many possibly, before the call."""
+    if isinstance(call, Publish):
+        whole = len(computed_pages(state.requests[call.rid], setting, call.upto))
+        return whole, whole
+    return partial.cached_range(state, call.path.pages)
+
+
+@fact(0)
+def certain_length(
+    setting: Setting,
+    call: Match | Begin | Insert | Publish,
+    cached_pages_before: tuple[int, int],
+    match_cap: Tokens,
+) -> Tokens:
+    """Units of the key that are certainly cached, before the call."""
+    units = cached_pages_before[0] * setting.size
+    return Tokens(units if isinstance(call, Insert | Publish) else min(units, match_cap))
+
+
+@fact(0)
+def possible_length(
+    setting: Setting, call: Match | Begin | Insert | Publish, cached_pages_before: tuple[int, int], match_cap: Tokens
+) -> Tokens:
+    """Units of the key that are possibly cached, before the call."""
+    units = cached_pages_before[1] * setting.size
+    return Tokens(units if isinstance(call, Insert | Publish) else min(units, match_cap))
+
+
+@fact(0)
+def reported_already(answer: Stored) -> Tokens:
+    """Units that the insert reports as cached before."""
+    return Tokens(answer.already)
+
+
+@fact(0)
+def to_free(setting: Setting, call: Insert, answer: Stored) -> frozenset[Slot]:
+    """The slots that the insert hands back to the caller."""
+    return frozenset(left_to_caller(setting, call, answer))
+
+
+def left_to_caller(setting: Setting, call: Insert, answer: Stored) -> tuple[Slot, ...]:
+    """The slots that the caller has to free: as told, or by the contract of the profile."""
+    if answer.to_free is not None:
+        return tuple(map(Slot, answer.to_free))
+    if setting.profile.duplicates != "caller_frees":
+        return ()
+    return call.slots[call.protected : answer.already]
+
+
+@fact(0)
+def pages_in_vain(state: State, setting: Setting, call: Insert, answer: Stored) -> frozenset[PageNo]:
+    """The pages of the insert that were brought for what was cached already, elsewhere."""
+    return frozenset(brought_in_vain(state, setting, call, inserted_already(state, setting, call, answer)))
+
+
+@fact(0)
+def expected_to_free(setting: Setting, pages_in_vain: frozenset[PageNo]) -> frozenset[Slot]:
+    """The slots that were brought in vain and are the caller's to free, as the profile declares."""
+    if setting.profile.duplicates != "caller_frees":
+        return frozenset()
+    return frozenset(slot for page in pages_in_vain for slot in page_slots(page, setting.size))
+
+
+@fact(3)
+def duplicates(setting: Setting, pages_in_vain: frozenset[PageNo]) -> frozenset[PageNo]:
+    """Pages that the insert was offered in vain and that the cache is to free, as the profile declares."""
+    return pages_in_vain if setting.profile.duplicates == "cache_frees" else frozenset()
+
+
+@fact(3)
+def missing_before(state: State, setting: Setting, call: Insert | End, answer: Stored | None) -> Sequence[Name]:
+    """Names of the key's whole pages that were not cached, before the call, in order."""
+    if isinstance(call, Insert):
+        assert answer is not None
+        return call.path.pages[inserted_already(state, setting, call, answer) :]
+    cached = state.tree.pages
+    return [name for name in _kept(state.requests[call.rid], setting, call) if name not in cached]
+
+
+@fact(3)
+def offered(state: State, setting: Setting, call: Insert | End) -> Mapping[Name, PageNo]:
+    """What the insert offered for each whole page of the key: name to page."""
+    if isinstance(call, Insert):
+        return offered_by(call, setting)
+    running = state.requests[call.rid]
+    kept = _kept(running, setting, call)
+    return dict(zip(kept, offered_by_request(running, setting, kept), strict=True))
+
+
+def _kept(running: Running, setting: Setting, call: End) -> Sequence[Name]:
+    """The whole pages that are cached at the end of a request."""
+    return computed_pages(running, setting, call.upto) if call.keep else ()
+
+
+# Rules
 
 
 @rule(

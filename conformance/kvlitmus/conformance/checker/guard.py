@@ -150,6 +150,13 @@ class Guard:
         self.history[-1] += f" → {list(got) if len(got) <= SHOWN else f'{len(got)} slots'}"
         return tuple(got)
 
+    def slots_or_none(self, answer: object) -> tuple[Slot, ...] | None:
+        """The answer as slots, where it is no refusal."""
+        if answer is None:
+            self.history[-1] += " → None"
+            return None
+        return self.slots(answer)
+
     def listed(self, answer: object) -> list[Any]:
         """What iterates, as a list that is no longer than it may be; anything else breaks PORT-03."""
         name = type_name(answer)

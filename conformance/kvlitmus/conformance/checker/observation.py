@@ -1,6 +1,6 @@
-"""Observation: from what an adapter shows to the facts that rules want.
+"""Seen: from what an adapter shows to what rules speak of.
 
-An :class:`Observer` reads a snapshot into an :class:`Observation`: free pages, cached pages by
+An :class:`Observer` reads a snapshot into a :class:`~kvlitmus.spec.seen.Seen`: free pages, cached pages by
 name, and what the nodes say of themselves.  Naming is remembered by content, so an unchanged
 node costs one look-up.
 """
@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from kvlitmus.conformance.ports import View
 from kvlitmus.conformance.support.text import shown, type_name
-from kvlitmus.reference.tree import Tree
-from kvlitmus.spec.names import NO_NAME, Names
+from kvlitmus.spec.names import Names
+from kvlitmus.spec.seen import NodeInfo, NodeSeen, Seen
 from kvlitmus.spec.units import Name, PageNo
 
 INTEGER = {int}
@@ -26,106 +26,6 @@ PAIR = 2
 """A unit of a bigram key is two tokens."""
 
 
-class NodeInfo(NamedTuple):
-    """One node, named: its pages in order, where it hangs, where it ends, and what is wrong with its form."""
-
-    names: tuple[Name, ...]
-    pages: tuple[PageNo, ...]
-    parent: Name
-    end: Name
-    broken_node: str
-    broken_pages: tuple[str, ...]
-    items: dict[Name, PageNo]
-
-
-class NodeSeen(NamedTuple):
-    """A node with the counts it showed."""
-
-    info: NodeInfo
-    parent: int
-    locks: int | None
-    hits: int | None
-    priority: int | None
-
-
-class Observation:
-    """The cache as it was seen at one moment; ``seen`` says whether there was a snapshot."""
-
-    __slots__ = (
-        "available",
-        "broken",
-        "cached",
-        "cached_listed",
-        "free",
-        "listed",
-        "names",
-        "nodes",
-        "parents",
-        "seen",
-        "sizes",
-    )
-
-    def __init__(self, names: Names) -> None:
-        self.names = names
-        self.available: int | None = None
-        self.sizes: tuple[int, int] | None = None
-        self.seen = False
-        self.listed: tuple[PageNo, ...] = ()
-        self.free: frozenset[PageNo] = frozenset()
-        self.cached: dict[Name, PageNo] = {}
-        self.cached_listed: list[PageNo] = []
-        self.parents: set[Name] = set()
-        self.nodes: list[NodeSeen] = []
-        self.broken: list[str] = []
-
-    def parent_of(self, name: Name) -> Name:
-        """The name of the page (or root) before this page."""
-        for node in self.nodes:
-            if name in node.info.items:
-                at = node.info.names.index(name)
-                return node.info.names[at - 1] if at else node.info.parent
-        return NO_NAME
-
-    def facts(self, facts: dict[str, Any], before: Observation, tree: Tree) -> None:
-        """Add what the snapshots before and after show, beside what the model expects."""
-        cached = self.cached
-        facts["free_before"], facts["free_after"] = before.free, self.free
-        facts["free_listed"] = self.listed
-        facts["cached_before"], facts["cached_after"] = before.cached, cached
-        facts["cached_listed"] = self.cached_listed
-        facts["vanished"] = before.cached.keys() - cached.keys()
-        facts["parents"] = self.parents
-        facts["broken_nodes"] = self.broken
-        facts["broken_pages"] = [text for node in self.nodes for text in node.info.broken_pages]
-        pages = tree.pages
-        locks, hits, priorities, inversions = [], [], [], []
-        for node in self.nodes:
-            info = node.info
-            if not info.items:
-                continue
-            first, last = pages.get(info.names[0]), pages.get(info.names[-1])
-            if first is None or last is None:
-                continue
-            if node.locks is not None:
-                locks.append((node.locks, last.locks))
-                if first.locks != last.locks:
-                    locks.append((node.locks, first.locks))
-                above = self.nodes[node.parent].locks or 0 if node.parent >= 0 else node.locks
-                if above < node.locks:
-                    inversions.append((above, node.locks))
-            if node.hits is not None:
-                hits.append((node.hits, last.hits))
-            if node.priority is not None:
-                priorities.append((node.priority, last.priority))
-        locked = sum([1 for page in pages.values() if page.locks])
-        facts["node_locks"], facts["lock_inversions"] = locks, inversions
-        facts["node_hits"], facts["node_priorities"] = hits, priorities
-
-        size = facts["page_size"]
-        facts["locked_count"] = locked * size
-        facts["unlocked_count"] = (len(pages) - locked) * size
-
-
 class Observer:
     """Reads snapshots of caches with one page size, with one table of names."""
 
@@ -135,16 +35,16 @@ class Observer:
         self.most = most
         self.known: dict[Any, NodeInfo] = {}
 
-    def read(self, available: int | None, sizes: Any, view: View | None) -> Observation:
+    def read(self, available: int | None, sizes: Any, view: View | None) -> Seen:
         """What was seen; raises when the form is not the one that the port promises.
 
         Nothing that a stranger handed out is kept: what is read are integers, texts and ``None``.
         """
-        seen = Observation(self.names)
+        seen = Seen()
         self.read_into(seen, available, sizes, view)
         return seen
 
-    def read_into(self, seen: Observation, available: int | None, sizes: Any, view: View | None) -> None:
+    def read_into(self, seen: Seen, available: int | None, sizes: Any, view: View | None) -> None:
         """Read counters and snapshot into an observation."""
         seen.available = available
         if sizes is not None:
@@ -199,7 +99,7 @@ class Observer:
             raise ValueError(f"sizes must be integers (got {type_name(evictable)} and {type_name(protected)})")
         return evictable, protected
 
-    def check_form(self, seen: Observation) -> None:
+    def check_form(self, seen: Seen) -> None:
         """Nodes that are empty or partial, and siblings that begin alike."""
         firsts = {node.info.names[0] for node in seen.nodes if node.info.names}
         if len(firsts) < len(seen.nodes) or len(seen.cached) < len(seen.cached_listed):

@@ -10,11 +10,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from kvlitmus.conformance.checker.observation import MAX_NUMBER, Observation, Observer
+from kvlitmus.conformance.checker.observation import MAX_NUMBER, Observer
 from kvlitmus.conformance.ports import NodeView, View
 from kvlitmus.conformance.ports.tiers import JOB_KINDS, Job
 from kvlitmus.conformance.support.text import shown, type_name
 from kvlitmus.spec.names import Names
+from kvlitmus.spec.seen import Seen
 from kvlitmus.spec.units import Key, Name, PageNo
 
 MANY = 200_000
@@ -39,7 +40,7 @@ class TierNodeSeen(NamedTuple):
     pins: int | None
 
 
-class TierObservation(Observation):
+class TierObservation(Seen):
     """A hierarchical cache as it was seen at one moment."""
 
     __slots__ = (
@@ -55,8 +56,8 @@ class TierObservation(Observation):
         "tier_nodes",
     )
 
-    def __init__(self, names: Names) -> None:
-        super().__init__(names)
+    def __init__(self) -> None:
+        super().__init__()
         self.tier_nodes: list[TierNodeSeen] = []
         self.hosted: dict[Name, PageNo] = {}
         self.host_listed: list[PageNo] = []
@@ -90,7 +91,7 @@ class TierObserver(Observer):
         """What was seen; raises when the form is not the one that the port promises."""
         free, nodes, host_free, moving = view
         rows = self.bounded(nodes, "the list of nodes")
-        seen = TierObservation(self.names)
+        seen = TierObservation()
         resident: list[NodeView] = []
         places: list[int] = []
         for row in rows:

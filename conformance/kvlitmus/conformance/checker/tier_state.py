@@ -17,10 +17,10 @@ from kvlitmus.conformance.checker.harness_store import HarnessStore
 from kvlitmus.conformance.checker.prefetch_state import PrefetchState
 from kvlitmus.conformance.checker.tier_observation import TierNodeSeen, TierObservation
 from kvlitmus.conformance.ports.tiers import BACKUP, FETCH, LOAD, PUT, QUERY, SPILL, SPILLED
-from kvlitmus.reference import tree as trees
-from kvlitmus.reference.tree import Page, Tree
+from kvlitmus.spec import effects as trees
 from kvlitmus.spec import policies
 from kvlitmus.spec.names import page_names
+from kvlitmus.spec.state import Page, Tree
 from kvlitmus.spec.units import Name, PageNo, Slot
 
 if TYPE_CHECKING:

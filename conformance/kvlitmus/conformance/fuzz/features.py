@@ -136,8 +136,9 @@ def watching(collector: Collector) -> type[Checker]:
     """A judge that notes features."""
 
     class WatchingJudge(Checker):
-        def evaluate(self, kinds: str, facts: Facts) -> None:
-            collector.step(self, kinds, facts)
-            super().evaluate(kinds, facts)
+        wants_facts = True
+
+        def note_facts(self, occasions: tuple[str, ...], facts: Facts) -> None:
+            collector.step(self, "+".join(occasions), facts)
 
     return WatchingJudge

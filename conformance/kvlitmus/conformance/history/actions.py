@@ -14,7 +14,8 @@ from kvlitmus.conformance.checker.calls import pool, request, tree
 from kvlitmus.conformance.history import contract, plain
 from kvlitmus.conformance.history.contract import Breach
 from kvlitmus.conformance.history.lines import Call
-from kvlitmus.conformance.ports import Hit
+from kvlitmus.spec.calls import FreeInGroup
+from kvlitmus.spec.interface import Hit
 from kvlitmus.spec.names import page_names
 from kvlitmus.spec.units import Key, Slot, page_ceil
 
@@ -71,19 +72,6 @@ def one(judge_it: Callable[[TraceChecker, Call], None]) -> Act:
         judge_it(trace_checker, calls[0])
 
     return act
-
-
-def of_request(judge_it: Callable[[TraceChecker, Call], None]) -> Act:
-    """The same for requests: what is owned and given back is the request's, not the caller's."""
-
-    def act(trace_checker: TraceChecker, call: Call) -> None:
-        trace_checker.checker.lending = False
-        try:
-            judge_it(trace_checker, call)
-        finally:
-            trace_checker.checker.lending = True
-
-    return one(act)
 
 
 # -- pool ------------------------------------------------------------------------------------------
@@ -161,7 +149,7 @@ def open_group(checker: RecordedChecker, parts: Sequence[Sequence[Slot]]) -> Non
     checker.call("free_group_begin()", "free_group_begin")
     for slots in parts:
         checker.call(f"free({list(slots)})", "free", list(slots))
-    checker.finish("group_open", {}, checker.tree)
+    checker.step(FreeInGroup(tuple(slot for slots in parts for slot in slots)), None)
 
 
 def mixed_group(trace_checker: TraceChecker, calls: Sequence[Call], ending: Call | None) -> None:
@@ -297,11 +285,7 @@ def publish(trace_checker: TraceChecker, call: Call, *, grouped: bool = False) -
     checker, upto = trace_checker.checker, call.args.get("upto")
     contract.running(checker, call.args["rid"])
     contract.computed(checker, call.args["rid"], upto)
-    checker.lending = False
-    try:
-        request.publish(checker, call.args["rid"], chunked=call.args["chunked"], grouped=grouped, upto=upto)
-    finally:
-        checker.lending = True
+    request.publish(checker, call.args["rid"], chunked=call.args["chunked"], grouped=grouped, upto=upto)
     trace_checker.places.changed(call.line)
 
 
@@ -322,7 +306,7 @@ def end(trace_checker: TraceChecker, call: Call) -> None:
 def write(trace_checker: TraceChecker, call: Call) -> None:
     """``write(slots, key, start)``: the engine put the KV of the key's tokens, from ``start`` on, into these slots."""
     checker, (slots, key, start) = trace_checker.checker, (call.args[name] for name in ("slots", "key", "start"))
-    names = checker.token_names(key, checker.names_of(key))[start : start + len(slots)]
+    names = checker.path(key, row=True).tokens[start : start + len(slots)]
     if len(names) != len(slots):
         raise Breach("write", f"{len(slots)} slots for {len(names)} tokens of the key, from {start} on")
     if trace_checker.header.contents == "recorded":
@@ -341,12 +325,12 @@ ACTIONS: dict[str, Act] = {
     "lock": one(lock),
     "unlock": one(unlock),
     "evict": one(evict),
-    "begin": of_request(begin),
-    "grow": of_request(grow),
+    "begin": one(begin),
+    "grow": one(grow),
     "publish": one(publish),
-    "end": of_request(end),
+    "end": one(end),
     "publish_upto": one(publish),
-    "end_upto": of_request(end),
+    "end_upto": one(end),
     "reset": one(reset),
     "page_hashes": one(plain.hashes),
     "plan_prefetch": one(plain.plan),

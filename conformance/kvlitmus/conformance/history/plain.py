@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kvlitmus.conformance.checker import partial
 from kvlitmus.conformance.checker.calls import pure
 from kvlitmus.conformance.checker.calls.hashing import Hashed, common_pages, split_key
 from kvlitmus.conformance.checker.calls.prefetch import checked_plan, facts_of_conversation
@@ -13,6 +12,7 @@ from kvlitmus.conformance.history.contract import Contradiction
 from kvlitmus.conformance.history.forms import answer_of
 from kvlitmus.conformance.history.lines import Call
 from kvlitmus.conformance.support.text import harmless, shown
+from kvlitmus.spec import partial
 from kvlitmus.spec.units import Slot, page_slots, pages_needed, pages_of
 
 if TYPE_CHECKING:
@@ -50,8 +50,9 @@ def extend_batch(
         held_before=frozenset(checker.owners).union(checker.locked_pages().values()),
     )
     checker.own([slot for page in opened for slot in page_slots(page, size)])
+    checker.state = partial.taken(checker.state, checker.setting, opened)
     kinds = "alloc_decode+batch" if decode else "alloc_extend+batch"
-    checker.finish(kinds, facts, partial.taken(checker, checker.tree, opened))
+    checker.finish(kinds, facts, checker.tree)
     at = 0
     for old, new, slot in zip(before, after, last, strict=True):
         part: dict[str, object] = {"last_slot": slot, "new_slots": got[at : at + new - old], "row_before": range(old)}

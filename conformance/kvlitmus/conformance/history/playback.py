@@ -9,26 +9,30 @@ it, and it remembers only the last calls.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from kvlitmus.conformance.checker.calls.hashing import HashLedger
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
-from kvlitmus.conformance.checker.selection import Facts
 from kvlitmus.conformance.history.forms import LOOKS, answer_of
 from kvlitmus.conformance.history.lines import Call, Header
 from kvlitmus.conformance.ports import PORTS, capabilities_of
+from kvlitmus.spec import effects
+from kvlitmus.spec.facts import INPUTS
 from kvlitmus.spec.names import NO_NAME, Names
-from kvlitmus.spec.units import Name, PageNo, Slot, Unit
+from kvlitmus.spec.state import State
+from kvlitmus.spec.units import Name, PageNo, Slot, Unit, pages_of
 
-CONTENT_FACTS = ("found_names", "row_names")
+CONTENT_FACTS = frozenset({"found_names", "row_names"})
 """What is in slots: known only if the trace says what was written."""
 
 POOL_FACTS = frozenset({"available_before", "available_after", "free_before", "free_after", "free_listed"})
 """What is up in the air while frees are collected."""
 
+INPUTS_BEFORE, INPUTS_AFTER = (list(INPUTS).index(name) for name in ("before", "after"))
+"""Where the inputs of facts have what was seen."""
 
 MANY_NAMES = 200_000
 """So many names of prefixes are kept before those that nothing speaks of any more are forgotten."""
@@ -137,9 +141,8 @@ class RecordedNames(Names):
 class RecordedChecker(Checker):
     """The judge of a trace.
 
-    ``found`` is told of each violation and says whether to go on; then its rules are ``silenced``.  ``loose``
-    are the pages that the caller owns by itself, outside of any request; the books are those of the judge,
-    kept apart here because nothing may be freed that isn't among them.
+    ``found`` is told of each violation and says whether to go on; then its rules are ``silenced``.  Nothing
+    may be freed that isn't ``loose``.
     """
 
     def __init__(
@@ -151,9 +154,7 @@ class RecordedChecker(Checker):
         muted: frozenset[str],
         found: Callable[[Violation], bool],
     ) -> None:
-        self.loose: Counter[PageNo] = Counter()
         self.contents = header.contents
-        self.lending = True
         self.grouped = False
         self.vanished_last = False
         self.lines: list[int] = []
@@ -184,58 +185,47 @@ class RecordedChecker(Checker):
     def held_names(self) -> Iterator[Name]:
         """The names that the judge's books speak of."""
         yield from self.tree.pages
-        yield from self.maybe
+        yield from self.state.doubtful
         yield from self.hashed.held()
-        yield from self.written.values()
+        yield from self.state.contents.values()
         for running in self.requests.values():
-            yield from running.names[-1:]
+            yield from running.path.names[-1:]
             yield running.locked
-        yield from (name for _, name in self.receipts.values())
+        yield from self.receipts.values()
 
-    def forget(self) -> None:
-        """Start from an empty cache again."""
-        self.loose.clear()
-        super().forget()
+    @property
+    def loose(self) -> Counter[PageNo]:
+        """The pages that the caller owns by itself, outside of any request."""
+        loose = Counter(dict(self.owners))
+        for running in self.requests.values():
+            loose.subtract(pages_of(running.row[running.cached :], self.size))
+        return +loose
 
-    def write(self, slots: Sequence[Slot], names: Sequence[Name]) -> None:
-        """The caller wrote what it was asked to compute, if the trace vouches for it."""
-        if self.contents == "as_asked":
-            super().write(slots, names)
+    def expect(self, call: Any, answer: Any) -> State:
+        """What a call amounts to; the caller wrote what it was asked to compute only if the trace vouches for it."""
+        expected = super().expect(call, answer)
+        return expected if self.contents == "as_asked" else expected._replace(contents=self.state.contents)
 
     def was_written(self, slots: Sequence[int], names: Sequence[Name]) -> None:
         """The trace itself says what was written."""
-        self.written.update(zip(map(Slot, slots), names, strict=True))
+        contents = effects.write(self.state.contents, tuple(map(Slot, slots)), names)
+        self.state = self.state._replace(contents=contents)
 
-    def own(self, slots: Sequence[Slot]) -> None:
-        """Somebody owns the pages of these slots: a request, or the caller itself."""
-        super().own(slots)
-        if self.lending:
-            self.loose.update({PageNo(slot // self.size) for slot in slots})
-
-    def disown(self, slots: Sequence[Slot]) -> None:
-        """Nobody owns the pages of these slots any more."""
-        super().disown(slots)
-        if self.lending:
-            for page in {PageNo(slot // self.size) for slot in slots}:
-                if self.loose[page] > 1:
-                    self.loose[page] -= 1
-                else:
-                    del self.loose[page]
-
-    def evaluate(self, kinds: str, facts: Facts) -> None:
+    def judge(
+        self, occasions: tuple[str, ...], inputs: tuple[Any, ...], given: Mapping[str, Any], unknown: frozenset[str]
+    ) -> None:
         """Evaluate the rules whose facts the trace gives; go on after a broken one where that is wanted."""
-        self.vanished_last = bool(facts.get("vanished"))
+        before, after = inputs[INPUTS_BEFORE], inputs[INPUTS_AFTER]
+        self.vanished_last = before is not None and not before.cached.keys() <= after.cached.keys()
         if self.contents == "unknown":
-            for name in CONTENT_FACTS:
-                facts.pop(name, None)
+            unknown |= CONTENT_FACTS
         elif self.contents == "recorded":
-            facts.pop("row_names", None)  # a row is written after the call that made it
+            unknown |= {"row_names"}  # a row is written after the call that made it
         if self.grouped:
-            kinds += "+in_group"
-            for name in POOL_FACTS & facts.keys():
-                del facts[name]
+            occasions += ("in_group",)
+            unknown |= POOL_FACTS
         try:
-            super().evaluate(kinds, facts)
+            super().judge(occasions, inputs, given, unknown)
         except Violation as violation:
             fresh = [id for id in violation.rules if id not in self.silenced]
             if fresh and not self.found(Violation(fresh, violation.call, violation.facts, violation.detail)):

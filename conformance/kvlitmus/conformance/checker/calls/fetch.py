@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kvlitmus.conformance.checker.calls.text import key_text
 from kvlitmus.conformance.checker.calls.tiers import books_of, finish, seen
 from kvlitmus.conformance.checker.tier_observation import TierObservation
-from kvlitmus.reference import tree as trees
+from kvlitmus.spec import effects as trees
 from kvlitmus.spec.names import page_names
 from kvlitmus.spec.units import Key, page_floor
 

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from kvlitmus.conformance.checker.calls.text import key_text
 from kvlitmus.conformance.checker.calls.tree import hosted_to, room_of
-from kvlitmus.conformance.checker.observation import Observation
 from kvlitmus.conformance.checker.tier_observation import TierObservation
 from kvlitmus.conformance.checker.tier_state import COPIES, WITH_STORAGE, TierState, rest, storage_rest
 from kvlitmus.conformance.ports.tiers import DONE, FETCH, LOAD, QUERY, Outcome
-from kvlitmus.reference import tree as trees
+from kvlitmus.spec import effects as trees
 from kvlitmus.spec.names import page_names
 from kvlitmus.spec.policies import DELIVERIES, TICKS_AFTER_POLLS, TICKS_TO_REST
+from kvlitmus.spec.seen import Seen as Observation
+from kvlitmus.spec.state import Tree
 from kvlitmus.spec.units import Key
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def seen(checker: Checker) -> TierObservation:
     return checker.before
 
 
-def finish(checker: Checker, kinds: str, facts: dict[str, Any], tree: trees.Tree, late: Any = None) -> None:
+def finish(checker: Checker, kinds: str, facts: dict[str, Any], tree: Tree, late: Any = None) -> None:
     """Finish a call whose rules ask how the tiers changed."""
     before = seen(checker)
 
@@ -101,7 +102,6 @@ def load_back(checker: Checker, key: Key, quota: int | None = None) -> None:
     tree = trees.touch(checker.tree, paged[:resident])
     if resident:
         tree = trees.split(tree, paged[resident - 1], renews=checker.renews)
-    checker.maybe.difference_update(names)
     kinds = "load_back" if quota is None else "load_back+limited_load_back"
     finish(checker, kinds if names or slots else kinds + "+nothing", facts, tree)
 
@@ -169,7 +169,7 @@ def dependents(checker: Checker, number: int) -> list[int]:
     return [
         rid
         for rid, running in checker.requests.items()
-        if not names.isdisjoint(page_names(running.names[: running.cached], size))
+        if not names.isdisjoint(page_names(running.path.names[: running.cached], size))
     ]
 
 

@@ -36,7 +36,7 @@ def compute(interpreter: Interpreter, a: int, b: int, c: int) -> None:
     if rid is not None:
         request.compute(interpreter.checker, rid, 1 + a % (3 * interpreter.config.page_size))
         if b & 1:
-            request.publish(interpreter.checker, rid, chunked=bool(b & 2), upto=waiting[rid].upto)
+            request.publish(interpreter.checker, rid, chunked=bool(b & 2), upto=interpreter.checker.requests[rid].upto)
 
 
 @move("grow")
@@ -54,7 +54,7 @@ def publish(interpreter: Interpreter, a: int, b: int, c: int) -> None:
     if rid is not None:
         grouped = b < GROUPED and "group" in interpreter.checker.capabilities
         running = interpreter.checker.requests[rid]
-        interpreter.computed(running.key)
+        interpreter.computed(running.path.key)
         request.publish(interpreter.checker, rid, chunked=bool(a & 1), grouped=grouped, upto=running.upto)
 
 
@@ -64,7 +64,7 @@ def finish(interpreter: Interpreter, a: int, b: int, c: int) -> None:
     rid = pick(interpreter.checker.requests, c)
     if rid is not None:
         running = interpreter.checker.requests[rid]
-        interpreter.computed(running.key)
+        interpreter.computed(running.path.key)
         request.end(interpreter.checker, rid, keep=True, upto=running.upto)
 
 
@@ -81,7 +81,7 @@ def retract(interpreter: Interpreter, a: int, b: int, c: int) -> None:
     """Retract one of the requests: it will be resumed under the same id."""
     rid = pick(interpreter.checker.requests, c)
     if rid is not None:
-        interpreter.waiting[rid] = interpreter.checker.requests[rid].key
+        interpreter.waiting[rid] = interpreter.checker.requests[rid].path.key
         request.end(interpreter.checker, rid, keep=False)
 
 

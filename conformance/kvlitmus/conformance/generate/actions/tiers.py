@@ -251,12 +251,12 @@ def starve(interpreter: Interpreter, a: int, b: int, c: int) -> None:
     running = checker.requests[rid]
     if b & 1:
         memory.starved(
-            checker, a % 6, running.key, lambda: request.publish(checker, rid, chunked=False, upto=running.upto)
+            checker, a % 6, running.path.key, lambda: request.publish(checker, rid, chunked=False, upto=running.upto)
         )
     elif not memory.starved(
-        checker, a % 6, running.key, lambda: request.end(checker, rid, keep=True, upto=running.upto)
+        checker, a % 6, running.path.key, lambda: request.end(checker, rid, keep=True, upto=running.upto)
     ):
-        interpreter.computed(running.key)
+        interpreter.computed(running.path.key)
 
 
 @move("clock")

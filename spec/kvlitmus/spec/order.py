@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from heapq import heapify, heappop, heappush
 
-from kvlitmus.conformance.checker.observation import Observation
-from kvlitmus.reference.tree import Page, Tree
 from kvlitmus.spec import policies
 from kvlitmus.spec.policies import Worth
+from kvlitmus.spec.seen import Seen
+from kvlitmus.spec.state import Page, Tree
 from kvlitmus.spec.units import Name
 
 
@@ -19,7 +19,7 @@ def worths(pages: Mapping[Name, Page], policy: str, slru_hits: int) -> Mapping[N
     return {name: worth(page) for name, page in pages.items()}
 
 
-def passed_over(tree: Tree, vanished: Collection[Name], policy: str, slru_hits: int) -> frozenset[Name]:
+def passed_over_by(tree: Tree, vanished: Collection[Name], policy: str, slru_hits: int) -> frozenset[Name]:
     """The leaves that the policy would have taken when the cache took another; empty when its order was kept.
 
     The victims are removed one by one, always a least valuable leaf; among equals any may go, and
@@ -50,7 +50,7 @@ def passed_over(tree: Tree, vanished: Collection[Name], policy: str, slru_hits: 
 
 
 def needless_victims(
-    before: Observation, vanished: Collection[Name], asked: int, page_size: int, granularity: str
+    before: Seen, vanished: Collection[Name], asked: int, page_size: int, granularity: str
 ) -> frozenset[Name]:
     """The victims without which enough would have been freed; empty when the eviction stopped in time.
 

@@ -1,0 +1,189 @@
+"""The calls on a flat cache, as values: a step can be kept, judged again, and proven things about.
+
+What a call answers is in :mod:`kvlitmus.spec.interface`.  Keys come **named** (:class:`Path`): with the names of all
+their prefixes, so that no fact has to look at tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kvlitmus.spec.interface import Begun, Hit, Stored
+from kvlitmus.spec.names import Names, page_names
+from kvlitmus.spec.units import Key, Name, Slot, Tokens
+
+
+class Path(NamedTuple):
+    """A key with the names of its prefixes.
+
+    ``root``: the name of its namespace.  ``names``: of all its prefixes, in units, shortest first; ``pages``: of those
+    that end with a whole page.  ``tokens``: what the slot of each token of a request holds (for a bigram key one name more).
+    """
+
+    key: Key
+    root: Name
+    names: tuple[Name, ...]
+    pages: tuple[Name, ...]
+    tokens: tuple[Name, ...]
+
+    def end(self, pages: int) -> Name:
+        """The name of the prefix that ends with so many pages; the root's where there is none."""
+        return self.pages[pages - 1] if pages else self.root
+
+
+def path_of(names: Names, key: Key, page_size: int, *, row: bool = False) -> Path:
+    """A key, named; for a request's ``row`` the slot of each token.
+
+    The last token of a bigram key has no successor yet, so its slot holds a prefix of its own.
+    """
+    root = names.root(key.namespace)
+    own = names.of(key.namespace, key.units)
+    tokens = own
+    if row and key.bigram and key.tokens:
+        tokens = (*own, *names.extend(own[-1] if own else root, ((key.tokens[-1], -1),)))
+    return Path(key, root, own, page_names(own, page_size), tokens)
+
+
+class Alloc(NamedTuple):
+    """Allocate slots for the caller itself; answers slots, or ``None`` when refused."""
+
+    asked: Tokens
+
+
+class Extend(NamedTuple):
+    """Slots for ``asked`` further tokens after those of ``row``; answers slots, or ``None``.  ``decode``: by the port for one token."""
+
+    row: tuple[Slot, ...]
+    asked: Tokens
+    decode: bool = False
+
+
+class Free(NamedTuple):
+    """Give slots back that the caller owns: whole pages."""
+
+    slots: tuple[Slot, ...]
+
+
+class FreeInGroup(NamedTuple):
+    """Give slots back in a group that is not at its end: nothing becomes available yet."""
+
+    slots: tuple[Slot, ...]
+
+
+class EndGroup(NamedTuple):
+    """The end of a group, in which these slots were given back; seen before it was opened."""
+
+    slots: tuple[Slot, ...]
+
+
+class Reset(NamedTuple):
+    """Forget everything."""
+
+
+class Match(NamedTuple):
+    """Ask for the longest cached prefix of a key; answers a :class:`Hit`."""
+
+    path: Path
+
+
+class Insert(NamedTuple):
+    """Cache a key in these slots, of which the first ``protected`` are the tree's already; answers :class:`Stored`."""
+
+    path: Path
+    slots: tuple[Slot, ...]
+    protected: int = 0
+    priority: int = 0
+    chunked: bool = False
+
+
+class Lock(NamedTuple):
+    """Protect the path that ends ``at`` a match; the suite calls the receipt by a number."""
+
+    at: Name
+    receipt: int
+
+
+class Unlock(NamedTuple):
+    """Give a receipt back."""
+
+    at: Name
+    receipt: int
+
+
+class Evict(NamedTuple):
+    """Make room for so many slots; answers how many were freed."""
+
+    asked: Tokens
+
+
+class Begin(NamedTuple):
+    """Begin a request; answers :class:`Begun`, or ``None`` when refused.
+
+    What isn't cached is computed at once, or, where slots are taken ``ahead``, later.
+    """
+
+    rid: int
+    path: Path
+    ahead: bool = False
+
+
+class Grow(NamedTuple):
+    """Grow a request by further ``tokens``, to ``path`` where that is granted; answers the new slots, or ``None``."""
+
+    rid: int
+    tokens: tuple[int, ...]
+    path: Path | None
+
+
+class Compute(NamedTuple):
+    """The caller computes the next units of a request that took its slots ahead; the cache isn't told."""
+
+    rid: int
+    units: int
+
+
+class Publish(NamedTuple):
+    """Cache what a request has computed, up to a unit where that isn't all; answers :class:`Begun`."""
+
+    rid: int
+    upto: int | None = None
+    chunked: bool = False
+
+
+class End(NamedTuple):
+    """Finish a request (``keep``), up to a unit where not all of it is computed; or abort it."""
+
+    rid: int
+    keep: bool
+    upto: int | None = None
+
+
+class PlayedAgain(NamedTuple):
+    """No call: a whole schedule was played on a second, fresh cache, and these prefixes went at each eviction."""
+
+    victims: Sequence[object]
+    victims_again: Sequence[object]
+
+
+FlatCall = (
+    Alloc
+    | Extend
+    | Free
+    | FreeInGroup
+    | EndGroup
+    | Reset
+    | Match
+    | Insert
+    | Lock
+    | Unlock
+    | Evict
+    | Begin
+    | Grow
+    | Publish
+    | End
+)
+"""Every call on a flat cache."""
+
+FlatAnswer = Hit | Stored | Begun | tuple[Slot, ...] | int | None
+"""What they answer, in the promised form: ``None`` is a refusal, or nothing."""

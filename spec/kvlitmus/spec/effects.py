@@ -1,0 +1,179 @@
+"""Elementary effects: the ways in which a state can change, each by itself.
+
+Every call amounts to a few of these (:mod:`kvlitmus.spec.advance`), and the reference chooses among them.  They are pure
+functions from a value to the value after it.  On the tree: :func:`touch`, :func:`split`, :func:`place`, :func:`remove`,
+:func:`move`, :func:`lock`.  On what is owned: :func:`take`, :func:`release`.  On what slots hold: :func:`write`.
+
+A slip here is invisible to a comparison of two caches that share it.  What would show it instead:
+
+* ``touch``, ``split``, ``place``, ``lock``: the specimen and the optimized cache keep their own counts, and TREE-13,
+  TREE-14, LOCK-02, LOCK-04, EVICT-05 hold them against these;
+* ``remove``, ``take``, ``release``: what is free, cached and owned must add up (POOL-12, POOL-14);
+* ``write``: what was read back by copies (TIER-07, TIER-08), and the lemmas of ``tests/proofs``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from kvlitmus.spec.state import Page, Tree
+from kvlitmus.spec.units import Name, PageNo, Pages, Slot, Tick
+
+
+def touch(tree: Tree, names: Iterable[Name], *, hits: int = 0, priority: int | None = None) -> Tree:
+    """Note a use of these cached pages: all at the same tick, so that a parent is never older than its child."""
+    now = Tick(tree.clock + 1)
+    pages = dict(tree.pages)
+    for name in names:
+        old = pages[name]
+        worth = old.priority if priority is None or priority <= old.priority else priority
+        pages[name] = Page(old.parent, old.page, now, old.created, old.hits + hits, worth, old.locks, old.first)
+    return Tree(pages, now)
+
+
+def split(tree: Tree, name: Name, *, renews: bool = False) -> Tree:
+    """End a node at this page: the pages after it begin nodes of their own (TREE-04).
+
+    Nothing else changes, except that in some caches the upper half counts as created now (``renews``).
+    """
+    cut = {
+        child: page._replace(first=True) for child, page in tree.pages.items() if page.parent == name and not page.first
+    }
+    if cut and renews:
+        cut |= {upper: tree.pages[upper]._replace(created=tree.clock) for upper in node_of(tree, name)}
+    return Tree({**tree.pages, **cut}, tree.clock) if cut else tree
+
+
+def place(
+    tree: Tree, parent: Name, names: Sequence[Name], pages: Sequence[PageNo], *, hits: int = 0, priority: int = 0
+) -> Tree:
+    """Cache these pages below ``parent``, in order, as one node that was created now."""
+    placed = dict(tree.pages)
+    first = True
+    for name, page in zip(names, pages, strict=True):
+        placed[name] = Page(parent, page, tree.clock, tree.clock, hits, priority, 0, first)
+        parent, first = name, False
+    return Tree(placed, tree.clock)
+
+
+def remove(tree: Tree, names: Collection[Name]) -> Tree:
+    """These pages are not cached any more."""
+    return Tree({name: page for name, page in tree.pages.items() if name not in names}, tree.clock)
+
+
+def move(tree: Tree, places: Mapping[Name, PageNo]) -> Tree:
+    """These cached pages are elsewhere."""
+    pages = dict(tree.pages)
+    for name, page in places.items():
+        pages[name] = pages[name]._replace(page=page)
+    return Tree(pages, tree.clock)
+
+
+def lock(tree: Tree, name: Name, by: int = 1) -> Tree:
+    """Protect the path from the root to this page once more, or once less (LOCK-01, LOCK-03, LOCK-04)."""
+    pages = dict(tree.pages)
+    while name in pages:
+        old = pages[name]
+        pages[name] = Page(
+            old.parent, old.page, old.touched, old.created, old.hits, old.priority, old.locks + by, old.first
+        )
+        name = old.parent
+    return Tree(pages, tree.clock)
+
+
+def insert(
+    tree: Tree,
+    root: Name,
+    names: Sequence[Name],
+    offered: Sequence[PageNo],
+    *,
+    counts: bool = True,
+    priority: int = 0,
+    renews: bool = False,
+) -> tuple[Tree, Pages]:
+    """Cache the missing pages of a key in the pages offered; returns how many were cached before (TREE-08, TREE-09).
+
+    ``root`` is the name of the key's namespace.  Existing pages win over offered ones.  A use is
+    counted on the whole path where ``counts`` says so, which a chunk of the same request does not
+    (TREE-13); priority never falls (TREE-14); see :func:`split` for ``renews``.
+    """
+    already = cached_prefix(tree, names)
+    tree = touch(tree, names[:already], hits=int(counts), priority=priority)
+    if already:
+        tree = split(tree, names[already - 1], renews=renews)
+    if already == len(names):
+        return tree, already
+    parent = names[already - 1] if already else root
+    return place(tree, parent, names[already:], offered[already:], hits=int(counts), priority=priority), already
+
+
+def take(owners: Mapping[PageNo, int], pages: Iterable[PageNo]) -> Mapping[PageNo, int]:
+    """Somebody owns these pages from now on; the mapping says how many do, and leaves out those that nobody does."""
+    taken = dict(owners)
+    for page in pages:
+        taken[page] = taken.get(page, 0) + 1
+    return taken
+
+
+def release(owners: Mapping[PageNo, int], pages: Iterable[PageNo]) -> Mapping[PageNo, int]:
+    """One that owned these pages does not any more."""
+    left = dict(owners)
+    for page in pages:
+        if left.get(page, 0) > 1:
+            left[page] -= 1
+        else:
+            left.pop(page, None)
+    return left
+
+
+def write(contents: Mapping[Slot, Name], slots: Sequence[Slot], names: Sequence[Name]) -> Mapping[Slot, Name]:
+    """KV was written into these slots; raises ``ValueError`` when there isn't one name for each."""
+    written = dict(contents)
+    written.update(zip(slots, names, strict=True))
+    return written
+
+
+# What effects ask of the tree
+
+
+def cached_prefix(tree: Tree, names: Sequence[Name]) -> Pages:
+    """How many of a key's pages are cached, from the first one on (TREE-02)."""
+    length = 0
+    for name in names:
+        if name not in tree.pages:
+            break
+        length += 1
+    return Pages(length)
+
+
+def path(tree: Tree, name: Name) -> tuple[Name, ...]:
+    """The cached pages from the root to this one, in order."""
+    names: list[Name] = []
+    while name in tree.pages:
+        names.append(name)
+        name = tree.pages[name].parent
+    return tuple(reversed(names))
+
+
+def leaves(tree: Tree) -> list[Name]:
+    """The cached pages without a cached child."""
+    parents = {page.parent for page in tree.pages.values()}
+    return [name for name in tree.pages if name not in parents]
+
+
+def node_of(tree: Tree, leaf: Name) -> tuple[Name, ...]:
+    """The pages of the node that ends with this leaf, last page first."""
+    names = [leaf]
+    while not tree.pages[names[-1]].first:
+        names.append(tree.pages[names[-1]].parent)
+    return tuple(names)
+
+
+def below(tree: Tree, names: Collection[Name]) -> set[Name]:
+    """These pages and everything cached below them."""
+    lost = set(names)
+    while True:
+        more = {name for name, page in tree.pages.items() if page.parent in lost and name not in lost}
+        if not more:
+            return lost
+        lost |= more

@@ -1,0 +1,254 @@
+"""Facts of every call: what was seen before and after it, and what the state says beside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple
+
+from kvlitmus.spec.facts import fact
+from kvlitmus.spec.seen import Seen
+from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.state import State
+from kvlitmus.spec.units import Name, PageNo, Tokens
+
+# What is known without a look
+
+
+@fact(0)
+def page_size(setting: Setting) -> int:
+    """Slots in a page."""
+    return setting.size
+
+
+@fact(0)
+def usable(setting: Setting) -> frozenset[PageNo]:
+    """The pages that the pool may hand out."""
+    return setting.usable
+
+
+@fact(0)
+def may_evict(setting: Setting) -> bool:
+    """Whether the profile lets an allocation evict."""
+    return setting.profile.evict_moment == "alloc"
+
+
+@fact(0)
+def owned_after(then: State) -> frozenset[PageNo]:
+    """Pages owned by requests and callers, after the call."""
+    return frozenset(then.owners)
+
+
+@fact(0)
+def owned_twice(then: State) -> frozenset[PageNo]:
+    """Pages that two requests or callers own at once."""
+    owners = then.owners
+    if len(owners) == sum(owners.values()):
+        return frozenset()
+    return frozenset(page for page, times in owners.items() if times > 1)
+
+
+@fact(0)
+def quiet(then: State) -> bool:
+    """Whether no lock is held and no request runs."""
+    return not then.receipts and not then.requests
+
+
+# Counters
+
+
+@fact(1, ports=("pool",))
+def available_before(before: Seen) -> Tokens:
+    """Slots that the pool says it could hand out, before the call."""
+    return Tokens(before.available or 0)
+
+
+@fact(1, ports=("pool",))
+def available_after(after: Seen) -> Tokens:
+    """Slots that the pool says it could hand out, after the call."""
+    return Tokens(after.available or 0)
+
+
+@fact(1)
+def capacity(setting: Setting) -> Tokens:
+    """Slots of all usable pages."""
+    return setting.capacity
+
+
+@fact(1)
+def owned_slots(owned_after: frozenset[PageNo], page_size: int) -> Tokens:
+    """Slots of all pages owned by requests and callers, after the call."""
+    return Tokens(len(owned_after) * page_size)
+
+
+@fact(1, ports=("counters",))
+def evictable(after: Seen) -> Tokens:
+    """Units that the tree says could be evicted, after the call."""
+    return Tokens((after.sizes or (0, 0))[0])
+
+
+@fact(1, ports=("counters",))
+def protected(after: Seen) -> Tokens:
+    """Units that the tree says are protected, after the call."""
+    return Tokens((after.sizes or (0, 0))[1])
+
+
+@fact(1, ports=("counters",))
+def evictable_before(before: Seen) -> Tokens:
+    """Units that the tree says could be evicted, before the call."""
+    return Tokens((before.sizes or (0, 0))[0])
+
+
+@fact(1, ports=("counters",))
+def protected_before(before: Seen) -> Tokens:
+    """Units that the tree says are protected, before the call."""
+    return Tokens((before.sizes or (0, 0))[1])
+
+
+# Snapshots
+
+
+@fact(3)
+def free_before(before: Seen) -> frozenset[PageNo]:
+    """Pages on the free list, before the call."""
+    return before.free
+
+
+@fact(3)
+def free_after(after: Seen) -> frozenset[PageNo]:
+    """Pages on the free list, after the call."""
+    return after.free
+
+
+@fact(3)
+def free_listed(after: Seen) -> Sequence[PageNo]:
+    """The free list as it stands, repetitions included."""
+    return after.listed
+
+
+@fact(3)
+def cached_before(before: Seen) -> Mapping[Name, PageNo]:
+    """Every cached page, before the call: name to page."""
+    return before.cached
+
+
+@fact(3)
+def cached_after(after: Seen) -> Mapping[Name, PageNo]:
+    """Every cached page, after the call: name to page."""
+    return after.cached
+
+
+@fact(3)
+def cached_listed(after: Seen) -> Sequence[PageNo]:
+    """The pages that the nodes of the tree refer to, repetitions included."""
+    return after.cached_listed
+
+
+@fact(3)
+def vanished(cached_before: Mapping[Name, PageNo], cached_after: Mapping[Name, PageNo]) -> AbstractSet[Name]:
+    """Names that were cached before the call and are not after it."""
+    return cached_before.keys() - cached_after.keys()
+
+
+@fact(3)
+def parents(after: Seen) -> AbstractSet[Name]:
+    """The names of the parents of all cached pages, roots left out."""
+    return after.parents
+
+
+@fact(3)
+def broken_nodes(after: Seen) -> Sequence[str]:
+    """Nodes that are empty, not made of whole pages, or share their first page with a sibling."""
+    return after.broken
+
+
+@fact(3)
+def broken_pages(after: Seen) -> Sequence[str]:
+    """Cached pages whose slots are not one whole page in order."""
+    return [text for node in after.nodes for text in node.info.broken_pages]
+
+
+# Counts beside what they should be
+
+
+class NodeCounts(NamedTuple):
+    """What nodes show beside what their pages should have, in pairs; see the facts that take them apart."""
+
+    locks: list[tuple[int, int]]
+    hits: list[tuple[int, int]]
+    priorities: list[tuple[int, int]]
+    inversions: list[tuple[int, int]]
+
+
+@fact(3)
+def node_counts(after: Seen, then: State) -> NodeCounts:
+    """What the nodes show of themselves, beside what their use amounts to."""
+    pages, nodes = then.tree.pages, after.nodes
+    counts = NodeCounts([], [], [], [])
+    locks, hits, priorities, inversions = counts
+    for info, parent, own, shown, priority in nodes:
+        if not info.items:
+            continue
+        first, last = pages.get(info.names[0]), pages.get(info.names[-1])
+        if first is None or last is None:
+            continue
+        if own is not None:
+            locks.append((own, last.locks))
+            if first.locks != last.locks:
+                locks.append((own, first.locks))
+            above = nodes[parent].locks or 0 if parent >= 0 else own
+            if above < own:
+                inversions.append((above, own))
+        if shown is not None:
+            hits.append((shown, last.hits))
+        if priority is not None:
+            priorities.append((priority, last.priority))
+    return counts
+
+
+@fact(3)
+def node_locks(node_counts: NodeCounts) -> Sequence[tuple[int, int]]:
+    """The lock count of each node, beside the number of receipts that cover it."""
+    return node_counts.locks
+
+
+@fact(3)
+def node_hits(node_counts: NodeCounts) -> Sequence[tuple[int, int]]:
+    """The hit count of each node, beside the count that its use amounts to."""
+    return node_counts.hits
+
+
+@fact(3)
+def node_priorities(node_counts: NodeCounts) -> Sequence[tuple[int, int]]:
+    """The priority of each node, beside the highest it was given."""
+    return node_counts.priorities
+
+
+@fact(3)
+def lock_inversions(node_counts: NodeCounts) -> Sequence[tuple[int, int]]:
+    """For each node with more locks than its parent: the parent's locks and its own."""
+    return node_counts.inversions
+
+
+@fact(3)
+def locked_count(then: State, page_size: int) -> Tokens:
+    """Units of cached pages that something protects, after the call."""
+    return Tokens(sum([1 for page in then.tree.pages.values() if page.locks]) * page_size)
+
+
+@fact(3)
+def unlocked_count(then: State, locked_count: Tokens, page_size: int) -> Tokens:
+    """Units of cached pages that nothing protects, after the call."""
+    return Tokens(len(then.tree.pages) * page_size - locked_count)
+
+
+@fact(0)
+def locked_pages(expected: State) -> Mapping[Name, PageNo]:
+    """Where the protected pages were when they were locked: name to page."""
+    return {name: page.page for name, page in expected.tree.pages.items() if page.locks}
+
+
+@fact(0)
+def locked_before(state: State) -> frozenset[PageNo]:
+    """The pages of what was protected, before the call."""
+    return frozenset(page.page for page in state.tree.pages.values() if page.locks)

@@ -1,0 +1,84 @@
+"""Occasions: what a step is, and how it ended, as rules name it."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+from kvlitmus.spec import calls
+
+
+class On(enum.StrEnum):
+    """On which occasion a rule of steps is judged.
+
+    Granted, refused and failed calls are occasions of their own; one step may be several.
+    """
+
+    ALLOC = "alloc"
+    REFUSED_ALLOC = "refused_alloc"
+    ALLOC_EXTEND = "alloc_extend"
+    ALLOC_DECODE = "alloc_decode"
+    REFUSED_EXTEND = "refused_extend"
+    FREE = "free"
+    GROUP_OPEN = "group_open"
+    GROUP_END = "group_end"
+    RESET = "reset"
+    MATCH = "match"
+    INSERT = "insert"
+    LOCK = "lock"
+    UNLOCK = "unlock"
+    EVICT = "evict"
+    BEGIN = "begin"
+    REFUSED_BEGIN = "refused_begin"
+    GROW = "grow"
+    REFUSED_GROW = "refused_grow"
+    PUBLISH = "publish"
+    PUBLISH_ALL = "publish_all"
+    PUBLISH_UPTO = "publish_upto"
+    END = "end"
+    FINISH = "finish"
+    ABORT = "abort"
+    END_UPTO = "end_upto"
+    AGAIN = "again"
+    FLAT_CALL = "flat_call"
+
+
+PLAIN: dict[type, tuple[On, ...]] = {
+    calls.Free: (On.FREE,),
+    calls.FreeInGroup: (On.GROUP_OPEN,),
+    calls.EndGroup: (On.FREE, On.GROUP_END),
+    calls.Reset: (On.RESET,),
+    calls.Match: (On.MATCH,),
+    calls.Insert: (On.INSERT,),
+    calls.Lock: (On.LOCK,),
+    calls.Unlock: (On.UNLOCK,),
+    calls.Evict: (On.EVICT,),
+    calls.PlayedAgain: (On.AGAIN,),
+}
+"""Calls that are one occasion whatever they answer."""
+
+REFUSABLE: dict[type, tuple[tuple[On, ...], tuple[On, ...]]] = {
+    calls.Alloc: ((On.ALLOC,), (On.REFUSED_ALLOC,)),
+    calls.Begin: ((On.BEGIN,), (On.REFUSED_BEGIN,)),
+    calls.Grow: ((On.GROW,), (On.REFUSED_GROW,)),
+}
+"""Calls that may be refused: what they are when granted, and when refused."""
+
+
+def occasions_of(call: Any, answer: Any) -> tuple[On, ...]:
+    """What a call is that was answered so."""
+    plain = PLAIN.get(type(call))
+    if plain is not None:
+        return plain
+    refusable = REFUSABLE.get(type(call))
+    if refusable is not None:
+        return refusable[answer is None]
+    if isinstance(call, calls.Extend):
+        granted = (On.ALLOC_DECODE,) if call.decode else (On.ALLOC_EXTEND,)
+        return (On.REFUSED_EXTEND,) if answer is None else granted
+    if isinstance(call, calls.Publish):
+        return (On.PUBLISH, On.PUBLISH_ALL) if call.upto is None else (On.PUBLISH, On.PUBLISH_UPTO)
+    assert isinstance(call, calls.End)
+    if not call.keep:
+        return (On.END, On.ABORT)
+    return (On.END, On.FINISH) if call.upto is None else (On.END, On.FINISH, On.END_UPTO)

@@ -1,0 +1,52 @@
+"""What one run is about: what was asked for, what was declared, and how deeply it is observed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kvlitmus.spec.config import Config
+from kvlitmus.spec.profile import Profile
+from kvlitmus.spec.units import PageNo, Tokens
+
+SNAPSHOT = 3
+"""The depth of a full snapshot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What facts need to know beside the steps.
+
+    ``usable``: the pages that the pool may hand out.  ``seen``: whether there is a snapshot after each call, so that
+    nothing is doubtful.
+    """
+
+    config: Config
+    profile: Profile
+    depth: int
+    capabilities: frozenset[str]
+    size: int = field(init=False)
+    usable: frozenset[PageNo] = field(init=False)
+    seen: bool = field(init=False)
+    renews: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        config, profile = self.config, self.profile
+        reserved = profile.reserved if config.pool == "device" else 0
+        tiered = self.depth >= SNAPSHOT and "tiers" in self.capabilities
+        object.__setattr__(self, "size", config.page_size)
+        object.__setattr__(self, "usable", frozenset(map(PageNo, range(reserved, reserved + config.pages))))
+        object.__setattr__(self, "seen", self.depth >= SNAPSHOT)
+        # Of hierarchies nobody asks: their nodes come and go with demotions, and the policies that go by creation are
+        # judged on flat caches.
+        object.__setattr__(self, "renews", not tiered and profile.split_created == "renews")
+
+    @property
+    def capacity(self) -> Tokens:
+        """Slots of all usable pages."""
+        return Tokens(self.config.pages * self.size)
+
+    def cap(self, units: int) -> Tokens:
+        """The longest match that the profile allows for a key of this many units."""
+        if self.profile.match_cap == "len-1":
+            units = max(0, units - 1)
+        return Tokens(units - units % self.size)

@@ -1,0 +1,164 @@
+"""Facts have one definition each, and it is in the spec."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Any, get_type_hints
+
+import pytest
+
+from kvlitmus.spec import calls, facts, plan
+from kvlitmus.spec.config import Config
+from kvlitmus.spec.facts import FACTS, INPUTS, UNKNOWN, Fact, Unknown, fact
+from kvlitmus.spec.occasions import On
+from kvlitmus.spec.profile import Profile
+from kvlitmus.spec.rule import Kind, all_rules, rule
+from kvlitmus.spec.seen import Seen
+from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.state import State, empty_state
+from kvlitmus.spec.units import Name
+
+RULES = all_rules()
+
+OUTSIDE = 166
+"""How many facts are still worked out elsewhere and given to the rules: only ever lowered, to none."""
+
+
+def test_facts_move_into_the_spec_and_never_out_of_it() -> None:
+    outside = sorted(name for name, one in FACTS.items() if one.compute is None)
+
+    assert len(outside) == OUTSIDE, f"{len(outside)} facts are worked out outside of the spec: {outside}"
+
+
+@pytest.mark.parametrize("name", [name for name, one in FACTS.items() if one.compute is not None])
+def test_what_a_fact_is_worked_out_from_is_known_where_it_is(name: str) -> None:
+    one = FACTS[name]
+
+    assert all(need in INPUTS or FACTS[need].depth <= one.depth for need in one.needs)
+
+
+def plain(annotation: object) -> str:
+    """A type as text, in which some that are the same to a reader are the same."""
+    text = str(annotation).replace(" | Unknown", "").replace("AbstractSet", "frozenset")
+    return text.replace("Sequence[str]", "Sequence[object]")
+
+
+def uses() -> Iterator[tuple[str, str, str, object]]:
+    """Each use of a fact as a parameter: by whom, which fact, its type there."""
+    for id, one in RULES.items():
+        for name, kind in one.predicate.__annotations__.items():
+            yield id, name, "rule", kind
+    for fact_name, made in FACTS.items():
+        if made.compute is not None:
+            for name, kind in made.compute.__annotations__.items():
+                yield fact_name, name, "fact", kind
+
+
+def test_a_fact_has_the_same_type_wherever_it_is_named() -> None:
+    odd = []
+    for user, name, _, kind in uses():
+        compute = FACTS[name].compute if name in FACTS else None
+        if compute is None:
+            continue
+        own = plain(compute.__annotations__["return"])
+        if own != plain(kind):
+            odd.append(f"{user} takes {name} as {kind}, and it is {own}")
+
+    assert not odd, "\n".join(odd)
+
+
+def test_only_inputs_and_facts_are_parameters_of_facts() -> None:
+    for name, one in FACTS.items():
+        if one.compute is not None:
+            assert tuple(inspect.signature(one.compute).parameters) == one.needs, name
+            assert get_type_hints(one.compute)["return"] is not None
+
+
+def test_a_fact_is_defined_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(facts, "FACTS", {"page_size": Fact(0, "slots in a page")})
+
+    def page_size(setting: Setting) -> int:
+        """Slots in a page."""
+        return setting.size
+
+    with pytest.raises(ValueError, match="already defined"):
+        fact(0)(page_size)
+
+    def told(of_nowhere: int) -> int:
+        """Nothing."""
+        return of_nowhere
+
+    with pytest.raises(ValueError, match="neither facts nor inputs"):
+        fact(0)(told)
+
+
+def test_an_unknown_fact_has_no_truth_value() -> None:
+    with pytest.raises(TypeError, match="neither true nor false"):
+        assert UNKNOWN
+
+
+@pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Two facts, one of which may be unknown, and two rules about them."""
+    from kvlitmus.spec import rule as register
+
+    monkeypatch.setattr(facts, "FACTS", dict(FACTS))
+    monkeypatch.setattr(plan, "FACTS", facts.FACTS)
+    monkeypatch.setattr(register, "FACTS", facts.FACTS)
+    monkeypatch.setattr(register, "RULES", {})
+
+    @fact(0)
+    def told_pages(state: State) -> int | Unknown:
+        """Pages."""
+        return UNKNOWN if state.doubtful else len(state.tree.pages)
+
+    @fact(0)
+    def told_twice(told_pages: int) -> int:
+        """Twice as many."""
+        return 2 * told_pages
+
+    @rule("TREE-98", kind=Kind.STEP, on=("match",), source="test")
+    def pages_are_few(told_twice: int, page_size: int) -> bool:
+        """Pages MUST be few."""
+        return told_twice < page_size
+
+    @rule("TREE-99", kind=Kind.STATE, source="test")
+    def pages_are_sized(page_size: int) -> bool:
+        """A page MUST have slots."""
+        return page_size > 0
+
+    return plan.compile_plan(register.RULES.values(), (On.MATCH,), depth=3, capabilities=frozenset())
+
+
+def run(made: plan.Plan, state: State, size: int, *, told: bool = False) -> plan.Judged | None:
+    """Judge one step."""
+    setting = Setting(Config(page_size=size), Profile(), 3, frozenset())
+    return made.run(setting, state, state, state, calls.Reset(), None, Seen(), Seen(), None, None, {}, told)
+
+
+def test_a_rule_of_an_unknown_fact_is_not_judged_and_says_so(planned: plan.Plan) -> None:
+    known = empty_state()
+    doubtful = known._replace(doubtful=frozenset([Name(1)]))
+
+    assert planned.rules == ("TREE-98", "TREE-99")
+    assert run(planned, known, 1) is None
+    judged = run(planned, doubtful, 1)
+    assert judged is not None
+    assert judged.unknown == ("TREE-98",)
+    assert not judged.broken
+
+
+def test_facts_are_told_where_a_rule_is_broken_and_when_asked_for(planned: plan.Plan) -> None:
+    told = run(planned, empty_state(), 4, told=True)
+
+    assert told == plan.Judged((), (), {"page_size": 4, "told_pages": 0, "told_twice": 0})
+    assert plan.value_of("told_twice", {"state": empty_state()}, {}) == 0
+
+
+def test_only_one_plan_names_what_is_judged_below_the_depth_of_a_fact() -> None:
+    deep = plan.compile_plan(RULES.values(), (On.FREE,), depth=3, capabilities=frozenset({"pool", "inspect"}))
+    flat = plan.compile_plan(RULES.values(), (On.FREE,), depth=1, capabilities=frozenset({"pool"}))
+
+    assert {"POOL-09", "POOL-10", "POOL-12"} <= set(deep.rules)
+    assert "POOL-10" in flat.rules and not {"POOL-09", "POOL-12"} & set(flat.rules)
