@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from kvlitmus.spec import job, prefetch_life
 from kvlitmus.spec.rule import all_rules
 from tests.test_layout import ROOT
 from tools import autodoc, site
@@ -107,6 +108,17 @@ def test_tables_of_docstrings_are_tables_of_the_page() -> None:
     text = "Before.\n\n===  ===\na    b\n===  ===\n1    2 3\n4    5\n===  ===\n\nAfter."
     assert autodoc.markdown(text) == "Before.\n\n| a | b |\n|---|---|\n| 1 | 2 3 |\n| 4 | 5 |\n\nAfter."
     assert "| revoked | stop | wait | wait |" in WRITTEN["policies.md"]
+
+
+def test_states_are_rendered_with_every_step() -> None:
+    page = WRITTEN["states.md"]
+    for states in (job.JOBS, prefetch_life.PREFETCHES):
+        assert all(f"| {name} | {meaning} |" in page for name, meaning in states.states.items())
+        assert all(one.why in page and one.elsewhere in page for one in states.transitions)
+        for step in states.steps:
+            part = page.partition(f"\n### {step.kind}\n")[2].partition("```text\n")[2].partition("```")[0]
+            state = re.search(rf"^{step.before}$(?:\n  .*)+", part, re.MULTILINE)
+            assert state and re.search(rf"─▶ {step.after} .*\b{step.cause}\b", state[0]), step
 
 
 def test_ports_are_rendered_with_their_docstrings() -> None:

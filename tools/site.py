@@ -25,9 +25,11 @@ ROOT = Path(__file__).resolve().parent.parent
 ROOMS = (str(ROOT), *(str(ROOT / room) for room in ("spec", "reference", "conformance")))
 sys.path[:0] = [path for path in ROOMS if path not in sys.path]
 
+from kvlitmus.spec import job, prefetch_life  # noqa: E402
 from kvlitmus.spec.facts import FACTS  # noqa: E402
 from kvlitmus.spec.parts import PARTS  # noqa: E402
 from kvlitmus.spec.rule import RETIRED, Kind, Rule, all_rules  # noqa: E402
+from kvlitmus.spec.transitions import Table  # noqa: E402
 from tools.autodoc import markdown, modules_page  # noqa: E402
 
 REFERENCE = (
@@ -71,6 +73,7 @@ def committed() -> dict[str, str]:
     made |= {f"rules/{pack}.md": pack_page(mine) for pack, mine in packs.items()}
     for name, (title, sources) in PORTS.items():
         made[f"{name}.md"] = modules_page(title, {f"../{source}": ROOT / source for source in sources})
+    made["states.md"] = states_page()
     return {path: f"{GENERATED}\n\n{text}" for path, text in made.items()}
 
 
@@ -189,6 +192,39 @@ def facts_page(rules: Mapping[str, Rule]) -> str:
         lines += [f"## {name}", "", f"{fact.meaning[0].upper()}{fact.meaning[1:]}.", ""]
         lines += [f"Depth {fact.depth}; {', '.join(users) or 'no rule'}.", ""]
     return "\n".join(lines) + "\n"
+
+
+def states_page() -> str:
+    """What jobs and prefetches go through: the states, a diagram for each kind, and what each step means."""
+    lines = ["# States of jobs and prefetches", ""]
+    lines += ["What is in the background goes through these states and no others. Rendered from the tables of"]
+    lines += ["[job.py](../spec/kvlitmus/spec/job.py) and [prefetch_life.py](../spec/kvlitmus/spec/prefetch_life.py),"]
+    lines += ["which tests hold against what the reference, the specimen and the optimized cache do."]
+    for module, states in ((job, job.JOBS), (prefetch_life, prefetch_life.PREFETCHES)):
+        title, body = prose(module)
+        lines += ["", f"## {title}", "", body, "", "| state | meaning |", "|---|---|"]
+        lines += [f"| {name} | {meaning} |" for name, meaning in states.states.items()]
+        for kind in dict.fromkeys(kind for one in states.transitions for kind in one.kinds):
+            lines += ["", f"### {kind}", "", "```text", *diagram(states, kind), "```"]
+        lines += ["", "### What the steps mean", "", "| of | from | by | to | meaning |", "|---|---|---|---|---|"]
+        for one in states.transitions:
+            parts = (", ".join(one.kinds), ", ".join(one.before), ", ".join(one.causes), one.after)
+            meaning = f"{one.why} Only in {one.elsewhere}." if one.elsewhere else one.why
+            lines.append(f"| {' | '.join(parts)} | {meaning} |")
+    return "\n".join(lines) + "\n"
+
+
+def diagram(states: Table, kind: str) -> Iterable[str]:
+    """The steps of one kind, state by state: the calls that lead to each state that may be next."""
+    for state in states.states:
+        goals: dict[str, list[str]] = {}
+        for step in states.steps:
+            if step.kind == kind and step.before == state:
+                goals.setdefault(step.after, []).append(step.cause)
+        if goals:
+            yield state
+            width = max(map(len, goals))
+            yield from (f"  ─▶ {goal:<{width}}  {', '.join(causes)}" for goal, causes in goals.items())
 
 
 def reference_index() -> str:

@@ -1,12 +1,7 @@
 """Storage to host: reading ahead while a request waits.
 
-A prefetch is an :class:`~kvlitmus.reference.hierarchy.Operation` that goes through these stages:
-
-``query``     storage is being asked how many of the pages it has;
-``answered``  it has told, and the next tick takes memory for as many (only where memory is reserved at the hit);
-``revoked``   it has too few; the next tick takes note of that and ends the operation;
-``fetch``     the pages are being read, one after the other;
-``ended``     the read is over: complete, or cut short by a page that is missing, too short, or raises.
+A prefetch is an :class:`~kvlitmus.reference.hierarchy.Operation` that goes through the stages of
+:mod:`kvlitmus.spec.prefetch_life`: ``query``, ``answered``, ``revoked``, ``fetch``, ``ended``.
 
 In every stage a poll may find that the request need not wait any more (:func:`may_stop`), or the request may be
 aborted.  Either ends the operation for the request at once: pin and quota are given back, what was read is committed or
