@@ -39,7 +39,7 @@ from kvlitmus.conformance.isolation.current_run import CURRENT_RUN
 
 def hang():
     marks = [mark for mark in map(Path, {marks!r}) if not mark.exists()]
-    if marks and CURRENT_RUN.checker_type is None:  # not when an autopsy plays it again
+    if marks and CURRENT_RUN.checker_type is None:  # not when crash triage plays it again
         marks[0].touch()
         time.sleep(1_000)
 

@@ -1,4 +1,4 @@
-"""The player: plays the operations of a schedule as a lawful caller would.
+"""The interpreter: plays the operations of a schedule as a lawful caller would.
 
 It keeps the caller's side of the contract: what it allocates it frees, what it locks it
 unlocks, a handle is used at once, and a request that runs is ended once.  The operations themselves

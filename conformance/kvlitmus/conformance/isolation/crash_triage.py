@@ -1,4 +1,4 @@
-"""The autopsy: from a dead worker to a finding.
+"""Crash triage: from a dead worker to a finding.
 
 What the worker was playing is on disk.  It is played again in a fresh worker that notes every
 call, so that the last one is known; a schedule is cut after it and shrunk, each trial in a worker
@@ -80,7 +80,7 @@ class CrashTriage:
 
     start: makes a fresh worker with the target loaded, or says how it died.  shrunk: kind, number and
     method of the deaths that were shrunk already; another of them is told as it was met.
-    While it shrinks, the autopsy has less patience with a call than the judge; what it tells of the
+    While it shrinks, the triage has less patience with a call than the judge; what it tells of the
     smallest schedule is seen with all of it.
     """
 

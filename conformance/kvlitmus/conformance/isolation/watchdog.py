@@ -1,4 +1,4 @@
-"""Watchdog: for how long a worker could have made progress, and made none.
+"""The watchdog: for how long a worker could have made progress, and made none.
 
 A time limit by the wall clock blames a cache for the machine: a call that takes a millisecond takes
 seconds where twenty processes share two cores.  So what counts towards the limit is the time in which

@@ -219,7 +219,7 @@ class WorkerPool:
         return worker
 
     def ready_or_dead(self) -> Process | Death:
-        """The same, for an autopsy, which can do without."""
+        """The same, for crash triage, which can do without."""
         try:
             return self.ready()
         except TargetError:
