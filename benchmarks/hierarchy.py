@@ -26,7 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from kvlitmus.conformance.adapters.reference.flat import target as reference
+from kvlitmus.conformance.adapters.reference.target import target as reference
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.tier_observation import TierObservation
 from kvlitmus.conformance.generate.interpreter import Interpreter

@@ -51,13 +51,9 @@ _FAST = ("kvlitmus.spec", "kvlitmus.optimized")
 _STORE = ("kvlitmus.spec", "kvlitmus.optimized.storage")
 _ARRAYS = ("numpy", "numba", "llvmlite")
 DIRECTIONS = (  # the most specific prefix comes first
-    Direction(
-        "kvlitmus.conformance.specimen.cache",
-        (*_SPECIMEN, "kvlitmus.conformance.ports"),
-    ),
-    Direction(
-        "kvlitmus.conformance.specimen.hierarchy",
-        (*_SPECIMEN, "kvlitmus.conformance.ports"),
+    *(
+        Direction(f"kvlitmus.conformance.specimen.{name}", (*_SPECIMEN, "kvlitmus.conformance.ports"))
+        for name in ("cache", "flat", "hierarchy", "parts")
     ),
     Direction("kvlitmus.conformance.specimen", _SPECIMEN),
     Direction("kvlitmus.conformance.adapters", _JUDGE, lazily=("kvlitmus.optimized",), others_lazily=("*",)),
@@ -287,6 +283,67 @@ def test_a_loose_module_and_one_package_too_many_are_found(tmp_path: Path) -> No
     assert wrong_rooms(tmp_path) == []
     _plant(tmp_path, "loose.py")
     assert wrong_rooms(tmp_path) == ["loose.py is no package", f"{MAX_ENTRIES + 1} packages, more than {MAX_ENTRIES}"]
+
+
+CIRCLES: tuple[frozenset[str], ...] = (
+    frozenset(
+        {
+            *(f"kvlitmus.conformance.checker.{name}" for name in ("checker", "event_replica", "failures", "guard")),
+            *(f"kvlitmus.conformance.checker.{name}" for name in ("prefetch_state", "tier_state")),
+            "kvlitmus.conformance.isolation.current_run",
+        }
+    ),
+    frozenset({"kvlitmus.conformance.checker.calls.fetch", "kvlitmus.conformance.checker.calls.tiers"}),
+)
+"""Modules that still import each other; a ratchet: the facts that move into ``spec/`` dissolve these."""
+
+
+def import_graph(root: Path) -> dict[str, set[str]]:
+    """Which module of the rooms imports which, at any depth and for type checkers, too."""
+    sources = {}
+    for name, path in _python_files(root, ROOMS):
+        sources[".".join(Path(name).with_suffix("").parts[1:]).removesuffix(".__init__")] = path
+    graph = {}
+    for module, path in sources.items():
+        package = module if path.stem == "__init__" else module.rpartition(".")[0]
+        found = set()
+        for one in imports_of(path.read_text(encoding="utf-8"), package):
+            found.add(one.name if one.name in sources else one.name.rpartition(".")[0])
+        graph[module] = (found & sources.keys()) - {module}
+    return graph
+
+
+def circles(graph: dict[str, set[str]]) -> list[frozenset[str]]:
+    """The sets of modules of which each imports, by way of others, each."""
+    reached: dict[str, set[str]] = {}
+    for start in graph:
+        seen: set[str] = set()
+        waiting = [start]
+        while waiting:
+            fresh = graph[waiting.pop()] - seen
+            seen |= fresh
+            waiting += fresh
+        reached[start] = seen
+    found = {
+        frozenset(other for other in reached[one] if one in reached[other]) for one in graph if one in reached[one]
+    }
+    return sorted(found, key=sorted)
+
+
+def test_no_modules_import_each_other_but_those_that_are_known() -> None:
+    """Take a circle off the list when it is gone; never put one on it."""
+    assert circles(import_graph(ROOT)) == sorted(CIRCLES, key=sorted)
+
+
+def test_a_circle_is_found_wherever_its_imports_are(tmp_path: Path) -> None:
+    _plant(tmp_path, "spec/kvlitmus/spec/__init__.py")
+    _plant(tmp_path, "spec/kvlitmus/spec/a.py", "from kvlitmus.spec import b")
+    _plant(tmp_path, "spec/kvlitmus/spec/b.py", "def f() -> None:\n    from kvlitmus.spec.c import something")
+    _plant(tmp_path, "spec/kvlitmus/spec/c.py", "import kvlitmus.spec.d")
+    _plant(tmp_path, "spec/kvlitmus/spec/d.py")
+    assert circles(import_graph(tmp_path)) == []
+    _plant(tmp_path, "spec/kvlitmus/spec/c.py", "if TYPE_CHECKING:\n    import kvlitmus.spec.a")
+    assert circles(import_graph(tmp_path)) == [frozenset({f"kvlitmus.spec.{name}" for name in "abc"})]
 
 
 def test_the_base_runs_on_the_standard_library_alone() -> None:

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kvlitmus.conformance.adapters.reference import flat as reference
 from kvlitmus.conformance.adapters.reference import store as reference_store
+from kvlitmus.conformance.adapters.reference import target as reference
 from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.engine import run_item

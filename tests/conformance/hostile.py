@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from kvlitmus.conformance.ports import Begun, Config, Hit, NodeView, Profile, Sizes, Stored, Unsupported, View
-from kvlitmus.conformance.specimen.cache import PROFILE, Parts, Specimen
+from kvlitmus.conformance.specimen.flat import Specimen
+from kvlitmus.conformance.specimen.parts import PROFILE, Parts
 
 liars: Any = importlib.import_module(f"{__package__}.liars" if __package__ else "liars")
 """A worker finds this module, and that one, without their package."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kvlitmus.conformance.adapters.reference import flat as reference
+from kvlitmus.conformance.adapters.reference import target as reference
 from kvlitmus.conformance.history import playback
 from kvlitmus.conformance.history.forms import JUDGED_PORTS, OPTIONAL, PARAMETERS
 from kvlitmus.conformance.litmus.registry import all_litmus

@@ -354,7 +354,8 @@ def test_mutants_end_with_the_line_that_counts(capsys: Capture) -> None:
 
 
 RAISES = """
-from kvlitmus.conformance.specimen.cache import PROFILE, Specimen, Parts
+from kvlitmus.conformance.specimen.flat import Specimen
+from kvlitmus.conformance.specimen.parts import PROFILE, Parts
 
 class Raises(Specimen):
     def alloc(self, n):

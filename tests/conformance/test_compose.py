@@ -11,7 +11,9 @@ from kvlitmus.conformance.ports import Config, Profile, Stored, capabilities_of
 from kvlitmus.conformance.ports.compose import Composed, with_requests
 from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.results import Item, Options
-from kvlitmus.conformance.specimen.cache import PROFILE, Specimen, target
+from kvlitmus.conformance.specimen.cache import target
+from kvlitmus.conformance.specimen.flat import Specimen
+from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.spec.units import Key
 
 PARTIAL = {"publish_upto", "end_upto"}

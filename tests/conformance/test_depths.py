@@ -9,7 +9,9 @@ from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.plan import CONFIGS, items
 from kvlitmus.conformance.run.results import Item, Options, Verdict
 from kvlitmus.conformance.run.verdicts import Scope, conclude
-from kvlitmus.conformance.specimen.cache import PROFILE, Parts, Specimen, SpecimenTarget, target
+from kvlitmus.conformance.specimen.cache import SpecimenTarget, target
+from kvlitmus.conformance.specimen.flat import Specimen
+from kvlitmus.conformance.specimen.parts import PROFILE, Parts
 from kvlitmus.conformance.specimen.requests import RequestTable, Running
 from kvlitmus.conformance.specimen.tree import Node, RadixTree
 from kvlitmus.spec.rule import all_rules

@@ -16,7 +16,8 @@ from kvlitmus.conformance.ports import Config, capabilities_of
 from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.plan import CONFIGS, TIERED, configs_of, items
 from kvlitmus.conformance.run.results import Item, Options, item_from_json, result_from_json, to_json
-from kvlitmus.conformance.specimen.cache import PROFILE, Parts, SpecimenTarget, target
+from kvlitmus.conformance.specimen.cache import SpecimenTarget, target
+from kvlitmus.conformance.specimen.parts import PROFILE, Parts
 from kvlitmus.conformance.specimen.requests import RequestTable, Running
 from kvlitmus.conformance.specimen.tree import Node, RadixTree
 from kvlitmus.spec.rule import all_rules

@@ -15,12 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvlitmus.conformance.adapters.reference.flat import ReferenceTarget
+from kvlitmus.conformance.adapters.reference.target import ReferenceTarget
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import OP_BYTES, Op, decode, draw, table
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.specimen.cache import PROFILE, Parts, SpecimenTarget
+from kvlitmus.conformance.specimen.cache import SpecimenTarget
+from kvlitmus.conformance.specimen.parts import PROFILE, Parts
 from kvlitmus.conformance.specimen.tree import Node, RadixTree
 from kvlitmus.spec.names import Names
 

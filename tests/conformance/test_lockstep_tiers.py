@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvlitmus.conformance.adapters.reference.flat import ReferenceTarget
+from kvlitmus.conformance.adapters.reference.target import ReferenceTarget
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.tier_observation import TierObservation
 from kvlitmus.conformance.generate.interpreter import Interpreter
@@ -27,8 +27,9 @@ from kvlitmus.conformance.generate.schedule import OP_BYTES, Op, decode, draw, t
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.plan import TIER_CONFIGS, TIER_POLICY_CONFIGS
 from kvlitmus.conformance.specimen.backup import BackupQueue
-from kvlitmus.conformance.specimen.cache import PROFILE, Parts, SpecimenTarget
-from kvlitmus.conformance.specimen.tiers import TieredNode
+from kvlitmus.conformance.specimen.cache import SpecimenTarget
+from kvlitmus.conformance.specimen.parts import PROFILE, Parts
+from kvlitmus.conformance.specimen.works import TieredNode
 from kvlitmus.reference.tree import Tree
 from kvlitmus.spec.names import Names
 from kvlitmus.spec.rule import all_rules

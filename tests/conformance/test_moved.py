@@ -62,8 +62,8 @@ def test_an_adapter_that_imports_what_has_moved_is_told_where(
     ("name", "module"),
     [
         ("kvlitmus.conformance.mutants_run:by_name.lookup_pins", "kvlitmus.mutants.run"),
-        ("kvlitmus.conformance.adapters.reference:target", "kvlitmus.conformance.adapters.reference.flat"),
-        ("kvlitmus.conformance.adapters.reference.flat:target", "kvlitmus.conformance.adapters.reference.flat"),
+        ("kvlitmus.conformance.adapters.reference:target", "kvlitmus.conformance.adapters.reference.target"),
+        ("kvlitmus.conformance.adapters.reference.target:target", "kvlitmus.conformance.adapters.reference.target"),
         ("kvlitmus.conformance.mutants.store:one", "kvlitmus.mutants.store"),
         ("my_cache:target", "my_cache"),
     ],

@@ -16,7 +16,8 @@ from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.plan import TIER_CONFIGS, items
 from kvlitmus.conformance.run.results import Item, ItemResult, Options
-from kvlitmus.conformance.specimen.cache import PROFILE, target
+from kvlitmus.conformance.specimen.cache import target
+from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.rule import RULES
 

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from kvlitmus.conformance.adapters.reference import flat as reference
-from kvlitmus.conformance.adapters.reference.flat import ReferenceTarget
+from kvlitmus.conformance.adapters.reference import target as reference
+from kvlitmus.conformance.adapters.reference.target import ReferenceTarget
 from kvlitmus.conformance.adapters.reference.tiers import TieredReference
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.generate.interpreter import Interpreter

@@ -11,7 +11,7 @@ import pytest
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.report import build
 from kvlitmus.conformance.run.plan import items
-from kvlitmus.conformance.specimen.cache import PROFILE
+from kvlitmus.conformance.specimen.parts import PROFILE
 
 SPECIMEN = "kvlitmus.conformance.specimen.cache"
 SOURCE = '"""A module."""\n\ndef half(n):  # of a page\n    """Half."""\n    return n // 2\n'
@@ -44,7 +44,7 @@ def changed(monkeypatch: pytest.MonkeyPatch, part: str) -> bool:
 
 @pytest.mark.parametrize(
     "part",
-    ["checker/checker.py", "actions/tiers.py", "litmus/fetch.py", "calls/pool.py", "spec/units.py", "reference/tree.py",
+    ["checker/checker.py", "actions/tiers.py", "litmus/fetch.py", "calls/pool.py", "spec/units.py", "spec/effects.py",
      "specimen/cache.py", "run/plan.py", "vectors/__init__.py"],
 )  # fmt: skip
 def test_what_decides_verdicts_is_part_of_it(monkeypatch: pytest.MonkeyPatch, part: str) -> None:

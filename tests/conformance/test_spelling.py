@@ -16,7 +16,8 @@ from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.plan import TIER_CONFIGS, items
 from kvlitmus.conformance.run.results import Options
-from kvlitmus.conformance.specimen.cache import PROFILE, Parts, SpecimenTarget
+from kvlitmus.conformance.specimen.cache import SpecimenTarget
+from kvlitmus.conformance.specimen.parts import PROFILE, Parts
 from kvlitmus.mutants.hashing import Personal, Upstreams
 from kvlitmus.reference.hashing import page_hashes
 from kvlitmus.spec.names import Names

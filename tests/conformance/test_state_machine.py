@@ -11,11 +11,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from kvlitmus.conformance.adapters.reference.flat import target as reference
+from kvlitmus.conformance.adapters.reference.target import target as reference
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.generate.machine import Driver, machine
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.specimen.cache import Parts, SpecimenTarget
+from kvlitmus.conformance.specimen.cache import SpecimenTarget
+from kvlitmus.conformance.specimen.parts import Parts
 from kvlitmus.conformance.specimen.requests import RequestTable, Running
 from kvlitmus.conformance.specimen.tree import Node, RadixTree
 

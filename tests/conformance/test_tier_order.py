@@ -13,7 +13,8 @@ import pytest
 from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.plan import TIERED
 from kvlitmus.conformance.run.results import Item, ItemResult, Options
-from kvlitmus.conformance.specimen.cache import Parts, SpecimenTarget, target
+from kvlitmus.conformance.specimen.cache import SpecimenTarget, target
+from kvlitmus.conformance.specimen.parts import Parts
 from kvlitmus.conformance.specimen.tiers import TierTree
 
 

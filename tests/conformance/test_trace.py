@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from benchmarks.replay_trace.mooncake import Request, load_trace
 from benchmarks.replay_trace.replay import Figures, replay
-from kvlitmus.conformance.adapters.reference.flat import capped_target, node_target
-from kvlitmus.conformance.adapters.reference.flat import target as reference
+from kvlitmus.conformance.adapters.reference.target import capped_target, node_target
+from kvlitmus.conformance.adapters.reference.target import target as reference
 from kvlitmus.conformance.ports import Target
-from kvlitmus.conformance.specimen.cache import Parts, SpecimenTarget
+from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.conformance.specimen.cache import target as specimen
+from kvlitmus.conformance.specimen.parts import Parts
 from kvlitmus.conformance.specimen.tree import Node, RadixTree
 from tests.conformance.trace_maker import make
 

@@ -14,7 +14,9 @@ import pytest
 
 from benchmarks.replay_trace import command
 from kvlitmus.conformance.ports import Config, Hit, Stored, Unsupported
-from kvlitmus.conformance.specimen.cache import Parts, Specimen, SpecimenTarget
+from kvlitmus.conformance.specimen.cache import SpecimenTarget
+from kvlitmus.conformance.specimen.flat import Specimen
+from kvlitmus.conformance.specimen.parts import Parts
 from kvlitmus.spec.units import Key
 from tests.conformance.test_trace import PINNED, SMALL
 

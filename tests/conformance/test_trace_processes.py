@@ -20,7 +20,9 @@ from tests.conformance.test_trace import PINNED, SMALL
 
 SLOW = """
 import time
-from kvlitmus.conformance.specimen.cache import Parts, Specimen, SpecimenTarget
+from kvlitmus.conformance.specimen.cache import SpecimenTarget
+from kvlitmus.conformance.specimen.flat import Specimen
+from kvlitmus.conformance.specimen.parts import Parts
 
 class Slow(Specimen):
     def match(self, key):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kvlitmus.conformance.adapters.reference.flat import target as reference
+from kvlitmus.conformance.adapters.reference.target import target as reference
 from kvlitmus.conformance.cli import main
 from kvlitmus.conformance.generate.schedule import Op
 from kvlitmus.conformance.ports import Config
@@ -17,8 +17,8 @@ from kvlitmus.conformance.run import plan
 from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.failures import save
 from kvlitmus.conformance.run.results import Finding, Item, Options
-from kvlitmus.conformance.specimen.cache import PROFILE
 from kvlitmus.conformance.specimen.cache import target as specimen
+from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.conformance.vectors import FOLDER, Vector, VectorError, all_vectors, load, load_all, to_plain
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.rule import all_rules

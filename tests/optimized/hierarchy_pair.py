@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kvlitmus.conformance.adapters.reference.flat import ReferenceTarget
+from kvlitmus.conformance.adapters.reference.target import ReferenceTarget
 from kvlitmus.conformance.adapters.reference.tiers import TieredReference
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.ports.tiers import Job, Outcome

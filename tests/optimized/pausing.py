@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kvlitmus.optimized.data.copies import PageCopy, Tables
+from kvlitmus.optimized.data.copies import PageCopy
+from kvlitmus.optimized.data.tables import Tables
 from kvlitmus.optimized.data.tickets import ThreadTicket
 from kvlitmus.optimized.data.transfer import TorchMover
 

@@ -21,8 +21,9 @@ from benchmarks import gpu_movers, gpu_pairs
 from benchmarks.gpu_device import Machine
 from benchmarks.gpu_movers import World, contents
 from kvlitmus.conformance.adapters.optimized.contents import VARIANTS
-from kvlitmus.conformance.adapters.optimized.flat import PROFILE, OptimizedTarget
-from kvlitmus.conformance.adapters.reference.flat import ReferenceTarget
+from kvlitmus.conformance.adapters.optimized.flat import PROFILE
+from kvlitmus.conformance.adapters.optimized.target import OptimizedTarget
+from kvlitmus.conformance.adapters.reference.target import ReferenceTarget
 from kvlitmus.conformance.generate.schedule import draw
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.plan import TIER_CONFIGS

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from kvlitmus.conformance.adapters.optimized.flat import target
-from kvlitmus.conformance.adapters.reference.flat import ReferenceTarget
+from kvlitmus.conformance.adapters.optimized.target import target
+from kvlitmus.conformance.adapters.reference.target import ReferenceTarget
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.specimen.cache import PROFILE
+from kvlitmus.conformance.specimen.parts import PROFILE
 from tests.support.tandem import Tandem
 
 CALLS = 25

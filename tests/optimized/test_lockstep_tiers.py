@@ -13,14 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvlitmus.conformance.adapters.optimized.contents import VARIANTS, Variant
-from kvlitmus.conformance.adapters.optimized.flat import OptimizedTarget, audited, target
-from kvlitmus.conformance.adapters.reference.flat import ReferenceTarget
+from kvlitmus.conformance.adapters.optimized.target import OptimizedTarget, audited, target
+from kvlitmus.conformance.adapters.reference.target import ReferenceTarget
 from kvlitmus.conformance.generate.schedule import OP_BYTES, decode, draw
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.plan import TIER_CONFIGS, TIER_POLICY_CONFIGS, TIERED
 from kvlitmus.conformance.specimen.backup import BackupQueue
-from kvlitmus.conformance.specimen.cache import PROFILE, Parts, SpecimenTarget
-from kvlitmus.conformance.specimen.tiers import TieredNode
+from kvlitmus.conformance.specimen.cache import SpecimenTarget
+from kvlitmus.conformance.specimen.parts import PROFILE, Parts
+from kvlitmus.conformance.specimen.works import TieredNode
 from tests.support.lockstep import Found, kinds_of, lockstep
 
 ALL = (*TIER_CONFIGS, *TIER_POLICY_CONFIGS)

@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from kvlitmus.conformance.adapters.optimized.flat import PROFILE, OptimizedTarget
+from kvlitmus.conformance.adapters.optimized.flat import PROFILE
+from kvlitmus.conformance.adapters.optimized.target import OptimizedTarget
 from kvlitmus.conformance.generate.schedule import draw, table
 from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.ports import Config, capabilities_of

@@ -13,15 +13,16 @@ pytest.importorskip("numba")
 
 import numpy as np
 
-from kvlitmus.optimized import backup, fetch, policy
+from kvlitmus.optimized import backup, fetch, policy, work
 from kvlitmus.optimized.branch import Branch, Place
-from kvlitmus.optimized.fetch import Fetches, FetchSettings, Operation
+from kvlitmus.optimized.fetch import Fetches, FetchSettings
+from kvlitmus.optimized.work import Operation
 from kvlitmus.spec import policies
 from kvlitmus.spec.prefetch_life import ENDED, FETCH, QUERY, REVOKED
 from tests.spec.test_policies import BASES, TIMEOUTS, Rated, around, rated
 
 UNITS = np.empty(0, np.int32)
-STAGES = {QUERY: fetch.QUERYING, FETCH: fetch.FETCHING, ENDED: fetch.ENDED, REVOKED: fetch.REVOKED}
+STAGES = {QUERY: work.QUERYING, FETCH: work.FETCHING, ENDED: work.ENDED, REVOKED: work.REVOKED}
 """What the optimized cache calls the stages that it has; it never is at ``answered``."""
 
 

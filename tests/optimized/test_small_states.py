@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from kvlitmus.conformance.adapters.optimized.flat import target
+from kvlitmus.conformance.adapters.optimized.target import target
 from kvlitmus.conformance.adapters.reference.flat import PROFILE
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.specimen.backup import BackupQueue
-from kvlitmus.conformance.specimen.cache import Parts, SpecimenTarget
-from kvlitmus.conformance.specimen.tiers import TieredNode
+from kvlitmus.conformance.specimen.cache import SpecimenTarget
+from kvlitmus.conformance.specimen.parts import Parts
 from kvlitmus.conformance.specimen.tree import Node, RadixTree
+from kvlitmus.conformance.specimen.works import TieredNode
 from tests.optimized.small_states import Beside
 from tests.optimized.small_tiers import BesideTiers, config_of, supported
 from tests.proofs import scopes, tier_scopes

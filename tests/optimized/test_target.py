@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from kvlitmus.conformance.adapters.optimized import flat as optimized
+from kvlitmus.conformance.adapters.optimized import target as optimized
 from kvlitmus.conformance.adapters.optimized.contents import TORN, VARIANTS, Contents, SuiteStore, Variant, variant_of
-from kvlitmus.conformance.adapters.optimized.flat import OptimizedTarget, target
+from kvlitmus.conformance.adapters.optimized.target import OptimizedTarget, target
 from kvlitmus.conformance.checker.harness_store import HarnessStore, StorageDownError
 from kvlitmus.conformance.ports import Config, Unsupported, capabilities_of
 from kvlitmus.conformance.ports.tiers import Outcome
@@ -58,7 +58,7 @@ def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_flat_cache_needs_no_torch() -> None:
     code = (
         "import sys; sys.path[:0] = sys.argv[1:]\n"
-        "from kvlitmus.conformance.adapters.optimized.flat import target\n"
+        "from kvlitmus.conformance.adapters.optimized.target import target\n"
         "from kvlitmus.conformance.ports import Config\n"
         "from kvlitmus.spec.units import Key\n"
         "cache = target.make(Config(page_size=4))\n"

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("numba")
 
-from kvlitmus.conformance.adapters.optimized.flat import target
+from kvlitmus.conformance.adapters.optimized.target import target
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import draw, table

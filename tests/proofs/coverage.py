@@ -13,7 +13,7 @@ import functools
 from collections import Counter
 from typing import NamedTuple
 
-from kvlitmus.conformance.adapters.reference.flat import target
+from kvlitmus.conformance.adapters.reference.target import target
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import draw, table

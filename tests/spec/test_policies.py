@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvlitmus.conformance.specimen import backup, fetching
+from kvlitmus.conformance.specimen import backup, works
 from kvlitmus.conformance.specimen import tree as specimen
 from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.spec import policies
@@ -174,7 +174,7 @@ def test_the_specimen_backs_up_after_as_many_uses() -> None:
     assert backup.USES == policies.USES
 
 
-SPECIMENS = {QUERY: fetching.QUERYING, FETCH: fetching.FETCHING, ENDED: fetching.ENDED, REVOKED: fetching.REVOKED}
+SPECIMENS = {QUERY: works.QUERYING, FETCH: works.FETCHING, ENDED: works.ENDED, REVOKED: works.REVOKED}
 """What the specimen calls the stages that it has; it takes memory when it is asked, so it has no ``answered``."""
 
 
@@ -191,7 +191,7 @@ def test_the_specimen_lets_requests_wait_as_long() -> None:
             caches[made] = SpecimenTarget(profile=profile).make(config).fetches
         fetches = caches[made]
         limit = policies.time_limit(timeout, policies.counted_units(basis, asked, hit))
-        fetch = fetching.Fetch(1, Key(None, (1,)), 0, fetches.tree.root(None))
+        fetch = works.Fetch(1, Key(None, (1,)), 0, fetches.tree.root(None))
         fetch.stage, fetch.asked, fetch.hit, fetch.began = SPECIMENS[stage], asked, hit, 3.0
         for elapsed in around(limit):
             fetches.now = 3.0 + elapsed
@@ -207,7 +207,7 @@ def test_the_specimens_time_begins_when_the_profile_says(origin: str) -> None:
     config = Config(host_pages=8, storage="attached", stop="wait_complete")
     fetches: Any = SpecimenTarget(profile=Profile(timeout_from=origin)).make(config).fetches
     fetches.now = 1.0
-    fetch = fetching.Fetch(1, Key(None, (1,)), 0, fetches.tree.root(None))
+    fetch = works.Fetch(1, Key(None, (1,)), 0, fetches.tree.root(None))
     fetches.begin(fetch)
     assert fetch.began == policies.time_begins(origin, 1.0, None)
     for fetches.now in (2.0, 3.0):

@@ -11,15 +11,16 @@ from typing import Any
 
 import pytest
 
-from kvlitmus.conformance.adapters.reference.flat import ReferenceTarget
+from kvlitmus.conformance.adapters.reference.target import ReferenceTarget
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import draw, table
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.plan import TIER_CONFIGS
-from kvlitmus.conformance.specimen import fetching
-from kvlitmus.conformance.specimen.cache import PROFILE, SpecimenTarget
+from kvlitmus.conformance.specimen import works
+from kvlitmus.conformance.specimen.cache import SpecimenTarget
+from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.spec.interface import JOB_KINDS, Outcome
 from kvlitmus.spec.job import ADVANCES, GONE, JOBS, LANDED, UNDER_WAY
 from kvlitmus.spec.names import Names
@@ -28,7 +29,7 @@ from kvlitmus.spec.transitions import NONE, Step, Table, Transition
 from tests.spec.recorder import Recorder, Stages
 
 TABLES = {"jobs": JOBS, "prefetches": PREFETCHES}
-SPECIMENS = {fetching.QUERYING: QUERY, fetching.FETCHING: FETCH, fetching.ENDED: ENDED, fetching.REVOKED: REVOKED}
+SPECIMENS = {works.QUERYING: QUERY, works.FETCHING: FETCH, works.ENDED: ENDED, works.REVOKED: REVOKED}
 
 
 def of_reference(cache: Any) -> Mapping[int, str]:

@@ -1,6 +1,6 @@
 """Mutants: known bugs put back into the specimen, and legal variations that must raise no alarm.
 
-A **mutant** replaces parts of the specimen (:class:`~kvlitmus.conformance.specimen.cache.Parts`)
+A **mutant** replaces parts of the specimen (:class:`~kvlitmus.conformance.specimen.parts.Parts`)
 by subclasses in which a historical bug lives again; its docstring gives the bug's ids, the link,
 the recipe, and the rules that must kill it.  A **null mutant** does something that a correct
 cache may do; an alarm on one is a false alarm.

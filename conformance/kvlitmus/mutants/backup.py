@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from kvlitmus.conformance.specimen.backup import BackupQueue
 from kvlitmus.conformance.specimen.host import Copier
-from kvlitmus.conformance.specimen.tiers import TieredNode, TierTree
+from kvlitmus.conformance.specimen.tiers import TierTree
 from kvlitmus.conformance.specimen.tree import Node
-from kvlitmus.conformance.specimen.works import Work
+from kvlitmus.conformance.specimen.works import TieredNode, Work
 from kvlitmus.mutants.hosted import HOSTED, NOT_BACK, SELECTIVE, SGLANG, VLLM, WRITE_BACK
 from kvlitmus.mutants.registry import mutant
 from kvlitmus.spec.units import Unit

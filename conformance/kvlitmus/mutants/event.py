@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvlitmus.conformance.specimen.cache import Specimen
-from kvlitmus.conformance.specimen.tiers import TieredNode, TierTree
+from kvlitmus.conformance.specimen.flat import Specimen
+from kvlitmus.conformance.specimen.tiers import TierTree
 from kvlitmus.conformance.specimen.tree import Node, RadixTree, Unit
+from kvlitmus.conformance.specimen.works import TieredNode
 from kvlitmus.mutants.hosted import HOSTED, NOT_BACK, SGLANG, THROUGH, VLLM
 from kvlitmus.mutants.registry import mutant
 

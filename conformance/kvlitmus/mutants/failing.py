@@ -7,9 +7,9 @@ from kvlitmus.conformance.specimen.backup import BackupQueue
 from kvlitmus.conformance.specimen.hierarchy import TieredSpecimen
 from kvlitmus.conformance.specimen.host import CopyFailed
 from kvlitmus.conformance.specimen.loading import Loader
-from kvlitmus.conformance.specimen.tiers import TieredNode, TierTree
+from kvlitmus.conformance.specimen.tiers import TierTree
 from kvlitmus.conformance.specimen.tree import Node
-from kvlitmus.conformance.specimen.works import Work
+from kvlitmus.conformance.specimen.works import TieredNode, Work
 from kvlitmus.mutants.hosted import HOSTED, NOT_BACK, SGLANG, VLLM, WRITE_BACK
 from kvlitmus.mutants.registry import mutant, null_mutant
 from kvlitmus.spec.units import Key

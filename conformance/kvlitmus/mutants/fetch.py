@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvlitmus.conformance.specimen.fetching import Fetch, Prefetcher
-from kvlitmus.conformance.specimen.tiers import TieredNode
-from kvlitmus.conformance.specimen.works import Store, Work
+from kvlitmus.conformance.specimen.fetching import Prefetcher
+from kvlitmus.conformance.specimen.works import Fetch, Store, TieredNode, Work
 from kvlitmus.mutants.hosted import (
     BIGRAM,
     HOSTED,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kvlitmus.conformance.specimen.fetching import ENDED, FETCHING, REVOKED, Fetch, Prefetcher
-from kvlitmus.conformance.specimen.works import Store, Work
+from kvlitmus.conformance.specimen.fetching import Prefetcher
+from kvlitmus.conformance.specimen.works import ENDED, FETCHING, REVOKED, Fetch, Store, Work
 from kvlitmus.mutants.hosted import (
     HOSTED,
     LMCACHE,

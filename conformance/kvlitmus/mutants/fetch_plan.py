@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kvlitmus.conformance.specimen.fetching import Fetch, Prefetcher
+from kvlitmus.conformance.specimen.fetching import Prefetcher
 from kvlitmus.conformance.specimen.host import HostPool
+from kvlitmus.conformance.specimen.works import Fetch
 from kvlitmus.mutants.hosted import HOSTED, SGLANG
 from kvlitmus.mutants.prefetch import (
     AnchorKept,

@@ -6,7 +6,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 from kvlitmus.conformance.ports import Hit
-from kvlitmus.conformance.specimen.cache import PROFILE, Specimen
+from kvlitmus.conformance.specimen.flat import Specimen
+from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.conformance.specimen.requests import RequestTable, Running
 from kvlitmus.conformance.specimen.tree import Node, RadixTree, Unit
 from kvlitmus.mutants.registry import PAGED, PLAIN, mutant

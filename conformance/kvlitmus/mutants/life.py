@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from kvlitmus.conformance.ports.tiers import PageStore
-from kvlitmus.conformance.specimen.fetching import Fetch, Prefetcher
+from kvlitmus.conformance.specimen.fetching import Prefetcher
 from kvlitmus.conformance.specimen.hierarchy import TieredSpecimen
 from kvlitmus.conformance.specimen.putting import PutQueue
+from kvlitmus.conformance.specimen.works import Fetch
 from kvlitmus.mutants.hosted import HOSTED, SGLANG, BelievingHost
 from kvlitmus.mutants.registry import mutant
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from kvlitmus.conformance.specimen.host import Copier
 from kvlitmus.conformance.specimen.loading import Loader
-from kvlitmus.conformance.specimen.tiers import TieredNode, TierTree
+from kvlitmus.conformance.specimen.tiers import TierTree
 from kvlitmus.conformance.specimen.tree import Unit
-from kvlitmus.conformance.specimen.works import Work, key_of
+from kvlitmus.conformance.specimen.works import TieredNode, Work, key_of
 from kvlitmus.mutants.hosted import HOSTED, LMCACHE, SGLANG, VLLM, WRITE_BACK
 from kvlitmus.mutants.registry import mutant
 from kvlitmus.spec.units import Key

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kvlitmus.conformance.ports import Hit, Stored
-from kvlitmus.conformance.specimen.cache import Receipt, Specimen
+from kvlitmus.conformance.specimen.flat import Receipt, Specimen
 from kvlitmus.conformance.specimen.tree import Node, RadixTree, Unit
 from kvlitmus.mutants.registry import PAGED, mutant
 from kvlitmus.spec.units import Key

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvlitmus.conformance.specimen.cache import Receipt, Specimen
+from kvlitmus.conformance.specimen.flat import Receipt, Specimen
 from kvlitmus.conformance.specimen.pool import PagedPool
 from kvlitmus.mutants.pool import BelievingPool
 from kvlitmus.mutants.registry import PAGED, mutant

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.specimen.cache import Specimen
+from kvlitmus.conformance.specimen.flat import Specimen
 from kvlitmus.conformance.specimen.pool import PagedPool
 from kvlitmus.mutants.registry import PAGED, mutant
 

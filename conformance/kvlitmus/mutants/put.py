@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kvlitmus.conformance.specimen.backup import BackupQueue
-from kvlitmus.conformance.specimen.cache import PROFILE
 from kvlitmus.conformance.specimen.hashing import PageHasher
+from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.conformance.specimen.putting import PutQueue
-from kvlitmus.conformance.specimen.tiers import TieredNode
-from kvlitmus.conformance.specimen.works import Store, Work
+from kvlitmus.conformance.specimen.works import Store, TieredNode, Work
 from kvlitmus.mutants.hashing import Personal, Upstreams
 from kvlitmus.mutants.hosted import HOSTED, NOT_BACK, SGLANG, VLLM
 from kvlitmus.mutants.registry import mutant, null_mutant

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.conformance.specimen.cache import PROFILE, Parts, SpecimenTarget
+from kvlitmus.conformance.specimen.cache import SpecimenTarget
+from kvlitmus.conformance.specimen.parts import PROFILE, Parts
 
 MODULES: tuple[str, ...] = (
     "pool",

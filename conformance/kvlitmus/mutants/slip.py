@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from kvlitmus.conformance.specimen.cache import PROFILE
+from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.registry import PLAIN, mutant, null_mutant
 
 Part = TypeVar("Part")

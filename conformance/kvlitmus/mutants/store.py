@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.specimen.cache import PROFILE
+from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.conformance.specimen.store import LARGEST, Disk, PageShelf
 from kvlitmus.mutants.registry import mutant, null_mutant
 

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from kvlitmus.conformance.ports import Hit
 from kvlitmus.conformance.specimen.hierarchy import TieredSpecimen
-from kvlitmus.conformance.specimen.tiers import TieredNode, TierTree
+from kvlitmus.conformance.specimen.tiers import TierTree
 from kvlitmus.conformance.specimen.tree import Node, Unit
+from kvlitmus.conformance.specimen.works import TieredNode
 from kvlitmus.mutants.hosted import HOSTED, SGLANG, VLLM
 from kvlitmus.mutants.registry import mutant
 from kvlitmus.spec.units import Key

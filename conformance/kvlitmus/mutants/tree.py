@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvlitmus.conformance.ports import Config, Hit, Stored
-from kvlitmus.conformance.specimen.cache import Specimen
+from kvlitmus.conformance.specimen.flat import Specimen
 from kvlitmus.conformance.specimen.tree import Node, RadixTree, Unit
 from kvlitmus.mutants.pool import BelievingPool
 from kvlitmus.mutants.registry import PAGED, PLAIN, mutant

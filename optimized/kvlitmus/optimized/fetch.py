@@ -33,11 +33,20 @@ from kvlitmus.optimized.mover import PageArray
 from kvlitmus.optimized.prefetch import PrefetchPlanner
 from kvlitmus.optimized.storage.base import PageStore
 from kvlitmus.optimized.tree import Place, Tree, Units
-from kvlitmus.optimized.work import FETCH, NO_PAGES, QUERY, Runner, Work, WorkTable
+from kvlitmus.optimized.work import (
+    ENDED,
+    FETCH,
+    FETCHING,
+    NO_PAGES,
+    QUERY,
+    QUERYING,
+    REVOKED,
+    Operation,
+    Runner,
+    Work,
+    WorkTable,
+)
 from kvlitmus.spec.prefetch_plan import PrefetchAsk
-
-QUERYING, FETCHING, ENDED, REVOKED = "query", "fetch", "ended", "revoked"
-"""The stages."""
 
 BEST_EFFORT, WAIT_COMPLETE, TIMEOUT = STOPS = "best_effort", "wait_complete", "timeout"
 """How long a request waits for its prefetch: not at all, to the end, or to the end but not longer than a limit."""
@@ -68,48 +77,6 @@ class Prefetched(NamedTuple):
 
 
 REFUSED = Prefetched(False, 0, 0)
-
-
-class Operation:
-    """One prefetch.
-
-    ``units``: of the key, up to the last page to read; ``start``: how many of them come before those to read.
-    ``anchor``: the place below which these will be attached.  ``names``: of the pages to read.  ``asked``: units to
-    read, ``accounted``: what counts against the quota.  ``held``: host pages, for the first of ``names`` (for those
-    behind the committed ones, once it has been left).  ``hit``: how many pages storage has, ``completed``: how many
-    were read.  ``live``: whether a request waits for it.  ``since``: when its time began, ``None`` for not yet.
-    """
-
-    __slots__ = (
-        "accounted",
-        "anchor",
-        "asked",
-        "completed",
-        "held",
-        "hit",
-        "live",
-        "names",
-        "rid",
-        "since",
-        "stage",
-        "start",
-        "units",
-        "work",
-    )
-
-    def __init__(self, rid: Hashable, anchor: Place, units: Units, start: int) -> None:
-        self.rid = rid
-        self.anchor = anchor
-        self.units = units
-        self.start = start
-        self.asked = self.accounted = 0
-        self.names: Sequence[str] = ()
-        self.held: PageArray = NO_PAGES
-        self.hit = self.completed = 0
-        self.live = True
-        self.stage = QUERYING
-        self.since: float | None = None
-        self.work: Work | None = None
 
 
 class Fetches:

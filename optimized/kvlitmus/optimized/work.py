@@ -21,21 +21,21 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from kvlitmus.optimized.mover import Mover, PageArray, Ticket
 from kvlitmus.optimized.storage.base import PageStore
-
-if TYPE_CHECKING:
-    from kvlitmus.optimized.fetch import Operation
-    from kvlitmus.optimized.tree import Place, Run
+from kvlitmus.optimized.tree import Place, Run, Units
 
 BACKUP, LOAD, QUERY, FETCH, PUT = "backup", "load", "query", "fetch", "put"
 """The kinds of work."""
+
+QUERYING, FETCHING, ENDED, REVOKED = "query", "fetch", "ended", "revoked"
+"""The stages."""
 
 NO_PAGES: PageArray = np.empty(0, np.int32)
 
@@ -92,6 +92,48 @@ class Work:
         self.error: BaseException | None = None
         self.landed = False
         self.cancelled = False
+
+
+class Operation:
+    """One prefetch.
+
+    ``units``: of the key, up to the last page to read; ``start``: how many of them come before those to read.
+    ``anchor``: the place below which these will be attached.  ``names``: of the pages to read.  ``asked``: units to
+    read, ``accounted``: what counts against the quota.  ``held``: host pages, for the first of ``names`` (for those
+    behind the committed ones, once it has been left).  ``hit``: how many pages storage has, ``completed``: how many
+    were read.  ``live``: whether a request waits for it.  ``since``: when its time began, ``None`` for not yet.
+    """
+
+    __slots__ = (
+        "accounted",
+        "anchor",
+        "asked",
+        "completed",
+        "held",
+        "hit",
+        "live",
+        "names",
+        "rid",
+        "since",
+        "stage",
+        "start",
+        "units",
+        "work",
+    )
+
+    def __init__(self, rid: Hashable, anchor: Place, units: Units, start: int) -> None:
+        self.rid = rid
+        self.anchor = anchor
+        self.units = units
+        self.start = start
+        self.asked = self.accounted = 0
+        self.names: Sequence[str] = ()
+        self.held: PageArray = NO_PAGES
+        self.hit = self.completed = 0
+        self.live = True
+        self.stage = QUERYING
+        self.since: float | None = None
+        self.work: Work | None = None
 
 
 class WorkTable:

@@ -6,70 +6,32 @@ An action is given one line, or all lines of a free group, and hands them to the
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.calls import pool, request, tree
 from kvlitmus.conformance.history import contract, plain
 from kvlitmus.conformance.history.contract import Breach
 from kvlitmus.conformance.history.lines import Call
+from kvlitmus.conformance.history.places import REMEMBERED, Handle, Places
 from kvlitmus.spec.calls import FreeInGroup
-from kvlitmus.spec.interface import Hit
 from kvlitmus.spec.names import page_names
-from kvlitmus.spec.units import Key, Slot, page_ceil
+from kvlitmus.spec.units import Slot, page_ceil
 
 if TYPE_CHECKING:
-    from kvlitmus.conformance.history.checker import TraceChecker
     from kvlitmus.conformance.history.playback import RecordedChecker
+    from kvlitmus.conformance.history.state import TraceState
 
-Act = Callable[["TraceChecker", Sequence[Call]], None]
-
-REMEMBERED = 10_000
-"""So many handles of matches, and receipts given back, are remembered."""
+Act = Callable[["TraceState", Sequence[Call]], None]
 
 
-class Handle(NamedTuple):
-    """What a match answered, for a lock: the key, the hit, the line, and how often the tree had changed by then."""
-
-    key: Key
-    hit: Hit
-    line: int
-    changes: int
-
-
-class Places:
-    """Handles and receipts by the names that the trace gives them, and how often the tree changed."""
-
-    def __init__(self) -> None:
-        self.handles: OrderedDict[object, Handle] = OrderedDict()
-        self.receipts: dict[object, int] = {}
-        self.returned: OrderedDict[object, int] = OrderedDict()
-        self.changes = 0
-        self.changed_at = 0
-        self.serial = 0
-
-    def changed(self, line: int) -> None:
-        """The tree isn't what it was."""
-        self.changes += 1
-        self.changed_at = line
-
-    def matched(self, name: object, handle: Handle) -> None:
-        """A match answered this handle."""
-        if type(name) is str or type(name) is int:
-            self.handles[name] = handle
-            self.handles.move_to_end(name)
-            if len(self.handles) > REMEMBERED:
-                self.handles.popitem(last=False)
-
-
-def one(judge_it: Callable[[TraceChecker, Call], None]) -> Act:
+def one(judge_it: Callable[[TraceState, Call], None]) -> Act:
     """An action on a single line."""
 
-    def act(trace_checker: TraceChecker, calls: Sequence[Call]) -> None:
-        trace_checker.playback.waiting.clear()
-        trace_checker.playback.waiting.append(calls[0])
-        judge_it(trace_checker, calls[0])
+    def act(trace: TraceState, calls: Sequence[Call]) -> None:
+        trace.playback.waiting.clear()
+        trace.playback.waiting.append(calls[0])
+        judge_it(trace, calls[0])
 
     return act
 
@@ -77,59 +39,57 @@ def one(judge_it: Callable[[TraceChecker, Call], None]) -> Act:
 # -- pool ------------------------------------------------------------------------------------------
 
 
-def alloc(trace_checker: TraceChecker, call: Call) -> None:
+def alloc(trace: TraceState, call: Call) -> None:
     """``alloc(n)``."""
-    checker = trace_checker.checker
+    checker = trace.checker
     contract.alloc(checker, call.args["n"])
     pool.alloc(checker, page_ceil(call.args["n"], checker.size))
     if checker.profile.evict_moment == "alloc":
-        evicted(trace_checker, call)
+        evicted(trace, call)
 
 
-def free(trace_checker: TraceChecker, call: Call) -> None:
+def free(trace: TraceState, call: Call) -> None:
     """``free(slots)``."""
-    contract.free(trace_checker.checker, call.args["slots"])
-    pool.free(trace_checker.checker, [Slot(slot) for slot in call.args["slots"]])
+    contract.free(trace.checker, call.args["slots"])
+    pool.free(trace.checker, [Slot(slot) for slot in call.args["slots"]])
 
 
-def alloc_extend(trace_checker: TraceChecker, call: Call) -> None:
+def alloc_extend(trace: TraceState, call: Call) -> None:
     """``alloc_extend(before, after, last)``: for one request as in every run, for several at once as one."""
     before, after, last = (call.args[name] for name in ("before", "after", "last"))
-    extend(trace_checker, call, before, after, last)
+    extend(trace, call, before, after, last)
 
 
-def alloc_decode(trace_checker: TraceChecker, call: Call) -> None:
+def alloc_decode(trace: TraceState, call: Call) -> None:
     """``alloc_decode(after, last)``: one token more for each request."""
     after, last = call.args["after"], call.args["last"]
-    extend(trace_checker, call, tuple(new - 1 for new in after), after, last)
+    extend(trace, call, tuple(new - 1 for new in after), after, last)
 
 
-def extend(
-    trace_checker: TraceChecker, call: Call, before: Sequence[int], after: Sequence[int], last: Sequence[int]
-) -> None:
+def extend(trace: TraceState, call: Call, before: Sequence[int], after: Sequence[int], last: Sequence[int]) -> None:
     """Slots for further tokens of some requests; of what they have, the last slot is what counts."""
-    checker, decode = trace_checker.checker, call.method == "alloc_decode"
+    checker, decode = trace.checker, call.method == "alloc_decode"
     contract.extend(checker, before, after, last)
     if len(before) == 1:
         pool.extend(checker, [Slot(last[0])] * before[0], after[0] - before[0], decode=decode)
     else:
         plain.extend_batch(checker, before, after, last, decode=decode)
     if checker.profile.evict_moment == "alloc":
-        evicted(trace_checker, call)
+        evicted(trace, call)
 
 
-def group(trace_checker: TraceChecker, calls: Sequence[Call]) -> None:
+def group(trace: TraceState, calls: Sequence[Call]) -> None:
     """A free group: frees alone, or one publication, as every run makes them; else call by call."""
-    checker = trace_checker.checker
+    checker = trace.checker
     ended = calls[-1].method == "free_group_end"
     inner = calls[1:-1] if ended else calls[1:]
-    waiting = trace_checker.playback.waiting
+    waiting = trace.playback.waiting
     waiting.clear()
     waiting.extend(calls)
     if inner and all(call.method == "free" for call in inner):
         freed: list[int] = []
         for call in inner:
-            trace_checker.call = call
+            trace.call = call
             contract.free(checker, call.args["slots"], freed=freed)
             freed += call.args["slots"]
         parts = [[Slot(slot) for slot in call.args["slots"]] for call in inner]
@@ -138,10 +98,10 @@ def group(trace_checker: TraceChecker, calls: Sequence[Call]) -> None:
         else:
             open_group(checker, parts)
     elif ended and [call.method for call in inner] in (["publish"], ["publish_upto"]):
-        trace_checker.call = calls[1]
-        publish(trace_checker, calls[1], grouped=True)
+        trace.call = calls[1]
+        publish(trace, calls[1], grouped=True)
     else:
-        mixed_group(trace_checker, inner, calls[-1] if ended else None)
+        mixed_group(trace, inner, calls[-1] if ended else None)
 
 
 def open_group(checker: RecordedChecker, parts: Sequence[Sequence[Slot]]) -> None:
@@ -152,9 +112,9 @@ def open_group(checker: RecordedChecker, parts: Sequence[Sequence[Slot]]) -> Non
     checker.step(FreeInGroup(tuple(slot for slots in parts for slot in slots)), None)
 
 
-def mixed_group(trace_checker: TraceChecker, calls: Sequence[Call], ending: Call | None) -> None:
+def mixed_group(trace: TraceState, calls: Sequence[Call], ending: Call | None) -> None:
     """A group in which all sorts of things happen: until it ends, what the pool shows is unknown."""
-    checker, waiting = trace_checker.checker, trace_checker.playback.waiting
+    checker, waiting = trace.checker, trace.playback.waiting
     checker.grouped = True
     try:
         checker.call("free_group_begin()", "free_group_begin")
@@ -163,11 +123,11 @@ def mixed_group(trace_checker: TraceChecker, calls: Sequence[Call], ending: Call
             if call.method == "free_group_begin" or act is None:
                 raise Breach("free group", f"{call.method} within a free group")
             rest = [later for later in waiting if later is not call]
-            trace_checker.call = call
-            act(trace_checker, [call])
+            trace.call = call
+            act(trace, [call])
             waiting.extend(rest)
         if ending is not None:
-            trace_checker.call = ending
+            trace.call = ending
             checker.call("free_group_end()", "free_group_end")
     finally:
         checker.grouped = False
@@ -175,30 +135,30 @@ def mixed_group(trace_checker: TraceChecker, calls: Sequence[Call], ending: Call
         checker.finish("group_closed", {}, checker.tree)
 
 
-def stray_end(trace_checker: TraceChecker, call: Call) -> None:  # noqa: ARG001 - an action like the others
+def stray_end(trace: TraceState, call: Call) -> None:  # noqa: ARG001 - an action like the others
     """``free_group_end()`` without a beginning."""
     raise Breach("free group", "a free group ends that never began")
 
 
-def reset(trace_checker: TraceChecker, call: Call) -> None:  # noqa: ARG001 - an action like the others
+def reset(trace: TraceState, call: Call) -> None:  # noqa: ARG001 - an action like the others
     """``reset()``: nobody owns anything afterwards."""
-    trace_checker.places = Places()
-    pool.reset(trace_checker.checker)
+    trace.places = Places()
+    pool.reset(trace.checker)
 
 
 # -- tree ------------------------------------------------------------------------------------------
 
 
-def match(trace_checker: TraceChecker, call: Call) -> None:
+def match(trace: TraceState, call: Call) -> None:
     """``match(key)``."""
-    key, places = call.args["key"], trace_checker.places
-    hit = tree.match(trace_checker.checker, key)
+    key, places = call.args["key"], trace.places
+    hit = tree.match(trace.checker, key)
     places.matched(hit.handle, Handle(key, hit, call.line, places.changes))
 
 
-def insert(trace_checker: TraceChecker, call: Call) -> None:
+def insert(trace: TraceState, call: Call) -> None:
     """``insert(key, slots, …)``."""
-    checker, args = trace_checker.checker, call.args
+    checker, args = trace.checker, call.args
     contract.insert(checker, args["key"], args["slots"], args["protected"])
     before = checker.tree.pages.keys()
     tree.insert(
@@ -210,12 +170,12 @@ def insert(trace_checker: TraceChecker, call: Call) -> None:
         chunked=args["chunked"],
     )
     if checker.tree.pages.keys() != before:
-        trace_checker.places.changed(call.line)
+        trace.places.changed(call.line)
 
 
-def lock(trace_checker: TraceChecker, call: Call) -> None:
+def lock(trace: TraceState, call: Call) -> None:
     """``lock(handle)``: of a match after which the tree did not change."""
-    checker, places = trace_checker.checker, trace_checker.places
+    checker, places = trace.checker, trace.places
     handle = places.handles.get(call.args["handle"])
     if handle is None:
         raise Breach("unknown handle", f"no match answered the handle {call.args['handle']!r}")
@@ -224,7 +184,7 @@ def lock(trace_checker: TraceChecker, call: Call) -> None:
         paged = page_names(checker.names_of(handle.key), checker.size)[: handle.hit.length // checker.size]
         if not all(name in checker.tree.pages for name in paged):
             raise Breach("stale handle", f"{text}: what it names may be gone")
-        trace_checker.misused(Breach("stale handle", f"{text}; what it names is still there"), harmless=True)
+        trace.misused(Breach("stale handle", f"{text}; what it names is still there"), harmless=True)
     hit = handle.hit._replace(length=min(handle.hit.length, handle.key.length))
     places.serial += 1
     places.receipts[receipt_name(call)] = places.serial
@@ -236,9 +196,9 @@ def receipt_name(call: Call) -> object:
     return call.answer if type(call.answer) is str or type(call.answer) is int else None
 
 
-def unlock(trace_checker: TraceChecker, call: Call) -> None:
+def unlock(trace: TraceState, call: Call) -> None:
     """``unlock(receipt)``: one that was given out, and not given back yet."""
-    places, name = trace_checker.places, call.args["receipt"]
+    places, name = trace.places, call.args["receipt"]
     if name not in places.receipts:
         if name in places.returned:
             raise Breach("unlock twice", f"receipt {name!r} was given back in line {places.returned[name]} already")
@@ -247,69 +207,69 @@ def unlock(trace_checker: TraceChecker, call: Call) -> None:
     places.returned[name] = call.line
     if len(places.returned) > REMEMBERED:
         places.returned.popitem(last=False)
-    tree.unlock(trace_checker.checker, number)
+    tree.unlock(trace.checker, number)
 
 
-def evict(trace_checker: TraceChecker, call: Call) -> None:
+def evict(trace: TraceState, call: Call) -> None:
     """``evict(n)``."""
-    if tree.evict(trace_checker.checker, call.args["n"]):
-        trace_checker.places.changed(call.line)
+    if tree.evict(trace.checker, call.args["n"]):
+        trace.places.changed(call.line)
 
 
-def evicted(trace_checker: TraceChecker, call: Call) -> None:
+def evicted(trace: TraceState, call: Call) -> None:
     """After a call that may evict: the tree changed if the snapshot shows it, else it gets the benefit of the doubt."""
-    checker = trace_checker.checker
+    checker = trace.checker
     if checker.depth >= 3 and checker.vanished_last:
-        trace_checker.places.changed(call.line)
+        trace.places.changed(call.line)
 
 
 # -- requests --------------------------------------------------------------------------------------
 
 
-def begin(trace_checker: TraceChecker, call: Call) -> None:
+def begin(trace: TraceState, call: Call) -> None:
     """``begin(rid, key)``."""
-    contract.beginning(trace_checker.checker, call.args["rid"])
-    request.begin(trace_checker.checker, call.args["rid"], call.args["key"])
-    evicted(trace_checker, call)
+    contract.beginning(trace.checker, call.args["rid"])
+    request.begin(trace.checker, call.args["rid"], call.args["key"])
+    evicted(trace, call)
 
 
-def grow(trace_checker: TraceChecker, call: Call) -> None:
+def grow(trace: TraceState, call: Call) -> None:
     """``grow(rid, tokens)``."""
-    contract.running(trace_checker.checker, call.args["rid"])
-    request.grow(trace_checker.checker, call.args["rid"], call.args["tokens"])
-    evicted(trace_checker, call)
+    contract.running(trace.checker, call.args["rid"])
+    request.grow(trace.checker, call.args["rid"], call.args["tokens"])
+    evicted(trace, call)
 
 
-def publish(trace_checker: TraceChecker, call: Call, *, grouped: bool = False) -> None:
+def publish(trace: TraceState, call: Call, *, grouped: bool = False) -> None:
     """``publish(rid, chunked=…)`` and ``publish_upto(rid, upto, chunked=…)``."""
-    checker, upto = trace_checker.checker, call.args.get("upto")
+    checker, upto = trace.checker, call.args.get("upto")
     contract.running(checker, call.args["rid"])
     contract.computed(checker, call.args["rid"], upto)
     request.publish(checker, call.args["rid"], chunked=call.args["chunked"], grouped=grouped, upto=upto)
-    trace_checker.places.changed(call.line)
+    trace.places.changed(call.line)
 
 
-def end(trace_checker: TraceChecker, call: Call) -> None:
+def end(trace: TraceState, call: Call) -> None:
     """``end(rid, keep=…)`` and ``end_upto(rid, upto)``."""
-    checker, rid, upto = trace_checker.checker, call.args["rid"], call.args.get("upto")
+    checker, rid, upto = trace.checker, call.args["rid"], call.args.get("upto")
     contract.running(checker, rid)
     contract.computed(checker, rid, upto)
     keep = call.args.get("keep", True)
     request.end(checker, rid, keep=keep, upto=upto)
     if keep:
-        trace_checker.places.changed(call.line)
+        trace.places.changed(call.line)
 
 
 # -- what was written -------------------------------------------------------------------
 
 
-def write(trace_checker: TraceChecker, call: Call) -> None:
+def write(trace: TraceState, call: Call) -> None:
     """``write(slots, key, start)``: the engine put the KV of the key's tokens, from ``start`` on, into these slots."""
-    checker, (slots, key, start) = trace_checker.checker, (call.args[name] for name in ("slots", "key", "start"))
+    checker, (slots, key, start) = trace.checker, (call.args[name] for name in ("slots", "key", "start"))
     names = checker.path(key, row=True).tokens[start : start + len(slots)]
     if len(names) != len(slots):
         raise Breach("write", f"{len(slots)} slots for {len(names)} tokens of the key, from {start} on")
-    if trace_checker.header.contents == "recorded":
+    if trace.header.contents == "recorded":
         checker.was_written(slots, names)
 
 

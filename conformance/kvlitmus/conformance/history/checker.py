@@ -7,113 +7,21 @@ leaves the cache in a state that nobody knows, and so does a breach of the contr
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 
-from kvlitmus.conformance.checker.calls.hashing import Hashed
-from kvlitmus.conformance.checker.explain import allowed_text, seen_texts
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.history import actions
 from kvlitmus.conformance.history.contract import Breach, Contradiction
-from kvlitmus.conformance.history.lines import Call, Header, TraceError
-from kvlitmus.conformance.history.playback import Playback, RecordedChecker
-from kvlitmus.conformance.run.results import Finding
+from kvlitmus.conformance.history.lines import Call, TraceError
+from kvlitmus.conformance.history.state import TraceState
 from kvlitmus.conformance.support.text import harmless, raised_text
 
 MAX_GROUP = 100_000
 """The most calls between the beginning and the end of a free group."""
 
-MAX_MISUSE = 100
-"""So many breaches of the contract are told; the others are counted."""
 
-
-@dataclass(slots=True, kw_only=True)
-class Located:
-    """A finding and where it is: the line of the call that broke the rules, and the line of each call that is shown.
-
-    ``before``: how many calls came before those that are shown.
-    """
-
-    finding: Finding
-    line: int
-    lines: list[int]
-    before: int
-
-
-@dataclass(slots=True, kw_only=True)
-class Misuse:
-    """A breach of the contract by the recorded engine.  ``harmless``: judging could go on."""
-
-    line: int
-    kind: str
-    call: str
-    text: str
-    harmless: bool
-    lines: list[int] = field(default_factory=list)
-    calls: list[str] = field(default_factory=list)
-
-
-@dataclass(slots=True, kw_only=True)
-class Outcome:
-    """What came of a trace.  ``stopped`` says why judging ended before the trace did, in words; ``last`` is the last
-    line that was judged.
-    """
-
-    findings: list[Located] = field(default_factory=list)
-    misuse: list[Misuse] = field(default_factory=list)
-    misuses: int = 0
-    ignored: dict[str, int] = field(default_factory=dict)
-    last: int = 1
-    stopped: str = ""
-    error: str = ""
-    torn: str = ""
-    interrupted: bool = False
-
-    @property
-    def broken_off(self) -> bool:
-        """Whether the engine broke the contract so that judging ended."""
-        return any(not one.harmless for one in self.misuse)
-
-
-class TraceChecker:
+class TraceChecker(TraceState):
     """Judges one trace.  Raises :class:`TraceError` for one whose beginning is no fresh cache."""
-
-    def __init__(
-        self,
-        file: str,
-        header: Header,
-        *,
-        depth: int = 3,
-        muted: frozenset[str] = frozenset(),
-        keep_going: bool = False,
-        window: int = 20,
-    ) -> None:
-        self.file = file
-        self.header = header
-        self.keep_going = keep_going
-        self.window = window
-        self.outcome = Outcome()
-        self.playback = Playback(header)
-        self.call = Call(1, "", {}, None, None, {})
-        self.places = actions.Places()
-        self.hashed: deque[Hashed] = deque(maxlen=8)
-        try:
-            self.checker = RecordedChecker(
-                self.playback, header, depth=min(depth, header.depth), muted=muted, found=self.found
-            )
-        except Violation as violation:
-            raise TraceError(file, 1, "what a fresh cache shows, in the promised form", violation.detail) from None
-        self.check_fresh()
-
-    def check_fresh(self) -> None:
-        """A trace begins with an empty cache: what was there before it can't be judged."""
-        seen, capacity = self.checker.before, self.checker.capacity
-        if seen.available is not None and seen.available != capacity:
-            expected = f"a trace that begins with a fresh cache: {capacity} slots available"
-            raise TraceError(self.file, 1, expected, str(seen.available))
-        if seen.cached_listed or (seen.sizes or (0, 0)) != (0, 0):
-            raise TraceError(self.file, 1, "a trace that begins with a fresh cache: nothing cached", "something cached")
 
     def run(self, calls: Iterable[Call]) -> Iterator[int]:
         """Judge all calls, as far as they can be; yields the number of each line that is done."""
@@ -169,11 +77,6 @@ class TraceChecker:
         self.outcome.stopped = f"line {self.at}: {why}"
         self.outcome.last = self.at
 
-    @property
-    def at(self) -> int:
-        """The line that is being judged."""
-        return max(self.call.line, self.playback.line)
-
     def group(self, call: Call, following: Iterator[Call]) -> list[Call]:
         """The calls of a free group, from its beginning to its end, or to that of the trace."""
         waiting = [call]
@@ -184,33 +87,6 @@ class TraceChecker:
             if len(waiting) > MAX_GROUP:
                 raise TraceError(self.file, one.line, f"a free group of at most {MAX_GROUP:,} calls", "more")
         return waiting
-
-    def found(self, violation: Violation) -> bool:
-        """Note a violation, explained; whether to go on."""
-        checker = self.checker
-        rules = [id for id in violation.rules if id not in checker.muted]
-        if not rules:
-            return self.keep_going
-        rule = checker.rules[rules[0]]
-        shown = checker.history[-self.window :]
-        finding = Finding(
-            rules=rules,
-            item=f"trace:{harmless(self.file)}",
-            config=self.header.config,
-            call=harmless(violation.call),
-            calls=[harmless(call) for call in shown],
-            allowed=allowed_text(rule, checker.names, violation.facts),
-            seen=seen_texts(rule, checker.names, violation.facts),
-            detail=harmless(violation.detail),
-            drawn_steps=checker.steps,
-            steps=checker.steps,
-        )
-        lines = checker.lines[-self.window :]
-        line = lines[-1] if lines else self.at
-        self.outcome.findings.append(
-            Located(finding=finding, line=line, lines=lines, before=checker.steps - len(shown))
-        )
-        return self.keep_going
 
     def breached(self, breach: Breach) -> bool:
         """Note that the engine broke the contract; whether its profile says what that does."""
@@ -223,27 +99,3 @@ class TraceChecker:
             f"line {self.call.line}: the engine broke the contract, and what the cache did then is its own affair"
         )
         return False
-
-    def misused(self, breach: Breach, *, harmless: bool) -> None:
-        """Note a breach, with the calls before it."""
-        self.outcome.misuses += 1
-        if len(self.outcome.misuse) < MAX_MISUSE:
-            checker = self.checker
-            self.outcome.misuse.append(
-                Misuse(
-                    line=self.call.line,
-                    kind=breach.kind,
-                    call=call_text(self.call),
-                    text=breach.text,
-                    harmless=harmless,
-                    lines=checker.lines[-self.window + 1 :],
-                    calls=list(checker.history[-self.window + 1 :]),
-                )
-            )
-
-
-def call_text(call: Call) -> str:
-    """A call as it was recorded."""
-    given = ", ".join(f"{name}={list(value) if type(value) is tuple else value}" for name, value in call.args.items())
-    end = "" if call.raised is None else f" → raised {call.raised}"
-    return harmless(f"{call.method}({given}){end}")

@@ -16,8 +16,8 @@ from kvlitmus.spec import partial
 from kvlitmus.spec.units import Slot, page_slots, pages_needed, pages_of
 
 if TYPE_CHECKING:
-    from kvlitmus.conformance.history.checker import TraceChecker
     from kvlitmus.conformance.history.playback import RecordedChecker
+    from kvlitmus.conformance.history.state import TraceState
 
 
 def extend_batch(
@@ -60,16 +60,16 @@ def extend_batch(
         at += new - old
 
 
-def hashes(trace_checker: TraceChecker, call: Call) -> None:
+def hashes(trace: TraceState, call: Call) -> None:
     """``page_hashes(key, page_size, prior)``: by itself, and beside the calls before it."""
-    checker, (key, size, prior) = trace_checker.checker, (call.args[name] for name in ("key", "page_size", "prior"))
+    checker, (key, size, prior) = trace.checker, (call.args[name] for name in ("key", "page_size", "prior"))
     pure.hashes(checker, key, size, prior)
     if call.raised is not None or not isinstance(call.answer, list):
         return
     now = Hashed(key, size, prior, tuple(call.answer))
-    for kinds, facts in relations(now, trace_checker.hashed):
+    for kinds, facts in relations(now, trace.hashed):
         checker.evaluate(kinds, facts)
-    trace_checker.hashed.append(now)
+    trace.hashed.append(now)
 
 
 def relations(now: Hashed, earlier: Sequence[Hashed]) -> list[tuple[str, dict[str, object]]]:
@@ -93,9 +93,9 @@ def relations(now: Hashed, earlier: Sequence[Hashed]) -> list[tuple[str, dict[st
     return found
 
 
-def plan(trace_checker: TraceChecker, call: Call) -> None:
+def plan(trace: TraceState, call: Call) -> None:
     """``plan_prefetch(ask, host)``: the conversation with the host's memory, and what came of it."""
-    checker, ask, host = trace_checker.checker, call.args["ask"], call.args["host"]
+    checker, ask, host = trace.checker, call.args["ask"], call.args["host"]
     given = ", ".join(f"{name}={value}" for name, value in ask._asdict().items())
     checker.announce(f"plan_prefetch({given}) in {len(host)} calls to the host's memory", "plan_prefetch")
     if call.raised is not None:
@@ -108,14 +108,12 @@ def plan(trace_checker: TraceChecker, call: Call) -> None:
     checker.evaluate("plan_prefetch", facts_of_conversation(ask, found, host))
 
 
-def look(trace_checker: TraceChecker, call: Call) -> None:
+def look(trace: TraceState, call: Call) -> None:
     """The engine looked: it must have seen what was recorded after the call before."""
     if call.raised is not None:
-        raise trace_checker.checker.broken("PORT-01", f"{call.method}() raised {harmless(call.raised)}")
-    if call.method in trace_checker.header.looks and call.answer != trace_checker.playback.seen.get(
-        call.method, call.answer
-    ):
-        seen = shown(trace_checker.playback.seen[call.method])
+        raise trace.checker.broken("PORT-01", f"{call.method}() raised {harmless(call.raised)}")
+    if call.method in trace.header.looks and call.answer != trace.playback.seen.get(call.method, call.answer):
+        seen = shown(trace.playback.seen[call.method])
         raise Contradiction(
             call.line,
             f"{call.method}() answers {shown(call.answer)}, and after the call before it was {seen}: "

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from kvlitmus.conformance.history.checker import Outcome, TraceChecker
+from kvlitmus.conformance.history.checker import TraceChecker
 from kvlitmus.conformance.history.lines import Header
 from kvlitmus.conformance.history.playback import CONTENT_FACTS
+from kvlitmus.conformance.history.state import Outcome
 from kvlitmus.conformance.report import document
 from kvlitmus.conformance.run.results import ItemResult, RuleVerdict, Verdict
 from kvlitmus.conformance.run.verdicts import EXIT_WORDS, Group, Scope, conclude, exit_code

@@ -52,9 +52,9 @@ _FILES = f"{ADAPTERS}.sglang.common.file"
 
 KNOWN: dict[str, Known] = {
     "specimen": Known("kvlitmus.conformance.specimen.cache", "target", "", "the built-in mutable cache"),
-    "reference": Known(f"{ADAPTERS}.reference.flat", "target", "", "the reference model, as a cache"),
-    "optimized": Known(f"{ADAPTERS}.optimized.flat", "target", "", "the optimized cache, over tensors on the CPU"),
-    "optimized-cuda": Known(f"{ADAPTERS}.optimized.flat", "cuda", "", "the same, over tensors on a CUDA device"),
+    "reference": Known(f"{ADAPTERS}.reference.target", "target", "", "the reference model, as a cache"),
+    "optimized": Known(f"{ADAPTERS}.optimized.target", "target", "", "the optimized cache, over tensors on the CPU"),
+    "optimized-cuda": Known(f"{ADAPTERS}.optimized.target", "cuda", "", "the same, over tensors on a CUDA device"),
     "reference-store": Known(f"{ADAPTERS}.reference.store", "target", "", "the reference's page store"),
     "file-store": Known(f"{ADAPTERS}.stores.file", "target", "", "the built-in page store in files"),
     "file-store-durable": Known(f"{ADAPTERS}.stores.file", "durable", "", "the same, waiting for the medium"),

@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from kvlitmus.conformance.specimen.host import Copier, CopyFailed, HostPool
-from kvlitmus.conformance.specimen.tiers import TieredNode, TierTree
-from kvlitmus.conformance.specimen.works import Work, WorkTable, key_of
+from kvlitmus.conformance.specimen.tiers import TierTree
+from kvlitmus.conformance.specimen.works import TieredNode, Work, WorkTable, key_of
 from kvlitmus.spec.units import Key, Unit
 
 USES = {"write_through": 1, "write_through_selective": 2}

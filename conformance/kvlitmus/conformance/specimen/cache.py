@@ -2,239 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kvlitmus.conformance.ports import (
-    Begun,
     Config,
-    Hit,
-    NodeView,
     Profile,
-    Sizes,
-    Stored,
     Unsupported,
-    View,
 )
-from kvlitmus.conformance.ports.tiers import Event
-from kvlitmus.conformance.specimen.backup import BackupQueue
-from kvlitmus.conformance.specimen.fetching import Prefetcher
-from kvlitmus.conformance.specimen.hashing import PageHasher
-from kvlitmus.conformance.specimen.host import Copier, HostPool
-from kvlitmus.conformance.specimen.loading import Loader
-from kvlitmus.conformance.specimen.pool import PagedPool
-from kvlitmus.conformance.specimen.prefetch import PrefetchPlanner
-from kvlitmus.conformance.specimen.putting import PutQueue
-from kvlitmus.conformance.specimen.requests import RequestTable
-from kvlitmus.conformance.specimen.store import PageShelf, StoreSpecimen
-from kvlitmus.conformance.specimen.tiers import TierTree
-from kvlitmus.conformance.specimen.tree import CLEARED, POLICIES, Node, RadixTree
-from kvlitmus.conformance.specimen.works import WorkTable
-from kvlitmus.spec.prefetch_plan import HostPool as PlannedPool
-from kvlitmus.spec.prefetch_plan import PrefetchAsk, PrefetchPlan
-from kvlitmus.spec.units import Key
-
-if TYPE_CHECKING:
-    from kvlitmus.conformance.specimen.hierarchy import TieredSpecimen
-
-PROFILE = Profile(misuse="reject", hash_scheme="kvlitmus-2", store_put="first")
-
-
-def _tiered() -> type[TieredSpecimen]:
-    from kvlitmus.conformance.specimen.hierarchy import TieredSpecimen  # it builds on this module
-
-    return TieredSpecimen
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
-    """What a specimen is made of; a mutant replaces one or more of them.
-
-    ``host`` to ``tiered`` are the parts of a hierarchy, where ``tiers`` takes the place of ``tree``.
-    """
-
-    pool: type[PagedPool] = PagedPool
-    tree: type[RadixTree] = RadixTree
-    requests: type[RequestTable] = RequestTable
-    hashing: type[PageHasher] = PageHasher
-    prefetch: type[PrefetchPlanner] = PrefetchPlanner
-    store: type[PageShelf] = PageShelf
-    cache: type[Specimen] = field(default_factory=lambda: Specimen)
-    host: type[HostPool] = HostPool
-    copier: type[Copier] = Copier
-    works: type[WorkTable] = WorkTable
-    tiers: type[TierTree] = TierTree
-    backups: type[BackupQueue] = BackupQueue
-    loads: type[Loader] = Loader
-    fetches: type[Prefetcher] = Prefetcher
-    puts: type[PutQueue] = PutQueue
-    tiered: type[TieredSpecimen] = field(default_factory=_tiered)
-
-
-class Receipt:
-    """What a lock is worth: one unlock of one path."""
-
-    __slots__ = ("node",)
-
-    def __init__(self, node: Node) -> None:
-        self.node: Node | None = node
-
-
-class Specimen:
-    """One specimen: pool, tree and requests behind the ports."""
-
-    def __init__(self, config: Config, parts: Parts, profile: Profile = PROFILE) -> None:
-        self.config = config
-        self.parts = parts
-        self.profile = profile
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget everything."""
-        config = self.config
-        reserved = self.profile.reserved if config.pool == "device" else 0
-        told = CLEARED if hasattr(self, "tree") else []
-        self.pool = self.parts.pool(config.pages, config.page_size, reserved)
-        self.tree = self.parts.tree(config.page_size, config.policy, self.pool.give_back)
-        self.tree.told += told
-        self.requests = self.parts.requests(self.pool, self.tree)
-        self.hasher = self.parts.hashing()
-        self.planner = self.parts.prefetch()
-
-    # -- pool ----------------------------------------------------------------------------------
-
-    def alloc(self, n: int) -> Sequence[int] | None:
-        """See :class:`~kvlitmus.conformance.ports.Pool`."""
-        return self.pool.alloc(n)
-
-    def free(self, slots: Sequence[int]) -> None:
-        """See :class:`~kvlitmus.conformance.ports.Pool`."""
-        self.pool.free(slots)
-
-    def available(self) -> int:
-        """See :class:`~kvlitmus.conformance.ports.Pool`."""
-        return self.pool.available()
-
-    def alloc_extend(self, before: Sequence[int], after: Sequence[int], last: Sequence[int]) -> Sequence[int] | None:
-        """See :class:`~kvlitmus.conformance.ports.Extend`."""
-        return self.pool.alloc_extend(before, after, last)
-
-    def alloc_decode(self, after: Sequence[int], last: Sequence[int]) -> Sequence[int] | None:
-        """See :class:`~kvlitmus.conformance.ports.Extend`."""
-        return self.pool.alloc_decode(after, last)
-
-    def free_group_begin(self) -> None:
-        """See :class:`~kvlitmus.conformance.ports.FreeGroup`."""
-        self.pool.free_group_begin()
-
-    def free_group_end(self) -> None:
-        """See :class:`~kvlitmus.conformance.ports.FreeGroup`."""
-        self.pool.free_group_end()
-
-    # -- tree ----------------------------------------------------------------------------------
-
-    def match(self, key: Key) -> Hit:
-        """See :class:`~kvlitmus.conformance.ports.PrefixTree`."""
-        pages, node = self.tree.match(key.namespace, key.units)
-        return Hit(len(pages) * self.pool.page_size, self.pool.slots(pages), node)
-
-    def insert(
-        self, key: Key, slots: Sequence[int], *, protected: int = 0, priority: int = 0, chunked: bool = False
-    ) -> Stored:
-        """See :class:`~kvlitmus.conformance.ports.PrefixTree`."""
-        size = self.pool.page_size
-        units = key.units
-        end = len(units) - len(units) % size
-        pages = [slot // size for slot in slots[:end:size]]
-        already, _ = self.tree.insert(key.namespace, units[:end], pages, priority, chunked)
-        return Stored(already * size)
-
-    def lock(self, handle: object) -> object:
-        """See :class:`~kvlitmus.conformance.ports.Locks`."""
-        assert isinstance(handle, Node)
-        self.tree.lock(handle)
-        return Receipt(handle)
-
-    def unlock(self, receipt: object) -> None:
-        """See :class:`~kvlitmus.conformance.ports.Locks`."""
-        assert isinstance(receipt, Receipt)
-        if receipt.node is None:
-            raise ValueError("this receipt was given back already")
-        self.tree.unlock(receipt.node)
-        receipt.node = None
-
-    def evict(self, n: int) -> int:
-        """See :class:`~kvlitmus.conformance.ports.Evict`."""
-        return self.tree.evict(n)
-
-    # -- requests ------------------------------------------------------------------------------
-
-    def begin(self, rid: int, key: Key) -> Begun | None:
-        """See :class:`~kvlitmus.conformance.ports.Requests`."""
-        running = self.requests.begin(rid, key)
-        return None if running is None else Begun(tuple(running.row), running.cached)
-
-    def grow(self, rid: int, tokens: Sequence[int]) -> Sequence[int] | None:
-        """See :class:`~kvlitmus.conformance.ports.Requests`."""
-        return self.requests.grow(rid, tokens)
-
-    def publish(self, rid: int, *, chunked: bool) -> Begun:
-        """See :class:`~kvlitmus.conformance.ports.Requests`."""
-        running = self.requests.publish(rid, chunked)
-        return Begun(tuple(running.row), running.cached)
-
-    def end(self, rid: int, *, keep: bool) -> None:
-        """See :class:`~kvlitmus.conformance.ports.Requests`."""
-        self.requests.end(rid, keep)
-
-    def publish_upto(self, rid: int, upto: int, *, chunked: bool) -> Begun:
-        """See :class:`~kvlitmus.conformance.ports.PartlyComputed`."""
-        running = self.requests.publish_upto(rid, upto, chunked)
-        return Begun(tuple(running.row), running.cached)
-
-    def end_upto(self, rid: int, upto: int) -> None:
-        """See :class:`~kvlitmus.conformance.ports.PartlyComputed`."""
-        self.requests.end_upto(rid, upto)
-
-    # -- hashes and prefetch -------------------------------------------------------------------
-
-    def page_hashes(self, key: Key, page_size: int, prior: str | None) -> Sequence[str]:
-        """See :class:`~kvlitmus.conformance.ports.Hashes`."""
-        return self.hasher.page_hashes(key, page_size, prior)
-
-    def plan_prefetch(self, ask: PrefetchAsk, host: PlannedPool) -> PrefetchPlan:
-        """See :class:`~kvlitmus.conformance.ports.Prefetch`."""
-        return self.planner.plan_prefetch(ask, host)
-
-    # -- observation ---------------------------------------------------------------------------
-
-    def events(self) -> Sequence[Event]:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Events`."""
-        told, self.tree.told = self.tree.told, []
-        return [Event(*entry) for entry in told]
-
-    def sizes(self) -> Sizes:
-        """See :class:`~kvlitmus.conformance.ports.Counters`."""
-        return Sizes(self.tree.evictable, self.tree.protected)
-
-    def view(self) -> View:
-        """See :class:`~kvlitmus.conformance.ports.Inspect`."""
-        nodes: list[NodeView] = []
-        slots = self.pool.slots
-        for namespace, root in self.tree.roots.items():
-            stack = [(-1, child) for child in root.children.values()]
-            while stack:
-                parent, node = stack.pop()
-                nodes.append(
-                    NodeView(
-                        parent, namespace, node.key, tuple(slots(node.pages)), node.locks, node.hits, node.priority
-                    )
-                )
-                if node.children:
-                    here = len(nodes) - 1
-                    stack += [(here, child) for child in node.children.values()]
-        return View(tuple(self.pool.free_list), nodes)
+from kvlitmus.conformance.specimen.flat import Specimen
+from kvlitmus.conformance.specimen.hierarchy import TieredSpecimen
+from kvlitmus.conformance.specimen.parts import PROFILE, Parts
+from kvlitmus.conformance.specimen.store import StoreSpecimen
+from kvlitmus.conformance.specimen.tree import POLICIES
 
 
 class SpecimenTarget:
@@ -254,11 +33,12 @@ class SpecimenTarget:
             return self.make_tiered(config)
         if config.policy not in POLICIES:
             raise Unsupported(f"the specimen has no policy {config.policy!r}; it has {', '.join(POLICIES)}")
-        return self.parts.cache(config, self.parts, self.profile)
+        return (self.parts.cache or Specimen)(config, self.parts, self.profile)
 
     def make_tiered(self, config: Config) -> TieredSpecimen:
         """A fresh specimen with a host tier."""
-        return self.parts.tiered(config, self.parts, self.profile)
+        made: TieredSpecimen = (self.parts.tiered or TieredSpecimen)(config, self.parts, self.profile)
+        return made
 
 
 target = SpecimenTarget()

@@ -8,12 +8,21 @@ from typing import NamedTuple
 from kvlitmus.conformance.specimen.hashing import PageHasher
 from kvlitmus.conformance.specimen.host import STORED, Copier, HostPool
 from kvlitmus.conformance.specimen.prefetch import PrefetchPlanner
-from kvlitmus.conformance.specimen.tiers import TieredNode, TierTree
-from kvlitmus.conformance.specimen.works import Store, Work, WorkTable, cut
+from kvlitmus.conformance.specimen.tiers import TierTree
+from kvlitmus.conformance.specimen.works import (
+    ENDED,
+    FETCHING,
+    QUERYING,
+    REVOKED,
+    Fetch,
+    Store,
+    TieredNode,
+    Work,
+    WorkTable,
+    cut,
+)
 from kvlitmus.spec.prefetch_plan import PrefetchAsk
 from kvlitmus.spec.units import Key
-
-QUERYING, FETCHING, ENDED, REVOKED = "querying", "fetching", "ended", "revoked"
 
 
 class FetchSettings(NamedTuple):
@@ -25,45 +34,6 @@ class FetchSettings(NamedTuple):
     timeout: tuple[float, float, float]
     timeout_basis: str = "hit"
     timeout_from: str = "submit"
-
-
-class Fetch:
-    """One prefetch: what it reads, where it attaches, and the pages that it holds.
-
-    ``asked``: units that it set out to read; ``hit``: units that storage has, ``None`` before the
-    query's answer; ``done``: units that have arrived.  ``pages``: the host pages that are its own.
-    ``over``: the scheduler has done with it; only the job under way is left.
-    """
-
-    __slots__ = (
-        "accounted",
-        "anchor",
-        "asked",
-        "began",
-        "done",
-        "hashed",
-        "hit",
-        "key",
-        "matched",
-        "over",
-        "pages",
-        "rid",
-        "stage",
-        "start",
-    )
-
-    def __init__(self, rid: int, key: Key, matched: int, anchor: TieredNode) -> None:
-        self.rid = rid
-        self.key = key
-        self.matched = self.start = matched
-        self.anchor = anchor
-        self.asked = self.accounted = self.hashed = 0
-        self.pages: list[int] = []
-        self.hit: int | None = None
-        self.done = 0
-        self.stage = QUERYING
-        self.over = False
-        self.began: float | None = None
 
 
 class HostSide:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kvlitmus.conformance.ports import Begun, Config, Hit, Profile
 from kvlitmus.conformance.ports.tiers import (
@@ -17,16 +17,13 @@ from kvlitmus.conformance.ports.tiers import (
     TierNode,
     TierView,
 )
-from kvlitmus.conformance.specimen.cache import Specimen
 from kvlitmus.conformance.specimen.fetching import FetchSettings
+from kvlitmus.conformance.specimen.flat import Specimen
 from kvlitmus.conformance.specimen.loading import LAYERS
-from kvlitmus.conformance.specimen.tiers import TieredNode
+from kvlitmus.conformance.specimen.parts import Parts
 from kvlitmus.conformance.specimen.tree import CLEARED
-from kvlitmus.conformance.specimen.works import Work
+from kvlitmus.conformance.specimen.works import TieredNode, Work
 from kvlitmus.spec.units import Key, Unit
-
-if TYPE_CHECKING:
-    from kvlitmus.conformance.specimen.cache import Parts
 
 
 class TieredSpecimen(ShortMemory, Specimen):

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from kvlitmus.conformance.specimen.host import Copier, CopyFailed
 from kvlitmus.conformance.specimen.pool import PagedPool
-from kvlitmus.conformance.specimen.tiers import TieredNode, TierTree
+from kvlitmus.conformance.specimen.tiers import TierTree
 from kvlitmus.conformance.specimen.tree import Node
-from kvlitmus.conformance.specimen.works import Work, WorkTable, cut
+from kvlitmus.conformance.specimen.works import TieredNode, Work, WorkTable, cut
 from kvlitmus.spec.units import Key
 
 LAYERS = 3

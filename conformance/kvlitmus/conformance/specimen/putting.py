@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from kvlitmus.conformance.specimen.hashing import PageHasher
 from kvlitmus.conformance.specimen.host import STORED, UNDER_WAY, UNSTORED, Copier, HostPool
-from kvlitmus.conformance.specimen.tiers import TieredNode, TierTree
-from kvlitmus.conformance.specimen.works import Store, Work, WorkTable, key_of
+from kvlitmus.conformance.specimen.tiers import TierTree
+from kvlitmus.conformance.specimen.works import Store, TieredNode, Work, WorkTable, key_of
 from kvlitmus.spec.units import Key, Unit
 
 

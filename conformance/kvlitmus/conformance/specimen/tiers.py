@@ -7,32 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 
 from kvlitmus.conformance.specimen.host import HostPool
 from kvlitmus.conformance.specimen.tree import Node, RadixTree, Unit
-from kvlitmus.conformance.specimen.works import Work
-
-Slots = tuple[int, ...] | None
-Shown = tuple[list[int], list[int], Slots, Slots]
-"""The lists of a node as they were last shown, and the slots that were."""
-
-
-class TieredNode(Node):
-    """A run of pages: ``pages`` on the device, ``host`` on the host, either of them empty where there is no copy.
-
-    ``pins``: how many things keep the host copy; ``works``: the jobs that read or write a copy of this node.
-    """
-
-    __slots__ = ("host", "pins", "shown", "works")
-
-    parent: TieredNode | None
-    children: dict[Hashable, TieredNode]  # type: ignore[assignment]
-
-    def __init__(
-        self, parent: TieredNode | None, key: tuple[Unit, ...], pages: list[int], now: int, serial: int
-    ) -> None:
-        super().__init__(parent, key, pages, now, serial)
-        self.host: list[int] = []
-        self.pins = 0
-        self.works: list[Work] = []
-        self.shown: Shown = ([], [], None, None)
+from kvlitmus.conformance.specimen.works import TieredNode
 
 
 class TierTree(RadixTree):

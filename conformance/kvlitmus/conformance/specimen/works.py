@@ -1,15 +1,21 @@
-"""Work in the background: what is under way, which nodes it touches, and the table of it all."""
+"""Work in the background: what is under way, the nodes and prefetches that it is about, and the table of it all."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Hashable, Sequence
+from typing import Protocol
 
+from kvlitmus.conformance.specimen.tree import Node, Unit
 from kvlitmus.spec.units import Key
 
-if TYPE_CHECKING:
-    from kvlitmus.conformance.specimen.fetching import Fetch
-    from kvlitmus.conformance.specimen.tiers import TieredNode
+QUERYING, FETCHING, ENDED, REVOKED = "querying", "fetching", "ended", "revoked"
+"""How far a prefetch is."""
+
+Slots = tuple[int, ...] | None
+
+
+Shown = tuple[list[int], list[int], Slots, Slots]
+"""The lists of a node as they were last shown, and the slots that were."""
 
 
 class Store(Protocol):
@@ -68,6 +74,66 @@ class Work:
         self.targets: Sequence[int] = ()
         self.names: Sequence[str] = ()
         self.fetch: Fetch | None = None
+
+
+class TieredNode(Node):
+    """A run of pages: ``pages`` on the device, ``host`` on the host, either of them empty where there is no copy.
+
+    ``pins``: how many things keep the host copy; ``works``: the jobs that read or write a copy of this node.
+    """
+
+    __slots__ = ("host", "pins", "shown", "works")
+
+    parent: TieredNode | None
+    children: dict[Hashable, TieredNode]  # type: ignore[assignment]
+
+    def __init__(
+        self, parent: TieredNode | None, key: tuple[Unit, ...], pages: list[int], now: int, serial: int
+    ) -> None:
+        super().__init__(parent, key, pages, now, serial)
+        self.host: list[int] = []
+        self.pins = 0
+        self.works: list[Work] = []
+        self.shown: Shown = ([], [], None, None)
+
+
+class Fetch:
+    """One prefetch: what it reads, where it attaches, and the pages that it holds.
+
+    ``asked``: units that it set out to read; ``hit``: units that storage has, ``None`` before the
+    query's answer; ``done``: units that have arrived.  ``pages``: the host pages that are its own.
+    ``over``: the scheduler has done with it; only the job under way is left.
+    """
+
+    __slots__ = (
+        "accounted",
+        "anchor",
+        "asked",
+        "began",
+        "done",
+        "hashed",
+        "hit",
+        "key",
+        "matched",
+        "over",
+        "pages",
+        "rid",
+        "stage",
+        "start",
+    )
+
+    def __init__(self, rid: int, key: Key, matched: int, anchor: TieredNode) -> None:
+        self.rid = rid
+        self.key = key
+        self.matched = self.start = matched
+        self.anchor = anchor
+        self.asked = self.accounted = self.hashed = 0
+        self.pages: list[int] = []
+        self.hit: int | None = None
+        self.done = 0
+        self.stage = QUERYING
+        self.over = False
+        self.began: float | None = None
 
 
 class WorkTable:

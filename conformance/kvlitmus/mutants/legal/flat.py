@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from kvlitmus.conformance.ports import Config, Stored
 from kvlitmus.conformance.ports.choices import POLICIES
-from kvlitmus.conformance.specimen.cache import PROFILE, Specimen
+from kvlitmus.conformance.specimen.flat import Specimen
+from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.conformance.specimen.pool import PagedPool
 from kvlitmus.conformance.specimen.requests import RequestTable
 from kvlitmus.conformance.specimen.tree import Node, RadixTree, Unit

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kvlitmus.conformance.specimen.backup import BackupQueue
-from kvlitmus.conformance.specimen.cache import PROFILE
-from kvlitmus.conformance.specimen.fetching import QUERYING, Fetch, Prefetcher
+from kvlitmus.conformance.specimen.fetching import Prefetcher
 from kvlitmus.conformance.specimen.host import HostPool
 from kvlitmus.conformance.specimen.loading import Loader
+from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.conformance.specimen.putting import PutQueue
-from kvlitmus.conformance.specimen.tiers import TieredNode, TierTree
+from kvlitmus.conformance.specimen.tiers import TierTree
 from kvlitmus.conformance.specimen.tree import Unit
-from kvlitmus.conformance.specimen.works import Store, Work
+from kvlitmus.conformance.specimen.works import QUERYING, Fetch, Store, TieredNode, Work
 from kvlitmus.mutants.hosted import HOSTED, NOT_BACK, THROUGH, TIMED
 from kvlitmus.mutants.prefetch import LooksFirst
 from kvlitmus.mutants.registry import null_mutant

@@ -26,6 +26,7 @@ import contextlib
 import functools
 import importlib.util
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -37,6 +38,7 @@ from kvlitmus.optimized.data.kernels import DEVICE, LINK, Launch, PagedCopy, Sig
 from kvlitmus.optimized.data.layout import Nest, nest
 from kvlitmus.optimized.data.pools import HostPool, KVPool
 from kvlitmus.optimized.data.staged import StagedCopy
+from kvlitmus.optimized.data.tables import Tables
 
 Engine: TypeAlias = Literal["torch", "kernel", "dma", "staged"]
 ENGINES: tuple[Engine, ...] = get_args(Engine)
@@ -86,23 +88,6 @@ class Choice:
 DECLARED = Choice()
 
 
-@dataclass(frozen=True, slots=True)
-class Tables:
-    """The page tables of one copy.
-
-    source, target: page numbers on the host.  addresses: of both as int32 on the device, for kernels.  keep:
-    what the addresses point to.
-    """
-
-    source: npt.NDArray[np.integer[Any]]
-    target: npt.NDArray[np.integer[Any]]
-    addresses: tuple[int, int] = (0, 0)
-    keep: Any = None
-
-    def __len__(self) -> int:
-        return len(self.source)
-
-
 class PageCopy:
     """Copies pages from one pool to another, all layers or some.
 
@@ -142,7 +127,9 @@ class PageCopy:
         self.launch = launch or (DEVICE if source.device == target.device else LINK)
         if self.engine == "staged" and by_layer:
             raise ValueError("a staged copy has all layers at once")
-        self.staged = StagedCopy(source, target, launch=self.launch) if self.engine == "staged" else None
+        self.staged: StagedCopy | None = None
+        if self.engine == "staged":
+            self.staged = StagedCopy(source, target, launch=self.launch, across=partial(PageCopy, engine="dma"))
 
     @functools.cached_property
     def kernel(self) -> PagedCopy:

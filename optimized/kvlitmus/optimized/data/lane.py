@@ -26,7 +26,8 @@ import numpy.typing as npt
 import torch
 
 from kvlitmus.optimized.data import driver
-from kvlitmus.optimized.data.copies import PageCopy, Tables
+from kvlitmus.optimized.data.copies import PageCopy
+from kvlitmus.optimized.data.tables import Tables
 from kvlitmus.optimized.data.threads import Worker
 from kvlitmus.optimized.jit import jitted
 from kvlitmus.optimized.mover import PageArray

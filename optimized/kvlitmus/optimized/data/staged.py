@@ -16,7 +16,8 @@ the link 600 us (32 MiB).  Layers come all at once at the end: layer by layer, a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -25,9 +26,7 @@ from kvlitmus.optimized.data.kernels import Launch, PagedCopy
 from kvlitmus.optimized.data.layout import Layout, nest
 from kvlitmus.optimized.data.pools import DevicePool, KVPool
 from kvlitmus.optimized.data.shape import KVShape
-
-if TYPE_CHECKING:
-    from kvlitmus.optimized.data.copies import PageCopy, Tables
+from kvlitmus.optimized.data.tables import Tables
 
 PIECE = 32 << 20
 """Bytes of a piece, if pages are smaller."""
@@ -36,15 +35,30 @@ PARTS = 3
 """Parts of the stage: one is filled, one is emptied, and one is between."""
 
 
+class Across(Protocol):
+    """Copies whole pages over the link."""
+
+    def enqueue(self, tables: Tables, *, stream: Any) -> object:
+        """Start a copy on a stream."""
+
+
 class StagedCopy:
     """All layers of pages from one pool to another, one of them on the host, with whole pages over the link.
 
-    launch: of the kernel within the device.  piece: bytes that cross the link at a time (:data:`PIECE`), at least a
-    page.  parts: pieces that the stage has room for.  Raises ``ValueError`` where a host page is not one run of bytes.
+    launch: of the kernel within the device.  across: makes what copies whole pages over the link.  piece: bytes that
+    cross the link at a time (:data:`PIECE`), at least a page.  parts: pieces that the stage has room for.  Raises
+    ``ValueError`` where a host page is not one run of bytes.
     """
 
     def __init__(
-        self, source: KVPool, target: KVPool, *, launch: Launch, piece: int | None = None, parts: int = PARTS
+        self,
+        source: KVPool,
+        target: KVPool,
+        *,
+        launch: Launch,
+        across: Callable[[KVPool, KVPool], Across],
+        piece: int | None = None,
+        parts: int = PARTS,
     ) -> None:
         host, device = (source, target) if target.device.type == "cuda" else (target, source)
         if host.device.type == "cuda" or device.device.type != "cuda":
@@ -60,15 +74,9 @@ class StagedCopy:
         ways = (self.stage, target) if self.inward else (source, self.stage)
         self._pools = (ways[0].address, ways[1].address)
         self._kernel = PagedCopy(nest(host.shape, ways[0].strides, ways[1].strides), launch)
-        self._across = self._link(source, target)
+        self._across = across(source, self.stage) if self.inward else across(self.stage, target)
         self._other: Any = torch.cuda.Stream(device.device, priority=-1)
         self._left: list[Any] = [None] * parts
-
-    def _link(self, source: KVPool, target: KVPool) -> PageCopy:
-        from kvlitmus.optimized.data.copies import PageCopy
-
-        pools = (source, self.stage) if self.inward else (self.stage, target)
-        return PageCopy(*pools, engine="dma")
 
     def prepare(self) -> None:
         """Compile the kernel."""
@@ -107,8 +115,6 @@ class StagedCopy:
 
     def _cross(self, tables: Tables, lo: int, hi: int, part: int, stream: Any) -> None:
         """Whole pages between host and stage."""
-        from kvlitmus.optimized.data.copies import Tables
-
         slots = np.arange(part * self.each, part * self.each + hi - lo)
         if self.inward:
             self._across.enqueue(Tables(tables.source[lo:hi], slots), stream=stream)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import threading
 
-from kvlitmus.optimized.data.copies import PageCopy, Tables
+from kvlitmus.optimized.data.copies import PageCopy
+from kvlitmus.optimized.data.tables import Tables
 
 
 class SteppedTicket:

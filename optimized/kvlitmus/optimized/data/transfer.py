@@ -21,11 +21,12 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TypeAlias
 
-from kvlitmus.optimized.data.copies import DECLARED, Choice, Engine, PageCopy, Tables
+from kvlitmus.optimized.data.copies import DECLARED, Choice, Engine, PageCopy
 from kvlitmus.optimized.data.kernels import Launch
 from kvlitmus.optimized.data.lane import Lane, LaneTicket
 from kvlitmus.optimized.data.pages import read_page, write_page
 from kvlitmus.optimized.data.pools import DevicePool, HostPool
+from kvlitmus.optimized.data.tables import Tables
 from kvlitmus.optimized.data.threads import Worker
 from kvlitmus.optimized.data.tickets import SteppedTicket, ThreadTicket
 from kvlitmus.optimized.mover import PageArray

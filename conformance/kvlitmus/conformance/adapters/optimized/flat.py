@@ -20,10 +20,7 @@ import importlib.util
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kvlitmus.conformance.adapters.optimized.contents import Variant, variant_of
-from kvlitmus.conformance.adapters.stores.file import FileStoreAdapter
-from kvlitmus.conformance.ports import Begun, Config, Hit, NodeView, Profile, Sizes, Stored, Unsupported, View
-from kvlitmus.conformance.run.targets import TargetError
+from kvlitmus.conformance.ports import Begun, Config, Hit, NodeView, Profile, Sizes, Stored, View
 from kvlitmus.spec.prefetch_plan import HostPool, PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.units import Key, Unit
 
@@ -259,73 +256,3 @@ class OptimizedCache(OptimizedPorts):
 def listed(slots: Any) -> list[int] | None:
     """An array as a list."""
     return None if slots is None else slots.tolist()
-
-
-class OptimizedTarget:
-    """The target ``optimized``, or one made of other parts.
-
-    ``variant``: kind of cache, element type and host layout of every hierarchy, instead of one by configuration;
-    ``shift``: others by configuration.  ``device``: where the device pool of a hierarchy is.  ``audited``: whether
-    everything is counted again whenever somebody looks.
-    """
-
-    pools = ("device", "host", "tiers", "store")
-
-    def __init__(
-        self,
-        parts: Parts | None = None,
-        profile: Profile = PROFILE,
-        variant: Variant | None = None,
-        shift: int = 0,
-        device: str = "cpu",
-        audited: bool = False,
-    ) -> None:
-        self.parts = parts
-        self.profile = profile
-        self.variant = variant
-        self.shift = shift
-        self.device = device
-        self.audited = audited
-
-    def shifted(self, shift: int) -> OptimizedTarget:
-        """The same over other kinds of pools."""
-        return OptimizedTarget(self.parts, self.profile, self.variant, shift, self.device, self.audited)
-
-    def make(self, config: Config) -> Any:
-        """A fresh cache; its file store alone, where that is asked for."""
-        if config.pool == "store":
-            return FileStoreAdapter()
-        from kvlitmus.optimized.policy import POLICIES
-
-        if config.policy not in POLICIES:
-            raise Unsupported(f"the optimized cache has no policy {config.policy!r}; it has {', '.join(POLICIES)}")
-        made: OptimizedPorts
-        if not config.tiered:
-            made = OptimizedCache(config, self.profile, self.parts)
-            made.audited = self.audited
-            return made
-        from kvlitmus.conformance.adapters.optimized.tiers import TieredOptimized
-
-        variant = self.variant or variant_of(config, self.shift)
-        made = TieredOptimized(config, self.profile, self.parts, variant, self.device)
-        made.audited = self.audited
-        return made
-
-
-def __getattr__(name: str) -> Any:
-    """A target, once it is known that everything it needs is there; raises :class:`TargetError` otherwise."""
-    if name not in ("target", "cuda", "audited"):
-        raise AttributeError(name)
-    lacking = missing()
-    if lacking:
-        raise TargetError(
-            f"the optimized cache needs {', '.join(lacking)}, which this Python has not: "
-            "pip install 'kvlitmus[optimized]'"
-        )
-    if name == "cuda":
-        import torch
-
-        if not torch.cuda.is_available():
-            raise TargetError("not run: no CUDA device")
-    found = globals()[name] = OptimizedTarget(device="cuda" if name == "cuda" else "cpu", audited=name == "audited")
-    return found

@@ -25,9 +25,8 @@ for tests that let the reference choose other pages or victims.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from kvlitmus.conformance.ports import Begun, Config, Hit, NodeView, Profile, Sizes, Stored, Unsupported, View
+from kvlitmus.conformance.ports import Begun, Config, Hit, NodeView, Profile, Sizes, Stored, View
 from kvlitmus.conformance.ports.tiers import Event
 from kvlitmus.reference import cache as caches
 from kvlitmus.reference import event
@@ -39,7 +38,6 @@ from kvlitmus.reference.hashing import page_hashes
 from kvlitmus.reference.prefetch import Answer, Call, converse, plan_prefetch
 from kvlitmus.reference.tree import Eviction, Tree
 from kvlitmus.spec.names import Names, page_names
-from kvlitmus.spec.policies import POLICIES
 from kvlitmus.spec.prefetch_plan import HostPool, PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.units import Key, Name, PageNo, Pages, RequestId, Slot, Tokens
 
@@ -302,42 +300,3 @@ class ReferenceCache(ReferencePorts):
         slots = pools.slots_of([PageNo(pages[name].page) for name in run], self.size)
         first = pages[run[0]]
         return NodeView(parent, namespace, units, slots, first.locks, first.hits, first.priority)
-
-
-class ReferenceTarget:
-    """The target ``reference``, or a variant of it with other legal choices."""
-
-    pools = ("device", "host", "tiers")
-
-    def __init__(self, profile: Profile = PROFILE) -> None:
-        self.profile = profile
-
-    def make(self, config: Config) -> ReferencePorts:
-        """A fresh reference cache, with a host below it where the configuration has one."""
-        if config.policy not in POLICIES:
-            raise Unsupported(f"the reference has no policy {config.policy!r}; it has {', '.join(POLICIES)}")
-        if config.tiered:
-            from kvlitmus.conformance.adapters.reference.tiers import TieredReference
-
-            return TieredReference(config, self.profile)
-        return ReferenceCache(config, self.profile)
-
-
-target = ReferenceTarget()
-"""The reference."""
-
-node_target = ReferenceTarget(replace(PROFILE, evict_granularity="node"))
-"""The reference when it evicts whole nodes."""
-
-capped_target = ReferenceTarget(replace(PROFILE, match_cap="len-1"))
-"""The reference when a match leaves one unit to compute."""
-
-late_target = ReferenceTarget(
-    replace(PROFILE, reserve="hit", timeout_from="first_poll", timeout_basis="requested", timeout=(1.0, 64.0, 0.0))
-)
-"""The reference when a prefetch takes memory late."""
-
-filling_target = ReferenceTarget(
-    replace(PROFILE, backup_parent="chain", fill_matched=True, restored_counts=True, load_threshold=6)
-)
-"""The reference when it fills and chains."""

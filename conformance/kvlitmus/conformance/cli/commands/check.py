@@ -13,8 +13,9 @@ from kvlitmus.conformance.cli.commands import common
 from kvlitmus.conformance.cli.commands.common import UsageError
 from kvlitmus.conformance.cli.commands.run import now
 from kvlitmus.conformance.history import verdict
-from kvlitmus.conformance.history.checker import Located, Misuse, Outcome, TraceChecker
+from kvlitmus.conformance.history.checker import TraceChecker
 from kvlitmus.conformance.history.lines import Header, Reader, TraceError
+from kvlitmus.conformance.history.state import Located, Misuse, Outcome
 from kvlitmus.conformance.report import document, terminal
 from kvlitmus.conformance.report.style import Style, style_of
 from kvlitmus.conformance.support.brief import brief

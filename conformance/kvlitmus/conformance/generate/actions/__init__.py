@@ -1,6 +1,6 @@
-"""Moves: how each kind of operation of a schedule is played, part by part.
+"""Actions: how each kind of operation of a schedule is played, part by part.
 
-A move gets the player and the three numbers of the operation, chooses what is alive by them, and
+An action gets the caller and the three numbers of the operation, chooses what is alive by them, and
 makes the calls that a lawful caller would make.  Which capabilities it needs and how often it is drawn stands
 in :mod:`kvlitmus.conformance.generate.schedule`.
 """

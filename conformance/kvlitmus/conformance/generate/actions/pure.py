@@ -6,26 +6,26 @@ import random
 from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.calls import pure
-from kvlitmus.conformance.generate.actions.registry import move
+from kvlitmus.conformance.generate.actions.registry import action
 from kvlitmus.conformance.litmus import hashing_table, prefetch_table
 
 if TYPE_CHECKING:
-    from kvlitmus.conformance.generate.interpreter import Interpreter
+    from kvlitmus.conformance.generate.caller import Caller
 
 
-@move("hashes")
-def hashes(interpreter: Interpreter, a: int, b: int, c: int) -> None:
+@action("hashes")
+def hashes(caller: Caller, a: int, b: int, c: int) -> None:
     """Hash keys that share a beginning: one of them whole and in pieces, both, and in another namespace."""
     take = random.Random(a << 16 | b << 8 | c).randrange
     key, other, size, pages = hashing_table.draw(take)
-    pure.hashes(interpreter.checker, key, size)
-    pure.hash_pieces(interpreter.checker, key, size, pages)
-    pure.hash_pair(interpreter.checker, key, other, size)
-    pure.hash_namespaces(interpreter.checker, key, "lora-c", size)
+    pure.hashes(caller.checker, key, size)
+    pure.hash_pieces(caller.checker, key, size, pages)
+    pure.hash_pair(caller.checker, key, other, size)
+    pure.hash_namespaces(caller.checker, key, "lora-c", size)
 
 
-@move("plan")
-def plan(interpreter: Interpreter, a: int, b: int, c: int) -> None:
+@action("plan")
+def plan(caller: Caller, a: int, b: int, c: int) -> None:
     """Have a prefetch planned."""
     ask, script = prefetch_table.draw(random.Random(a << 16 | b << 8 | c).randrange)
-    pure.plan(interpreter.checker, ask, script)
+    pure.plan(caller.checker, ask, script)

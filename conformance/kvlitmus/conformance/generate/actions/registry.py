@@ -1,16 +1,14 @@
-"""The register of moves, and what all of them heed."""
+"""The register of actions, and what all of them heed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from kvlitmus.conformance.generate.interpreter import Interpreter
+from kvlitmus.conformance.generate.caller import Caller
 
-Move = Callable[["Interpreter", int, int, int], None]
+Action = Callable[[Caller, int, int, int], None]
 
-ACTIONS: dict[str, Move] = {}
+ACTIONS: dict[str, Action] = {}
 """Kind of operation → how it is played."""
 
 MAX_LOANS = 4
@@ -20,12 +18,12 @@ GROUPED = 32
 """Of 256 publications so many happen within a free group."""
 
 
-def move(kind: str) -> Callable[[Move], Move]:
-    """Register a function as the move of one kind of operation."""
+def action(kind: str) -> Callable[[Action], Action]:
+    """Register a function as the action of one kind of operation."""
 
-    def register(play: Move) -> Move:
+    def register(play: Action) -> Action:
         if kind in ACTIONS:
-            raise ValueError(f"there is a move {kind!r} already", kind)
+            raise ValueError(f"there is an action {kind!r} already", kind)
         ACTIONS[kind] = play
         return play
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.calls import store
-from kvlitmus.conformance.generate.actions.registry import move
+from kvlitmus.conformance.generate.actions.registry import action
 from kvlitmus.conformance.litmus.store import HOSTILE
 from kvlitmus.spec.store_facts import DAMAGES
 
 if TYPE_CHECKING:
-    from kvlitmus.conformance.generate.interpreter import Interpreter
+    from kvlitmus.conformance.generate.caller import Caller
 
 KEYS = 7
 FAULTS = (*DAMAGES, "gone")
@@ -24,35 +24,35 @@ def batch(a: int, b: int) -> list[str]:
     return [store.ordinary_key((start + at * step) % KEYS) for at in range(length)]
 
 
-@move("store_put")
-def put(interpreter: Interpreter, a: int, b: int, c: int) -> None:
+@action("store_put")
+def put(caller: Caller, a: int, b: int, c: int) -> None:
     """Put a batch of new pages."""
     keys = batch(a, b)
-    store.put(interpreter.checker, keys, [store.new_page(interpreter.checker, key) for key in keys])
+    store.put(caller.checker, keys, [store.new_page(caller.checker, key) for key in keys])
 
 
-@move("store_get")
-def get(interpreter: Interpreter, a: int, b: int, c: int) -> None:
+@action("store_get")
+def get(caller: Caller, a: int, b: int, c: int) -> None:
     """Read a batch, into buffers now and then."""
-    if c < 64 and "store_into" in interpreter.checker.capabilities:
-        store.get_into(interpreter.checker, batch(a, b))
+    if c < 64 and "store_into" in caller.checker.capabilities:
+        store.get_into(caller.checker, batch(a, b))
     else:
-        store.get(interpreter.checker, batch(a, b))
+        store.get(caller.checker, batch(a, b))
 
 
-@move("store_lookup")
-def lookup(interpreter: Interpreter, a: int, b: int, c: int) -> None:
+@action("store_lookup")
+def lookup(caller: Caller, a: int, b: int, c: int) -> None:
     """Ask for the leading run and read it, or only ask."""
     if c & 1:
-        store.exists(interpreter.checker, batch(a, b))
+        store.exists(caller.checker, batch(a, b))
     else:
-        store.lookup(interpreter.checker, batch(a, b))
+        store.lookup(caller.checker, batch(a, b))
 
 
-@move("store_damage")
-def damage(interpreter: Interpreter, a: int, b: int, c: int) -> None:
+@action("store_damage")
+def damage(caller: Caller, a: int, b: int, c: int) -> None:
     """Damage an object, or open the store again; then read it, or put it first."""
-    checker = interpreter.checker
+    checker = caller.checker
     key, other = store.ordinary_key(a % KEYS), store.ordinary_key(b % KEYS)
     if c % 8 == 7:
         store.reopen(checker)
@@ -60,24 +60,24 @@ def damage(interpreter: Interpreter, a: int, b: int, c: int) -> None:
         store.get(checker, [other, key])
 
 
-@move("store_crash")
-def crash(interpreter: Interpreter, a: int, b: int, c: int) -> None:
+@action("store_crash")
+def crash(caller: Caller, a: int, b: int, c: int) -> None:
     """Have a writer die after some bytes."""
-    checker = interpreter.checker
+    checker = caller.checker
     key = store.ordinary_key(a % KEYS)
     store.crash(checker, key, store.new_page(checker, key), (b * 256 + c) % (store.page_bytes(checker) + 160))
 
 
-@move("store_rank")
-def rank(interpreter: Interpreter, a: int, b: int, c: int) -> None:
+@action("store_rank")
+def rank(caller: Caller, a: int, b: int, c: int) -> None:
     """Go on as the other rank."""
-    store.rank(interpreter.checker, 1 - interpreter.checker.store_model.rank)
+    store.rank(caller.checker, 1 - caller.checker.store_model.rank)
 
 
-@move("store_odd")
-def odd(interpreter: Interpreter, a: int, b: int, c: int) -> None:
+@action("store_odd")
+def odd(caller: Caller, a: int, b: int, c: int) -> None:
     """Put a key out of the ordinary, between two others or alone, and read it."""
-    checker = interpreter.checker
+    checker = caller.checker
     keys = HOSTILE if "store_yard" in checker.capabilities else SAFE
     chosen = [keys[a % len(keys)]]
     if b & 1:
@@ -87,8 +87,8 @@ def odd(interpreter: Interpreter, a: int, b: int, c: int) -> None:
     store.get(checker, chosen)
 
 
-@move("store_clear")
-def clear(interpreter: Interpreter, a: int, b: int, c: int) -> None:
+@action("store_clear")
+def clear(caller: Caller, a: int, b: int, c: int) -> None:
     """Clear everything; rarely."""
     if a < 64:
-        store.clear(interpreter.checker)
+        store.clear(caller.checker)

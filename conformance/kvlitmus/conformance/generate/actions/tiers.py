@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.calls import fetch, memory, request, tiers, tree
 from kvlitmus.conformance.checker.tier_state import COPIES
-from kvlitmus.conformance.generate.actions.registry import MAX_REQUESTS, move, pick
+from kvlitmus.conformance.generate.actions.registry import MAX_REQUESTS, action, pick
 from kvlitmus.conformance.generate.schedule import evict_size, make_key
 from kvlitmus.conformance.ports.tiers import BACKUP, DONE, FAILED, FETCH, LOAD, PUT, QUERY, SPILL, SPILLED, Outcome
 from kvlitmus.spec.names import page_names
 from kvlitmus.spec.units import Key, Name
 
 if TYPE_CHECKING:
-    from kvlitmus.conformance.generate.interpreter import Interpreter
+    from kvlitmus.conformance.generate.caller import Caller
 
 MAX_WAITING = 4
 """So many requests wait for a prefetch at once."""
@@ -46,13 +46,13 @@ ANEW = 176
 """Below this a key that is wanted back is drawn anew; above, it was computed before."""
 
 
-def wanted(interpreter: Interpreter, a: int, b: int, c: int) -> Key:
+def wanted(caller: Caller, a: int, b: int, c: int) -> Key:
     """A key that somebody wants back: mostly one that was computed before, whole, cut, or with more behind it."""
-    past = interpreter.past
+    past = caller.past
     if not past or b < ANEW:
-        return make_key(interpreter.config, a, b | 1, c)
+        return make_key(caller.config, a, b | 1, c)
     key = past[a % len(past)]
-    size = interpreter.config.page_size
+    size = caller.config.page_size
     if c < 32:
         return key._replace(tokens=key.tokens[: max(1, len(key.tokens) - 1 - c % (2 * size))])
     if c < 96:
@@ -60,12 +60,12 @@ def wanted(interpreter: Interpreter, a: int, b: int, c: int) -> Key:
     return key
 
 
-def below(interpreter: Interpreter, a: int, *, stored: bool) -> Key | None:
+def below(caller: Caller, a: int, *, stored: bool) -> Key | None:
     """A key that was computed before and whose next page is further down: in storage, or on the host alone.
 
     Without such a preference most keys are still where they were, and nothing has to move.
     """
-    checker, past = interpreter.checker, interpreter.past
+    checker, past = caller.checker, caller.past
     seen, books = tiers.seen(checker), tiers.books_of(checker)
     for at in range(len(past)):
         key = past[(a + at) % len(past)]
@@ -79,85 +79,83 @@ def below(interpreter: Interpreter, a: int, *, stored: bool) -> Key | None:
     return None
 
 
-@move("load_back")
-def load_back(interpreter: Interpreter, a: int, b: int, c: int) -> None:
+@action("load_back")
+def load_back(caller: Caller, a: int, b: int, c: int) -> None:
     """Load a key back."""
-    key = below(interpreter, a, stored=False) if b < STEERED else None
+    key = below(caller, a, stored=False) if b < STEERED else None
     quota = None
-    if "quota" in interpreter.checker.capabilities and a >= LIMITED:
-        quota = (c % 8) * interpreter.config.page_size
-    tiers.load_back(interpreter.checker, key or wanted(interpreter, a, b, c), quota)
+    if "quota" in caller.checker.capabilities and a >= LIMITED:
+        quota = (c % 8) * caller.config.page_size
+    tiers.load_back(caller.checker, key or wanted(caller, a, b, c), quota)
 
 
-@move("flush")
-def flush(interpreter: Interpreter, a: int, b: int, c: int) -> None:
+@action("flush")
+def flush(caller: Caller, a: int, b: int, c: int) -> None:
     """The device is emptied of what nobody uses, sometimes the host too: what is wanted again must come from below."""
-    tree.evict(interpreter.checker, interpreter.checker.capacity)
-    if a < 160 and "host" in interpreter.checker.capabilities:
-        tiers.evict_host(interpreter.checker, interpreter.config.host_pages * interpreter.config.page_size)
+    tree.evict(caller.checker, caller.checker.capacity)
+    if a < 160 and "host" in caller.checker.capabilities:
+        tiers.evict_host(caller.checker, caller.config.host_pages * caller.config.page_size)
 
 
-@move("evict_host")
-def evict_host(interpreter: Interpreter, a: int, b: int, c: int) -> None:
+@action("evict_host")
+def evict_host(caller: Caller, a: int, b: int, c: int) -> None:
     """Make room on the host."""
-    tiers.evict_host(interpreter.checker, evict_size(interpreter.config, a))
+    tiers.evict_host(caller.checker, evict_size(caller.config, a))
 
 
-@move("prefetch")
-def prefetch(interpreter: Interpreter, a: int, b: int, c: int) -> None:
+@action("prefetch")
+def prefetch(caller: Caller, a: int, b: int, c: int) -> None:
     """A request begins to wait: mostly a new one, sometimes one that waited before, or that waits already."""
-    longer = (below(interpreter, a, stored=True) if b < STEERED or b >= AGAIN else None) or wanted(interpreter, a, b, c)
-    rid = interpreter.begun + 1
+    longer = (below(caller, a, stored=True) if b < STEERED or b >= AGAIN else None) or wanted(caller, a, b, c)
+    rid = caller.begun + 1
     if b >= AGAIN:
-        again = pick(dict.fromkeys(interpreter.waited), b)
-        rid = pick(interpreter.waits, b) or rid if b >= 240 or again is None else again
-    if rid == interpreter.begun + 1:
-        if len(interpreter.waits) >= MAX_WAITING:
+        again = pick(dict.fromkeys(caller.waited), b)
+        rid = pick(caller.waits, b) or rid if b >= 240 or again is None else again
+    if rid == caller.begun + 1:
+        if len(caller.waits) >= MAX_WAITING:
             return
-        interpreter.begun += 1
-    if fetch.prefetch(interpreter.checker, rid, longer):
-        interpreter.waits[rid] = longer
+        caller.begun += 1
+    if fetch.prefetch(caller.checker, rid, longer):
+        caller.waits[rid] = longer
 
 
-@move("poll")
-def poll(interpreter: Interpreter, a: int, b: int, c: int) -> None:
+@action("poll")
+def poll(caller: Caller, a: int, b: int, c: int) -> None:
     """A request asks whether it need not wait any more; then it is told what was added, sometimes more than once."""
-    rid = pick(interpreter.waits, c)
+    rid = pick(caller.waits, c)
     if rid is None:
-        rid = interpreter.begun + 1000 if c < 32 else None
-    if rid is not None and fetch.poll(interpreter.checker, rid):
-        key = interpreter.waits.pop(rid, None)
-        if key is not None and b < AT_ONCE and fetch.prefetch(interpreter.checker, rid, key):
-            interpreter.waits[rid] = key  # retracted, and queued again
+        rid = caller.begun + 1000 if c < 32 else None
+    if rid is not None and fetch.poll(caller.checker, rid):
+        key = caller.waits.pop(rid, None)
+        if key is not None and b < AT_ONCE and fetch.prefetch(caller.checker, rid, key):
+            caller.waits[rid] = key  # retracted, and queued again
             return
-        interpreter.waited.append(rid)
-        del interpreter.waited[:-MAX_WAITING]
+        caller.waited.append(rid)
+        del caller.waited[:-MAX_WAITING]
         for _ in range(a & 1 and 1 + (a >> 1 & 1)):
-            fetch.loaded(interpreter.checker, rid)
+            fetch.loaded(caller.checker, rid)
 
 
-@move("abandon")
-def abandon(interpreter: Interpreter, a: int, b: int, c: int) -> None:
+@action("abandon")
+def abandon(caller: Caller, a: int, b: int, c: int) -> None:
     """A request that waits is aborted."""
-    rid = pick(interpreter.waits, c)
+    rid = pick(caller.waits, c)
     if rid is not None:
-        interpreter.waits.pop(rid)
-        interpreter.waited.append(rid)
-        fetch.abandon(interpreter.checker, rid)
+        caller.waits.pop(rid)
+        caller.waited.append(rid)
+        fetch.abandon(caller.checker, rid)
 
 
-@move("advance")
-def advance(interpreter: Interpreter, a: int, b: int, c: int) -> None:
+@action("advance")
+def advance(caller: Caller, a: int, b: int, c: int) -> None:
     """One of the jobs that are ready goes on."""
-    ready = {
-        number: job for number, job in tiers.seen(interpreter.checker).jobs.items() if job.ready and not job.landed
-    }
+    ready = {number: job for number, job in tiers.seen(caller.checker).jobs.items() if job.ready and not job.landed}
     number = pick(ready, a)
     if number is not None:
         how = outcome(ready[number].kind, b, c)
-        if ready[number].kind == LOAD and "layers" in interpreter.checker.capabilities and b < LIMITED:
+        if ready[number].kind == LOAD and "layers" in caller.checker.capabilities and b < LIMITED:
             how = Outcome("part", 1 + c % 2)
-        tiers.advance(interpreter.checker, number, how)
+        tiers.advance(caller.checker, number, how)
 
 
 def outcome(kind: str, b: int, c: int) -> Outcome:
@@ -169,50 +167,50 @@ def outcome(kind: str, b: int, c: int) -> Outcome:
     return Outcome("fail" if b % 3 == 0 else "short", c % 4)
 
 
-@move("tick")
-def tick(interpreter: Interpreter, a: int, b: int, c: int) -> None:
+@action("tick")
+def tick(caller: Caller, a: int, b: int, c: int) -> None:
     """The scheduler ticks."""
-    tiers.tick(interpreter.checker)
+    tiers.tick(caller.checker)
 
 
-@move("attach")
-def attach(interpreter: Interpreter, a: int, b: int, c: int) -> None:
+@action("attach")
+def attach(caller: Caller, a: int, b: int, c: int) -> None:
     """Storage is attached if there is none; sometimes if there is one."""
-    if not tiers.books_of(interpreter.checker).attached or b < 32:
-        tiers.attach(interpreter.checker, on=True)
+    if not tiers.books_of(caller.checker).attached or b < 32:
+        tiers.attach(caller.checker, on=True)
 
 
-@move("detach")
-def detach(interpreter: Interpreter, a: int, b: int, c: int) -> None:
+@action("detach")
+def detach(caller: Caller, a: int, b: int, c: int) -> None:
     """Storage is detached; rarely, since a prefetch needs time."""
     if a < 112:
-        tiers.attach(interpreter.checker, on=False)
+        tiers.attach(caller.checker, on=False)
 
 
-@move("spoil")
-def spoil(interpreter: Interpreter, a: int, b: int, c: int) -> None:
+@action("spoil")
+def spoil(caller: Caller, a: int, b: int, c: int) -> None:
     """Storage loses a page, or cuts it short."""
-    store = tiers.books_of(interpreter.checker).store
+    store = tiers.books_of(caller.checker).store
     if store.contents:
         name = random.Random(a << 8 | b).choice(sorted(store.contents))
         if c < 192:
             store.lose(name)
         else:
             store.shorten(name)
-        tiers.spoiled(interpreter.checker, name, lost=c < 192)
+        tiers.spoiled(caller.checker, name, lost=c < 192)
 
 
-@move("fault")
-def fault(interpreter: Interpreter, a: int, b: int, c: int) -> None:
+@action("fault")
+def fault(caller: Caller, a: int, b: int, c: int) -> None:
     """An allocation of host memory is going to fail."""
-    if tiers.books_of(interpreter.checker).fault is None:
-        fetch.fail_alloc(interpreter.checker, a % 3)
+    if tiers.books_of(caller.checker).fault is None:
+        fetch.fail_alloc(caller.checker, a % 3)
 
 
-@move("fail")
-def fail(interpreter: Interpreter, a: int, b: int, c: int) -> None:
+@action("fail")
+def fail(caller: Caller, a: int, b: int, c: int) -> None:
     """A copy under way fails; the requests that wait for a load give up, or don't know yet."""
-    checker = interpreter.checker
+    checker = caller.checker
     ready = {
         number: job
         for number, job in tiers.seen(checker).jobs.items()
@@ -227,25 +225,25 @@ def fail(interpreter: Interpreter, a: int, b: int, c: int) -> None:
         request.end(checker, rid, keep=False)
 
 
-@move("misfire")
-def misfire(interpreter: Interpreter, a: int, b: int, c: int) -> None:
+@action("misfire")
+def misfire(caller: Caller, a: int, b: int, c: int) -> None:
     """A copy to come is going to fail."""
-    checker = interpreter.checker
+    checker = caller.checker
     kinds = (LOAD, SPILL, SPILLED) if checker.config.write == "write_back" else (LOAD, BACKUP)
     kind = kinds[a % len(kinds)]
     if kind not in tiers.books_of(checker).failures.coming:
         tiers.fail_copy(checker, kind, b % 3)
 
 
-@move("starve")
-def starve(interpreter: Interpreter, a: int, b: int, c: int) -> None:
+@action("starve")
+def starve(caller: Caller, a: int, b: int, c: int) -> None:
     """Memory runs out while a request begins, grows, is published or finished."""
-    checker = interpreter.checker
+    checker = caller.checker
     rid = pick(checker.requests, c)
     if rid is None or b < STARTING:
         if len(checker.requests) < MAX_REQUESTS:
-            key, number = make_key(interpreter.config, a, b, c), interpreter.begun + 1
-            interpreter.begun += 1
+            key, number = make_key(caller.config, a, b, c), caller.begun + 1
+            caller.begun += 1
             memory.starved(checker, a % 3, key, lambda: request.begin(checker, number, key))
         return
     running = checker.requests[rid]
@@ -256,17 +254,17 @@ def starve(interpreter: Interpreter, a: int, b: int, c: int) -> None:
     elif not memory.starved(
         checker, a % 6, running.path.key, lambda: request.end(checker, rid, keep=True, upto=running.upto)
     ):
-        interpreter.computed(running.path.key)
+        caller.computed(running.path.key)
 
 
-@move("clock")
-def clock(interpreter: Interpreter, a: int, b: int, c: int) -> None:
+@action("clock")
+def clock(caller: Caller, a: int, b: int, c: int) -> None:
     """Time passes: a little, a second, or a minute."""
-    books = tiers.books_of(interpreter.checker)
-    fetch.set_clock(interpreter.checker, books.clock + (0.25, 1.0, 2.0, 60.0)[a % 4])
+    books = tiers.books_of(caller.checker)
+    fetch.set_clock(caller.checker, books.clock + (0.25, 1.0, 2.0, 60.0)[a % 4])
 
 
-@move("deliver")
-def deliver(interpreter: Interpreter, a: int, b: int, c: int) -> None:
+@action("deliver")
+def deliver(caller: Caller, a: int, b: int, c: int) -> None:
     """Everything under way is delivered and noted: what is backed up gets into storage."""
-    tiers.deliver(interpreter.checker)
+    tiers.deliver(caller.checker)

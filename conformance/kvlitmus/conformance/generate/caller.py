@@ -1,0 +1,56 @@
+"""A lawful caller: what it has, so that the operations of a schedule keep the caller's side of the contract.
+
+What it allocates it frees, what it locks it unlocks, a handle is used at once, and a request that runs is ended once.
+"""
+
+from __future__ import annotations
+
+from kvlitmus.conformance.checker.calls import pool, request, tiers, tree
+from kvlitmus.conformance.checker.checker import Checker
+from kvlitmus.spec.units import Key
+
+PAST = 24
+"""Maximum number of keys that are remembered as computed before."""
+
+
+class Caller:
+    """Makes its calls through one checker; remembers what the checker has no need to know."""
+
+    def __init__(self, checker: Checker) -> None:
+        self.checker = checker
+        self.config = checker.config
+        self.waiting: dict[int, Key] = {}
+        self.waits: dict[int, Key] = {}
+        self.waited: list[int] = []
+        self.past: list[Key] = []
+        self.serial = 0
+        self.begun = 0
+
+    def computed(self, key: Key) -> None:
+        """Somebody has computed this key, and may want it again."""
+        if key.tokens and (not self.past or self.past[-1] != key):
+            self.past.append(key)
+            del self.past[:-PAST]
+
+    def settle(self) -> None:
+        """End everything that is still going on, and evict everything: nothing may be left."""
+        checker = self.checker
+        self.give_back()
+        if checker.tiers is not None and checker.tiers.steps:
+            tiers.settle(checker)
+            self.waits.clear()
+        if "evict" in checker.capabilities:
+            tree.evict(checker, checker.capacity)
+        if checker.tiers is not None and checker.tiers.steps:
+            tiers.settle(checker)
+            tiers.evict_host(checker, checker.config.host_pages * checker.size)
+
+    def give_back(self) -> None:
+        """End requests, give back receipts, free loans."""
+        checker = self.checker
+        for at, rid in enumerate(list(checker.requests)):
+            request.end(checker, rid, keep=at % 2 == 0, upto=checker.requests[rid].upto)
+        for receipt in list(checker.receipts):
+            tree.unlock(checker, receipt)
+        for loan in list(checker.loans):
+            pool.free(checker, checker.loans.pop(loan).slots)
