@@ -6,14 +6,15 @@
     .venv/bin/python tools/corpus.py --judge           keeps the verdicts of this tree: after a change that is wanted
     .venv/bin/python tools/corpus.py --record          records the caches of this tree anew, and judges everything
 
-``--check`` needs none of the caches: they are answered for by what was recorded of them.  It says how many steps were
+``--check`` needs no cache: they are answered for by what was recorded of them.  It says how many steps were
 compared, and of each difference where it is: target, depth, item, step, call, rule, then → now.  What may differ is
 listed in ``tests/corpus/differences.toml``; a listed difference that does not occur is wrong as well.
 
 ``tests/corpus/*.steps.xz`` are recorded steps of the tree's own caches, its mutants and its legal variations;
 ``docs/results/recorded`` has those of SGLang's.  ``tests/corpus/verdicts.xz`` has the verdicts on both.
 
-Page stores are not in it: they are handed buffers and their processes are killed, so answers don't tell what they did.
+Page stores are not recorded, as answers don't tell what was done to buffers and to processes that were killed.  Those
+of the tree are in the group ``live``: they are played each time, and so are mutants that no record can answer for.
 """
 
 from __future__ import annotations
@@ -39,16 +40,15 @@ if __name__ == "__main__":
     sys.path[:0] = [str(ROOT), *(str(ROOT / room) for room in ("spec", "reference", "optimized", "conformance"))]
 
 from kvlitmus.conformance.history import steps  # noqa: E402
-from kvlitmus.conformance.history.again import Again  # noqa: E402
 from kvlitmus.conformance.run.results import item_from_json  # noqa: E402
 from tools import corpus_items, corpus_verdicts  # noqa: E402
+from tools.corpus_items import GROUPS  # noqa: E402
 from tools.corpus_verdicts import Change, Difference, Kept, Notes, Verdicts, judged  # noqa: E402
 
 FOLDER = ROOT / "tests" / "corpus"
 VERDICTS = FOLDER / "verdicts.xz"
 ALLOWED = FOLDER / "differences.toml"
 PEERS = ROOT / "docs" / "results" / "recorded"
-GROUPS = (*corpus_items.CACHES, "nulls", "mutants")
 PEER_RERUNS = 4
 """SGLang's steps were recorded by runs that play so many times again after a broken rule, which is muted then."""
 
@@ -142,13 +142,13 @@ def compare(record: Record, kept: Sequence[Kept]) -> list[Compared]:
     """Judge an item again, at each depth of which there are verdicts."""
     data = json.loads(record.text)
     item = item_from_json(data["item"])
-    again = Again(data)
+    cache = corpus_items.cache_of(data)
     found = []
     for one in kept:
         if one.item != item.id:
             raise ValueError(f"{record.file}: item {record.line} is {item.id} (expected {one.item})")
         notes = Notes(one.verdicts)
-        judged(again, item, one.depth, notes, misuse=record.misuse, reruns=record.reruns)
+        judged(cache, item, one.depth, notes, misuse=record.misuse, reruns=data.get("reruns", record.reruns))
         differences = [
             Difference(one.target, one.depth, one.item, at, call, *change) for at, call, change in notes.changes
         ]
@@ -159,12 +159,12 @@ def compare(record: Record, kept: Sequence[Kept]) -> list[Compared]:
 def fresh_verdicts(record: Record, depths: Sequence[int]) -> list[Kept]:
     """The verdicts of this tree on an item, whatever they were before."""
     data = json.loads(record.text)
-    item, again = item_from_json(data["item"]), Again(data)
+    item, cache = item_from_json(data["item"]), corpus_items.cache_of(data)
     target = data.get("target", record.target)
     found = []
     for depth in depths:
         notes = Notes()
-        judged(again, item, depth, notes, misuse=record.misuse, reruns=record.reruns)
+        judged(cache, item, depth, notes, misuse=record.misuse, reruns=data.get("reruns", record.reruns))
         found.append(Kept(record.file, record.line, target, item.id, depth, False, notes.now))
     return found
 
@@ -289,6 +289,8 @@ def tell(outcome: Outcome, seconds: float) -> None:
         print(f"{target}, depth {depth}: {many:,} differences")
     for one in outcome.wrong:
         print(one)
+    for change, many in sorted(Counter(Change(one.rule, one.then, one.now) for one in outcome.differences).items()):
+        print(f"{change.rule}: {change.then} → {change.now}: {many:,} steps")
     print(
         f"{sum(outcome.steps.values()):,} steps compared in {seconds:.0f} s: "
         f"{len(outcome.differences):,} differences, {len(outcome.wrong):,} complaints"
@@ -347,17 +349,16 @@ def quick_share(kept: Sequence[Kept]) -> set[int]:
     chosen: set[int] = set()
     for at in sorted(range(len(kept)), key=lambda at: (len(kept[at].verdicts.steps), at)):
         one = kept[at]
-        reached: set[object] = {(one.depth, signature) for signature in one.verdicts.steps}
-        reached |= {(one.depth, *one.verdicts.steps[step], rules) for step, rules in one.verdicts.broken}
+        reached: set[object] = {(one.file, one.depth, len(one.verdicts.steps) > 20)}
+        reached |= {(one.depth, kinds, rule) for kinds, rules in set(one.verdicts.steps) for rule in rules}
+        reached |= {(one.depth, rules) for _, rules in one.verdicts.broken}
         if not reached <= seen:
             chosen.add(at)
             seen |= reached
     rest = [at for at in range(len(kept)) if at not in chosen]
-    many, every = sum(len(kept[at].verdicts.steps) for at in chosen), max(1, len(rest) // 400)
-    for at in rest[::every]:
-        if many < QUICK_STEPS:
-            chosen.add(at)
-            many += len(kept[at].verdicts.steps)
+    covered, left = (sum(len(kept[at].verdicts.steps) for at in some) for some in (chosen, rest))
+    if covered < QUICK_STEPS:
+        chosen.update(rest[:: max(1, left // (QUICK_STEPS - covered))])
     return chosen
 
 

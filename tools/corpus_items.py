@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from kvlitmus.conformance.generate.schedule import draw, table
@@ -16,7 +17,7 @@ from kvlitmus.conformance.history.again import Again, Moment, moments
 from kvlitmus.conformance.history.steps import Recording, Step
 from kvlitmus.conformance.ports import Config, Unsupported
 from kvlitmus.conformance.run import engine, plan
-from kvlitmus.conformance.run.plan import CONFIGS, OPS, TIER_CONFIGS, TIER_POLICY_CONFIGS, TIGHT_CONFIGS
+from kvlitmus.conformance.run.plan import CONFIGS, OPS, STORE_CONFIGS, TIER_CONFIGS, TIER_POLICY_CONFIGS, TIGHT_CONFIGS
 from kvlitmus.conformance.run.results import Item, Options, to_json
 from kvlitmus.conformance.run.targets import load_target, resolve_target
 from kvlitmus.mutants import run as mutants_run
@@ -26,37 +27,63 @@ from tools.corpus_verdicts import Notes, Verdicts, judged
 CACHES = ("specimen", "reference", "optimized")
 """The caches of this tree that keep all rules."""
 
+STORES = ("specimen", "reference-store", "file-store")
+"""The page stores of this tree that keep all rules."""
+
+GROUPS = (*CACHES, "nulls", "mutants", "live")
+"""The targets of the tree: caches, legal variations, mutants, and what is not recorded but played each time."""
+
 DEPTHS = (3, 2, 1, 0)
 """The depths of observation, the deepest first: what was looked at there holds all that is looked at elsewhere."""
 
 MUTANT_OPS = 120
 """Operations of the schedule that a mutant plays beside the litmus test that kills it."""
 
+MUTANT_RERUNS = 4
+"""So many times what kills a mutant is played again, each time with the broken rules muted: to see which others are."""
+
+MUTANT_SEEDS = 40
+"""So many schedules are tried where no litmus test kills a mutant."""
+
 CACHE_SHARE, NULL_SHARE = 3, 12
 """Of the litmus tests every so manieth is played on the other caches, and on a legal variation."""
 
-
 _LATE = "it changes a sequence after it has returned it, which a record of answers can't do"
 NOT_RECORDED = {"staging-buffer-reused": _LATE, "answer-is-the-free-list": _LATE, "lent-by-handle": _LATE}
-"""Mutants of which there are no records, each with the reason."""
+"""Mutants that are played each time, each with the reason; page stores are, as answers don't tell what they did."""
+
+
+LEFT_OUT = {"ties-by-address": "what it evicts depends on where objects lie in memory, so no two plays are alike"}
+"""Mutants that are not in the corpus, each with the reason."""
+
+
+class Part(NamedTuple):
+    """A target of a group; ``number``: its place among the mutants."""
+
+    group: str
+    target: str
+    number: int = 0
 
 
 class Work(NamedTuple):
-    """One item that is to be recorded, and the depths at which it is judged."""
+    """One item that is to be recorded, or played each time (``live``), and the depths at which it is judged."""
 
     target: str
     item: Item
     depths: tuple[int, ...]
+    reruns: int = 0
+    live: bool = False
 
 
 def target_of(name: str) -> Any:
-    """The cache of this name: one of :data:`CACHES`, or a mutant."""
-    return load_target(resolve_target(name)) if name in CACHES else all_mutants()[name.removeprefix("mutant ")].target
+    """The target of this name: a cache or a store of the tree, or ``mutant`` and the id of one."""
+    kind, _, id = name.partition(" ")
+    return all_mutants()[id].target if kind == "mutant" else load_target(resolve_target(name))
 
 
 def depths_of(config: Config) -> tuple[int, ...]:
-    """The depths at which a configuration is judged: a hierarchy at the deepest alone."""
-    return DEPTHS[:1] if config.tiered else DEPTHS
+    """The depths at which a configuration is judged: a hierarchy and a page store at the deepest alone."""
+    return DEPTHS[:1] if config.tiered or config.pool == "store" else DEPTHS
 
 
 def drawn(target: Any, config: Config, seed: int, ops: int = OPS) -> Iterator[Item]:
@@ -80,61 +107,71 @@ def of_cache(name: str) -> Iterator[Work]:
             yield Work(name, item, depths_of(config))
 
 
-def of_null(number: int, mutant: Mutant) -> Iterator[Work]:
+def of_store(name: str) -> Iterator[Work]:
+    """Litmus tests, of the first page size all, and drawn schedules."""
+    target = target_of(name)
+    for item in plan.items(STORE_CONFIGS[: 2 if name == "reference-store" else 1], target.profile, steps=0):
+        yield Work(name, item, DEPTHS[:1])
+    for config in STORE_CONFIGS:
+        yield from (Work(name, item, DEPTHS[:1]) for item in drawn(target, config, 0))
+
+
+def of_null(number: int, mutant: Mutant, configs: Sequence[Config]) -> Iterator[Work]:
     """A share of the litmus tests, and a few schedules; ``number`` says which."""
     name, target = f"mutant {mutant.id}", mutant.target
-    configs = [config for config in mutant.configs if config.pool != "store"]
     tests = plan.items(configs[:1], mutant.profile, steps=0)
     for item in tests[number % NULL_SHARE :: NULL_SHARE]:
         yield Work(name, item, depths_of(item.config))
-    for config in (configs * 2)[number % len(configs) :][: min(2, len(configs))]:
+    for config in (*configs, *configs)[number % len(configs) :][: min(2, len(configs))]:
         for item in drawn(target, config, number):
             yield Work(name, item, depths_of(config))
 
 
-def of_mutant(mutant: Mutant) -> Iterator[Work]:
+def of_mutant(mutant: Mutant, configs: Sequence[Config]) -> Iterator[Work]:
     """What kills it first, and a schedule."""
     name, target = f"mutant {mutant.id}", mutant.target
-    configs = tuple(config for config in mutant.configs if config.pool != "store")
-    options = Options(reruns=4, shrink_trials=0)
-    rest, killer = 0, None
-    for item in mutants_run.items_of(mutant, mutants_run.Effort()) if configs else ():
-        if item.config.pool == "store" or rest > 40:
-            continue
-        rest += item.kind == "random"
+    options = Options(reruns=MUTANT_RERUNS, shrink_trials=0)
+    seeds = (item for seed in range(MUTANT_SEEDS) for config in configs for item in drawn(target, config, seed))
+    killer = None
+    for item in chain(plan.items(configs, mutant.profile, steps=0), seeds):
         result = engine.run_item(target, item, options)
         if any(mutants_run.named(mutant, finding) for finding in result.findings):
-            if item.kind == "random":
-                item = next(drawn(target, item.config, item.seed))
             killer = item
-            yield Work(name, item, depths_of(item.config))
+            yield Work(name, item, depths_of(item.config), MUTANT_RERUNS)
             break
-    for config in configs[:1]:
-        for item in drawn(target, config, 0, MUTANT_OPS):
-            if killer is None or item.id != killer.id:
-                yield Work(name, item, DEPTHS[:1])
+    for item in drawn(target, configs[0], 0, MUTANT_OPS):
+        if killer is None or item.id != killer.id:
+            yield Work(name, item, DEPTHS[:1])
 
 
-def parts(group: str) -> list[tuple[str, int]]:
-    """The targets of a group, numbered: a cache, the legal variations (``nulls``), or the ``mutants``."""
+def configs_in(group: str, mutant: Mutant) -> tuple[Config, ...]:
+    """The configurations in which a mutant is part of a group; none where it is not."""
+    if group not in ("live", "nulls" if mutant.null else "mutants") or mutant.id in LEFT_OUT:
+        return ()
+    live = mutant.id in NOT_RECORDED
+    return tuple([one for one in mutant.configs if (group == "live") == (live or one.pool == "store")])
+
+
+def parts(group: str) -> list[Part]:
+    """The targets of a group."""
     if group in CACHES:
-        return [(group, 0)]
-    return [
-        (f"mutant {one.id}", number)
-        for number, one in enumerate(all_mutants().values())
-        if one.null == (group == "nulls")
-        and one.id not in NOT_RECORDED
-        and any(config.pool != "store" for config in one.configs)
-    ]
+        return [Part(group, group)]
+    stores = [Part(group, name) for name in STORES if group == "live"]
+    mutants = enumerate(all_mutants().values())
+    return stores + [Part(group, f"mutant {one.id}", at) for at, one in mutants if configs_in(group, one)]
 
 
-def works(part: tuple[str, int]) -> list[Work]:
-    """What is recorded of a target."""
-    name, number = part
-    if name in CACHES:
+def works(part: Part) -> list[Work]:
+    """What is recorded of a target, or played each time."""
+    group, name, number = part
+    if group in CACHES:
         return list(of_cache(name))
+    if name in STORES:
+        return [work._replace(live=True) for work in of_store(name)]
     mutant = all_mutants()[name.removeprefix("mutant ")]
-    return list(of_null(number, mutant) if mutant.null else of_mutant(mutant))
+    configs = configs_in(group, mutant)
+    found = of_null(number, mutant, configs) if mutant.null else of_mutant(mutant, configs)
+    return [work._replace(live=group == "live") for work in found]
 
 
 class Recorded(NamedTuple):
@@ -148,31 +185,34 @@ class Recorded(NamedTuple):
 
 def record(work: Work) -> Recorded:
     """Play an item at all its depths; raises ``ValueError`` where its record does not give the same verdicts again."""
-    recording = Recording(target_of(work.target))
+    target = target_of(work.target)
+    recording = Recording(target)
     verdicts: dict[int, Verdicts] = {}
     for depth in work.depths:
         notes = Notes()
-        if judged(recording, work.item, depth, notes, misuse=True, reruns=0):
+        if judged(target if work.live else recording, work.item, depth, notes, misuse=True, reruns=work.reruns):
             verdicts[depth] = notes.now
     if not any(one.steps for one in verdicts.values()):
         return Recorded(work.target, work.item.id, "", {})
-    profile, methods, _ = recording.plays[0]
-    record = {
-        "target": work.target,
-        "item": to_json(work.item),
-        "profile": profile,
-        "methods": methods,
-        "table": recording.table.rows,
-        "plays": longest([steps for *_, steps in recording.plays]),
-    }
-    line = json.dumps(record, separators=(",", ":"))
-    again = Again(json.loads(line))
+    data = {"target": work.target, "item": to_json(work.item)}
+    if work.reruns:
+        data["reruns"] = work.reruns
+    if not work.live:
+        data["profile"], data["methods"], _ = recording.plays[0]
+        data["table"], data["plays"] = recording.table.rows, longest([steps for *_, steps in recording.plays])
+    line = json.dumps(data, separators=(",", ":"))
+    again = cache_of(json.loads(line))
     for depth, then in verdicts.items():
         notes = Notes(then)
-        judged(again, work.item, depth, notes, misuse=True, reruns=0)
+        judged(again, work.item, depth, notes, misuse=True, reruns=work.reruns)
         if notes.changes:
             raise ValueError(f"{work.target}, depth {depth}: {work.item.id}: the record differs: {notes.changes[0]}")
     return Recorded(work.target, work.item.id, line, verdicts)
+
+
+def cache_of(data: dict[str, Any]) -> Any:
+    """What plays a recorded item: what was recorded, or the target itself where nothing was."""
+    return Again(data) if "plays" in data else target_of(data["target"])
 
 
 def longest(plays: Sequence[list[Step]]) -> list[list[Step]]:

@@ -167,7 +167,9 @@ def noting(notes: Notes) -> type[Checker]:
             call = self.history[-1] if self.history else ""
             ends = notes.step(call, signature, broken)
             if ends:
-                raise violation or Violation(ends, call, dict(given))
+                if violation is None or {*violation.rules} != {*ends}:  # what is muted next is what was muted then
+                    violation = Violation(ends, call, dict(given))
+                raise violation
 
     alive: list[Any] = []  # a tally keeps its number as long as it lives
     return NotingChecker

@@ -49,7 +49,7 @@ def test_steps_are_judged_again_as_they_were(tmp_path: Path) -> None:
     assert dict(outcome.evaluated) == dict(sum((one.evaluated for one in results), start=type(outcome.evaluated)()))
 
 
-@pytest.mark.parametrize("id", ["split-forgets-locks", "added-is-told-twice"])
+@pytest.mark.parametrize("id", ["split-forgets-locks", "added-is-told-twice", "prefetch-unchecked-allocation"])
 def test_what_was_broken_is_broken_again(tmp_path: Path, id: str) -> None:
     mutant = all_mutants()[id]
     chosen = [item for item in some_items() if item.config.tiered == mutant.configs[0].tiered]
