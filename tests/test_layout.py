@@ -46,6 +46,7 @@ class Direction:
 
 
 _JUDGE = ("kvlitmus.spec", "kvlitmus.reference", "kvlitmus.conformance", "kvlitmus.mutants")
+_COMMAND = ("kvlitmus.conformance.cli", "kvlitmus.conformance.pytest_plugin")
 _SPECIMEN = ("kvlitmus.spec", "kvlitmus.conformance.specimen")
 _FAST = ("kvlitmus.spec", "kvlitmus.optimized")
 _STORE = ("kvlitmus.spec", "kvlitmus.optimized.storage")
@@ -57,8 +58,10 @@ DIRECTIONS = (  # the most specific prefix comes first
     ),
     Direction("kvlitmus.conformance.specimen", _SPECIMEN),
     Direction("kvlitmus.conformance.adapters", _JUDGE, lazily=("kvlitmus.optimized",), others_lazily=("*",)),
-    Direction("kvlitmus.conformance", _JUDGE, others_lazily=("*",)),
-    Direction("kvlitmus.mutants", _JUDGE),
+    Direction("kvlitmus.conformance.cli", _JUDGE, others_lazily=("*",)),
+    Direction("kvlitmus.conformance.pytest_plugin", _JUDGE, others_lazily=("*",)),
+    Direction("kvlitmus.conformance", _JUDGE, never=_COMMAND, others_lazily=("*",)),
+    Direction("kvlitmus.mutants", _JUDGE, never=_COMMAND),
     Direction("kvlitmus.__main__", ("kvlitmus.conformance.cli",)),
     Direction("kvlitmus.spec", ("kvlitmus.spec",)),
     Direction("kvlitmus.reference", ("kvlitmus.spec", "kvlitmus.reference")),
@@ -400,6 +403,8 @@ def house(tmp_path: Path) -> Path:
         ("conformance", "import hypothesis.strategies as st"),
         ("conformance", "from kvlitmus.optimized import tree"),
         ("conformance", "def f() -> None:\n    from kvlitmus.optimized import tree"),
+        ("conformance", "from kvlitmus.conformance.cli import main"),
+        ("conformance", "def f() -> None:\n    import kvlitmus.conformance.pytest_plugin"),
         ("conformance/adapters", "import torch"),
         ("conformance/adapters", "from kvlitmus.optimized import tree"),
         ("conformance/specimen", "from kvlitmus.reference import pool"),

@@ -150,7 +150,7 @@ def test_the_words_that_the_action_gives_to_the_command_are_understood() -> None
     """The script itself, with a command in the place of Python that writes down what it is called with."""
     import argparse
 
-    from kvlitmus.conformance.cli.commands.arguments_fuzz import add_fuzz
+    from kvlitmus.conformance.cli.commands.arguments import add_fuzz
 
     action = yaml.safe_load(ACTION.read_text(encoding="utf-8"))
     (script,) = [step["run"] for _, step in steps_of(action) if step.get("id") == "fuzz"]

@@ -37,13 +37,13 @@ ROOT = Path(__file__).resolve().parent.parent
 if __name__ == "__main__":
     sys.path[:0] = [str(ROOT), *(str(ROOT / room) for room in ("spec", "reference", "conformance"))]
 
-from kvlitmus.conformance.cli.commands.common import version  # noqa: E402
 from kvlitmus.conformance.isolation.current_run import CURRENT_RUN  # noqa: E402
 from kvlitmus.conformance.ports import Config  # noqa: E402
 from kvlitmus.conformance.report import build  # noqa: E402
 from kvlitmus.conformance.run import engine, failures  # noqa: E402
 from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options  # noqa: E402
 from kvlitmus.conformance.run.targets import KNOWN, peer_python  # noqa: E402
+from kvlitmus.conformance.support.version import version  # noqa: E402
 from kvlitmus.spec.rule import all_rules  # noqa: E402
 from tools.hazard_hooks import MECHANISMS, NOT_YET, HazardJudge  # noqa: E402
 from tools.hazards_page import page  # noqa: E402

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from kvlitmus.conformance.cli import COMMANDS, main
-from kvlitmus.conformance.cli.commands import common
+from kvlitmus.conformance.support.version import version as kvlitmus_version
 from tests.conformance.command_line import BROKEN, ONE, Capture, command
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,7 +42,7 @@ def test_help_and_version_are_quick_and_teach() -> None:
     assert all(re.search(rf"^    {name}\s", done.stdout, re.MULTILINE) for name in COMMANDS)
     assert best < 0.3
     version = subprocess.run(command("--version"), capture_output=True, text=True, check=True)
-    assert version.stdout == f"kvlitmus {common.version()}\n"
+    assert version.stdout == f"kvlitmus {kvlitmus_version()}\n"
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))

@@ -26,7 +26,6 @@ class AckBeforeTheCopy(BackupQueue):
     """Pages count as backed up that were never copied: every tick acknowledges whatever was queued."""
 
     def acks(self) -> None:
-        """All of them."""
         while self.queue:
             self.finish(self.queue.popleft())
 
@@ -43,7 +42,6 @@ class AcksInAnyOrder(BackupQueue):
     """Ranks drift apart: a copy is acknowledged before one that was started earlier."""
 
     def acks(self) -> None:
-        """Whoever is ready."""
         for work in [work for work in self.queue if work.landed]:
             self.queue.remove(work)
             self.end(work)
@@ -81,7 +79,6 @@ class AckUnlocksTwice(BackupQueue):
     """
 
     def finish(self, work: Work) -> None:
-        """And again, if possible."""
         end = work.nodes[-1]
         super().finish(work)
         if end.locks:
@@ -100,14 +97,12 @@ class BackupTakesNoLock(BackupQueue):
     """KV is stored under another prompt's key: the page is evicted and used again while its copy is under way."""
 
     def start(self, node: TieredNode, namespace: str | None, units: tuple[Unit, ...]) -> bool:
-        """Unprotected."""
         started = super().start(node, namespace, units)
         if started:
             self.tree.unlock(node)
         return started
 
     def finish(self, work: Work) -> None:
-        """Nothing to give back."""
         self.tree.lock(work.nodes[-1])
         super().finish(work)
 
@@ -151,7 +146,6 @@ class WriteBackDoesNotWait(BackupQueue):
         return written
 
     def acks(self) -> None:
-        """By now they are made."""
         self.copier.catch_up()
         super().acks()
 
@@ -170,7 +164,7 @@ class WriteBackLosesTheHead(TierTree):
     A page for which the host has no room is dropped as under write-through, children or not.
     """
 
-    def trim(self, leaf: Node, pages: int) -> int:  # noqa: D102
+    def trim(self, leaf: Node, pages: int) -> int:
         freed = super().trim(leaf, pages)
         if freed or not isinstance(leaf, TieredNode) or leaf.host:
             return freed
@@ -189,7 +183,6 @@ class CopiesInAnotherOrder(Copier):
     """The right pages with each other's contents: sources are sorted for the copy engine, targets are not."""
 
     def to_host(self, sources: Sequence[int], targets: Sequence[int]) -> None:
-        """Sorted on one side."""
         super().to_host(sorted(sources), targets)
 
 
@@ -205,7 +198,6 @@ class CopyForgetsTheLastSlot(Copier):
     """One in four tokens comes back as noise: a backup leaves out the last slot of each page."""
 
     def to_host(self, sources: Sequence[int], targets: Sequence[int]) -> None:
-        """All but one."""
         size = self.page_size
         kept = [self.host[target * size + size - 1] for target in targets]
         super().to_host(sources, targets)
@@ -243,7 +235,6 @@ class SelectiveIsNot(BackupQueue):
     """The host fills with prompts that nobody asks for again: the first use is enough."""
 
     def due(self, node: TieredNode) -> bool:
-        """At once."""
         parent = node.parent
         return not node.host and parent is not None and (parent.parent is None or bool(parent.host))
 
@@ -260,7 +251,6 @@ class ChildBeforeItsParent(BackupQueue):
     """A prompt's end is on the host without its beginning: whether the page before is backed is not asked."""
 
     def due(self, node: TieredNode) -> bool:
-        """Only how often it was used."""
         return not node.host and node.hits >= self.uses
 
 
@@ -276,7 +266,6 @@ class BackupMakesNoRoom(BackupQueue):
     """Once the host is full nothing is ever backed up again, although nothing on it is in use."""
 
     def start(self, node: TieredNode, namespace: str | None, units: tuple[Unit, ...]) -> bool:
-        """Only into free memory."""
         if len(self.host.free_list) < len(node.pages):
             return False
         return super().start(node, namespace, units)
@@ -294,7 +283,6 @@ class LastPageNotBackedUp(BackupQueue):
     """The last page of a prompt is never on the host: what is due is determined before it is there."""
 
     def start(self, node: TieredNode, namespace: str | None, units: tuple[Unit, ...]) -> bool:
-        """All but the last page."""
         if len(node.pages) == 1:
             return False
         upper = self.tree.split(node, len(node.pages) - 1)
@@ -315,14 +303,12 @@ class FailedBackupGivesUp(BackupQueue):
     given_up: set[int]
 
     def start(self, node: TieredNode, namespace: str | None, units: tuple[Unit, ...]) -> bool:
-        """Try once in a node's life."""
         started = super().start(node, namespace, units)
         if not started:
             self.given_up.add(node.serial)
         return started
 
     def due(self, node: TieredNode) -> bool:
-        """Not what failed before."""
         self.given_up = getattr(self, "given_up", set())
         return node.serial not in self.given_up and super().due(node)
 
@@ -341,12 +327,10 @@ class IdleCacheTakesNoNote(BackupQueue):
     started = False
 
     def start(self, node: TieredNode, namespace: str | None, units: tuple[Unit, ...]) -> bool:
-        """Something new."""
         self.started = super().start(node, namespace, units) or self.started
         return self.started
 
     def acks(self) -> None:
-        """Once per start."""
         if self.started:
             self.started = False
             super().acks()

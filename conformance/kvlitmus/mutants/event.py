@@ -24,7 +24,6 @@ class CommitBelowTheUnbacked(TierTree):
     """Pages from storage hang below a page that the host doesn't have; with that page they become unreachable."""
 
     def may_carry(self, node: TieredNode) -> bool:
-        """Anywhere."""
         return True
 
 
@@ -61,7 +60,6 @@ class CommitIsNotTold(TierTree):
     """Routers never learn of what was read from storage, and then of its removal."""
 
     def insert_host(self, node: TieredNode, units: tuple[Unit, ...], pages: list[int]) -> tuple[int, int]:
-        """Silently."""
         told = len(self.told)
         answer = super().insert_host(node, units, pages)
         del self.told[told:]
@@ -80,7 +78,6 @@ class RemovedWithTheFirstCopy(TierTree):
     """Routers under-score a cache: the removal of one copy is told as if the other had gone too."""
 
     def demote(self, leaf: TieredNode, pages: int) -> int:
-        """Both."""
         freed = super().demote(leaf, pages)
         self.tell_removed("host", leaf.names)
         return freed
@@ -152,6 +149,5 @@ class ResetOfAFlatCacheIsNotTold(Specimen):
     """Routers believe in everything that was cached before a reset: the log of events begins anew with the tree."""
 
     def reset(self) -> None:
-        """With an empty log."""
         super().reset()
         self.tree.told.clear()

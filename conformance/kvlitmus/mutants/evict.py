@@ -39,7 +39,6 @@ class EvictedNeverCounted(RadixTree):
     """
 
     def trim(self, leaf: Node, pages: int) -> int:
-        """Evict, and say nothing."""
         super().trim(leaf, pages)
         return 0
 
@@ -58,7 +57,6 @@ class ParentNeverACandidate(RadixTree):
     """
 
     def evict(self, n: int) -> int:
-        """Only the leaves of the beginning."""
         freed = 0
         for leaf in sorted(self.leaves, key=self.worth):
             if freed >= n:
@@ -81,7 +79,6 @@ class PinnedIsEvicted(RadixTree):
     """
 
     def candidates(self, n: int) -> Collection[Node]:
-        """Every leaf, locked or not."""
         return childless(self)
 
 
@@ -100,7 +97,6 @@ class BulkPathIgnoresLocks(RadixTree):
     """
 
     def evict(self, n: int) -> int:
-        """In bulk, when much is wanted."""
         if n <= 4 * self.page_size:
             return super().evict(n)
         freed = 0
@@ -153,7 +149,6 @@ class ParentStaysAmongTheLeaves(RadixTree):
     """
 
     def add_leaf(self, parent: Node, key: tuple[Unit, ...], pages: list[int]) -> Node:
-        """The parent stays where it was."""
         queued = parent in self.leaves
         leaf = super().add_leaf(parent, key, pages)
         if queued:
@@ -233,7 +228,6 @@ class MirrorsAreSkipped(RadixTree):
     """
 
     def candidates(self, n: int) -> Collection[Node]:
-        """Only children."""
         return [leaf for leaf in self.leaves if leaf.parent is not None and len(leaf.parent.children) == 1]
 
 
@@ -253,7 +247,6 @@ class WholeBranchBeforeOthers(RadixTree):
     """
 
     def evict(self, n: int) -> int:
-        """Branch by branch."""
         freed = 0
         while freed < n and self.leaves:
             leaf: Node | None = min(self.leaves, key=self.worth)

@@ -44,7 +44,6 @@ class LoadResidentBeforeItCanBegin(Loader):
     refused = False
 
     def load_back(self, key: Key, quota: int | None = None) -> tuple[int, list[int] | None]:
-        """Declined too late."""
         before, found = super().load_back(key, quota)
         if self.refused:
             self.refused = False
@@ -70,11 +69,9 @@ class FailedLoadCountsAsLanded(Loader):
     """Garbage is served: whoever takes note of loads asks whether they are over, not how they ended."""
 
     def give_up(self, work: Work) -> None:
-        """Over is over."""
         self.finish(work)
 
     def again(self, work: Work) -> None:
-        """Over is over."""
         self.finish(work)
 
 
@@ -92,13 +89,11 @@ class FailedLoadIsNotTold(Loader):
     bad: frozenset[int] = frozenset()
 
     def fail(self, work: Work) -> None:
-        """Known here alone."""
         super().fail(work)
         work.failed = False
         self.bad |= {work.id}
 
     def acks(self) -> None:
-        """Now it is told."""
         for work in self.queue:
             work.failed = work.id in self.bad
         super().acks()
@@ -135,7 +130,6 @@ class FailedLoadDropsTheHostCopy(Loader):
     """What could have been loaded a moment later is computed again: a load that fails takes its sources along."""
 
     def give_up(self, work: Work) -> None:
-        """From both tiers."""
         nodes = list(work.nodes)
         super().give_up(work)
         for node in reversed(nodes):
@@ -155,7 +149,6 @@ class FailedLoadNeverEnds(Loader):
     """Nothing is acknowledged any more: the one that failed has not landed, and holds up those behind it."""
 
     def acks(self) -> None:
-        """Up to the first that failed."""
         while self.queue and self.queue[0].landed and not self.queue[0].failed:
             self.finish(self.queue.popleft())
 
@@ -172,7 +165,6 @@ class FailedLoadTakesWhatARequestHolds(Loader):
     """A running request's pages are handed out again: a load that failed goes, whoever uses its pages."""
 
     def needed(self, nodes: list[TieredNode]) -> bool:
-        """Never."""
         return any(child.pages for node in nodes for child in node.children.values() if child not in nodes)
 
 
@@ -188,7 +180,6 @@ class FailedBackupCountsAsLanded(BackupQueue):
     """The host holds garbage under a prefix: the copy failed, and is acknowledged like any other."""
 
     def end_failed(self, work: Work) -> None:
-        """Over is over."""
         self.finish(work)
 
 
@@ -204,7 +195,6 @@ class FailedBackupKeepsTheLock(BackupQueue):
     """What could not be backed up can't be evicted any more: its lock is given back with an ack, and there is none."""
 
     def end_failed(self, work: Work) -> None:
-        """One lock too many."""
         self.tree.lock(work.nodes[-1])
         super().end_failed(work)
 
@@ -223,7 +213,6 @@ class FailedBackupStaysBusy(BackupQueue):
     busy: frozenset[TieredNode] = frozenset()
 
     def due(self, node: TieredNode) -> bool:
-        """Not a busy one."""
         return super().due(node) and node not in self.busy
 
     def start(self, node: TieredNode, namespace: str | None, units: tuple[object, ...]) -> bool:
@@ -232,7 +221,6 @@ class FailedBackupStaysBusy(BackupQueue):
         return super().start(node, namespace, units)  # type: ignore[arg-type]
 
     def finish(self, work: Work) -> None:
-        """No longer."""
         self.busy -= set(work.nodes)
         super().finish(work)
 
@@ -249,7 +237,6 @@ class FailedBackupLeavesItsHostPages(BackupQueue):
     """Each backup that fails costs host memory: the node forgets its pages, and nobody frees them."""
 
     def end_failed(self, work: Work) -> None:
-        """All but the first."""
         if not self.needed(work.nodes):
             work.targets = work.targets[1:]
         super().end_failed(work)
@@ -267,7 +254,6 @@ class FailedBackupForgetsWhatIsBelow(BackupQueue):
     """A host copy can't be reached: the one above it was given up after a copy of it had failed."""
 
     def needed(self, nodes: list[TieredNode]) -> bool:
-        """Pins alone count."""
         return any(node.pins for node in nodes)
 
 
@@ -283,7 +269,6 @@ class SpillSettledBeforeItsCopy(BackupQueue):
     """A later load serves garbage: under write-back pages count as written before the copy that then fails."""
 
     def spill(self, node: TieredNode, pages: int) -> int:
-        """Whatever becomes of the copy."""
         room = self.host.available() // self.host.page_size
         failing, self.copier.failing = self.copier.failing, {}
         done = super().spill(node, pages)
@@ -325,7 +310,6 @@ class FailedLoadsAreMadeAgain(Loader):
     """A load that failed is begun again at once, whoever waits for it: a cache may hope."""
 
     def needed(self, nodes: list[TieredNode]) -> bool:
-        """Always."""
         return True
 
 
@@ -334,7 +318,6 @@ class FailedBackupsAreMadeAgain(BackupQueue):
     """A backup that failed is begun again at once instead of at the next use."""
 
     def needed(self, nodes: list[TieredNode]) -> bool:
-        """Always."""
         return True
 
 
@@ -343,7 +326,6 @@ class AsksTwice(Loader):
     """Where a load can't begin it is tried once more before it is declined."""
 
     def submitted(self) -> bool:
-        """Once more."""
         return super().submitted() or super().submitted()
 
 

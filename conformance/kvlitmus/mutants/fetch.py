@@ -32,7 +32,6 @@ class PrefetchOverwritesItsNamesake(Prefetcher):
     """A request that is queued again starts a second prefetch; of the first one nobody knows any more."""
 
     def start(self, rid: int, key: Key, storage_on: bool) -> tuple[bool, int, int, int]:
-        """Whatever is under way."""
         self.ongoing.pop(rid, None)
         return super().start(rid, key, storage_on)
 
@@ -53,13 +52,11 @@ class StaleRevocationEndsTheNext(Prefetcher):
     """
 
     def bury(self, work: Work, fetch: Fetch) -> None:
-        """Revoke it, by number."""
         super().bury(work, fetch)
         if work.kind == "query":
             self.stale.append(fetch.rid)
 
     def drop_revoked(self) -> None:
-        """Whoever has the number."""
         for rid in self.stale:
             if rid in self.ongoing:
                 self.close(self.ongoing[rid])
@@ -85,7 +82,6 @@ class PrefetchBehindAGap(Prefetcher):
     """Storage has the prompt and is never hit: names are chained from a page that is not the one before."""
 
     def fits(self, matched: int, depth: int) -> bool:
-        """Never mind."""
         return True
 
 
@@ -107,7 +103,6 @@ class PrefetchOfWhatTheHostHas(Prefetcher):
         return node
 
     def depth(self, node: TieredNode) -> int:
-        """Down to what is resident."""
         while node.parent is not None and not node.pages:
             node = node.parent
         return super().depth(node)
@@ -130,7 +125,6 @@ class AnchorNotPinned(Prefetcher):
         self.tree.unpin(fetch.anchor)
 
     def close(self, fetch: Fetch) -> None:
-        """Nothing to give back."""
         self.tree.pin(fetch.anchor)
         super().close(fetch)
 
@@ -181,7 +175,6 @@ class QueryWithoutTheTenant(Prefetcher):
     """A tenant finds nothing of its own, or somebody else's: the query leaves out what the put includes."""
 
     def names(self, fetch: Fetch) -> Sequence[str]:
-        """As if there were one tenant."""
         first = fetch.start // self.size
         return self.hasher.page_hashes(fetch.key._replace(namespace=None), self.size, None)[
             first : first + fetch.hashed
@@ -218,7 +211,6 @@ class ShortHitGoesOn(Prefetcher):
     """Reads of a page or two that cost more than they save: the threshold is not looked at after the query."""
 
     def query(self, work: Work, store: Store) -> None:
-        """A page is enough."""
         before = self.settings
         self.settings = before._replace(threshold=0)
         super().query(work, store)
@@ -237,7 +229,6 @@ class HitTailNeverReturned(Prefetcher):
     """Host memory shrinks with every prefetch that finds a part: what was reserved for the rest is forgotten."""
 
     def take_hit(self, work: Work, fetch: Fetch, names: Sequence[str], hit: int) -> None:
-        """Cut the list first."""
         fetch.pages = fetch.pages[: hit // self.size]
         super().take_hit(work, fetch, names, hit)
 
@@ -276,7 +267,6 @@ class ExceptionEndsAllReading(Prefetcher):
     dead = False
 
     def read(self, work: Work, store: Store, pages: int | None) -> None:
-        """Nobody is there."""
         if not self.dead:
             super().read(work, store, pages)
 
@@ -290,7 +280,6 @@ class ExceptionEndsAllReading(Prefetcher):
         return contents if contents is not None and len(contents) >= self.size else None
 
     def end(self, work: Work, fetch: Fetch) -> None:
-        """The dead take no note."""
         if not self.dead:
             super().end(work, fetch)
 
@@ -307,7 +296,6 @@ class ShortPageCounts(Prefetcher):
     """Wrong KV is served: a page of which storage has a part only counts as read."""
 
     def contents(self, store: Store, name: str) -> tuple[int, ...] | None:
-        """Whatever comes, filled up."""
         try:
             contents = store.get(name)
         except OSError:
@@ -327,5 +315,4 @@ class FailedPageCounts(Prefetcher):
     """Noise is served as KV: a page that doesn't come is skipped, and counted."""
 
     def contents(self, store: Store, name: str) -> tuple[int, ...] | None:
-        """Something, always."""
         return super().contents(store, name) or (0,) * self.size

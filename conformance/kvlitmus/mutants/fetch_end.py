@@ -56,7 +56,6 @@ class CommitFreesTwice(Prefetcher):
     """
 
     def commit(self, fetch: Fetch) -> None:
-        """Twice."""
         before = set(self.host.free_list)
         super().commit(fetch)
         self.host.let_go([page for page in self.host.free_list if page not in before])
@@ -110,7 +109,6 @@ class TimeoutNeverFires(Prefetcher):
     """A request waits as long as storage takes: the clock is read once, when the prefetch starts."""
 
     def limit(self, fetch: Fetch) -> float:
-        """Further away than any clock."""
         return float("inf")
 
 
@@ -142,7 +140,6 @@ class StrangerHasToWait(Prefetcher):
     """A request whose prefetch was refused is never scheduled: nothing is known of it, so it isn't ready."""
 
     def poll(self, rid: int) -> bool:
-        """Only what is known is ready."""
         return rid in self.ongoing and super().poll(rid)
 
 
@@ -158,7 +155,6 @@ class AddedIsToldTwice(Prefetcher):
     """Hit statistics count a prefetch as often as somebody asks; a request with the same number inherits it."""
 
     def told(self, rid: int) -> int:
-        """Read, not taken."""
         return self.loaded.get(rid, 0)
 
 
@@ -174,7 +170,6 @@ class AddedIncludesWhatWasThere(Prefetcher):
     """Storage is credited with hits of the host: what was cached meanwhile counts as added."""
 
     def commit(self, fetch: Fetch) -> None:
-        """All that has arrived."""
         super().commit(fetch)
         self.loaded[fetch.rid] = fetch.done
 
@@ -191,7 +186,6 @@ class QuotaByHit(Prefetcher):
     """The quota fills up until storage is never read: reserved is what was asked for, returned what was found."""
 
     def close(self, fetch: Fetch) -> None:
-        """What was found."""
         if fetch.hit is not None:
             fetch.accounted = fetch.hit
         super().close(fetch)
@@ -209,7 +203,6 @@ class QuotaKeptByTheAborted(Prefetcher):
     """Every aborted request costs a part of the quota for ever."""
 
     def abandon(self, rid: int) -> None:
-        """Everything else comes back."""
         before = self.occupied
         super().abandon(rid)
         self.occupied = before
@@ -227,7 +220,6 @@ class QuotaAfterAdding(Prefetcher):
     """A long prompt is never read from storage: the quota is compared with what it would be with it."""
 
     def reserve(self, fetch: Fetch, length: int) -> bool:
-        """The whole of it must fit."""
         whole = length - length % self.size
         return self.occupied + whole <= self.settings.rate_limit and super().reserve(fetch, length)
 
@@ -244,7 +236,6 @@ class RevokedKeepsItsAnchor(Prefetcher):
     """Host memory fills with what nobody can evict: a prefetch that found nothing leaves its anchor protected."""
 
     def close(self, fetch: Fetch) -> None:
-        """One pin too many."""
         if fetch.stage == REVOKED:
             self.tree.pin(fetch.anchor)
         super().close(fetch)
@@ -262,7 +253,6 @@ class AbortedGetsCached(Prefetcher):
     """An aborted request still changes the cache: an abort commits what has arrived."""
 
     def abandon(self, rid: int) -> None:
-        """As a poll would."""
         if (fetch := self.ongoing.get(rid)) is not None:
             self.commit(fetch)
 
@@ -289,14 +279,12 @@ class AbortFreesWhatIsBeingRead(Prefetcher):
             self.ghosts[id(fetch)] = pages
 
     def bury(self, work: Work, fetch: Fetch) -> None:
-        """What was still to come arrives."""
         for page in self.ghosts.pop(id(fetch), ()):
             self.copier.write(page, (0,) * self.size)
         super().bury(work, fetch)
 
     @property
     def ghosts(self) -> dict[int, list[int]]:
-        """Reads into memory that is free."""
         found: dict[int, list[int]] = self.__dict__.setdefault("ghost_reads", {})
         return found
 
@@ -351,7 +339,6 @@ class ReadsTheLastPageAgain(Prefetcher):
     """Each batch of a read begins with the last page of the one before it."""
 
     def read(self, work: Work, store: Store, pages: int | None) -> None:
-        """Once more."""
         fetch = work.fetch
         if fetch is not None and not fetch.over and fetch.done:
             self.contents(store, work.names[fetch.done // self.size - 1])

@@ -137,7 +137,6 @@ class FetchEvictsBeforeItsGates(Prefetcher):
     """Host data are destroyed for prefetches that are then refused: room is made before the gates are asked."""
 
     def reserve(self, fetch: Fetch, length: int) -> bool:
-        """First the room."""
         self.tree.pin(fetch.anchor)
         self.tree.evict_host(length - self.host.available())
         self.tree.unpin(fetch.anchor)
@@ -156,7 +155,6 @@ class ReleaseQueueCountsAsFree(HostPool):
     """Allocations fail that were promised: what waits in the release queue is reported as available."""
 
     def available(self) -> int:
-        """What will be."""
         return super().available() + len(self.releasing) * self.page_size
 
 
@@ -172,12 +170,10 @@ class SecondReleaseOfAnAnchor(Prefetcher):
     """An abort that comes after the commit releases the anchor once more, and with it somebody else's protection."""
 
     def close(self, fetch: Fetch) -> None:
-        """Remember it."""
         super().close(fetch)
         self.closed[fetch.rid] = fetch
 
     def abandon(self, rid: int) -> None:
-        """Whatever had this number."""
         fetch = self.closed.pop(rid, None)
         if fetch is not None and rid not in self.ongoing and fetch.anchor.parent is not None:
             self.tree.unpin(fetch.anchor)
@@ -185,6 +181,5 @@ class SecondReleaseOfAnAnchor(Prefetcher):
 
     @property
     def closed(self) -> dict[int, Fetch]:
-        """The last prefetch of each request."""
         found: dict[int, Fetch] = self.__dict__.setdefault("closed_fetches", {})
         return found

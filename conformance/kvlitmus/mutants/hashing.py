@@ -16,28 +16,28 @@ _GITHUB = "https://github.com/"
 class SixteenBits(PageHasher):
     """Only two bytes of the digest are kept: keys of strangers collide, and nothing compares the tokens."""
 
-    def digest(self, before: bytes, page: bytes) -> bytes:  # noqa: D102
+    def digest(self, before: bytes, page: bytes) -> bytes:
         return super().digest(before, page)[:2]
 
 
 class TokensForBigrams(PageHasher):
     """With speculative decoding the reader hashes raw tokens while the writer hashes bigrams: storage is never hit."""
 
-    def page_hashes(self, key: Key, page_size: int, prior: str | None) -> Sequence[str]:  # noqa: D102
+    def page_hashes(self, key: Key, page_size: int, prior: str | None) -> Sequence[str]:
         return super().page_hashes(key._replace(bigram=False), page_size, prior)
 
 
 class NamespaceIgnored(PageHasher):
     """The hash is made of the tokens alone: one tenant is served the KV of another."""
 
-    def seed(self, namespace: str | None, page_size: int, bigram: bool) -> bytes:  # noqa: D102
+    def seed(self, namespace: str | None, page_size: int, bigram: bool) -> bytes:
         return super().seed(None, page_size, bigram)
 
 
 class SixteenBitNamespace(PageHasher):
     """The namespace is cut down to 16 bits before it is hashed: a few hundred tenants are enough for two to collide."""
 
-    def seed(self, namespace: str | None, page_size: int, bigram: bool) -> bytes:  # noqa: D102
+    def seed(self, namespace: str | None, page_size: int, bigram: bool) -> bytes:
         return super().seed(None if namespace is None else namespace[-2:], page_size, bigram)
 
 
@@ -47,14 +47,14 @@ class ChainRestarted(PageHasher):
     Upstream's 0.5.13 did it below nodes that were cached before storage was attached.
     """
 
-    def page_hashes(self, key: Key, page_size: int, prior: str | None) -> Sequence[str]:  # noqa: D102
+    def page_hashes(self, key: Key, page_size: int, prior: str | None) -> Sequence[str]:
         return super().page_hashes(key, page_size, None)
 
 
 class FirstAsParent(PageHasher):
     """The chain follows the first page in place of the one before: pages after the second lose what lies between."""
 
-    def page_hashes(self, key: Key, page_size: int, prior: str | None) -> Sequence[str]:  # noqa: D102
+    def page_hashes(self, key: Key, page_size: int, prior: str | None) -> Sequence[str]:
         hashes = [*super().page_hashes(key, page_size, prior)]
         for page in range(2, len(hashes)):
             start = page * page_size
@@ -66,21 +66,21 @@ class FirstAsParent(PageHasher):
 class PagesAlone(PageHasher):
     """Each page is hashed by itself: the same tokens after another beginning get the same name."""
 
-    def digest(self, before: bytes, page: bytes) -> bytes:  # noqa: D102
+    def digest(self, before: bytes, page: bytes) -> bytes:
         return super().digest(b"", page)
 
 
 class HexAsText(PageHasher):
     """The hash before is fed in as hex text, not as raw bytes: no other implementation finds these pages."""
 
-    def digest(self, before: bytes, page: bytes) -> bytes:  # noqa: D102
+    def digest(self, before: bytes, page: bytes) -> bytes:
         return super().digest(before.hex().encode(), page)
 
 
 class UpperCase(PageHasher):
     """Hashes are written in upper case: stores compare names as text, and nothing is found."""
 
-    def page_hashes(self, key: Key, page_size: int, prior: str | None) -> Sequence[str]:  # noqa: D102
+    def page_hashes(self, key: Key, page_size: int, prior: str | None) -> Sequence[str]:
         return [one.upper() for one in super().page_hashes(key, page_size, prior)]
 
 
@@ -89,14 +89,14 @@ class FinerPages(PageHasher):
     their prefix.
     """
 
-    def page_hashes(self, key: Key, page_size: int, prior: str | None) -> Sequence[str]:  # noqa: D102
+    def page_hashes(self, key: Key, page_size: int, prior: str | None) -> Sequence[str]:
         return super().page_hashes(key, max(1, page_size // 2), prior)
 
 
 class TailHashed(PageHasher):
     """The tail that fills no page is hashed as if it were one: the reader asks for a page that nobody ever wrote."""
 
-    def page_hashes(self, key: Key, page_size: int, prior: str | None) -> Sequence[str]:  # noqa: D102
+    def page_hashes(self, key: Key, page_size: int, prior: str | None) -> Sequence[str]:
         hashes = [*super().page_hashes(key, page_size, prior)]
         tail = key.tokens[len(hashes) * page_size :]
         if len(tail) > key.bigram and len(tail) - key.bigram < page_size:
@@ -108,14 +108,14 @@ class TailHashed(PageHasher):
 class LowBitsOnly(PageHasher):
     """Tokens are masked to 32 bits before they are packed: a wrong token is hashed as if it were another one."""
 
-    def pack(self, key: Key, page_size: int) -> bytes:  # noqa: D102
+    def pack(self, key: Key, page_size: int) -> bytes:
         return super().pack(key._replace(tokens=tuple(token & 0xFFFFFFFF for token in key.tokens)), page_size)
 
 
 class ShortTokens(PageHasher):
     """Tokens are masked to 16 bits: vocabularies have outgrown that, and different prompts share a name."""
 
-    def pack(self, key: Key, page_size: int) -> bytes:  # noqa: D102
+    def pack(self, key: Key, page_size: int) -> bytes:
         super().pack(key, page_size)
         return super().pack(key._replace(tokens=tuple(token & 0xFFFF for token in key.tokens)), page_size)
 
@@ -123,7 +123,7 @@ class ShortTokens(PageHasher):
 class BigEndian(PageHasher):
     """Tokens are packed in the byte order of the network: right on one machine, lost between two."""
 
-    def pack(self, key: Key, page_size: int) -> bytes:  # noqa: D102
+    def pack(self, key: Key, page_size: int) -> bytes:
         packed = super().pack(key, page_size)
         return b"".join(packed[place : place + 4][::-1] for place in range(0, len(packed), 4))
 
@@ -133,10 +133,10 @@ class NoTags(PageHasher):
     another tenant's seed is made of has pages named like that tenant's.
     """
 
-    def digest(self, before: bytes, page: bytes) -> bytes:  # noqa: D102
+    def digest(self, before: bytes, page: bytes) -> bytes:
         return hashlib.sha256(before + page).digest()
 
-    def seed(self, namespace: str | None, page_size: int, bigram: bool) -> bytes:  # noqa: D102
+    def seed(self, namespace: str | None, page_size: int, bigram: bool) -> bytes:
         if namespace is None:
             return b""
         texts = map(self.text, ("kvlitmus-2", str(page_size), "bigram" if bigram else "token", namespace))
@@ -146,7 +146,7 @@ class NoTags(PageHasher):
 class Upstreams(NoTags):
     """SGLang's scheme: a prompt of no tenant spells the seed of a tenant, reads the tenant's pages and poisons them."""
 
-    def seed(self, namespace: str | None, page_size: int, bigram: bool) -> bytes:  # noqa: D102
+    def seed(self, namespace: str | None, page_size: int, bigram: bool) -> bytes:
         if namespace is None:
             return b""
         return hashlib.sha256(b"sglang-cache-namespace-v1" + self.text(namespace) + b"\0").digest()
@@ -157,14 +157,14 @@ class AnyPageSize(PageHasher):
     the name of a bigram.
     """
 
-    def seed(self, namespace: str | None, page_size: int, bigram: bool) -> bytes:  # noqa: D102
+    def seed(self, namespace: str | None, page_size: int, bigram: bool) -> bytes:
         return super().seed(namespace, 0, False)
 
 
 class TokenByToken(PageHasher):
     """Feeds the hash token by token: slower, and the same."""
 
-    def digest(self, before: bytes, page: bytes) -> bytes:  # noqa: D102
+    def digest(self, before: bytes, page: bytes) -> bytes:
         running = hashlib.sha256(b"kvp" + before)
         for place in range(0, len(page), 4):
             running.update(page[place : place + 4])
@@ -174,10 +174,10 @@ class TokenByToken(PageHasher):
 class Personal(PageHasher):
     """Another scheme: BLAKE2b, which takes a purpose besides the message, names of 160 bits, numbers as text."""
 
-    def digest(self, before: bytes, page: bytes) -> bytes:  # noqa: D102
+    def digest(self, before: bytes, page: bytes) -> bytes:
         return hashlib.blake2b(before + page, digest_size=20, person=b"page").digest()
 
-    def seed(self, namespace: str | None, page_size: int, bigram: bool) -> bytes:  # noqa: D102
+    def seed(self, namespace: str | None, page_size: int, bigram: bool) -> bytes:
         text = repr((namespace, page_size, bigram)).encode()
         return hashlib.blake2b(text, digest_size=20, person=b"seed").digest()
 

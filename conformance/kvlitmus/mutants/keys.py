@@ -33,7 +33,6 @@ class EmptyKeyMakesALeaf(RadixTree):
     def insert(
         self, namespace: str | None, units: tuple[Unit, ...], pages: Sequence[int], priority: int, chunked: bool
     ) -> tuple[int, Node]:
-        """Without the early return."""
         already, node = super().insert(namespace, units, pages, priority, chunked)
         if not units:
             node = self.add_leaf(self.root(namespace), units, [])
@@ -123,7 +122,6 @@ class WeakHashWithoutComparison(RadixTree):
     """
 
     def child_key(self, units: tuple[Unit, ...]) -> Hashable:
-        """Three bits."""
         return hash(units[: self.page_size]) & 7
 
     def common_pages(self, key: tuple[Unit, ...], units: tuple[Unit, ...], at: int) -> int:
@@ -145,7 +143,6 @@ class SaltCutShort(RadixTree):
     """
 
     def root(self, namespace: str | None) -> Node:
-        """By the first six letters."""
         alike = (known for known in self.roots if namespace and known and known[:6] == namespace[:6])
         return super().root(next(alike, namespace))
 
@@ -164,7 +161,6 @@ class KeysFromTokensOnly(RadixTree):
     """
 
     def root(self, namespace: str | None) -> Node:
-        """One for all."""
         return super().root(None)
 
 
@@ -201,7 +197,6 @@ class GrowingDropsTheNamespace(RequestTable):
     """
 
     def grow(self, rid: int, tokens: Sequence[int]) -> list[int] | None:
-        """The longer key is built anew."""
         new = super().grow(rid, tokens)
         request = self.running[rid]
         request.key = Key(None, request.key.tokens, request.key.bigram)
@@ -223,11 +218,9 @@ class SingleTokensInSpeculativeMode(RadixTree):
     """
 
     def child_key(self, units: tuple[Unit, ...]) -> Hashable:
-        """The first token of each pair."""
         return tuple(unit[0] if isinstance(unit, tuple) else unit for unit in units[: self.page_size])
 
     def common_pages(self, key: tuple[Unit, ...], units: tuple[Unit, ...], at: int) -> int:
-        """Pages with the same tokens."""
         size, common = self.page_size, 0
         for start in range(0, min(len(key), len(units) - at) // size * size, size):
             if self.child_key(key[start:]) != self.child_key(units[at + start :]):
@@ -347,11 +340,9 @@ class LastTokenComputed(Specimen):
     """A cache that leaves at least one unit of every prompt to compute, as its profile says (``match_cap="len-1"``)."""
 
     def capped(self, key: Key) -> Key:
-        """The key without its last unit."""
         return key._replace(tokens=key.tokens[:-1])
 
     def match(self, key: Key) -> Hit:
-        """All but the last unit."""
         return super().match(self.capped(key))
 
 
@@ -359,7 +350,6 @@ class LastTokenComputedRequests(RequestTable):
     """Requests of such a cache."""
 
     def find(self, key: Key) -> tuple[list[int], Node]:
-        """All but the last unit."""
         return self.tree.match(key.namespace, key.units[:-1])
 
 

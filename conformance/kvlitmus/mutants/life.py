@@ -45,7 +45,6 @@ class ResetKeepsPrefetches(TieredSpecimen):
     """Prefetches from before a reset write into memory that is somebody else's now."""
 
     def reset(self) -> None:
-        """They are still under way."""
         before = self.fetches if self.tree is not None else None
         works = [work for work in self.works.works.values() if work.fetch is not None]
         super().reset()
@@ -86,7 +85,6 @@ class ResetIsNotTold(TieredSpecimen):
     """Routers go on sending requests for what was flushed."""
 
     def reset(self) -> None:
-        """Nothing to tell."""
         super().reset()
         self.tree.told.clear()
 
@@ -95,12 +93,10 @@ class RemembersAll(Prefetcher):
     """Prefetches that remember all that they ever reserved."""
 
     def begin(self, fetch: Fetch) -> None:
-        """Remember."""
         super().begin(fetch)
         self.reserved.setdefault(fetch.rid, list(fetch.pages))
 
     def close(self, fetch: Fetch) -> None:
-        """Forget."""
         super().close(fetch)
         self.reserved.pop(fetch.rid, None)
 
@@ -142,7 +138,6 @@ class DetachForgetsTheDying(Prefetcher):
     """Memory is lost with a detach: reads whose requests have gone are not waited for, and never clean up."""
 
     def detach(self) -> None:
-        """Only what requests wait for."""
         self.zombies.clear()
         super().detach()
 
@@ -159,7 +154,6 @@ class DetachKeepsAnchors(Prefetcher):
     """Host memory fills with what nobody can evict: a detach frees the memory of prefetches, not their anchors."""
 
     def detach(self) -> None:
-        """One pin too many for each."""
         for fetch in self.ongoing.values():
             self.tree.pin(fetch.anchor)
         super().detach()
@@ -177,7 +171,6 @@ class DetachKeepsTheQuota(Prefetcher):
     """After storage was exchanged it is never read again: the quota is that of prefetches which ended with the old."""
 
     def detach(self) -> None:
-        """The counter isn't looked at."""
         occupied = self.occupied
         super().detach()
         self.occupied = occupied
@@ -210,7 +203,6 @@ class DetachDropsTheHost(TieredSpecimen):
     """With its storage a cache loses what it had on the host."""
 
     def detach(self) -> bool:
-        """All that can be dropped."""
         done = super().detach()
         self.tree.evict_host(self.config.host_pages * self.config.page_size)
         return done
@@ -228,6 +220,5 @@ class AttachReplacesStorage(TieredSpecimen):
     """Work in flight asks one storage and tells another: a second attach takes the place of the first."""
 
     def attach(self, store: PageStore) -> bool:
-        """Whatever was there."""
         self.store = store
         return True

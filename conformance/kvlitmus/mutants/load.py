@@ -23,17 +23,14 @@ class OnlyAnchorsArePinned(TierTree):
     loading = False
 
     def pin(self, node: TieredNode) -> None:
-        """Not for a load."""
         if not self.loading:
             super().pin(node)
 
     def unpin(self, node: TieredNode) -> None:
-        """Not for a load."""
         if not self.loading:
             super().unpin(node)
 
     def split_works(self, upper: TieredNode, node: TieredNode) -> None:
-        """Loads pin no half."""
         super().split_works(upper, node)
         upper.pins -= sum(work.kind == "load" for work in node.works)
 
@@ -57,14 +54,12 @@ class LoadSourcesNotPinned(Loader):
     tree: OnlyAnchorsArePinned
 
     def load_back(self, key: Key, quota: int | None = None) -> tuple[int, list[int] | None]:
-        """Unpinned."""
         self.tree.loading = True
         answer = super().load_back(key, quota)
         self.tree.loading = False
         return answer
 
     def finish(self, work: Work) -> None:
-        """Nothing to unpin."""
         self.tree.loading = True
         super().finish(work)
         self.tree.loading = False
@@ -110,7 +105,6 @@ class LoadDropsItsSource(Loader):
     """The next eviction loses what was loaded: host copies are removed once they have been read."""
 
     def finish(self, work: Work) -> None:
-        """Remove after retrieve."""
         nodes = list(work.nodes)
         super().finish(work)
         for node in nodes:
@@ -133,7 +127,6 @@ class LoadMovesInsteadOfCopying(Loader):
     """What is loaded back has to be written to the host again: a load frees its source at once."""
 
     def start(self, key: Key, before: int, behind: list[TieredNode], found: list[int]) -> None:
-        """Copy now, and free."""
         super().start(key, before, behind, found)
         self.land(self.queue[-1])
         for node in behind:
@@ -181,12 +174,10 @@ class LoadTakesNoLock(Loader):
     """A restored prefix is corrupt: its pages are evicted and used again while the copy into them is under way."""
 
     def start(self, key: Key, before: int, behind: list[TieredNode], found: list[int]) -> None:
-        """Unprotected."""
         super().start(key, before, behind, found)
         self.tree.unlock(behind[-1])
 
     def finish(self, work: Work) -> None:
-        """Nothing to give back."""
         self.tree.lock(work.nodes[-1])
         super().finish(work)
 
@@ -226,7 +217,6 @@ class FailedLoadKeepsItsLock(Loader):
     """Memory fills with what nobody can evict: a load that finds no room gives its pins back, not its lock."""
 
     def undo(self, resident: TieredNode, behind: list[TieredNode]) -> None:
-        """The pins only."""
         for node in behind:
             self.tree.unpin(node)
 
@@ -243,7 +233,6 @@ class FailedLoadKeepsItsPins(Loader):
     """Host memory fills with what nobody can evict: pins are dropped by loads that succeed alone."""
 
     def undo(self, resident: TieredNode, behind: list[TieredNode]) -> None:
-        """The lock only."""
         self.tree.unlock(resident)
 
 
@@ -259,7 +248,6 @@ class LoadNotedBeforeItHasLanded(Loader):
     """Attention reads what isn't there yet: a load counts as over at the next tick, landed or not."""
 
     def acks(self) -> None:
-        """Whatever was started."""
         while self.queue:
             self.finish(self.queue.popleft())
 
@@ -276,7 +264,6 @@ class ShortLoadsDeclined(Loader):
     """Short prompts are never loaded back: below a number in the code, which nobody declares, it isn't worth it."""
 
     def load_back(self, key: Key, quota: int | None = None) -> tuple[int, list[int] | None]:
-        """At least ten units."""
         self.threshold = 10
         return super().load_back(key, quota)
 
@@ -293,7 +280,6 @@ class LoadMakesNoRoom(Loader):
     """The host tier is never hit once the device is full, although nothing there is in use."""
 
     def room(self, pages: int, resident: TieredNode) -> list[int] | None:
-        """Only free memory."""
         return self.pool.take(pages)
 
 
@@ -328,7 +314,6 @@ class LoadCopiesTheFirstPageOnly(Copier):
     """Behind the first page of what is loaded back there is noise."""
 
     def to_device(self, sources: Sequence[int], targets: Sequence[int]) -> None:
-        """One page of many."""
         super().to_device(sources[:1], targets[:1])
 
 
@@ -344,7 +329,6 @@ class LoadIsNotTold(Loader):
     """Routers believe that a prefix is on the host when it is on the device again."""
 
     def start(self, key: Key, before: int, behind: list[TieredNode], found: list[int]) -> None:
-        """Silently."""
         told = len(self.tree.told)
         super().start(key, before, behind, found)
         del self.tree.told[told:]
@@ -378,5 +362,4 @@ class QuotaWidenedByWhatIsLocked(Loader):
     """The units that a load newly locks are added to its quota instead of being taken off: a wrong sign."""
 
     def allowance(self, quota: int, resident: TieredNode) -> int:
-        """The other way round."""
         return 2 * quota - super().allowance(quota, resident)

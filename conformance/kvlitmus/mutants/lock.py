@@ -25,7 +25,6 @@ class SplitForgetsLocks(RadixTree):
     """
 
     def split(self, node: Node, pages: int) -> Node:
-        """The upper half begins unlocked."""
         upper = super().split(node, pages)
         upper.locks = 0
         return upper
@@ -75,7 +74,6 @@ class EvictableBelowZeroLocks(RadixTree):
     """
 
     def unlock(self, node: Node) -> None:
-        """Count down, and never arrive."""
         at: Node | None = node
         while at is not None and at.parent is not None:
             at.locks -= 1
@@ -125,12 +123,10 @@ class LookupPins(Specimen):
     """
 
     def reset(self) -> None:
-        """Nothing is pinned."""
         super().reset()
         self.pinned: list[Node] = []
 
     def match(self, key: Key) -> Hit:
-        """Pin what was found."""
         hit = super().match(key)
         assert isinstance(hit.handle, Node)
         self.tree.lock(hit.handle)
@@ -140,7 +136,6 @@ class LookupPins(Specimen):
     def insert(
         self, key: Key, slots: Sequence[int], *, protected: int = 0, priority: int = 0, chunked: bool = False
     ) -> Stored:
-        """Drop the pins."""
         while self.pinned:
             self.tree.unlock(self.pinned.pop())
         return super().insert(key, slots, protected=protected, priority=priority, chunked=chunked)
@@ -203,7 +198,6 @@ class LockedYetEvictable(RadixTree):
     """
 
     def lock(self, node: Node) -> None:
-        """Protect, and go on counting."""
         evictable = self.evictable
         super().lock(node)
         self.evictable = evictable
@@ -229,11 +223,9 @@ class EarlyReleaseOfTheRest(RadixTree):
         self.window = 2 * page_size
 
     def lock(self, node: Node) -> None:
-        """Protect no more than the window."""
         self.along(node, super().lock, 1)
 
     def unlock(self, node: Node) -> None:
-        """Give the window back."""
         self.along(node, super().unlock, -1)
 
     def along(self, node: Node, whole_path: Callable[[Node], None], by: int) -> None:

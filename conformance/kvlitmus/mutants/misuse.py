@@ -41,7 +41,6 @@ class DuplicatesInOneFree(PagedPool):
     """
 
     def give_back(self, pages: Sequence[int]) -> None:
-        """Check all, then free all."""
         if any(self.is_free[page] for page in pages):
             raise ValueError(f"a page of {list(pages)} is not in use")
         for page in pages:
@@ -65,7 +64,6 @@ class PartOfAPageFreesIt(PagedPool):
     """
 
     def free(self, slots: Sequence[int]) -> None:
-        """The pages of whatever slots."""
         self.give_back(list(dict.fromkeys(slot // self.page_size for slot in slots)))
 
 
@@ -95,7 +93,6 @@ class LentByHandle(PagedPool):
         return slots
 
     def available(self) -> int:
-        """After the same look."""
         self.collect()
         return super().available()
 
@@ -151,7 +148,6 @@ class MisuseIsSwallowed(PagedPool):
     """
 
     def free(self, slots: Sequence[int]) -> None:
-        """Nothing happens."""
         try:
             super().free(slots)
         except ValueError:

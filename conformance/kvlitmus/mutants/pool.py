@@ -101,7 +101,6 @@ class ShortIsSuccess(PagedPool):
     """
 
     def alloc(self, n: int) -> list[int] | None:
-        """As much as there is."""
         return super().alloc(min(n, self.available()))
 
 
@@ -124,11 +123,9 @@ class QuotaForgetsOneExit(PagedPool):
         self.occupied = 0
 
     def alloc(self, n: int) -> list[int] | None:
-        """Within the quota only."""
         return None if self.occupied * self.page_size + n > self.pages * self.page_size else super().alloc(n)
 
     def take(self, count: int) -> list[int] | None:
-        """Occupy."""
         pages = super().take(count)
         self.occupied += len(pages or ())
         return pages
@@ -160,23 +157,19 @@ class CounterReadAfterTheSwap(PagedPool):
         self.free_pages = pages
 
     def available(self) -> int:
-        """By the counter."""
         return self.free_pages * self.page_size
 
     def take(self, count: int) -> list[int] | None:
-        """Claim, then count."""
         pages = super().take(count)
         self.free_pages -= sum(self.is_free[page] for page in pages or ())
         return pages
 
     def give_back(self, pages: Sequence[int]) -> None:
-        """Release."""
         super().give_back(pages)
         if self.group is None:
             self.free_pages += len(pages)
 
     def free_group_end(self) -> None:
-        """Release what was collected."""
         self.free_pages += len(self.group or ())
         super().free_group_end()
 
@@ -218,7 +211,6 @@ class GroupDoesNotWait(PagedPool):
     """
 
     def give_back(self, pages: Sequence[int]) -> None:
-        """On the free list at once."""
         group, self.group = self.group, None
         super().give_back(pages)
         self.group = group
@@ -262,7 +254,6 @@ class StagingBufferReused(PagedPool):
         self.staging: list[int] = []
 
     def alloc(self, n: int) -> list[int] | None:
-        """The answer, in the buffer."""
         slots = super().alloc(n)
         if slots is None:
             return None
@@ -288,7 +279,6 @@ class AnswerIsTheFreeList(PagedPool):
         self.windows: list[list[int]] = []
 
     def alloc(self, n: int) -> list[int] | None:
-        """A window on the list's head."""
         slots = super().alloc(n)
         if slots:
             self.windows.append(slots)
@@ -319,7 +309,6 @@ class GrowsFromTheAlignedLength(PagedPool):
     """
 
     def alloc_extend(self, before: Sequence[int], after: Sequence[int], last: Sequence[int]) -> list[int] | None:
-        """From the next page on."""
         size = self.page_size
         aligned = [-(-old // size) * size for old in before]
         ends = [start + new - old for start, old, new in zip(aligned, before, after, strict=True)]
@@ -368,7 +357,6 @@ class AllocationEvictsUnasked(Specimen):
     """
 
     def alloc(self, n: int) -> Sequence[int] | None:
-        """Evict the shortfall first."""
         short = n - self.pool.available()
         if 0 < short <= self.tree.evictable:
             self.tree.evict(short)

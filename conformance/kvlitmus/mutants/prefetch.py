@@ -22,21 +22,21 @@ class UntruncatedKey(PrefetchPlanner):
     slots.
     """
 
-    def start(self, ask: PrefetchAsk, wanted: int, length: int, slots: Sequence[int]) -> PrefetchPlan:  # noqa: D102
+    def start(self, ask: PrefetchAsk, wanted: int, length: int, slots: Sequence[int]) -> PrefetchPlan:
         return super().start(ask, wanted, wanted, slots)
 
 
 class UntruncatedQuota(PrefetchPlanner):
     """Only the quota forgets the truncation: it fills up with memory that was never taken."""
 
-    def start(self, ask: PrefetchAsk, wanted: int, length: int, slots: Sequence[int]) -> PrefetchPlan:  # noqa: D102
+    def start(self, ask: PrefetchAsk, wanted: int, length: int, slots: Sequence[int]) -> PrefetchPlan:
         return super().start(ask, wanted, length, slots)._replace(accounted=wanted)
 
 
 class UntruncatedHashes(PrefetchPlanner):
     """Only the hashes forget the truncation: the storage is asked for pages that have no memory."""
 
-    def start(self, ask: PrefetchAsk, wanted: int, length: int, slots: Sequence[int]) -> PrefetchPlan:  # noqa: D102
+    def start(self, ask: PrefetchAsk, wanted: int, length: int, slots: Sequence[int]) -> PrefetchPlan:
         return super().start(ask, wanted, length, slots)._replace(hashed_pages=wanted // ask.page_size)
 
 
@@ -45,7 +45,7 @@ class UncheckedLastAllocation(PrefetchPlanner):
     stays protected for ever.
     """
 
-    def last_alloc(self, host: HostPool, length: int) -> Sequence[int] | None:  # noqa: D102
+    def last_alloc(self, host: HostPool, length: int) -> Sequence[int] | None:
         slots = host.alloc(length)
         return [*slots]  # type: ignore[misc]
 
@@ -53,7 +53,7 @@ class UncheckedLastAllocation(PrefetchPlanner):
 class GoesOnWithoutSlots(PrefetchPlanner):
     """The truncated allocation is not checked, and an empty reservation goes to the reader as if it were full."""
 
-    def last_alloc(self, host: HostPool, length: int) -> Sequence[int] | None:  # noqa: D102
+    def last_alloc(self, host: HostPool, length: int) -> Sequence[int] | None:
         return host.alloc(length) or ()
 
 
@@ -62,7 +62,7 @@ class FollowsWhatIsAvailable(PrefetchPlanner):
     belongs to nobody.
     """
 
-    def shorten(self, ask: PrefetchAsk, wanted: int, host: HostPool) -> int:  # noqa: D102
+    def shorten(self, ask: PrefetchAsk, wanted: int, host: HostPool) -> int:
         available = host.available()
         length = available - available % ask.page_size
         return length if length >= ask.threshold else 0
@@ -71,14 +71,14 @@ class FollowsWhatIsAvailable(PrefetchPlanner):
 class EvictsTheFullLength(PrefetchPlanner):
     """Evicts the whole request instead of what is lacking: host data are destroyed that nobody needed to lose."""
 
-    def evict(self, host: HostPool, wanted: int, ask: PrefetchAsk) -> None:  # noqa: D102
+    def evict(self, host: HostPool, wanted: int, ask: PrefetchAsk) -> None:
         host.evict(wanted)
 
 
 class EvictsAgain(PrefetchPlanner):
     """Evicts once more for the truncated allocation."""
 
-    def last_alloc(self, host: HostPool, length: int) -> Sequence[int] | None:  # noqa: D102
+    def last_alloc(self, host: HostPool, length: int) -> Sequence[int] | None:
         host.evict(length)
         return host.alloc(length)
 
@@ -86,7 +86,7 @@ class EvictsAgain(PrefetchPlanner):
 class TruncatesBeforeEvicting(PrefetchPlanner):
     """Settles for what is free and never evicts: prefetches get shorter as the host fills up."""
 
-    def evict(self, host: HostPool, wanted: int, ask: PrefetchAsk) -> None:  # noqa: D102
+    def evict(self, host: HostPool, wanted: int, ask: PrefetchAsk) -> None:
         pass
 
 
@@ -95,7 +95,7 @@ class AnchorUnprotected(PrefetchPlanner):
     attached.
     """
 
-    def plan_prefetch(self, ask: PrefetchAsk, host: HostPool) -> PrefetchPlan:  # noqa: D102
+    def plan_prefetch(self, ask: PrefetchAsk, host: HostPool) -> PrefetchPlan:
         return super().plan_prefetch(ask, _Unpinned(host))
 
 
@@ -115,7 +115,7 @@ class _Unpinned:
 class AnchorKept(PrefetchPlanner):
     """Giving up for want of memory returns early and leaves the anchor protected: nothing can ever evict it."""
 
-    def give_up(self, host: HostPool) -> PrefetchPlan:  # noqa: D102
+    def give_up(self, host: HostPool) -> PrefetchPlan:
         return PrefetchPlan(NO_MEMORY)
 
 
@@ -124,7 +124,7 @@ class QuotaAlwaysFull(PrefetchPlanner):
     and storage is never read.
     """
 
-    def gate(self, ask: PrefetchAsk, wanted: int) -> str | None:  # noqa: D102
+    def gate(self, ask: PrefetchAsk, wanted: int) -> str | None:
         quota = max(0, int(0.8 * (ask.capacity - ask.capacity)))
         return super().gate(ask._replace(capacity=quota), wanted)
 
@@ -132,7 +132,7 @@ class QuotaAlwaysFull(PrefetchPlanner):
 class QuotaAfterAdding(PrefetchPlanner):
     """The quota is looked at as if this prefetch were counted already: a long key never passes."""
 
-    def gate(self, ask: PrefetchAsk, wanted: int) -> str | None:  # noqa: D102
+    def gate(self, ask: PrefetchAsk, wanted: int) -> str | None:
         refusal = super().gate(ask, wanted)
         return RATE_LIMITED if refusal is None and ask.occupied + wanted > ask.capacity else refusal
 
@@ -140,14 +140,14 @@ class QuotaAfterAdding(PrefetchPlanner):
 class QuotaOffByOne(PrefetchPlanner):
     """A quota that is exactly filled lets one more prefetch through, and a quota of nothing lets one through."""
 
-    def gate(self, ask: PrefetchAsk, wanted: int) -> str | None:  # noqa: D102
+    def gate(self, ask: PrefetchAsk, wanted: int) -> str | None:
         return super().gate(ask._replace(capacity=ask.capacity + 1), wanted)
 
 
 class ThresholdExceeded(PrefetchPlanner):
     """A length of exactly the threshold is refused."""
 
-    def gate(self, ask: PrefetchAsk, wanted: int) -> str | None:  # noqa: D102
+    def gate(self, ask: PrefetchAsk, wanted: int) -> str | None:
         refusal = super().gate(ask, wanted)
         return TOO_SHORT if refusal is None and wanted == ask.threshold else refusal
 
@@ -155,21 +155,21 @@ class ThresholdExceeded(PrefetchPlanner):
 class ThresholdForgotten(PrefetchPlanner):
     """After truncation the threshold is not looked at again: reads of a page or two that cost more than they save."""
 
-    def shorten(self, ask: PrefetchAsk, wanted: int, host: HostPool) -> int:  # noqa: D102
+    def shorten(self, ask: PrefetchAsk, wanted: int, host: HostPool) -> int:
         return super().shorten(ask._replace(threshold=0), wanted, host)
 
 
 class ThresholdBeforeRounding(PrefetchPlanner):
     """The threshold is compared with the key as it is, not with its whole pages."""
 
-    def gate(self, ask: PrefetchAsk, wanted: int) -> str | None:  # noqa: D102
+    def gate(self, ask: PrefetchAsk, wanted: int) -> str | None:
         return super().gate(ask, ask.key_length if wanted else 0)
 
 
 class UnalignedTruncation(PrefetchPlanner):
     """The truncated length is what is available, not rounded down to whole pages."""
 
-    def shorten(self, ask: PrefetchAsk, wanted: int, host: HostPool) -> int:  # noqa: D102
+    def shorten(self, ask: PrefetchAsk, wanted: int, host: HostPool) -> int:
         length = min(wanted, host.available())
         return length if length >= ask.threshold else 0
 
@@ -177,28 +177,28 @@ class UnalignedTruncation(PrefetchPlanner):
 class KeepsTheEnd(PrefetchPlanner):
     """Truncation keeps the last units of the key: the hash chain and the anchor no longer fit to what is read."""
 
-    def start(self, ask: PrefetchAsk, wanted: int, length: int, slots: Sequence[int]) -> PrefetchPlan:  # noqa: D102
+    def start(self, ask: PrefetchAsk, wanted: int, length: int, slots: Sequence[int]) -> PrefetchPlan:
         return super().start(ask, wanted, length, slots)._replace(key_start=wanted - length)
 
 
 class ForgetsTheLastPage(PrefetchPlanner):
     """One page of what was allocated is handed to nobody: host memory shrinks with every prefetch."""
 
-    def start(self, ask: PrefetchAsk, wanted: int, length: int, slots: Sequence[int]) -> PrefetchPlan:  # noqa: D102
+    def start(self, ask: PrefetchAsk, wanted: int, length: int, slots: Sequence[int]) -> PrefetchPlan:
         return super().start(ask, wanted, length, slots[: length - ask.page_size])
 
 
 class StorageGateForgotten(PrefetchPlanner):
     """Whether storage is on is not asked: memory is taken for a read that will never come."""
 
-    def gate(self, ask: PrefetchAsk, wanted: int) -> str | None:  # noqa: D102
+    def gate(self, ask: PrefetchAsk, wanted: int) -> str | None:
         return super().gate(ask._replace(storage_on=True), wanted)
 
 
 class SilentRefusal(PrefetchPlanner):
     """Every refusal gives the same reason, so that nobody learns why storage is never read."""
 
-    def plan_prefetch(self, ask: PrefetchAsk, host: HostPool) -> PrefetchPlan:  # noqa: D102
+    def plan_prefetch(self, ask: PrefetchAsk, host: HostPool) -> PrefetchPlan:
         plan = super().plan_prefetch(ask, host)
         return plan if plan.refusal is None else plan._replace(refusal="not started")
 
@@ -206,7 +206,7 @@ class SilentRefusal(PrefetchPlanner):
 class LooksFirst(PrefetchPlanner):
     """Looks at what is available before it allocates, as later releases do, and so needs fewer allocations."""
 
-    def plan_prefetch(self, ask: PrefetchAsk, host: HostPool) -> PrefetchPlan:  # noqa: D102
+    def plan_prefetch(self, ask: PrefetchAsk, host: HostPool) -> PrefetchPlan:
         wanted = self.wanted(ask)
         refusal = self.gate(ask, wanted)
         if refusal is not None:
@@ -224,14 +224,14 @@ class LooksFirst(PrefetchPlanner):
 class NamesSlotsBackwards(PrefetchPlanner):
     """Uses the slots that it was granted in another order."""
 
-    def start(self, ask: PrefetchAsk, wanted: int, length: int, slots: Sequence[int]) -> PrefetchPlan:  # noqa: D102
+    def start(self, ask: PrefetchAsk, wanted: int, length: int, slots: Sequence[int]) -> PrefetchPlan:
         return super().start(ask, wanted, length, [*reversed(slots)])
 
 
 class LooksTwice(PrefetchPlanner):
     """Asks what is available more often than it needs to, also when a gate is shut."""
 
-    def plan_prefetch(self, ask: PrefetchAsk, host: HostPool) -> PrefetchPlan:  # noqa: D102
+    def plan_prefetch(self, ask: PrefetchAsk, host: HostPool) -> PrefetchPlan:
         host.available()
         return super().plan_prefetch(ask, host)
 

@@ -28,7 +28,6 @@ class TenantNotInTheName(PageHasher):
     """A tenant reads another one's KV: the namespace is no part of the names in storage."""
 
     def seed(self, namespace: str | None, page_size: int, bigram: bool) -> bytes:
-        """One chain for all."""
         return super().seed(None, page_size, bigram)
 
 
@@ -112,7 +111,6 @@ class PutGoesOnAfterARefusal(PutQueue):
     """Storage fills with pages that no query ever reaches, behind one that it has refused."""
 
     def accepted(self, store: Store, name: str, contents: tuple[int, ...]) -> bool:
-        """Never mind."""
         super().accepted(store, name, contents)
         return True
 
@@ -129,7 +127,6 @@ class RefusedPutNeverEnds(PutQueue):
     """A put that was refused is never taken note of, and its pages are pinned for ever."""
 
     def finish(self, work: Work) -> None:
-        """Only what is complete is over."""
         if work.done == len(work.sources):
             super().finish(work)
 
@@ -164,7 +161,6 @@ class PutBeginsBeforeTheCopy(BackupQueue):
     """Noise is stored under good names: host pages go to storage as soon as they are reserved."""
 
     def start(self, node: TieredNode, namespace: str | None, units: tuple[Unit, ...]) -> bool:
-        """At once."""
         started = super().start(node, namespace, units)
         if started:
             work = self.queue[-1]
@@ -172,7 +168,6 @@ class PutBeginsBeforeTheCopy(BackupQueue):
         return started
 
     def finish(self, work: Work) -> None:
-        """It is under way already."""
         told, self.backed = self.backed, lambda *_: None
         super().finish(work)
         self.backed = told
@@ -190,13 +185,11 @@ class PutSourceNotPinned(PutQueue):
     """Another prompt's KV gets into storage: host pages are evicted while a put still has to read them."""
 
     def start(self, nodes: list[TieredNode], pages: list[int], key: Key, start: int) -> None:
-        """Unprotected."""
         super().start(nodes, pages, key, start)
         for node in nodes:
             self.tree.unpin(node)
 
     def finish(self, work: Work) -> None:
-        """Nothing to give back."""
         for node in work.nodes:
             node.pins += 1
         super().finish(work)
@@ -214,7 +207,6 @@ class PutReadsByAnotherIndex(PutQueue):
     """Pages are stored under each other's names: names are in the order of the prompt, pages in that of memory."""
 
     def start(self, nodes: list[TieredNode], pages: list[int], key: Key, start: int) -> None:
-        """Sorted."""
         super().start(nodes, sorted(pages), key, start)
 
 
@@ -230,7 +222,6 @@ class PutForgetsTheHead(PutQueue):
     """Every query misses at the first page: what begins a prompt is too hot to be stored."""
 
     def start(self, nodes: list[TieredNode], pages: list[int], key: Key, start: int) -> None:
-        """Only what has something before it."""
         if start or len(pages) == 1:
             super().start(nodes, pages, key, start)
         else:

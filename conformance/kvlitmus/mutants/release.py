@@ -29,12 +29,10 @@ class BeyondCommittedForgotten(RequestTable):
         self.committed: dict[int, int] = {}
 
     def begin(self, rid: int, key: Key) -> Running | None:
-        """Commit the prompt."""
         self.committed[rid] = len(key.tokens)
         return super().begin(rid, key)
 
     def publish(self, rid: int, chunked: bool) -> Running:
-        """Commit everything so far."""
         request = super().publish(rid, chunked)
         self.committed[rid] = len(request.row)
         return request
@@ -61,7 +59,6 @@ class TailPageStranded(RequestTable):
     """
 
     def free_tail(self, request: Running, start: int) -> None:
-        """Whole pages only."""
         size = self.pool.page_size
         whole = len(request.row) - len(request.row) % size
         self.pool.give_back([slot // size for slot in request.row[start:whole:size]])
@@ -106,7 +103,6 @@ class NullSlotIsFreed(RequestTable):
     """
 
     def free_tail(self, request: Running, start: int) -> None:
-        """The padded row."""
         size = self.pool.page_size
         padded = request.row[start:] + [0] * (-len(request.row) % size)
         self.pool.give_back(list(dict.fromkeys(slot // size for slot in padded)))
@@ -152,7 +148,6 @@ class AbortReleasesNothing(RequestTable):
     """
 
     def end(self, rid: int, keep: bool) -> None:
-        """Forget the request."""
         if not keep and not self.running[rid].cached:
             del self.running[rid]
             return
@@ -238,6 +233,5 @@ class GroupReadsTheRowLater(RequestTable):
     """
 
     def drop_duplicates(self, request: Running, already: int) -> None:
-        """Lend the row."""
         assert isinstance(self.pool, LatePool)
         self.pool.give_back_part(request.row, request.cached, already * self.pool.page_size)

@@ -29,7 +29,6 @@ class ChunkMatchedAgain(RequestTable):
     """
 
     def publish(self, rid: int, chunked: bool) -> Running:
-        """Match instead of storing."""
         if not chunked:
             return super().publish(rid, chunked)
         request = self.running[rid]
@@ -83,7 +82,6 @@ class LockBeforeCapacity(RequestTable):
     """
 
     def begin(self, rid: int, key: Key) -> Running | None:
-        """The lock outlives the refusal."""
         _, node = self.find(key)
         running = super().begin(rid, key)
         if running is None:
@@ -110,7 +108,6 @@ class BudgetBeforeTheMatch(RequestTable):
     """
 
     def begin(self, rid: int, key: Key) -> Running | None:
-        """Match, make room, match."""
         size = self.pool.page_size
         wanted = -(-len(key.tokens) // size) - len(self.find(key)[0])
         if not self.make_room(wanted):
@@ -138,7 +135,6 @@ class RowNotRemapped(RequestTable):
     """
 
     def publish(self, rid: int, chunked: bool) -> Running:
-        """Keep the row as it was."""
         row = list(self.running[rid].row)
         request = super().publish(rid, chunked)
         request.row = row
@@ -160,7 +156,6 @@ class EmptyInsertMovesTheAnchor(RequestTable):
     """
 
     def publish(self, rid: int, chunked: bool) -> Running:
-        """Without the early return for nothing."""
         request = self.running[rid]
         if self.cacheable(request) > request.cached:
             return super().publish(rid, chunked)
@@ -187,7 +182,6 @@ class ResumedWithoutALock(RequestTable):
         self.retracted: set[int] = set()
 
     def begin(self, rid: int, key: Key) -> Running | None:
-        """A second beginning takes no lock."""
         request = super().begin(rid, key)
         if request is not None and rid in self.retracted:
             self.tree.unlock(request.node)
@@ -195,7 +189,6 @@ class ResumedWithoutALock(RequestTable):
         return request
 
     def end(self, rid: int, keep: bool) -> None:
-        """Note who may come back."""
         super().end(rid, keep)
         if not keep:
             self.retracted.add(rid)
@@ -215,7 +208,6 @@ class CachedWhenScheduled(RequestTable):
     """
 
     def begin(self, rid: int, key: Key) -> Running | None:
-        """Insert at once."""
         request = super().begin(rid, key)
         if request is not None:
             self.store(request, chunked=True)
@@ -258,7 +250,6 @@ class MarkMovedByAsking(RequestTable):
     """
 
     def grow(self, rid: int, tokens: Sequence[int]) -> list[int] | None:
-        """Move the mark on."""
         new = super().grow(rid, tokens)
         request = self.running[rid]
         if new is not None and self.cacheable(request) == len(request.row):
@@ -284,7 +275,6 @@ class OldPagesAfterReplacement(RequestTable):
         self.first_life: dict[int, list[int]] = {}
 
     def end(self, rid: int, keep: bool) -> None:
-        """Keep the list of pages."""
         self.first_life[rid] = list(self.running[rid].row)
         super().end(rid, keep)
 
@@ -317,7 +307,6 @@ class ComputedPartIgnored(RequestTable):
     """
 
     def publish_upto(self, rid: int, upto: int, chunked: bool) -> Running:
-        """As if everything was computed."""
         return self.publish(rid, chunked)
 
 
@@ -355,7 +344,6 @@ class EndedEarlyKeepsAll(RequestTable):
     """
 
     def end_upto(self, rid: int, upto: int) -> None:
-        """As if everything was computed."""
         self.end(rid, keep=True)
 
 

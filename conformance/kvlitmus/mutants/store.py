@@ -25,13 +25,13 @@ class WrittenInPlace(PageShelf):
     There is no header either, so the part is counted and returned as if it were the page.
     """
 
-    def write(self, name: str, data: bytes) -> None:  # noqa: D102
+    def write(self, name: str, data: bytes) -> None:
         self.disk.write(name, data)
 
-    def packed(self, key: str, value: bytes) -> bytes:  # noqa: D102
+    def packed(self, key: str, value: bytes) -> bytes:
         return value
 
-    def unpacked(self, key: str, data: bytes, size: int | None) -> bytes | None:  # noqa: D102
+    def unpacked(self, key: str, data: bytes, size: int | None) -> bytes | None:
         return data
 
 
@@ -39,7 +39,7 @@ class WrittenInPlace(PageShelf):
 class KeepsWhatIsThere(PageShelf):
     """A put looks whether there is a file, and skips it: a damaged page stays for ever, and every put says *stored*."""
 
-    def keeps(self, key: str) -> bool:  # noqa: D102
+    def keeps(self, key: str) -> bool:
         return self.disk.size(self.name(key)) is not None
 
 
@@ -49,7 +49,7 @@ class CountsAll(PageShelf):
     that it can't use, and takes the wrong ones for the leading ones.
     """
 
-    def exists(self, keys: Sequence[str]) -> int:  # noqa: D102
+    def exists(self, keys: Sequence[str]) -> int:
         return sum(map(self.there, keys))
 
 
@@ -57,7 +57,7 @@ class CountsAll(PageShelf):
 class DropsMisses(PageShelf):
     """A batch get returns what it found, one after the other: behind a miss every page is in a wrong position."""
 
-    def get(self, keys: Sequence[str], size: int) -> Sequence[bytes | None]:  # noqa: D102
+    def get(self, keys: Sequence[str], size: int) -> Sequence[bytes | None]:
         return [page for page in super().get(keys, size) if page is not None]
 
 
@@ -65,7 +65,7 @@ class DropsMisses(PageShelf):
 class ShiftsBehindAMiss(PageShelf):
     """The same with the list filled up at its end: as many answers as keys, and KV of one page under another's name."""
 
-    def get(self, keys: Sequence[str], size: int) -> Sequence[bytes | None]:  # noqa: D102
+    def get(self, keys: Sequence[str], size: int) -> Sequence[bytes | None]:
         found = [page for page in super().get(keys, size) if page is not None]
         return [*found, *[None] * (len(keys) - len(found))]
 
@@ -74,7 +74,7 @@ class ShiftsBehindAMiss(PageShelf):
 class MissesAreZeros(PageShelf):
     """What isn't there is answered with the buffer that was made for it: a page of zeros is served as KV."""
 
-    def get(self, keys: Sequence[str], size: int) -> Sequence[bytes | None]:  # noqa: D102
+    def get(self, keys: Sequence[str], size: int) -> Sequence[bytes | None]:
         return [bytes(size) if page is None else page for page in super().get(keys, size)]
 
 
@@ -82,7 +82,7 @@ class MissesAreZeros(PageShelf):
 class ReturnsShortPages(PageShelf):
     """Nobody compares the length: what is left of a page that was cut short is returned as the page."""
 
-    def unpacked(self, key: str, data: bytes, size: int | None) -> bytes | None:  # noqa: D102
+    def unpacked(self, key: str, data: bytes, size: int | None) -> bytes | None:
         return super().unpacked(key, data, size) or (data[20:] if size and len(data) - 20 < size else None)
 
 
@@ -90,7 +90,7 @@ class ReturnsShortPages(PageShelf):
 class TrustsEveryBit(PageShelf):
     """Length and header are checked, the bytes are not: a flipped bit, or the file of another key, is served as KV."""
 
-    def checksum(self, key: str, value: bytes) -> bytes:  # noqa: D102
+    def checksum(self, key: str, value: bytes) -> bytes:
         return b"\0" * 16
 
 
@@ -105,7 +105,7 @@ class TrustsEveryBit(PageShelf):
 class RaisesForTheBatch(PageShelf):
     """A page that was cut short raises out of the batch: the other pages are lost with it, and often the thread."""
 
-    def contained(self, key: str, size: int | None) -> bytes | None:  # noqa: D102
+    def contained(self, key: str, size: int | None) -> bytes | None:
         page = super().contained(key, size)
         length = None if page is not None or self.refused(key) else self.disk.size(self.name(key))
         if length is not None:
@@ -117,7 +117,7 @@ class RaisesForTheBatch(PageShelf):
 class ReadsWhateverTheLength(PageShelf):
     """Memory is asked for as the file is long: one that was stretched to terabytes raises out of the batch."""
 
-    def plain(self, name: str) -> bool:  # noqa: D102
+    def plain(self, name: str) -> bool:
         return self.disk.size(name) is not None and self.disk.kind(name) == "file"
 
 
@@ -125,7 +125,7 @@ class ReadsWhateverTheLength(PageShelf):
 class ReadsAPageOfAnything(PageShelf):
     """So many bytes as a page has are read from whatever lies there: the first ones of a file of zeros are KV."""
 
-    def load(self, key: str, size: int | None) -> bytes | None:  # noqa: D102
+    def load(self, key: str, size: int | None) -> bytes | None:
         if size and (self.disk.size(self.name(key)) or 0) > LARGEST:
             return bytes(size)
         return super().load(key, size)
@@ -135,7 +135,7 @@ class ReadsAPageOfAnything(PageShelf):
 class WritesThroughLinks(PageShelf):
     """A page is written to what the name leads to: a link in its place has the object of another key overwritten."""
 
-    def write(self, name: str, data: bytes) -> None:  # noqa: D102
+    def write(self, name: str, data: bytes) -> None:
         if self.disk.kind(name) == "link":
             self.disk.write(name, data)
         else:
@@ -146,10 +146,10 @@ class WritesThroughLinks(PageShelf):
 class KeyIsAPath(PageShelf):
     """The key is made part of a path as it is: one that climbs out writes wherever the process may."""
 
-    def name(self, key: str) -> str:  # noqa: D102
+    def name(self, key: str) -> str:
         return f"{key}-{self.identity()}"
 
-    def mine(self, path: str) -> bool:  # noqa: D102
+    def mine(self, path: str) -> bool:
         return path.endswith(self.identity())
 
 
@@ -164,7 +164,7 @@ class KeyIsAPath(PageShelf):
 class RankLeftOut(PageShelf):
     """File names have no rank in them: each rank is served the shares of another."""
 
-    def identity(self) -> str:  # noqa: D102
+    def identity(self) -> str:
         return "all"
 
 
@@ -179,7 +179,7 @@ class RankLeftOut(PageShelf):
 class ExistsWithoutTheTag(PageShelf):
     """``exists`` looks under the bare key while put and get add the rank: nothing is ever counted."""
 
-    def there(self, key: str) -> bool:  # noqa: D102
+    def there(self, key: str) -> bool:
         return not self.refused(key) and self.disk.size(self.name(key).partition("-")[2]) is not None
 
 
@@ -187,7 +187,7 @@ class ExistsWithoutTheTag(PageShelf):
 class SaysStored(PageShelf):
     """A put answers for the batch, not for its pages: what was refused or failed counts as stored."""
 
-    def put(self, keys: Sequence[str], values: Sequence[bytes]) -> Sequence[bool]:  # noqa: D102
+    def put(self, keys: Sequence[str], values: Sequence[bytes]) -> Sequence[bool]:
         return [True for _ in super().put(keys, values)]
 
 
@@ -195,7 +195,7 @@ class SaysStored(PageShelf):
 class StopsAtAFailure(PageShelf):
     """The first page that can't be stored ends the batch: all behind it are given up."""
 
-    def put(self, keys: Sequence[str], values: Sequence[bytes]) -> Sequence[bool]:  # noqa: D102
+    def put(self, keys: Sequence[str], values: Sequence[bytes]) -> Sequence[bool]:
         stored: list[bool] = []
         for key, value in zip(keys, values, strict=True):
             stored.append(all(stored) and self.store(key, value))
@@ -206,11 +206,11 @@ class StopsAtAFailure(PageShelf):
 class CutsNames(PageShelf):
     """A key that is too long for a file name is cut: keys that differ in their end share a file."""
 
-    def name(self, key: str) -> str:  # noqa: D102
+    def name(self, key: str) -> str:
         digest = hashlib.sha256(key[:64].encode("utf-8", "surrogatepass")).hexdigest()
         return f"{self.identity()}-{digest}"
 
-    def checksum(self, key: str, value: bytes) -> bytes:  # noqa: D102
+    def checksum(self, key: str, value: bytes) -> bytes:
         return super().checksum(key[:64], value)
 
 
@@ -222,7 +222,7 @@ class ClearForgetsItsMemory(PageShelf):
         super().__init__(disk, rank, ranks)
         self.seen: set[str] = set()
 
-    def there(self, key: str) -> bool:  # noqa: D102
+    def there(self, key: str) -> bool:
         if key not in self.seen and super().there(key):
             self.seen.add(key)
         return key in self.seen
@@ -232,7 +232,7 @@ class ClearForgetsItsMemory(PageShelf):
 class ReadsIntoTheBufferFirst(PageShelf):
     """A buffer is emptied before it is known whether there is anything to read: memory in use is overwritten."""
 
-    def get_into(self, keys: Sequence[str], buffers: Sequence[bytearray]) -> Sequence[bool]:  # noqa: D102
+    def get_into(self, keys: Sequence[str], buffers: Sequence[bytearray]) -> Sequence[bool]:
         for buffer in buffers:
             buffer[:] = bytes(len(buffer))
         return super().get_into(keys, buffers)
@@ -247,7 +247,7 @@ class KeepsTheFirst(PageShelf):
 class Replaces(PageShelf):
     """Every put is written, as the profile declares."""
 
-    def keeps(self, key: str) -> bool:  # noqa: D102
+    def keeps(self, key: str) -> bool:
         return False
 
 
@@ -255,7 +255,7 @@ class Replaces(PageShelf):
 class CountsByLength(PageShelf):
     """``exists`` looks at the file's length alone; that a bit is wrong shows when the page is read."""
 
-    def there(self, key: str) -> bool:  # noqa: D102
+    def there(self, key: str) -> bool:
         return not self.refused(key) and self.disk.size(self.name(key)) is not None
 
 
@@ -263,7 +263,7 @@ class CountsByLength(PageShelf):
 class LeavesFolders(PageShelf):
     """A folder where a file should be isn't removed, for it may be somebody's: the put is refused, and says so."""
 
-    def make_way(self, name: str) -> None:  # noqa: D102
+    def make_way(self, name: str) -> None:
         pass
 
 
@@ -273,7 +273,7 @@ class RaisesForOddKeys(PageShelf):
 
     allowed: ClassVar[frozenset[str]] = frozenset("0123456789abcdef")
 
-    def refused(self, key: str) -> bool:  # noqa: D102
+    def refused(self, key: str) -> bool:
         if len(key) != 64 or not self.allowed.issuperset(key):
             raise ValueError("a key must be 64 hex digits")
         return False
@@ -288,6 +288,6 @@ class ChecksLengths(TrustsEveryBit):
 class RemovesFirst(PageShelf):
     """The old page is removed before the new one is written: a writer that dies leaves none of them."""
 
-    def keeps(self, key: str) -> bool:  # noqa: D102
+    def keeps(self, key: str) -> bool:
         self.disk.files.pop(self.disk.path(self.name(key)), None)
         return False

@@ -27,7 +27,6 @@ class DemotionTakesBothCopies(TierTree):
     """The host tier is never hit: what leaves the device is removed, although the host has a copy."""
 
     def demote(self, leaf: TieredNode, pages: int) -> int:
-        """Drop it everywhere."""
         keep = len(leaf.host) - pages
         self.host.give_back(leaf.host[keep:])
         self.tell_removed("host", leaf.names[keep:])
@@ -50,7 +49,6 @@ class HostEvictionTakesInnerNodes(TierTree):
     """
 
     def settle(self, node: TieredNode | None) -> None:
-        """Inner nodes too."""
         super().settle(node)
         if node is not None and node.parent is not None and not node.pages and node.host and not node.pins:
             self.host_leaves.add(node)
@@ -68,11 +66,9 @@ class HostEvictionIgnoresPins(TierTree):
     """Host pages are evicted while a load or a put reads them, or while a prefetch hangs on them."""
 
     def pin(self, node: TieredNode) -> None:
-        """Count, and protect nothing."""
         node.pins += 1
 
     def settle(self, node: TieredNode | None) -> None:
-        """Pins are not looked at."""
         super().settle(node)
         if node is not None and node.parent is not None and not node.pages and node.host and not node.children:
             self.host_leaves.add(node)
@@ -90,7 +86,6 @@ class HostEvictionsNeverCounted(TierTree):
     """One eviction empties the whole host tier: nobody counts what has gone."""
 
     def trim_host(self, leaf: TieredNode, pages: int) -> int:
-        """Evict, and say nothing."""
         super().trim_host(leaf, pages)
         return 0
 
@@ -107,7 +102,6 @@ class HostParentNeverACandidate(TierTree):
     """A host eviction frees less than it was asked for: nodes whose children have just gone aren't looked at."""
 
     def evict_host(self, n: int) -> int:
-        """Only the leaves of the beginning."""
         freed = 0
         for leaf in sorted(self.host_leaves, key=self.worth):
             if freed >= n:
@@ -147,7 +141,6 @@ class EmptiedNodeStays(TierTree):
     """A node whose host copy is evicted stays in the tree with neither copy; matches walk through it."""
 
     def trim_host(self, leaf: TieredNode, pages: int) -> int:
-        """Free whole leaves, and leave them."""
         if pages < len(leaf.host):
             return super().trim_host(leaf, pages)
         self.tell_removed("host", leaf.names)
@@ -169,7 +162,6 @@ class DemotedParentNeverACandidate(TierTree):
     """Once its child has been demoted, a node is never evicted: the set of leaves is not brought up to date."""
 
     def demote(self, leaf: TieredNode, pages: int) -> int:
-        """Only the node itself."""
         if pages < len(leaf.pages):
             self.split(leaf, len(leaf.pages) - pages)
         victims, leaf.pages = leaf.pages, []
@@ -198,7 +190,6 @@ class RestoredCountsAsDuplicate(TierTree):
     def insert(
         self, namespace: str | None, units: tuple[Unit, ...], pages: Sequence[int], priority: int, chunked: bool
     ) -> tuple[int, TieredNode]:
-        """Everything that was known counts."""
         known = sum(len(node.key) for node in self.walk(self.root(namespace), units)) // self.page_size
         _, node = super().insert(namespace, units, pages, priority, chunked)
         return known, node
@@ -216,7 +207,6 @@ class RestoredNeverCounted(TierTree):
     """The tree's own counters drift: what comes back to the device isn't counted as evictable, only what leaves it."""
 
     def restore(self, node: TieredNode, pages: list[int]) -> None:
-        """Everything but the counter."""
         super().restore(node, pages)
         self.evictable -= len(node.key)
 
@@ -236,7 +226,6 @@ class SplitLosesThePendingHalf(TierTree):
     """
 
     def split_works(self, upper: TieredNode, node: TieredNode) -> None:
-        """The upper half is nobody's."""
         for work in node.works:
             if work.kind == "backup":
                 work.start += len(upper.key)
@@ -254,7 +243,6 @@ class SplitCopiesThePin(TierTree):
     """Host pages can never be evicted again: a split copies the pin of an anchor, and the release knows one half."""
 
     def split_works(self, upper: TieredNode, node: TieredNode) -> None:
-        """As a lock would be copied."""
         super().split_works(upper, node)
         upper.pins = node.pins
 
@@ -312,7 +300,6 @@ class HalfAnAllocationIsLost(TierTree):
     """Host memory shrinks with every allocation that fails: it is taken page by page, and not returned."""
 
     def host_room(self, pages: int) -> list[int] | None:
-        """One after the other."""
         found: list[int] = []
         for _ in range(pages):
             page = super().host_room(1)
@@ -334,7 +321,6 @@ class HostEvictionStopsAtTheFirstNode(TierTree):
     """A host eviction gives up after its first victim: prefetches are refused with the host full of idle pages."""
 
     def evict_host(self, n: int) -> int:
-        """One leaf."""
         heap = [(self.worth(leaf), leaf) for leaf in self.host_leaves]
         heapq.heapify(heap)
         if not heap or n <= 0:

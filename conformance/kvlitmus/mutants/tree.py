@@ -75,7 +75,6 @@ class MemoOfMatches(Specimen):
     """
 
     def reset(self) -> None:
-        """Forget the index too."""
         super().reset()
         self.memo: dict[Key, Hit] = {}
 
@@ -132,7 +131,6 @@ class RevivedCountsAsDuplicate(RadixTree):
         self.gone: set[tuple[Unit, ...]] = set()
 
     def trim(self, leaf: Node, pages: int) -> int:
-        """Remember the pages that went."""
         size = self.page_size
         kept = (len(leaf.pages) - pages) * size
         self.gone.add(leaf.key[kept : kept + size])
@@ -166,7 +164,6 @@ class DuplicatesFreedByBoth(Specimen):
     def insert(
         self, key: Key, slots: Sequence[int], *, protected: int = 0, priority: int = 0, chunked: bool = False
     ) -> Stored:
-        """Free what was brought in vain."""
         stored = super().insert(key, slots, protected=protected, priority=priority, chunked=chunked)
         size = self.pool.page_size
         self.pool.give_back([slot // size for slot in slots[protected : stored.already : size]])
@@ -188,7 +185,6 @@ class HitsNeverCounted(RadixTree):
     """
 
     def use(self, node: Node, priority: int, chunked: bool) -> None:
-        """The priority only."""
         node.priority = max(node.priority, priority)
 
 
@@ -207,7 +203,6 @@ class ChunksCountAsHits(RadixTree):
     """
 
     def use(self, node: Node, priority: int, chunked: bool) -> None:
-        """Count in any case."""
         super().use(node, priority, chunked=False)
 
 
@@ -247,7 +242,6 @@ class SplitRenewsTheRest(RadixTree):
     """
 
     def split(self, node: Node, pages: int) -> Node:
-        """The lower half is touched."""
         upper = super().split(node, pages)
         node.touched = self.clock
         return upper
@@ -291,7 +285,6 @@ class BranchVetoed(RadixTree):
     def insert(
         self, namespace: str | None, units: tuple[Unit, ...], pages: Sequence[int], priority: int, chunked: bool
     ) -> tuple[int, Node]:
-        """No new branch where somebody reads."""
         found = self.walk(self.root(namespace), units)
         if found and found[-1].locks > 1 and found[-1].children:
             known = sum(len(child.pages) for child in found)

@@ -14,9 +14,10 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kvlitmus.conformance.cli.commands import arguments, arguments_check, arguments_fuzz, arguments_more
-from kvlitmus.conformance.cli.commands.common import TargetFailed, UsageError, version
+from kvlitmus.conformance.cli.commands import arguments
+from kvlitmus.conformance.cli.commands.common import TargetFailed, UsageError
 from kvlitmus.conformance.support.text import closest, harmless
+from kvlitmus.conformance.support.version import version
 
 MESSAGE = 4_000
 """The longest message, in characters."""
@@ -102,34 +103,34 @@ COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None], str]] 
     "rules": ("list rules, or explain some", arguments.add_rules, ""),
     "init-adapter": (
         "write a commented adapter for your cache, to fill in",
-        arguments_more.add_init_adapter,
-        arguments_more.INIT_EXAMPLES,
+        arguments.add_init_adapter,
+        arguments.INIT_EXAMPLES,
     ),
     "report": (
         "show a saved report, or write it in another form",
-        arguments_more.add_report,
-        arguments_more.REPORT_EXAMPLES,
+        arguments.add_report,
+        arguments.REPORT_EXAMPLES,
     ),
     "diff": (
         "compare two reports: what got worse, what is fixed",
-        arguments_more.add_diff,
-        arguments_more.DIFF_EXAMPLES,
+        arguments.add_diff,
+        arguments.DIFF_EXAMPLES,
     ),
     "fuzz": (
         "search for violations for hours, guided by what schedules reach",
-        arguments_fuzz.add_fuzz,
-        arguments_fuzz.FUZZ_EXAMPLES,
+        arguments.add_fuzz,
+        arguments.FUZZ_EXAMPLES,
     ),
     "promote": (
         "make a finding part of the deterministic set",
-        arguments_fuzz.add_promote,
-        arguments_fuzz.PROMOTE_EXAMPLES,
+        arguments.add_promote,
+        arguments.PROMOTE_EXAMPLES,
     ),
     "mutants": ("put known bugs into the built-in cache and see which rules catch them", arguments.add_mutants, ""),
     "check": (
         "judge a recorded trace, without driving anything",
-        arguments_check.add_check,
-        arguments_check.CHECK_EXAMPLES,
+        arguments.add_check,
+        arguments.CHECK_EXAMPLES,
     ),
 }
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from kvlitmus.conformance.cli.commands.common import version
 from kvlitmus.conformance.fuzz.dedupe import Distinct
 from kvlitmus.conformance.fuzz.store import Store
 from kvlitmus.conformance.run import failures
 from kvlitmus.conformance.run.results import Finding, Options
 from kvlitmus.conformance.support.text import harmless
+from kvlitmus.conformance.support.version import version
 from kvlitmus.spec.rule import all_rules
 
 

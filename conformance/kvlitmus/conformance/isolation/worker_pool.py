@@ -22,6 +22,7 @@ from kvlitmus.conformance.run.results import config_from_json, profile_from_json
 from kvlitmus.conformance.run.targets import TargetError, TargetRef, UnknownTarget
 from kvlitmus.conformance.support import files
 from kvlitmus.conformance.support.text import harmless
+from kvlitmus.conformance.support.version import version
 
 STATE = Path(".kvlitmus/running")
 """Where running items are, unless told otherwise."""
@@ -246,7 +247,7 @@ def probe(
                 name=ref.name,
                 profile=profile_from_json(pool.loaded["profile"]),
                 configs=told if configs is None else tuple(configs),
-                versions={"kvlitmus": kvlitmus_version(), **pool.loaded["versions"]},
+                versions={"kvlitmus": version(), **pool.loaded["versions"]},
             )
         except (KeyError, TypeError, ValueError) as error:
             raise TargetError(f"the target's description makes no sense: {harmless(error)}") from error
@@ -268,13 +269,3 @@ def probe(
         label, reason = next(iter(info.errors.items()))
         raise TargetError(f"no cache could be made; [{label}]: {reason}")
     return info
-
-
-def kvlitmus_version() -> str:
-    """The installed version of kvlitmus."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("kvlitmus")
-    except PackageNotFoundError:
-        return "0+unknown"

@@ -27,7 +27,6 @@ class LastFreedFirst(PagedPool):
     """The free list is a stack: a correct pool may hand out any free page."""
 
     def take(self, count: int) -> list[int] | None:
-        """From the end."""
         self.free_list.reverse()
         pages = super().take(count)
         self.free_list.reverse()
@@ -39,7 +38,6 @@ class FreedPagesGoFirst(PagedPool):
     """Freed pages are put before the others: a bug in vllm#51482, legal where no order is promised."""
 
     def give_back(self, pages: Sequence[int]) -> None:
-        """Prepend."""
         super().give_back(pages)
         if self.group is None:
             many = len(self.free_list) - len(pages)
@@ -51,7 +49,6 @@ class LowestFirst(PagedPool):
     """The lowest pages are handed out first, which keeps memory compact."""
 
     def take(self, count: int) -> list[int] | None:
-        """Sorted."""
         self.free_list.sort()
         return super().take(count)
 
@@ -94,7 +91,6 @@ class LeavesGrow(RadixTree):
     """What follows an idle leaf is appended to it instead of making a node of its own (LRU, no hit counts)."""
 
     def use(self, node: Node, priority: int, chunked: bool) -> None:
-        """Nothing counts but the priority."""
         node.priority = max(node.priority, priority)
 
     def add_leaf(self, parent: Node, key: tuple[Unit, ...], pages: list[int]) -> Node:
@@ -184,7 +180,6 @@ class WholeNodesGo(RadixTree):
     """Victims are whole nodes, a little more than was asked for, as the profile declares."""
 
     def pages_to_trim(self, leaf: Node, n: int) -> int:
-        """All of them."""
         return len(leaf.pages)
 
 
@@ -203,7 +198,6 @@ class PageByPage(RadixTree):
     """Each single page is chosen anew: more work, the same victims."""
 
     def evict(self, n: int) -> int:
-        """One page, then look again."""
         heap = [(self.worth(leaf), leaf) for leaf in self.leaves]
         heapq.heapify(heap)
         freed = 0
@@ -221,11 +215,9 @@ class MatchesCountAsHits(RadixTree):
     """A match is what counts as a use, an insert isn't, as the profile declares."""
 
     def on_match(self, node: Node) -> None:
-        """Count."""
         node.hits += 1
 
     def use(self, node: Node, priority: int, chunked: bool) -> None:
-        """The priority only."""
         node.priority = max(node.priority, priority)
 
 
@@ -236,7 +228,6 @@ class CacheFreesDuplicates(Specimen):
     def insert(
         self, key: Key, slots: Sequence[int], *, protected: int = 0, priority: int = 0, chunked: bool = False
     ) -> Stored:
-        """Free the rest."""
         stored = super().insert(key, slots, protected=protected, priority=priority, chunked=chunked)
         size = self.pool.page_size
         self.pool.give_back([slot // size for slot in slots[protected : stored.already : size]])
@@ -276,7 +267,6 @@ class BeginsWithoutEvicting(RequestTable):
     """A request that would need an eviction is refused; making room is left to the caller."""
 
     def make_room(self, pages: int) -> bool:
-        """Only what is free."""
         return pages <= len(self.pool.free_list)
 
 
@@ -309,7 +299,6 @@ class EndsEarlyByPublishing(RequestTable):
     """A request that ends before it is computed is published up to there, then aborted: what is left is the same."""
 
     def end_upto(self, rid: int, upto: int) -> None:
-        """Two steps instead of one."""
         self.publish_upto(rid, upto, chunked=False)
         self.end(rid, keep=False)
 
@@ -335,7 +324,6 @@ class LocksAreUses(RadixTree):
     """Taking a lock is a use of the path, as the profile declares."""
 
     def lock(self, node: Node) -> None:
-        """Lock and touch."""
         super().lock(node)
         self.clock += 1
         at: Node | None = node

@@ -42,7 +42,6 @@ class AcksTwoPerTick(BackupQueue):
     """However many copies have landed, a tick takes note of two: the others wait for the next ones."""
 
     def acks(self) -> None:
-        """The first ones."""
         for _ in range(2):
             if self.queue and self.queue[0].landed:
                 self.end(self.queue.popleft())
@@ -79,7 +78,6 @@ class WholeHostNodesGo(TierTree):
     """The host evicts whole nodes, a little more than was asked for, as the profile declares."""
 
     def host_pages_to_trim(self, leaf: TieredNode, n: int) -> int:
-        """All of them."""
         return len(leaf.host)
 
 
@@ -102,7 +100,6 @@ class ReservesAtTheHit(Prefetcher):
     """Host memory is taken when storage has told how much it has, by a tick, as the profile declares."""
 
     def reserve(self, fetch: Fetch, length: int) -> bool:
-        """The gates, and the anchor."""
         ask = self.ask(length)
         wanted = self.planner.wanted(ask)
         if self.planner.gate(ask, wanted) is not None:
@@ -113,7 +110,6 @@ class ReservesAtTheHit(Prefetcher):
         return True
 
     def take_hit(self, work: Work, fetch: Fetch, names: Sequence[str], hit: int) -> None:
-        """The next tick does the rest."""
         fetch.hit = hit
         work.names = names
         work.landed = True
@@ -166,7 +162,6 @@ class FillsWhatItMatched(TierTree):
         return known - filled, filled + added
 
     def may_carry_child(self, child: TieredNode) -> bool:
-        """Whether its parent is backed."""
         return child.parent is not None and self.may_carry(child.parent)
 
 
@@ -175,7 +170,6 @@ class HostLastFreedFirst(HostPool):
     """The host's free list is a stack: a correct pool may hand out any free page."""
 
     def take(self, count: int) -> list[int] | None:
-        """From the end."""
         self.free_list.reverse()
         pages = super().take(count)
         self.free_list.reverse()
@@ -187,7 +181,6 @@ class AsksPageByPage(Prefetcher):
     """Storage is asked for one page at a time, up to the first that it hasn't."""
 
     def found(self, store: Store, names: Sequence[str]) -> int:
-        """One by one."""
         for at, name in enumerate(names):
             if not super().found(store, [name]):
                 return at
@@ -199,7 +192,6 @@ class BacksUpPageByPage(BackupQueue):
     """A copy for each page, for as many as there is room for, from the beginning of the prompt on."""
 
     def start(self, node: TieredNode, namespace: str | None, units: tuple[Unit, ...]) -> bool:
-        """One after the other."""
         size = self.tree.page_size
         while len(node.pages) > 1:
             upper = self.tree.split(node, 1)
@@ -234,7 +226,6 @@ class CopiesAtOnce(BackupQueue):
     """A copy to the host has landed when the call that starts it returns; the next tick takes note."""
 
     def start(self, node: TieredNode, namespace: str | None, units: tuple[Unit, ...]) -> bool:
-        """Start and land."""
         started = super().start(node, namespace, units)
         if started:
             self.land(self.queue[-1])
@@ -246,7 +237,6 @@ class LoadsAtOnce(Loader):
     """A copy to the device has landed when the call that starts it returns; the next tick takes note."""
 
     def start(self, key: Key, before: int, behind: list[TieredNode], found: list[int]) -> None:
-        """Start and land."""
         super().start(key, before, behind, found)
         self.land(self.queue[-1])
 
@@ -256,7 +246,6 @@ class HitTailFreedAtOnce(Prefetcher):
     """What was reserved for pages that storage hasn't got is free as soon as that is known, without a queue."""
 
     def take_hit(self, work: Work, fetch: Fetch, names: Sequence[str], hit: int) -> None:
-        """Straight to the free list."""
         pages = hit // self.size
         self.host.give_back(fetch.pages[pages:])
         fetch.pages = fetch.pages[:pages]
@@ -268,7 +257,6 @@ class KnownPagesReleasedLate(Prefetcher):
     """What a commit finds in the tree already goes to the release queue like everything else that comes back."""
 
     def commit(self, fetch: Fetch) -> None:
-        """By the next tick."""
         before = set(self.host.free_list)
         super().commit(fetch)
         known = [page for page in self.host.free_list if page not in before]
@@ -307,11 +295,9 @@ class PutsTriedAgainAtOnce(PutQueue):
             self.start([node for node in nodes if not set(rest).isdisjoint(node.host)], rest, work.key, start)
 
     def homes(self, nodes: list[TieredNode], pages: list[int]) -> list[tuple[int, TieredNode]]:
-        """Where these pages are."""
         return [(page, node) for page in pages for node in nodes if page in node.host]
 
     def detach(self) -> None:
-        """Nothing is tried again without storage."""
         for work in self.works.works.values():
             if work.kind == "put":
                 work.sources = work.sources[: work.done]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from kvlitmus.conformance.cli.commands import arguments_more, common
+from kvlitmus.conformance.cli.commands import common
 from kvlitmus.conformance.cli.commands.common import add_color, add_target
 
 RUN_EXAMPLES = """\
@@ -95,7 +95,7 @@ def add_what(what: argparse._ArgumentGroup) -> None:
         default=[],
         help="write a report: .json (schema in the package) or .md",
     )
-    arguments_more.add_forms(what)
+    add_forms(what)
     what.add_argument(
         "--record",
         metavar="FILE",
@@ -162,4 +162,232 @@ def add_mutants(parser: argparse.ArgumentParser) -> None:
         help="processes (default: one per core)",
     )
     parser.add_argument("--json", action="store_true", help="as JSON (the summary line goes to stderr)")
+    add_color(parser)
+
+
+INIT_EXAMPLES = """\
+examples:
+  kvlitmus init-adapter my_cache.py                        pool, tree, locks, evict
+  kvlitmus init-adapter my_cache.py --ports pool,counters  what the cache really has
+  kvlitmus init-adapter my_cache.py --ports all            everything, to delete what doesn't apply
+  kvlitmus init-adapter --list                             the ports, and what each is about
+
+then fill it in, and
+  kvlitmus smoke my_cache:target    a quick look while it is being written
+  kvlitmus run my_cache:target      the verdict
+
+exit codes: 0 written, 2 wrong usage (an existing file is replaced with --force only)"""
+
+REPORT_EXAMPLES = """\
+examples:
+  kvlitmus report out.json                        show it again
+  kvlitmus report out.json --junit out.xml        for readers of JUnit files
+  kvlitmus report out.json --markdown "$GITHUB_STEP_SUMMARY"
+
+exit codes: 0, whatever the verdicts are; 2 the file is no report, or a form can't be written"""
+
+DIFF_EXAMPLES = """\
+examples:
+  kvlitmus run --report before.json
+  kvlitmus run --report after.json        with another version of the cache
+  kvlitmus diff before.json after.json
+
+What the two runs differ in (target, versions, profile, options, configurations, digests of rules)
+comes first: other verdicts may come from that. A rule is fixed only if it was judged again and
+passed; one that passed and is not judged any more got worse. Numbers decide nothing.
+
+exit codes: 0 the same, or only better; 1 something got worse; 2 a file is no report"""
+
+JUNIT_HELP = "write JUnit XML: a test case per rule, a suite per pack"
+MARKDOWN_HELP = "write a short summary in Markdown; appended if FILE is the one that GITHUB_STEP_SUMMARY names"
+
+
+def add_init_adapter(parser: argparse.ArgumentParser) -> None:
+    """The arguments of ``init-adapter``."""
+    parser.add_argument(
+        "path",
+        metavar="PATH",
+        nargs="?",
+        help="the file to write, a module's name with .py (default: cache_adapter.py)",
+    )
+    parser.add_argument(
+        "--ports",
+        metavar="PORT,PORT,…",
+        action="append",
+        default=[],
+        help="the ports to fill in (repeat, or commas; 'all' for all; default: pool,tree,locks,evict)",
+    )
+    parser.add_argument("--name", metavar="NAME", help="what the cache is called (default: from the file's name)")
+    parser.add_argument("--force", action="store_true", help="replace the file if it exists")
+    parser.add_argument("--list", action="store_true", help="list the ports; write nothing")
+
+
+def add_forms(group: argparse._ActionsContainer) -> None:
+    """In which other forms a report is wanted."""
+    group.add_argument("--junit", metavar="FILE", help=JUNIT_HELP)
+    group.add_argument("--markdown", metavar="FILE", help=MARKDOWN_HELP)
+
+
+def add_report(parser: argparse.ArgumentParser) -> None:
+    """The arguments of ``report``."""
+    parser.add_argument("file", metavar="FILE.json", help="what 'kvlitmus run --report FILE.json' wrote")
+    add_forms(parser)
+    add_color(parser)
+
+
+def add_diff(parser: argparse.ArgumentParser) -> None:
+    """The arguments of ``diff``."""
+    parser.add_argument("a", metavar="A.json", help="the earlier report")
+    parser.add_argument("b", metavar="B.json", help="the later report")
+    parser.add_argument("--json", action="store_true", help="as JSON (schema in the package)")
+    add_color(parser)
+
+
+FUZZ_EXAMPLES = """\
+examples:
+  kvlitmus fuzz                                      the built-in cache, ten minutes
+  kvlitmus fuzz my_cache:target --for 8h --corpus fuzz-corpus --report night.json --issue issue.md
+  kvlitmus fuzz --steps 100000 --workers 1 --seed 7  repeatable
+  kvlitmus fuzz my_cache:target --baseline known.toml only what isn't known fails
+
+Everything that is announced is on disk already: after Ctrl-C or a kill the same command goes on.
+
+exit codes:
+  0 nothing was found, and the canary was       1 a rule is violated, or an expired baseline
+  2 wrong usage                                 3 the adapter or the harness failed
+  4 the canary was not found                    130 interrupted; what was found is saved"""
+
+PROMOTE_EXAMPLES = """\
+examples:
+  kvlitmus promote .kvlitmus/fuzz/specimen/findings/TREE-02-1a2b3c4d.json --why "split keeps the locks"
+  kvlitmus promote finding.json --into my_vectors    and later: kvlitmus run --vectors my_vectors
+
+exit codes:
+  0 it is a vector now, or was one already      2 wrong usage
+  1 refused: reference or specimen fails it, or it never leads to the rule"""
+
+
+def add_fuzz(parser: argparse.ArgumentParser) -> None:
+    """The arguments of ``fuzz``."""
+    from kvlitmus.conformance.fuzz.budget import SEEDS, duration
+
+    add_target(parser)
+    how = parser.add_argument_group("how long, and with what")
+    how.add_argument(
+        "--for",
+        dest="seconds",
+        metavar="TIME",
+        type=duration,
+        help="time budget, such as 90s, 15m, 1h (default: 10m, if --steps isn't given)",
+    )
+    how.add_argument("--seconds", dest="seconds", metavar="N", type=duration, help=argparse.SUPPRESS)
+    how.add_argument("--steps", metavar="N", type=common.whole_number(1, 10**12), help="step budget")
+    how.add_argument(
+        "--workers",
+        metavar="N",
+        type=common.whole_number(1, 64),
+        default=common.default_jobs(),
+        help="worker processes (default: one per core)",
+    )
+    how.add_argument("--corpus", metavar="DIR", help="the campaign's folder (default: .kvlitmus/fuzz/TARGET)")
+    how.add_argument(
+        "--seed",
+        metavar="N",
+        type=common.whole_number(0, SEEDS),
+        help="makes a campaign of one worker and a step budget repeatable (default: another one each time)",
+    )
+    how.add_argument("--page-size", metavar="1,4", type=common.page_sizes, help="only these page sizes")
+    how.add_argument(
+        "--config",
+        metavar="FIELD=VALUE,…",
+        type=common.config_filter,
+        action="append",
+        default=[],
+        help="only configurations with these values",
+    )
+    how.add_argument("--depth", metavar="0..3", type=common.whole_number(0, 3), default=3, help="how deep to observe")
+    common.add_limits(how)
+    how.add_argument("--plain", action="store_true", help="plain random schedules, not guided by what they reach")
+    add_outcome(parser)
+
+
+def add_outcome(parser: argparse.ArgumentParser) -> None:
+    """The canary, and what to report."""
+    from kvlitmus.conformance.fuzz.canary import DEFAULT
+
+    bird = parser.add_argument_group("the canary, a planted bug that must be found").add_mutually_exclusive_group()
+    bird.add_argument(
+        "--canary",
+        metavar="NAME",
+        default=DEFAULT,
+        help=f"which mutant it is (default: {DEFAULT}; a null mutant shows the alarm)",
+    )
+    bird.add_argument("--no-canary", action="store_true", help="without one")
+    what = parser.add_argument_group("what to report")
+    what.add_argument(
+        "--baseline", metavar="FILE", help="known violations (TOML), as for run; they rest and don't fail"
+    )
+    what.add_argument(
+        "--report",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="write a summary: .json (schema in the package) or .md",
+    )
+    what.add_argument("--issue", metavar="FILE", help="write the text of an issue, if something new was found")
+    what.add_argument("--quiet", action="store_true", help="only the summary")
+    add_color(what)
+
+
+def add_promote(parser: argparse.ArgumentParser) -> None:
+    """The arguments of ``promote``."""
+    parser.add_argument("file", metavar="FINDING", help="a saved failure with a schedule")
+    parser.add_argument("--into", metavar="DIR", help="where vectors are kept (default: the set of the package)")
+    parser.add_argument("--why", metavar="TEXT", default="", help="a sentence: what the vector is about")
+    parser.add_argument("--link", metavar="URL", default="", help="where the bug is reported")
+    add_color(parser)
+
+
+CHECK_EXAMPLES = """\
+examples:
+  kvlitmus check trace.jsonl                 judge what was recorded, up to the first broken rule
+  kvlitmus check trace.jsonl.gz --keep-going all broken rules, each once
+  zcat old.gz | kvlitmus check - --json      from a pipe, as JSON (the form of a report of 'run')
+
+exit codes:
+  0 every rule that applies holds            1 a rule is violated, or the engine broke the contract
+  2 wrong usage, or a line that is no call   3 the trace contradicts itself, or upsets the judge
+  4 what there is holds, but the trace breaks off, or has nothing to judge
+  130 interrupted"""
+
+
+def add_check(parser: argparse.ArgumentParser) -> None:
+    """The arguments of ``check``."""
+    parser.add_argument("file", metavar="TRACE", help="a recorded trace: JSON Lines, also with gzip; - for stdin")
+    parser.add_argument(
+        "--rule", metavar="ID", action="append", default=[], help="only these rules (repeat, or commas)"
+    )
+    parser.add_argument("--pack", metavar="P", action="append", default=[], help="only the rules of these packs")
+    parser.add_argument(
+        "--depth",
+        metavar="0..3",
+        type=common.whole_number(0, 3),
+        default=3,
+        help="look no deeper than this (default: as deep as was recorded)",
+    )
+    parser.add_argument(
+        "--keep-going", action="store_true", help="after a broken rule go on and judge by the other rules"
+    )
+    parser.add_argument(
+        "--ignore-unknown", action="store_true", help="skip calls that this version can't judge, and count them"
+    )
+    parser.add_argument(
+        "--window",
+        metavar="N",
+        type=common.whole_number(1, 10_000),
+        default=20,
+        help="how many calls to show before what was found (default: 20)",
+    )
+    parser.add_argument("--json", action="store_true", help="print the report as JSON and nothing else")
+    common.add_verbose(parser)
     add_color(parser)

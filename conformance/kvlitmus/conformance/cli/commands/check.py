@@ -20,6 +20,7 @@ from kvlitmus.conformance.report import document, terminal
 from kvlitmus.conformance.report.style import Style, style_of
 from kvlitmus.conformance.support.brief import brief
 from kvlitmus.conformance.support.text import harmless
+from kvlitmus.conformance.support.version import version
 from kvlitmus.spec.rule import all_rules
 
 MOST = 20
@@ -44,7 +45,7 @@ def main(args: argparse.Namespace) -> int:
         trace_checker,
         chosen,
         file=harmless(args.file),
-        version=common.version(),
+        version=version(),
         date=now(),
         seconds=time.monotonic() - started,
     )

@@ -26,17 +26,6 @@ class TargetFailed(Exception):
     """The target can't be judged at all: it can't be imported, asked or made; exit code 3."""
 
 
-def version() -> str:
-    """The version of kvlitmus; ``0+unknown`` in a tree that isn't installed."""
-    from importlib.metadata import PackageNotFoundError
-    from importlib.metadata import version as installed
-
-    try:
-        return installed("kvlitmus")
-    except PackageNotFoundError:
-        return "0+unknown"
-
-
 def pick_rules(ids: Sequence[str], packs: Sequence[str], strength: str | None = None) -> dict[str, Rule]:
     """The rules that were asked for (all, if none were named); unknown names get a hint."""
     from kvlitmus.spec.rule import RETIRED, Strength, all_rules

@@ -35,6 +35,7 @@ from kvlitmus.conformance.run import baseline as baselines
 from kvlitmus.conformance.run.results import Options, RuleVerdict, Verdict
 from kvlitmus.conformance.support import ending, files
 from kvlitmus.conformance.support.text import closest, harmless
+from kvlitmus.conformance.support.version import version
 from kvlitmus.mutants.registry import all_mutants
 
 SHRINK_SECONDS = 30.0
@@ -96,7 +97,7 @@ def begin(
         )
     entries = known or ()
     verdicts = [RuleVerdict(rule=entry.rule, verdict=Verdict.VIOLATED) for entry in entries]
-    baseline = baselines.compare(entries, verdicts, common.version(), partial=True)
+    baseline = baselines.compare(entries, verdicts, version(), partial=True)
     settings: dict[str, Any] = {
         "seed": seed,
         "seconds": args.seconds,
@@ -111,7 +112,7 @@ def begin(
         target=name,
         target_version="",
         python="",
-        version=common.version(),
+        version=version(),
         date=now(),
         settings=settings,
         store=store,

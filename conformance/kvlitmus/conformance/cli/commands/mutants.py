@@ -8,13 +8,14 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 
-from kvlitmus.conformance.cli.commands.common import TargetFailed, UsageError, pick_rules, split, version
+from kvlitmus.conformance.cli.commands.common import TargetFailed, UsageError, pick_rules, split
 from kvlitmus.conformance.report import document
 from kvlitmus.conformance.report.progress import left
 from kvlitmus.conformance.report.style import Style, style_of
 from kvlitmus.conformance.run.targets import TargetError
 from kvlitmus.conformance.support import ending
 from kvlitmus.conformance.support.text import closest
+from kvlitmus.conformance.support.version import version
 from kvlitmus.mutants import run as mutants_run
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.mutants.run import Effort, Fate

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kvlitmus.conformance.cli.commands import session
-from kvlitmus.conformance.cli.commands.common import TargetFailed, UsageError, version
+from kvlitmus.conformance.cli.commands.common import TargetFailed, UsageError
 from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.report import terminal
 from kvlitmus.conformance.report.style import Style, style_of
@@ -16,6 +16,7 @@ from kvlitmus.conformance.run.failures import Failure, FailureError, load
 from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options
 from kvlitmus.conformance.support.brief import brief
 from kvlitmus.conformance.support.text import closest, harmless
+from kvlitmus.conformance.support.version import version
 from kvlitmus.spec.rule import Rule, all_rules
 
 STILL, GONE = 1, 0

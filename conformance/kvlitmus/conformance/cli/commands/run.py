@@ -32,6 +32,7 @@ from kvlitmus.conformance.run.minimise import Short, minimise
 from kvlitmus.conformance.run.results import Item, Options, RuleVerdict, Verdict
 from kvlitmus.conformance.run.verdicts import Scope, conclude, exit_code, group
 from kvlitmus.conformance.support import ending
+from kvlitmus.conformance.support.version import version
 from kvlitmus.conformance.vectors import Vector, VectorError, all_vectors, load_all
 from kvlitmus.spec.rule import Rule, all_rules
 
@@ -49,7 +50,7 @@ def main(args: argparse.Namespace) -> int:
     forms.check_writable(args.junit, args.markdown)
     style = style_of(sys.stdout, args.color, verbose=args.verbose)
     ref = session.find(args.target, args.python)
-    print(f"{style.paint(f'kvlitmus {common.version()}', 'bold')}: starting {harmless(ref.name, 100)}", flush=True)
+    print(f"{style.paint(f'kvlitmus {version()}', 'bold')}: starting {harmless(ref.name, 100)}", flush=True)
     found = session.ask(ref, session.limits_of(args))
     configs = common.pick_configs(found.configs, args.page_size, args.config)
     items = narrowed(
@@ -166,7 +167,7 @@ def prepare(
             full=full,
             capabilities=found.capabilities,
         ),
-        version=common.version(),
+        version=version(),
         date=now(),
         planned=planned,
     )

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from kvlitmus.conformance.cli.commands import session
-from kvlitmus.conformance.cli.commands.common import version
 from kvlitmus.conformance.generate.schedule import describe
 from kvlitmus.conformance.ports import PORTS, Config, Profile
 from kvlitmus.conformance.report.style import Style, style_of
@@ -18,6 +17,7 @@ from kvlitmus.conformance.report.terminal import labelled
 from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options
 from kvlitmus.conformance.support.brief import brief
 from kvlitmus.conformance.support.text import harmless
+from kvlitmus.conformance.support.version import version
 
 OPS = 40
 """Operations per configuration."""
