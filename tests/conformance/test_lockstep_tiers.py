@@ -30,7 +30,6 @@ from kvlitmus.conformance.specimen.backup import BackupQueue
 from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
 from kvlitmus.conformance.specimen.works import TieredNode
-from kvlitmus.reference.tree import Tree
 from kvlitmus.spec.names import Names
 from kvlitmus.spec.rule import all_rules
 
@@ -58,15 +57,16 @@ class Listener(Checker):
         super().forget()
         self.told: list[tuple[object, ...]] = getattr(self, "told", [])
 
-    def finish(self, kinds: str, facts: dict[str, Any], tree: Tree, late: Any = None) -> None:
-        super().finish(kinds, facts, tree, late)
+    wants_facts = True
+
+    def note_facts(self, occasions: tuple[str, ...], facts: dict[str, Any]) -> None:
         seen = self.before
         assert isinstance(seen, TierObservation)
         nodes = {(node.named.pages, node.slots is None, node.host is None) for node in seen.tier_nodes}
         counts = {(node.info.names, node.locks, node.hits, node.priority) for node in seen.nodes}
         jobs = [job._replace(id=0) for job in seen.jobs.values()]
         amounts = (len(seen.host_free), len(seen.moving))
-        self.told.append((kinds, [facts[name] for name in TOLD if name in facts], nodes, counts, jobs, amounts))
+        self.told.append((occasions, [facts[name] for name in TOLD if name in facts], nodes, counts, jobs, amounts))
 
 
 def told(
