@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from kvlitmus.conformance.checker.calls import pure
-from kvlitmus.conformance.checker.calls.hashing import Hashed, HashLedger
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.litmus import spelling
@@ -20,7 +20,9 @@ from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
 from kvlitmus.mutants.hashing import Personal, Upstreams
 from kvlitmus.reference.hashing import page_hashes
+from kvlitmus.spec.hash_calls import EMPTY_LEDGER, CompareHashes, PageHashes, noted, prefixes_of
 from kvlitmus.spec.names import Names
+from kvlitmus.spec.plan import value_of
 from kvlitmus.spec.schemes import KVLITMUS_2, SGLANG_1, Domain
 from kvlitmus.spec.units import Key
 
@@ -89,16 +91,29 @@ def test_a_crafted_prompt_reads_and_poisons_through_storage(target: SpecimenTarg
 
 
 def test_a_ledger_knows_what_a_hash_stood_for() -> None:
-    ledger = HashLedger(Names(), most=3)
+    names, ledger = Names(), EMPTY_LEDGER
     whole = Key(None, (1, 2, 3))
-    assert ledger.facts(Hashed(whole, 1, None, ("a", "b", "c"))) is not None
-    going_on = ledger.facts(Hashed(Key(None, (3,)), 1, "b", ("c",)))
+
+    def compared(call: PageHashes, hashes: tuple[str, ...]) -> dict[str, Any] | None:
+        """The facts of hashes that were answered, which are noted; none where nobody knows what they continue."""
+        nonlocal ledger
+        prefixes = prefixes_of(ledger, names, call)
+        if prefixes is None:
+            return None
+        compare = CompareHashes(call.page_size, call.key.bigram, prefixes)
+        inputs = {"state": ledger, "call": compare, "answer": hashes}
+        facts = {name: value_of(name, inputs, {}) for name in ("hashed_prefixes", "bearers", "hashes_elsewhere")}
+        ledger = noted(ledger, compare, hashes, most=3)
+        return facts
+
+    assert compared(PageHashes(whole, 1), ("a", "b", "c")) is not None
+    going_on = compared(PageHashes(Key(None, (3,)), 1, "b"), ("c",))
     assert going_on is not None
-    assert [*going_on["hashed_prefixes"]] == [going_on["bearers"]["c"]]  # type: ignore[index,misc]
-    assert ledger.facts(Hashed(Key(None, (3,)), 1, "unknown", ("x",))) is None, "nobody knows what it continues"
-    assert ledger.facts(Hashed(Key("tenant", (3,)), 1, "b", ("x",))) is None, "the hash of another namespace"
-    elsewhere = ledger.facts(Hashed(whole, 2, None, ("b",)))
+    assert [*going_on["hashed_prefixes"]] == [going_on["bearers"]["c"]]
+    assert compared(PageHashes(Key(None, (3,)), 1, "unknown"), ("x",)) is None, "nobody knows what it continues"
+    assert compared(PageHashes(Key("tenant", (3,)), 1, "b"), ("x",)) is None, "the hash of another namespace"
+    elsewhere = compared(PageHashes(whole, 2), ("b",))
     assert elsewhere is not None
     assert elsewhere["hashes_elsewhere"] == {"b"}
-    ledger.facts(Hashed(Key(None, (4,)), 1, None, ("d",)))
-    assert [*ledger.bearers[1, False]] == ["b", "c", "d"]
+    compared(PageHashes(Key(None, (4,)), 1), ("d",))
+    assert [*ledger.of(1, False)] == ["b", "c", "d"]

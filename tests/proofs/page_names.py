@@ -15,16 +15,33 @@ but injective (:class:`Numbering`).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from kvlitmus.conformance.checker.calls import hashing as calls
+from kvlitmus.conformance.checker.calls.hashing import Noting, run_hashes, run_two_ways
 from kvlitmus.reference.hashing import page_hashes
 from kvlitmus.spec import hashing
+from kvlitmus.spec.config import Config
+from kvlitmus.spec.hash_calls import (
+    EMPTY_LEDGER,
+    CompareHashes,
+    HashCall,
+    HashLedger,
+    HashNamespaces,
+    HashPair,
+    HashPieces,
+    PageHashes,
+    noted,
+    prefixes_of,
+)
 from kvlitmus.spec.names import Names
+from kvlitmus.spec.occasions import occasions_of
+from kvlitmus.spec.plan import verdicts
+from kvlitmus.spec.profile import Profile
 from kvlitmus.spec.rule import all_rules
 from kvlitmus.spec.schemes import Domain, HashFunction, Scheme
+from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.units import Key, Unit
 
 Seed = Callable[[Domain], bytes]
@@ -174,39 +191,47 @@ def keys(namespace: str | None, bigram: bool, letters: Sequence[int] = LETTERS) 
 def every_rule_holds(scheme: Scheme) -> dict[str, int]:
     """How often each rule was evaluated on the reference; raises ``AssertionError`` for one that is broken."""
     digest = Numbering()
-    hasher = calls.Noting(Reference(scheme, digest))
+    hasher = Noting(Reference(scheme, digest))
+    capabilities = frozenset({"scheme"})
+    setting = Setting(Config(), Profile(hash_scheme=scheme.name), 0, capabilities)
     judged: dict[str, int] = defaultdict(int)
-    for facts in facts_of(hasher, scheme, digest):
-        judge(facts, judged)
-    ledger = calls.HashLedger(Names())
-    for one in hasher.answered:
-        judge(ledger.facts(one) or {}, judged)
+
+    def judge(call: HashCall | CompareHashes, answer: object, state: HashLedger = EMPTY_LEDGER) -> None:
+        inputs = {"setting": setting, "state": state, "call": call, "answer": answer}
+        said = verdicts(
+            RULES, occasions_of(call, answer), capabilities, inputs, {"scheme": scheme, "hash_function": digest}
+        )
+        assert said and all(said.values()), (said, call, answer)
+        for id in said:
+            judged[id] += 1
+
+    for call in calls_on_short_keys():
+        judge(call, run_hashes(hasher, call)[0] if isinstance(call, PageHashes) else run_two_ways(hasher, call))
+    names, ledger = Names(), EMPTY_LEDGER
+    for asked, answer in hasher.answered:
+        prefixes = prefixes_of(ledger, names, asked)
+        if prefixes is not None:
+            compared = CompareHashes(asked.page_size, asked.key.bigram, prefixes)
+            judge(compared, answer, ledger)
+            ledger = noted(ledger, compared, answer)
     return judged
 
 
-def facts_of(hasher: calls.Noting, scheme: Scheme, digest: HashFunction) -> Iterator[Mapping[str, object]]:
-    """What happens when all short keys are hashed: whole, in pieces, in pairs, in other namespaces."""
+def calls_on_short_keys() -> Iterator[HashCall]:
+    """All short keys are hashed: whole, in pieces, in pairs, in other namespaces."""
     for page_size, bigram, namespace in product((1, 2), (False, True), NAMESPACES):
         some = keys(namespace, bigram)
         for key in some:
-            yield calls.run_hashes(hasher, key, page_size, None, digest, scheme)[1]
+            yield PageHashes(key, page_size)
             for cut in range(LONGEST // page_size + 1):
-                yield calls.run_pieces(hasher, key, page_size, min(cut, key.length // page_size))
+                yield HashPieces(key, page_size, min(cut, key.length // page_size))
             for foreign in NAMESPACES:
                 if foreign != namespace:
-                    yield calls.run_namespaces(hasher, key, foreign, page_size)
+                    yield HashNamespaces(key, foreign, page_size)
         for key, other in product(some, some):
-            yield calls.run_pair(hasher, key, other, page_size)
+            yield HashPair(key, other, page_size)
         for key in keys(namespace, bigram, (0, -1, 2**32)):
-            yield calls.run_hashes(hasher, key, page_size, None, digest, scheme)[1]
-
-
-def judge(facts: Mapping[str, object], judged: dict[str, int]) -> None:
-    """Evaluate the rules whose facts are there."""
-    for rule in RULES:
-        if facts.keys() >= set(rule.facts):
-            judged[rule.id] += 1
-            assert rule.predicate(**{name: facts[name] for name in rule.facts}), (rule.id, facts)
+            yield PageHashes(key, page_size)
 
 
 SMALL = f"all keys of up to {LONGEST} tokens of two values, pages of 1 and 2, three namespaces; any injective digest"

@@ -16,11 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import kvlitmus.spec.prefetch  # noqa: F401 - registers the rules
-from kvlitmus.conformance.checker.calls.prefetch import facts_of_conversation
 from kvlitmus.reference.prefetch import Answer, Call, Conversation, converse, gate, plan_prefetch, reserve, start
+from kvlitmus.spec.plan import verdicts
 from kvlitmus.spec.prefetch_plan import (
     NO_MEMORY,
     HostCall,
+    Planned,
+    PlanPrefetch,
     PrefetchAsk,
     PrefetchPlan,
     deficit,
@@ -76,8 +78,10 @@ def chosen(page_size: int) -> int:
 def broken_rules(ask: PrefetchAsk, plan: Callable[[PrefetchAsk], Conversation], host: Answers) -> list[str]:
     """The ids of the rules that a plan breaks, of those that speak of lengths."""
     decided = converse(plan(ask), host.reply)
-    facts = facts_of_conversation(ask, decided, host.calls)
-    return [rule.id for rule in PROVEN if not rule.predicate(**{name: facts[name] for name in rule.facts})]
+    inputs = {"call": PlanPrefetch(ask), "answer": Planned(decided, host.calls)}
+    said = verdicts(PROVEN, ("plan_prefetch",), frozenset(), inputs, {})
+    assert len(said) == len(PROVEN)
+    return [id for id, kept in said.items() if not kept]
 
 
 # What holds

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvlitmus.conformance.checker.calls.hashing import common_pages, split_key
 from kvlitmus.conformance.litmus.hashing_table import (
     EVENT_NUMBERS,
     FOREIGN,
@@ -22,6 +21,7 @@ from kvlitmus.conformance.litmus.hashing_table import (
 )
 from kvlitmus.conformance.specimen.hashing import PageHasher
 from kvlitmus.reference.hashing import chain_start, event_number, page_hashes
+from kvlitmus.spec.hash_calls import HashPair, split_key
 from kvlitmus.spec.schemes import KVLITMUS_2, SCHEMES, SGLANG_1, Domain, Scheme, encode
 from kvlitmus.spec.units import Key
 from tests.reference import known_names
@@ -91,7 +91,7 @@ def test_event_numbers_are_signed_64_bit() -> None:
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
 def test_pairs_agree_on_their_common_pages_only(pair: KeyPair, hasher: Hasher) -> None:
     one, other = (tuple(hasher(key, pair.page_size, None)) for key in (pair.key, pair.other))
-    common = common_pages(pair.key.units, pair.other.units, pair.page_size)
+    common = HashPair(pair.key, pair.other, pair.page_size).common_pages
     assert one[:common] == other[:common]
     assert not set(one[common:]) & set(other[common:])
 

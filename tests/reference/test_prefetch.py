@@ -6,13 +6,14 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from kvlitmus.conformance.checker.calls.prefetch import checked_plan, facts_of_plan
+from kvlitmus.conformance.checker.calls.prefetch import checked_plan, planned
 from kvlitmus.conformance.checker.scripted_host import HostScript, ScriptedHost, reply_from
 from kvlitmus.conformance.litmus.prefetch_table import CASES, PlanCase
 from kvlitmus.conformance.specimen.prefetch import PrefetchPlanner
 from kvlitmus.reference.prefetch import converse, plan_prefetch
 from kvlitmus.spec import prefetch
-from kvlitmus.spec.prefetch_plan import HostPool, PrefetchAsk, PrefetchPlan, full_length
+from kvlitmus.spec.plan import verdicts
+from kvlitmus.spec.prefetch_plan import HostPool, PlanPrefetch, PrefetchAsk, PrefetchPlan, full_length
 from kvlitmus.spec.rule import RULES
 
 PLAN_RULES = [rule for rule in RULES.values() if rule.predicate.__module__ == prefetch.__name__]
@@ -74,9 +75,9 @@ def test_reference_and_specimen_agree_and_keep_every_rule(ask: PrefetchAsk, scri
     assert checked_plan(plans[0]) == checked_plan(plans[1])
     assert hosts[0].calls == hosts[1].calls
     event(plans[0].refusal or ("full" if plans[0].key_length == full_length(ask) else "truncated"))
-    facts = facts_of_plan(ask, checked_plan(plans[0]), hosts[0])
-    for rule in PLAN_RULES:
-        assert rule.predicate(**{name: facts[name] for name in rule.facts}), rule.id
+    inputs = {"call": PlanPrefetch(ask), "answer": planned(checked_plan(plans[0]), hosts[0])}
+    said = verdicts(PLAN_RULES, {"plan_prefetch"}, frozenset(), inputs, {})
+    assert said == {rule.id: True for rule in PLAN_RULES}
 
 
 @given(ASKS, SCRIPTS)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from kvlitmus.conformance.checker.calls import hashing as hash_calls
+from kvlitmus.conformance.checker.calls.hashing import Noting, checked_hashes, run_hashes, run_two_ways
 from kvlitmus.conformance.checker.calls.prefetch import checked_plan, run_plan
 from kvlitmus.conformance.checker.scripted_host import MAX_CALLS, HostScript, ScriptedHost
 from kvlitmus.conformance.litmus import hashing_table as hash_cases
@@ -19,11 +20,27 @@ from kvlitmus.mutants import hashing as hash_mutants
 from kvlitmus.mutants import prefetch as prefetch_mutants
 from kvlitmus.mutants.slip import Slip
 from kvlitmus.spec import hashing, prefetch
+from kvlitmus.spec.config import Config
 from kvlitmus.spec.facts import FACTS
+from kvlitmus.spec.hash_calls import (
+    EMPTY_LEDGER,
+    CompareHashes,
+    HashCall,
+    HashNamespaces,
+    HashPair,
+    HashPieces,
+    PageHashes,
+    noted,
+    prefixes_of,
+)
 from kvlitmus.spec.names import Names
-from kvlitmus.spec.prefetch_plan import PrefetchAsk, PrefetchPlan
+from kvlitmus.spec.occasions import occasions_of
+from kvlitmus.spec.plan import verdicts
+from kvlitmus.spec.prefetch_plan import PlanPrefetch, PrefetchAsk, PrefetchPlan
+from kvlitmus.spec.profile import Profile
 from kvlitmus.spec.rule import RULES, Strength
-from kvlitmus.spec.schemes import SCHEMES, Scheme
+from kvlitmus.spec.schemes import SCHEMES
+from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.units import Key
 
 PLAN_RULES = [rule for rule in RULES.values() if rule.predicate.__module__ == prefetch.__name__]
@@ -32,14 +49,29 @@ RANDOM_PLANS = 3000
 RANDOM_KEYS = 400
 
 
-def broken(facts: Mapping[str, object]) -> set[str]:
-    """The ids of the rules that these facts break; a rule whose facts are not all there is not judged."""
-    return {
-        rule.id
-        for rule in PLAN_RULES + HASH_RULES
-        if facts.keys() >= {*rule.facts, *rule.needs}
-        and not rule.predicate(**{name: facts[name] for name in rule.facts})
+Step = tuple[object, object]
+"""A call, and its answer."""
+
+
+def judged(
+    step: Step, scheme: str = "kvlitmus-2", state: object = None, known: dict[str, Any] | None = None
+) -> set[str]:
+    """The ids of the rules that a step breaks, under a scheme of page names."""
+    capabilities = frozenset({"scheme"} if scheme in SCHEMES else ())
+    inputs = {
+        "setting": Setting(Config(), Profile(hash_scheme=scheme), 0, capabilities),
+        "state": state,
+        "call": step[0],
+        "answer": step[1],
     }
+    found = verdicts(PLAN_RULES + HASH_RULES, occasions_of(*step), capabilities, inputs, {} if known is None else known)
+    return {id for id, kept in found.items() if not kept}
+
+
+def planned(planner: Prefetch, ask: PrefetchAsk, script: HostScript) -> Step:
+    """One plan, as a step."""
+    call = PlanPrefetch(ask)
+    return call, run_plan(planner, call, script)[0]
 
 
 def broken_by_plans(planner: Prefetch, seed: int | None) -> set[str]:
@@ -47,47 +79,56 @@ def broken_by_plans(planner: Prefetch, seed: int | None) -> set[str]:
     found: set[str] = set()
     if seed is None:
         for case in prefetch_table.CASES:
-            found |= broken(run_plan(planner, case.ask, case.script)[0])
+            found |= judged(planned(planner, case.ask, case.script))
     else:
         source = random.Random(seed)
         for _ in range(RANDOM_PLANS):
-            found |= broken(run_plan(planner, *prefetch_table.draw(source.randrange))[0])
+            found |= judged(planned(planner, *prefetch_table.draw(source.randrange)))
     return found
 
 
-def hash_facts(hasher: Hashes, seed: int | None, scheme: Scheme | None) -> Iterator[Mapping[str, object]]:
-    """The facts of the litmus cases (no seed) or of random keys."""
+def hash_calls_of(seed: int | None, scheme: str) -> Iterator[HashCall]:
+    """The calls of the litmus cases (no seed) or on random keys."""
     if seed is None:
-        for vector in hash_cases.VECTORS[scheme.name if scheme else "kvlitmus-2"]:
-            yield hash_calls.run_hashes(hasher, vector.key, vector.page_size, vector.prior, scheme=scheme)[1]
-            yield hash_calls.run_pieces(hasher, vector.key, vector.page_size, 1)
+        for vector in hash_cases.VECTORS[scheme if scheme in SCHEMES else "kvlitmus-2"]:
+            yield PageHashes(vector.key, vector.page_size, vector.prior)
+            yield HashPieces(vector.key, vector.page_size, 1)
         for spelt in (*spelling.within(), *spelling.across()):
-            yield hash_calls.run_hashes(hasher, spelt.victim, spelt.victim_page, scheme=scheme)[1]
-            yield hash_calls.run_hashes(hasher, spelt.prompt, spelt.page, scheme=scheme)[1]
+            yield PageHashes(spelt.victim, spelt.victim_page)
+            yield PageHashes(spelt.prompt, spelt.page)
         for page_size, bigram in ((1, False), (2, False), (1, True)):
-            yield hash_calls.run_hashes(hasher, Key(None, (1, 2, 3), bigram), page_size, scheme=scheme)[1]
+            yield PageHashes(Key(None, (1, 2, 3), bigram), page_size)
         for pair in hash_cases.PAIRS:
-            yield hash_calls.run_pair(hasher, pair.key, pair.other, pair.page_size)
+            yield HashPair(pair.key, pair.other, pair.page_size)
         for own, foreign in hash_cases.FOREIGN:
-            yield hash_calls.run_namespaces(hasher, hash_cases.LARGEST._replace(namespace=own), foreign, 1)
+            yield HashNamespaces(hash_cases.LARGEST._replace(namespace=own), foreign, 1)
         for _, key, page_size in hash_cases.REFUSED:
-            yield hash_calls.run_hashes(hasher, key, page_size, scheme=scheme)[1]
+            yield PageHashes(key, page_size)
         return
     source = random.Random(seed)
     for _ in range(RANDOM_KEYS):
         key, other, page, cut = hash_cases.draw(source.randrange)
-        yield hash_calls.run_hashes(hasher, key, page, scheme=scheme)[1]
-        yield hash_calls.run_pieces(hasher, key, page, cut)
-        yield hash_calls.run_pair(hasher, key, other, page)
-        yield hash_calls.run_namespaces(hasher, key, "lora-c", page)
+        yield PageHashes(key, page)
+        yield HashPieces(key, page, cut)
+        yield HashPair(key, other, page)
+        yield HashNamespaces(key, "lora-c", page)
 
 
 def broken_by_hashes(hasher: Hashes, seed: int | None, scheme: str = "kvlitmus-2") -> set[str]:
     """The rules that a hasher breaks which declares this scheme."""
-    noting = hash_calls.Noting(hasher)
-    found = {rule for facts in hash_facts(noting, seed, SCHEMES.get(scheme)) for rule in broken(facts)}
-    ledger = hash_calls.HashLedger(Names())
-    return found.union(*(broken(ledger.facts(one) or {}) for one in noting.answered))
+    noting = Noting(hasher)
+    found: set[str] = set()
+    for call in hash_calls_of(seed, scheme):
+        answer = run_hashes(noting, call)[0] if isinstance(call, PageHashes) else run_two_ways(noting, call)
+        found |= judged((call, answer), scheme)
+    names, ledger = Names(), EMPTY_LEDGER
+    for asked, hashes in noting.answered:
+        prefixes = prefixes_of(ledger, names, asked)
+        if prefixes is not None:
+            compared = CompareHashes(asked.page_size, asked.key.bigram, prefixes)
+            found |= judged((compared, hashes), scheme, ledger)
+            ledger = noted(ledger, compared, hashes)
+    return found
 
 
 @pytest.mark.parametrize("slip", prefetch_mutants.SLIPS, ids=lambda slip: slip.id)
@@ -159,7 +200,8 @@ def test_the_rules_need_nothing_but_what_the_suite_itself_sees() -> None:
 
 
 def test_what_is_allowed_can_be_shown_for_every_rule() -> None:
-    facts, _ = run_plan(PrefetchPlanner(), prefetch_table.CASES[0].ask, prefetch_table.CASES[0].script)
+    facts: dict[str, Any] = {}
+    judged(planned(PrefetchPlanner(), prefetch_table.CASES[0].ask, prefetch_table.CASES[0].script), known=facts)
     for rule in PLAN_RULES:
         assert rule.allowed.format(**facts)
 
@@ -174,16 +216,17 @@ def test_a_plan_of_the_wrong_form_is_refused() -> None:
     with pytest.raises(TypeError, match="refusal"):
         checked_plan(PrefetchPlan(3))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="sequence of texts"):
-        hash_calls.checked_hashes("ab")
+        checked_hashes("ab")
     with pytest.raises(TypeError, match="must be text"):
-        hash_calls.checked_hashes([b"ab"])
+        checked_hashes([b"ab"])
 
 
 def test_planning_that_raises_is_an_observation() -> None:
     ask, script = PrefetchAsk(16, 4, 8), HostScript(8, refuse=(2,))
-    facts, error = run_plan(prefetch_mutants.UncheckedLastAllocation(), ask, script)
+    call = PlanPrefetch(ask)
+    answer, error = run_plan(prefetch_mutants.UncheckedLastAllocation(), call, script)
     assert isinstance(error, TypeError)
-    assert broken(facts) == {"PREFETCH-15"}
+    assert judged((call, answer)) == {"PREFETCH-15"}
 
 
 def test_the_scripted_host_notes_what_is_given_back_wrongly() -> None:
@@ -204,6 +247,6 @@ def test_a_plan_that_never_ends_is_stopped() -> None:
                 pass
             return PrefetchPlan(None)
 
-    _, error = run_plan(Stubborn(), PrefetchAsk(16, 4, 8), HostScript(8))
+    _, error = run_plan(Stubborn(), PlanPrefetch(PrefetchAsk(16, 4, 8)), HostScript(8))
     assert isinstance(error, RuntimeError)
     assert str(MAX_CALLS) in str(error)

@@ -159,6 +159,12 @@ class End(NamedTuple):
     upto: int | None = None
 
 
+class Raised(NamedTuple):
+    """The answer of a call that raised: what it raised, as text."""
+
+    error: str
+
+
 class PlayedAgain(NamedTuple):
     """No call: a whole schedule was played on a second, fresh cache, and these prefixes went at each eviction."""
 

@@ -12,14 +12,16 @@ under that name poisons it.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
-from kvlitmus.spec import tree as _tree  # noqa: F401 - its facts
-from kvlitmus.spec.facts import define
+from kvlitmus.spec.calls import Raised
+from kvlitmus.spec.facts import fact
+from kvlitmus.spec.hash_calls import CompareHashes, HashLedger, HashPair, PageHashes, TwoHashes
+from kvlitmus.spec.prefetch_plan import PlanPrefetch
 from kvlitmus.spec.rule import Kind, Strength, rule
-from kvlitmus.spec.schemes import HASH_DIGITS, HashFunction, Scheme
-from kvlitmus.spec.units import Name, Tokens, Unit, same
+from kvlitmus.spec.schemes import HASH_DIGITS, SCHEMES, Domain, HashFunction, Scheme, sha256
+from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.units import Name, Tokens, Unit, page_floor, same
 
 
 def event_number(page_hash: str) -> int:
@@ -28,26 +30,117 @@ def event_number(page_hash: str) -> int:
     return number - 2**64 if number >= 2**63 else number
 
 
-define(
-    0,
-    {
-        "hashes": "the page hashes that were answered, in order",
-        "page_units": "the units of each whole page of the hashed key, in order",
-        "scheme": "the scheme of page names that the profile declares",
-        "chain_start": "what precedes the first page, raw: the hash passed in, or the seed of the domain",
-        "seeded": "whether the chain begins with the seed of a named namespace",
-        "hash_function": "the hash function: SHA-256 outside proofs",
-        "hashed_prefixes": "for each page hash: the name of the prefix that it stands for",
-        "bearers": "for each page hash answered before, for this page size and kind of units: the prefix it stood for",
-        "hashes_elsewhere": "the page hashes answered before for other page sizes, or for the other kind of units",
-        "hashes_in_pieces": "the page hashes of the same key from two calls, the second going on from the first",
-        "other_hashes": "the page hashes of another key of the same namespace",
-        "common_pages": "how many leading whole pages the two keys have in common",
-        "foreign_hashes": "the page hashes of the same units in another namespace",
-        "hashable": "whether every token of the key's whole pages is in [0, 2**32)",
-        "hashing_raised": "whether computing the hashes raised",
-    },
-)
+# Facts
+
+
+@fact(0)
+def hashes(answer: tuple[str, ...] | TwoHashes) -> Sequence[str]:
+    """The page hashes that were answered, in order."""
+    return answer.first if isinstance(answer, TwoHashes) else answer
+
+
+@fact(0)
+def units_per_page(call: PageHashes | PlanPrefetch) -> int:
+    """Units in a page, as the call says."""
+    return call.page_size
+
+
+@fact(0)
+def hashed_length(call: PageHashes) -> Tokens:
+    """Units of the hashed key."""
+    return call.key.length
+
+
+@fact(0)
+def page_units(call: PageHashes) -> Sequence[Sequence[Unit]]:
+    """The units of each whole page of the hashed key, in order."""
+    units, size = call.key.units, call.page_size
+    return [units[start : start + size] for start in range(0, page_floor(len(units), size), size)]
+
+
+@fact(0, ports=("scheme",))
+def scheme(setting: Setting) -> Scheme:
+    """The scheme of page names that the profile declares."""
+    return SCHEMES[setting.profile.hash_scheme]
+
+
+@fact(0)
+def hash_function() -> HashFunction:
+    """The hash function: SHA-256 outside proofs."""
+    return sha256
+
+
+@fact(0)
+def chain_start(call: PageHashes, scheme: Scheme, hash_function: HashFunction) -> bytes | None:
+    """What precedes the first page, raw: the hash passed in (None where it is no hex text), or the seed of the domain."""
+    if call.prior:
+        return raw(call.prior)
+    return scheme.seed(Domain(call.page_size, call.key.bigram, call.key.namespace), hash_function)
+
+
+@fact(0)
+def seeded(call: PageHashes) -> bool:
+    """Whether the chain begins with the seed of a named namespace."""
+    return not call.prior and call.key.namespace is not None
+
+
+@fact(0)
+def hashed_prefixes(call: CompareHashes) -> Sequence[Name]:
+    """For each page hash: the name of the prefix that it stands for."""
+    return call.prefixes
+
+
+@fact(0)
+def bearers(state: HashLedger, call: CompareHashes, hashes: Sequence[str]) -> Mapping[str, Name]:
+    """For each page hash answered before, for this page size and kind of units: the prefix it stood for."""
+    own = state.of(call.page_size, call.bigram)
+    return {one: own[one] for one in hashes if one in own}
+
+
+@fact(0)
+def hashes_elsewhere(state: HashLedger, call: CompareHashes, hashes: Sequence[str]) -> frozenset[str]:
+    """The page hashes answered before for other page sizes, or for the other kind of units."""
+    others = [known for kind, known in state.bearers.items() if kind != (call.page_size, call.bigram)]
+    return frozenset(one for one in hashes if any(one in known for known in others))
+
+
+@fact(0)
+def hashes_in_pieces(answer: TwoHashes) -> Sequence[str]:
+    """The page hashes of the same key from two calls, the second going on from the first."""
+    return answer.second
+
+
+@fact(0)
+def other_hashes(answer: TwoHashes) -> Sequence[str]:
+    """The page hashes of another key of the same namespace."""
+    return answer.second
+
+
+@fact(0)
+def common_pages(call: HashPair) -> int:
+    """How many leading whole pages the two keys have in common."""
+    return call.common_pages
+
+
+@fact(0)
+def foreign_hashes(answer: TwoHashes) -> Sequence[str]:
+    """The page hashes of the same units in another namespace."""
+    return answer.second
+
+
+@fact(0)
+def hashable(call: PageHashes) -> bool:
+    """Whether every token of the key's whole pages is in [0, 2**32)."""
+    return call.hashable
+
+
+@fact(0)
+def hashing_raised(answer: tuple[str, ...] | Raised) -> bool:
+    """Whether computing the hashes raised."""
+    return isinstance(answer, Raised)
+
+
+# Rules
 
 
 @rule(
@@ -62,7 +155,7 @@ define(
 def a_page_hash_covers_the_page_before_and_its_own_units(
     hashes: Sequence[str],
     page_units: Sequence[Sequence[Unit]],
-    chain_start: bytes,
+    chain_start: bytes | None,
     seeded: bool,
     scheme: Scheme,
     hash_function: HashFunction,
@@ -87,11 +180,11 @@ def a_page_hash_covers_the_page_before_and_its_own_units(
     on=("page_hashes",),
     source="R-HASH-02; kvcached#451",
     reference="hashing.page_hashes",
-    allowed="{key_length} // {page_size} hashes",
+    allowed="{hashed_length} // {units_per_page} hashes",
 )
-def there_is_one_hash_for_each_whole_page(hashes: Sequence[str], key_length: Tokens, page_size: int) -> bool:
+def there_is_one_hash_for_each_whole_page(hashes: Sequence[str], hashed_length: Tokens, units_per_page: int) -> bool:
     """A key MUST have exactly one hash for each of its whole pages, and none for a tail that fills no page."""
-    return len(hashes) == key_length // page_size
+    return len(hashes) == hashed_length // units_per_page
 
 
 @rule(
@@ -166,7 +259,7 @@ def namespaces_share_no_hash(hashes: Sequence[str], foreign_hashes: Sequence[str
 def a_named_namespace_begins_with_its_seed(
     hashes: Sequence[str],
     page_units: Sequence[Sequence[Unit]],
-    chain_start: bytes,
+    chain_start: bytes | None,
     seeded: bool,
     scheme: Scheme,
     hash_function: HashFunction,
@@ -174,7 +267,7 @@ def a_named_namespace_begins_with_its_seed(
     """Under a scheme that is known, the chain of a named namespace MUST begin with the seed that the scheme has for it,
     so that stores can be shared.
     """
-    if not (seeded and hashes and page_units):
+    if not (seeded and hashes and page_units) or chain_start is None:
         return True
     return hashes[0].lower() == hash_function(scheme.page_message(chain_start, page_units[0])).hex()
 
@@ -219,7 +312,7 @@ def a_name_stands_for_one_prefix(
     reference="hashing.page_hashes",
     allowed="names that no page of another size, or of the other kind of units, has",
 )
-def a_name_stands_for_one_page_size_and_kind_of_units(hashes: Sequence[str], hashes_elsewhere: Container[str]) -> bool:
+def a_name_stands_for_one_page_size_and_kind_of_units(hashes: Sequence[str], hashes_elsewhere: frozenset[str]) -> bool:
     """Page hashes for different page sizes, and those of tokens and of bigrams, SHOULD have nothing in common, so that a
     store doesn't depend on being told apart otherwise.
     """

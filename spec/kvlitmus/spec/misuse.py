@@ -10,19 +10,49 @@ To **reject** is to raise; to **ignore** is to return and to have changed nothin
 from __future__ import annotations
 
 from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
-from kvlitmus.spec.facts import define
+from kvlitmus.spec.facts import fact
+from kvlitmus.spec.misuse_calls import Aftermath, page_granted
 from kvlitmus.spec.rule import Kind, rule
-from kvlitmus.spec.units import Tokens
+from kvlitmus.spec.seen import Seen
+from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.state import State
+from kvlitmus.spec.units import PageNo, Tokens
 
-define(
-    0,
-    {
-        "raised": "whether the call raised",
-        "declared_misuse": "what the profile declares: reject, ignore or undefined",
-        "later_sound": "whether, after the misuse, everything can be allocated once in whole pages and nothing twice",
-        "handle_aliased": "whether a returned handle lies in the memory of the free list, or overwriting it changed that list",
-    },
-)
+
+@fact(0)
+def raised(answer: Aftermath) -> bool:
+    """Whether the call raised."""
+    return answer.raised
+
+
+@fact(0)
+def declared_misuse(setting: Setting) -> str:
+    """What the profile declares: reject, ignore or undefined."""
+    return setting.profile.misuse
+
+
+def taken_after(then: State, before: Seen) -> set[PageNo]:
+    """The pages that nobody may be granted after misuse: owned, protected, or cached before it."""
+    locked = (page.page for page in then.tree.pages.values() if page.locks)
+    return {*then.owners, *locked, *before.cached.values()}
+
+
+@fact(0)
+def later_sound(setting: Setting, then: State, before: Seen, answer: Aftermath) -> bool:
+    """Whether, after the misuse, everything can be allocated once in whole pages and nothing twice."""
+    taken = taken_after(then, before)
+    for grant in answer.grants:
+        page = page_granted(setting, grant, taken)
+        if page is None:
+            return False
+        taken.add(page)
+    return answer.taken_back and answer.refused
+
+
+@fact(0)
+def handle_aliased(before: Seen, after: Seen, answer: Aftermath) -> bool:
+    """Whether a returned handle lies in the memory of the free list, or overwriting it changed that list."""
+    return answer.aliased or before.listed != after.listed
 
 
 @rule(

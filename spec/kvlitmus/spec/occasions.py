@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from typing import Any
 
-from kvlitmus.spec import calls
+from kvlitmus.spec import calls, hash_calls, misuse_calls
+from kvlitmus.spec.prefetch_plan import Planned, PlanPrefetch
 
 
 class On(enum.StrEnum):
@@ -41,6 +43,20 @@ class On(enum.StrEnum):
     END_UPTO = "end_upto"
     AGAIN = "again"
     FLAT_CALL = "flat_call"
+    RAISED = "raised"
+    PAGE_HASHES = "page_hashes"
+    HASH_REFUSAL = "hash_refusal"
+    HASH_PIECES = "hash_pieces"
+    HASH_PAIR = "hash_pair"
+    HASH_NAMESPACES = "hash_namespaces"
+    HASHED = "hashed"
+    PLAN_PREFETCH = "plan_prefetch"
+    MISUSE = "misuse"
+    DOUBLE_FREE = "double_free"
+    REPEATED_FREE = "repeated_free"
+    PARTIAL_FREE = "partial_free"
+    STALE_UNLOCK = "stale_unlock"
+    SCRIBBLE = "scribble"
 
 
 PLAIN: dict[type, tuple[On, ...]] = {
@@ -54,6 +70,15 @@ PLAIN: dict[type, tuple[On, ...]] = {
     calls.Unlock: (On.UNLOCK,),
     calls.Evict: (On.EVICT,),
     calls.PlayedAgain: (On.AGAIN,),
+    hash_calls.HashPieces: (On.HASH_PIECES,),
+    hash_calls.HashPair: (On.HASH_PAIR,),
+    hash_calls.HashNamespaces: (On.HASH_NAMESPACES,),
+    hash_calls.CompareHashes: (On.HASHED,),
+    misuse_calls.DoubleFree: (On.MISUSE, On.DOUBLE_FREE),
+    misuse_calls.RepeatedFree: (On.MISUSE, On.REPEATED_FREE),
+    misuse_calls.PartialFree: (On.MISUSE, On.PARTIAL_FREE),
+    misuse_calls.StaleUnlock: (On.MISUSE, On.STALE_UNLOCK),
+    misuse_calls.Scribble: (On.MISUSE, On.SCRIBBLE),
 }
 """Calls that are one occasion whatever they answer."""
 
@@ -65,6 +90,25 @@ REFUSABLE: dict[type, tuple[tuple[On, ...], tuple[On, ...]]] = {
 """Calls that may be refused: what they are when granted, and when refused."""
 
 
+def hashes_occasions(call: hash_calls.PageHashes, answer: object) -> tuple[On, ...]:
+    """Hashing is a refusal when it raised, and when it should have."""
+    if not call.hashable:
+        return (On.HASH_REFUSAL,)
+    return (On.HASH_REFUSAL, On.RAISED) if isinstance(answer, calls.Raised) else (On.PAGE_HASHES,)
+
+
+def plan_occasions(_: PlanPrefetch, answer: Planned) -> tuple[On, ...]:
+    """A plan is one whether it was decided or raised."""
+    return (On.PLAN_PREFETCH,) if answer.plan is not None else (On.PLAN_PREFETCH, On.RAISED)
+
+
+SPECIAL: dict[type, Callable[[Any, Any], tuple[On, ...]]] = {
+    hash_calls.PageHashes: hashes_occasions,
+    PlanPrefetch: plan_occasions,
+}
+"""Calls of which more than a refusal is told apart."""
+
+
 def occasions_of(call: Any, answer: Any) -> tuple[On, ...]:
     """What a call is that was answered so."""
     plain = PLAIN.get(type(call))
@@ -73,6 +117,9 @@ def occasions_of(call: Any, answer: Any) -> tuple[On, ...]:
     refusable = REFUSABLE.get(type(call))
     if refusable is not None:
         return refusable[answer is None]
+    special = SPECIAL.get(type(call))
+    if special is not None:
+        return special(call, answer)
     if isinstance(call, calls.Extend):
         granted = (On.ALLOC_DECODE,) if call.decode else (On.ALLOC_EXTEND,)
         return (On.REFUSED_EXTEND,) if answer is None else granted

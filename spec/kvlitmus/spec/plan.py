@@ -145,13 +145,38 @@ def assignment(name: str, given: Collection[str], names: dict[str, Any]) -> str:
 
 
 def value_of(name: str, inputs: Mapping[str, Any], known: dict[str, Any]) -> Any:
-    """One more fact of a step, for whoever explains it: worked out, with what it needs, and noted among the known."""
-    if name in inputs:
-        return inputs[name]
+    """One fact of a step, for whoever explains it: worked out, with what it needs, and noted among the known.
+
+    Unknown where an input is missing, or where the fact is given by whoever judges, and wasn't.
+    """
+    if name in INPUTS:
+        return inputs.get(name, UNKNOWN)
     if name not in known:
         one = FACTS[name]
         if one.compute is None:
             return UNKNOWN
         values = [value_of(need, inputs, known) for need in one.needs]
-        known[name] = UNKNOWN if UNKNOWN in values else one.compute(*values)
+        unknown = any(value is UNKNOWN for value in values)
+        known[name] = UNKNOWN if unknown else one.compute(*values)
     return known[name]
+
+
+def verdicts(
+    rules: Iterable[Rule],
+    occasions: Collection[str],
+    capabilities: frozenset[str],
+    inputs: Mapping[str, Any],
+    known: dict[str, Any],
+) -> dict[str, bool]:
+    """Which of these rules a step keeps; those are left out that aren't about it, or can't be judged.
+
+    A plan says the same for many steps that are alike, and quickly.  ``known``: facts that are known already, in proofs
+    a digest other than SHA-256; those that are worked out are noted there.
+    """
+    said = {}
+    for one in rules:
+        if applies(one, occasions, capabilities):
+            values = {name: value_of(name, inputs, known) for name in one.facts}
+            if not any(value is UNKNOWN for value in values.values()):
+                said[one.id] = one.predicate(**values)
+    return said

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from kvlitmus.spec.units import Tokens, page_ceil, page_floor
+from kvlitmus.spec.units import Slot, Tokens, page_ceil, page_floor
 
 STORAGE_OFF = "storage off"
 TOO_SHORT = "too short"
@@ -86,6 +86,31 @@ class HostCall(NamedTuple):
     amount: int = 0
     answer: int | None = None
     available: int = 0
+
+
+class PlanPrefetch(NamedTuple):
+    """The call, as a value: plan one prefetch; answers :class:`Planned`."""
+
+    ask: PrefetchAsk
+
+    @property
+    def page_size(self) -> int:
+        """Units in a page."""
+        return self.ask.page_size
+
+
+class Planned(NamedTuple):
+    """What came of a plan: what was decided, and the conversation with the host's memory.
+
+    ``plan``: ``None`` where planning raised.  ``calls``: all calls to the host, in order.  ``held``: the slots that were
+    granted and not given back, ``strays``: those that were given back and not held; both ``None`` where the conversation
+    is of amounts alone, and slots have no numbers.
+    """
+
+    plan: PrefetchPlan | None
+    calls: Sequence[HostCall]
+    held: tuple[Slot, ...] | None = None
+    strays: tuple[Slot, ...] | None = None
 
 
 def full_length(ask: PrefetchAsk) -> Tokens:

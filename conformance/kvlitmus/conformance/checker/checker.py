@@ -18,7 +18,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kvlitmus.conformance.checker.calls.hashing import HashLedger
 from kvlitmus.conformance.checker.event_replica import EventReplica
 from kvlitmus.conformance.checker.failures import Work
 from kvlitmus.conformance.checker.guard import SPARE, Guard, Violation
@@ -34,7 +33,9 @@ from kvlitmus.spec import effects
 from kvlitmus.spec.advance import expect, follow, written_by
 from kvlitmus.spec.calls import Compute, Insert, Path, path_of
 from kvlitmus.spec.facts import FACTS, INPUTS, UNKNOWN
+from kvlitmus.spec.hash_calls import EMPTY_LEDGER, HashLedger
 from kvlitmus.spec.interface import Begun, Hit
+from kvlitmus.spec.misuse_calls import Aftermath, MisuseCall
 from kvlitmus.spec.names import NO_NAME, Names
 from kvlitmus.spec.occasions import occasions_of
 from kvlitmus.spec.plan import Judged, Plan, value_of
@@ -57,6 +58,9 @@ NOBODY = object()
 
 CALL = frozenset({"call", "answer", "found", "row_found"})
 """The inputs that a step without a call value lacks."""
+
+UNSEEN = frozenset(INPUTS) - {"setting", "state", "call", "answer"}
+"""The inputs that a step lacks after which nothing is observed."""
 
 NO_FACTS: Mapping[str, Any] = {}
 
@@ -86,6 +90,9 @@ class Tally:
 
 class Checker(Guard):
     """One adapter under judgement, from a fresh state on."""
+
+    most_hashes: int | None = None
+    """How many page hashes are remembered of each page size and kind of units; all, if ``None``."""
 
     wants_facts = False
     """Whether :meth:`note_facts` is to be told the facts of every step."""
@@ -118,7 +125,7 @@ class Checker(Guard):
         self.muted = muted
         self.force_misuse = force_misuse
         self.names = names or Names()
-        self.hashed = HashLedger(self.names)
+        self.ledger: HashLedger = EMPTY_LEDGER
         self.rules = all_rules()
         self.plans: dict[object, Tally] = {}
         self.tally: Tally
@@ -280,6 +287,19 @@ class Checker(Guard):
         return expected, then
 
     # -- evaluation ----------------------------------------------------------------------------
+
+    def answered(self, call: Any, answer: Any, state: Any = None) -> None:
+        """Judge a call after which nothing is observed, since it leaves the cache alone.
+
+        ``state``: what was known before it, of what it is about.
+        """
+        inputs = (self.setting, state, None, None, call, answer, None, None, None, None)
+        self.judge(occasions_of(call, answer), inputs, NO_FACTS, UNSEEN)
+
+    def misused(self, call: MisuseCall, answer: Aftermath, state: State, before: Seen, after: Seen) -> None:
+        """Judge a call that broke the contract: nothing is expected of the cache, and nothing is followed."""
+        inputs = (self.setting, state, None, self.state, call, answer, before, after, None, None)
+        self.judge(occasions_of(call, answer), inputs, NO_FACTS, frozenset({"expected", "found", "row_found"}))
 
     def evaluate(self, kinds: str, facts: Facts) -> None:
         """Judge by given facts alone: nothing was observed."""

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.calls import pure
-from kvlitmus.conformance.checker.calls.hashing import Hashed, common_pages, split_key
-from kvlitmus.conformance.checker.calls.prefetch import checked_plan, facts_of_conversation
+from kvlitmus.conformance.checker.calls.hashing import Answered
+from kvlitmus.conformance.checker.calls.prefetch import checked_plan
 from kvlitmus.conformance.history.contract import Contradiction
 from kvlitmus.conformance.history.forms import answer_of
 from kvlitmus.conformance.history.lines import Call
 from kvlitmus.conformance.support.text import harmless, shown
 from kvlitmus.spec import partial
+from kvlitmus.spec.hash_calls import HashCall, HashNamespaces, HashPair, HashPieces, PageHashes, TwoHashes, split_key
+from kvlitmus.spec.prefetch_plan import Planned, PlanPrefetch
 from kvlitmus.spec.units import Slot, page_slots, pages_needed, pages_of
 
 if TYPE_CHECKING:
@@ -66,29 +68,31 @@ def hashes(trace: TraceState, call: Call) -> None:
     pure.hashes(checker, key, size, prior)
     if call.raised is not None or not isinstance(call.answer, list):
         return
-    now = Hashed(key, size, prior, tuple(call.answer))
-    for kinds, facts in relations(now, trace.hashed):
-        checker.evaluate(kinds, facts)
+    now = Answered(PageHashes(key, size, prior), tuple(call.answer))
+    for related, answers in relations(now, trace.hashed):
+        checker.answered(related, answers)
     trace.hashed.append(now)
 
 
-def relations(now: Hashed, earlier: Sequence[Hashed]) -> list[tuple[str, dict[str, object]]]:
-    """What a call to ``page_hashes`` must have in common with earlier ones, or must not: as facts."""
-    found: list[tuple[str, dict[str, object]]] = []
-    alike = [one for one in earlier if one.page_size == now.page_size and one.key.bigram == now.key.bigram]
-    whole = [one for one in alike if one.prior is None]
-    for one in whole if now.prior is None else ():
-        if one.key.namespace == now.key.namespace:
-            common = common_pages(one.key.units, now.key.units, now.page_size)
-            found.append(("hash_pair", {"hashes": one.hashes, "other_hashes": now.hashes, "common_pages": common}))
-        elif one.key.tokens == now.key.tokens:
-            found.append(("hash_namespaces", {"hashes": one.hashes, "foreign_hashes": now.hashes}))
-    for head in whole if now.prior is not None else ():
-        if head.hashes and head.hashes[-1] == now.prior:
+def relations(now: Answered, earlier: Sequence[Answered]) -> list[tuple[HashCall, TwoHashes]]:
+    """What a call to ``page_hashes`` must have in common with earlier ones, or must not: as calls with both answers."""
+    found: list[tuple[HashCall, TwoHashes]] = []
+    key, size, prior = now.call
+    alike = [one for one in earlier if one.call.page_size == size and one.call.key.bigram == key.bigram]
+    whole = [one for one in alike if one.call.prior is None]
+    for one in whole if prior is None else ():
+        answers = TwoHashes(one.hashes, now.hashes)
+        if one.call.key.namespace == key.namespace:
+            found.append((HashPair(one.call.key, key, size), answers))
+        elif one.call.key.tokens == key.tokens:
+            found.append((HashNamespaces(one.call.key, key.namespace, size), answers))
+    for head in whole if prior is not None else ():
+        if head.hashes and head.hashes[-1] == prior:
+            first = head.call.key.length
             found += [
-                ("hash_pieces", {"hashes": one.hashes, "hashes_in_pieces": head.hashes + now.hashes})
+                (HashPieces(one.call.key, size, first // size), TwoHashes(one.hashes, head.hashes + now.hashes))
                 for one in whole
-                if split_key(one.key, head.key.length) == (head.key, now.key)
+                if split_key(one.call.key, first) == (head.call.key, key)
             ]
     return found
 
@@ -96,16 +100,17 @@ def relations(now: Hashed, earlier: Sequence[Hashed]) -> list[tuple[str, dict[st
 def plan(trace: TraceState, call: Call) -> None:
     """``plan_prefetch(ask, host)``: the conversation with the host's memory, and what came of it."""
     checker, ask, host = trace.checker, call.args["ask"], call.args["host"]
+    asked = PlanPrefetch(ask)
     given = ", ".join(f"{name}={value}" for name, value in ask._asdict().items())
     checker.announce(f"plan_prefetch({given}) in {len(host)} calls to the host's memory", "plan_prefetch")
     if call.raised is not None:
-        checker.evaluate("plan_prefetch+raised", facts_of_conversation(ask, None, host))
+        checker.answered(asked, Planned(None, host))
         raise checker.broken("PORT-01", f"the call raised {harmless(call.raised)}")
     try:
         found = checked_plan(answer_of("plan_prefetch", call.answer))
     except (TypeError, ValueError) as error:
         raise checker.broken("PORT-03", harmless(error)) from error
-    checker.evaluate("plan_prefetch", facts_of_conversation(ask, found, host))
+    checker.answered(asked, Planned(found, host))
 
 
 def look(trace: TraceState, call: Call) -> None:

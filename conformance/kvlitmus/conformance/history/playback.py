@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from kvlitmus.conformance.checker.calls.hashing import HashLedger
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.history.forms import LOOKS, answer_of
@@ -149,6 +148,8 @@ class RecordedChecker(Checker):
     may be freed that isn't ``loose``.
     """
 
+    most_hashes = MANY_HASHES
+
     def __init__(
         self,
         playback: Playback,
@@ -169,7 +170,6 @@ class RecordedChecker(Checker):
         super().__init__(playback, header.config, header.profile, depth=depth, muted=muted, names=self.prefixes)
         self.adapter = playback  # without the requests that a judge composes: nobody asked this cache for any
         self.capabilities = capabilities_of(playback) | (self.capabilities & {"scheme"})
-        self.hashed = HashLedger(self.prefixes, MANY_HASHES)
 
     def announce(self, text: str, method: str) -> None:
         """A call is about to be judged: note the line that it stands on."""
@@ -190,7 +190,7 @@ class RecordedChecker(Checker):
         """The names that the judge's books speak of."""
         yield from self.tree.pages
         yield from self.state.doubtful
-        yield from self.hashed.held()
+        yield from self.ledger.held()
         yield from self.state.contents.values()
         for running in self.requests.values():
             yield from running.path.names[-1:]

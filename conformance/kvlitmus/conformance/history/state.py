@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from kvlitmus.conformance.checker.calls.hashing import Hashed
+from kvlitmus.conformance.checker.calls.hashing import Answered
 from kvlitmus.conformance.checker.explain import allowed_text, seen_texts
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.history.contract import Breach
@@ -95,7 +95,7 @@ class TraceState:
         self.playback = Playback(header)
         self.call = Call(1, "", {}, None, None, {})
         self.places = Places()
-        self.hashed: deque[Hashed] = deque(maxlen=8)
+        self.hashed: deque[Answered] = deque(maxlen=8)
         try:
             self.checker = RecordedChecker(
                 self.playback, header, depth=min(depth, header.depth), muted=muted, found=self.found

@@ -7,9 +7,22 @@ cache is its caller's fault.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from kvlitmus.spec.units import Slot
+from kvlitmus.spec.misuse import taken_after
+from kvlitmus.spec.misuse_calls import (
+    Aftermath,
+    DoubleFree,
+    MisuseCall,
+    PartialFree,
+    RepeatedFree,
+    Scribble,
+    StaleUnlock,
+    page_granted,
+)
+from kvlitmus.spec.seen import Seen
+from kvlitmus.spec.state import State
+from kvlitmus.spec.units import Slot, Tokens
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Checker
@@ -17,35 +30,28 @@ if TYPE_CHECKING:
 
 def double_free(checker: Checker, slots: Sequence[Slot]) -> None:
     """Free slots that were freed already, in one call more."""
-    _forbidden(
-        checker, "double_free", f"free({list(slots)})  # freed already", lambda: checker.adapter.free(list(slots))
-    )
+    text = f"free({list(slots)})  # freed already"
+    _forbidden(checker, DoubleFree(tuple(slots)), text, lambda: checker.adapter.free(list(slots)))
 
 
 def repeated_free(checker: Checker, slots: Sequence[Slot]) -> None:
     """Free the suite's own slots, naming them twice in one call."""
     twice = [*slots, *slots]
-    _forbidden(
-        checker, "repeated_free", f"free({twice})  # each named twice", lambda: checker.adapter.free(twice), slots
-    )
+    text = f"free({twice})  # each named twice"
+    _forbidden(checker, RepeatedFree(tuple(slots)), text, lambda: checker.adapter.free(twice), slots)
 
 
 def partial_free(checker: Checker, slots: Sequence[Slot]) -> None:
     """Free the first slot of a page that the suite owns and goes on using."""
     part = list(slots[:1])
-    _forbidden(
-        checker, "partial_free", f"free({part})  # part of a page", lambda: checker.adapter.free(part), later=slots
-    )
+    text = f"free({part})  # part of a page"
+    _forbidden(checker, PartialFree(tuple(slots)), text, lambda: checker.adapter.free(part), later=slots)
 
 
 def stale_unlock(checker: Checker, receipt: object, number: int) -> None:
     """Give a receipt back that was given back already."""
-    _forbidden(
-        checker,
-        "stale_unlock",
-        f"unlock(receipt {number})  # given back already",
-        lambda: checker.adapter.unlock(receipt),
-    )
+    text = f"unlock(receipt {number})  # given back already"
+    _forbidden(checker, StaleUnlock(number), text, lambda: checker.adapter.unlock(receipt))
 
 
 def scribble(checker: Checker, n: int) -> None:
@@ -67,16 +73,14 @@ def scribble(checker: Checker, n: int) -> None:
         own()
     elif isinstance(raw, list):
         raw[:] = [0] * len(raw)
-    after = checker.observe_now()
-    facts: dict[str, Any] = {"handle_aliased": aliased or before.listed != after.listed, "raised": False}
-    _judge(checker, "scribble", facts)
+    _judge(checker, Scribble(Tokens(n)), checker.state, before, aliased=aliased)
 
 
 def _forbidden(
     checker: Checker,
-    kind: str,
+    call: MisuseCall,
     text: str,
-    call: Callable[[], object],
+    make: Callable[[], object],
     owned: Sequence[Slot] = (),
     later: Sequence[Slot] = (),
 ) -> None:
@@ -85,19 +89,18 @@ def _forbidden(
     The slots ``owned`` are given up where nobody says what the call does.  Of ``later`` all but the
     first page is freed lawfully afterwards, so that what is free is put together again.
     """
-    before = checker.before
+    state = checker.state
     checker.announce(text, text.partition("(")[0])
     raised = False
     try:
-        call()
+        make()
     except Exception as error:  # noqa: BLE001  what is raised is the cache's own choice
         raised = True
         checker.history[-1] += f" → raised {type(error).__name__}"
     if owned and not raised and checker.profile.misuse == "undefined":
         checker.disown(owned)
-    sound = not later or _lawful_free(checker, later[checker.size :])
-    protected = before.sizes[1] if before.sizes else 0
-    _judge(checker, kind, {"raised": raised, "protected_before": protected}, sound=sound)
+    taken_back = not later or _lawful_free(checker, later[checker.size :])
+    _judge(checker, call, state, checker.before, raised=raised, taken_back=taken_back)
 
 
 def _lawful_free(checker: Checker, slots: Sequence[Slot]) -> bool:
@@ -112,36 +115,41 @@ def _lawful_free(checker: Checker, slots: Sequence[Slot]) -> bool:
     return True
 
 
-def _judge(checker: Checker, kind: str, facts: dict[str, Any], *, sound: bool = True) -> None:
+def _judge(
+    checker: Checker,
+    call: MisuseCall,
+    state: State,
+    before: Seen,
+    *,
+    raised: bool = False,
+    taken_back: bool = True,
+    aliased: bool = False,
+) -> None:
+    """Look at the cache, and at what can still be allocated."""
     checker.kept.clear()
     after = checker.observe_now()
-    facts["declared_misuse"] = checker.profile.misuse
-    facts["capacity"] = checker.capacity
-    if after.available is not None:
-        facts["available_after"] = after.available
-    if after.sizes is not None:
-        facts["protected"] = after.sizes[1]
-    facts["later_sound"] = sound and _later_sound(checker)
-    checker.evaluate(f"misuse+{kind}", facts)
+    grants, refused = _refill(checker, before) if taken_back else ((), False)
+    checker.misused(call, Aftermath(raised, taken_back, grants, refused, aliased), state, before, after)
 
 
-def _later_sound(checker: Checker) -> bool:
-    """Whether all that is free can be allocated page by page: whole pages, none twice, none that is owned."""
-    size = checker.size
-    seen: set[int] = set(checker.owners) | set(checker.locked_pages().values()) | set(checker.before.cached.values())
+def _refill(checker: Checker, before: Seen) -> tuple[tuple[tuple[int, ...], ...], bool]:
+    """Allocate page by page: what was granted, up to the first grant that isn't sound, and whether it ended refused."""
+    size, taken = checker.size, taken_after(checker.state, before)
+    grants: list[tuple[int, ...]] = []
     checker.announce(f"alloc({size}) until it is refused", "alloc")
     for _ in range(2 * checker.config.pages + 1):
         try:
             got = checker.adapter.alloc(size)
-            slots = None if got is None else [int(slot) for slot in got]
+            grant = None if got is None else tuple(int(slot) for slot in got)
         except Exception as error:  # noqa: BLE001 - a pool that can't allocate any more is unsound, and that is judged
             checker.history[-1] += f" → raised {type(error).__name__}"
-            return False
-        if slots is None:
-            return True
-        page = slots[0] // size if slots else -1
-        if slots != list(range(page * size, page * size + size)) or page not in checker.usable or page in seen:
-            checker.history[-1] += f" → … {slots[: 2 * size]}"
-            return False
-        seen.add(page)
-    return False
+            return tuple(grants), False
+        if grant is None:
+            return tuple(grants), True
+        grants.append(grant)
+        page = page_granted(checker.setting, grant, taken)
+        if page is None:
+            checker.history[-1] += f" → … {list(grant[: 2 * size])}"
+            break
+        taken.add(page)
+    return tuple(grants), False

@@ -1,0 +1,70 @@
+"""The calls that the contract forbids, as values, and what is looked at afterwards.
+
+Whatever such a call does, the suite then allocates page by page until it is refused: what that gave is the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.units import PageNo, Slot, Tokens
+
+
+class DoubleFree(NamedTuple):
+    """Free slots that were freed already."""
+
+    slots: tuple[Slot, ...]
+
+
+class RepeatedFree(NamedTuple):
+    """Free the suite's own slots, naming each of these twice in one call."""
+
+    slots: tuple[Slot, ...]
+
+
+class PartialFree(NamedTuple):
+    """Free the first slot of a page that the suite owns and goes on using; then give back its other pages lawfully."""
+
+    slots: tuple[Slot, ...]
+
+
+class StaleUnlock(NamedTuple):
+    """Give a receipt back that was given back already."""
+
+    receipt: int
+
+
+class Scribble(NamedTuple):
+    """Overwrite the very sequence that an allocation of so many slots returned."""
+
+    asked: Tokens
+
+
+MisuseCall = DoubleFree | RepeatedFree | PartialFree | StaleUnlock | Scribble
+"""Every call that breaks the contract."""
+
+
+class Aftermath(NamedTuple):
+    """What came of misuse.
+
+    ``raised``: whether the call did.  ``taken_back``: whether the lawful free afterwards, if there was one, was accepted.
+    ``grants``: what was allocated then, a page at a time, until nothing more was to be had, or a grant was not sound.
+    ``refused``: whether it ended with a refusal, as it must.  ``aliased``: whether the cache itself says that the returned
+    sequence lies in the memory of its free list.
+    """
+
+    raised: bool
+    taken_back: bool
+    grants: tuple[tuple[int, ...], ...]
+    refused: bool
+    aliased: bool = False
+
+
+def page_granted(setting: Setting, grant: tuple[int, ...], taken: Collection[PageNo]) -> PageNo | None:
+    """The page that one more allocation of a page gave, if it is sound: whole, usable, and nobody's."""
+    size = setting.size
+    page = PageNo(grant[0] // size if grant else -1)
+    whole = grant == tuple(range(page * size, page * size + size))
+    return page if whole and page in setting.usable and page not in taken else None
