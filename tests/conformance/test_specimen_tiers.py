@@ -91,7 +91,7 @@ class Bench:
 
 
 def marks(wanted: Key) -> list[int]:
-    """What belongs into the slots of a key."""
+    """What belongs in the slots of a key."""
     return [mark((wanted.namespace, wanted.units[: at + 1])) for at in range(wanted.length)]
 
 

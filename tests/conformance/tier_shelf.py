@@ -1,4 +1,4 @@
-"""Storage for tests of hierarchies, and what belongs into a slot."""
+"""Storage for tests of hierarchies, and what belongs in a slot."""
 
 from __future__ import annotations
 
@@ -53,5 +53,5 @@ class Shelf:
 
 
 def mark(path: Path) -> int:
-    """What belongs into the slot of the last unit of a path."""
+    """What belongs in the slot of the last unit of a path."""
     return hash(path) & 0xFFFFFF

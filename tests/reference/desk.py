@@ -69,7 +69,7 @@ class Desk:
         self.cache.end(self.rid, keep=keep)
 
     def contents(self, key: Key) -> list[int]:
-        """What belongs into the slots of a key."""
+        """What belongs in the slots of a key."""
         return [hash((key.namespace, key.tokens[: at + 1])) % 1_000_003 for at in range(len(key.tokens))]
 
     def scribble(self) -> None:

@@ -19,7 +19,7 @@ from kvlitmus.spec.seen import Seen
 from kvlitmus.spec.units import Key, Name, PageNo
 
 MANY = 200_000
-"""So many nodes are remembered by content."""
+"""Maximum number of nodes that are remembered by content."""
 
 
 class Named(NamedTuple):

@@ -16,7 +16,7 @@ from kvlitmus.conformance.support.text import harmless
 from kvlitmus.spec.rule import all_rules
 
 MOST = 10
-"""So many findings are told in full."""
+"""Maximum number of findings that are told in full."""
 
 MOST_CALLS = 60
 """So many calls of each, from the end."""

@@ -9,7 +9,7 @@ from kvlitmus.conformance.ports import Hit
 from kvlitmus.spec.units import Key
 
 REMEMBERED = 10_000
-"""So many handles of matches, and receipts given back, are remembered."""
+"""Maximum number of handles of matches, and receipts given back, that are remembered."""
 
 
 class Handle(NamedTuple):

@@ -34,7 +34,7 @@ INPUTS_BEFORE, INPUTS_AFTER = (list(INPUTS).index(name) for name in ("before", "
 """Where the inputs of facts have what was seen."""
 
 MANY_NAMES = 200_000
-"""So many names of prefixes are kept before those that nothing speaks of any more are forgotten."""
+"""Maximum number of names of prefixes that are kept before those that nothing speaks of any more are forgotten."""
 
 MANY_HASHES = 4_096
 """So many page hashes, for each page size and kind of units, are compared with later ones."""

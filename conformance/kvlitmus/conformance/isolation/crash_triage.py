@@ -27,7 +27,7 @@ TRIALS = 200
 """How many schedules are tried at most when one is shrunk; each may cost a process."""
 
 CALLS = 2_000
-"""So many calls of a counterexample are kept."""
+"""Maximum number of calls of a counterexample that are kept."""
 
 AGAIN = 2
 """When it is played again, a call has so many times the limit."""

@@ -63,7 +63,7 @@ LOOK_SECONDS = 60.0
 """How long one look may take, whatever the limit of a call is: it is the suite's own code, of which none is slow."""
 
 SHOWN = 5
-"""So many changed names are told."""
+"""Maximum number of changed names that are told."""
 
 CONSTANTS = (str, bytes, int, float, bool, type(None))
 

@@ -234,12 +234,12 @@ class Process:
             broken = self.broken
             status = self.stop(GRACE_SECONDS)
             if broken or status is None:
-                return Death(kind="broken", place=self.last_words(), output=self.printed_end())
+                return Death(kind="broken", place=self.last_stack(), output=self.printed_end())
             kind = "closed" if status == LINE_CLOSED else "exit" if status >= 0 else "signal"
             return Death(
                 kind=kind,
                 number=abs(status),
-                place=self.last_words(),
+                place=self.last_stack(),
                 output=self.printed_end(),
                 memory_mb=self.memory_mb,
             )
@@ -253,7 +253,7 @@ class Process:
         while monotonic() < until and self.ended() is None:
             sleep(0.005)
         self.stop(0)
-        return Death(kind="hang", place=self.last_words(), output=self.printed_end(), seconds=seconds)
+        return Death(kind="hang", place=self.last_stack(), output=self.printed_end(), seconds=seconds)
 
     def stop(self, grace: float) -> int | None:
         """End the worker and its whole group; returns its exit status if it ended by itself in time."""
@@ -300,7 +300,7 @@ class Process:
         text = self.output[-OUTPUT_BYTES:].decode(errors="replace").strip()
         return harmless(text.replace("\n", " ⏎ ")[-500:], 500)
 
-    def last_words(self) -> str:
+    def last_stack(self) -> str:
         """Where the process was when it was asked or died: the innermost frame that isn't the suite's."""
         with suppress(OSError):
             return innermost(self.words.read_text(errors="replace")[:100_000])

@@ -21,10 +21,10 @@ STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 """The environment variable that names the file to which the steps of a GitHub job append."""
 
 MOST_EXAMPLES = 20
-"""So many counterexamples are shown; a summary may have a megabyte at most."""
+"""Maximum number of counterexamples that are shown; a summary may have a megabyte at most."""
 
 MOST_NAMED = 12
-"""So many skipped rules are named for one reason."""
+"""Maximum number of skipped rules that are named for one reason."""
 
 MOST_LINES = 80
 """A longer counterexample is shown with its middle left out."""

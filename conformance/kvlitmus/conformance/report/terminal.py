@@ -44,7 +44,7 @@ MOST_CALLS = 60
 """A longer counterexample is shown with its middle left out."""
 
 MOST_FOLLOWERS = 1
-"""So many counterexamples are shown in full that only broke when other rules had been muted."""
+"""Maximum number of counterexamples that are shown in full that only broke when other rules had been muted."""
 
 LABEL = 10
 

@@ -24,10 +24,10 @@ from kvlitmus.conformance.support.version import version
 from kvlitmus.spec.rule import all_rules
 
 MOST = 20
-"""So many findings, and so many breaches of the contract, are shown in full."""
+"""Maximum number of findings, and so many breaches of the contract, that are shown in full."""
 
 STEP = 256
-"""So many lines are judged between two looks at the clock."""
+"""Maximum number of lines that are judged between two looks at the clock."""
 
 
 def main(args: argparse.Namespace) -> int:

@@ -25,7 +25,7 @@ COLORS = {
 """The colour of each change; others have none."""
 
 MOST_SHOWN = 5
-"""So many new violations are shown with their counterexamples."""
+"""Maximum number of new violations that are shown with their counterexamples."""
 
 
 def main(args: argparse.Namespace) -> int:

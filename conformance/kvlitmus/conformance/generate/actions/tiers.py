@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kvlitmus.conformance.generate.caller import Caller
 
 MAX_WAITING = 4
-"""So many requests wait for a prefetch at once."""
+"""Maximum number of requests that wait for a prefetch at once."""
 
 FAULTY = 40
 """Of 256 outcomes so many are faults."""
