@@ -24,7 +24,7 @@ from kvlitmus.conformance.support.version import version
 from kvlitmus.spec.rule import all_rules
 
 MOST = 20
-"""Maximum number of findings, and so many breaches of the contract, that are shown in full."""
+"""Maximum number of findings, and of breaches of the contract, that are shown in full."""
 
 STEP = 256
 """Maximum number of lines that are judged between two looks at the clock."""
