@@ -36,7 +36,7 @@ from kvlitmus.conformance.isolation.integrity import Fingerprint
 from kvlitmus.conformance.isolation.parent import Parent
 from kvlitmus.conformance.isolation.process import LINE_CLOSED
 from kvlitmus.conformance.litmus.registry import all_litmus
-from kvlitmus.conformance.ports import Config, Profile, Unsupported, choices
+from kvlitmus.conformance.ports import Config, Profile, Unsupported
 from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.plan import configs_of
 from kvlitmus.conformance.run.results import (
@@ -51,6 +51,8 @@ from kvlitmus.conformance.run.results import (
 from kvlitmus.conformance.run.targets import TargetRef, UnknownTarget, _targets_in, load_target
 from kvlitmus.conformance.support.text import harmless, raised_text, type_name
 from kvlitmus.mutants.registry import all_mutants
+from kvlitmus.spec.choices import verify
+from kvlitmus.spec.profile import PROFILE_VALUES
 
 BEAT_SECONDS = 0.1
 """How often progress is reported."""
@@ -310,7 +312,7 @@ def described(target: Any) -> dict[str, Any]:
         raise TypeError(f"a target must have make(config){_targets_in(target)}")
     if not isinstance(profile, Profile):
         raise TypeError(f"a target's profile must be a Profile (got {type_name(profile)})")
-    choices.verify("profile", choices.PROFILE, profile)  # once more: an object can be changed after it was made
+    verify("profile", PROFILE_VALUES, profile)  # once more: an object can be changed after it was made
     plain = describe(profile)
     configs = configs_of(target)
     if len(configs) > 100 or any(type(config) is not Config for config in configs):

@@ -13,9 +13,9 @@ from typing import Any
 
 from kvlitmus.conformance.litmus.registry import Litmus, all_litmus
 from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.conformance.ports.choices import POLICIES
 from kvlitmus.conformance.run.results import Item
 from kvlitmus.conformance.vectors import Vector, all_vectors
+from kvlitmus.spec.policies import POLICIES
 
 OPS = 250
 """Operations in one schedule."""
@@ -23,7 +23,7 @@ OPS = 250
 STEPS = 4_000
 """Steps per configuration, about; one operation makes a little more than one step."""
 
-OTHERS = POLICIES[1:]
+OTHERS = tuple(POLICIES)[1:]
 """The policies other than LRU, under which all else is judged."""
 
 CONFIGS: tuple[Config, ...] = (

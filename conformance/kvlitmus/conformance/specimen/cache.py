@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvlitmus.conformance.ports import (
-    Config,
-    Profile,
-    Unsupported,
-)
+from kvlitmus.conformance.ports import Unsupported
 from kvlitmus.conformance.specimen.flat import Specimen
 from kvlitmus.conformance.specimen.hierarchy import TieredSpecimen
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
 from kvlitmus.conformance.specimen.store import StoreSpecimen
 from kvlitmus.conformance.specimen.tree import POLICIES
+from kvlitmus.spec.config import Config
+from kvlitmus.spec.profile import Profile
 
 
 class SpecimenTarget:

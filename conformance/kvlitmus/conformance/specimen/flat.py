@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvlitmus.conformance.ports import (
-    Begun,
-    Config,
-    Hit,
-    NodeView,
-    Profile,
-    Sizes,
-    Stored,
-    View,
-)
-from kvlitmus.conformance.ports.tiers import Event
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
 from kvlitmus.conformance.specimen.tree import CLEARED, Node
+from kvlitmus.spec.config import Config
+from kvlitmus.spec.interface import Begun, Event, Hit, NodeView, Sizes, Stored, View
 from kvlitmus.spec.prefetch_plan import HostPool as PlannedPool
 from kvlitmus.spec.prefetch_plan import PrefetchAsk, PrefetchPlan
+from kvlitmus.spec.profile import Profile
 from kvlitmus.spec.units import Key
 
 

@@ -6,23 +6,16 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
-from kvlitmus.conformance.ports import Begun, Config, Hit, Profile
-from kvlitmus.conformance.ports.tiers import (
-    Job,
-    Loaded,
-    Outcome,
-    PageStore,
-    Prefetched,
-    ShortMemory,
-    TierNode,
-    TierView,
-)
+from kvlitmus.conformance.ports.tiers import ShortMemory
 from kvlitmus.conformance.specimen.fetching import FetchSettings
 from kvlitmus.conformance.specimen.flat import Specimen
 from kvlitmus.conformance.specimen.loading import LAYERS
 from kvlitmus.conformance.specimen.parts import Parts
 from kvlitmus.conformance.specimen.tree import CLEARED
 from kvlitmus.conformance.specimen.works import TieredNode, Work
+from kvlitmus.spec.config import Config
+from kvlitmus.spec.interface import Begun, Hit, Job, Loaded, Outcome, PageStore, Prefetched, TierNode, TierView
+from kvlitmus.spec.profile import Profile
 from kvlitmus.spec.units import Key, Unit
 
 

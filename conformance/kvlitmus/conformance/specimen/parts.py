@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kvlitmus.conformance.ports import (
-    Profile,
-)
 from kvlitmus.conformance.specimen.backup import BackupQueue
 from kvlitmus.conformance.specimen.fetching import Prefetcher
 from kvlitmus.conformance.specimen.hashing import PageHasher
@@ -21,6 +18,7 @@ from kvlitmus.conformance.specimen.store import PageShelf
 from kvlitmus.conformance.specimen.tiers import TierTree
 from kvlitmus.conformance.specimen.tree import RadixTree
 from kvlitmus.conformance.specimen.works import WorkTable
+from kvlitmus.spec.profile import Profile
 
 PROFILE = Profile(misuse="reject", hash_scheme="kvlitmus-2", store_put="first")
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kvlitmus.conformance.ports import Config, Stored
-from kvlitmus.conformance.ports.choices import POLICIES
 from kvlitmus.conformance.specimen.flat import Specimen
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.conformance.specimen.pool import PagedPool
@@ -15,6 +14,7 @@ from kvlitmus.conformance.specimen.requests import RequestTable
 from kvlitmus.conformance.specimen.tree import Node, RadixTree, Unit
 from kvlitmus.mutants.keys import CAPPED, LastTokenComputed, LastTokenComputedRequests
 from kvlitmus.mutants.registry import null_mutant
+from kvlitmus.spec.policies import POLICIES
 from kvlitmus.spec.units import Key
 
 EVERYWHERE = tuple(Config(page_size=size, policy=policy) for policy in POLICIES for size in (1, 4))
