@@ -18,12 +18,26 @@ from kvlitmus.conformance.adapters.stores import redis as redis_store
 from kvlitmus.conformance.adapters.stores import scratch
 from kvlitmus.conformance.adapters.stores.dying import die_while
 from kvlitmus.conformance.adapters.stores.file import FileStoreAdapter, FileStoreTarget
-from kvlitmus.conformance.checker.store_model import NOTHING, Entry, StoreModel
 from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.ports import Config, Profile, Unsupported, capabilities_of
 from kvlitmus.conformance.run import engine, plan
 from kvlitmus.conformance.run.results import Item, ItemResult, Options
 from kvlitmus.conformance.specimen.cache import target as specimen
+from kvlitmus.spec.calls import Raised
+from kvlitmus.spec.facts import UNKNOWN
+from kvlitmus.spec.plan import value_of
+from kvlitmus.spec.store_calls import (
+    Cleared,
+    PutDone,
+    StoreCall,
+    StoreClear,
+    StoreDamage,
+    StoreExists,
+    StoreGet,
+    StorePut,
+    StoreRank,
+)
+from kvlitmus.spec.store_state import EMPTY_STORE, NOTHING, Entry, StoreState, advance_store
 from tests.processes import eventually
 
 PLAIN = plan.STORE_CONFIGS[0]
@@ -184,19 +198,48 @@ def test_what_may_be_there_after_damage() -> None:
 
 
 def test_what_is_known_of_another_ranks_pages() -> None:
-    model = StoreModel("first")
-    model.note("k", NOTHING.put(b"1", True, "first"))
-    model.note("hurt", NOTHING.put(b"1", True, "first").damaged("flip").put(b"2", True, "first"))
-    model.rank = 1
-    assert model.entry("k") == NOTHING
-    assert model.foreign("k") == {b"1"}
-    model.clear()
-    model.rank = 0
-    assert model.entry("k").there is None, "nobody promised that a clear takes, or leaves, what other ranks stored"
-    again = model.entry("hurt").put(b"3", True, "first")
-    assert again.mended == (), "the first put may have been cleared or not"
-    model.clear()
-    assert model.known() == []
+    def after(state: StoreState, *calls: tuple[StoreCall, object]) -> StoreState:
+        for call, answer in calls:
+            state = advance_store(state, "first", call, answer)
+        return state
+
+    stored = PutDone((True,))
+    put, again = StorePut(("k",), (b"1",)), StorePut(("hurt",), (b"3",))
+    hurt = ((StorePut(("hurt",), (b"1",)), stored), (StoreDamage("hurt", "flip"), True))
+    mended = (StorePut(("hurt",), (b"2",)), stored)
+    state = after(EMPTY_STORE, (put, stored), *hurt, mended, (StoreRank(1), None))
+    assert state.entry("k") == NOTHING
+    assert state.foreign("k") == {b"1"}
+    state = after(state, (StoreClear(), Cleared(())), (StoreRank(0), None))
+    assert state.entry("k").there is None, "nobody promised that a clear takes, or leaves, what other ranks stored"
+    assert after(state, (again, stored)).entry("hurt").mended == (), "the first put may have been cleared or not"
+    assert after(state, (StoreClear(), Cleared(()))).known() == []
+
+
+def test_what_raised_tells_nothing_of_what_was_read_and_leaves_open_what_was_put() -> None:
+    state = advance_store(EMPTY_STORE, "first", StorePut(("a", "b"), (b"1", b"2")), PutDone((True, False)))
+    assert (state.entry("a"), state.entry("b")) == (Entry(True, (b"1",), b"1"), Entry(None, (b"2",)))
+    for call in (StoreExists(("a", "b")), StoreGet(("a", "b"), 1)):
+        assert advance_store(state, "first", call, Raised("OSError")) == state
+    seen = advance_store(state, "first", StoreExists(("a", "b")), 1)
+    assert seen.entry("b") == NOTHING, "the first key that is not counted is not there"
+    assert advance_store(EMPTY_STORE, "first", StorePut(("a",), (b"1",)), PutDone(None)).entry("a").there is None
+    answered_short = advance_store(EMPTY_STORE, "first", StorePut(("a",), (b"1",)), PutDone(()))
+    assert not answered_short.entries, "STORE-02 is broken then, and nobody says what is there"
+
+
+def test_odd_keys_are_judged_apart() -> None:
+    plain, odd = "0" * 64, "../x"
+    state = advance_store(EMPTY_STORE, "first", StorePut((plain, odd), (b"1", b"2")), PutDone((True, True)))
+    call = StoreGet((odd, plain), 1)
+
+    def fact(name: str, answer: object) -> object:
+        return value_of(name, {"state": state, "call": call, "answer": answer}, {})
+
+    assert (fact("store_got", (b"2", b"1")), fact("store_odd_got", (b"2", b"1"))) == ([b"1"], [b"2"])
+    assert fact("store_odd_got", (b"2", b"2")) == [b"2", b"2"], "what was put under an odd key is odd anywhere"
+    assert fact("store_got", Raised("OSError")) is UNKNOWN
+    assert fact("store_puts", (b"2", b"1")) == [(b"1",)]
 
 
 # -- what adapters stand on ---------------------------------------------------------------------------

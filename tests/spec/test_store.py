@@ -73,8 +73,8 @@ def test_second_puts_and_damage() -> None:
 
 def test_readers_and_ranks() -> None:
     half = store.no_reader_sees_half_an_object
-    assert half([None, ONE, TWO], {ONE, TWO}, False)
-    assert not half([ONE[:1]], {ONE}, False) and not half([None], {ONE}, True)
+    assert half([None, ONE, TWO], frozenset([ONE, TWO]), False)
+    assert not half([ONE[:1]], frozenset([ONE]), False) and not half([None], frozenset([ONE]), True)
     read = store.what_exists_can_be_read
     assert read(1, [ONE, None], False, ["", ""]) and read(1, [None], False, ["flip"])
     assert not read(2, [ONE, None], False, ["", ""]) and not read(1, [ONE], True, [""])

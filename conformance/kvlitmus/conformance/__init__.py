@@ -11,7 +11,7 @@ after, gathers facts and judges; ``observation`` and ``tier_observation`` turn s
 what is known without one, ``selection`` which rules apply; ``calls/`` does what a lawful caller does, part by part.
 For hierarchies ``tier_state`` (what is in flight, what it protects, what every slot holds), ``prefetch_state`` (the
 life of each prefetch), ``event_replica`` (what somebody knows who replays all events), ``harness_store`` (the storage
-that the suite brings); ``store_model`` for what may be in a page store; ``scripted_host`` for prefetch plans.
+that the suite brings); ``scripted_host`` is the host memory of prefetch plans.
 
 ``litmus/``: short programs.  ``specimen/``: an ordinary mutable cache, the default target.  ``adapters/``: the
 reference, the optimized cache, page stores, SGLang.

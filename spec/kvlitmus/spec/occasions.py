@@ -6,7 +6,7 @@ import enum
 from collections.abc import Callable
 from typing import Any
 
-from kvlitmus.spec import calls, hash_calls, misuse_calls
+from kvlitmus.spec import calls, hash_calls, misuse_calls, store_calls
 from kvlitmus.spec.prefetch_plan import Planned, PlanPrefetch
 
 
@@ -51,6 +51,14 @@ class On(enum.StrEnum):
     HASH_NAMESPACES = "hash_namespaces"
     HASHED = "hashed"
     PLAN_PREFETCH = "plan_prefetch"
+    STORE_EXISTS = "store_exists"
+    STORE_GET = "store_get"
+    STORE_LOOKUP = "store_lookup"
+    STORE_PUT = "store_put"
+    STORE_GET_INTO = "store_get_into"
+    STORE_CLEAR = "store_clear"
+    STORE_CRASH = "store_crash"
+    STORE_RACE = "store_race"
     MISUSE = "misuse"
     DOUBLE_FREE = "double_free"
     REPEATED_FREE = "repeated_free"
@@ -74,6 +82,9 @@ PLAIN: dict[type, tuple[On, ...]] = {
     hash_calls.HashPair: (On.HASH_PAIR,),
     hash_calls.HashNamespaces: (On.HASH_NAMESPACES,),
     hash_calls.CompareHashes: (On.HASHED,),
+    store_calls.StoreClear: (On.STORE_CLEAR,),
+    store_calls.StoreCrash: (On.STORE_CRASH, On.STORE_LOOKUP),
+    store_calls.StoreRace: (On.STORE_RACE,),
     misuse_calls.DoubleFree: (On.MISUSE, On.DOUBLE_FREE),
     misuse_calls.RepeatedFree: (On.MISUSE, On.REPEATED_FREE),
     misuse_calls.PartialFree: (On.MISUSE, On.PARTIAL_FREE),
@@ -102,9 +113,27 @@ def plan_occasions(_: PlanPrefetch, answer: Planned) -> tuple[On, ...]:
     return (On.PLAN_PREFETCH,) if answer.plan is not None else (On.PLAN_PREFETCH, On.RAISED)
 
 
+def store_occasions(call: store_calls.StoreBatch, answer: object) -> tuple[On, ...]:
+    """A batch is one whether it is answered or raised; one that was asked for before it is read is a lookup."""
+    occasions: tuple[On, ...] = (BATCHES[type(call)],)
+    if isinstance(call, store_calls.StoreGet) and call.leading is not None:
+        occasions += (On.STORE_LOOKUP,)
+    failed = isinstance(answer, calls.Raised) or (isinstance(answer, store_calls.PutDone) and answer.accepted is None)
+    return (*occasions, On.RAISED) if failed else occasions
+
+
+BATCHES: dict[type, On] = {
+    store_calls.StoreExists: On.STORE_EXISTS,
+    store_calls.StoreGet: On.STORE_GET,
+    store_calls.StorePut: On.STORE_PUT,
+    store_calls.StoreGetInto: On.STORE_GET_INTO,
+}
+"""The batches of a page store."""
+
 SPECIAL: dict[type, Callable[[Any, Any], tuple[On, ...]]] = {
     hash_calls.PageHashes: hashes_occasions,
     PlanPrefetch: plan_occasions,
+    **dict.fromkeys(BATCHES, store_occasions),
 }
 """Calls of which more than a refusal is told apart."""
 

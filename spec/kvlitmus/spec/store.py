@@ -290,7 +290,7 @@ def a_miss_leaves_its_buffer_alone(
     allowed="none, or one whole value",
 )
 def no_reader_sees_half_an_object(
-    store_glimpses: Sequence[bytes | None], store_wholes: Collection[bytes], store_raised: bool
+    store_glimpses: Sequence[bytes | None], store_wholes: frozenset[bytes], store_raised: bool
 ) -> bool:
     """While a put is going on, and after its writer died at any moment of it, every reader MUST find nothing or one whole
     value under the key.

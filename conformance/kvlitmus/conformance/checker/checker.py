@@ -23,7 +23,6 @@ from kvlitmus.conformance.checker.failures import Work
 from kvlitmus.conformance.checker.guard import SPARE, Guard, Violation
 from kvlitmus.conformance.checker.observation import INTEGER, Observer
 from kvlitmus.conformance.checker.selection import Facts, plan_for
-from kvlitmus.conformance.checker.store_model import StoreModel
 from kvlitmus.conformance.checker.tier_observation import TierObservation, TierObserver
 from kvlitmus.conformance.checker.tier_state import TierState
 from kvlitmus.conformance.ports import Config, Profile, capabilities_of
@@ -45,6 +44,7 @@ from kvlitmus.spec.schemes import SCHEMES
 from kvlitmus.spec.seen import Seen
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State, Tree, empty_state
+from kvlitmus.spec.store_state import EMPTY_STORE, StoreState
 from kvlitmus.spec.units import Key, Name, PageNo, Slot
 
 DEEPEST = 3
@@ -148,7 +148,8 @@ class Checker(Guard):
         self.state = empty_state()
         self.loans: dict[int, Loan] = {}
         self.tokens: dict[int, object] = {}
-        self.store_model = StoreModel(self.profile.store_put)
+        self.store_state: StoreState = EMPTY_STORE
+        self.pages_made = 0
         self.kept = []
         if self.tiers is not None:
             self.tiers.forget()

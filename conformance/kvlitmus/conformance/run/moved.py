@@ -24,7 +24,7 @@ MOVED: dict[str, str] = {
     f"{HOME}fetch_books": f"{HOME}checker.prefetch_state",
     f"{HOME}event_books": f"{HOME}checker.event_replica",
     f"{HOME}failure_books": f"{HOME}checker.failures",
-    f"{HOME}shelf": f"{HOME}checker.store_model",
+    f"{HOME}shelf": "kvlitmus.spec.store_state",
     f"{HOME}harness_store": f"{HOME}checker.harness_store",
     f"{HOME}selection": f"{HOME}checker.selection",
     f"{HOME}explain": f"{HOME}checker.explain",

@@ -47,6 +47,7 @@ CALL_NEEDS: dict[str, tuple[str, ...]] = {
     "begin": ("requests",),
     "grow": ("requests",),
     "publish": ("requests",),
+    "publish_all": ("requests",),
     "publish_upto": ("requests", "partial"),
     "end_upto": ("requests", "partial"),
     "end": ("requests",),

@@ -10,15 +10,37 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kvlitmus.conformance.checker.store_model import VAGUE, Entry
 from kvlitmus.conformance.support.text import LONGEST, harmless, page_text, raised_text, shown, type_name
+from kvlitmus.spec.calls import Raised
+from kvlitmus.spec.store_calls import (
+    DIGITS,
+    Cleared,
+    Crashed,
+    Filled,
+    PutDone,
+    Raced,
+    StoreBatch,
+    StoreCall,
+    StoreClear,
+    StoreCrash,
+    StoreDamage,
+    StoreExists,
+    StoreGet,
+    StoreGetInto,
+    StorePut,
+    StoreRace,
+    StoreRank,
+    ordinary,
+)
+from kvlitmus.spec.store_state import advance_store
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Checker
 
-DIGITS = 64
 BYTES = bytes(at * 7 % 256 for at in range(512))
 READER_SECONDS = 20.0
+FIRST_BYTES = 48
+"""So much of a page tells it from all others; of a race no more is kept."""
 PROBED = 12
 """After a clear, so many keys are looked at one by one."""
 
@@ -26,11 +48,6 @@ PROBED = 12
 def ordinary_key(number: int) -> str:
     """One of the keys that every store must take: 64 lower-case hex digits."""
     return f"{number:02x}" * (DIGITS // 2)
-
-
-def ordinary(key: str) -> bool:
-    """Whether every store must take this key."""
-    return len(key) == DIGITS and set(key) <= set("0123456789abcdef")
 
 
 def key_text(key: str) -> str:
@@ -47,11 +64,11 @@ def keys_text(keys: Sequence[str]) -> str:
 
 def new_page(checker: Checker, key: str, size: int = 0) -> bytes:
     """A page that no other is like: its number, who puts it where, and bytes that depend on both."""
-    store_model = checker.store_model
-    store_model.serial += 1
-    head = b"v%d|rank %d|%s|" % (store_model.serial, store_model.rank, key.encode("utf-8", "replace")[:8])
+    checker.pages_made += 1
+    number, rank = checker.pages_made, checker.store_state.rank
+    head = b"v%d|rank %d|%s|" % (number, rank, key.encode("utf-8", "replace")[:8])
     wanted = size or page_bytes(checker)
-    at = store_model.serial * 61 % 256
+    at = number * 61 % 256
     return (head + BYTES[at : at + 251] * (wanted // 251 + 1))[:wanted]
 
 
@@ -65,35 +82,27 @@ def page_bytes(checker: Checker) -> int:
 
 def exists(checker: Checker, keys: Sequence[str]) -> int | None:
     """Ask how many leading keys are there; ``None`` when it raised."""
+    call = StoreExists(tuple(keys))
     answer, error = _ask(checker, f"exists({keys_text(keys)})", "store_exists", list(keys))
-    entries = [checker.store_model.entry(key) for key in keys]
-    facts = _known(checker, keys, entries)
     if error is not None:
-        _failed(checker, "store_exists", keys, facts, error)
+        _failed(checker, call, Raised(raised_text(error)), error)
         return None
     count = checker.count(answer, "how many leading keys are there")
     checker.history[-1] += f" → {count}"
-    for key, entry in zip(keys[: count + 1], entries, strict=False):
-        checker.store_model.note(key, entry.counted(key in keys[:count]))
-    checker.evaluate("store_exists", {**facts, "store_counted": count, "store_raised": False})
+    _judge(checker, call, count)
     return count
 
 
-def get(checker: Checker, keys: Sequence[str], size: int = 0, kinds: str = "store_get", **more: object) -> bool:
-    """Read some pages; whether the call answered.  ``kinds`` and ``more`` add to what is judged."""
-    wanted = size or page_bytes(checker)
-    answer, error = _ask(checker, f"get({keys_text(keys)})", "store_get", list(keys), wanted)
-    entries = [checker.store_model.entry(key) for key in keys]
-    facts = {**_known(checker, keys, entries), **more}
+def get(checker: Checker, keys: Sequence[str], size: int = 0, *, leading: int | None = None) -> bool:
+    """Read some pages, of which the store said just before that so many are there; whether the call answered."""
+    call = StoreGet(tuple(keys), size or page_bytes(checker), leading)
+    answer, error = _ask(checker, f"get({keys_text(keys)})", "store_get", list(keys), call.size)
     if error is not None:
-        _failed(checker, kinds, keys, facts, error)
+        _failed(checker, call, Raised(raised_text(error)), error)
         return False
     got = _pages(checker, answer)
     checker.history[-1] += f" → [{', '.join(map(page_text, got))}]"
-    for key, one in zip(keys, got, strict=False):
-        checker.store_model.note(key, checker.store_model.entry(key).read(one))
-    facts.update(store_got=got, store_answered=len(got), store_raised=False)
-    checker.evaluate(kinds, _apart(checker, keys, facts))
+    _judge(checker, call, tuple(got))
     return True
 
 
@@ -101,56 +110,42 @@ def lookup(checker: Checker, keys: Sequence[str]) -> None:
     """Do as an engine does: ask how many leading pages are there, and read those."""
     count = exists(checker, keys)
     if count:
-        leading = keys[: min(count, len(keys))]
-        get(checker, leading, kinds="store_get+store_lookup", store_leading=count)
+        get(checker, keys[: min(count, len(keys))], leading=count)
 
 
 def put(checker: Checker, keys: Sequence[str], values: Sequence[bytes]) -> list[bool]:
     """Put some pages; for each whether it is stored.  What a call that raised has done isn't known."""
+    call = StorePut(tuple(keys), tuple(values))
     text = f"put({keys_text(keys)}, [{', '.join(map(page_text, values))}])"
     answer, error = _ask(checker, text, "store_put", list(keys), list(values))
-    facts = _known(checker, keys, [checker.store_model.entry(key) for key in keys])
     if error is not None:
-        _record(checker, keys, values, [False] * len(keys))
-        facts.update(_strays(checker))
-        _failed(checker, "store_put", keys, facts, error)
+        _failed(checker, call, PutDone(None, _strays(checker)), error)
         return []
     accepted = _sequence(checker, answer, "answers")
     odd = next((one for one in accepted if type(one) is not bool), None)
     if odd is not None:
         raise checker.broken("PORT-03", f"expected True or False for each key, got {shown(odd)}")
     checker.history[-1] += f" → {accepted}"
-    _record(checker, keys, values, accepted)
-    facts.update(store_accepted=accepted, store_answered=len(accepted), store_raised=False, **_strays(checker))
-    checker.evaluate("store_put", facts)
+    _judge(checker, call, PutDone(tuple(accepted), _strays(checker)))
     return accepted
 
 
 def get_into(checker: Checker, keys: Sequence[str]) -> None:
     """Read some pages into buffers that hold something else."""
     buffers = [bytearray(b"\xa5" * page_bytes(checker)) for _ in keys]
-    before = [bytes(one) for one in buffers]
+    call = StoreGetInto(tuple(keys), tuple(map(bytes, buffers)))
     answer, error = _ask(checker, f"get_into({keys_text(keys)}, buffers)", "store_get_into", list(keys), buffers)
-    facts = _known(checker, keys, [checker.store_model.entry(key) for key in keys])
     if error is not None:
-        _failed(checker, "store_get_into", keys, facts, error)
+        _failed(checker, call, Raised(raised_text(error)), error)
         return
     filled = _sequence(checker, answer, "answers")
     checker.history[-1] += f" → {filled}"
-    facts.update(
-        store_filled=[one is True for one in filled],
-        store_answered=len(filled),
-        store_raised=False,
-        buffers_before=before,
-        buffers_after=[bytes(one) for one in buffers],
-    )
-    checker.evaluate("store_get_into", facts)
+    _judge(checker, call, Filled(tuple([one is True for one in filled]), tuple(map(bytes, buffers))))
 
 
 def clear(checker: Checker) -> None:
     """Clear the store, and look for what is left, key by key."""
-    store_model = checker.store_model
-    known = [key for key in store_model.known() if ordinary(key)][-PROBED:]
+    known = [key for key in checker.store_state.known() if ordinary(key)][-PROBED:]
     _, error = _ask(checker, "clear()", "store_clear")
     if error is not None:
         raise checker.broken("PORT-01", f"the call raised {raised_text(error)}")
@@ -160,25 +155,23 @@ def clear(checker: Checker) -> None:
         got, failed_too = _ask(checker, f"get([{key_text(key)}])", "store_get", [key], page_bytes(checker))
         if failed or failed_too or count or _pages(checker, got) != [None]:
             left.append(key_text(key))
-    store_model.clear()
-    checker.evaluate("store_clear", {"store_left": left})
+    _judge(checker, StoreClear(), Cleared(tuple(left)))
 
 
 def damage(checker: Checker, key: str, how: str, other: str) -> bool:
     """Damage a stored object behind the store's back; whether that could be done."""
-    entry = checker.store_model.entry(key)
+    entry = checker.store_state.entry(key)
     if entry.there is not True or entry.damage:
         return False
     with_other = how in ("other", "link")
-    if with_other and (other == key or checker.store_model.entry(other).there is not True):
+    if with_other and (other == key or checker.store_state.entry(other).there is not True):
         return False
     text = f"damage({key_text(key)}, {how!r}{f', {key_text(other)}' if with_other else ''})"
     answer, error = _ask(checker, text, "store_damage", key, how, other)
     if error is not None:
         raise checker.broken("PORT-01", f"the adapter's own fault raised {raised_text(error)}")
     checker.history[-1] += "" if answer is True else " → can't be done"
-    if answer is True:
-        checker.store_model.note(key, entry.damaged(how))
+    _follow(checker, StoreDamage(key, how), answer is True)
     return answer is True
 
 
@@ -194,16 +187,13 @@ def rank(checker: Checker, number: int) -> None:
     _, error = _ask(checker, f"as rank {number} of 2", "store_rank", number)
     if error is not None:
         raise checker.broken("PORT-01", f"opening the store as another rank raised {raised_text(error)}")
-    checker.store_model.rank = number
+    _follow(checker, StoreRank(number), None)
 
 
 def crash(checker: Checker, key: str, value: bytes, after: int) -> None:
     """Have a writer die after so many bytes, and look at the key."""
-    store_model = checker.store_model
-    entry = store_model.entry(key)
-    if entry.damage:
+    if checker.store_state.entry(key).damage:
         return
-    wholes = frozenset((*entry.puts, value))
     text = f"put([{key_text(key)}], [{page_text(value)}]) by a process that dies after {after} bytes"
     _, error = _ask(checker, text, "store_crash", key, value, after)
     if error is not None:
@@ -215,23 +205,7 @@ def crash(checker: Checker, key: str, value: bytes, after: int) -> None:
     answered = failed is None and failed_too is None
     pages = [None] if failed_too else _pages(checker, got)
     checker.history[-1] += f" → {page_text(pages[0])}" if answered and pages else ""
-    page = pages[0] if pages else None
-    if page in wholes:
-        store_model.note(key, Entry(True, (*entry.puts, value), page))
-    else:
-        torn = bool(counted) or page is not None or not answered
-        store_model.note(key, Entry(None, (*entry.puts, value), damage="torn") if torn else Entry())
-    checker.evaluate(
-        "store_crash+store_lookup",
-        {
-            "store_glimpses": pages,
-            "store_wholes": wholes,
-            "store_raised": not answered,
-            "store_leading": int(bool(counted)),
-            "store_got": pages,
-            "store_damage": [""],
-        },
-    )
+    _judge(checker, StoreCrash(key, value), Crashed(counted, tuple(pages), answered))
 
 
 def race(checker: Checker, numbers: Sequence[int], size: int) -> None:
@@ -264,9 +238,9 @@ def race(checker: Checker, numbers: Sequence[int], size: int) -> None:
         stop.set()
         thread.join(READER_SECONDS)
     checker.history.append("… while another thread was reading" + (f", which raised {raised[0]}" if raised else ""))
-    seen = [None if one is None else one[:48] for one in glimpses]
-    wholes = frozenset(value[:48] for value in values.values())
-    checker.evaluate("store_race", {"store_glimpses": seen, "store_wholes": wholes, "store_raised": bool(raised)})
+    seen = tuple([None if one is None else one[:FIRST_BYTES] for one in glimpses])
+    wholes = tuple([value[:FIRST_BYTES] for value in values.values()])
+    checker.answered(StoreRace(wholes), Raced(seen, bool(raised)), checker.store_state)
 
 
 # -- what all of them need -------------------------------------------------------------------------
@@ -298,59 +272,26 @@ def _raised(checker: Checker, error: Exception) -> str:
     return harmless(text, 160)
 
 
-def _failed(checker: Checker, kinds: str, keys: Sequence[str], facts: dict[str, Any], error: Exception) -> None:
+def _judge(checker: Checker, call: StoreCall, answer: object) -> None:
+    """A call was answered: what is known of the store follows, and the step is judged."""
+    before = checker.store_state
+    _follow(checker, call, answer)
+    checker.answered(call, answer, before)
+
+
+def _follow(checker: Checker, call: StoreCall, answer: object) -> None:
+    """What is known of the store after a call."""
+    checker.store_state = advance_store(checker.store_state, checker.profile.store_put, call, answer)
+
+
+def _failed(checker: Checker, call: StoreBatch, answer: object, error: Exception) -> None:
     """A call that raised: a rule is broken, unless a key was out of the ordinary."""
-    facts["store_raised"] = True
-    whole = all(checker.store_model.entry(key).there is not None for key in keys)
-    if whole and not facts["store_excused"]:
+    before = checker.store_state
+    _follow(checker, call, answer)
+    whole = all(checker.store_state.entry(key).there is not None for key in call.keys)
+    if whole and all(map(ordinary, call.keys)):
         raise checker.broken("PORT-01", f"the call raised {raised_text(error)}")
-    checker.evaluate(f"{kinds}+raised", facts)
-
-
-def _known(checker: Checker, keys: Sequence[str], entries: Sequence[Entry]) -> dict[str, Any]:
-    """What was known of these keys before a call, as facts."""
-    foreign = [checker.store_model.foreign(key) for key in keys]
-    return {
-        "store_asked": len(keys),
-        # A store need not remove a folder, which may be somebody's.
-        "store_ordinary": [
-            ordinary(key) and entry.damage not in ("folder", VAGUE) for key, entry in zip(keys, entries, strict=True)
-        ],
-        "store_excused": not all(map(ordinary, keys)),
-        "store_there": [entry.there for entry in entries],
-        "store_puts": [entry.puts for entry in entries],
-        "store_due": [entry.due for entry in entries],
-        "store_damage": [entry.damage for entry in entries],
-        "store_mended": [entry.mended for entry in entries],
-        "store_foreign": foreign,
-        "store_checks": checker.profile.store_checks,
-    }
-
-
-def _apart(checker: Checker, keys: Sequence[str], facts: dict[str, Any]) -> dict[str, Any]:
-    """The facts of a get with the odd positions apart: odd keys, and what was put under such a key."""
-    got = facts["store_got"]
-    odd = [
-        at
-        for at, (key, one) in enumerate(zip(keys, got, strict=False))
-        if not ordinary(key) or one in checker.store_model.odd
-    ]
-    plain = facts
-    if odd:
-        lists = {name: value for name, value in facts.items() if isinstance(value, list)}
-        plain = facts | {name: [one for at, one in enumerate(value) if at not in odd] for name, value in lists.items()}
-    return plain | {
-        "store_odd_got": [got[at] for at in odd],
-        "store_odd_puts": [facts["store_puts"][at] for at in odd],
-        "store_odd_there": [facts["store_there"][at] for at in odd],
-    }
-
-
-def _record(checker: Checker, keys: Sequence[str], values: Sequence[bytes], accepted: Sequence[bool]) -> None:
-    store_model = checker.store_model
-    store_model.odd.update(value for key, value in zip(keys, values, strict=False) if not ordinary(key))
-    for key, value, stored in zip(keys, values, accepted, strict=False):
-        store_model.note(key, store_model.entry(key).put(value, stored, store_model.policy))
+    checker.answered(call, answer, before)
 
 
 def _sequence(checker: Checker, answer: object, what: str) -> list[Any]:
@@ -370,8 +311,8 @@ def _pages(checker: Checker, answer: object) -> list[bytes | None]:
     return got
 
 
-def _strays(checker: Checker) -> dict[str, object]:
+def _strays(checker: Checker) -> tuple[str, ...] | None:
     """What lies beside the store, where that can be seen."""
     if "store_yard" not in checker.capabilities:
-        return {}
-    return {"store_strays": sorted(map(str, checker.look("store_strays")))}
+        return None
+    return tuple(sorted(map(str, checker.look("store_strays"))))

@@ -71,7 +71,7 @@ def crash(caller: Caller, a: int, b: int, c: int) -> None:
 @action("store_rank")
 def rank(caller: Caller, a: int, b: int, c: int) -> None:
     """Go on as the other rank."""
-    store.rank(caller.checker, 1 - caller.checker.store_model.rank)
+    store.rank(caller.checker, 1 - caller.checker.store_state.rank)
 
 
 @action("store_odd")
