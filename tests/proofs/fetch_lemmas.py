@@ -15,7 +15,8 @@ from kvlitmus.spec.interface.tiers import FETCH, QUERY
 from kvlitmus.spec.policies import BEST_EFFORT, TIMEOUT, WAIT_COMPLETE, may_stop
 from kvlitmus.spec.prefetch_life import ANSWERED, ENDED, REVOKED
 from kvlitmus.spec.units import Name, PageNo, Pages, RequestId, Tokens
-from tests.proofs.lemmas import LEMMAS, keeps, lemma, plain
+from tests.proofs.lemmas import LEMMAS, lemma, plain
+from tests.proofs.support.steps import keeps_given
 
 __all__ = ["LEMMAS"]
 
@@ -31,7 +32,7 @@ def _follows_the_table(
     said = decides(stop, at, elapsed, limit)
     late = elapsed > limit
     allowed = stop == BEST_EFFORT or at == ENDED or (stop == TIMEOUT and at != REVOKED and late)
-    return keeps({"poll_answer": said, "stop_allowed": [allowed]}, "FETCH-11")
+    return keeps_given({"poll_answer": said, "stop_allowed": [allowed]}, "FETCH-11")
 
 
 @lemma("FETCH-11", bounds="every stage and stop policy; any integer time and limit")
@@ -89,7 +90,7 @@ def _leads_to_a_fetch(answer: Callable[[Hierarchy, int, Pages], Hierarchy], thre
         "host_moving": [*[page for one in after.operations for page in one.held], *after.release],
         "host_usable": after.host.pool.usable,
     }
-    return keeps(facts, "FETCH-08", "TIER-01", "TIER-02")
+    return keeps_given(facts, "FETCH-08", "TIER-01", "TIER-02")
 
 
 @lemma("FETCH-08", "TIER-01", "TIER-02", bounds="a query for 3 pages of one slot; any integer threshold")

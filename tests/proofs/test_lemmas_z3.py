@@ -2,14 +2,25 @@
 
 The tree is an unknown parent function over unknown pages; *covers(x, y)* says that x is on the
 path from y to the root.  Each lemma has a slip that z3 must refute with a model; an unknown verdict
-fails.  (``test_pool_conservation_z3.py`` has the pool.)
+fails.  What a step does to a page is said once, in a function (``locked_once_more`` and those below it), with which the
+lemmas are stated and which is held against the spec's effects on all small trees; what the counters must be is the
+spec's own predicate.  (``test_pool_conservation_z3.py`` has the pool.)
 """
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
+
+from kvlitmus.spec import effects
+from kvlitmus.spec.lock import locking_only_shifts_between_the_counters
+from kvlitmus.spec.observed import locked_count, unlocked_count
+from kvlitmus.spec.state import Tree, empty_state
+from kvlitmus.spec.units import Name, PageNo
+from tests.proofs.lock_lemmas import Numbers, small_tree
 
 z3 = pytest.importorskip("z3")
 pytestmark = pytest.mark.proof
@@ -34,9 +45,72 @@ PATHS = [
 """A path begins with the page itself and goes on with the parent of each of its pages."""
 
 
-def on_path(x: Formula) -> Formula:
-    """1 for a page on the path to the place, else 0."""
-    return z3.If(covers(x, place), 1, 0)
+# What a step does to one page
+
+
+def locked_once_more(count: Formula, on_path: Formula) -> Formula:
+    """The locks of a page after a lock."""
+    return count + z3.If(on_path, 1, 0)
+
+
+def locked_once_less(count: Formula, on_path: Formula) -> Formula:
+    """The locks of a page after a receipt was given back."""
+    return count - z3.If(on_path, 1, 0)
+
+
+def used_now(tick: Formula, on_path: Formula, clock: Formula) -> Formula:
+    """When a page was used last, after a use of a path at this tick."""
+    return z3.If(on_path, clock, tick)
+
+
+def still_cached(there: Formula, is_it: Formula) -> Formula:
+    """Whether a page is cached after an eviction of one."""
+    return z3.And(there, z3.Not(is_it))
+
+
+def cached_now(there: Formula, is_it: Formula) -> Formula:
+    """Whether a page is cached after one was inserted."""
+    return z3.Or(there, is_it)
+
+
+def small_trees() -> Iterator[Tree]:
+    """Three pages in every shape, with different counts."""
+    for second, third, locks in itertools.product((0, 1), (0, 1, 2), (0, 2)):
+        yield small_tree(second, third, [Numbers(1, 0, locks), Numbers(2, 0, locks), Numbers(3, 0, 0)])
+
+
+def value(formula: Formula) -> Any:
+    """What a formula without unknowns is."""
+    plain = z3.simplify(formula)
+    return z3.is_true(plain) if z3.is_bool(plain) else plain.as_long()
+
+
+def test_a_step_on_a_page_is_what_the_effect_does_to_it() -> None:
+    """The functions above, and the axioms of paths, on all small trees."""
+    for tree in small_trees():
+        for name, other in itertools.product(tree.pages, tree.pages):
+            path, page = effects.path(tree, name), tree.pages[other]
+            assert name in path and all(tree.pages[one].parent in (*path, 0) for one in path)
+            covered = z3.BoolVal(other in path)
+            assert effects.lock(tree, name).pages[other].locks == value(
+                locked_once_more(z3.IntVal(page.locks), covered)
+            )
+            locked = z3.IntVal(page.locks)
+            assert effects.lock(tree, name, -1).pages[other].locks == value(locked_once_less(locked, covered))
+            touched = effects.touch(tree, path)
+            tick, clock = z3.IntVal(page.touched), z3.IntVal(touched.clock)
+            assert touched.clock > max(one.touched for one in tree.pages.values())
+            assert touched.pages[other].touched == value(used_now(tick, covered, clock))
+            is_it, there = z3.BoolVal(other == name), z3.BoolVal(True)
+            assert (other in effects.remove(tree, [name]).pages) == value(still_cached(there, is_it))
+        fourth = Name(4)
+        placed = effects.place(tree, Name(1), [fourth], [PageNo(4)])
+        for one in (*tree.pages, fourth, Name(5)):
+            there = z3.BoolVal(one in tree.pages)
+            assert (one in placed.pages) == value(cached_now(there, z3.BoolVal(one == fourth)))
+
+
+# Trees of any size
 
 
 def down(count: Any) -> Formula:
@@ -53,19 +127,11 @@ def no_child(of: Formula) -> Formula:
     return z3.ForAll([x], z3.Implies(z3.And(cached(x), x != root), parent(x) != of))
 
 
-def gone(x: Formula) -> Formula:
-    return z3.And(cached(x), x != place)
-
-
-def come(x: Formula) -> Formula:
-    return z3.Or(cached(x), x == place)
-
-
 UNLOCKED_BELOW = z3.ForAll([x], z3.Implies(z3.And(x != root, locks(x) >= 0, locks(parent(x)) == 0), locks(x) == 0))
 rest = z3.Function("rest", page_sort, z3.IntSort())
 """The locks of all receipts but one."""
 
-WHOLE = z3.ForAll([x], locks(x) == rest(x) + on_path(x))
+WHOLE = z3.ForAll([x], locks(x) == locked_once_more(rest(x), covers(x, place)))
 
 
 class Claim(NamedTuple):
@@ -82,16 +148,19 @@ CLAIMS: dict[str, Claim] = {
     "locking a path keeps a parent locked as often as its child": Claim(
         ("LOCK-03", "LOCK-04"),
         [*PATHS, down(locks)],
-        down(lambda x: locks(x) + on_path(x)),
+        down(lambda x: locked_once_more(locks(x), covers(x, place))),
         [*PATHS, down(locks)],
-        down(lambda x: locks(x) + z3.If(x == place, 1, 0)),
+        down(lambda x: locked_once_more(locks(x), x == place)),
     ),
     "giving a receipt back leaves the locks of all others": Claim(
         ("LOCK-03", "LOCK-04"),
         [*PATHS, down(rest), WHOLE],
-        z3.And(down(lambda x: locks(x) - on_path(x)), z3.ForAll([x], locks(x) - on_path(x) == rest(x))),
+        z3.And(
+            down(lambda x: locked_once_less(locks(x), covers(x, place))),
+            z3.ForAll([x], locked_once_less(locks(x), covers(x, place)) == rest(x)),
+        ),
         [*PATHS, down(rest), WHOLE],
-        z3.ForAll([x], locks(x) - z3.If(x == place, 1, 0) == rest(x)),
+        z3.ForAll([x], locked_once_less(locks(x), x == place) == rest(x)),
     ),
     "what is below an unlocked page is unlocked": Claim(
         ("EVICT-01", "LOCK-02"), [down(locks)], UNLOCKED_BELOW, [], UNLOCKED_BELOW
@@ -99,23 +168,23 @@ CLAIMS: dict[str, Claim] = {
     "evicting a leaf leaves the rest reachable": Claim(
         ("TREE-05", "EVICT-04"),
         [closed(cached), place != root, no_child(place)],
-        closed(gone),
+        closed(lambda x: still_cached(cached(x), x == place)),
         [closed(cached), place != root],
-        closed(gone),
+        closed(lambda x: still_cached(cached(x), x == place)),
     ),
     "inserting below what is cached leaves everything reachable": Claim(
         ("TREE-05", "TREE-08"),
         [closed(cached), cached(parent(place))],
-        closed(come),
+        closed(lambda x: cached_now(cached(x), x == place)),
         [closed(cached)],
-        closed(come),
+        closed(lambda x: cached_now(cached(x), x == place)),
     ),
     "a use of a whole path keeps a parent as young as its child": Claim(
         ("EVICT-05",),
         [*PATHS, down(touched), z3.ForAll([x], touched(x) < now)],
-        down(lambda x: z3.If(covers(x, place), now, touched(x))),
+        down(lambda x: used_now(touched(x), covers(x, place), now)),
         [*PATHS, down(touched), z3.ForAll([x], touched(x) < now)],
-        down(lambda x: z3.If(x == place, now, touched(x))),
+        down(lambda x: used_now(touched(x), x == place, now)),
     ),
 }
 
@@ -151,14 +220,30 @@ evictable, protected, unlocked, locked, count, size = z3.Ints("evictable protect
 SOUND = [size >= 1, count >= 0, evictable == size * unlocked, protected == size * locked]
 
 
+def protects(count: Formula) -> Formula:
+    """How many more pages are protected after a page with so many locks got one more."""
+    return z3.If(count == 0, 1, 0)
+
+
 def _after_lock(moved: Formula) -> Formula:
     """LOCK-02 and LOCK-07 after a page with ``count`` locks got one more, when the counters move if ``moved``."""
-    shift, recount = z3.If(moved, size, 0), z3.If(count == 0, 1, 0)
+    shift = z3.If(moved, size, 0)
     return z3.And(
-        evictable - shift == size * (unlocked - recount),
-        protected + shift == size * (locked + recount),
-        (evictable - shift) + (protected + shift) == evictable + protected,
+        evictable - shift == size * (unlocked - protects(count)),
+        protected + shift == size * (locked + protects(count)),
+        locking_only_shifts_between_the_counters(evictable, protected, evictable - shift, protected + shift),
     )
+
+
+@pytest.mark.parametrize("page", [1, 4])
+def test_what_is_protected_is_what_the_facts_count(page: int) -> None:
+    for tree in small_trees():
+        before, after = (empty_state()._replace(tree=one) for one in (tree, effects.lock(tree, Name(1))))
+        counts = [locked_count(before, page), locked_count(after, page)]
+        more = page * value(protects(z3.IntVal(tree.pages[Name(1)].locks)))
+        assert counts[1] - counts[0] == more
+        rest = [unlocked_count(state, count, page) for state, count in zip((before, after), counts, strict=True)]
+        assert rest[0] - rest[1] == more
 
 
 def test_the_counters_follow_every_lock() -> None:

@@ -1,8 +1,8 @@
 """Page arithmetic and the bounds of truncation, proven by z3 for every page size.
 
 A lemma is proven when its negation is unsatisfiable; ``unknown`` fails.  Each comes with a slip
-of which z3 must produce a model, and the model is checked in plain Python.  The formulas are
-tied to the functions that they stand for by evaluating both on a grid of concrete values.
+of which z3 must produce a model, and the model is checked in plain Python.  The formulas are the
+spec's functions, run on terms (``support/terms.py``); a grid of concrete values shows that both agree.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from kvlitmus.spec.prefetch_plan import PrefetchAsk, deficit, least_length, trun
 from kvlitmus.spec.units import page_ceil, page_floor, pages_needed
 
 z3 = pytest.importorskip("z3")
+from tests.proofs.support.terms import formula_of  # noqa: E402 - needs z3
+
 pytestmark = pytest.mark.proof
 
 TIMEOUT_MS = 20_000
@@ -30,11 +32,11 @@ def div(number: Formula, page: Formula) -> Formula:
 
 
 def floor(number: Formula, page: Formula = p) -> Formula:
-    return number - number % page
+    return formula_of(page_floor, number, page)
 
 
 def ceil(number: Formula, page: Formula = p) -> Formula:
-    return div(number + page - 1, page) * page
+    return formula_of(page_ceil, number, page)
 
 
 def smaller(one: Formula, other: Formula) -> Formula:
@@ -46,12 +48,13 @@ def larger(one: Formula, other: Formula) -> Formula:
 
 
 def truncated(key: Formula, threshold: Formula, available: Formula) -> Formula:
-    length = smaller(floor(key), floor(available))
-    return z3.If(length >= larger(threshold, p), length, 0)
+    return formula_of(
+        lambda *of: truncated_length(PrefetchAsk(of[0], of[1], of[2]), of[3]), key, p, threshold, available
+    )
 
 
 def lacking(wanted: Formula, available: Formula) -> Formula:
-    return larger(p, ceil(wanted - available))
+    return formula_of(deficit, wanted, available, p)
 
 
 def check(assumed: list[Formula], claim: Formula) -> Mapping[str, int] | None:

@@ -1,8 +1,8 @@
 """Where the slots of a prefetch go, what the boundary table says, how long is waited: by z3, page size symbolic.
 
-As in ``test_page_arithmetic_z3.py``: a claim is proven when its negation is unsatisfiable, ``unknown`` fails, there are
-slips of which z3 must produce a model, and the formulas are tied to the reference, here by letting it run through all
-small cases.
+As in ``test_page_arithmetic_z3.py``: a claim is proven when its negation is unsatisfiable, ``unknown`` fails, and there
+are slips of which z3 must produce a model.  The formulas of lengths and times are the spec's functions
+(``support/terms.py``); those of slots are held against the reference, which runs through all small cases.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from kvlitmus.reference.prefetch import converse, plan_prefetch
 from kvlitmus.spec.interface.tiers import BACKUP
 from kvlitmus.spec.names import Names, page_names
 from kvlitmus.spec.policies import time_limit
-from kvlitmus.spec.prefetch_plan import PrefetchAsk
+from kvlitmus.spec.prefetch_plan import PrefetchAsk, truncated_length
 from kvlitmus.spec.units import PageNo, Pages, RequestId
 from tests.proofs.fetch_lemmas import ways
 from tests.proofs.prefetch_lemmas import Answers
 
 z3 = pytest.importorskip("z3")
+from tests.proofs.support.terms import formula_of  # noqa: E402 - needs z3
+
 pytestmark = pytest.mark.proof
 
 TIMEOUT_MS = 20_000
@@ -164,11 +166,20 @@ def test_an_abort_sends_every_page_back(size: int) -> None:
 j, k = z3.Ints("j k")
 TRUNCATED = z3.If(z3.And(j >= 2, k >= 2), z3.If(j <= k, j, k), 0)
 """Pages that are reserved of k wanted where j are available, at a threshold of two pages."""
-FLOORED = z3.If(z3.If(j * p <= k * p, j * p, k * p) >= 2 * p, z3.If(j * p <= k * p, j * p, k * p), 0)
+
+
+def reserved(pages: int, at_hand: int, page_size: int) -> int:
+    """The units that are reserved of so many pages where others are available, at a threshold of two pages."""
+    return truncated_length(PrefetchAsk(pages * page_size, page_size, 2 * page_size), at_hand * page_size)
+
+
+WHOLE = [(of * p) % p == 0 for of in (j, k)]
+"""What z3 doesn't see by itself: a multiple of a page is whole pages."""
+FLOORED = formula_of(reserved, k, j, p)
 
 
 def test_the_boundary_table_is_the_same_for_every_page_size() -> None:
-    assert refuted([p >= 1, j >= 0, k >= 0], TRUNCATED * p == FLOORED) is None
+    assert refuted([p >= 1, j >= 0, k >= 0, *WHOLE], TRUNCATED * p == FLOORED) is None
 
 
 def test_a_threshold_that_must_be_exceeded_is_refuted() -> None:
@@ -213,8 +224,7 @@ TIMES = [base >= 0, rate >= 0, most >= 0, units >= 0, more >= units]
 
 
 def limit(length: Formula) -> Formula:
-    raw = base + rate * length / 1024
-    return z3.If(z3.And(most > 0, most < raw), most, raw)
+    return formula_of(lambda base, rate, most, length: time_limit((base, rate, most), length), base, rate, most, length)
 
 
 CLAIMS = {

@@ -22,7 +22,7 @@ from tests.proofs.lemmas import LEMMAS
 
 HERE = Path(__file__).resolve().parent
 SECONDS = 900
-"""CPU seconds that one lemma may take, for a machine much slower than any we know; the slowest takes fifteen here."""
+"""CPU seconds that one lemma may take, for a machine much slower than any we know; the slowest takes thirty here."""
 
 HOLDS = tuple(name for name, one in LEMMAS.items() if not one.planted)
 PLANTED = tuple(name for name, one in LEMMAS.items() if one.planted)

@@ -8,13 +8,18 @@ from typing import Any
 from kvlitmus.reference import cache as caches
 from kvlitmus.reference import request as requests
 from kvlitmus.reference import tree as trees
-from kvlitmus.reference.cache import Cache
-from kvlitmus.reference.tree import Page, Tree
-from kvlitmus.spec.units import CACHED, FREE, Name, PageNo, Pages, RequestId, Slot, Tick, pages_of
-from tests.proofs.lemmas import LEMMAS, keeps, lemma, plain
-from tests.proofs.lock_lemmas import Numbers, shape, small_tree
+from kvlitmus.reference.cache import Cache, Settings
+from kvlitmus.reference.pool import Pool
+from kvlitmus.reference.tree import Page, Tree, empty_tree
+from kvlitmus.spec.calls import Begin, End, Evict, Grow, Insert, Match, PlayedAgain, Publish
+from kvlitmus.spec.interface import Begun, Hit, Stored
+from kvlitmus.spec.seen import Seen
+from kvlitmus.spec.units import CACHED, FREE, Name, PageNo, Pages, RequestId, Slot, Tick, Tokens, pages_of
+from tests.proofs.lemmas import LEMMAS, lemma, plain
+from tests.proofs.lock_lemmas import SETTING, Numbers, shape, small_tree
+from tests.proofs.support.steps import ROOT, Claim, Step, claim, judged, keeps, known, path_of, seen, setting_of
 
-ROOT = Name(0)
+SETTINGS = Settings()
 
 
 def path_to(tree: Tree, place: int) -> tuple[Name, ...]:
@@ -22,74 +27,105 @@ def path_to(tree: Tree, place: int) -> tuple[Name, ...]:
     return trees.path(tree, Name(place))
 
 
+def cache_of(tree: Tree, settings: Settings = SETTINGS) -> Cache:
+    """A cache with this tree; none of its pages is free."""
+    return Cache(Pool(SETTING.usable, frozenset(), 1), tree, {}, settings)
+
+
+def shown(tree: Tree) -> Seen:
+    """What is seen of such a cache."""
+    return seen(cache_of(tree))
+
+
 # Uses
 
+Inserting = Callable[..., tuple[Tree, Pages]]
 
-def _uses(insert: Callable[..., Any], tree: Tree, place: int, priority: int, chunked: bool) -> bool:
+
+def _inserted(insert: Inserting, tree: Tree, names: Sequence[Name], first: int, priority: int, chunked: bool) -> Step:
+    """The step of an insert of these pages, in the slots from ``first`` on."""
+    offered = [PageNo(first + at) for at in range(len(names))]
+    after, already = insert(tree, ROOT, names, offered, counts=not chunked, priority=priority)
+    call = Insert(path_of(names), tuple([Slot(page) for page in offered]), 0, priority, chunked)
+    return Step(SETTING, known(cache_of(tree)), shown(tree), call, Stored(already), shown(after))
+
+
+def is_a_use(insert: Inserting, tree: Tree, place: int, priority: int, chunked: bool) -> bool:
+    """What a use is, in words of its own: each page of the path counts it, and is younger than any page was."""
     names = path_to(tree, place)
     after, already = insert(tree, ROOT, names, [PageNo(9)] * len(names), counts=not chunked, priority=priority)
-    pairs = [(after.pages[name].hits, page.hits + (name in names and not chunked)) for name, page in tree.pages.items()]
-    worth = [
-        (after.pages[name].priority, priority if name in names and priority > page.priority else page.priority)
-        for name, page in tree.pages.items()
-    ]
-    newest = all(after.pages[name].touched > page.touched for name in names for page in tree.pages.values())
-    facts = {"node_hits": pairs, "node_priorities": worth}
-    return keeps(facts, "TREE-13", "TREE-14") and already == len(names) and newest
+    for name, page in tree.pages.items():
+        used, now = name in names, after.pages[name]
+        if now.hits != page.hits + (used and not chunked):
+            return False
+        if now.priority != (priority if used and priority > page.priority else page.priority):
+            return False
+        if used and any(now.touched <= other.touched for other in tree.pages.values()):
+            return False
+        if not used and now.touched != page.touched:
+            return False
+    return already == len(names)
 
 
-@lemma("TREE-13", "TREE-14", "TREE-09", bounds="3 pages in every shape; any hits, ticks and priority; any place")
+USED = claim("TREE-09", "TREE-13", "TREE-14", on=("insert",))
+
+
+@lemma(*USED.rules, bounds="3 pages in every shape; any hits, ticks and priority; any place")
 def a_use_is_counted_once_on_the_whole_path(
     second: int, third: int, hits: int, tick: int, place: int, priority: int, chunked: bool
 ) -> None:
     """An insert of what is cached counts a use of each page of its path and of no other."""
     assert shape(second, third) and 0 <= place <= 3
     tree = small_tree(second, third, [Numbers(tick, hits, 0), Numbers(tick, 0, 0), Numbers(tick, hits, 0)])
-    assert _uses(trees.insert, tree, plain(place, 3), priority, chunked)
+    place = plain(place, 3)
+    assert keeps(_inserted(trees.insert, tree, path_to(tree, place), 9, priority, chunked), USED)
+    assert is_a_use(trees.insert, tree, place, priority, chunked)
+
+
+def insert_that_forgets(
+    tree: Tree, root: Name, names: Sequence[Name], offered: Any, *, counts: bool, priority: int
+) -> tuple[Tree, Pages]:
+    """The last priority counts, not the highest."""
+    after, already = trees.insert(tree, root, names, offered, counts=counts, priority=priority)
+    pages = {n: page._replace(priority=priority if n in names else page.priority) for n, page in after.pages.items()}
+    return Tree(pages, after.clock), already
 
 
 @lemma("TREE-14", bounds="priority falls")
 def planted_priority_that_falls(
     second: int, third: int, hits: int, tick: int, place: int, priority: int, chunked: bool
 ) -> None:
-    """The last priority counts, not the highest."""
+    """The last priority counts, not the highest; the rules find it."""
     assert shape(second, third) and 0 <= place <= 3
     tree = small_tree(second, third, [Numbers(tick, hits, 0), Numbers(tick, 0, 0), Numbers(tick, hits, 0)])
+    names = path_to(tree, plain(place, 3))
+    assert keeps(_inserted(insert_that_forgets, tree, names, 9, priority, chunked), USED)
 
-    def insert(tree: Tree, root: Name, names: Sequence[Name], offered: Any, *, counts: bool, priority: int) -> Any:
-        after, already = trees.insert(tree, root, names, offered, counts=counts, priority=priority)
-        pages = {
-            n: page._replace(priority=priority if n in names else page.priority) for n, page in after.pages.items()
-        }
-        return Tree(pages, after.clock), already
 
-    assert _uses(insert, tree, plain(place, 3), priority, chunked)
+@lemma("TREE-14", bounds="priority falls, and nobody expects otherwise")
+def planted_effect_that_forgets_the_priority(
+    second: int, third: int, hits: int, tick: int, place: int, priority: int, chunked: bool
+) -> None:
+    """The slip is in the effect, so that reference and judge share it: what a use is in words of its own finds it."""
+    assert shape(second, third) and 0 <= place <= 3
+    tree = small_tree(second, third, [Numbers(tick, hits, 0), Numbers(tick, 0, 0), Numbers(tick, hits, 0)])
+    assert is_a_use(insert_that_forgets, tree, plain(place, 3), priority, chunked)
 
 
 # Inserts and matches
 
+ADDED = claim("TREE-05", "TREE-07", "TREE-08", "TREE-09", on=("insert",))
+FOUND = claim("TREE-01", "TREE-02", "TREE-04", "TREE-10", on=("match",))
 
-def _inserts(insert: Callable[..., Any], tree: Tree, names: tuple[Name, ...], used: int) -> bool:
-    offered = [PageNo(used + at) for at in range(len(names))]
-    longest = 0
-    while longest < len(names) and names[longest] in tree.pages:
-        longest += 1
-    after, already = insert(tree, ROOT, names, offered)
-    cached = {name: page.page for name, page in after.pages.items()}
-    facts = {
-        "cached_before": {name: page.page for name, page in tree.pages.items()},
-        "cached_after": cached,
-        "missing_before": names[longest:],
-        "offered": dict(zip(names, offered, strict=True)),
-        "reported_already": already,
-        "certain_length": longest,
-        "possible_length": longest,
-        "parents": frozenset(page.parent for page in after.pages.values()) - {ROOT},
-        "cached_listed": list(cached.values()),
-        "match_length": trees.match(after, names)[1],
-    }
-    found = {**facts, "certain_length": len(names), "possible_length": len(names)}
-    return keeps(facts, "TREE-05", "TREE-07", "TREE-08", "TREE-09") and keeps(found, "TREE-02")
+
+def _inserts(insert: Inserting, tree: Tree, names: tuple[Name, ...], used: int) -> bool:
+    """What was missing is added, and then a match covers the whole key."""
+    step = _inserted(insert, tree, names, used, 0, False)
+    after = insert(tree, ROOT, names, [PageNo(used + at) for at in range(len(names))], counts=True, priority=0)[0]
+    matched, length = trees.match(after, names)
+    call, state = Match(path_of(names)), known(cache_of(after))
+    match = Step(SETTING, state, step.after, call, Hit(length), shown(matched))
+    return keeps(step, ADDED) and keeps(match, FOUND) and length == len(names)
 
 
 def _part_of(second: int, third: int, kept: int) -> tuple[Tree, Tree]:
@@ -99,11 +135,8 @@ def _part_of(second: int, third: int, kept: int) -> tuple[Tree, Tree]:
 
 
 @lemma(
-    "TREE-02",
-    "TREE-05",
-    "TREE-07",
-    "TREE-08",
-    "TREE-09",
+    *ADDED.rules,
+    *FOUND.rules,
     bounds="up to 3 pages in every shape, up to 3 of them cached; any fresh pages",
 )
 def an_insert_keeps_every_rule(second: int, third: int, kept: int, place: int, used: int) -> None:
@@ -119,8 +152,10 @@ def planted_insert_that_replaces(second: int, third: int, kept: int, place: int,
     assert shape(second, third) and 0 <= kept <= 3 and 0 <= place <= 3 and used > 3
     whole, tree = _part_of(second, third, plain(kept, 3))
 
-    def insert(tree: Tree, root: Name, names: Sequence[Name], offered: Sequence[PageNo]) -> Any:
-        after, already = trees.insert(tree, root, names, offered)
+    def insert(
+        tree: Tree, root: Name, names: Sequence[Name], offered: Sequence[PageNo], *, counts: bool, priority: int
+    ) -> tuple[Tree, Pages]:
+        after, already = trees.insert(tree, root, names, offered, counts=counts, priority=priority)
         pages = dict(after.pages)
         for name, page in zip(names, offered, strict=True):
             pages[name] = pages[name]._replace(page=page)
@@ -132,55 +167,44 @@ def planted_insert_that_replaces(second: int, third: int, kept: int, place: int,
 # Evictions
 
 
-def _evicts(evict: Callable[..., Any], policy: str, tree: Tree, wanted: int) -> bool:
-    after, victims = evict(tree, Pages(wanted), trees.Eviction(policy))
-    unlocked = [name for name, page in tree.pages.items() if not page.locks]
-    free_before, cached = frozenset[int](), {name: page.page for name, page in tree.pages.items()}
-    free_after = frozenset(cached[name] for name in victims)
-    leaves = [name for name in trees.leaves(tree) if not tree.pages[name].locks]
-    facts = {
-        "asked": wanted,
-        "unlocked_before": len(unlocked),
-        "free_before": free_before,
-        "free_after": free_after,
-        "page_size": 1,
-        "reported_evicted": len(victims),
-        "vanished": frozenset(victims),
-        "locked_names": frozenset(tree.pages) - frozenset(unlocked),
-        "cached_before": cached,
-        "cached_after": {name: page.page for name, page in after.pages.items()},
-        "needless": frozenset(victims[wanted:]),
-    }
-    rules = ("EVICT-01", "EVICT-02", "EVICT-03", "EVICT-04", "EVICT-06")
-    return keeps(facts, *rules) and (not victims or victims[0] in leaves) and trees.is_closed(after, [ROOT])
-
-
-@lemma(
-    "EVICT-01",
-    "EVICT-02",
-    "EVICT-03",
-    "EVICT-04",
-    "EVICT-06",
-    "LOCK-01",
-    bounds="3 pages in every shape, any of them locked with its path; 0 to 4 pages asked for",
+EVICTED = claim(
+    *("EVICT-01", "EVICT-02", "EVICT-03", "EVICT-04", "EVICT-05", "EVICT-06"),
+    *("LOCK-01", "LOCK-02", "TREE-05", "TREE-07", "POOL-11", "POOL-12", "POOL-13", "POOL-14"),
+    on=("evict",),
 )
+SPARED = claim("EVICT-03", "LOCK-01", on=("evict",))
+IN_ORDER = claim("EVICT-05", on=("evict",))
+AGAIN = claim("EVICT-07", on=("again",))
+
+Evicting = Callable[[Cache, Tokens], tuple[Cache, Tokens]]
+
+
+def _evicts(evict: Evicting, tree: Tree, wanted: int, claimed: Claim) -> bool:
+    cache = cache_of(tree)
+    after, freed = evict(cache, Tokens(wanted))
+    step = Step(SETTING, known(cache), seen(cache), Evict(Tokens(wanted)), freed, seen(after))
+    return keeps(step, claimed)
+
+
+@lemma(*EVICTED.rules, bounds="3 pages in every shape, any of them locked with its path; 0 to 4 pages asked for")
 def an_eviction_keeps_every_rule(second: int, third: int, locked: int, wanted: int) -> None:
     """Whatever hangs where, whatever is locked, and however much is asked for."""
     assert shape(second, third) and 0 <= locked <= 3 and 0 <= wanted <= 4
     tree = trees.lock(small_tree(second, third, [Numbers(1, 0, 0)] * 3), Name(plain(locked, 3)))
-    assert _evicts(trees.evict, "lru", tree, max(0, wanted))
+    assert _evicts(caches.evict, tree, max(0, wanted), EVICTED)
 
 
-@lemma("EVICT-03", bounds="locks are overlooked")
+@lemma("EVICT-03", "LOCK-01", bounds="locks are overlooked")
 def planted_eviction_of_what_is_locked(second: int, third: int, locked: int, wanted: int) -> None:
     """Every page counts as unlocked."""
     assert shape(second, third) and 0 <= locked <= 3 and 0 <= wanted <= 4
     tree = trees.lock(small_tree(second, third, [Numbers(1, 0, 0)] * 3), Name(plain(locked, 3)))
 
-    def evict(tree: Tree, wanted: Pages, how: trees.Eviction) -> Any:
-        return trees.evict(Tree({n: page._replace(locks=0) for n, page in tree.pages.items()}, tree.clock), wanted, how)
+    def evict(cache: Cache, asked: Tokens) -> tuple[Cache, Tokens]:
+        bare = Tree({n: page._replace(locks=0) for n, page in cache.tree.pages.items()}, cache.tree.clock)
+        return caches.evict(cache._replace(tree=bare), asked)
 
-    assert _evicts(evict, "lru", tree, max(0, wanted))
+    assert _evicts(evict, tree, max(0, wanted), SPARED)
 
 
 FIRST: dict[str, Callable[[Page, Page], bool]] = {
@@ -199,11 +223,25 @@ FIRST: dict[str, Callable[[Page, Page], bool]] = {
 """Which of two leaves goes first, in the words of the policies' definitions."""
 
 
-def _orders(evict: Callable[..., Any], policy: str, one: Page, other: Page) -> bool:
-    _, victims = evict(Tree({Name(1): one, Name(2): other}, Tick(0)), Pages(1), trees.Eviction(policy))
-    passed = [Name(2)] if victims[0] == 1 and FIRST[policy](other, one) else []
-    passed += [Name(1)] if victims[0] == 2 and FIRST[policy](one, other) else []
-    return keeps({"passed_over": frozenset(passed)}, "EVICT-05")
+POLICIES = tuple(FIRST)
+BY_POLICY = {policy: setting_of(1, pages=2, policy=policy) for policy in POLICIES}
+SETTINGS_OF = {policy: Settings(trees.Eviction(policy)) for policy in POLICIES}
+
+
+def _one_goes(evict: Evicting, policy: str, one: Page, other: Page) -> tuple[Step, Name]:
+    """The step of an eviction of one of two leaves, and which went."""
+    pool = Pool(BY_POLICY[policy].usable, frozenset(), 1)
+    cache = Cache(pool, Tree({Name(1): one, Name(2): other}, Tick(0)), {}, SETTINGS_OF[policy])
+    after, freed = evict(cache, Tokens(1))
+    gone = Name(2) if Name(1) in after.tree.pages else Name(1)
+    step = Step(BY_POLICY[policy], known(cache), seen(cache), Evict(Tokens(1)), freed, seen(after))
+    return step, gone
+
+
+def goes_first(evict: Evicting, policy: str, one: Page, other: Page) -> bool:
+    """The victim by the words of the definitions: the other one doesn't go before it."""
+    _, gone = _one_goes(evict, policy, one, other)
+    return not FIRST[policy](*((other, one) if gone == 1 else (one, other)))
 
 
 @lemma("EVICT-05", bounds="two leaves; any ticks of use and creation, any hits and priorities; every policy")
@@ -214,25 +252,44 @@ def the_first_victim_is_the_policys(
     assert 0 <= policy <= 6
     one = Page(ROOT, PageNo(1), Tick(t), Tick(c), h, p, 0, True)
     other = Page(ROOT, PageNo(2), Tick(u), Tick(d), i, q, 0, True)
-    assert _orders(trees.evict, tuple(FIRST)[plain(policy, 6)], one, other)
+    name = POLICIES[plain(policy, 6)]
+    assert keeps(_one_goes(caches.evict, name, one, other)[0], IN_ORDER)
+    assert goes_first(caches.evict, name, one, other)
+
+
+def by_recency(cache: Cache, asked: Tokens) -> tuple[Cache, Tokens]:
+    """Whatever policy was asked for."""
+    after, freed = caches.evict(cache._replace(settings=SETTINGS_OF["lru"]), asked)
+    return after._replace(settings=cache.settings), freed
 
 
 @lemma("EVICT-05", bounds="slru forgets its segments")
 def planted_policy_without_segments(
     policy: int, t: int, u: int, c: int, d: int, h: int, i: int, p: int, q: int
 ) -> None:
-    """Asked for slru, the cache evicts by recency alone."""
+    """Asked for slru, the cache evicts by recency alone; the rule finds it."""
     assert 0 <= policy <= 6
     one = Page(ROOT, PageNo(1), Tick(t), Tick(c), h, p, 0, True)
     other = Page(ROOT, PageNo(2), Tick(u), Tick(d), i, q, 0, True)
-    assert _orders(lambda tree, n, how: trees.evict(tree, n, how._replace(policy="lru")), "slru", one, other)
+    assert keeps(_one_goes(by_recency, "slru", one, other)[0], IN_ORDER)
+
+
+@lemma("EVICT-05", bounds="slru forgets its segments, and nobody expects any")
+def planted_worth_without_segments(policy: int, t: int, u: int, c: int, d: int, h: int, i: int, p: int, q: int) -> None:
+    """The slip is in the worth, so that reference and judge share it: the words of the definition find it."""
+    assert 0 <= policy <= 6
+    one = Page(ROOT, PageNo(1), Tick(t), Tick(c), h, p, 0, True)
+    other = Page(ROOT, PageNo(2), Tick(u), Tick(d), i, q, 0, True)
+    assert goes_first(by_recency, "slru", one, other)
 
 
 def _alike(evict: Callable[..., Any], policy: str, one: Page, other: Page) -> bool:
     """Two caches that hold the same pages, and came to hold them in another order."""
     first = evict(Tree({Name(1): one, Name(2): other}, Tick(0)), Pages(1), trees.Eviction(policy))[1]
     again = evict(Tree({Name(2): other, Name(1): one}, Tick(0)), Pages(1), trees.Eviction(policy))[1]
-    return keeps({"victims": first, "victims_again": again}, "EVICT-07")
+    cache = cache_of(empty_tree())
+    now = seen(cache)
+    return keeps(Step(SETTING, known(cache), now, PlayedAgain(first, again), None, now), AGAIN)
 
 
 @lemma("EVICT-07", bounds="two leaves; any ticks of use and creation, any hits and priorities; every policy")
@@ -241,7 +298,7 @@ def ties_are_broken_alike(policy: int, t: int, u: int, c: int, d: int, h: int, i
     assert 0 <= policy <= 6
     one = Page(ROOT, PageNo(1), Tick(t), Tick(c), h, p, 0, True)
     other = Page(ROOT, PageNo(2), Tick(u), Tick(d), i, q, 0, True)
-    assert _alike(trees.evict, tuple(FIRST)[plain(policy, 6)], one, other)
+    assert _alike(trees.evict, POLICIES[plain(policy, 6)], one, other)
 
 
 @lemma("EVICT-07", bounds="ties go to the page that is held first")
@@ -260,56 +317,65 @@ def planted_ties_by_order(policy: int, t: int, u: int, c: int, d: int, h: int, i
 # Requests
 
 
+RID = 1
+ALWAYS = ("POOL-12", "POOL-15")
+BEGUN = claim(
+    *("TREE-01", "TREE-02", "TREE-03", "TREE-10", "REQ-01", "REQ-02", "REQ-03", "REQ-06"), *ALWAYS, on=("begin",)
+)
+NOT_BEGUN = claim("REQ-10", "LOCK-04", *ALWAYS, on=("refused_begin",))
+GROWN = claim("REQ-01", "REQ-02", "REQ-05", "REQ-06", *ALWAYS, on=("grow",))
+NOT_GROWN = claim("REQ-10", *ALWAYS, on=("refused_grow",))
+PUBLISHED = claim("REQ-01", "REQ-02", "REQ-03", "REQ-04", "REQ-11", *ALWAYS, on=("publish", "publish_all"))
+FINISHED = claim("REQ-07", "REQ-08", "LOCK-04", "LOCK-06", *ALWAYS, on=("end", "finish"))
+ABORTED = claim("REQ-07", "REQ-09", "LOCK-04", "LOCK-06", *ALWAYS, on=("end", "abort"))
+LIFE = (BEGUN, NOT_BEGUN, GROWN, NOT_GROWN, PUBLISHED, FINISHED, ABORTED)
+PAGES_OF_TWO = {pages: setting_of(2, pages=pages) for pages in (1, 2, 3)}
+
+
+class Life:
+    """A request of the reference, call by call: whether every rule held so far, and the cache now."""
+
+    def __init__(self, pages: int) -> None:
+        self.setting = PAGES_OF_TWO[pages]
+        self.cache = caches.empty_cache(pages, 2)
+        self.seen, self.state = seen(self.cache), known(self.cache)
+        self.sound = True
+
+    def goes_on(self, call: Any, answer: Any, after: Cache, claimed: Claim) -> None:
+        """One call more."""
+        shown = seen(after)
+        kept, self.state = judged(Step(self.setting, self.state, self.seen, call, answer, shown), claimed)
+        self.sound, self.cache, self.seen = self.sound and kept, after, shown
+
+
 def _lives(end: Callable[..., Cache], free: int, prompt: int, further: int, publish: bool, keep: bool) -> bool:
     """A request begins, grows, may publish, and ends, in a cache of ``free`` pages of two slots."""
-    cache = caches.empty_cache(free, 2)
-    names = tuple(Name(at + 1) for at in range(prompt + further))
-    cache, begun = requests.begin(cache, RequestId(1), ROOT, names[:prompt], prompt)
+    life, rid = Life(free), RequestId(RID)
+    names = tuple([Name(at + 1) for at in range(prompt + further)])
+    short, long = path_of(names[:prompt], 2), path_of(names, 2)
+    cache, begun = requests.begin(life.cache, rid, ROOT, short.names, prompt)
     if begun is None:
-        return set(caches.homes(cache).values()) <= {FREE} and prompt > 2 * free
-    before = cache
-    cache, new = requests.grow(cache, RequestId(1), names, prompt + further)
+        life.goes_on(Begin(RID, short), None, cache, NOT_BEGUN)
+        return life.sound and prompt > 2 * free
+    life.goes_on(Begin(RID, short), Begun(begun.row, begun.cached), cache, BEGUN)
+    cache, new = requests.grow(life.cache, rid, names, prompt + further)
+    grow = Grow(RID, (0,) * further, long)
     if new is None:
-        if not (cache.pool == before.pool and prompt + further > 2 * free):
+        life.goes_on(grow._replace(path=None), None, cache, NOT_GROWN)
+        if prompt + further <= 2 * free:
             return False
-    elif not _grew(begun.row, new, cache, prompt + further):
-        return False
+    else:
+        life.goes_on(grow, new, cache, GROWN)
     if publish:
-        cache, published = requests.publish(cache, RequestId(1), chunked=False)
-        if published.cached != len(published.names) - len(published.names) % 2:
-            return False
-    own = caches.own_pages(cache, cache.requests[RequestId(1)])
-    cached_before = {name: page.page for name, page in cache.tree.pages.items()}
-    cache = end(cache, RequestId(1), keep=keep)
-    facts = {
-        "request_pages": own,
-        "free_after": cache.pool.free,
-        "cached_listed": [page.page for page in cache.tree.pages.values()],
-        "cached_before": cached_before,
-        "cached_after": {name: page.page for name, page in cache.tree.pages.items()},
-    }
-    sound = set(caches.homes(cache).values()) <= {FREE, CACHED}
-    return sound and keeps(facts, "REQ-07", *(() if keep else ("REQ-09",))) and trees.sizes(cache.tree)[1] == 0
-
-
-def _grew(row: Sequence[Slot], new: Sequence[Slot], cache: Cache, tokens: int) -> bool:
-    grown = cache.requests[RequestId(1)].row
-    last = row[-1] if row else Slot(-1)
-    facts = {"row": grown, "request_names": range(tokens), "last_slot": last, "new_slots": new}
-    facts |= {"row_before": row, "page_size": 2}
-    return keeps(facts, "REQ-01", "REQ-05") and pages_of(grown, 2).isdisjoint(cache.pool.free)
+        cache, published = requests.publish(life.cache, rid, chunked=False)
+        life.goes_on(Publish(RID), Begun(published.row, published.cached), cache, PUBLISHED)
+    cache = end(life.cache, rid, keep=keep)
+    life.goes_on(End(RID, bool(keep)), None, cache, FINISHED if keep else ABORTED)
+    return life.sound and set(caches.homes(life.cache).values()) <= {FREE, CACHED}
 
 
 @lemma(
-    "REQ-01",
-    "REQ-04",
-    "REQ-05",
-    "REQ-07",
-    "REQ-09",
-    "REQ-10",
-    "POOL-12",
-    "POOL-15",
-    "LOCK-06",
+    *sorted({rule for one in LIFE for rule in one.rules}),
     bounds="one request; up to 3 pages of 2 slots; prompts of up to 3 tokens, up to 3 further ones; every way to end",
 )
 def a_request_leaves_nothing_behind(free: int, prompt: int, further: int, publish: bool, keep: bool) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
@@ -20,6 +22,7 @@ from kvlitmus.spec.state import State, empty_state
 from kvlitmus.spec.units import Name
 
 RULES = all_rules()
+ROOM = Path(__file__).resolve().parent.parent.parent
 
 OUTSIDE = 96
 """How many facts are still worked out elsewhere and given to the rules: only ever lowered, to none."""
@@ -36,6 +39,73 @@ def test_what_a_fact_is_worked_out_from_is_known_where_it_is(name: str) -> None:
     one = FACTS[name]
 
     assert all(need in INPUTS or FACTS[need].depth <= one.depth for need in one.needs)
+
+
+ELSEWHERE: dict[str, tuple[set[str], str]] = {
+    "conformance/kvlitmus/conformance/checker/calls/tree.py": (
+        {"passed_over", "unlocked_before", "victims", "victims_again"},
+        "evictions of hierarchies are outside the spec as yet; a schedule that was played again is put in words here",
+    ),
+    "conformance/kvlitmus/conformance/checker/checker.py": ({"quiet"}, "copies of hierarchies are outside as yet"),
+    "conformance/kvlitmus/conformance/history/plain.py": (
+        {
+            *("asked", "granted", "granted_pages", "held_before", "last_slot", "may_evict", "new_slots"),
+            *("opened_needed", "opened_pages", "page_size", "row_before"),
+        },
+        "slots for several requests at once are no call of the spec as yet",
+    ),
+    "conformance/kvlitmus/conformance/history/forms.py": ({"page_size", "protected"}, "arguments of calls, no facts"),
+    "tests/proofs/page_names.py": (
+        {"hash_function", "scheme"},
+        "any injective digest, and schemes with slips, take the place of the real ones",
+    ),
+    "tests/proofs/tier_laws.py": (
+        {"cached_after", "cached_before", "page_size"},
+        "the facts of hierarchies are outside the spec as yet",
+    ),
+}
+"""Where facts are put in a dictionary by name although the spec works them out, and why: only ever fewer."""
+
+JUDGES = (
+    "conformance/kvlitmus/conformance/checker",
+    "conformance/kvlitmus/conformance/history",
+    "conformance/kvlitmus/conformance/vectors",
+    "conformance/kvlitmus/conformance/litmus",
+    "tests/proofs",
+)
+"""Where rules are judged."""
+
+
+def named_in(tree: ast.AST) -> Iterator[str]:
+    """The names under which a module puts something in a dictionary."""
+    for node in ast.walk(tree):
+        keys: list[ast.expr | None] = []
+        if isinstance(node, ast.Dict):
+            keys = node.keys
+        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+            keys = [node.slice]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in {"dict", "update"}:
+            yield from (keyword.arg for keyword in node.keywords if keyword.arg is not None)
+        yield from (key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str))
+
+
+def test_nobody_but_the_spec_works_out_a_fact_that_it_defines() -> None:
+    ours = {name for name, one in FACTS.items() if one.compute is not None}
+    found: dict[str, set[str]] = {}
+    for folder in JUDGES:
+        for path in sorted((ROOM / folder).rglob("*.py")):
+            names = ours.intersection(named_in(ast.parse(path.read_text(encoding="utf-8"))))
+            if names:
+                found[path.relative_to(ROOM).as_posix()] = names
+
+    assert found == {path: names for path, (names, _) in ELSEWHERE.items()}
+
+
+def test_a_second_definition_is_found_however_it_is_written() -> None:
+    ways = ("f = {'free_after': x}", "f['free_after'] = x", "f |= {'free_after': x}", "f.update(free_after=x)")
+
+    assert all("free_after" in named_in(ast.parse(way)) for way in (*ways, "f = dict(free_after=x)"))
+    assert "free_after" not in named_in(ast.parse("f['free_after'], g(free_after=1)"))
 
 
 def plain(annotation: object) -> str:

@@ -1,0 +1,152 @@
+"""Transitions of the reference, as the rules see them: facts are worked out by the definitions that judge caches.
+
+A lemma makes a :class:`Step` of what the reference had, was asked, answered and has now, and claims rules;
+:func:`keeps` works out their facts by the spec's own functions, in the plan that judges caches.  A rule that isn't
+judged after such a call, and a fact that can't be known, are errors: they would prove nothing.
+
+What a correct cache is expected to have is folded from the same effects of which the reference is made, so a slip in
+an effect is invisible to rules that compare the two.  A lemma about an effect therefore says in words of its own, too,
+what the effect does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kvlitmus.conformance.adapters.reference.target import target
+from kvlitmus.conformance.ports import capabilities_of
+from kvlitmus.reference import pool as pools
+from kvlitmus.reference import tree as trees
+from kvlitmus.reference.cache import Cache
+from kvlitmus.spec import advance
+from kvlitmus.spec.calls import Path
+from kvlitmus.spec.config import Config
+from kvlitmus.spec.facts import FACTS, worked_out_from
+from kvlitmus.spec.names import page_names
+from kvlitmus.spec.occasions import occasions_of
+from kvlitmus.spec.plan import Judged, compile_plan
+from kvlitmus.spec.profile import Profile
+from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.seen import NodeInfo, NodeSeen, Seen
+from kvlitmus.spec.setting import SNAPSHOT, Setting
+from kvlitmus.spec.state import State
+from kvlitmus.spec.units import Key, Name
+
+RULES = all_rules()
+ROOT = Name(0)
+NO_KEY = Key(None, ())
+"""Nobody looks at tokens: keys come named."""
+CAPABILITIES = capabilities_of(target.make(Config()))
+"""Everything that a flat cache can offer: the reference does."""
+
+
+def setting_of(page_size: int, pages: int = 3, policy: str = "lru", **choices: Any) -> Setting:
+    """What is asked for and declared; CrossHair must not come here, so lemmas make their settings beforehand."""
+    config = Config(page_size=page_size, pages=pages, policy=policy)
+    return Setting(config, Profile(**choices), SNAPSHOT, CAPABILITIES)
+
+
+def path_of(names: Sequence[Name], page_size: int = 1) -> Path:
+    """A key with these prefixes, in the namespace of the root."""
+    every = tuple(names)
+    return Path(NO_KEY, ROOT, every, page_names(every, page_size), every)
+
+
+def known(cache: Cache) -> State:
+    """A cache in which no request runs, as its callers know it: what is neither free nor cached is theirs."""
+    cached = [page.page for page in cache.tree.pages.values()]
+    owners = {page: 1 for page in cache.pool.usable - cache.pool.free if page not in cached}
+    return State(cache.tree, frozenset(), owners, {}, {}, {})
+
+
+def seen(cache: Cache, *, counted: bool = True) -> Seen:
+    """A cache as a snapshot shows it, each page in a node of its own; with the tree's own counters if ``counted``."""
+    made, pool, tree = Seen(), cache.pool, cache.tree
+    made.available = pools.available(pool)
+    if counted:
+        evictable, protected = trees.sizes(tree)
+        made.sizes = (evictable * pool.page_size, protected * pool.page_size)
+    made.seen, made.listed, made.free = True, tuple(pool.free), pool.free
+    number = {name: at for at, name in enumerate(tree.pages)}
+    for name, page in tree.pages.items():
+        items = {name: page.page}
+        info = NodeInfo((name,), (page.page,), page.parent, name, "", (), items)
+        made.nodes.append(NodeSeen(info, number.get(page.parent, -1), page.locks, page.hits, page.priority))
+        made.cached[name] = page.page
+        made.cached_listed.append(page.page)
+        if page.parent != ROOT:
+            made.parents.add(page.parent)
+    return made
+
+
+class Step(NamedTuple):
+    """One call on the reference: what was known before it, the call and its answer, and what was seen."""
+
+    setting: Setting
+    state: State
+    before: Seen
+    call: Any
+    answer: Any
+    after: Seen
+
+
+class Claim(NamedTuple):
+    """Rules that are claimed after calls that are alike.
+
+    ``run``: works out their facts and judges, as for any cache (:mod:`kvlitmus.spec.plan`).  ``follows``: whether a
+    fact looks at what was expected; where none does, a lemma need not follow it.
+    """
+
+    rules: tuple[str, ...]
+    on: tuple[str, ...]
+    run: Callable[..., Judged | None]
+    follows: bool
+
+
+def claim(*rules: str, on: tuple[str, ...]) -> Claim:
+    """A claim of these rules after calls on these occasions.
+
+    Raises ``ValueError`` for a rule that isn't judged then: a lemma of it would prove nothing.
+    """
+    plan = compile_plan([RULES[id] for id in rules], on, depth=SNAPSHOT, capabilities=CAPABILITIES)
+    if sorted(plan.rules) != sorted(rules):
+        raise ValueError(f"{sorted({*rules} - {*plan.rules})} are not judged on {on}", rules)
+    needs = {need for id in rules for name in worked_out_from(RULES[id].facts) for need in FACTS[name].needs}
+    return Claim(plan.rules, on, plan.run, not needs.isdisjoint({"expected", "then"}))
+
+
+def keeps(step: Step, claimed: Claim) -> bool:
+    """Whether the rules hold after a step; see :func:`judged`."""
+    return judged(step, claimed)[0]
+
+
+def judged(step: Step, claimed: Claim) -> tuple[bool, State]:
+    """Whether the rules hold after a step, and what is known then, where a rule looks at that.
+
+    After misuse nothing is expected to have changed.  Raises ``ValueError`` where the step is another than was claimed
+    or a fact isn't known: nothing is confirmed then, and nothing refuted.
+    """
+    setting, state, before, call, answer, after = step
+    occasions = occasions_of(call, answer)
+    for one in claimed.on:
+        if one not in occasions:
+            raise ValueError(f"this was {occasions}, not {one}", call)
+    expected = then = state
+    if claimed.follows and "misuse" not in claimed.on:
+        expected = advance.expect(state, setting, call, answer)
+        then = advance.follow(expected, after)
+    verdict = claimed.run(setting, state, expected, then, call, answer, before, after, None, None, {}, False)
+    if verdict is None:
+        return True, then
+    if verdict.unknown:
+        raise ValueError(f"{verdict.unknown} are not judged, for want of a fact", call)
+    return not verdict.broken, then
+
+
+def keeps_given(facts: Mapping[str, Any], *rules: str) -> bool:
+    """Whether these rules hold of facts that the spec doesn't work out yet; ``ValueError`` for one that it does."""
+    for name in facts:
+        if FACTS[name].compute is not None:
+            raise ValueError(f"fact {name!r} is defined by the spec", name)
+    return all(RULES[id].predicate(*[facts[name] for name in RULES[id].facts]) for id in rules)
