@@ -89,7 +89,7 @@ class Beside(Explorer):
         """Search to the fixpoint; raises :class:`~tests.proofs.explore.Counterexample` where the two differ."""
         report = Report(self.scope)
         started = time.process_time()
-        spot = Spot(State(self.adapter.cache, (), (), ()), (), {}, {}, ())
+        spot = Spot(State(self.adapter.state, ()), (), {}, {}, ())
         seen = {self.canonical(spot.state).identity()}
         frontier = [spot]
         while frontier and len(seen) <= most_states:

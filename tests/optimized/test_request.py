@@ -18,7 +18,7 @@ from kvlitmus.optimized.cache import CacheConfig, FlatCache
 from kvlitmus.optimized.view import nodes_of
 from kvlitmus.reference import cache as reference
 from kvlitmus.reference import request as requests
-from kvlitmus.reference.cache import Choice
+from kvlitmus.reference.perform import Choice
 from kvlitmus.spec.names import Names
 from kvlitmus.spec.units import Name, PageNo, RequestId, Tokens, pages_in_order
 

@@ -1,6 +1,6 @@
 """All states of a small cache, breadth first, and every rule on every transition between them.
 
-A **state** is a reference cache together with what its callers hold: pages, receipts, requests.
+A **state** is what is known of a reference cache, which is all that there is, and which pages are the caller's own.
 From each state every call of a lawful caller is made, through the judge, so that the very same
 code that works out facts for real caches works them out here.  The search ends at a fixpoint: no
 call leads to a state that wasn't seen.
@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -29,13 +29,12 @@ from kvlitmus.conformance.adapters.reference.flat import PROFILE, ReferenceCache
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.reference.cache import Cache, Request
-from kvlitmus.reference.tree import Page, Tree
+from kvlitmus.reference.perform import free_pages
 from kvlitmus.spec.names import NO_NAME, Names
 from kvlitmus.spec.seen import Seen
-from kvlitmus.spec.state import Running
+from kvlitmus.spec.state import Page, Running, Tree
 from kvlitmus.spec.state import State as Known
-from kvlitmus.spec.units import Key, Name, PageNo, Pages, RequestId, Slot, Tick, Tokens, page_slots, pages_of
+from kvlitmus.spec.units import Key, Name, PageNo, Pages, Slot, Tick, page_slots
 
 BY_RECENCY = ("lru", "mru", "lfu", "priority", "slru")
 BY_AGE = ("fifo", "filo")
@@ -81,18 +80,26 @@ class Scope:
 
 
 class State(NamedTuple):
-    """A cache, and what its callers hold: the caller's pages, the places of the receipts, the requests' keys."""
+    """What is known of a cache, of which everything is known, and the pages that are the caller's own."""
 
-    cache: Cache
+    known: Known
     loan: tuple[PageNo, ...]
-    receipts: tuple[Name, ...]
-    keys: tuple[Key, ...]
+
+    @property
+    def receipts(self) -> tuple[Name, ...]:
+        """Where the paths end that receipts protect."""
+        return tuple(self.known.receipts.values())
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """The keys of the running requests."""
+        return tuple(one.path.key for one in self.known.requests.values())
 
     def identity(self) -> tuple[object, ...]:
-        """What tells states apart: everything."""
-        cache = self.cache
-        requests = tuple(cache.requests.values())
-        return (tuple(cache.tree.pages.items()), cache.pool.free, requests, self.loan, self.receipts, self.keys)
+        """What tells states apart: everything, save what follows from the rest (contents, and what is owned)."""
+        known = self.known
+        requests = tuple((one.path.key, one.row, one.cached, one.locked) for one in known.requests.values())
+        return (tuple(known.tree.pages.items()), requests, self.loan, self.receipts)
 
 
 Loan = tuple[PageNo, ...]
@@ -152,7 +159,7 @@ class Explorer:
         """Search to the fixpoint; raises :class:`Counterexample` at the first broken rule."""
         report = Report(self.scope)
         started = time.process_time()
-        first = self.canonical(State(self.adapter.cache, (), (), ()))
+        first = self.canonical(State(self.adapter.state, ()))
         seen = {first.identity()}
         frontier = [first]
         self.states.append(first)
@@ -201,28 +208,25 @@ class Explorer:
     # -- from state to judge and back ----------------------------------------------------------
 
     def restore(self, state: State, seen: Seen | None) -> None:
-        """Put adapter and judge into a state: the cache, and the books of what the suite holds in it."""
-        checker, adapter, cache = self.checker, self.adapter, state.cache
-        size = self.scope.page_size
-        adapter.cache = cache
+        """Put adapter and judge into a state: what the one is, is what the other one knows."""
+        checker, adapter = self.checker, self.adapter
+        adapter.state = checker.state = state.known
+        adapter.group = None
         adapter.choice = type(adapter.choice)()
         adapter.serial = len(state.receipts)
-        adapter.receipts = dict(enumerate(state.receipts, 1))
-        adapter.keys = {int(rid): key for rid, key in zip(cache.requests, state.keys, strict=True)}
         checker.kept, checker.history = [], []
-        checker.tokens = {number: number for number in adapter.receipts}
-        owners = Counter(state.loan)
-        requests, contents = dict[int, Running](), dict[Slot, Name]()
-        for rid, request in cache.requests.items():
-            path, row = checker.path(adapter.keys[rid], row=True), request.row
-            requests[rid] = Running(path, row, request.cached, len(row), request.locked)
-            owners.update(pages_of(row[request.cached :], size))
-            contents.update(zip(row, path.tokens, strict=True))
-        for name, page in cache.tree.pages.items():
-            contents.update(zip(page_slots(page.page, size), self.run_of(name), strict=True))
-        checker.state = Known(cache.tree, frozenset(), owners, requests, dict(adapter.receipts), contents)
+        checker.tokens = {number: number for number in state.known.receipts}
         if seen is not None:
             checker.before = seen
+
+    def contents(self, tree: Tree, requests: Iterable[Running]) -> dict[Slot, Name]:
+        """What slots hold that somebody owns or that are cached; the others hold nothing."""
+        contents = dict[Slot, Name]()
+        for one in requests:
+            contents.update(zip(one.row, one.path.tokens, strict=True))
+        for name, page in tree.pages.items():
+            contents.update(zip(page_slots(page.page, self.scope.page_size), self.run_of(name), strict=True))
+        return contents
 
     def run_of(self, name: Name) -> tuple[Name, ...]:
         """The names of a page's prefixes, unit by unit."""
@@ -234,50 +238,45 @@ class Explorer:
 
     def state_now(self, loan: Loan) -> State:
         """The state that the adapter is in, with the caller's pages."""
-        adapter = self.adapter
-        return State(
-            adapter.cache,
-            loan,
-            tuple(sorted(adapter.receipts.values())),
-            tuple(adapter.keys[rid] for rid in adapter.cache.requests),
-        )
+        return State(self.adapter.state, loan)
+
+    def free(self, state: State) -> frozenset[PageNo]:
+        """The free pages of a state."""
+        return free_pages(state.known, self.checker.setting)
 
     def canonical(self, state: State) -> State:
         """The same state with ranks, saturated counts, renumbered requests and renumbered pages."""
-        cache, size = state.cache, self.scope.page_size
-        running = sorted(
-            zip(cache.requests.values(), state.keys, strict=True), key=lambda one: (one[1].tokens, one[0].cached)
-        )
+        known, size = state.known, self.scope.page_size
+        running = sorted(known.requests.values(), key=lambda one: (one.path.key.tokens, one.cached))
         number: dict[PageNo, PageNo] = {}
 
         def renumber(pages: Any) -> None:
             for page in pages:
                 number.setdefault(page, PageNo(len(number) + 1))
 
-        names = sorted(cache.tree.pages)
-        renumber(cache.tree.pages[name].page for name in names)
-        for request, _ in running:
-            renumber(slot // size for slot in request.row)
+        names = sorted(known.tree.pages)
+        renumber(known.tree.pages[name].page for name in names)
+        for one in running:
+            renumber(slot // size for slot in one.row)
         renumber(state.loan)
-        renumber(sorted(cache.pool.free))
-        requests = {
-            RequestId(at): Request(
-                one.root,
-                one.names,
-                tuple(Slot(number[PageNo(slot // size)] * size + slot % size) for slot in one.row),
-                Tokens(one.cached),
-                one.locked,
-            )
-            for at, (one, _) in enumerate(running, 1)
-        }
-        free = frozenset(number[page] for page in cache.pool.free)
+        renumber(sorted(known.owners))
+        renumber(sorted(self.free(state)))
+
+        def moved(slot: Slot) -> Slot:
+            return Slot(number[PageNo(slot // size)] * size + slot % size)
+
+        requests = {at: one._replace(row=tuple(map(moved, one.row))) for at, one in enumerate(running, 1)}
+        tree = self.ranked(known.tree, number)
         return State(
-            cache._replace(
-                pool=cache.pool._replace(free=free), tree=self.ranked(cache.tree, number), requests=requests
+            Known(
+                tree,
+                frozenset(),
+                {number[page]: times for page, times in known.owners.items()},
+                requests,
+                dict(enumerate(sorted(known.receipts.values()), 1)),
+                self.contents(tree, requests.values()),
             ),
             tuple(sorted(number[page] for page in state.loan)),
-            state.receipts,
-            tuple(key for _, key in running),
         )
 
     def ranked(self, tree: Tree, number: dict[PageNo, PageNo]) -> Tree:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kvlitmus.conformance.checker.calls import misuse, pool, request, tree
 from kvlitmus.reference.pool import slots_of
 from kvlitmus.spec.names import page_names
-from kvlitmus.spec.units import Key, PageNo, RequestId, Slot
+from kvlitmus.spec.units import Key, PageNo, Slot
 from tests.proofs.explore import Explorer, Loan, Move, State
 
 
@@ -97,7 +97,7 @@ def tree_moves(search: Explorer, state: State) -> Iterator[Move]:
 def insert_moves(search: Explorer, state: State) -> Iterator[Move]:
     """Insert each key: all in the caller's own pages, or after a locked prefix in the tree's."""
     checker, size, loan = search.checker, search.scope.page_size, state.loan
-    cached = state.cache.tree.pages
+    cached = state.known.tree.pages
     counted = search.scope.policy in ("lfu", "slru")
     priorities = (0, 1) if search.scope.policy == "priority" else (0,)
 
@@ -131,7 +131,7 @@ def request_moves(search: Explorer, state: State) -> Iterator[Move]:
     """Begin, grow, publish, finish, abort; publish and finish also up to each unit that is not cached."""
     checker, scope = search.checker, search.scope
     longest = scope.units + scope.bigram
-    running = dict(zip(state.cache.requests, state.keys, strict=True))
+    running = dict(zip(state.known.requests, state.keys, strict=True))
 
     def begin(key: Key) -> Loan:
         request.begin(checker, len(running) + 1, key)
@@ -162,7 +162,7 @@ def request_moves(search: Explorer, state: State) -> Iterator[Move]:
             yield f"publish {key.tokens}", lambda r=rid, c=chunked: publish(r, c)  # type: ignore[misc]
         yield f"finish {key.tokens}", lambda r=rid: end(r, True)  # type: ignore[misc]
         yield f"abort {key.tokens}", lambda r=rid: end(r, False)  # type: ignore[misc]
-        now = state.cache.requests[RequestId(rid)]
+        now = state.known.requests[rid]
         for upto in range(now.cached, len(now.row)):
             yield f"publish {upto} of {key.tokens}", lambda r=rid, u=upto: publish(r, False, u)  # type: ignore[misc]
             yield f"finish {upto} of {key.tokens}", lambda r=rid, u=upto: end(r, True, u)  # type: ignore[misc]
@@ -171,7 +171,7 @@ def request_moves(search: Explorer, state: State) -> Iterator[Move]:
 def misuse_moves(search: Explorer, state: State) -> Iterator[Move]:
     """What a caller must not do; nothing follows from these."""
     checker, size, loan = search.checker, search.scope.page_size, state.loan
-    free = sorted(state.cache.pool.free)
+    free = sorted(search.free(state))
     if free:
         yield "free what is free", lambda: misuse.double_free(checker, page_slots_of(free[0], size))
         yield "overwrite what was returned", lambda: misuse.scribble(checker, size)

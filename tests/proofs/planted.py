@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from kvlitmus.conformance.adapters.reference.flat import ReferenceCache
 from kvlitmus.conformance.ports import Begun, Hit, Sizes, Stored
-from kvlitmus.reference import tree as trees
-from kvlitmus.spec.units import Key, Name, PageNo, RequestId
+from kvlitmus.reference.perform import free_pages
+from kvlitmus.spec import effects
+from kvlitmus.spec.state import Tree
+from kvlitmus.spec.units import Key, PageNo, pages_in_order
 from tests.proofs.explore import Scope
 
 
@@ -20,35 +23,46 @@ class Planted(NamedTuple):
     scope: Scope = Scope(requests=1)
 
 
-class AbortForgetsTheLock(ReferenceCache):
+class Slip(ReferenceCache):
+    """A reference cache whose state can be tampered with."""
+
+    def plant(self, tree: Tree) -> None:
+        """Put another tree in."""
+        self.state = self.state._replace(tree=tree)
+
+    def lose(self, page: PageNo) -> None:
+        """Nobody has this page, and yet it isn't free."""
+        self.state = self.state._replace(owners=effects.take(self.state.owners, [page]))
+
+
+class AbortForgetsTheLock(Slip):
     """The lock of an aborted request stays."""
 
     def end(self, rid: int, *, keep: bool) -> None:
-        locked = self.cache.requests[RequestId(rid)].locked
+        locked = self.state.requests[rid].locked
         super().end(rid, keep=keep)
         if not keep:
-            self.cache = self.cache._replace(tree=trees.lock(self.cache.tree, locked))
+            self.plant(effects.lock(self.state.tree, locked))
 
 
-class AbortLosesTheTail(ReferenceCache):
+class AbortLosesTheTail(Slip):
     """The last page of an aborted request is never freed."""
 
     def end(self, rid: int, *, keep: bool) -> None:
-        free = self.cache.pool.free
+        free = free_pages(self.state, self.setting)
         super().end(rid, keep=keep)
-        gained = sorted(self.cache.pool.free - free)
+        gained = sorted(free_pages(self.state, self.setting) - free)
         if not keep and gained:
-            pool = self.cache.pool
-            self.cache = self.cache._replace(pool=pool._replace(free=pool.free - {gained[-1]}))
+            self.lose(gained[-1])
 
 
-class PublishKeepsItsOldLock(ReferenceCache):
+class PublishKeepsItsOldLock(Slip):
     """The lock that a request held before it published isn't given back."""
 
     def publish(self, rid: int, *, chunked: bool) -> Begun:
-        locked = self.cache.requests[RequestId(rid)].locked
+        locked = self.state.requests[rid].locked
         answer = super().publish(rid, chunked=chunked)
-        self.cache = self.cache._replace(tree=trees.lock(self.cache.tree, locked))
+        self.plant(effects.lock(self.state.tree, locked))
         return answer
 
 
@@ -56,21 +70,19 @@ class PublishKeepsItsDuplicates(ReferenceCache):
     """A request goes on with its own page where another one had cached that page first."""
 
     def publish(self, rid: int, *, chunked: bool) -> Begun:
-        before = self.cache.requests[RequestId(rid)].row
+        before = self.state.requests[rid].row
         row, cached = super().publish(rid, chunked=chunked)
         return Begun((*before[:cached], *row[cached:]), cached)
 
 
-class EvictionTakesLockedPages(ReferenceCache):
+class EvictionTakesLockedPages(Slip):
     """Locks are overlooked by evictions."""
 
     def evict(self, n: int) -> int:
-        tree = self.cache.tree
-        bare = trees.Tree({name: page._replace(locks=0) for name, page in tree.pages.items()}, tree.clock)
-        self.cache = self.cache._replace(tree=bare)
+        tree = self.state.tree
+        self.plant(Tree({name: page._replace(locks=0) for name, page in tree.pages.items()}, tree.clock))
         freed = super().evict(n)
-        left = {name: tree.pages[name] for name in self.cache.tree.pages}
-        self.cache = self.cache._replace(tree=trees.Tree(left, tree.clock))
+        self.plant(Tree({name: tree.pages[name] for name in self.state.tree.pages}, tree.clock))
         return freed
 
 
@@ -78,10 +90,10 @@ class EvictionTakesTheNewest(ReferenceCache):
     """The most recently used leaf goes first."""
 
     def evict(self, n: int) -> int:
-        settings = self.cache.settings
-        self.cache = self.cache._replace(settings=settings._replace(eviction=trees.Eviction("mru")))
+        setting = self.setting
+        self.setting = replace(setting, config=replace(setting.config, policy="mru"))
         freed = super().evict(n)
-        self.cache = self.cache._replace(settings=settings)
+        self.setting = setting
         return freed
 
 
@@ -110,35 +122,32 @@ class MatchForgetsTheCap(ReferenceCache):
         return hit._replace(length=shorter, slots=hit.slots[:shorter])
 
 
-class InsertDoesNotSplit(ReferenceCache):
+class InsertDoesNotSplit(Slip):
     """An insert of a key that is cached counts a use but does not end a node where the key ends."""
 
     def insert(
         self, key: Key, slots: Sequence[int], *, protected: int = 0, priority: int = 0, chunked: bool = False
     ) -> Stored:
-        before = self.cache.tree.pages
+        before = self.state.tree.pages
         answer = super().insert(key, slots, protected=protected, priority=priority, chunked=chunked)
         pages = {
             name: page._replace(first=before[name].first) if name in before else page
-            for name, page in self.cache.tree.pages.items()
+            for name, page in self.state.tree.pages.items()
         }
         if len(pages) == len(before):
-            self.cache = self.cache._replace(tree=trees.Tree(pages, self.cache.tree.clock))
+            self.plant(Tree(pages, self.state.tree.clock))
         return answer
 
 
-class InsertSwapsThePage(ReferenceCache):
+class InsertSwapsThePage(Slip):
     """The page that was offered takes the place of the one that was cached."""
 
     def insert(
         self, key: Key, slots: Sequence[int], *, protected: int = 0, priority: int = 0, chunked: bool = False
     ) -> Stored:
         answer = super().insert(key, slots, protected=protected, priority=priority, chunked=chunked)
-        _, names = self.named(key)
-        pages = dict(self.cache.tree.pages)
-        for at, name in enumerate(names[self.size - 1 :: self.size]):
-            pages[name] = pages[name]._replace(page=PageNo(slots[at * self.size] // self.size))
-        self.cache = self.cache._replace(tree=trees.Tree(pages, self.cache.tree.clock))
+        paged = self.path(key).pages
+        self.plant(effects.move(self.state.tree, dict(zip(paged, pages_in_order(slots, self.size), strict=False))))
         return answer
 
 
@@ -149,28 +158,26 @@ class GroupsFreeAtOnce(ReferenceCache):
         """Nothing waits."""
 
 
-class GrowthIgnoresTheLastPage(ReferenceCache):
+class GrowthIgnoresTheLastPage(Slip):
     """A growing request opens a page although its last one has room."""
 
     def grow(self, rid: int, tokens: Sequence[int]) -> Sequence[int] | None:
         new = super().grow(rid, tokens)
-        free = sorted(self.cache.pool.free)
+        free = sorted(free_pages(self.state, self.setting))
         if not new or new[0] % self.size == 0 or not free:
             return new
-        pool = self.cache.pool
-        self.cache = self.cache._replace(pool=pool._replace(free=pool.free - {free[0]}))
+        self.lose(free[0])
         return [free[0] * self.size + at for at in range(len(new))]
 
 
-class RefusalKeepsTheLock(ReferenceCache):
+class RefusalKeepsTheLock(Slip):
     """A request that is refused leaves its prefix locked."""
 
     def begin(self, rid: int, key: Key) -> Begun | None:
         answer = super().begin(rid, key)
         if answer is None:
-            root, names = self.named(key)
-            length = trees.cached_prefix(self.cache.tree, names)
-            self.cache = self.cache._replace(tree=trees.lock(self.cache.tree, names[length - 1] if length else root))
+            path = self.path(key)
+            self.plant(effects.lock(self.state.tree, path.end(effects.cached_prefix(self.state.tree, path.pages))))
         return answer
 
 
@@ -199,27 +206,28 @@ class FreeTwice(ReferenceCache):
         return super().available() + self.extra
 
 
-class SpentReceiptsCount(ReferenceCache):
+class SpentReceiptsCount(Slip):
     """A receipt that was given back already is taken again."""
 
     def unlock(self, receipt: object) -> None:
         assert isinstance(receipt, int)
-        if receipt in self.receipts:
+        if receipt in self.state.receipts:
             super().unlock(receipt)
             return
-        locked = [name for name, page in self.cache.tree.pages.items() if page.locks]
+        locked = [name for name, page in self.state.tree.pages.items() if page.locks]
         if locked:
-            self.cache = self.cache._replace(tree=trees.lock(self.cache.tree, Name(locked[-1]), -1))
+            self.plant(effects.lock(self.state.tree, locked[-1], -1))
 
 
-class ResetForgetsTheTree(ReferenceCache):
+class ResetForgetsTheTree(Slip):
     """A reset empties the tree and leaves the free list as it is."""
 
     def reset(self) -> None:
-        before = getattr(self, "cache", None)
+        before = getattr(self, "state", None)
         super().reset()
         if before is not None:
-            self.cache = self.cache._replace(pool=before.pool)
+            for page in self.setting.usable - free_pages(before, self.setting):
+                self.lose(page)
 
 
 class RoundsDown(ReferenceCache):

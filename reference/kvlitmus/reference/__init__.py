@@ -1,11 +1,16 @@
 """How one correct cache behaves: frozen values and pure transition functions.
 
-Read it top to bottom: :mod:`~kvlitmus.reference.pool` (who owns a page),
-:mod:`~kvlitmus.reference.tree` (which prefixes are cached),
-:mod:`~kvlitmus.reference.cache` (pool, tree and callers together) and
-:mod:`~kvlitmus.reference.request` (the life of a request); then
-:mod:`~kvlitmus.reference.hierarchy` and the parts that it names.  What is worth keeping, when pages
-are backed up and how long requests wait is decided in :mod:`kvlitmus.spec.policies`.
+A flat cache is :mod:`~kvlitmus.reference.perform`: for each call, what a correct cache chooses and
+answers.  What the call then amounts to is said in :mod:`kvlitmus.spec.advance`, on the state of
+:mod:`kvlitmus.spec.state`.
+
+A hierarchy is a value of its own, :mod:`~kvlitmus.reference.hierarchy`, with the parts that it
+names.  Its device side is in :mod:`~kvlitmus.reference.pool` (which pages are free),
+:mod:`~kvlitmus.reference.tree` (which prefixes are cached), :mod:`~kvlitmus.reference.cache` (both,
+and the callers) and :mod:`~kvlitmus.reference.request` (the life of a request).
+
+What is worth keeping, when pages are backed up and how long requests wait is decided in
+:mod:`kvlitmus.spec.policies`.
 Nothing here keeps time, draws lots, or talks to anybody.  Where a correct cache has a choice
 (which free page, which of two equal victims), the function takes the choice as an argument:
 left out, the reference decides; given, it is what an implementation was seen to do.

@@ -56,17 +56,6 @@ class Request(NamedTuple):
     locked: Name
 
 
-class Choice(NamedTuple):
-    """What a call that makes room and opens pages may choose: the names that it evicts, and the pages that it opens.
-
-    ``None``: the reference decides.
-    """
-
-    victims: tuple[Name, ...] | None = None
-    pages: tuple[PageNo, ...] | None = None
-
-
-NO_CHOICE = Choice()
 NO_PAGES = Pages(0)
 
 

@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from kvlitmus.reference import backup, fetch, load, put, tier
 from kvlitmus.reference import cache as caches
 from kvlitmus.reference import request as requests
-from kvlitmus.reference.cache import NO_CHOICE, NO_PAGES, Choice, Request
+from kvlitmus.reference.cache import NO_PAGES, Request
 from kvlitmus.reference.hierarchy import Hierarchy, empty_hierarchy
+from kvlitmus.reference.perform import NO_CHOICE, Choice
 from kvlitmus.spec.names import page_names
 from kvlitmus.spec.units import Name, PageNo, Pages, RequestId, Slot, Tokens, pages_needed
 

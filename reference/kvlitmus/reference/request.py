@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 from kvlitmus.reference import cache as caches
 from kvlitmus.reference import pool as pools
-from kvlitmus.reference.cache import NO_CHOICE, Cache, Choice, Request, own_pages
+from kvlitmus.reference.cache import Cache, Request, own_pages
+from kvlitmus.reference.perform import NO_CHOICE, Choice
 from kvlitmus.spec.names import page_names
 from kvlitmus.spec.units import Name, PageNo, Pages, RequestId, Slot, Tokens, pages_needed
 

@@ -169,6 +169,24 @@ def node_of(tree: Tree, leaf: Name) -> tuple[Name, ...]:
     return tuple(names)
 
 
+def nodes(tree: Tree) -> list[tuple[tuple[Name, ...], Name]]:
+    """All nodes: the names of their pages in order, and the name of the page (or root) above the first."""
+    follows: dict[Name, Name] = {}
+    heads: list[Name] = []
+    for name, page in tree.pages.items():
+        if page.first or page.parent not in tree.pages:
+            heads.append(name)
+        else:
+            follows[page.parent] = name
+    found = []
+    for head in heads:
+        names = [head]
+        while names[-1] in follows:
+            names.append(follows[names[-1]])
+        found.append((tuple(names), tree.pages[head].parent))
+    return found
+
+
 def below(tree: Tree, names: Collection[Name]) -> set[Name]:
     """These pages and everything cached below them."""
     lost = set(names)

@@ -49,7 +49,8 @@ def passed_over(state: State, setting: Setting, vanished: AbstractSet[Name]) -> 
 @fact(3)
 def needless(before: Seen, setting: Setting, call: Evict, vanished: AbstractSet[Name]) -> frozenset[Name]:
     """Names that were evicted although enough was free without them."""
-    return needless_victims(before, vanished, call.asked, setting.size, setting.profile.evict_granularity)
+    nodes = ((node.info.names, node.info.parent) for node in before.nodes)
+    return needless_victims(nodes, vanished, call.asked, setting.size, setting.profile.evict_granularity)
 
 
 @fact(3)

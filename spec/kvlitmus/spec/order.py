@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
 from kvlitmus.spec import policies
 from kvlitmus.spec.policies import Worth
-from kvlitmus.spec.seen import Seen
 from kvlitmus.spec.state import Page, Tree
 from kvlitmus.spec.units import Name
 
@@ -50,23 +49,23 @@ def passed_over_by(tree: Tree, vanished: Collection[Name], policy: str, slru_hit
 
 
 def needless_victims(
-    before: Seen, vanished: Collection[Name], asked: int, page_size: int, granularity: str
+    nodes: Iterable[tuple[Sequence[Name], Name]],
+    vanished: Collection[Name],
+    asked: int,
+    page_size: int,
+    granularity: str,
 ) -> frozenset[Name]:
     """The victims without which enough would have been freed; empty when the eviction stopped in time.
 
-    With page granularity each page counts by itself.  With node granularity the last victim is a
-    whole node, one whose parent stayed.
+    ``nodes``: before the eviction, the names of the pages of each and of the page above it.  With page granularity
+    each page counts by itself.  With node granularity the last victim is a whole node, one whose parent stayed.
     """
     freed = len(vanished) * page_size
     if freed - asked < page_size or not vanished:
         return frozenset()
     if granularity == "page":
         return frozenset(vanished)
-    last = [
-        node.info.names
-        for node in before.nodes
-        if node.info.names and node.info.names[0] in vanished and node.info.parent not in vanished
-    ]
+    last = [names for names, parent in nodes if names and names[0] in vanished and parent not in vanished]
     if any(freed - len(names) * page_size < asked for names in last):
         return frozenset()
     return frozenset(name for names in last for name in names)

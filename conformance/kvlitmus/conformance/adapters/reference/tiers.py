@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from kvlitmus.conformance.adapters.reference.choices import choices_of
 from kvlitmus.conformance.adapters.reference.contents import Contents, failed, fetched, queried, written
 from kvlitmus.conformance.adapters.reference.flat import ReferencePorts
-from kvlitmus.conformance.ports import Begun, Config, Hit, Profile, Stored
+from kvlitmus.conformance.ports import Begun, Config, Hit, Profile, Sizes, Stored
 from kvlitmus.conformance.ports.tiers import (
     Event,
     Job,
@@ -25,11 +25,13 @@ from kvlitmus.conformance.ports.tiers import (
     TierView,
 )
 from kvlitmus.reference import backup, event, fetch, life, load, tier
+from kvlitmus.reference import cache as caches
 from kvlitmus.reference import pool as pools
+from kvlitmus.reference import tree as trees
 from kvlitmus.reference.cache import Cache, Settings
 from kvlitmus.reference.hashing import chain_start, page_hash
 from kvlitmus.reference.hierarchy import Choices, Hierarchy, empty_hierarchy, moving, occupied
-from kvlitmus.reference.tree import Page
+from kvlitmus.reference.tree import Eviction, Page
 from kvlitmus.spec.interface.tiers import FETCH, LOAD, PUT, QUERY
 from kvlitmus.spec.names import Names, page_names
 from kvlitmus.spec.prefetch_life import ANSWERED, ENDED, REVOKED
@@ -99,7 +101,66 @@ class TieredReference(ShortMemory, ReferencePorts):
         parent = self.hash_of(told.parent) if self.names.prefix(told.parent)[1] else None
         return Event(told.what, told.tier, page, parent, units, namespace)
 
+    def settings(self) -> Settings:
+        """The legal choices that the profile and the configuration come to."""
+        eviction = Eviction(self.config.policy, self.profile.evict_granularity)
+        return Settings(eviction, self.profile.match_cap, self.profile.hit_counts)
+
+    def forget(self) -> None:
+        """No receipts and no requests."""
+        self.receipts: dict[int, Name] = {}
+        self.keys: dict[int, Key] = {}
+        self.serial = 0
+
+    # -- pool ----------------------------------------------------------------------------------
+
+    def alloc(self, n: int) -> Sequence[int] | None:
+        """See :class:`~kvlitmus.conformance.ports.Pool`."""
+        taken = caches.alloc(self.cache, Tokens(n), self.choice.pages)
+        if taken is None:
+            return None
+        self.cache, pages = taken
+        return pools.slots_of(pages, self.size)
+
+    def free(self, slots: Sequence[int]) -> None:
+        """See :class:`~kvlitmus.conformance.ports.Pool`."""
+        self.cache = caches.free(self.cache, pools.whole_pages([Slot(slot) for slot in slots], self.size))
+
+    def available(self) -> int:
+        """See :class:`~kvlitmus.conformance.ports.Pool`."""
+        return pools.available(self.cache.pool)
+
+    def alloc_extend(self, before: Sequence[int], after: Sequence[int], last: Sequence[int]) -> Sequence[int] | None:
+        """See :class:`~kvlitmus.conformance.ports.Extend`: for all requests or for none."""
+        pool = self.cache.pool
+        slots: list[int] = []
+        for old, new, slot in zip(before, after, last, strict=True):
+            extended = pools.extend(pool, old, new, slot, self.choice.pages)
+            if extended is None:
+                return None
+            pool, further = extended
+            slots += further
+        self.cache = self.cache._replace(pool=pool)
+        return slots
+
+    def alloc_decode(self, after: Sequence[int], last: Sequence[int]) -> Sequence[int] | None:
+        """See :class:`~kvlitmus.conformance.ports.Extend`."""
+        return self.alloc_extend([length - 1 for length in after], after, last)
+
+    def free_group_begin(self) -> None:
+        """See :class:`~kvlitmus.conformance.ports.FreeGroup`."""
+        self.cache = self.cache._replace(pool=pools.open_group(self.cache.pool))
+
+    def free_group_end(self) -> None:
+        """See :class:`~kvlitmus.conformance.ports.FreeGroup`."""
+        self.cache = self.cache._replace(pool=pools.close_group(self.cache.pool))
+
     # -- tree and requests -----------------------------------------------------------------------
+
+    def named(self, key: Key) -> tuple[Name, tuple[Name, ...]]:
+        """The root of the key's namespace, and the names of all prefixes of the key."""
+        root = self.names.root(key.namespace)
+        return root, self.names.extend(root, key.units)
 
     def match(self, key: Key) -> Hit:
         """See :class:`~kvlitmus.conformance.ports.PrefixTree`."""
@@ -128,6 +189,21 @@ class TieredReference(ShortMemory, ReferencePorts):
         )
         self.go(after)
         return Stored(already * self.size, pools.slots_of(vain, self.size))
+
+    def lock(self, handle: object) -> object:
+        """See :class:`~kvlitmus.conformance.ports.Locks`: a handle is the name of the last page of the match."""
+        assert isinstance(handle, int)
+        self.cache = caches.lock(self.cache, Name(handle))
+        self.serial += 1
+        self.receipts[self.serial] = Name(handle)
+        return self.serial
+
+    def unlock(self, receipt: object) -> None:
+        """See :class:`~kvlitmus.conformance.ports.Locks`; a receipt that was given back already is refused."""
+        assert isinstance(receipt, int)
+        if receipt not in self.receipts:
+            raise ValueError(f"receipt {receipt} was given back already", receipt)
+        self.cache = caches.unlock(self.cache, self.receipts.pop(receipt))
 
     def evict(self, n: int) -> int:
         """See :class:`~kvlitmus.conformance.ports.Evict`."""
@@ -332,6 +408,11 @@ class TieredReference(ShortMemory, ReferencePorts):
         """See :class:`~kvlitmus.conformance.ports.tiers.Events`."""
         told, self.told = self.told, []
         return told
+
+    def sizes(self) -> Sizes:
+        """See :class:`~kvlitmus.conformance.ports.Counters`."""
+        evictable, protected = trees.sizes(self.cache.tree)
+        return Sizes(evictable * self.size, protected * self.size)
 
     def tiers(self) -> TierView:
         """See :class:`~kvlitmus.conformance.ports.tiers.TierInspect`: a page that is marked begins a node."""

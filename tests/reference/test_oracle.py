@@ -1,0 +1,105 @@
+"""The reference is the oracle: given the choices of a cache, it answers as the cache did, and is in the same state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kvlitmus.conformance.generate.interpreter import Interpreter
+from kvlitmus.conformance.generate.schedule import OP_BYTES, Op, decode, draw, table
+from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.ports.choices import POLICIES
+from kvlitmus.conformance.specimen.cache import SpecimenTarget
+from kvlitmus.mutants.registry import Mutant, all_mutants
+from kvlitmus.spec.names import Names
+from tests.support.oracle import Differs, Oracle
+
+CONFIGS = (
+    *(Config(page_size=size, policy=policy, pages=pages) for policy in POLICIES for size, pages in ((1, 8), (4, 12))),
+    Config(page_size=4, bigram=True),
+    Config(page_size=2, pages=6),
+)
+SEEDS = range(4)
+OPERATIONS = 150
+LEGAL = {
+    f"{one.id}-{config.label}": (one, config)
+    for one in all_mutants().values()
+    for config in one.configs
+    if one.null and config.pool == "device" and not config.tiered
+}
+"""Legal variations of the specimen, flat, with each configuration in which they are tried."""
+
+NOTICED = (
+    "abort-releases-nothing", "duplicates-freed-by-both", "ended-early-keeps-all", "keys-from-tokens-only",
+    "locked-yet-evictable", "match-without-split", "parent-never-a-candidate", "refusal-keeps-pages",
+    "row-not-remapped", "split-forgets-locks", "ties-by-address", "evictable-by-raw-length",
+)  # fmt: skip
+"""Mutants that show in ordinary calls on a flat cache."""
+
+
+def play(target: Any, config: Config, schedules: Sequence[Sequence[Op]], *, judges: bool = True) -> int:
+    """Play schedules on a target before the oracle; returns how many steps were compared."""
+    compared = 0
+    for ops in schedules:
+        oracle = Oracle(target.make(config), config, target.profile, names=Names())
+        oracle.judges = judges
+        Interpreter(oracle).play(ops)
+        compared += oracle.compared
+    return compared
+
+
+def kinds_of(target: Any, config: Config) -> tuple[str, ...]:
+    """The operations that the target can do, each as often as it is drawn."""
+    oracle = Oracle(target.make(config), config, target.profile)
+    return tuple(kind for kind in table(oracle.capabilities) if kind in Interpreter(oracle).actions)
+
+
+def drawn(target: Any, config: Config, seeds: Sequence[int] = SEEDS) -> list[list[Op]]:
+    """Schedules for a target."""
+    kinds = kinds_of(target, config)
+    return [list(draw(seed, OPERATIONS, kinds)) for seed in seeds]
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.label)
+def test_the_specimen_does_what_the_reference_does(config: Config) -> None:
+    specimen = SpecimenTarget()
+    assert play(specimen, config, drawn(specimen, config)) > 400
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.label)
+@settings(max_examples=5)
+@given(data=st.binary(min_size=20 * OP_BYTES, max_size=60 * OP_BYTES))
+def test_the_specimen_does_what_the_reference_does_on_any_schedule(config: Config, data: bytes) -> None:
+    specimen = SpecimenTarget()
+    play(specimen, config, [decode(data, kinds_of(specimen, config))])
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.label)
+def test_the_optimized_cache_does_what_the_reference_does(config: Config) -> None:
+    pytest.importorskip("numba")
+    from kvlitmus.conformance.adapters.optimized.target import target
+
+    assert play(target, config, drawn(target, config)) > 400
+
+
+@pytest.mark.parametrize("name", LEGAL)
+def test_a_legal_cache_does_what_the_reference_does_with_its_choices(name: str) -> None:
+    legal, config = LEGAL[name]
+    assert play(legal.target, config, drawn(legal.target, config, range(2))) > 200
+
+
+@pytest.mark.parametrize("id", NOTICED)
+def test_a_planted_slip_is_noticed_without_a_rule(id: str) -> None:
+    planted: Mutant = all_mutants()[id]
+    with pytest.raises(Differs):
+        play_all(planted)
+
+
+def play_all(planted: Mutant) -> None:
+    """Play schedules on a mutant in each of its configurations, judged by no rule."""
+    for config in planted.configs:
+        play(planted.target, config, drawn(planted.target, config, range(8)), judges=False)

@@ -1,0 +1,97 @@
+"""The reference as the oracle of another cache: with the choices that it was seen to make, it must do what it did.
+
+An :class:`Oracle` is a judge.  Beside judging, it asks :func:`~kvlitmus.reference.perform.perform` for every step what
+a correct cache would have answered and what it would be afterwards, and compares: the answer, what is known of the
+cache (the tree with recency, hits, locks and priorities, owners, requests, contents), and what the snapshot shows.
+What differs raises :class:`Differs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kvlitmus.conformance.checker.checker import Checker
+from kvlitmus.reference.perform import choice_of, free_pages, perform, sizes
+from kvlitmus.spec.calls import Insert, Lock
+from kvlitmus.spec.interface import Begun, Hit
+from kvlitmus.spec.seen import Seen
+from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.state import State
+from kvlitmus.spec.step import Step
+from kvlitmus.spec.tree import left_to_caller
+
+
+class Differs(AssertionError):
+    """A cache did what the reference doesn't do, with the same choices."""
+
+
+class Oracle(Checker):
+    """A judge of a flat cache, at depth 3, that asks the reference at every step."""
+
+    compared = 0
+    judges = True
+    """Whether the rules are evaluated, too; without them the reference alone must notice."""
+
+    def step(
+        self,
+        call: Any,
+        answer: Any,
+        given: dict[str, Any] | None = None,
+        late: Callable[[Any, dict[str, Any]], None] | None = None,
+    ) -> None:
+        state, before = self.state, self.before
+        super().step(call, answer, given, late)
+        self.compare(Step(call, answer, before, self.before), state)
+        self.compared += 1
+
+    def judge(self, *args: Any) -> None:
+        if self.judges:
+            super().judge(*args)
+
+    def compare(self, seen: Step[Seen], state: State) -> None:
+        """Hold one step against the reference's."""
+        setting = self.setting
+        try:
+            expected = perform(state, setting, seen.call, choice_of(seen, state, setting))
+        except ValueError as illegal:
+            raise Differs(f"{self.history[-1]}: {illegal}") from illegal
+        for what, one, other in (
+            ("the answer", said(expected, setting), said(seen, setting)),
+            ("the free pages", free_pages(expected.after, setting), seen.after.free),
+            ("the cached pages", places(expected.after), seen.after.cached),
+            ("the counters", sizes(expected.after, setting), seen.after.sizes),
+            *[(f"the {name}", value, getattr(self.state, name)) for name, value in expected.after._asdict().items()],
+        ):
+            if one != other:
+                raise Differs(f"{self.history[-1]}: {what}: expected {one}, got {other}")
+        self.compare_counts(expected.after, seen.after)
+
+    def compare_counts(self, expected: State, seen: Seen) -> None:
+        """What nodes show of themselves is what their last pages should have."""
+        pages = expected.tree.pages
+        for info, _, locks, hits, priority in seen.nodes:
+            last = pages[info.names[-1]]
+            shown = {"locks": locks, "priority": priority}
+            if self.profile.hit_counts != "none":
+                shown["hits"] = hits
+            for what, value in shown.items():
+                if value is not None and value != getattr(last, what):
+                    raise Differs(f"{self.history[-1]}: {what} of a node: expected {getattr(last, what)}, got {value}")
+
+
+def places(state: State) -> dict[int, int]:
+    """Where each cached page is."""
+    return {name: page.page for name, page in state.tree.pages.items()}
+
+
+def said(step: Step[Any], setting: Setting) -> object:
+    """An answer without what is a cache's own affair: handles, receipts, the form of what the contract says anyway."""
+    call, answer = step.call, step.answer
+    if isinstance(answer, Hit):
+        return answer.length, None if answer.slots is None else tuple(answer.slots)
+    if isinstance(answer, Begun):
+        return tuple(answer.row), answer.cached
+    if isinstance(call, Insert):
+        return answer.already, sorted(left_to_caller(setting, call, answer))
+    return None if isinstance(call, Lock) else answer
