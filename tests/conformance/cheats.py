@@ -82,7 +82,7 @@ def other_registry() -> None:
 
 
 def blind_judge() -> None:
-    Checker.evaluate = nothing  # type: ignore[method-assign]
+    Checker.judge = nothing  # type: ignore[method-assign]
 
 
 def deaf_guard() -> None:

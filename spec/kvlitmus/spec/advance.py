@@ -126,11 +126,20 @@ def alloc(state: State, setting: Setting, call: calls.Alloc, answer: Slots | Non
     return partial.taken(state, setting, pages_of(answer, setting.size))
 
 
-def extend(state: State, setting: Setting, call: calls.Extend, answer: Slots | None) -> State:
+def extended_by(call: calls.Extend | calls.ExtendBatch, answer: Slots, setting: Setting) -> frozenset[PageNo]:
+    """The pages that an extension opened, of one request or of a batch."""
+    if isinstance(call, calls.Extend):
+        begun: Sequence[Slot] = call.row
+    else:
+        begun = [slot for before, slot in zip(call.before, call.last, strict=False) if before]
+    return pages_of(answer, setting.size) - pages_of(begun, setting.size)
+
+
+def extend(state: State, setting: Setting, call: calls.Extend | calls.ExtendBatch, answer: Slots | None) -> State:
     """The pages that were opened are the caller's."""
     if answer is None:
         return state
-    opened = pages_of(answer, setting.size) - pages_of(call.row, setting.size)
+    opened = extended_by(call, answer, setting)
     slots = [slot for page in opened for slot in page_slots(page, setting.size)]
     state = state._replace(owners=effects.take(state.owners, owned_by(slots, setting)))
     return partial.taken(state, setting, opened)
@@ -298,17 +307,22 @@ def stored(tree: Tree, setting: Setting, running: Running, paged: Sequence[Name]
     return effects.insert(tree, running.path.root, paged, offered, counts=counts, renews=setting.renews)[0]
 
 
-def opened_needed_by(call: calls.Extend, setting: Setting) -> int:
-    """How many pages further tokens need beyond the last page."""
-    old = len(call.row)
-    return pages_needed(old + call.asked, setting.size) - pages_needed(old, setting.size)
+def opened_needed_by(call: calls.Extend | calls.ExtendBatch, setting: Setting) -> int:
+    """How many pages further tokens need beyond the last page of each request."""
+    if isinstance(call, calls.Extend):
+        grown = [(len(call.row), len(call.row) + call.asked)]
+    else:
+        grown = list(zip(call.before, call.after, strict=False))
+    return sum([pages_needed(new, setting.size) - pages_needed(old, setting.size) for old, new in grown])
 
 
 EXPECT: dict[type, Callable[..., State]] = {
     calls.Alloc: alloc,
     calls.Extend: extend,
+    calls.ExtendBatch: extend,
     calls.Free: free,
     calls.FreeInGroup: nothing,
+    calls.CloseGroup: nothing,
     calls.EndGroup: free,
     calls.Reset: reset,
     calls.Match: match,

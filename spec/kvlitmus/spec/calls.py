@@ -59,6 +59,30 @@ class Extend(NamedTuple):
     decode: bool = False
 
 
+class ExtendBatch(NamedTuple):
+    """Slots for further tokens of several requests at once, each from ``before`` to ``after`` tokens; answers slots, or ``None``.
+
+    ``last``: the slot of each request's last token, any where it has none.  ``decode``: by the port for one token.
+    """
+
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    last: tuple[Slot, ...]
+    decode: bool = False
+
+    @property
+    def asked(self) -> Tokens:
+        """Slots for all of them."""
+        return Tokens(sum(self.after) - sum(self.before))
+
+
+class ExtendOne(NamedTuple):
+    """No call of its own: what one request of a batch, which had ``before`` tokens, got; answers its slots."""
+
+    before: int
+    last: Slot
+
+
 class Free(NamedTuple):
     """Give slots back that the caller owns: whole pages."""
 
@@ -75,6 +99,10 @@ class EndGroup(NamedTuple):
     """The end of a group, in which these slots were given back; seen before it was opened."""
 
     slots: tuple[Slot, ...]
+
+
+class CloseGroup(NamedTuple):
+    """The end of a group in which all sorts of calls were made, each a step of its own."""
 
 
 class Reset(NamedTuple):
@@ -175,9 +203,11 @@ class PlayedAgain(NamedTuple):
 FlatCall = (
     Alloc
     | Extend
+    | ExtendBatch
     | Free
     | FreeInGroup
     | EndGroup
+    | CloseGroup
     | Reset
     | Match
     | Insert

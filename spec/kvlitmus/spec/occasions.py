@@ -20,10 +20,13 @@ class On(enum.StrEnum):
     REFUSED_ALLOC = "refused_alloc"
     ALLOC_EXTEND = "alloc_extend"
     ALLOC_DECODE = "alloc_decode"
+    EXTEND_BATCH = "extend_batch"
+    EXTEND_ONE = "extend_one"
     REFUSED_EXTEND = "refused_extend"
     FREE = "free"
     GROUP_OPEN = "group_open"
     GROUP_END = "group_end"
+    GROUP_CLOSED = "group_closed"
     RESET = "reset"
     MATCH = "match"
     INSERT = "insert"
@@ -68,9 +71,11 @@ class On(enum.StrEnum):
 
 
 PLAIN: dict[type, tuple[On, ...]] = {
+    calls.ExtendOne: (On.EXTEND_ONE,),
     calls.Free: (On.FREE,),
     calls.FreeInGroup: (On.GROUP_OPEN,),
     calls.EndGroup: (On.FREE, On.GROUP_END),
+    calls.CloseGroup: (On.GROUP_CLOSED,),
     calls.Reset: (On.RESET,),
     calls.Match: (On.MATCH,),
     calls.Insert: (On.INSERT,),
@@ -95,6 +100,7 @@ PLAIN: dict[type, tuple[On, ...]] = {
 
 REFUSABLE: dict[type, tuple[tuple[On, ...], tuple[On, ...]]] = {
     calls.Alloc: ((On.ALLOC,), (On.REFUSED_ALLOC,)),
+    calls.ExtendBatch: ((On.EXTEND_BATCH,), (On.REFUSED_EXTEND,)),
     calls.Begin: ((On.BEGIN,), (On.REFUSED_BEGIN,)),
     calls.Grow: ((On.GROW,), (On.REFUSED_GROW,)),
 }

@@ -16,19 +16,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
-from kvlitmus.spec.advance import opened_by, opened_needed_by
-from kvlitmus.spec.calls import Alloc, Begin, EndGroup, Evict, Extend, Free, Grow, Publish
+from kvlitmus.spec.advance import extended_by, opened_by, opened_needed_by
+from kvlitmus.spec.calls import Alloc, Begin, EndGroup, Evict, Extend, ExtendBatch, ExtendOne, Free, Grow, Publish
 from kvlitmus.spec.facts import fact
 from kvlitmus.spec.rule import Kind, Strength, rule
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State
 from kvlitmus.spec.units import Name, PageNo, Slot, Tokens, continues_pages, pages_of
 
-ALLOCATIONS = ("alloc", "alloc_extend", "alloc_decode")
+ALLOCATIONS = ("alloc", "alloc_extend", "alloc_decode", "extend_batch")
 
 
 @fact(0)
-def asked(call: Alloc | Extend | Evict) -> Tokens:
+def asked(call: Alloc | Extend | ExtendBatch | Evict) -> Tokens:
     """How much the call asked for, in slots."""
     return call.asked
 
@@ -46,8 +46,10 @@ def new_slots(answer: tuple[Slot, ...]) -> Sequence[Slot]:
 
 
 @fact(0)
-def row_before(state: State, call: Extend | Grow | Publish) -> Sequence[Slot]:
-    """The slots of the request before the call."""
+def row_before(state: State, call: Extend | ExtendOne | Grow | Publish) -> Sequence[Slot]:
+    """The slots of the request before the call; of one in a batch only the last one counts, repeated."""
+    if isinstance(call, ExtendOne):
+        return (call.last,) * call.before
     return call.row if isinstance(call, Extend) else state.requests[call.rid].row
 
 
@@ -59,15 +61,15 @@ def last_slot(row_before: Sequence[Slot]) -> Slot:
 
 @fact(0)
 def granted_pages(
-    state: State, setting: Setting, call: Alloc | Extend | Begin | Grow, answer: Any
+    state: State, setting: Setting, call: Alloc | Extend | ExtendBatch | Begin | Grow, answer: Any
 ) -> frozenset[PageNo]:
     """The pages that the granted slots lie in."""
     if isinstance(call, Alloc):
         return pages_of(answer, setting.size)
     if isinstance(call, Begin):
         return pages_of(answer.row[answer.cached :], setting.size)
-    if isinstance(call, Extend):
-        return pages_of(answer, setting.size) - pages_of(call.row, setting.size)
+    if isinstance(call, Extend | ExtendBatch):
+        return extended_by(call, answer, setting)
     return opened_by(state.requests[call.rid].row, answer, setting)
 
 
@@ -78,8 +80,8 @@ def opened_pages(granted_pages: frozenset[PageNo]) -> frozenset[PageNo]:
 
 
 @fact(0)
-def opened_needed(setting: Setting, call: Extend) -> int:
-    """How many pages the further tokens need beyond the last page."""
+def opened_needed(setting: Setting, call: Extend | ExtendBatch) -> int:
+    """How many pages the further tokens need beyond the last page of each request."""
     return opened_needed_by(call, setting)
 
 
@@ -313,7 +315,7 @@ def a_reset_restores_the_initial_state(
 @rule(
     "POOL-17",
     kind=Kind.STEP,
-    on=("alloc_extend", "alloc_decode"),
+    on=("alloc_extend", "alloc_decode", "extend_one"),
     source="R-DEV-05, R-DEV-06",
     reference="pool.extend",
     allowed="the rest of the last page after slot {last_slot}, then whole new pages in order",
@@ -328,7 +330,7 @@ def an_extension_fills_the_last_page_first(
 @rule(
     "POOL-18",
     kind=Kind.STEP,
-    on=("alloc_extend", "alloc_decode"),
+    on=("alloc_extend", "alloc_decode", "extend_batch"),
     source="R-DEV-05, R-DEV-06; sglang#27731",
     reference="pool.extend",
     allowed="{asked} slots in {opened_needed} new pages that nobody holds",

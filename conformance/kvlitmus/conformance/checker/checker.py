@@ -302,10 +302,6 @@ class Checker(Guard):
         inputs = (self.setting, state, None, self.state, call, answer, before, after, None, None)
         self.judge(occasions_of(call, answer), inputs, NO_FACTS, frozenset({"expected", "found", "row_found"}))
 
-    def evaluate(self, kinds: str, facts: Facts) -> None:
-        """Judge by given facts alone: nothing was observed."""
-        self.judge(tuple(kinds.split("+")), (None,) * len(INPUTS), facts, frozenset(INPUTS))
-
     def judge(
         self, occasions: tuple[str, ...], inputs: tuple[Any, ...], given: Mapping[str, Any], unknown: frozenset[str]
     ) -> None:
@@ -364,7 +360,7 @@ class Checker(Guard):
             for id in tally.plan.rules:
                 if id not in self.muted:
                     total[id] += tally.times - tally.unknown[id]
-        return total
+        return +total
 
     # -- what is known -------------------------------------------------------------------------
 

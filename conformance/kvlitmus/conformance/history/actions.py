@@ -14,7 +14,7 @@ from kvlitmus.conformance.history import contract, plain
 from kvlitmus.conformance.history.contract import Breach
 from kvlitmus.conformance.history.lines import Call
 from kvlitmus.conformance.history.places import REMEMBERED, Handle, Places
-from kvlitmus.spec.calls import FreeInGroup
+from kvlitmus.spec.calls import CloseGroup, FreeInGroup
 from kvlitmus.spec.names import page_names
 from kvlitmus.spec.units import Slot, page_ceil
 
@@ -132,7 +132,7 @@ def mixed_group(trace: TraceState, calls: Sequence[Call], ending: Call | None) -
     finally:
         checker.grouped = False
     if ending is not None:
-        checker.finish("group_closed", {}, checker.tree)
+        checker.step(CloseGroup(), None)
 
 
 def stray_end(trace: TraceState, call: Call) -> None:  # noqa: ARG001 - an action like the others

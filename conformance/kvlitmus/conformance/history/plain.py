@@ -12,10 +12,10 @@ from kvlitmus.conformance.history.contract import Contradiction
 from kvlitmus.conformance.history.forms import answer_of
 from kvlitmus.conformance.history.lines import Call
 from kvlitmus.conformance.support.text import harmless, shown
-from kvlitmus.spec import partial
+from kvlitmus.spec.calls import ExtendBatch, ExtendOne
 from kvlitmus.spec.hash_calls import HashCall, HashNamespaces, HashPair, HashPieces, PageHashes, TwoHashes, split_key
 from kvlitmus.spec.prefetch_plan import Planned, PlanPrefetch
-from kvlitmus.spec.units import Slot, page_slots, pages_needed, pages_of
+from kvlitmus.spec.units import Slot
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.history.playback import RecordedChecker
@@ -26,39 +26,22 @@ def extend_batch(
     checker: RecordedChecker, before: Sequence[int], after: Sequence[int], last: Sequence[int], *, decode: bool
 ) -> None:
     """Slots for several requests at once: together they are one allocation, one by one they continue a page each."""
-    size = checker.size
     if decode:
         text = f"alloc_decode({list(after)}, {list(last)})"
         answer = checker.call(text, "alloc_decode", list(after), list(last))
     else:
         text = f"alloc_extend({list(before)}, {list(after)}, {list(last)})"
         answer = checker.call(text, "alloc_extend", list(before), list(after), list(last))
-    facts: dict[str, object] = {
-        "asked": sum(after) - sum(before),
-        "opened_needed": sum(pages_needed(new, size) - pages_needed(old, size) for old, new in zip(before, after)),  # noqa: B905
-        "may_evict": checker.profile.evict_moment == "alloc",
-    }
+    batch = ExtendBatch(tuple(before), tuple(after), tuple(map(Slot, last)), decode)
     if answer is None:
         checker.history[-1] += " → None"
-        checker.finish("refused_extend", facts, checker.tree)
+        checker.step(batch, None)
         return
     got = checker.slots(answer)
-    opened = pages_of(got, size) - pages_of([Slot(slot) for old, slot in zip(before, last) if old], size)  # noqa: B905
-    facts.update(
-        granted=got,
-        granted_pages=opened,
-        new_slots=got,
-        opened_pages=opened,
-        held_before=frozenset(checker.owners).union(checker.locked_pages().values()),
-    )
-    checker.own([slot for page in opened for slot in page_slots(page, size)])
-    checker.state = partial.taken(checker.state, checker.setting, opened)
-    kinds = "alloc_decode+batch" if decode else "alloc_extend+batch"
-    checker.finish(kinds, facts, checker.tree)
+    checker.step(batch, got)
     at = 0
-    for old, new, slot in zip(before, after, last, strict=True):
-        part: dict[str, object] = {"last_slot": slot, "new_slots": got[at : at + new - old], "row_before": range(old)}
-        checker.evaluate(f"{kinds}+one_of_them", {**part, "page_size": size})
+    for old, new, slot in zip(*batch[:3], strict=True):
+        checker.answered(ExtendOne(old, slot), got[at : at + new - old], checker.state)
         at += new - old
 
 

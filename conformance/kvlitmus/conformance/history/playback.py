@@ -226,7 +226,6 @@ class RecordedChecker(Checker):
         elif self.contents == "recorded":
             unknown |= {"row_names"}  # a row is written after the call that made it
         if self.grouped:
-            occasions += ("in_group",)
             unknown |= POOL_FACTS
         try:
             super().judge(occasions, inputs, given, unknown)

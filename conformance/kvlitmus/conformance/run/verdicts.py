@@ -36,6 +36,8 @@ CALL_NEEDS: dict[str, tuple[str, ...]] = {
     "alloc_extend": ("pool", "extend"),
     "alloc_decode": ("pool", "extend"),
     "extend": ("pool", "extend"),
+    "extend_batch": ("pool", "extend"),
+    "extend_one": ("pool", "extend"),
     "group_open": ("pool", "group"),
     "group_end": ("pool", "group"),
     "reset": ("reset",),

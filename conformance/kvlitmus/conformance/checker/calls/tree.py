@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kvlitmus.conformance.checker.calls.text import key_text
 from kvlitmus.conformance.checker.tier_observation import TierObservation
 from kvlitmus.spec import effects
-from kvlitmus.spec.calls import Evict, Insert, Lock, Match, Unlock
+from kvlitmus.spec.calls import Evict, Insert, Lock, Match, PlayedAgain, Unlock
 from kvlitmus.spec.facts import UNKNOWN
 from kvlitmus.spec.interface import Hit, Stored
 from kvlitmus.spec.order import passed_over_by
@@ -145,8 +145,7 @@ def _stored(checker: Checker, answer: object) -> Stored:
 def compare_victims(checker: Checker, other: Checker) -> None:
     """Judge whether a second cache, which got the same calls, evicted the same prefixes."""
     checker.history.append("the same calls again, on a fresh cache")
-    facts: dict[str, Any] = {
-        "victims": [sorted(map(checker.names.prefix, gone), key=repr) for gone in checker.victims],
-        "victims_again": [sorted(map(other.names.prefix, gone), key=repr) for gone in other.victims],
-    }
-    checker.evaluate("again", facts)
+    victims, again = (
+        [sorted(map(one.names.prefix, gone), key=repr) for gone in one.victims] for one in (checker, other)
+    )
+    checker.answered(PlayedAgain(victims, again), None)
