@@ -2,14 +2,20 @@
 
 Every call amounts to a few of these (:mod:`kvlitmus.spec.advance`), and the reference chooses among them.  They are pure
 functions from a value to the value after it.  On the tree: :func:`touch`, :func:`split`, :func:`place`, :func:`remove`,
-:func:`move`, :func:`lock`.  On what is owned: :func:`take`, :func:`release`.  On what slots hold: :func:`write`.
+:func:`move`, :func:`lock`, and :func:`insert`, which is made of them.  On what is owned: :func:`take`, :func:`release`.
+On what slots hold: :func:`write`.
 
-A slip here is invisible to a comparison of two caches that share it.  What would show it instead:
+A slip here is invisible to a comparison of two caches that share it.  What shows it instead; each of these is given slips
+in ``tests/spec/test_effects.py``:
 
-* ``touch``, ``split``, ``place``, ``lock``: the specimen and the optimized cache keep their own counts, and TREE-13,
-  TREE-14, LOCK-02, LOCK-04, EVICT-05 hold them against these;
-* ``remove``, ``take``, ``release``: what is free, cached and owned must add up (POOL-12, POOL-14);
-* ``write``: what was read back by copies (TIER-07, TIER-08), and the lemmas of ``tests/proofs``.
+* ``touch``, ``split``, ``place``, ``insert``, ``lock``, ``cached_prefix``: the specimen keeps its own counts and nodes;
+  under the judge TREE-02, TREE-08, TREE-09, TREE-13, TREE-14, LOCK-02, LOCK-04 and EVICT-05 hold them against these, and
+  beside the reference its nodes are compared with the reference's;
+* ``take``, ``release``: what is free, cached and owned must add up on the specimen (POOL-12, POOL-14);
+* ``write``: the specimen's slots hold what was written there by the caller's own account (TREE-03, REQ-01);
+* ``remove``, ``leaves``: the reference evicts with these, the specimen doesn't, and their victims are compared; without
+  snapshots ``remove`` is what keeps the judge from accusing the specimen;
+* ``move``, ``path``, ``node_of``, ``nodes``, ``below``: a law that is stated in that test once more, on small trees.
 """
 
 from __future__ import annotations
