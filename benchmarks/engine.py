@@ -117,9 +117,9 @@ class Watching(Checker):
     live: list[int]
     changed: int
 
-    def judge(self, occasions: tuple[str, ...], inputs: Any, given: Any, unknown: frozenset[str]) -> None:
+    def judge(self, occasions: tuple[str, ...], inputs: Any, unknown: frozenset[str]) -> None:
         """Count the running requests, and whether the tree differs from what it was."""
-        super().judge(occasions, inputs, given, unknown)
+        super().judge(occasions, inputs, unknown)
         before, after = inputs[BEFORE], inputs[AFTER]
         self.live.append(len(self.requests))
         self.changed += tree_of(before) != tree_of(after)

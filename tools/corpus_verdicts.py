@@ -147,13 +147,11 @@ def noting(notes: Notes) -> type[Checker]:
     signatures: dict[tuple[int, tuple[str, ...]], Signature] = {}
 
     class NotingChecker(Checker):
-        def judge(
-            self, occasions: tuple[str, ...], inputs: tuple[Any, ...], given: Mapping[str, Any], unknown: frozenset[str]
-        ) -> None:
+        def judge(self, occasions: tuple[str, ...], inputs: tuple[Any, ...], unknown: frozenset[str]) -> None:
             broken: tuple[str, ...] = ()
             violation = None
             try:
-                super().judge(occasions, inputs, given, unknown)
+                super().judge(occasions, inputs, unknown)
             except Violation as found:
                 violation, broken = found, found.rules
             tally = self.tally
@@ -168,7 +166,7 @@ def noting(notes: Notes) -> type[Checker]:
             ends = notes.step(call, signature, broken)
             if ends:
                 if violation is None or {*violation.rules} != {*ends}:  # what is muted next is what was muted then
-                    violation = Violation(ends, call, dict(given))
+                    violation = Violation(ends, call, {})
                 raise violation
 
     alive: list[Any] = []  # a tally keeps its number as long as it lives

@@ -12,7 +12,7 @@ Used by ``tools/hazards.py``, in SGLang's environment and in its own process: in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,12 +35,10 @@ class HazardJudge(Checker):
     noted = 0
     last = -FOR_EVER
 
-    def judge(
-        self, occasions: tuple[str, ...], inputs: tuple[Any, ...], given: Mapping[str, Any], unknown: frozenset[str]
-    ) -> None:
+    def judge(self, occasions: tuple[str, ...], inputs: tuple[Any, ...], unknown: frozenset[str]) -> None:
         """As ever, if the hazard has happened."""
         try:
-            super().judge(occasions, inputs, given, unknown)
+            super().judge(occasions, inputs, unknown)
         except Violation:
             self.only_if_it_happened()
             raise

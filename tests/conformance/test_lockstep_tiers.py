@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 
 from kvlitmus.conformance.adapters.reference.target import ReferenceTarget
 from kvlitmus.conformance.checker.checker import Checker
-from kvlitmus.conformance.checker.tier_observation import TierObservation
 from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import OP_BYTES, Op, decode, draw, table
 from kvlitmus.conformance.ports import Config
@@ -30,8 +29,10 @@ from kvlitmus.conformance.specimen.backup import BackupQueue
 from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
 from kvlitmus.conformance.specimen.works import TieredNode
+from kvlitmus.spec.facts import INPUTS
 from kvlitmus.spec.names import Names
 from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.seen import TierSeen
 
 TOLD = (
     "asked", "match_length", "reported_already", "reported_evicted", "row_cached", "vanished", "available_after",
@@ -49,6 +50,8 @@ PROFILES = {
 
 CONFIGS = (*TIER_CONFIGS, *TIER_POLICY_CONFIGS)
 
+AFTER = list(INPUTS).index("after")
+
 
 class Listener(Checker):
     """A judge that remembers what each step came to, in words that two caches can share."""
@@ -59,14 +62,21 @@ class Listener(Checker):
 
     wants_facts = True
 
-    def note_facts(self, occasions: tuple[str, ...], facts: dict[str, Any]) -> None:
-        seen = self.before
-        assert isinstance(seen, TierObservation)
+    def judge(self, occasions: tuple[str, ...], inputs: Any, unknown: frozenset[str]) -> None:
+        self.facts: dict[str, Any] = {}
+        super().judge(occasions, inputs, unknown)
+        seen = inputs[AFTER]
+        if not isinstance(seen, TierSeen):
+            return
         nodes = {(node.named.pages, node.slots is None, node.host is None) for node in seen.tier_nodes}
         counts = {(node.info.names, node.locks, node.hits, node.priority) for node in seen.nodes}
         jobs = [job._replace(id=0) for job in seen.jobs.values()]
         amounts = (len(seen.host_free), len(seen.moving))
-        self.told.append((occasions, [facts[name] for name in TOLD if name in facts], nodes, counts, jobs, amounts))
+        facts = [self.facts[name] for name in TOLD if name in self.facts]
+        self.told.append((occasions, facts, nodes, counts, jobs, amounts))
+
+    def note_facts(self, occasions: tuple[str, ...], facts: dict[str, Any]) -> None:
+        self.facts = facts
 
 
 def told(

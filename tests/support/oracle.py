@@ -8,7 +8,6 @@ What differs raises :class:`Differs`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from kvlitmus.conformance.checker.checker import Checker
@@ -33,15 +32,9 @@ class Oracle(Checker):
     judges = True
     """Whether the rules are evaluated, too; without them the reference alone must notice."""
 
-    def step(
-        self,
-        call: Any,
-        answer: Any,
-        given: dict[str, Any] | None = None,
-        late: Callable[[Any, dict[str, Any]], None] | None = None,
-    ) -> None:
+    def step(self, call: Any, answer: Any) -> None:
         state, before = self.state, self.before
-        super().step(call, answer, given, late)
+        super().step(call, answer)
         self.compare(Step(call, answer, before, self.before), state)
         self.compared += 1
 

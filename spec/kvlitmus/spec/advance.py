@@ -156,8 +156,9 @@ def nothing(state: State, setting: Setting, call: object, answer: object) -> Sta
 
 
 def reset(state: State, setting: Setting, call: calls.Reset, answer: None) -> State:
-    """The cache is as new."""
-    return empty_state()
+    """The cache is as new; what is stored, and what was told, is not forgotten."""
+    tiers = None if state.tiers is None else state.tiers.forgotten()
+    return empty_state()._replace(tiers=tiers, told=state.told)
 
 
 def match(state: State, setting: Setting, call: calls.Match, answer: Hit) -> State:

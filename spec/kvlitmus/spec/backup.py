@@ -13,32 +13,144 @@ that a reader has: one prefix must have one name, whoever computes it, and one n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
 
+from kvlitmus.spec import policies
 from kvlitmus.spec import tier as _tier  # noqa: F401 - its facts
-from kvlitmus.spec.facts import define
+from kvlitmus.spec.advance import computed_pages
+from kvlitmus.spec.calls import End, Insert, Publish
+from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
+from kvlitmus.spec.interface.tiers import BACKUP, Job
+from kvlitmus.spec.policies import hot
 from kvlitmus.spec.rule import Kind, Strength, rule
+from kvlitmus.spec.seen import TierSeen
+from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.state import State
+from kvlitmus.spec.tier_calls import Settled
+from kvlitmus.spec.tier_state import Misnamed, Tiers, Work, droppable
+from kvlitmus.spec.units import Name, PageNo
 
-define(
-    0,
-    {
-        "many_names": "prefixes that storage was asked for or given under more than one name",
-        "many_prefixes": "names under which storage was asked for or given more than one prefix",
-        "put_wrong": "pages put into storage whose contents aren't the KV of one page of one prefix",
-        "put_after_failure": "pages that a put wrote after a page that storage refused",
-        "put_missing": "pages of a put that ended well and that storage never got",
-    },
-)
-define(
-    3,
-    {
-        "due_missed": "pages that were due for backup, with room for all of them, and are neither backed nor under way",
-        "backed_early": "pages that a backup was begun for before the write policy says so",
-        "failed_hosted": "pages of backups that failed and ended, with a host copy that no other backup is making",
-        "acked_unlanded": "backups and loads that ended before their copy had landed, or before an earlier one",
-        "unstored": "pages with an acknowledged host copy that storage, attached all the time and willing, doesn't have",
-    },
-)
+
+@fact(0)
+def inserted_path(state: State, setting: Setting, call: Insert | Publish | End) -> Sequence[Name]:
+    """The pages of the path that the call uses by an insertion; none of a chunk, which is no new use."""
+    if isinstance(call, Insert):
+        return () if call.chunked else call.path.pages
+    if isinstance(call, Publish):
+        return () if call.chunked else computed_pages(state.requests[call.rid], setting, call.upto)
+    return computed_pages(state.requests[call.rid], setting, call.upto) if call.keep else ()
+
+
+@fact(3)
+def hot_pages(then: State, setting: Setting, inserted_path: Sequence[Name]) -> Mapping[Name, bool]:
+    """Of the pages of the path that the call used, whether they were used often enough to be backed up."""
+    pages, write = then.tree.pages, setting.config.write
+    return {name: hot(write, pages[name].hits) for name in inserted_path if name in pages}
+
+
+@fact(3)
+def backups_begun(below: Tiers) -> Sequence[Name]:
+    """The pages of backups that began during the call."""
+    return [name for work in below.begun if work.job.kind == BACKUP for name in work.names]
+
+
+@fact(3)
+def backed_early(setting: Setting, hot_pages: Mapping[Name, bool], backups_begun: Sequence[Name]) -> Sequence[Name]:
+    """Pages that a backup was begun for before the write policy says so."""
+    if setting.config.write == policies.WRITE_BACK:
+        return backups_begun
+    if setting.profile.backup_parent == policies.CHAIN:
+        return []
+    return [name for name in backups_begun if not hot_pages.get(name, True)]
+
+
+@fact(3)
+def due_missed(
+    setting: Setting,
+    inserted_path: Sequence[Name],
+    hot_pages: Mapping[Name, bool],
+    below_before: Tiers,
+    tiers_seen_before: TierSeen,
+    tiers_seen: TierSeen,
+) -> Sequence[Name] | Unknown:
+    """Pages that were due for backup, with room for all of them, and are neither backed nor under way."""
+    if setting.config.write == policies.WRITE_BACK:
+        return []
+    if setting.profile.hit_counts != "insert":
+        return UNKNOWN  # how often a page was used is not what the profile counts
+    if below_before.fault is not None or BACKUP in below_before.failing or below_before.starved:
+        return UNKNOWN  # what the suite has asked to fail may be this very backup
+    resident = list(takewhile(tiers_seen.cached.__contains__, inserted_path))
+    bare = [name for name in resident if name not in tiers_seen.hosted]
+    due = bare[: policies.due([hot_pages.get(name, False) for name in bare], setting.profile.backup_parent)]
+    if not due:
+        return []
+    was = [name for name in inserted_path if name not in tiers_seen_before.hosted]
+    room = len(tiers_seen_before.host_free) + len(droppable(below_before, tiers_seen_before, spared=inserted_path))
+    return due if room >= len(was) else []
+
+
+@fact(3)
+def acked_unlanded(below: Tiers) -> Sequence[Job]:
+    """Backups and loads that ended before their copy had landed, or before an earlier one."""
+    return [work.job for work in below.ended if not work.over or _overtakes(work, below)]
+
+
+def _overtakes(work: Work, below: Tiers) -> bool:
+    """Whether a job that ended began after one of its kind that is still under way."""
+    return any(
+        one.job.kind == work.job.kind and not one.over and one.job.id < work.job.id for one in below.work.values()
+    )
+
+
+@fact(3)
+def many_names(below: Tiers) -> Sequence[Misnamed]:
+    """Prefixes that storage was asked for or given under more than one name."""
+    return below.stored.many_names
+
+
+@fact(3)
+def many_prefixes(below: Tiers) -> Sequence[Misnamed]:
+    """Names under which storage was asked for or given more than one prefix."""
+    return below.stored.many_prefixes
+
+
+@fact(3)
+def put_wrong(below: Tiers) -> Sequence[tuple[str, tuple[int, ...]]]:
+    """Pages put into storage whose contents aren't the KV of one page of one prefix."""
+    return below.stored.put_wrong
+
+
+@fact(3)
+def put_after_failure(below: Tiers) -> Sequence[str]:
+    """Pages that a put wrote after a page that storage refused."""
+    return below.stored.put_behind
+
+
+@fact(3)
+def put_missing(below: Tiers) -> Sequence[Name]:
+    """Pages of a put that ended well and that storage never got."""
+    return below.stored.put_missing
+
+
+@fact(3)
+def failed_hosted(below: Tiers, hosted: Mapping[Name, PageNo], failed_backups: frozenset[Name]) -> Sequence[Name]:
+    """Pages of backups that failed and ended, with a host copy that no other backup is making."""
+    if not failed_backups:
+        return []
+    again = {name for work in below.work.values() if work.job.kind == BACKUP for name in work.names}
+    return [name for name in failed_backups if name in hosted and name not in again]
+
+
+@fact(3)
+def unstored(below: Tiers, call: Settled) -> Sequence[Name]:
+    """Pages with an acknowledged host copy that storage, attached all the time and willing, doesn't have."""
+    willing = below.whole_time and not below.stored.refused and not call.waiting
+    return sorted(below.backed - below.stored.pages) if willing else []
+
+
+# Rules
 
 INSERTS = ("insert", "publish", "finish")
 """The calls that insert."""
@@ -47,7 +159,7 @@ INSERTS = ("insert", "publish", "finish")
 @rule(
     "BACKUP-01", kind=Kind.STEP, on=INSERTS, needs=("tiers", "steps"), source="R-WB-01, R-WB-03", reference="backup.due"
 )
-def what_is_due_is_backed_up(due_missed: Sequence[object]) -> bool:
+def what_is_due_is_backed_up(due_missed: Sequence[Name]) -> bool:
     """An insertion MUST begin the backup of every page of the path that the write policy makes due, if the host has room for all of them."""
     return not due_missed
 
@@ -55,7 +167,7 @@ def what_is_due_is_backed_up(due_missed: Sequence[object]) -> bool:
 @rule(
     "BACKUP-02", kind=Kind.STEP, on=INSERTS, needs=("tiers", "steps"), source="R-WB-01, R-WB-02", reference="backup.due"
 )
-def nothing_is_backed_up_before_it_is_due(backed_early: Sequence[object]) -> bool:
+def nothing_is_backed_up_before_it_is_due(backed_early: Sequence[Name]) -> bool:
     """An insertion MUST NOT begin the backup of a page that isn't due: under write-back none, under write-through-selective none at its first use."""
     return not backed_early
 
@@ -67,7 +179,7 @@ def nothing_is_backed_up_before_it_is_due(backed_early: Sequence[object]) -> boo
     source="R-WB-04, R-WB-07, R-LB-05",
     reference="life.tick",
 )
-def an_ack_waits_for_its_copy(acked_unlanded: Sequence[object]) -> bool:
+def an_ack_waits_for_its_copy(acked_unlanded: Sequence[Job]) -> bool:
     """A backup or a load MUST end only after its copy has landed, and after those of its kind that began before it."""
     return not acked_unlanded
 
@@ -79,7 +191,7 @@ def an_ack_waits_for_its_copy(acked_unlanded: Sequence[object]) -> bool:
     source="R-HASH-05, R-HASH-06, R-PF-02; H-08, H-14, H-61",
     reference="put.start_puts",
 )
-def a_prefix_has_one_name_in_storage(many_names: Sequence[object]) -> bool:
+def a_prefix_has_one_name_in_storage(many_names: Sequence[Misnamed]) -> bool:
     """All puts and queries MUST name a page of the same prefix alike: what the write path stores the read path must find."""
     return not many_names
 
@@ -91,7 +203,7 @@ def a_prefix_has_one_name_in_storage(many_names: Sequence[object]) -> bool:
     source="R-HASH-02, R-HASH-04, R-HASH-06; H-13, H-14, sglang#26747",
     reference="put.start_puts",
 )
-def a_name_in_storage_means_one_prefix(many_prefixes: Sequence[object]) -> bool:
+def a_name_in_storage_means_one_prefix(many_prefixes: Sequence[Misnamed]) -> bool:
     """A name in storage MUST stand for one prefix in one namespace: another position or another tenant is another page."""
     return not many_prefixes
 
@@ -103,7 +215,7 @@ def a_name_in_storage_means_one_prefix(many_prefixes: Sequence[object]) -> bool:
     source="R-BK-01",
     reference="put.accepted",
 )
-def what_is_put_is_one_page_of_one_prefix(put_wrong: Sequence[object]) -> bool:
+def what_is_put_is_one_page_of_one_prefix(put_wrong: Sequence[tuple[str, tuple[int, ...]]]) -> bool:
     """A put MUST write the whole contents of one page, computed in the namespace and at the place that it is for."""
     return not put_wrong
 
@@ -121,7 +233,7 @@ def a_put_stops_where_storage_refuses(put_after_failure: Sequence[object]) -> bo
     source="R-BK-01, R-BK-05; H-16",
     reference="put.accepted",
 )
-def a_put_that_ended_well_has_stored_its_pages(put_missing: Sequence[object]) -> bool:
+def a_put_that_ended_well_has_stored_its_pages(put_missing: Sequence[Name]) -> bool:
     """A put that met no refusal MUST have given all of its pages to storage."""
     return not put_missing
 
@@ -135,7 +247,7 @@ def a_put_that_ended_well_has_stored_its_pages(put_missing: Sequence[object]) ->
     source="R-BK-01, R-BK-03, R-BK-04; H-60",
     reference="life.tick",
 )
-def what_is_backed_up_gets_into_storage(unstored: Sequence[object]) -> bool:
+def what_is_backed_up_gets_into_storage(unstored: Sequence[Name]) -> bool:
     """When everything has settled, each page whose backup was acknowledged with storage attached SHOULD be in storage, if storage refused nothing."""
     return not unstored
 
@@ -147,6 +259,6 @@ def what_is_backed_up_gets_into_storage(unstored: Sequence[object]) -> bool:
     source="sglang#38427",
     reference="backup.acknowledge_backups",
 )
-def what_was_not_copied_has_no_host_copy(failed_hosted: Sequence[object]) -> bool:
+def what_was_not_copied_has_no_host_copy(failed_hosted: Sequence[Name]) -> bool:
     """When a backup that failed has ended, its pages MUST NOT have a host copy, unless another backup is under way for them."""
     return not failed_hosted

@@ -106,7 +106,9 @@ class CloseGroup(NamedTuple):
 
 
 class Reset(NamedTuple):
-    """Forget everything."""
+    """Forget everything.  ``stored``: how many pages storage has, where there is one."""
+
+    stored: int | None = None
 
 
 class Match(NamedTuple):

@@ -10,18 +10,38 @@ from collections.abc import Mapping, Sequence
 
 from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
 from kvlitmus.spec import tier as _tier  # noqa: F401 - its facts
-from kvlitmus.spec.facts import define
+from kvlitmus.spec.facts import fact
 from kvlitmus.spec.rule import Kind, rule
+from kvlitmus.spec.state import State, Told
 from kvlitmus.spec.units import Name, PageNo
 
-define(
-    2,
-    {
-        "odd_events": "events that make no sense: an unknown page or parent, a page stored twice or removed while absent",
-        "told_device": "names of the pages that are on the device by all events so far",
-        "told_host": "names of the pages that are on the host by all events so far",
-    },
-)
+
+@fact(2, ports=("events",))
+def told(then: State) -> Told:
+    """What all events so far tell."""
+    assert then.told is not None
+    return then.told
+
+
+@fact(2)
+def odd_events(told: Told) -> Sequence[str]:
+    """Events that make no sense: an unknown page or parent, a page stored twice or removed while absent."""
+    return told.odd
+
+
+@fact(2)
+def told_device(told: Told) -> frozenset[Name]:
+    """Names of the pages that are on the device by all events so far."""
+    return told.device
+
+
+@fact(2)
+def told_host(told: Told) -> frozenset[Name]:
+    """Names of the pages that are on the host by all events so far."""
+    return told.host
+
+
+# Rules
 
 
 @rule("EVENT-01", kind=Kind.STATE, needs=("events",), source="R-EVT-01", reference="event.changes")

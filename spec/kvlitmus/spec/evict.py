@@ -13,12 +13,13 @@ from collections.abc import Set as AbstractSet
 
 from kvlitmus.spec import pool as _pool  # noqa: F401 - its facts
 from kvlitmus.spec.calls import Evict, PlayedAgain
-from kvlitmus.spec.facts import Unknown, fact
+from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.order import needless_victims, passed_over_by
 from kvlitmus.spec.rule import Kind, Strength, rule
-from kvlitmus.spec.seen import Seen
+from kvlitmus.spec.seen import Seen, TierSeen
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State
+from kvlitmus.spec.tier_state import certainly_evictable
 from kvlitmus.spec.units import Name, PageNo, Tokens, same
 
 
@@ -35,14 +36,20 @@ def locked_names(state: State) -> frozenset[Name]:
 
 
 @fact(3)
-def unlocked_before(state: State, setting: Setting, locked_names: frozenset[Name]) -> Tokens:
+def unlocked_before(state: State, before: Seen, setting: Setting, locked_names: frozenset[Name]) -> Tokens:
     """Slots of all cached pages that nothing protects, before the call."""
-    return Tokens((len(state.tree.pages) - len(locked_names)) * setting.size)
+    unlocked = len(state.tree.pages) - len(locked_names)
+    if state.tiers is not None and isinstance(before, TierSeen):
+        unlocked = min(unlocked, certainly_evictable(state.tree, setting, state.tiers, before))
+    return Tokens(unlocked * setting.size)
 
 
 @fact(3)
 def passed_over(state: State, setting: Setting, vanished: AbstractSet[Name]) -> frozenset[Name] | Unknown:
     """Names that the policy would have evicted before one that was evicted."""
+    tiers, pages = state.tiers, state.tree.pages
+    if tiers is not None and (setting.config.write == "write_back" or not tiers.unsure.isdisjoint(pages)):
+        return UNKNOWN  # how recently each page was used isn't known, or not any may go
     return passed_over_by(state.tree, vanished, setting.config.policy, setting.profile.slru_hits)
 
 

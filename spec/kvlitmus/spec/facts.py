@@ -55,12 +55,12 @@ class Fact(NamedTuple):
     """What a fact means, from which depth on it is known, and how.
 
     ``needs``: the facts and inputs that it is worked out from.  ``open``: whether it may be unknown.  ``ports``: the
-    capabilities without which it can't be known.  A fact without ``compute`` is given by whoever judges.
+    capabilities without which it can't be known.
     """
 
     depth: int
     meaning: str
-    compute: Callable[..., Any] | None = None
+    compute: Callable[..., Any]
     needs: tuple[str, ...] = ()
     open: bool = False
     ports: frozenset[str] = frozenset()
@@ -68,18 +68,11 @@ class Fact(NamedTuple):
     @property
     def digested(self) -> str:
         """What changes when the fact does: its depth, its meaning, and the text of its function."""
-        source = inspect.getsource(self.compute) if self.compute is not None else ""
-        return f"{self.depth} {self.meaning} {source}"
+        return f"{self.depth} {self.meaning} {inspect.getsource(self.compute)}"
 
 
 FACTS: dict[str, Fact] = {}
 """All facts by name."""
-
-
-def define(depth: int, meanings: Mapping[str, str]) -> None:
-    """Define facts of one depth that are given; a fact can't be defined twice."""
-    for name, meaning in meanings.items():
-        add(name, Fact(depth, meaning))
 
 
 def fact(depth: int, *, ports: tuple[str, ...] = ()) -> Callable[[Compute], Compute]:

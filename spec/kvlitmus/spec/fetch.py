@@ -14,52 +14,309 @@ release queue.  Every way that a prefetch can end (commit, revoke, abort, detach
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple
 
 from kvlitmus.spec import load as _load  # noqa: F401 - its facts, and those of tiers
 from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
-from kvlitmus.spec.facts import define
+from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
+from kvlitmus.spec.interface import tiers as answers
+from kvlitmus.spec.interface.tiers import FETCH
+from kvlitmus.spec.prefetch_advance import committed, ending, gate_of, known_part, query_hit_of, stop_allowed_now
 from kvlitmus.spec.rule import Kind, Strength, rule
-from kvlitmus.spec.units import Name, PageNo, Tokens
+from kvlitmus.spec.seen import TierSeen
+from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.state import State
+from kvlitmus.spec.tier_calls import Abandon, Advance, Poll, Prefetch, TellLoaded, Tick
+from kvlitmus.spec.tier_state import Prefetched, Tiers, droppable
+from kvlitmus.spec.units import Name, PageNo, Tokens, page_floor
 
-define(
-    0,
-    {
-        "gate": "why the prefetch must be refused, as far as can be known (empty: no gate is shut)",
-        "begun": "whether the cache says that the prefetch has begun",
-        "fetch_matched": "units that the prefetch found cached on either tier",
-        "fetch_anchor": "at how many units the page is behind which the prefetch will attach what it reads",
-        "known_certain": "units of the key that are certainly cached on either tier, before the call",
-        "known_possible": "units of the key that are possibly cached on either tier, before the call",
-        "fetch_asked": "units that the prefetch set out to read",
-        "occupied_now": "units that the cache says running prefetches occupy",
-        "occupied_least": "units that prefetches occupy which are certainly under way",
-        "occupied_most": "units that prefetches occupy which may still be under way",
-        "query_hit": "units that storage told the query it has",
-        "query_least": "units below which a prefetch isn't worth going on",
-        "fetch_length": "units that the fetch is for which the query led to; 0 without one",
-        "fetch_disorder": "pages that a fetch read out of order, twice, or beyond what the query found",
-        "fetch_done": "units that the fetch counts as completed",
-        "fetch_got": "units of whole pages that storage has given the fetch, from the first to the first that it hasn't",
-        "stop_allowed": "the answers to a poll that the stop policy allows at this moment",
-        "poll_answer": "whether the poll says that the request need not wait",
-        "told_loaded": "units that the cache says the prefetch has added",
-        "loaded_least": "the fewest units that the prefetch can have added",
-        "loaded_most": "the most units that the prefetch can have added",
-        "own_prefetch": "whether a prefetch of this request was under way",
-    },
-)
-define(
-    3,
-    {
-        "reservable": "what a prefetch can reserve: the plan for what is free and can be dropped, before the call",
-        "taken": "slots of host memory that work in flight holds more than before the call",
-        "host_appeared": "names without a host copy before the call and with one after it",
-        "commit_range": "names of the pages that a commit may add: those fetched so far",
-        "commit_missing": "names of fetched pages that are not in the tree after the commit, though they could be",
-        "pins_changed": "nodes whose pins changed",
-        "tree_changed": "whether the set of pages on either tier changed",
-    },
-)
+# Asking for one
+
+
+@fact(3)
+def known_before(tiers_seen_before: TierSeen, call: Prefetch) -> Sequence[Name]:
+    """The pages of the key that are cached on either tier, from the first one on, before the call."""
+    return known_part(tiers_seen_before, call.path.pages)
+
+
+@fact(3)
+def fetchable(setting: Setting, call: Prefetch, known_before: Sequence[Name]) -> Tokens:
+    """Units of whole pages behind what is cached."""
+    return page_floor(len(call.path.names) - len(known_before) * setting.size, setting.size)
+
+
+@fact(3)
+def gate(
+    below_before: Tiers, tiers_seen_before: TierSeen, setting: Setting, call: Prefetch, known_before: Sequence[Name]
+) -> str | Unknown:
+    """Why the prefetch must be refused, as far as can be known (empty: no gate is shut)."""
+    why = gate_of(below_before, tiers_seen_before, setting, call.rid, len(call.path.names), len(known_before))
+    return UNKNOWN if why is None else why
+
+
+@fact(0)
+def begun(answer: answers.Prefetched) -> bool:
+    """Whether the cache says that the prefetch has begun."""
+    return answer.started
+
+
+@fact(0)
+def fetch_matched(answer: answers.Prefetched) -> Tokens:
+    """Units that the prefetch found cached on either tier."""
+    return Tokens(answer.matched)
+
+
+@fact(0)
+def fetch_anchor(answer: answers.Prefetched) -> Tokens | Unknown:
+    """At how many units the page is behind which the prefetch will attach what it reads."""
+    return UNKNOWN if answer.anchor is None or not answer.started else Tokens(answer.anchor)
+
+
+@fact(3)
+def known_certain(known_before: Sequence[Name], setting: Setting) -> Tokens:
+    """Units of the key that are certainly cached on either tier, before the call."""
+    return Tokens(len(known_before) * setting.size)
+
+
+@fact(3)
+def known_possible(known_certain: Tokens) -> Tokens:
+    """Units of the key that are possibly cached on either tier, before the call."""
+    return known_certain
+
+
+@fact(0)
+def fetch_asked(setting: Setting, answer: answers.Prefetched) -> Tokens | Unknown:
+    """Units that the prefetch set out to read."""
+    return Tokens(answer.asked) if setting.profile.reserve == "submit" else UNKNOWN
+
+
+@fact(3)
+def reservable(
+    below_before: Tiers,
+    tiers_seen_before: TierSeen,
+    setting: Setting,
+    gate: str,
+    begun: bool,
+    known_before: Sequence[Name],
+    fetchable: Tokens,
+) -> Tokens | Unknown:
+    """What a prefetch can reserve: the plan for what is free and can be dropped, before the call."""
+    if setting.profile.reserve != "submit":
+        return UNKNOWN
+    if gate:
+        return Tokens(0)
+    seen = tiers_seen_before
+    most, least = (len(droppable(below_before, seen, known_before, nodes=nodes)) for nodes in (False, True))
+    anchored = not known_before or known_before[-1] in seen.hosted
+    if most != least or not (anchored or begun) or below_before.fault is not None:
+        return UNKNOWN
+    length = min(fetchable, (len(seen.host_free) + least) * setting.size)
+    return Tokens(0) if length < max(setting.config.threshold, setting.size) else Tokens(length)
+
+
+@fact(3)
+def taken(tiers_seen_before: TierSeen, tiers_seen: TierSeen, setting: Setting) -> Tokens:
+    """Slots of host memory that work in flight holds more than before the call."""
+    return Tokens((len(tiers_seen.moving) - len(tiers_seen_before.moving)) * setting.size)
+
+
+# While it is under way
+
+
+@fact(3)
+def occupied_now(tiers_seen: TierSeen) -> Tokens | Unknown:
+    """Units that the cache says running prefetches occupy."""
+    return UNKNOWN if tiers_seen.occupied is None else Tokens(tiers_seen.occupied)
+
+
+@fact(3)
+def occupied_least(below: Tiers, setting: Setting) -> Tokens:
+    """Units that prefetches occupy which are certainly under way."""
+    late, least = setting.profile.reserve == "hit", 0
+    for one in below.prefetches.under_way():
+        if not one.revoked and not (late and one.hit is not None):
+            least += one.asked
+        elif not one.revoked and one.hit is not None:
+            least += min(one.hit, one.asked)
+    return Tokens(least)
+
+
+@fact(3)
+def occupied_most(below: Tiers) -> Tokens:
+    """Units that prefetches occupy which may still be under way."""
+    return Tokens(sum(one.asked for one in below.prefetches.under_way()))
+
+
+@fact(3)
+def query_hit(below_before: Tiers, tiers_seen: TierSeen, setting: Setting, call: Advance) -> Tokens:
+    """Units that storage told the query it has."""
+    return Tokens(query_hit_of(setting, below_before.work[call.job], tiers_seen.record))
+
+
+@fact(0)
+def query_least(setting: Setting) -> Tokens:
+    """Units below which a prefetch isn't worth going on."""
+    return Tokens(max(setting.config.threshold, setting.size))
+
+
+@fact(3)
+def fetch_length(below_before: Tiers, below: Tiers, setting: Setting, call: Advance) -> Tokens:
+    """Units that the fetch is for which the query led to; 0 without one."""
+    rid = below_before.prefetches.by_number[below_before.prefetches.of_job[call.job]].rid
+    fresh = (work for work in below.begun if work.job.kind == FETCH and work.job.rid == rid)
+    return Tokens(next((len(work.names) for work in fresh), 0) * setting.size)
+
+
+@fact(3)
+def fetch_disorder(below: Tiers) -> Sequence[tuple[str, int]]:
+    """Pages that a fetch read out of order, twice, or beyond what the query found."""
+    return below.stored.disorder
+
+
+@fact(3)
+def fetch_done(tiers_seen: TierSeen, call: Advance) -> Tokens | Unknown:
+    """Units that the fetch counts as completed."""
+    job = tiers_seen.jobs.get(call.job)
+    return UNKNOWN if job is None or job.landed else Tokens(job.done)
+
+
+@fact(3)
+def fetch_got(expected: State, call: Advance) -> Tokens:
+    """Units of whole pages that storage has given the fetch, from the first to the first that it hasn't."""
+    assert expected.tiers is not None
+    fetches = expected.tiers.prefetches
+    return Tokens(fetches.by_number[fetches.of_job[call.job]].got)
+
+
+# Its end
+
+
+@fact(3)
+def own_prefetch(below_before: Tiers, call: Poll | Abandon) -> bool:
+    """Whether a prefetch of this request was under way."""
+    return call.rid in below_before.prefetches.running
+
+
+@fact(3)
+def stop_allowed(state: State, setting: Setting, call: Poll) -> Sequence[bool]:
+    """The answers to a poll that the stop policy allows at this moment."""
+    return stop_allowed_now(state, setting, call.rid)
+
+
+@fact(0)
+def poll_answer(answer: bool) -> bool:
+    """Whether the poll says that the request need not wait."""
+    return answer
+
+
+class Commits(NamedTuple):
+    """What the commits of a step may have added, and what of it is missing."""
+
+    may: frozenset[Name]
+    missing: Sequence[Name]
+
+
+@fact(3)
+def commits(
+    state: State,
+    expected: State,
+    then: State,
+    setting: Setting,
+    call: Poll | Tick,
+    answer: object,
+    tiers_seen_before: TierSeen,
+    tiers_seen: TierSeen,
+) -> Commits:
+    """What the commits of the call may have added, and what of it is missing."""
+    assert state.tiers is not None and then.tiers is not None
+    if isinstance(call, Tick):
+        numbers = ending(state, setting)
+    else:
+        number = state.tiers.prefetches.running.get(call.rid)
+        numbers = [number] if number is not None and answer else []
+    may, missing = frozenset[Name](), list[Name]()
+    for number in numbers:
+        one = _as_it_ends(state, number, ticked=isinstance(call, Tick))
+        own, lacking = committed(_with_jobs(expected, then), setting, number, one, tiers_seen_before, tiers_seen)
+        may, missing = may | own, missing + lacking
+    return Commits(may, missing)
+
+
+def _as_it_ends(state: State, number: int, *, ticked: bool) -> Prefetched:
+    """A prefetch as it was when the call ended it; a tick counts all that was read."""
+    assert state.tiers is not None
+    one = state.tiers.prefetches.by_number[number]
+    return one._replace(counted=one.got) if ticked else one
+
+
+def _with_jobs(expected: State, then: State) -> State:
+    """What was expected, with the jobs that are under way after the call."""
+    assert expected.tiers is not None and then.tiers is not None
+    return expected._replace(tiers=expected.tiers._replace(work=then.tiers.work))
+
+
+@fact(3)
+def commit_range(commits: Commits) -> frozenset[Name]:
+    """Names of the pages that a commit may add: those fetched so far."""
+    return commits.may
+
+
+@fact(3)
+def commit_missing(commits: Commits) -> Sequence[Name]:
+    """Names of fetched pages that are not in the tree after the commit, though they could be."""
+    return commits.missing
+
+
+@fact(0)
+def told_loaded(answer: int) -> Tokens:
+    """Units that the cache says the prefetch has added."""
+    return Tokens(answer)
+
+
+@fact(3)
+def loaded_least(below_before: Tiers, call: TellLoaded) -> Tokens:
+    """The fewest units that the prefetch can have added."""
+    return Tokens(below_before.prefetches.added.get(call.rid, (0, 0))[0])
+
+
+@fact(3)
+def loaded_most(below_before: Tiers, call: TellLoaded) -> Tokens:
+    """The most units that the prefetch can have added."""
+    return Tokens(below_before.prefetches.added.get(call.rid, (0, 0))[1])
+
+
+# How the tiers changed
+
+
+@fact(3)
+def host_appeared(hosted_before: Mapping[Name, PageNo], hosted: Mapping[Name, PageNo]) -> AbstractSet[Name]:
+    """Names without a host copy before the call and with one after it."""
+    return hosted.keys() - hosted_before.keys()
+
+
+@fact(3)
+def pins_changed(tiers_seen_before: TierSeen, tiers_seen: TierSeen) -> Sequence[Name]:
+    """Nodes whose pins changed."""
+    then = {
+        node.named.pages: node.pins for node in tiers_seen_before.tier_nodes
+    }  # a node that was split is another one
+    return [
+        node.named.pages[-1]
+        for node in tiers_seen.tier_nodes
+        if node.named.pages and then.get(node.named.pages, node.pins) != node.pins
+    ]
+
+
+@fact(3)
+def tree_changed(tiers_seen_before: TierSeen, tiers_seen: TierSeen) -> bool:
+    """Whether the set of pages on either tier changed."""
+    before, after = tiers_seen_before, tiers_seen
+    moved = before.hosted != after.hosted or before.cached != after.cached
+    return moved or before.parent_names.keys() != after.parent_names.keys()
+
+
+# Rules
 
 
 @rule(
@@ -85,7 +342,7 @@ def a_prefetch_behind_a_shut_gate_is_refused(gate: str, begun: bool) -> bool:
     reference="fetch.submit",
 )
 def a_shut_gate_has_no_side_effect(
-    tree_changed: bool, taken: Tokens, pins_changed: Sequence[object], jobs_begun: Sequence[str]
+    tree_changed: bool, taken: Tokens, pins_changed: Sequence[Name], jobs_begun: Sequence[str]
 ) -> bool:
     """A prefetch that a gate refuses MUST evict, reserve, protect and begin nothing."""
     return not (tree_changed or taken or pins_changed or jobs_begun)
@@ -175,7 +432,7 @@ def a_query_leads_to_a_fetch_of_what_was_found(query_hit: Tokens, query_least: T
 
 
 @rule("FETCH-09", kind=Kind.STATE, needs=("prefetching", "lifecycle"), source="R-PFT-02", reference="fetch.read")
-def a_fetch_reads_the_pages_found_in_order(fetch_disorder: Sequence[object]) -> bool:
+def a_fetch_reads_the_pages_found_in_order(fetch_disorder: Sequence[tuple[str, int]]) -> bool:
     """A fetch MUST read the pages that its query found, each once, in order, and no others."""
     return not fetch_disorder
 
@@ -230,7 +487,7 @@ def a_commit_adds_nothing_but_what_was_fetched(host_appeared: frozenset[Name], c
     source="R-PFC-01, R-PFC-09",
     reference="fetch.commit",
 )
-def a_commit_adds_all_that_was_fetched(commit_missing: Sequence[object]) -> bool:
+def a_commit_adds_all_that_was_fetched(commit_missing: Sequence[Name]) -> bool:
     """After a commit every page that was fetched MUST be in the tree, unless it would hang below a page without a host copy."""
     return not commit_missing
 
@@ -295,7 +552,7 @@ def what_a_prefetch_added_is_told_once(told_loaded: Tokens, loaded_least: Tokens
     reference="fetch.poll",
 )
 def asking_about_a_stranger_changes_nothing(
-    own_prefetch: bool, tree_changed: bool, pins_changed: Sequence[object]
+    own_prefetch: bool, tree_changed: bool, pins_changed: Sequence[Name]
 ) -> bool:
     """A poll or an abort of a request without a prefetch under way MUST change nothing."""
     return own_prefetch or not (tree_changed or pins_changed)

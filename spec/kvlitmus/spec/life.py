@@ -10,31 +10,86 @@ from collections.abc import Sequence
 
 from kvlitmus.spec import fetch as _fetch  # noqa: F401 - its facts
 from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
-from kvlitmus.spec.facts import define
+from kvlitmus.spec.calls import Reset
+from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.rule import Kind, rule
+from kvlitmus.spec.seen import TierSeen
+from kvlitmus.spec.state import State
+from kvlitmus.spec.tier_calls import Attach, Settled
+from kvlitmus.spec.tier_state import WITH_STORAGE, Tiers
 from kvlitmus.spec.units import Name, PageNo, Tokens
 
-define(
-    0,
-    {
-        "store_before": "how many pages storage has, before the call",
-        "store_after": "how many pages storage has, after the call",
-        "attaching": "whether the call was to attach storage, not to detach it",
-        "attached_before": "whether storage was attached, before the call",
-        "accepted": "whether the cache says that it did what was asked",
-        "still_waiting": "requests that still have to wait after everything in flight was delivered",
-        "work_left": "work that never ended although everything was delivered",
-    },
-)
-define(
-    3,
-    {
-        "moving_left": "host pages that work in flight still holds",
-        "protected_left": "device pages that are locked though nobody holds a lock",
-        "pins_left": "pages that are still protected on the host",
-        "storage_work": "work to and from storage that is still under way, as kinds",
-    },
-)
+
+@fact(3)
+def store_before(call: Attach | Reset) -> int | Unknown:
+    """How many pages storage has, before the call."""
+    return UNKNOWN if call.stored is None else call.stored
+
+
+@fact(3)
+def store_after(tiers_seen: TierSeen) -> int:
+    """How many pages storage has, after the call."""
+    return tiers_seen.record.pages
+
+
+@fact(0)
+def attaching(call: Attach) -> bool:
+    """Whether the call was to attach storage, not to detach it."""
+    return call.on
+
+
+@fact(3)
+def attached_before(below_before: Tiers) -> bool:
+    """Whether storage was attached, before the call."""
+    return below_before.attached
+
+
+@fact(0)
+def accepted(answer: bool) -> bool:
+    """Whether the cache says that it did what was asked."""
+    return answer
+
+
+@fact(0)
+def still_waiting(call: Settled) -> Sequence[int]:
+    """Requests that still have to wait after everything in flight was delivered."""
+    return call.waiting
+
+
+@fact(3)
+def work_left(below: Tiers, tiers_seen: TierSeen, call: Settled | Reset) -> Sequence[str]:
+    """Work that never ended although everything was delivered."""
+    if isinstance(call, Reset):
+        return [job.kind for job in tiers_seen.jobs.values()]
+    return [f"{work.job.kind} {number}" for number, work in below.work.items()]
+
+
+@fact(3)
+def moving_left(tiers_seen: TierSeen) -> Sequence[PageNo]:
+    """Host pages that work in flight still holds."""
+    return tiers_seen.moving
+
+
+@fact(3)
+def protected_left(then: State, tiers_seen: TierSeen) -> Tokens:
+    """Device pages that are locked though nobody holds a lock."""
+    idle = not then.requests and not then.receipts
+    return Tokens((tiers_seen.sizes or (0, 0))[1] if idle else 0)
+
+
+@fact(3)
+def pins_left(tiers_seen: TierSeen) -> Sequence[Name]:
+    """Pages that are still protected on the host."""
+    return list(tiers_seen.pins())
+
+
+@fact(3)
+def storage_work(below: Tiers) -> Sequence[str]:
+    """Work to and from storage that is still under way, as kinds."""
+    return [work.job.kind for work in below.work.values() if work.job.kind in WITH_STORAGE]
+
+
+# Rules
 
 
 @rule("LIFE-01", kind=Kind.STEP, on=("reset",), needs=("tiers",), source="R-LIFE-01; H-04", reference="life.reset")
@@ -138,7 +193,7 @@ def every_request_can_go_on_in_the_end(still_waiting: Sequence[int]) -> bool:
     reference="life.tick",
 )
 def nothing_is_held_when_nothing_is_under_way(
-    moving_left: Sequence[PageNo], pins_left: Sequence[object], protected_left: Tokens
+    moving_left: Sequence[PageNo], pins_left: Sequence[Name], protected_left: Tokens
 ) -> bool:
     """When everything has settled, no host page MUST be held, none protected, and no page of the device locked."""
     return not moving_left and not pins_left and not protected_left

@@ -13,39 +13,152 @@ where somebody else has a lock on the pages.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
+from kvlitmus.spec import effects
 from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
 from kvlitmus.spec import tier as _tier  # noqa: F401 - its facts
-from kvlitmus.spec.facts import define
+from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
+from kvlitmus.spec.interface.tiers import LOAD, Loaded
 from kvlitmus.spec.rule import Kind, rule
+from kvlitmus.spec.seen import TierSeen
+from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.state import State
+from kvlitmus.spec.tier import hosted_to
+from kvlitmus.spec.tier_calls import Advance, LoadBack
+from kvlitmus.spec.tier_state import Tiers, certainly_evictable
 from kvlitmus.spec.units import Name, PageNo, Slot, Tokens
 
-define(
-    0,
-    {
-        "load_wanted": "units that were on the host alone, directly behind those on the device, before the call",
-        "load_slots": "the device slots that the load back returned",
-        "load_before": "units that the load back says were on the device before",
-        "load_resident": "units of the key that were on the device, before the call",
-        "load_threshold": "units below which the profile declines a load back",
-        "load_limit": "the most units that the quota allows to load, what the load would newly lock taken off",
-        "load_struck": "whether a copy could not begin during the call, as the suite had asked for",
-        "told_failed": "whether a copy that failed is over, or listed as failed",
-        "layers_told": "how many layers of a load the cache says may be read",
-        "layers_copied": "how many layers of a load were copied; none of one that has failed",
-    },
-)
-define(
-    3,
-    {
-        "load_names": "names of the pages that were to be loaded, in order",
-        "load_room": "device slots that were free or could be evicted, what is to be loaded and what it hangs on left out",
-        "appeared": "names that were not on the device before the call and are after it",
-        "jobs_begun": "work that began during the call, as kinds",
-        "failed_resident": "pages of loads that failed and ended, on the device though no other load brings them",
-        "failed_sources": "host copies that loads read from which failed and ended with the call: name to host page",
-    },
-)
+NO_LIMIT = Tokens(1 << 40)
+"""What a load back without a quota may load."""
+
+
+@fact(3)
+def resident_pages(state: State, call: LoadBack) -> Sequence[Name]:
+    """The pages of the key that were on the device, before the call."""
+    paged = call.path.pages
+    return paged[: effects.cached_prefix(state.tree, paged)]
+
+
+@fact(3)
+def load_names(tiers_seen_before: TierSeen, call: LoadBack, resident_pages: Sequence[Name]) -> Sequence[Name]:
+    """Names of the pages that were to be loaded, in order."""
+    at = len(resident_pages)
+    return call.path.pages[at : hosted_to(tiers_seen_before, call.path.pages, at)]
+
+
+@fact(3)
+def load_wanted(load_names: Sequence[Name], setting: Setting) -> Tokens:
+    """Units that were on the host alone, directly behind those on the device, before the call."""
+    return Tokens(len(load_names) * setting.size)
+
+
+@fact(0)
+def load_slots(answer: Loaded) -> Sequence[Slot] | Unknown:
+    """The device slots that the load back returned."""
+    return UNKNOWN if answer.slots is None else tuple(map(Slot, answer.slots))
+
+
+@fact(0)
+def load_before(answer: Loaded) -> Tokens:
+    """Units that the load back says were on the device before."""
+    return Tokens(answer.before)
+
+
+@fact(3)
+def load_resident(resident_pages: Sequence[Name], setting: Setting) -> Tokens:
+    """Units of the key that were on the device, before the call."""
+    return Tokens(len(resident_pages) * setting.size)
+
+
+@fact(0)
+def load_threshold(setting: Setting) -> Tokens:
+    """Units below which the profile declines a load back."""
+    return Tokens(setting.profile.load_threshold)
+
+
+@fact(3)
+def load_room(
+    state: State,
+    setting: Setting,
+    below_before: Tiers,
+    tiers_seen_before: TierSeen,
+    resident_pages: Sequence[Name],
+    load_names: Sequence[Name],
+) -> Tokens:
+    """Device slots that were free or could be evicted, what is to be loaded and what it hangs on left out."""
+    tree = effects.lock(state.tree, resident_pages[-1]) if resident_pages else state.tree
+    spared = (*resident_pages, *load_names)
+    evictable = certainly_evictable(tree, setting, below_before, tiers_seen_before, spared)
+    return Tokens((len(tiers_seen_before.free) + evictable) * setting.size)
+
+
+@fact(3)
+def load_limit(state: State, setting: Setting, call: LoadBack, resident_pages: Sequence[Name]) -> Tokens:
+    """The most units that the quota allows to load, what the load would newly lock taken off."""
+    if call.quota is None:
+        return NO_LIMIT
+    newly = sum(not state.tree.pages[name].locks for name in resident_pages)
+    return Tokens(call.quota - newly * setting.size)
+
+
+@fact(3)
+def load_struck(below_before: Tiers, tiers_seen: TierSeen) -> bool:
+    """Whether a copy could not begin during the call, as the suite had asked for."""
+    return LOAD in below_before.failing and LOAD not in tiers_seen.failing
+
+
+@fact(3)
+def told_failed(tiers_seen: TierSeen, call: Advance) -> bool:
+    """Whether a copy that failed is over, or listed as failed."""
+    job = tiers_seen.jobs.get(call.job)
+    return job is None or job.failed
+
+
+@fact(3)
+def layers_copied(expected: State, then: State, call: Advance) -> int:
+    """How many layers of a load were copied; none of one that has failed."""
+    tiers = expected.tiers or then.tiers
+    assert tiers is not None
+    work = next((one for one in (*tiers.work.values(), *tiers.ended) if one.job.id == call.job), None)
+    return 0 if work is None else work.layers
+
+
+@fact(3)
+def layers_told(tiers_seen: TierSeen, call: Advance, layers_copied: int) -> int:
+    """How many layers of a load the cache says may be read."""
+    told = tiers_seen.layers_ready
+    return layers_copied if told is None or call.job not in tiers_seen.jobs else told
+
+
+@fact(3)
+def appeared(cached_before: Mapping[Name, PageNo], cached_after: Mapping[Name, PageNo]) -> AbstractSet[Name]:
+    """Names that were not on the device before the call and are after it."""
+    return cached_after.keys() - cached_before.keys()
+
+
+@fact(3)
+def jobs_begun(below: Tiers) -> Sequence[str]:
+    """Work that began during the call, as kinds."""
+    return [work.job.kind for work in below.begun]
+
+
+@fact(3)
+def failed_resident(below: Tiers, cached_after: Mapping[Name, PageNo], failed_loads: frozenset[Name]) -> Sequence[Name]:
+    """Pages of loads that failed and ended, on the device though no other load brings them."""
+    if not failed_loads:
+        return []
+    again = {name for work in below.work.values() if work.job.kind == LOAD for name in work.names}
+    return [name for name in failed_loads if name in cached_after and name not in again]
+
+
+@fact(3)
+def failed_sources(below: Tiers) -> Mapping[Name, PageNo]:
+    """Host copies that loads read from which failed and ended with the call: name to host page."""
+    return {name: page for work in below.ended if work.failed for name, page in work.sources.items()}
+
+
+# Rules
 
 
 @rule(
@@ -159,7 +272,7 @@ def a_load_back_stays_within_its_quota(load_slots: Sequence[Slot], load_limit: T
     source="vllm#19329, vllm#49250",
     reference="load.acknowledge_loads",
 )
-def what_was_not_loaded_is_not_on_the_device(failed_resident: Sequence[object]) -> bool:
+def what_was_not_loaded_is_not_on_the_device(failed_resident: Sequence[Name]) -> bool:
     """When a load that failed has ended, its pages MUST NOT be on the device, unless another load is under way for them."""
     return not failed_resident
 

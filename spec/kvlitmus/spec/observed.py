@@ -51,7 +51,7 @@ def owned_twice(then: State) -> frozenset[PageNo]:
 @fact(0)
 def quiet(then: State) -> bool:
     """Whether no lock is held and no request runs."""
-    return not then.receipts and not then.requests
+    return not then.receipts and not then.requests and not (then.tiers is not None and then.tiers.copying)
 
 
 # Counters

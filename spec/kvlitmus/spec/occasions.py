@@ -6,8 +6,14 @@ import enum
 from collections.abc import Callable
 from typing import Any
 
-from kvlitmus.spec import calls, hash_calls, misuse_calls, store_calls
+from kvlitmus.spec import calls, hash_calls, misuse_calls, store_calls, tier_calls
+from kvlitmus.spec.interface.tiers import FETCH, LOAD, QUERY
+from kvlitmus.spec.prefetch_advance import ending, gate_of, known_part
 from kvlitmus.spec.prefetch_plan import Planned, PlanPrefetch
+from kvlitmus.spec.seen import Seen, TierSeen
+from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.state import State
+from kvlitmus.spec.tier_state import COPIES
 
 
 class On(enum.StrEnum):
@@ -27,6 +33,7 @@ class On(enum.StrEnum):
     GROUP_OPEN = "group_open"
     GROUP_END = "group_end"
     GROUP_CLOSED = "group_closed"
+    IN_GROUP = "in_group"
     RESET = "reset"
     MATCH = "match"
     INSERT = "insert"
@@ -44,6 +51,34 @@ class On(enum.StrEnum):
     FINISH = "finish"
     ABORT = "abort"
     END_UPTO = "end_upto"
+    EVICT_HOST = "evict_host"
+    LOAD_BACK = "load_back"
+    LIMITED_LOAD_BACK = "limited_load_back"
+    REFUSED_LOAD_BACK = "refused_load_back"
+    COPIED = "copied"
+    LAYERED = "layered"
+    FAILED_COPY = "failed_copy"
+    QUERY = "query"
+    FETCH = "fetch"
+    PUT = "put"
+    ZOMBIE = "zombie"
+    TICK = "tick"
+    PREFETCH_TICK = "prefetch_tick"
+    QUIET_TICK = "quiet_tick"
+    DETACHED = "detached"
+    COMMIT = "commit"
+    ATTACH = "attach"
+    DETACH = "detach"
+    SETTLED = "settled"
+    PREFETCH = "prefetch"
+    REFUSED_PREFETCH = "refused_prefetch"
+    GATED_PREFETCH = "gated_prefetch"
+    POLL = "poll"
+    LOADED = "loaded"
+    ABANDON = "abandon"
+    FAULT = "fault"
+    OUT_OF_MEMORY = "out_of_memory"
+    CLOCK = "clock"
     AGAIN = "again"
     FLAT_CALL = "flat_call"
     RAISED = "raised"
@@ -95,6 +130,16 @@ PLAIN: dict[type, tuple[On, ...]] = {
     misuse_calls.PartialFree: (On.MISUSE, On.PARTIAL_FREE),
     misuse_calls.StaleUnlock: (On.MISUSE, On.STALE_UNLOCK),
     misuse_calls.Scribble: (On.MISUSE, On.SCRIBBLE),
+    tier_calls.EvictHost: (On.EVICT_HOST,),
+    tier_calls.Settled: (On.SETTLED,),
+    tier_calls.Poll: (On.POLL,),
+    tier_calls.TellLoaded: (On.LOADED,),
+    tier_calls.Abandon: (On.ABANDON,),
+    tier_calls.FailCopy: (On.FAULT,),
+    tier_calls.FailHostAlloc: (On.FAULT,),
+    tier_calls.FailMemory: (On.FAULT,),
+    tier_calls.OutOfMemory: (On.OUT_OF_MEMORY,),
+    tier_calls.SetClock: (On.CLOCK,),
 }
 """Calls that are one occasion whatever they answer."""
 
@@ -144,8 +189,13 @@ SPECIAL: dict[type, Callable[[Any, Any], tuple[On, ...]]] = {
 """Calls of which more than a refusal is told apart."""
 
 
-def occasions_of(call: Any, answer: Any) -> tuple[On, ...]:
-    """What a call is that was answered so."""
+def occasions_of(
+    call: Any, answer: Any, state: State | None = None, setting: Setting | None = None, before: Seen | None = None
+) -> tuple[On, ...]:
+    """What a call is that was answered so.
+
+    Of calls on the tiers it depends on what was known (``state``) and seen ``before``, too.
+    """
     plain = PLAIN.get(type(call))
     if plain is not None:
         return plain
@@ -155,12 +205,83 @@ def occasions_of(call: Any, answer: Any) -> tuple[On, ...]:
     special = SPECIAL.get(type(call))
     if special is not None:
         return special(call, answer)
-    if isinstance(call, calls.Extend):
+    if isinstance(call, calls.Extend | calls.ExtendBatch):
         granted = (On.ALLOC_DECODE,) if call.decode else (On.ALLOC_EXTEND,)
         return (On.REFUSED_EXTEND,) if answer is None else granted
+    below = BELOW.get(type(call))
+    if below is not None:
+        assert state is not None
+        return below(state, setting, call, answer, before)
     if isinstance(call, calls.Publish):
         return (On.PUBLISH, On.PUBLISH_ALL) if call.upto is None else (On.PUBLISH, On.PUBLISH_UPTO)
     assert isinstance(call, calls.End)
     if not call.keep:
         return (On.END, On.ABORT)
     return (On.END, On.FINISH) if call.upto is None else (On.END, On.FINISH, On.END_UPTO)
+
+
+def _advance(state: State, setting: Setting, call: tier_calls.Advance, answer: None, before: Seen) -> tuple[On, ...]:
+    """A job went on: which kind it is, and whether anybody waits for it."""
+    assert state.tiers is not None
+    tiers = state.tiers
+    work = tiers.work[call.job]
+    kind = work.job.kind
+    if kind in COPIES:
+        how = On.FAILED_COPY if call.outcome.how == "fail" else On.COPIED
+        return (how, On.LAYERED) if kind == LOAD and call.layers is not None else (how,)
+    if kind not in (QUERY, FETCH):
+        return (On.PUT,)
+    number = tiers.prefetches.of_job.get(call.job)
+    waited_for = number is not None and not tiers.prefetches.by_number[number].over
+    if not waited_for or (kind == QUERY and setting.profile.reserve == "hit"):
+        return (On.ZOMBIE,)
+    return (On.QUERY,) if kind == QUERY else (On.FETCH,)
+
+
+def _tick(state: State, setting: Setting, call: tier_calls.Tick, answer: None, before: Seen) -> tuple[On, ...]:
+    """A tick: whether it makes room on the host, ends prefetches, follows a detach, or had nothing to do."""
+    assert state.tiers is not None
+    kinds = [On.TICK]
+    if setting.profile.reserve == "submit":
+        kinds.append(On.PREFETCH_TICK)
+    if call.detached:
+        kinds.append(On.DETACHED)
+    if ending(state, setting):
+        kinds.append(On.COMMIT)
+    if not state.tiers.work:
+        kinds.append(On.QUIET_TICK)
+    return tuple(kinds)
+
+
+def _prefetch(state: State, setting: Setting, call: tier_calls.Prefetch, answer: Any, before: Seen) -> tuple[On, ...]:
+    """A prefetch was asked for: whether it began, and whether a gate was shut."""
+    if answer.started:
+        return (On.PREFETCH,)
+    assert isinstance(before, TierSeen)
+    assert state.tiers is not None
+    why = gate_of(
+        state.tiers, before, setting, call.rid, len(call.path.names), len(known_part(before, call.path.pages))
+    )
+    return (On.REFUSED_PREFETCH, On.GATED_PREFETCH) if why else (On.REFUSED_PREFETCH,)
+
+
+def _load_back(state: State, setting: Setting, call: tier_calls.LoadBack, answer: Any, before: Seen) -> tuple[On, ...]:
+    """A load back: whether it was declined, or had a quota."""
+    if answer.slots is None:
+        return (On.REFUSED_LOAD_BACK,)
+    return (On.LOAD_BACK,) if call.quota is None else (On.LOAD_BACK, On.LIMITED_LOAD_BACK)
+
+
+def _attach(state: State, setting: Setting, call: tier_calls.Attach, answer: bool, before: Seen) -> tuple[On, ...]:
+    """Storage came or went."""
+    return (On.ATTACH,) if call.on else (On.DETACH,)
+
+
+BELOW: dict[type, Callable[..., tuple[On, ...]]] = {
+    tier_calls.Advance: _advance,
+    tier_calls.Tick: _tick,
+    tier_calls.Prefetch: _prefetch,
+    tier_calls.LoadBack: _load_back,
+    tier_calls.Attach: _attach,
+}
+"""Calls on the tiers whose occasions depend on what is known."""

@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from kvlitmus.spec.facts import FACTS, INPUTS, UNKNOWN
+from kvlitmus.spec.facts import FACTS, INPUTS, UNKNOWN, worked_out_from
 from kvlitmus.spec.rule import Kind, Rule
-
-Given = Mapping[str, Any]
 
 
 class Judged(NamedTuple):
@@ -31,8 +29,7 @@ class Judged(NamedTuple):
 class Plan(NamedTuple):
     """The rules to judge after steps that are alike.
 
-    ``run`` takes the inputs of facts (:data:`~kvlitmus.spec.facts.INPUTS`, in order), the facts that are given, and
-    whether all facts are to be told; it returns ``None`` where they are not, and every rule was judged and kept.
+    ``run`` takes the inputs of facts (:data:`~kvlitmus.spec.facts.INPUTS`, in order), and whether all facts are to be told; it returns ``None`` where they are not, and every rule was judged and kept.
     """
 
     rules: tuple[str, ...]
@@ -47,16 +44,16 @@ def applies(one: Rule, occasions: Collection[str], capabilities: frozenset[str])
     return one.kind is Kind.STATE or any(occasion in occasions for occasion in one.on)
 
 
-def knowable(name: str, given: Collection[str], unknown: Collection[str], capabilities: frozenset[str]) -> bool:
-    """Whether a fact may be known after such a step: it is given, or can be worked out."""
+def knowable(name: str, unknown: Collection[str], capabilities: frozenset[str]) -> bool:
+    """Whether a fact may be known after such a step: it can be worked out."""
     if name in unknown:
         return False
-    if name in given or name in INPUTS:
+    if name in INPUTS:
         return True
     one = FACTS[name]
-    if one.compute is None or not one.ports <= capabilities:
+    if not one.ports <= capabilities:
         return False
-    return all(knowable(need, given, unknown, capabilities) for need in one.needs)
+    return all(knowable(need, unknown, capabilities) for need in one.needs)
 
 
 def compile_plan(
@@ -65,10 +62,9 @@ def compile_plan(
     *,
     depth: int,
     capabilities: frozenset[str],
-    given: frozenset[str] = frozenset(),
     unknown: frozenset[str] = frozenset(),
 ) -> Plan:
-    """The plan for steps on these occasions.  ``given``: facts that come with the step; ``unknown``: facts that nobody knows.
+    """The plan for steps on these occasions.  ``unknown``: facts that nobody knows.
 
     After misuse the rules of that pack are judged, and no others.
     """
@@ -79,18 +75,18 @@ def compile_plan(
         if (one.pack == "misuse") == misuse
         and one.depth <= depth
         and applies(one, occasions, capabilities)
-        and all(knowable(name, given, unknown, capabilities) for name in one.facts)
+        and all(knowable(name, unknown, capabilities) for name in one.facts)
     ]
     names: dict[str, Any] = {"UNKNOWN": UNKNOWN, "Judged": Judged}
     lines, done = ["broken, unknown = [], []"], set(INPUTS)
     for one in judged:
-        for name in worked_out(one.facts, given):
+        for name in worked_out_from(one.facts):
             if name not in done:
                 done.add(name)
-                lines.append(assignment(name, given, names))
+                lines.append(assignment(name, names))
         names[f"keeps_{len(names)}"] = one.predicate
         call = f"keeps_{len(names) - 1}({', '.join(one.facts)})"
-        open_ = [name for name in one.facts if is_open(name, given)]
+        open_ = [name for name in one.facts if is_open(name)]
         if open_:
             known = " and ".join(f"{name} is not UNKNOWN" for name in open_)
             lines += [
@@ -102,43 +98,22 @@ def compile_plan(
             lines.append(f"if not {call}: broken.append({one.id!r})")
     facts = ", ".join(f"{name!r}: {name}" for name in sorted(done - INPUTS.keys()))
     lines.append(f"if broken or unknown or told: return Judged(tuple(broken), tuple(unknown), {{{facts}}})")
-    source = f"def run({', '.join(INPUTS)}, given, told):\n" + "".join(f"    {line}\n" for line in lines)
+    source = f"def run({', '.join(INPUTS)}, told):\n" + "".join(f"    {line}\n" for line in lines)
     exec(compile(source, f"<plan {'+'.join(sorted(occasions))}>", "exec"), names)  # noqa: S102 - of this tree's own names
     return Plan(tuple(one.id for one in judged), source, names["run"])
 
 
-def worked_out(facts: Iterable[str], given: Collection[str]) -> list[str]:
-    """The facts that must be worked out for these, in order; what only given ones are worked out from is left out."""
-    ordered: dict[str, None] = {}
-
-    def visit(name: str) -> None:
-        if name in ordered or name not in FACTS:
-            return
-        if name not in given:
-            for need in FACTS[name].needs:
-                visit(need)
-        ordered[name] = None
-
-    for name in facts:
-        visit(name)
-    return list(ordered)
-
-
-def is_open(name: str, given: Collection[str]) -> bool:
+def is_open(name: str) -> bool:
     """Whether a fact may turn out to be unknown."""
-    if name in given:
-        return FACTS[name].open
-    return name in FACTS and (FACTS[name].open or any(is_open(need, given) for need in FACTS[name].needs))
+    return name in FACTS and (FACTS[name].open or any(is_open(need) for need in FACTS[name].needs))
 
 
-def assignment(name: str, given: Collection[str], names: dict[str, Any]) -> str:
+def assignment(name: str, names: dict[str, Any]) -> str:
     """The line that works a fact out."""
-    if name in given:
-        return f"{name} = given[{name!r}]"
     one = FACTS[name]
     names[f"fact_{name}"] = one.compute
     value = f"fact_{name}({', '.join(one.needs)})"
-    open_ = [need for need in one.needs if is_open(need, given)]
+    open_ = [need for need in one.needs if is_open(need)]
     if not open_:
         return f"{name} = {value}"
     return f"{name} = {value} if {' and '.join(f'{need} is not UNKNOWN' for need in open_)} else UNKNOWN"
@@ -153,8 +128,6 @@ def value_of(name: str, inputs: Mapping[str, Any], known: dict[str, Any]) -> Any
         return inputs.get(name, UNKNOWN)
     if name not in known:
         one = FACTS[name]
-        if one.compute is None:
-            return UNKNOWN
         values = [value_of(need, inputs, known) for need in one.needs]
         unknown = any(value is UNKNOWN for value in values)
         known[name] = UNKNOWN if unknown else one.compute(*values)

@@ -6,8 +6,10 @@ reads the snapshot into a :class:`Seen`: free pages, cached pages by name, and w
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
+from kvlitmus.spec.interface.tiers import Event, Job
 from kvlitmus.spec.names import NO_NAME
 from kvlitmus.spec.units import Name, PageNo
 
@@ -41,7 +43,7 @@ class Seen:
     looked.  ``seen``: whether there was a snapshot; without one the rest is empty.  ``listed``: the free list as it
     stands; ``free``: the pages on it.  ``cached``: every cached page; ``cached_listed``: the pages of all nodes,
     repetitions included.  ``parents``: the names of the parents of all nodes, roots left out.  ``broken``: nodes whose
-    form is wrong, in words.
+    form is wrong, in words.  ``events``: what was told since the last look.
     """
 
     __slots__ = (
@@ -49,6 +51,7 @@ class Seen:
         "broken",
         "cached",
         "cached_listed",
+        "events",
         "free",
         "listed",
         "nodes",
@@ -68,6 +71,7 @@ class Seen:
         self.parents: set[Name] = set()
         self.nodes: list[NodeSeen] = []
         self.broken: list[str] = []
+        self.events: tuple[Event, ...] = ()
 
     def parent_of(self, name: Name) -> Name:
         """The name of the page (or root) before this page."""
@@ -76,3 +80,124 @@ class Seen:
                 at = node.info.names.index(name)
                 return node.info.names[at - 1] if at else node.info.parent
         return NO_NAME
+
+
+class Named(NamedTuple):
+    """The names of a node's units: all of them, those of its pages, and the units of each page."""
+
+    units: tuple[Name, ...]
+    pages: tuple[Name, ...]
+    of_page: dict[Name, tuple[Name, ...]]
+
+
+class TierNodeSeen(NamedTuple):
+    """One node: its names, the name before it, and where it is."""
+
+    named: Named
+    before: Name
+    slots: tuple[int, ...] | None
+    host: tuple[int, ...] | None
+    pins: int | None
+
+
+class Asked(NamedTuple):
+    """A query on record: the names, and how many from the first one on storage said that it has."""
+
+    names: tuple[str, ...]
+    answer: int
+
+
+class Got(NamedTuple):
+    """A read on record: the name, and whether whole contents were given."""
+
+    name: str
+    whole: bool
+
+
+class Put(NamedTuple):
+    """A write on record: name, contents, and whether it was accepted."""
+
+    name: str
+    contents: tuple[int, ...]
+    accepted: bool
+
+
+class Record(NamedTuple):
+    """What the suite's storage was asked and given during a call, and how many pages it has after it."""
+
+    asked: tuple[Asked, ...] = ()
+    got: tuple[Got, ...] = ()
+    puts: tuple[Put, ...] = ()
+    pages: int = 0
+
+
+class Held(NamedTuple):
+    """A page whose slots don't hold what belongs there: which one, where, and what they hold instead."""
+
+    page: Name
+    tier: str
+    slots: tuple[int, ...]
+    holds: tuple[int, ...]
+
+
+class TierSeen(Seen):
+    """A hierarchical cache as it was seen.
+
+    ``tier_nodes``: all nodes, those on the host alone too.  ``hosted``: every page with a host copy; ``host_listed``:
+    their pages, repetitions included.  ``host_free``: the host's free list as it stands; ``moving``: the host pages that
+    work in flight holds, each as often as it is listed.  ``host_broken``: what isn't made of whole pages, in words.
+    ``homeless``: nodes that are on no tier; ``gaps``: nodes on the device below one that isn't.  ``parent_names``: of
+    every page of the tree, the page (or root) before it.  ``jobs``: the work under way, by number.
+
+    ``host_available``, ``occupied``: what the host pool says it could hand out, and what prefetches say they occupy,
+    in units; ``None`` where nobody looked.  ``failing``: the kinds of which a copy is still to fail.  ``odd``: pages
+    that don't hold what belongs there.  ``layers_ready``: how many layers of the load that was advanced may be read.
+    ``record``: what storage saw.
+    """
+
+    __slots__ = (
+        "failing",
+        "gaps",
+        "homeless",
+        "host_available",
+        "host_broken",
+        "host_free",
+        "host_listed",
+        "hosted",
+        "jobs",
+        "layers_ready",
+        "moving",
+        "occupied",
+        "odd",
+        "parent_names",
+        "record",
+        "tier_nodes",
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tier_nodes: list[TierNodeSeen] = []
+        self.hosted: dict[Name, PageNo] = {}
+        self.host_listed: list[PageNo] = []
+        self.host_free: tuple[PageNo, ...] = ()
+        self.moving: list[PageNo] = []
+        self.host_broken: list[str] = []
+        self.homeless: list[Name] = []
+        self.gaps: list[Name] = []
+        self.parent_names: dict[Name, Name] = {}
+        self.jobs: Mapping[int, Job] = {}
+        self.host_available: int | None = None
+        self.occupied: int | None = None
+        self.failing: frozenset[str] = frozenset()
+        self.odd: tuple[Held, ...] = ()
+        self.layers_ready: int | None = None
+        self.record = Record()
+
+    @property
+    def in_tree(self) -> frozenset[Name]:
+        """Every page of the tree, on either tier."""
+        return frozenset(self.parent_names)
+
+    def pins(self) -> dict[Name, int]:
+        """How often each host copy is protected, by the name of the last page of its node; others left out."""
+        return {node.named.pages[-1]: node.pins for node in self.tier_nodes if node.pins and node.named.pages}

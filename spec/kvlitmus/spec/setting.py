@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kvlitmus.spec.config import Config
+from kvlitmus.spec.names import Names
 from kvlitmus.spec.profile import Profile
 from kvlitmus.spec.units import PageNo, Tokens
 
@@ -16,7 +17,7 @@ SNAPSHOT = 3
 class Setting:
     """What facts need to know beside the steps.
 
-    ``usable``: the pages that the pool may hand out.  ``seen``: whether there is a snapshot after each call, so that
+    ``names``: the table by which prefixes are named; it grows, but a prefix keeps its name.  ``usable``: the pages that the pool may hand out.  ``seen``: whether there is a snapshot after each call, so that
     nothing is doubtful.
     """
 
@@ -24,6 +25,7 @@ class Setting:
     profile: Profile
     depth: int
     capabilities: frozenset[str]
+    names: Names = field(default_factory=Names, compare=False, repr=False)
     size: int = field(init=False)
     usable: frozenset[PageNo] = field(init=False)
     seen: bool = field(init=False)
@@ -39,6 +41,11 @@ class Setting:
         # Of hierarchies nobody asks: their nodes come and go with demotions, and the policies that go by creation are
         # judged on flat caches.
         object.__setattr__(self, "renews", not tiered and profile.split_created == "renews")
+
+    @property
+    def steps(self) -> bool:
+        """Whether the jobs can be seen, and go on one by one."""
+        return "steps" in self.capabilities
 
     @property
     def capacity(self) -> Tokens:

@@ -14,36 +14,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kvlitmus.spec.calls import Path
-from kvlitmus.spec.units import Name, PageNo, Slot, Tick
+from kvlitmus.spec.page import Page, Tree, empty_tree
+from kvlitmus.spec.tier_state import Tiers
+from kvlitmus.spec.units import Name, PageNo, Slot
 
-
-class Page(NamedTuple):
-    """One cached page.
-
-    ``parent``: the name of the page before it, or of its namespace's root.  ``page``: where it is.
-    ``touched``, ``created``: ticks of the last use and of the insertion.  ``hits``: how often it
-    was used, as the profile counts.  ``locks``: how many receipts and requests cover it.
-    ``first``: whether a node begins here.
-    """
-
-    parent: Name
-    page: PageNo
-    touched: Tick
-    created: Tick
-    hits: int = 0
-    priority: int = 0
-    locks: int = 0
-    first: bool = False
-
-
-class Tree(NamedTuple):
-    """All cached pages by name, and the time.
-
-    A radix tree groups pages into nodes; here a node is a run of pages whose first one carries the mark ``first``.
-    """
-
-    pages: Mapping[Name, Page]
-    clock: Tick
+__all__ = ["Page", "Running", "State", "Told", "Tree", "empty_state", "empty_tree"]
 
 
 class Running(NamedTuple):
@@ -65,12 +40,26 @@ class Running(NamedTuple):
         return self.computed if self.computed < len(self.row) else None
 
 
+class Told(NamedTuple):
+    """What all events so far tell: the names of the pages on each tier, and which page each page id stands for.
+
+    ``odd``: events of the last step that make no sense, in words.
+    """
+
+    device: frozenset[Name] = frozenset()
+    host: frozenset[Name] = frozenset()
+    pages: Mapping[object, Name] = {}
+    odd: tuple[str, ...] = ()
+
+
 class State(NamedTuple):
     """What is known of one cache.
 
     ``tree``: what is cached.  ``doubtful``: the names of it that may be gone, since nobody saw.  ``owners``: how many
     requests and callers own each page that is owned.  ``requests``: by id.  ``receipts``: by the suite's number, where
     the protected path ends.  ``contents``: which prefix's KV was written last into each slot.
+    ``tiers``: what is below the device, where anything is; ``told``: what somebody knows who replays the events, where
+    there are any.
     """
 
     tree: Tree
@@ -79,11 +68,8 @@ class State(NamedTuple):
     requests: Mapping[int, Running]
     receipts: Mapping[int, Name]
     contents: Mapping[Slot, Name]
-
-
-def empty_tree() -> Tree:
-    """A tree in which nothing is cached."""
-    return Tree({}, Tick(0))
+    tiers: Tiers | None = None
+    told: Told | None = None
 
 
 def empty_state() -> State:

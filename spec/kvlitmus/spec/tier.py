@@ -11,55 +11,255 @@ tree, or in the hands of work in flight (reserved by a prefetch, waiting to be r
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
 from kvlitmus.spec import pool as _pool  # noqa: F401 - its facts
-from kvlitmus.spec.facts import define
+from kvlitmus.spec.calls import Match
+from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
+from kvlitmus.spec.interface import Hit
+from kvlitmus.spec.interface.tiers import BACKUP, LOAD
 from kvlitmus.spec.rule import Kind, Strength, rule
+from kvlitmus.spec.seen import Held, Seen, TierSeen
+from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.state import State
+from kvlitmus.spec.tier_calls import EvictHost
+from kvlitmus.spec.tier_state import COPIES, Tiers, droppable
 from kvlitmus.spec.units import Name, PageNo, Tokens
 
-define(
-    0,
-    {
-        "host_hit": "units that a match reports as cached on the host alone",
-        "host_hit_certain": "units of the key that are cached on the host alone, directly behind those on the device",
-        "host_asked": "slots of host memory that an eviction of the host asked for",
-    },
-)
-define(
-    1,
-    {
-        "host_available": "slots that the host pool says it could hand out, after the call",
-        "host_reported": "slots that an eviction of the host says it dropped",
-    },
-)
-define(
-    3,
-    {
-        "host_usable": "the pages of the host pool",
-        "host_free": "pages on the host's free list as it stands, after the call",
-        "host_free_before": "pages on the host's free list, before the call",
-        "host_listed": "host pages that the nodes of the tree refer to, repetitions included",
-        "host_moving": "host pages in the hands of work in flight, repetitions included",
-        "host_broken": "host copies that aren't whole pages in order",
-        "hosted_before": "every page with a host copy, before the call: name to host page",
-        "hosted": "every page with a host copy, after the call: name to host page",
-        "host_vanished": "names that had a host copy before the call and have none after it",
-        "host_droppable": "slots of pages that an eviction of the host could drop, before the call",
-        "host_undroppable": "names that were on the device too, had something below them, or were held, before the call",
-        "homeless": "nodes of the tree with neither copy, or whose parent isn't in the tree",
-        "gaps": "pages on the device whose parent is not",
-        "unbacked_parents": "pages with a host copy whose parent has none",
-        "host_wrong": "host copies that don't hold the KV of their prefix, copies under way left out",
-        "device_wrong": "pages on the device that don't hold the KV of their prefix, copies under way left out",
-        "demoted_lost": "pages that were on both tiers before an eviction of the device, and are on none after it",
-        "held_sources": "host copies that work in flight reads from, as they were when it began: name to host page",
-        "anchors": "names of the pages behind which a prefetch under way began to read",
-        "in_tree": "names of all pages of the tree, on either tier",
-        "failed_backups": "names of the pages of backups that failed and ended with the call",
-        "failed_loads": "names of the pages of loads that failed and ended with the call",
-    },
-)
+
+@fact(3, ports=("tiers",))
+def below_before(state: State) -> Tiers:
+    """What is known below the device, before the call."""
+    assert state.tiers is not None
+    return state.tiers
+
+
+@fact(3, ports=("tiers",))
+def below(then: State) -> Tiers:
+    """What is known below the device, after the call."""
+    assert then.tiers is not None
+    return then.tiers
+
+
+@fact(3, ports=("tiers",))
+def tiers_seen_before(before: Seen) -> TierSeen:
+    """What was seen of all tiers, before the call."""
+    assert isinstance(before, TierSeen)
+    return before
+
+
+@fact(3, ports=("tiers",))
+def tiers_seen(after: Seen) -> TierSeen:
+    """What was seen of all tiers, after the call."""
+    assert isinstance(after, TierSeen)
+    return after
+
+
+def hosted_to(seen: TierSeen, paged: Sequence[Name], start: int) -> int:
+    """Where the pages of a key that have a host copy end, from page ``start`` on."""
+    end = start
+    while end < len(paged) and paged[end] in seen.hosted:
+        end += 1
+    return end
+
+
+@fact(0)
+def host_hit(answer: Hit) -> Tokens | Unknown:
+    """Units that a match reports as cached on the host alone."""
+    return UNKNOWN if answer.host is None else Tokens(answer.host)
+
+
+@fact(3)
+def host_hit_certain(tiers_seen_before: TierSeen, setting: Setting, call: Match, answer: Hit) -> Tokens:
+    """Units of the key that are cached on the host alone, directly behind those on the device."""
+    path, size = call.path, setting.size
+    at = answer.length // size
+    return Tokens((hosted_to(tiers_seen_before, path.pages[: setting.cap(len(path.names)) // size], at) - at) * size)
+
+
+@fact(0)
+def host_asked(call: EvictHost) -> Tokens:
+    """Slots of host memory that an eviction of the host asked for."""
+    return Tokens(call.asked)
+
+
+@fact(3)
+def host_available(tiers_seen: TierSeen) -> Tokens | Unknown:
+    """Slots that the host pool says it could hand out, after the call."""
+    return UNKNOWN if tiers_seen.host_available is None else Tokens(tiers_seen.host_available)
+
+
+@fact(1)
+def host_reported(answer: int | None) -> Tokens | Unknown:
+    """Slots that an eviction of the host says it dropped."""
+    return UNKNOWN if answer is None else Tokens(answer)
+
+
+@fact(3)
+def host_usable(setting: Setting) -> frozenset[PageNo]:
+    """The pages of the host pool."""
+    return frozenset(map(PageNo, range(setting.config.host_pages)))
+
+
+@fact(3)
+def host_free(tiers_seen: TierSeen) -> Sequence[PageNo]:
+    """Pages on the host's free list as it stands, after the call."""
+    return tiers_seen.host_free
+
+
+@fact(3)
+def host_free_before(tiers_seen_before: TierSeen) -> frozenset[PageNo]:
+    """Pages on the host's free list, before the call."""
+    return frozenset(tiers_seen_before.host_free)
+
+
+@fact(3)
+def host_listed(tiers_seen: TierSeen) -> Sequence[PageNo]:
+    """Host pages that the nodes of the tree refer to, repetitions included."""
+    return tiers_seen.host_listed
+
+
+@fact(3)
+def host_moving(tiers_seen: TierSeen) -> Sequence[PageNo]:
+    """Host pages in the hands of work in flight, repetitions included."""
+    return tiers_seen.moving
+
+
+@fact(3)
+def host_broken(tiers_seen: TierSeen) -> Sequence[object]:
+    """Host copies that aren't whole pages in order."""
+    return tiers_seen.host_broken
+
+
+@fact(3)
+def hosted_before(tiers_seen_before: TierSeen) -> Mapping[Name, PageNo]:
+    """Every page with a host copy, before the call: name to host page."""
+    return tiers_seen_before.hosted
+
+
+@fact(3)
+def hosted(tiers_seen: TierSeen) -> Mapping[Name, PageNo]:
+    """Every page with a host copy, after the call: name to host page."""
+    return tiers_seen.hosted
+
+
+@fact(3)
+def host_vanished(hosted_before: Mapping[Name, PageNo], hosted: Mapping[Name, PageNo]) -> AbstractSet[Name]:
+    """Names that had a host copy before the call and have none after it."""
+    return hosted_before.keys() - hosted.keys()
+
+
+@fact(3)
+def host_droppable(below_before: Tiers, tiers_seen_before: TierSeen, setting: Setting) -> Tokens:
+    """Slots of pages that an eviction of the host could drop, before the call."""
+    return Tokens(len(droppable(below_before, tiers_seen_before)) * setting.size)
+
+
+@fact(3)
+def host_undroppable(below_before: Tiers, tiers_seen_before: TierSeen, setting: Setting) -> frozenset[Name]:
+    """Names that were on the device too, had something below them, or were held, before the call."""
+    seen, reclaimable = tiers_seen_before, set[Name]()
+    if setting.profile.host_duplicates == "reclaimed" and setting.config.write == "write_back":
+        reclaimable = seen.cached.keys() - below_before.held_sources().keys()
+    return frozenset(seen.hosted.keys() - droppable(below_before, seen, nodes=False) - reclaimable)
+
+
+@fact(3)
+def homeless(tiers_seen: TierSeen) -> Sequence[Name]:
+    """Nodes of the tree with neither copy, or whose parent isn't in the tree."""
+    return tiers_seen.homeless
+
+
+@fact(3)
+def gaps(tiers_seen: TierSeen) -> Sequence[Name]:
+    """Pages on the device whose parent is not."""
+    return tiers_seen.gaps
+
+
+@fact(3)
+def unbacked_parents(tiers_seen: TierSeen, setting: Setting) -> Sequence[Name] | Unknown:
+    """Pages with a host copy whose parent has none."""
+    if setting.config.write == "write_back":
+        return UNKNOWN
+    above, hosts = tiers_seen.parent_names, tiers_seen.hosted
+    return [above[name] for name in hosts if above[name] in above and above[name] not in hosts]
+
+
+WRONG = 4
+"""How many wrong pages are told."""
+
+
+def wrong_on(tier: str, filled_by: str, below: Tiers, seen: TierSeen) -> list[Held]:
+    """The pages that don't hold what belongs there on a tier, those that a copy is still filling left out."""
+    if not seen.odd:
+        return []
+    filling = {
+        name
+        for work in below.work.values()
+        if work.job.kind == filled_by and work.job.kind in COPIES and not work.landed
+        for name in work.names
+    }
+    return [one for one in seen.odd if one.tier == tier and one.page not in filling][:WRONG]
+
+
+@fact(3, ports=("data",))
+def host_wrong(below: Tiers, tiers_seen: TierSeen) -> Sequence[Held]:
+    """Host copies that don't hold the KV of their prefix, copies under way left out."""
+    return wrong_on("host", BACKUP, below, tiers_seen)
+
+
+@fact(3, ports=("data",))
+def device_wrong(below: Tiers, tiers_seen: TierSeen) -> Sequence[Held]:
+    """Pages on the device that don't hold the KV of their prefix, copies under way left out."""
+    return wrong_on("device", LOAD, below, tiers_seen)
+
+
+@fact(3)
+def demoted_lost(tiers_seen_before: TierSeen, tiers_seen: TierSeen, setting: Setting) -> Sequence[Name]:
+    """Pages that were on both tiers before an eviction of the device, and are on none after it."""
+    if setting.config.write == "write_back":
+        return []  # making room on the host may drop what was demoted just before
+    then, now = tiers_seen_before, tiers_seen.parent_names
+    return [name for name in then.hosted if name in then.cached and name not in now]
+
+
+@fact(3)
+def held_sources(below: Tiers) -> Mapping[Name, PageNo]:
+    """Host copies that work in flight reads from, as they were when it began: name to host page."""
+    return below.held_sources()
+
+
+@fact(3)
+def anchors(below: Tiers) -> frozenset[Name]:
+    """Names of the pages behind which a prefetch under way began to read."""
+    return below.prefetches.anchors()
+
+
+@fact(3)
+def in_tree(tiers_seen: TierSeen) -> frozenset[Name]:
+    """Names of all pages of the tree, on either tier."""
+    return tiers_seen.in_tree
+
+
+@fact(3)
+def failed_backups(below: Tiers) -> frozenset[Name]:
+    """Names of the pages of backups that failed and ended with the call."""
+    return failed(below, BACKUP)
+
+
+@fact(3)
+def failed_loads(below: Tiers) -> frozenset[Name]:
+    """Names of the pages of loads that failed and ended with the call."""
+    return failed(below, LOAD)
+
+
+def failed(below: Tiers, kind: str) -> frozenset[Name]:
+    """The pages of the copies of a kind that failed and ended with the call."""
+    return frozenset(name for work in below.ended if work.failed and work.job.kind == kind for name in work.names)
+
+
+# Rules
 
 
 @rule(
@@ -109,13 +309,13 @@ def host_copies_are_whole_pages(host_broken: Sequence[object]) -> bool:
     source="R-EV-09, R-HT-01, I7; sglang#30106",
     reference="tier.known_prefix",
 )
-def a_page_in_the_tree_is_somewhere_and_reachable(homeless: Sequence[object]) -> bool:
+def a_page_in_the_tree_is_somewhere_and_reachable(homeless: Sequence[Name]) -> bool:
     """A page of the tree MUST be on the device or on the host, and its parent MUST be in the tree."""
     return not homeless
 
 
 @rule("TIER-05", kind=Kind.STATE, needs=("tiers",), source="R-HT-01 (S1), R-EV-05", reference="tier.leave_device")
-def what_is_on_the_device_is_reachable_there(gaps: Sequence[object]) -> bool:
+def what_is_on_the_device_is_reachable_there(gaps: Sequence[Name]) -> bool:
     """The parent of a page on the device MUST be on the device."""
     return not gaps
 
@@ -127,7 +327,7 @@ def what_is_on_the_device_is_reachable_there(gaps: Sequence[object]) -> bool:
     source="R-HT-01 (S2), R-PFC-07; H-28, sglang#30106",
     reference="backup.due",
 )
-def what_is_on_the_host_is_reachable_there(unbacked_parents: Sequence[object]) -> bool:
+def what_is_on_the_host_is_reachable_there(unbacked_parents: Sequence[Name]) -> bool:
     """With a write-through policy, the parent of a page with a host copy MUST have a host copy."""
     return not unbacked_parents
 
@@ -139,7 +339,7 @@ def what_is_on_the_host_is_reachable_there(unbacked_parents: Sequence[object]) -
     source="R-WB-05, R-WB-08, R-EV-06, R-HOST-09, R-PFC-04, R-PFT-03; H-13, H-14",
     reference="backup.land",
 )
-def the_host_holds_what_belongs_there(host_wrong: Sequence[object]) -> bool:
+def the_host_holds_what_belongs_there(host_wrong: Sequence[Held]) -> bool:
     """A host copy that no copy or read is still filling MUST hold the KV of exactly its prefix, in its namespace."""
     return not host_wrong
 
@@ -151,7 +351,7 @@ def the_host_holds_what_belongs_there(host_wrong: Sequence[object]) -> bool:
     source="R-LB-06; H-29, sglang#27631, sglang#31427",
     reference="backup.land",
 )
-def the_device_holds_what_belongs_there(device_wrong: Sequence[object]) -> bool:
+def the_device_holds_what_belongs_there(device_wrong: Sequence[Held]) -> bool:
     """A cached page on the device that no load is still filling MUST hold the KV of exactly its prefix, in its namespace."""
     return not device_wrong
 
@@ -217,7 +417,7 @@ def the_anchor_of_a_prefetch_stays(anchors: frozenset[Name], in_tree: frozenset[
     source="R-EV-05; map §4.6",
     reference="tier.leave_device",
 )
-def an_eviction_of_the_device_leaves_the_host_copy(demoted_lost: Sequence[object]) -> bool:
+def an_eviction_of_the_device_leaves_the_host_copy(demoted_lost: Sequence[Name]) -> bool:
     """A page that has a host copy MUST keep it when an eviction takes the page from the device."""
     return not demoted_lost
 

@@ -18,33 +18,35 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kvlitmus.conformance.checker.event_replica import EventReplica
-from kvlitmus.conformance.checker.failures import Work
 from kvlitmus.conformance.checker.guard import SPARE, Guard, Violation
+from kvlitmus.conformance.checker.harness_store import HarnessStore
 from kvlitmus.conformance.checker.observation import INTEGER, Observer
 from kvlitmus.conformance.checker.selection import Facts, plan_for
-from kvlitmus.conformance.checker.tier_observation import TierObservation, TierObserver
-from kvlitmus.conformance.checker.tier_state import TierState
+from kvlitmus.conformance.checker.tier_observation import TierObserver
 from kvlitmus.conformance.ports import Config, Profile, capabilities_of
 from kvlitmus.conformance.ports.compose import with_requests
-from kvlitmus.conformance.support.text import harmless, type_name
+from kvlitmus.conformance.support.text import harmless, shown, type_name
 from kvlitmus.spec import effects
-from kvlitmus.spec.advance import expect, follow, written_by
-from kvlitmus.spec.calls import Compute, Insert, Path, path_of
-from kvlitmus.spec.facts import FACTS, INPUTS, UNKNOWN
+from kvlitmus.spec.advance import EXPECT, expect, follow, written_by
+from kvlitmus.spec.calls import Compute, Insert, Path, Reset, path_of
+from kvlitmus.spec.facts import INPUTS, UNKNOWN
 from kvlitmus.spec.hash_calls import EMPTY_LEDGER, HashLedger
 from kvlitmus.spec.interface import Begun, Hit
+from kvlitmus.spec.interface.tiers import COPY_FAILURES, LOAD, Event
 from kvlitmus.spec.misuse_calls import Aftermath, MisuseCall
-from kvlitmus.spec.names import NO_NAME, Names
+from kvlitmus.spec.names import Names
 from kvlitmus.spec.occasions import occasions_of
 from kvlitmus.spec.plan import Judged, Plan, value_of
 from kvlitmus.spec.request import computed_slots
 from kvlitmus.spec.rule import all_rules
 from kvlitmus.spec.schemes import SCHEMES
-from kvlitmus.spec.seen import Seen
+from kvlitmus.spec.seen import Held, Seen, TierSeen
 from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.state import State, Tree, empty_state
+from kvlitmus.spec.state import State, Told, Tree, empty_state
 from kvlitmus.spec.store_state import EMPTY_STORE, StoreState
+from kvlitmus.spec.tier_advance import follow_tiers, replay
+from kvlitmus.spec.tier_calls import Advance
+from kvlitmus.spec.tier_state import Tiers
 from kvlitmus.spec.units import Key, Name, PageNo, Slot
 
 DEEPEST = 3
@@ -53,16 +55,8 @@ DEEPEST = 3
 EVENTS = 2
 """The depth of events."""
 
-NOBODY = object()
-"""Stands for what is not known of a call that is judged by given facts alone."""
-
-CALL = frozenset({"call", "answer", "found", "row_found"})
-"""The inputs that a step without a call value lacks."""
-
 UNSEEN = frozenset(INPUTS) - {"setting", "state", "call", "answer"}
 """The inputs that a step lacks after which nothing is observed."""
-
-NO_FACTS: Mapping[str, Any] = {}
 
 
 def deepest(capabilities: frozenset[str]) -> int:
@@ -107,8 +101,10 @@ class Checker(Guard):
         muted: frozenset[str] = frozenset(),
         names: Names | None = None,
         force_misuse: bool = False,
+        memory_mb: int = 0,
     ) -> None:
-        super().__init__(with_requests(adapter, config.page_size, profile), config.pages * config.page_size)
+        ports = with_requests(adapter, config.page_size, profile)
+        super().__init__(ports, config.pages * config.page_size, memory_mb)
         self.config = config
         self.profile = profile
         self.size = config.page_size
@@ -119,12 +115,12 @@ class Checker(Guard):
         if "hashes" in capabilities and self.scheme is not None:
             capabilities |= {"scheme"}
         self.capabilities = capabilities
+        self.names = names or Names()
         self.depth = min(depth, deepest(capabilities))
-        self.setting = Setting(config, profile, self.depth, capabilities)
+        self.setting = Setting(config, profile, self.depth, capabilities, self.names)
         self.usable = self.setting.usable
         self.muted = muted
         self.force_misuse = force_misuse
-        self.names = names or Names()
         self.ledger: HashLedger = EMPTY_LEDGER
         self.rules = all_rules()
         self.plans: dict[object, Tally] = {}
@@ -133,26 +129,32 @@ class Checker(Guard):
         self.victims: list[frozenset[Name]] = []
         self.again: Callable[[], Checker] | None = None
         most = 4 * (config.pages + config.host_pages) * self.size + SPARE
-        self.tiers: TierState | None = None
-        self.events = EventReplica(self) if "events" in self.capabilities and self.depth >= EVENTS else None
         self.observer = Observer(self.names, self.size, most)
+        self.store: HarnessStore | None = None
+        self.has_events = "events" in self.capabilities and self.depth >= EVENTS
         if "tiers" in self.capabilities and self.depth >= DEEPEST:
             self.observer = TierObserver(self.names, self.size, most)
-            self.tiers = TierState(self)
+            self.store = HarnessStore(self.size)
+        else:
+            self.capabilities -= {"tiers"}
+        self.has_data = self.store is not None and "data" in self.capabilities
+        self.state = empty_state()._replace(
+            tiers=None if self.store is None else Tiers(whole_time=config.storage == "attached"),
+            told=Told() if self.has_events else None,
+        )
         self.forget()
-        if self.tiers is not None and config.storage == "attached":
-            self.tiers.attached = bool(self.call("attach(the suite's storage)", "attach", self.tiers.store))
+        if self.store is not None and config.storage == "attached":
+            attached = bool(self.call("attach(the suite's storage)", "attach", self.store))
+            self.state = self.state._replace(tiers=self.below._replace(attached=attached))
 
     def forget(self) -> None:
         """Start from an empty cache again."""
-        self.state = empty_state()
+        self.state = expect(self.state, self.setting, Reset(), None)
         self.loans: dict[int, Loan] = {}
         self.tokens: dict[int, object] = {}
         self.store_state: StoreState = EMPTY_STORE
         self.pages_made = 0
         self.kept = []
-        if self.tiers is not None:
-            self.tiers.forget()
         self.before = self.observe_now()
 
     # -- observation ---------------------------------------------------------------------------
@@ -169,10 +171,10 @@ class Checker(Guard):
                     raise self.broken("PORT-03", "expected Sizes, got None")
         jobs = None
         if self.depth >= DEEPEST:
-            view = self.look("view" if self.tiers is None else "tiers")
+            view = self.look("view" if self.store is None else "tiers")
             if view is None:
-                raise self.broken("PORT-03", f"expected a {'View' if self.tiers is None else 'TierView'}, got None")
-            if self.tiers is not None and self.tiers.steps:
+                raise self.broken("PORT-03", f"expected a {'View' if self.store is None else 'TierView'}, got None")
+            if self.store is not None and self.setting.steps:
                 jobs = self.look("jobs")
         try:
             if isinstance(self.observer, TierObserver):
@@ -184,15 +186,64 @@ class Checker(Guard):
             detail = f"the snapshot has not the promised form: {harmless(error) or type_name(error)}"
             raise self.broken("PORT-03", detail) from error
 
+    def look_below(self, after: TierSeen, call: Any) -> None:
+        """Add what else a hierarchy shows after a call: counters, contents, and what storage saw."""
+        has = self.capabilities
+        assert self.store is not None
+        if "host" in has:
+            after.host_available = self.count(self.look("host_available"), "what the host has free")
+        after.odd = self.odd_contents(after) if self.has_data else ()
+        if "copy_faults" in has:
+            after.failing = self.kinds_failing()
+        if "prefetching" in has:
+            after.occupied = self.count(self.look("occupied"), "what prefetches occupy")
+        if isinstance(call, Advance) and call.layers is not None:
+            ready = self.count(self.look("layers_ready", call.job), "the layers that may be read")
+            after.layers_ready = ready
+        if isinstance(call, Advance) and call.job in after.jobs and call.outcome.how == "fail":
+            self.flag(after.jobs[call.job].failed, "whether a job has failed")
+        after.record = self.store.record()
+
+    def kinds_failing(self) -> frozenset[str]:
+        """The kinds of which a copy is still to fail, as the cache says."""
+        kinds = self.look("failing")
+        if type(kinds) not in (list, tuple) or any(kind not in COPY_FAILURES for kind in kinds):
+            raise self.broken("PORT-03", f"expected kinds of copies from failing, got {shown(kinds)}")
+        return frozenset(kinds)
+
+    def odd_contents(self, after: TierSeen) -> tuple[Held, ...]:
+        """The pages whose slots don't hold what belongs there, on either tier."""
+        return (*self.odd_on(after, "host"), *self.odd_on(after, "device"))
+
+    def odd_on(self, after: TierSeen, tier: str) -> list[Held]:
+        """The same on one tier; of all slots one look, and of each page another if they are not as they should be."""
+        slots: list[int] = []
+        names: list[Name] = []
+        places = [(node, node.host if tier == "host" else node.slots) for node in after.tier_nodes]
+        for node, own in places:
+            if own:
+                slots += own
+                names += node.named.units
+        if not slots or self.peek(tier, slots) == names:
+            return []
+        found: list[Held] = []
+        for node, own in places:
+            for at, (page, units) in enumerate(node.named.of_page.items()) if own else ():
+                assert own is not None
+                part = own[at * self.size : at * self.size + self.size]
+                holds = tuple(self.peek(tier, part))
+                if holds != units:
+                    found.append(Held(page, tier, part, holds))
+        return found
+
+    def look_at_events(self) -> tuple[Event, ...]:
+        """What was told since the last look."""
+        return tuple(Event(*row) for row in self.look("events"))
+
     # -- steps ---------------------------------------------------------------------------------
 
-    def step(
-        self, call: Any, answer: Any, given: Facts | None = None, late: Callable[[Any, Facts], None] | None = None
-    ) -> None:
-        """A call was made and answered: the caller computes, the cache is seen, and the step is judged.
-
-        ``given``: facts that come with the step; ``late`` adds those that need the snapshot after the call.
-        """
+    def step(self, call: Any, answer: Any) -> None:
+        """A call was made and answered: the caller computes, the cache is seen, and the step is judged."""
         found = row_found = None
         if self.has_data:
             found = self.contents_found(call, answer)
@@ -201,11 +252,11 @@ class Checker(Guard):
         expected = self.expect(call, answer)
         if self.has_data:
             row_found = self.row_contents(call, answer, expected)
-        self._observe(occasions_of(call, answer), expected, given, late, call, answer, found, row_found)
+        self._observe(call, answer, expected, found, row_found)
 
     def expect(self, call: Any, answer: Any) -> State:
-        """What a call amounts to that was answered so."""
-        return expect(self.state, self.setting, call, answer)
+        """What a call amounts to that was answered so; a call on the tiers is folded when the cache was seen."""
+        return expect(self.state, self.setting, call, answer) if type(call) in EXPECT else self.state
 
     def poke(self, call: Any, answer: Any) -> None:
         """The caller computes what comes with a call: where copies move contents, the slots must hold it."""
@@ -221,21 +272,11 @@ class Checker(Guard):
         self.poke(call, None)
         self.state = self.expect(call, None)
 
-    def finish(self, kinds: str, facts: Facts, tree: Tree, late: Callable[[Any, Facts], None] | None = None) -> None:
-        """The same for a call that is no value yet: its facts are given, and the tree that it leads to.
-
-        ``kinds`` names what the call was and how it ended, several joined by ``+``.
-        """
-        self._observe(tuple(kinds.split("+")), self.state._replace(tree=tree), facts, late, NOBODY, None, None, None)
-
     def _observe(
         self,
-        occasions: tuple[str, ...],
-        expected: State,
-        given: Facts | None,
-        late: Callable[[Any, Facts], None] | None,
         call: Any,
         answer: Any,
+        expected: State,
         found: Any,
         row_found: Any,
     ) -> None:
@@ -243,49 +284,21 @@ class Checker(Guard):
         state, before, after = self.state, self.before, self.observe_now()
         if self.kept:
             self.watch_kept()
-        then, tiers = expected, self.tiers
-        if tiers is None and self.events is None:
-            if after.seen:
-                then = follow(expected, after)
-                if late is not None:
-                    late(after, given if given is not None else {})
-        else:
-            given = {} if given is None else given
-            expected, then = self._observe_tiers("+".join(occasions), expected, given, late, before, after)
+        then = expected
+        occasions = occasions_of(call, answer, state, self.setting, before)
+        if isinstance(after, TierSeen):
+            assert isinstance(before, TierSeen)
+            self.look_below(after, call)
+            expected, then = follow_tiers(state, expected, self.setting, call, answer, before, after)
+        elif after.seen:
+            then = follow(expected, after)
+        if self.has_events:
+            after.events = self.look_at_events()
+            assert then.told is not None
+            then = then._replace(told=replay(then.told, self.setting, after.events, shown))
         self.state, self.before = then, after
         inputs = (self.setting, state, expected, then, call, answer, before, after, found, row_found)
-        self.judge(occasions, inputs, NO_FACTS if given is None else given, CALL if call is NOBODY else frozenset())
-
-    def _observe_tiers(
-        self,
-        kinds: str,
-        expected: State,
-        facts: Facts,
-        late: Callable[[Any, Facts], None] | None,
-        before: Seen,
-        after: Seen,
-    ) -> tuple[State, State]:
-        """The same for a cache with a host tier, or with events."""
-        tiers, old = self.tiers, self.state.tree
-        fresh: list[Work] = []
-        if tiers is not None:
-            assert isinstance(after, TierObservation)
-            expected = expected._replace(tree=tiers.noted(expected.tree, kinds, after, facts))
-        then = follow(expected, after) if after.seen else expected
-        if tiers is not None:
-            assert isinstance(before, TierObservation)
-            assert isinstance(after, TierObservation)
-            tree = tiers.revived(then.tree, before, after)
-            tree, fresh = tiers.begun(tree, after)
-            then = then._replace(tree=tree)
-            facts["quiet"] = not then.receipts and not then.requests and not tiers.copying
-            tiers.facts(facts, kinds, tree, before, after, fresh)
-            tiers.remember(old, tree, after)
-        if late is not None and after.seen:
-            late(after, facts)
-        if self.events is not None:
-            self.events.facts(facts)
-        return expected, then
+        self.judge(occasions, inputs, frozenset())
 
     # -- evaluation ----------------------------------------------------------------------------
 
@@ -295,52 +308,49 @@ class Checker(Guard):
         ``state``: what was known before it, of what it is about.
         """
         inputs = (self.setting, state, None, None, call, answer, None, None, None, None)
-        self.judge(occasions_of(call, answer), inputs, NO_FACTS, UNSEEN)
+        self.judge(occasions_of(call, answer, self.state, self.setting, self.before), inputs, UNSEEN)
 
     def misused(self, call: MisuseCall, answer: Aftermath, state: State, before: Seen, after: Seen) -> None:
         """Judge a call that broke the contract: nothing is expected of the cache, and nothing is followed."""
         inputs = (self.setting, state, None, self.state, call, answer, before, after, None, None)
-        self.judge(occasions_of(call, answer), inputs, NO_FACTS, frozenset({"expected", "found", "row_found"}))
+        occasions = occasions_of(call, answer, self.state, self.setting, before)
+        self.judge(occasions, inputs, frozenset({"expected", "found", "row_found"}))
 
-    def judge(
-        self, occasions: tuple[str, ...], inputs: tuple[Any, ...], given: Mapping[str, Any], unknown: frozenset[str]
-    ) -> None:
+    def judge(self, occasions: tuple[str, ...], inputs: tuple[Any, ...], unknown: frozenset[str]) -> None:
         """Evaluate every rule that applies and whose facts are known; raise for those that are broken."""
-        alike = (occasions, unknown, *given) if given or unknown else occasions
+        alike = (occasions, unknown) if unknown else occasions
         tally = self.plans.get(alike)
         if tally is None:
             tally = self.plans[alike] = Tally(
                 occasions,
-                plan_for(occasions, given, unknown, self.rules, depth=self.depth, capabilities=self.capabilities),
+                plan_for(occasions, unknown, self.rules, depth=self.depth, capabilities=self.capabilities),
             )
         tally.times += 1
         self.tally, self.not_judged = tally, ()
-        judged = tally.plan.run(*inputs, given, self.wants_facts)
+        judged = tally.plan.run(*inputs, self.wants_facts)
         if judged is None:
             return
         if self.wants_facts:
-            self.note_facts(occasions, {**given, **judged.facts})
+            self.note_facts(occasions, judged.facts)
         if judged.unknown:
             self.not_judged = judged.unknown
             tally.unknown.update(judged.unknown)
         broken = [id for id in judged.broken if id not in self.muted]
         if broken:
-            raise Violation(broken, self.history[-1], self.explained(broken, inputs, given, judged))
+            raise Violation(broken, self.history[-1], self.explained(broken, inputs, judged))
 
     def note_facts(self, occasions: tuple[str, ...], facts: Facts) -> None:
         """All facts of a step, for whoever wants to be told."""
 
-    def explained(
-        self, broken: Sequence[str], inputs: tuple[Any, ...], given: Mapping[str, Any], judged: Judged
-    ) -> Facts:
+    def explained(self, broken: Sequence[str], inputs: tuple[Any, ...], judged: Judged) -> Facts:
         """The facts of a step, those that the explanations of broken rules speak of included."""
-        facts = {**given, **judged.facts}
+        facts = dict(judged.facts)
         named = dict(zip(INPUTS, inputs, strict=True))
         if named["call"] is None:
             return facts
         for id in broken:
             for name in re.findall(r"{(\w+)}", self.rules[id].allowed):
-                if name not in facts and FACTS[name].compute is not None:
+                if name not in facts:
                     value_of(name, named, facts)
         return {name: value for name, value in facts.items() if value is not UNKNOWN}
 
@@ -368,6 +378,12 @@ class Checker(Guard):
     def tree(self) -> Tree:
         """What is cached."""
         return self.state.tree
+
+    @property
+    def below(self) -> Tiers:
+        """What is known below the device of a hierarchy."""
+        assert self.state.tiers is not None
+        return self.state.tiers
 
     @property
     def requests(self) -> Mapping[int, Any]:
@@ -399,11 +415,6 @@ class Checker(Guard):
 
     # -- contents ------------------------------------------------------------------------------
 
-    @property
-    def has_data(self) -> bool:
-        """Whether copies move contents, so that what slots hold must be looked at."""
-        return self.tiers is not None and self.tiers.has_data
-
     def contents_found(self, call: Any, answer: Any) -> tuple[Name, ...] | None:
         """What the slots of a match held when it was given."""
         if isinstance(answer, Hit):
@@ -421,13 +432,25 @@ class Checker(Guard):
         return self.read(running.row[: computed_slots(self.state, call, running)])
 
     def read(self, slots: Sequence[Slot]) -> tuple[Name, ...]:
-        """What is in these slots: what was written last, or, where copies move contents, what the slots show."""
-        if self.tiers is not None and self.tiers.has_data:
-            loading = self.tiers.loading()
-            found = self.peek("device", slots)
-            return tuple([loading.get(slot, Name(value)) for slot, value in zip(slots, found, strict=True)])
-        get = self.state.contents.get
-        return tuple([get(slot, NO_NAME) for slot in slots])
+        """What slots show where copies move contents; those that a load is filling count as filled."""
+        loading = self.loading()
+        found = self.peek("device", slots)
+        return tuple([loading.get(slot, Name(value)) for slot, value in zip(slots, found, strict=True)])
+
+    def loading(self) -> dict[Slot, Name]:
+        """What slots that a load is filling will hold."""
+        seen = self.before
+        assert isinstance(seen, TierSeen)
+        works = (work for work in self.below.work.values() if work.job.kind == LOAD and not work.landed)
+        filled = {name for work in works for name in work.names}
+        if not filled:
+            return {}
+        return {
+            Slot(slot): name
+            for node in seen.tier_nodes
+            if node.slots and not filled.isdisjoint(node.named.pages)
+            for slot, name in zip(node.slots, node.named.units, strict=False)
+        }
 
     def peek(self, tier: str, slots: Sequence[int]) -> list[int]:
         """What slots of a tier hold."""
@@ -435,11 +458,6 @@ class Checker(Guard):
         if len(values) != len(slots) or not {*map(type, values)} <= INTEGER:
             raise self.broken("PORT-03", f"expected {len(slots)} integers from peek, got {values[:8]}")
         return values
-
-    def inserted(self, path: Sequence[Name]) -> None:
-        """The call that is going on uses this path by an insertion: backups may become due."""
-        if self.tiers is not None:
-            self.tiers.inserted = path
 
     def own(self, slots: Sequence[Slot]) -> None:
         """The suite owns the pages of these slots from now on."""

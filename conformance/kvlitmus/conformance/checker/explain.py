@@ -10,18 +10,19 @@ import functools
 import inspect
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 from kvlitmus.conformance.support.brief import brief
 from kvlitmus.conformance.support.text import harmless, page_text
+from kvlitmus.spec.facts import FACTS
+from kvlitmus.spec.interface.tiers import Job
 from kvlitmus.spec.names import NO_NAME, Names
 from kvlitmus.spec.rule import Rule, all_rules
+from kvlitmus.spec.seen import Held
+from kvlitmus.spec.tier_state import Misnamed
 
 __all__ = ["allowed_text", "fact_text", "harmless", "name_text", "seen_texts"]
-
-UNTYPED = frozenset({"due_missed", "homeless", "unbacked_parents"})
-"""Facts that are names of prefixes, though their rules take them as objects."""
 
 COUNTED = frozenset({"node_hits", "node_priorities"})
 """Facts that are pairs of what a node shows and what its use amounts to."""
@@ -36,7 +37,10 @@ def named() -> frozenset[str]:
         for fact, one in inspect.signature(rule.predicate).parameters.items()
         if re.search(r"\[Name\b", str(one.annotation))
     }
-    return UNTYPED | typed
+    worked_out = {
+        name for name, one in FACTS.items() if re.search(r"\[Name\b", str(one.compute.__annotations__["return"]))
+    }
+    return frozenset(typed | worked_out)
 
 
 PAGES = frozenset(
@@ -87,6 +91,8 @@ def fact_text(names: Names, fact: str, value: Any) -> str:
     elif fact in named() and isinstance(value, Set | tuple | list):
         ordered = sorted(value) if isinstance(value, Set) else value
         text = "[" + ", ".join(name_text(names, name) for name in ordered) + "]"
+    elif fact in STRUCTURED and isinstance(value, tuple | list):
+        text = "[" + ", ".join(STRUCTURED[fact](names, one) for one in value) + "]"
     elif fact in PAGES and isinstance(value, Set | tuple | list):
         text = pages_text(value)
     elif fact in COUNTED and isinstance(value, tuple | list):
@@ -97,6 +103,51 @@ def fact_text(names: Names, fact: str, value: Any) -> str:
         text = harmless(value, SEEN)
     return repeated_text(value) + elided(harmless(text, SEEN))
 
+
+def held_text(names: Names, held: Held) -> str:
+    """A page that doesn't hold what belongs there."""
+    return f"{name_text(names, held.page)} in {held.tier} slots {list(held.slots)}: {contents_text(names, held.holds)}"
+
+
+def contents_text(names: Names, holds: Sequence[int]) -> str:
+    """What a page holds: whose KV it is, by its last slot."""
+    last = holds[-1] if holds else NO_NAME
+    return f"the KV of {name_text(names, last)}" if names.knows(last) else f"{list(holds)}, nobody's KV"
+
+
+def misnamed_text(names: Names, one: Misnamed) -> str:
+    """A prefix with two names, or a name with two prefixes."""
+    if one.prefix == one.other:
+        return f"{name_text(names, one.prefix)}: {one.name[:12]}… and {one.other_name[:12]}…"
+    return f"{one.name[:12]}…: {name_text(names, one.other)} and {name_text(names, one.prefix)}"
+
+
+def put_text(names: Names, put: tuple[str, tuple[int, ...]]) -> str:
+    """What was put under a name."""
+    name, contents = put
+    return f"{name[:12]}…: {contents_text(names, contents)}"
+
+
+def disorder_text(names: Names, read: tuple[str, int]) -> str:  # noqa: ARG001 - as the others
+    """A page that was read where another was due."""
+    return f"{read[0][:12]}…, where page {read[1]} of what was found was due"
+
+
+def job_text(names: Names, job: Job) -> str:  # noqa: ARG001 - as the others
+    """A job by its kind and number."""
+    return f"{job.kind} {job.id}"
+
+
+STRUCTURED: dict[str, Callable[[Names, Any], str]] = {
+    "host_wrong": held_text,
+    "device_wrong": held_text,
+    "many_names": misnamed_text,
+    "many_prefixes": misnamed_text,
+    "put_wrong": put_text,
+    "fetch_disorder": disorder_text,
+    "acked_unlanded": job_text,
+}
+"""Facts whose parts are told in words of their own."""
 
 SEEN = 1 << 16
 """No text of a fact is looked at beyond this."""

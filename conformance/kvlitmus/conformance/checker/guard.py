@@ -13,7 +13,6 @@ from itertools import islice
 from typing import Any, cast
 
 from kvlitmus.conformance.checker.selection import Facts
-from kvlitmus.conformance.isolation.current_run import CURRENT_RUN
 from kvlitmus.conformance.ports import Begun, Hit, Stored
 from kvlitmus.conformance.support.text import raised_text, shown, type_name
 from kvlitmus.spec.units import Slot
@@ -62,9 +61,8 @@ def differ(now: Sequence[Any], then: Sequence[Any]) -> bool:
         return True
 
 
-def short_of_memory(error: BaseException) -> str:
-    """What to add where a call has run out of the memory that it may have."""
-    limit = CURRENT_RUN.memory_mb
+def short_of_memory(error: BaseException, limit: int) -> str:
+    """What to add where a call has run out of the memory that it may have: so many megabytes, 0 for no limit."""
     return f" (a worker may use {limit:,} MB: --memory)" if limit and issubclass(type(error), MemoryError) else ""
 
 
@@ -79,7 +77,8 @@ class Guard:
     starved = False
     interruptible = True
 
-    def __init__(self, adapter: Any, capacity: int) -> None:
+    def __init__(self, adapter: Any, capacity: int, memory_mb: int = 0) -> None:
+        self.memory_mb = memory_mb
         self.adapter = adapter
         self.capacity = capacity
         self.evaluated: Counter[str] = Counter()
@@ -129,7 +128,7 @@ class Guard:
         """What it means that a call raised: PORT-01, or PORT-02 for what ends a process."""
         kind = type(error)  # not isinstance: what the error says of its class may be anything
         if issubclass(kind, Exception):
-            return self.broken("PORT-01", f"{what} raised {raised_text(error)}{short_of_memory(error)}")
+            return self.broken("PORT-01", f"{what} raised {raised_text(error)}{short_of_memory(error, self.memory_mb)}")
         if self.interruptible and issubclass(kind, KeyboardInterrupt):
             return KeyboardInterrupt()
         return self.broken("PORT-02", f"{what} tried to end the process: it raised {raised_text(error)}")

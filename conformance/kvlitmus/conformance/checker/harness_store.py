@@ -8,35 +8,13 @@ says how many pages storage is good for and what it does then.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from kvlitmus.conformance.ports.tiers import Outcome
+from kvlitmus.spec.interface.tiers import Outcome
+from kvlitmus.spec.seen import Asked, Got, Put, Record
 
 
 class StorageDownError(OSError):
     """What a store raises when it is told to fail."""
-
-
-class Asked(NamedTuple):
-    """A query on record: the names, and how many from the first one on storage said that it has."""
-
-    names: tuple[str, ...]
-    answer: int
-
-
-class Got(NamedTuple):
-    """A read on record: the name, and whether whole contents were given."""
-
-    name: str
-    whole: bool
-
-
-class Put(NamedTuple):
-    """A write on record: name, contents, and whether it was accepted."""
-
-    name: str
-    contents: tuple[int, ...]
-    accepted: bool
 
 
 class HarnessStore:
@@ -104,6 +82,10 @@ class HarnessStore:
         limited = outcome.how in ("short", "fail")
         self.left = max(0, outcome.pages) if limited else None
         self.raises = outcome.how == "fail"
+
+    def record(self) -> Record:
+        """What was called since the record was cleared, and how many pages are stored."""
+        return Record(tuple(self.asked), tuple(self.got), tuple(self.puts), len(self.contents))
 
     def clear_record(self) -> None:
         """Forget what was called, not what is stored."""

@@ -21,7 +21,6 @@ PLANS: dict[tuple[object, ...], Plan] = {}
 
 def plan_for(
     occasions: tuple[str, ...],
-    given: Mapping[str, Any],
     unknown: frozenset[str],
     rules: Mapping[str, Rule],
     *,
@@ -30,7 +29,7 @@ def plan_for(
 ) -> Plan:
     """Which rules to evaluate on such occasions: those of state and of these, if their facts are known."""
     predicates = tuple([one.predicate for one in rules.values()])
-    key = (occasions, depth, capabilities, frozenset(given), unknown, predicates)
+    key = (occasions, depth, capabilities, unknown, predicates)
     plan = PLANS.get(key)
     if plan is None:
         wanted = frozenset(occasions)
@@ -41,7 +40,6 @@ def plan_for(
             wanted,
             depth=depth,
             capabilities=capabilities,
-            given=frozenset(given),
             unknown=unknown,
         )
     return plan

@@ -8,75 +8,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from kvlitmus.conformance.checker.observation import MAX_NUMBER, Observer
 from kvlitmus.conformance.ports import NodeView, View
 from kvlitmus.conformance.ports.tiers import JOB_KINDS, Job
 from kvlitmus.conformance.support.text import shown, type_name
 from kvlitmus.spec.names import Names
-from kvlitmus.spec.seen import Seen
+from kvlitmus.spec.seen import Named, TierNodeSeen, TierSeen
 from kvlitmus.spec.units import Key, Name, PageNo
 
 MANY = 200_000
 """Maximum number of nodes that are remembered by content."""
-
-
-class Named(NamedTuple):
-    """The names of a node's units: all of them, those of its pages, and the units of each page."""
-
-    units: tuple[Name, ...]
-    pages: tuple[Name, ...]
-    of_page: dict[Name, tuple[Name, ...]]
-
-
-class TierNodeSeen(NamedTuple):
-    """One node: its names, the name before it, and where it is."""
-
-    named: Named
-    before: Name
-    slots: tuple[int, ...] | None
-    host: tuple[int, ...] | None
-    pins: int | None
-
-
-class TierObservation(Seen):
-    """A hierarchical cache as it was seen at one moment."""
-
-    __slots__ = (
-        "gaps",
-        "homeless",
-        "host_broken",
-        "host_free",
-        "host_listed",
-        "hosted",
-        "jobs",
-        "moving",
-        "parent_names",
-        "tier_nodes",
-    )
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tier_nodes: list[TierNodeSeen] = []
-        self.hosted: dict[Name, PageNo] = {}
-        self.host_listed: list[PageNo] = []
-        self.host_free: tuple[PageNo, ...] = ()
-        self.moving: list[PageNo] = []
-        self.host_broken: list[str] = []
-        self.homeless: list[Name] = []
-        self.gaps: list[Name] = []
-        self.parent_names: dict[Name, Name] = {}
-        self.jobs: dict[int, Job] = {}
-
-    @property
-    def in_tree(self) -> frozenset[Name]:
-        """Every page of the tree, on either tier."""
-        return frozenset(self.parent_names)
-
-    def pins(self) -> dict[Name, int]:
-        """How often each host copy is protected, by the name of the last page of its node; others left out."""
-        return {node.named.pages[-1]: node.pins for node in self.tier_nodes if node.pins and node.named.pages}
 
 
 class TierObserver(Observer):
@@ -87,11 +30,11 @@ class TierObserver(Observer):
         self.named: dict[Any, Named] = {}
         self.checked: set[Any] = set()
 
-    def read_tiers(self, available: int | None, sizes: Any, view: Any, jobs: Any) -> TierObservation:
+    def read_tiers(self, available: int | None, sizes: Any, view: Any, jobs: Any) -> TierSeen:
         """What was seen; raises when the form is not the one that the port promises."""
         free, nodes, host_free, moving = view
         rows = self.bounded(nodes, "the list of nodes")
-        seen = TierObservation()
+        seen = TierSeen()
         resident: list[NodeView] = []
         places: list[int] = []
         for row in rows:
@@ -161,7 +104,7 @@ class TierObserver(Observer):
             found = self.named[before, units] = Named(names, pages, parts)
         return found
 
-    def place(self, seen: TierObservation, named: Named, host: tuple[int, ...]) -> None:
+    def place(self, seen: TierSeen, named: Named, host: tuple[int, ...]) -> None:
         """Note where the host copies of a node are."""
         size = self.size
         for at, name in enumerate(named.pages):
@@ -171,7 +114,7 @@ class TierObserver(Observer):
             seen.hosted[name] = page
             seen.host_listed.append(page)
 
-    def whole_pages(self, seen: TierObservation, slots: Sequence[Any]) -> list[PageNo]:
+    def whole_pages(self, seen: TierSeen, slots: Sequence[Any]) -> list[PageNo]:
         """The pages that slots in flight make up, each as often as its slots are listed."""
         if any(type(slot) is not int for slot in slots):
             raise ValueError("what is moving must consist of integers")

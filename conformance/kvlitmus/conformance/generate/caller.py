@@ -36,12 +36,12 @@ class Caller:
         """End everything that is still going on, and evict everything: nothing may be left."""
         checker = self.checker
         self.give_back()
-        if checker.tiers is not None and checker.tiers.steps:
+        if checker.store is not None and checker.setting.steps:
             tiers.settle(checker)
             self.waits.clear()
         if "evict" in checker.capabilities:
             tree.evict(checker, checker.capacity)
-        if checker.tiers is not None and checker.tiers.steps:
+        if checker.store is not None and checker.setting.steps:
             tiers.settle(checker)
             tiers.evict_host(checker, checker.config.host_pages * checker.size)
 

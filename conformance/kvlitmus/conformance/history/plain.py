@@ -45,6 +45,13 @@ def extend_batch(
         at += new - old
 
 
+ROWS = frozenset({"row_before"})
+"""What nobody says of the requests of a batch."""
+
+OF_THE_WHOLE = frozenset({"granted", "granted_pages"})
+"""What is judged of a batch as a whole, not of each of its requests."""
+
+
 def hashes(trace: TraceState, call: Call) -> None:
     """``page_hashes(key, page_size, prior)``: by itself, and beside the calls before it."""
     checker, (key, size, prior) = trace.checker, (call.args[name] for name in ("key", "page_size", "prior"))

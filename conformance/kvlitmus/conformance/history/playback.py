@@ -9,7 +9,7 @@ it, and it remembers only the last calls.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -215,9 +215,7 @@ class RecordedChecker(Checker):
         contents = effects.write(self.state.contents, tuple(map(Slot, slots)), names)
         self.state = self.state._replace(contents=contents)
 
-    def judge(
-        self, occasions: tuple[str, ...], inputs: tuple[Any, ...], given: Mapping[str, Any], unknown: frozenset[str]
-    ) -> None:
+    def judge(self, occasions: tuple[str, ...], inputs: tuple[Any, ...], unknown: frozenset[str]) -> None:
         """Evaluate the rules whose facts the trace gives; go on after a broken one where that is wanted."""
         before, after = inputs[INPUTS_BEFORE], inputs[INPUTS_AFTER]
         self.vanished_last = before is not None and not before.cached.keys() <= after.cached.keys()
@@ -228,7 +226,7 @@ class RecordedChecker(Checker):
         if self.grouped:
             unknown |= POOL_FACTS
         try:
-            super().judge(occasions, inputs, given, unknown)
+            super().judge(occasions, inputs, unknown)
         except Violation as violation:
             fresh = [id for id in violation.rules if id not in self.silenced]
             if fresh and not self.found(Violation(fresh, violation.call, violation.facts, violation.detail)):

@@ -213,7 +213,7 @@ class Worker:
         except UnknownTarget as error:
             return {"unknown": harmless(error)}
         except BaseException as error:  # noqa: BLE001 - a module may raise SystemExit when it is imported
-            why = raised_text(error) + short_of_memory(error)
+            why = raised_text(error) + short_of_memory(error, CURRENT_RUN.memory_mb)
             return {"failed": f"{ref.module}:{ref.attribute} can't be loaded: {why}"}
 
     def do_make(self, command: dict[str, Any]) -> dict[str, Any]:

@@ -111,7 +111,7 @@ def a_prompt_spells_its_way_to_another_tenants_page(checker: Checker) -> None:
 @litmus(rules=("BACKUP-04", "BACKUP-05"), needs=(*READS, "reattach"))
 def names_do_not_depend_on_when_storage_came(checker: Checker) -> None:
     """Pages from before storage was attached are continued after it; all are named by their whole prefix."""
-    if tiers.books_of(checker).attached:
+    if checker.below.attached:
         tiers.attach(checker, on=False)
     backed(checker, prompt(checker, "ab"))
     storage(checker)

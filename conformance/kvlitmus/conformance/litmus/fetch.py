@@ -82,10 +82,10 @@ def a_fetch_counts_page_by_page(checker: Checker) -> None:
 
 def spoil(checker: Checker, key: Key, page: int, *, lost: bool) -> None:
     """Storage loses a page of a key, or cuts it short."""
-    books = tiers.books_of(checker)
+    store = tiers.store_of(checker)
     prefix = page_names(checker.names_of(key), checker.size)[page]
-    for name in books.fetches.names_of.get(prefix, set()) & books.store.contents.keys():
-        (books.store.lose if lost else books.store.shorten)(name)
+    for name in checker.below.stored.names_of.get(prefix, frozenset()) & store.contents.keys():
+        (store.lose if lost else store.shorten)(name)
         tiers.spoiled(checker, name, lost=lost)
 
 
@@ -194,7 +194,7 @@ def a_late_message_does_not_hit_the_next_prefetch(checker: Checker) -> None:
 def the_gates_of_a_prefetch(checker: Checker) -> None:
     """No storage; a key that is too short; one request twice; the rate limit."""
     key = letters(checker, least_pages(checker) + 1)
-    if tiers.books_of(checker).attached:
+    if checker.below.attached:
         tiers.attach(checker, on=False)
     fetch.prefetch(checker, 1, key)
     storage(checker)

@@ -19,7 +19,7 @@ USES = 3
 
 def storage(checker: Checker) -> None:
     """Attach storage, if it isn't."""
-    if not tiers.books_of(checker).attached:
+    if not checker.below.attached:
         tiers.attach(checker, on=True)
 
 

@@ -69,7 +69,13 @@ def build_judge(target: Any, config: Config, options: Options) -> Checker:
     kind = CURRENT_RUN.checker_type or Checker
     try:
         checker = kind(
-            adapter, config, profile, depth=options.depth, muted=options.muted, force_misuse=options.force_misuse
+            adapter,
+            config,
+            profile,
+            depth=options.depth,
+            muted=options.muted,
+            force_misuse=options.force_misuse,
+            memory_mb=CURRENT_RUN.memory_mb,
         )
     except Violation as violation:
         raise HarnessError(f"a fresh cache could not be observed: {violation.detail}") from violation
@@ -91,7 +97,9 @@ def make_adapter(target: Any, config: Config) -> tuple[Any, Profile]:
     except (Unsupported, KeyboardInterrupt):
         raise
     except BaseException as error:
-        raise HarnessError(f"making the cache raised {raised_text(error)}{short_of_memory(error)}") from error
+        raise HarnessError(
+            f"making the cache raised {raised_text(error)}{short_of_memory(error, CURRENT_RUN.memory_mb)}"
+        ) from error
     if adapter is None:
         raise HarnessError("making the cache returned None")
     if not CURRENT_RUN.made(adapter):

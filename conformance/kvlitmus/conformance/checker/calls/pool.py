@@ -55,22 +55,14 @@ def extend(checker: Checker, slots: Sequence[Slot], further: int, *, decode: boo
 
 
 def reset(checker: Checker) -> None:
-    """Forget everything, in the cache and in the ledger.
+    """Forget everything, in the cache and in what is known.
 
-    The suite's books are cleared *before* the cache is looked at, since nobody owns anything now.
+    What is known is cleared *before* the cache is looked at, since nobody owns anything now.
     """
-    had = len(checker.tiers.store.contents) if checker.tiers is not None else 0
+    stored = None if checker.store is None else len(checker.store.contents)
     checker.call("reset()", "reset")
     before = checker.before
     checker.forget()
     checker.before, after = before, checker.before
-    facts: dict[str, object] = {}
-    if checker.tiers is not None:
-        facts.update(
-            store_before=had,
-            store_after=len(checker.tiers.store.contents),
-            work_left=[job.kind for job in getattr(after, "jobs", {}).values()],
-            moving_left=getattr(after, "moving", ()),
-        )
-    checker.step(Reset(), None, facts)
+    checker.step(Reset(stored), None)
     checker.before = after

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.calls.text import key_text
-from kvlitmus.spec.advance import computed_pages
 from kvlitmus.spec.calls import Begin, Compute, End, Grow, Publish
 from kvlitmus.spec.interface import Begun
 from kvlitmus.spec.units import Key
@@ -48,7 +47,6 @@ def publish(checker: Checker, rid: int, *, chunked: bool, grouped: bool = False,
 
     ``upto``: how many units that is, where it isn't all of the request.
     """
-    paged = computed_pages(checker.requests[rid], checker.setting, upto)
     if grouped:
         checker.call("free_group_begin()", "free_group_begin")
     if upto is None:
@@ -59,19 +57,16 @@ def publish(checker: Checker, rid: int, *, chunked: bool, grouped: bool = False,
     begun = _begun(checker, answer)
     if grouped:
         checker.call("free_group_end()", "free_group_end")
-    checker.inserted(() if chunked else paged)
     checker.step(Publish(rid, upto, chunked), begun)
 
 
 def end(checker: Checker, rid: int, *, keep: bool, upto: int | None = None) -> None:
     """Finish a request (``keep``), or abort or retract it; ``upto``: how many units of it are computed, if not all."""
     upto = upto if keep else None
-    paged = computed_pages(checker.requests[rid], checker.setting, upto) if keep else ()
     if upto is not None:
         checker.call(f"end_upto({rid}, {upto})", "end_upto", rid, upto)
     else:
         checker.call(f"end({rid}, keep={keep})", "end", rid, keep=keep)
-    checker.inserted(paged)
     checker.step(End(rid, keep, upto), None)
 
 

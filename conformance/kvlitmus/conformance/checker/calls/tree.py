@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.calls.text import key_text
-from kvlitmus.conformance.checker.tier_observation import TierObservation
-from kvlitmus.spec import effects
 from kvlitmus.spec.calls import Evict, Insert, Lock, Match, PlayedAgain, Unlock
-from kvlitmus.spec.facts import UNKNOWN
 from kvlitmus.spec.interface import Hit, Stored
-from kvlitmus.spec.order import passed_over_by
-from kvlitmus.spec.seen import Seen
 from kvlitmus.spec.tree import left_to_caller
-from kvlitmus.spec.units import Key, Name, Slot, Tokens
+from kvlitmus.spec.units import Key, Slot, Tokens
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Checker
@@ -24,11 +19,7 @@ def match(checker: Checker, key: Key) -> Hit:
     """Match a key."""
     path = checker.path(key)
     hit = _hit(checker, checker.call(f"match({key_text(key)})", "match", key))
-    facts: dict[str, Any] | None = None
-    if checker.tiers is not None and hit.host is not None:
-        cap = checker.setting.cap(len(path.names))
-        facts = {"host_hit": hit.host, "host_hit_certain": host_hit(checker, path.pages, hit.length, cap)}
-    checker.step(Match(path), hit, facts)
+    checker.step(Match(path), hit)
     return hit
 
 
@@ -52,7 +43,6 @@ def insert(
         chunked=chunked,
     )
     stored = _stored(checker, answer)
-    checker.inserted(() if chunked else call.path.pages)
     to_free = left_to_caller(checker.setting, call, stored)
     checker.step(call, stored)
     return to_free
@@ -76,51 +66,13 @@ def unlock(checker: Checker, receipt: int) -> None:
 
 def evict(checker: Checker, n: int) -> int:
     """Make room for ``n`` slots; returns what the cache reports."""
-    before, tree, tiers = checker.before, checker.tree, checker.tiers
-    facts: dict[str, Any] | None = None
-    if tiers is not None:
-        # Asked before the eviction: it may take the very pages of which it isn't known how recently they were used.
-        facts = {"ordered": tiers.ordered(tree)}
-        unlocked = sum(not page.locks for page in tree.pages.values())
-        facts["unlocked_before"] = min(unlocked, tiers.evictable(tree)) * checker.size
+    before = checker.before
     reported = checker.count(checker.call(f"evict({n})", "evict", n), "the number of slots freed")
     checker.history[-1] += f" → {reported}"
-
-    def held_against_policy(after: Seen, facts: dict[str, Any]) -> None:
-        vanished = before.cached.keys() - after.cached.keys()
-        checker.victims.append(frozenset(vanished))
-        if tiers is not None:
-            facts["passed_over"] = (
-                passed_over_by(tree, vanished, checker.config.policy, checker.profile.slru_hits)
-                if facts.pop("ordered")
-                else UNKNOWN
-            )
-            facts["demoted_lost"] = tiers.demoted_lost(before, after)
-
-    checker.step(Evict(Tokens(n)), reported, facts, held_against_policy)
+    checker.step(Evict(Tokens(n)), reported)
+    if before.seen:
+        checker.victims.append(frozenset(before.cached.keys() - checker.before.cached.keys()))
     return reported
-
-
-def host_hit(checker: Checker, paged: Sequence[Name], length: int, cap: int) -> int:
-    """How many units behind a match are on the host alone, as far as the match may go."""
-    assert isinstance(checker.before, TierObservation)
-    at = length // checker.size
-    return (hosted_to(checker.before, paged[: cap // checker.size], at) - at) * checker.size
-
-
-def hosted_to(seen: TierObservation, paged: Sequence[Name], start: int) -> int:
-    """Where the pages of a key that have a host copy end, from page ``start`` on."""
-    end = start
-    while end < len(paged) and paged[end] in seen.hosted:
-        end += 1
-    return end
-
-
-def room_of(checker: Checker, path: Sequence[Name], below: Sequence[Name]) -> int:
-    """Slots of the device that are free or could be evicted for what hangs ``below`` a ``path``."""
-    assert checker.tiers is not None
-    tree = effects.lock(checker.tree, path[-1]) if path else checker.tree
-    return (len(checker.before.free) + checker.tiers.evictable(tree, (*path, *below))) * checker.size
 
 
 def _hit(checker: Checker, answer: object) -> Hit:

@@ -65,7 +65,7 @@ def group(caller: Caller, a: int, b: int, c: int) -> None:
 def reset(caller: Caller, a: int, b: int, c: int) -> None:
     """Forget everything; rarely."""
     if a < 80:
-        if caller.checker.tiers is not None:
+        if caller.checker.store is not None:
             caller.give_back()
         pool.reset(caller.checker)
         caller.waiting.clear()

@@ -7,11 +7,11 @@ from collections.abc import Container
 from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.calls import fetch, memory, request, tiers, tree
-from kvlitmus.conformance.checker.tier_state import COPIES
 from kvlitmus.conformance.generate.actions.registry import MAX_REQUESTS, action, pick
 from kvlitmus.conformance.generate.schedule import evict_size, make_key
 from kvlitmus.conformance.ports.tiers import BACKUP, DONE, FAILED, FETCH, LOAD, PUT, QUERY, SPILL, SPILLED, Outcome
 from kvlitmus.spec.names import page_names
+from kvlitmus.spec.tier_state import COPIES
 from kvlitmus.spec.units import Key, Name
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def below(caller: Caller, a: int, *, stored: bool) -> Key | None:
     Without such a preference most keys are still where they were, and nothing has to move.
     """
     checker, past = caller.checker, caller.past
-    seen, books = tiers.seen(checker), tiers.books_of(checker)
+    seen, in_storage = tiers.seen(checker), checker.below.stored.pages
     for at in range(len(past)):
         key = past[(a + at) % len(past)]
         paged = page_names(checker.names_of(key), checker.size)
@@ -74,7 +74,7 @@ def below(caller: Caller, a: int, *, stored: bool) -> Key | None:
         known = next((at for at, name in enumerate(paged) if name not in have), len(paged))
         least = max(1, checker.config.threshold // checker.size) if stored else 1
         fresh = paged[known : known + least]
-        if len(fresh) == least and all(name in (books.fetches.stored if stored else seen.hosted) for name in fresh):
+        if len(fresh) == least and all(name in (in_storage if stored else seen.hosted) for name in fresh):
             return key
     return None
 
@@ -176,7 +176,7 @@ def tick(caller: Caller, a: int, b: int, c: int) -> None:
 @action("attach")
 def attach(caller: Caller, a: int, b: int, c: int) -> None:
     """Storage is attached if there is none; sometimes if there is one."""
-    if not tiers.books_of(caller.checker).attached or b < 32:
+    if not caller.checker.below.attached or b < 32:
         tiers.attach(caller.checker, on=True)
 
 
@@ -190,7 +190,7 @@ def detach(caller: Caller, a: int, b: int, c: int) -> None:
 @action("spoil")
 def spoil(caller: Caller, a: int, b: int, c: int) -> None:
     """Storage loses a page, or cuts it short."""
-    store = tiers.books_of(caller.checker).store
+    store = tiers.store_of(caller.checker)
     if store.contents:
         name = random.Random(a << 8 | b).choice(sorted(store.contents))
         if c < 192:
@@ -203,7 +203,7 @@ def spoil(caller: Caller, a: int, b: int, c: int) -> None:
 @action("fault")
 def fault(caller: Caller, a: int, b: int, c: int) -> None:
     """An allocation of host memory is going to fail."""
-    if tiers.books_of(caller.checker).fault is None:
+    if caller.checker.below.fault is None:
         fetch.fail_alloc(caller.checker, a % 3)
 
 
@@ -231,7 +231,7 @@ def misfire(caller: Caller, a: int, b: int, c: int) -> None:
     checker = caller.checker
     kinds = (LOAD, SPILL, SPILLED) if checker.config.write == "write_back" else (LOAD, BACKUP)
     kind = kinds[a % len(kinds)]
-    if kind not in tiers.books_of(checker).failures.coming:
+    if kind not in checker.below.failing:
         tiers.fail_copy(checker, kind, b % 3)
 
 
@@ -260,8 +260,7 @@ def starve(caller: Caller, a: int, b: int, c: int) -> None:
 @action("clock")
 def clock(caller: Caller, a: int, b: int, c: int) -> None:
     """Time passes: a little, a second, or a minute."""
-    books = tiers.books_of(caller.checker)
-    fetch.set_clock(caller.checker, books.clock + (0.25, 1.0, 2.0, 60.0)[a % 4])
+    fetch.set_clock(caller.checker, caller.checker.below.clock + (0.25, 1.0, 2.0, 60.0)[a % 4])
 
 
 @action("deliver")

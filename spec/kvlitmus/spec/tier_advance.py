@@ -1,0 +1,406 @@
+"""What a call amounts to below the device, and what a snapshot of a hierarchy shows.
+
+A step of a hierarchy is folded in this order:
+
+1. what the call and its answer say (:func:`expect`): a job went on, a prefetch began, a poll let a request go;
+2. jobs that are listed no more have ended, and protect nothing any more (:func:`note_ended`); this is what is expected;
+3. the device is followed as for a flat cache; pages that came back to it get their records (:func:`restored`);
+4. jobs that are listed for the first time protect what they copy (:func:`note_begun`);
+5. what is on the host alone now is remembered (:func:`remembered`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kvlitmus.spec import calls, effects, tier_calls
+from kvlitmus.spec.advance import follow
+from kvlitmus.spec.interface.tiers import BACKUP, DONE, FETCH, LOAD, PUT, QUERY, Event, Loaded
+from kvlitmus.spec.names import page_names
+from kvlitmus.spec.page import Page, Tree
+from kvlitmus.spec.prefetch_advance import (
+    allocated,
+    begin_prefetch,
+    bind,
+    change,
+    end_prefetch,
+    ending,
+    fetch_ended,
+    fetched,
+    known_part,
+    led_to,
+    note_puts,
+    polled,
+    pruned,
+    put,
+    queried,
+    ticked,
+    tiers_of,
+)
+from kvlitmus.spec.seen import TierSeen
+from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.state import State, Told
+from kvlitmus.spec.tier_state import (
+    BY_AGE,
+    COPIES,
+    WITH_STORAGE,
+    Work,
+)
+
+# -- the calls -------------------------------------------------------------------------------------
+
+
+def evicting(state: State, setting: Setting, call: object, answer: object, before: TierSeen, after: TierSeen) -> State:
+    """What went is seen."""
+    return state
+
+
+def load_back(
+    state: State, setting: Setting, call: tier_calls.LoadBack, answer: Loaded, before: TierSeen, after: TierSeen
+) -> State:
+    """The part on the device was used; whether it was, nobody says where the load is declined."""
+    paged = call.path.pages
+    resident = paged[: effects.cached_prefix(state.tree, paged)]
+    if answer.slots is None:
+        tiers = tiers_of(state)
+        return put(state, tiers._replace(unsure=tiers.unsure.union(resident)))
+    tree = effects.touch(state.tree, resident)
+    if resident:
+        tree = effects.split(tree, resident[-1], renews=setting.renews)
+    return state._replace(tree=tree)
+
+
+def advance(
+    state: State, setting: Setting, call: tier_calls.Advance, answer: None, before: TierSeen, after: TierSeen
+) -> State:
+    """A job went on; what storage saw of it is noted."""
+    tiers, outcome = tiers_of(state), call.outcome
+    work = tiers.work[call.job]
+    kind = work.job.kind
+    if kind in COPIES:
+        if outcome.how == "fail":
+            work = work._replace(failed=True, layers=0)
+        elif call.layers is not None:
+            layers = min(call.layers, work.layers + outcome.pages) if outcome.how == "part" else call.layers
+            work = work._replace(layers=layers, landed=layers == call.layers)
+        else:
+            work = work._replace(landed=True)
+        return put(state, tiers._replace(work={**tiers.work, call.job: work}))
+    if kind == QUERY:
+        return put(state, queried(tiers, setting, work, after.record))
+    if kind == FETCH:
+        return put(state, fetched(tiers, setting, work, after.record))
+    tiers, refused = note_puts(tiers, after.record)
+    if outcome.how in ("short", "fail"):
+        tiers = tiers._replace(stored=tiers.stored._replace(refused=True))
+    job = after.jobs.get(call.job)
+    if not refused and outcome == DONE and (job is None or job.landed):
+        missing = tuple(name for name in work.names if name not in tiers.stored.pages)
+        tiers = tiers._replace(stored=tiers.stored._replace(put_missing=(*tiers.stored.put_missing, *missing)))
+    return put(state, tiers)
+
+
+def tick(
+    state: State, setting: Setting, call: tier_calls.Tick, answer: None, before: TierSeen, after: TierSeen
+) -> State:
+    """The cache takes note of what has landed; where it commits at ticks, prefetches whose fetch has ended are over."""
+    tiers, _ = note_puts(tiers_of(state), after.record)
+    fetches = tiers.prefetches
+    for number in ending(state, setting):
+        fetches = change(fetches, number, counted=fetches.by_number[number].got)
+        fetches = end_prefetch(fetches, number)
+    return put(state, tiers._replace(prefetches=fetches))
+
+
+def attach(
+    state: State, setting: Setting, call: tier_calls.Attach, answer: bool, before: TierSeen, after: TierSeen
+) -> State:
+    """Storage is there, or gone: then every prefetch is over, and what one has added may be told or not."""
+    tiers = tiers_of(state)
+    if not answer:
+        return state
+    tiers = tiers._replace(attached=call.on, whole_time=False)
+    if not call.on:
+        fetches = tiers.prefetches
+        for number in list(fetches.running.values()):
+            fetches = end_prefetch(fetches, number)
+        fetches = fetches._replace(added={rid: (0, most) for rid, (_, most) in fetches.added.items()})
+        work = {
+            number: one._replace(sources={}) if one.job.kind in WITH_STORAGE else one
+            for number, one in tiers.work.items()
+        }
+        tiers = tiers._replace(prefetches=fetches, work=work)
+    return put(state, tiers)
+
+
+def settled(
+    state: State, setting: Setting, call: tier_calls.Settled, answer: None, before: TierSeen, after: TierSeen
+) -> State:
+    """Revoked prefetches are gone."""
+    tiers = tiers_of(state)
+    fetches = tiers.prefetches
+    for number in [number for number in fetches.running.values() if fetches.by_number[number].revoked]:
+        fetches = end_prefetch(fetches, number)
+    return put(state, tiers._replace(prefetches=fetches))
+
+
+def prefetch(
+    state: State, setting: Setting, call: tier_calls.Prefetch, answer: Any, before: TierSeen, after: TierSeen
+) -> State:
+    """The part that is cached was used; whether it was, nobody says where the prefetch is refused."""
+    paged = call.path.pages
+    tiers = tiers_of(state)
+    if not answer.started:
+        return put(state, tiers._replace(unsure=tiers.unsure.union(known_part(before, paged))))
+    state = begin_prefetch(state, setting, call, answer.matched, answer.asked)
+    cached = effects.cached_prefix(state.tree, paged)
+    tree = effects.touch(state.tree, paged[:cached])
+    if cached:
+        tree = effects.split(tree, paged[cached - 1], renews=setting.renews)
+    if setting.profile.reserve == "submit":
+        state = put(state, allocated(tiers_of(state)))
+    return state._replace(tree=tree)
+
+
+def poll(
+    state: State, setting: Setting, call: tier_calls.Poll, answer: bool, before: TierSeen, after: TierSeen
+) -> State:
+    """A request that need not wait any more has its prefetch ended."""
+    tiers = tiers_of(state)
+    fetches = tiers.prefetches
+    number = fetches.running.get(call.rid)
+    if number is not None:
+        if fetches.by_number[number].polled is None:
+            fetches = change(fetches, number, polled=tiers.clock)
+        if answer:
+            fetches = end_prefetch(fetches, number)
+    return put(state, tiers._replace(prefetches=fetches))
+
+
+def tell_loaded(
+    state: State, setting: Setting, call: tier_calls.TellLoaded, answer: int, before: TierSeen, after: TierSeen
+) -> State:
+    """What a prefetch added is told once."""
+    tiers = tiers_of(state)
+    fetches = tiers.prefetches
+    added = {rid: told for rid, told in fetches.added.items() if rid != call.rid}
+    return put(state, tiers._replace(prefetches=fetches._replace(added=added)))
+
+
+def abandon(
+    state: State, setting: Setting, call: tier_calls.Abandon, answer: None, before: TierSeen, after: TierSeen
+) -> State:
+    """The request waits no more, and nothing will be told."""
+    tiers = tiers_of(state)
+    fetches = tiers.prefetches
+    number = fetches.running.get(call.rid)
+    if number is not None:
+        fetches = end_prefetch(fetches, number)
+    added = {rid: told for rid, told in fetches.added.items() if rid != call.rid}
+    fetches = fetches._replace(waiting=fetches.waiting - {call.rid}, added=added)
+    return put(state, tiers._replace(prefetches=fetches))
+
+
+def fail_host_alloc(
+    state: State, setting: Setting, call: tier_calls.FailHostAlloc, answer: None, before: TierSeen, after: TierSeen
+) -> State:
+    """An allocation of host memory is going to fail."""
+    return put(state, tiers_of(state)._replace(fault=call.after))
+
+
+def fail_memory(
+    state: State, setting: Setting, call: tier_calls.FailMemory, answer: None, before: TierSeen, after: TierSeen
+) -> State:
+    """Memory is going to run out, or not any more."""
+    return put(state, tiers_of(state)._replace(starved=call.after is not None))
+
+
+def out_of_memory(
+    state: State, setting: Setting, call: tier_calls.OutOfMemory, answer: None, before: TierSeen, after: TierSeen
+) -> State:
+    """Whether the call counts as a use of the key is nobody's promise."""
+    tiers = tiers_of(state)
+    return put(state, tiers._replace(unsure=tiers.unsure.union(call.path.pages)))
+
+
+def set_clock(
+    state: State, setting: Setting, call: tier_calls.SetClock, answer: None, before: TierSeen, after: TierSeen
+) -> State:
+    """Time has passed."""
+    return put(state, tiers_of(state)._replace(clock=call.seconds))
+
+
+EXPECT: dict[type, Callable[..., State]] = {
+    tier_calls.EvictHost: evicting,
+    tier_calls.LoadBack: load_back,
+    tier_calls.Advance: advance,
+    tier_calls.Tick: tick,
+    tier_calls.Attach: attach,
+    tier_calls.Settled: settled,
+    tier_calls.Prefetch: prefetch,
+    tier_calls.Poll: poll,
+    tier_calls.TellLoaded: tell_loaded,
+    tier_calls.Abandon: abandon,
+    tier_calls.FailCopy: evicting,
+    tier_calls.FailHostAlloc: fail_host_alloc,
+    tier_calls.FailMemory: fail_memory,
+    tier_calls.OutOfMemory: out_of_memory,
+    tier_calls.SetClock: set_clock,
+}
+"""What each call on the tiers amounts to."""
+
+
+# -- following what is seen ------------------------------------------------------------------------
+
+
+def note_ended(state: State, setting: Setting, after: TierSeen, *, forgot: bool) -> State:
+    """Jobs that are listed no more have ended; copies that did protect nothing any more.
+
+    ``forgot``: the call was a reset, after which nobody asks how a job ended.
+    """
+    tiers = tiers_of(state)
+    gone = [work for number, work in tiers.work.items() if number not in after.jobs]
+    if not gone:
+        return state if not tiers.ended else put(state, tiers._replace(ended=()))
+    copies = [work for work in gone if work.job.kind in COPIES] if setting.steps else []
+    tree, backed = state.tree, tiers.backed
+    for work in copies:
+        tree = effects.lock(tree, work.end, -1)
+        if not work.failed and work.job.kind == BACKUP and tiers.attached:
+            backed = backed.union(work.names)
+    left = {number: work for number, work in tiers.work.items() if number in after.jobs}
+    ended = () if forgot else tuple(copies)
+    return state._replace(tree=tree, tiers=tiers._replace(work=left, backed=backed, ended=ended))
+
+
+def restored(state: State, setting: Setting, before: TierSeen, after: TierSeen) -> State:
+    """Pages that are back on the device are worth what the cache says; when they were created is remembered."""
+    back = [name for name in after.cached if name not in before.cached and name in before.hosted]
+    if not back:
+        return state
+    tiers, tree = tiers_of(state), state.tree
+    shown = {name: node for node in after.nodes for name in node.info.names}
+    pages, unsure = dict(tree.pages), set(tiers.unsure)
+    for name in back:
+        old, node = pages[name], shown[name]
+        record: Page = tiers.alone.get(name, old)
+        if name not in tiers.alone and setting.config.policy in BY_AGE:
+            unsure.add(name)  # it came from storage: when it was created there is nobody's promise
+        pages[name] = old._replace(
+            created=record.created,
+            hits=old.hits if node.hits is None else node.hits,
+            priority=old.priority if node.priority is None else node.priority,
+        )
+    return state._replace(tree=Tree(pages, tree.clock), tiers=tiers._replace(unsure=frozenset(unsure)))
+
+
+def note_begun(state: State, setting: Setting, after: TierSeen) -> State:
+    """Jobs that have begun protect what they copy."""
+    tiers, tree = tiers_of(state), state.tree
+    fresh: list[Work] = []
+    for number, job in after.jobs.items():
+        if number in tiers.work:
+            continue
+        names = setting.names.of(job.key.namespace, job.key.units)
+        paged = page_names(names, setting.size)
+        own = paged[job.start // setting.size :]
+        end = paged[-1] if paged else setting.names.root(job.key.namespace)
+        sources = {name: after.hosted[name] for name in own if name in after.hosted} if job.kind in (LOAD, PUT) else {}
+        fresh.append(Work(job, own, end, sources, landed=job.landed))
+        if job.kind in COPIES:
+            tree = effects.lock(tree, end)
+    if not fresh:
+        return state if not tiers.begun else put(state, tiers._replace(begun=()))
+    tiers = tiers._replace(work={**tiers.work, **{work.job.id: work for work in fresh}}, begun=tuple(fresh))
+    return state._replace(tree=tree, tiers=tiers)
+
+
+def remembered(state: State, then: State, after: TierSeen) -> State:
+    """The records of pages that are on the host alone now are kept."""
+    tiers = tiers_of(then)
+    if not after.hosted and not tiers.alone:
+        return then
+    known, pages = state.tree.pages, then.tree.pages
+    alone = {
+        name: record
+        for name in after.hosted
+        if name not in pages and (record := known.get(name) or tiers.alone.get(name)) is not None
+    }
+    return put(then, tiers._replace(alone=alone, unsure=tiers.unsure & pages.keys()))
+
+
+def follow_tiers(
+    state: State, expected: State, setting: Setting, call: Any, answer: Any, before: TierSeen, after: TierSeen
+) -> tuple[State, State]:
+    """What is expected after a call, and what is known then; ``expected``: what it amounts to on the device."""
+    below = EXPECT.get(type(call))
+    if below is not None:
+        expected = below(expected, setting, call, answer, before, after)
+    expected = note_ended(expected, setting, after, forgot=type(call) is calls.Reset)
+    then = note_begun(restored(follow(expected, after), setting, before, after), setting, after)
+    return expected, conclude(state, then, setting, call, answer, before, after)
+
+
+INSERTS = (calls.Insert, calls.Publish, calls.End)
+"""The calls that insert."""
+
+
+def conclude(
+    state: State,
+    then: State,
+    setting: Setting,
+    call: Any,
+    answer: Any,
+    before: TierSeen,
+    after: TierSeen,
+) -> State:
+    """What is known once the snapshot was followed: what depends on which jobs began, and what was added."""
+    then = remembered(state, bind(then, after), after)
+    if isinstance(call, INSERTS) and any(work.job.kind == BACKUP for work in tiers_of(then).begun):
+        then = put(then, allocated(tiers_of(then)))
+    if isinstance(call, tier_calls.Advance):
+        job = tiers_of(state).work[call.job].job
+        if job.kind == QUERY:
+            then = led_to(then, setting, call)
+        elif job.kind == FETCH:
+            then = fetch_ended(then, call, after)
+    elif isinstance(call, tier_calls.Tick):
+        then = ticked(then, setting, ending(state, setting), before, after)
+    elif isinstance(call, tier_calls.Poll):
+        number = tiers_of(state).prefetches.running.get(call.rid)
+        then = polled(then, setting, number, call, answer, before, after)
+    return pruned(then)
+
+
+# -- events ----------------------------------------------------------------------------------------
+
+
+def replay(told: Told, setting: Setting, events: Iterable[Event], shown: Callable[[object], str] = repr) -> Told:
+    """What is known after these events too; those that make no sense are put down as odd."""
+    tiers = {"device": set(told.device), "host": set(told.host)}
+    pages = dict(told.pages)
+    odd: list[str] = []
+    for event in events:
+        if event.what == "cleared":
+            tiers, pages = {"device": set(), "host": set()}, {}
+            continue
+        if event.what not in ("stored", "removed") or event.tier not in tiers:
+            odd.append(f"no such event: {shown(event)}")
+        elif event.what == "removed":
+            name = pages.get(event.page)
+            if name is None or name not in tiers[event.tier]:
+                odd.append(f"removed from the {event.tier} without being there: {shown(event.page)}")
+            else:
+                tiers[event.tier].discard(name)
+        else:
+            start = setting.names.root(event.namespace) if event.parent is None else pages.get(event.parent)
+            units = tuple(event.units)
+            if start is None:
+                odd.append(f"stored below a page that was never told: {shown(event)}")
+            elif len(units) != setting.size:
+                odd.append(f"a page of {len(units)} units: {shown(event)}")
+            else:
+                pages[event.page] = setting.names.extend(start, units)[-1]
+                tiers[event.tier].add(pages[event.page])
+    return Told(frozenset(tiers["device"]), frozenset(tiers["host"]), pages, tuple(odd))

@@ -1,0 +1,241 @@
+"""What is known of the tiers below the device: jobs, the host, prefetches, storage.
+
+The device itself is the tree of :mod:`kvlitmus.spec.state`.  Here is the rest: the records of pages that are on the host
+alone, the work under way with the pages that it reads from, prefetches from the request that asks to the commit, and
+under which names each prefix was asked for and stored.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from typing import NamedTuple
+
+from kvlitmus.spec.interface.tiers import BACKUP, FETCH, LOAD, PUT, QUERY, SPILL, SPILLED, Job
+from kvlitmus.spec.page import Page, Tree
+from kvlitmus.spec.seen import TierSeen
+from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.units import Name, PageNo
+
+COPIES = frozenset({BACKUP, LOAD})
+"""Jobs that copy between device and host, and lock the device until they end."""
+
+WITH_STORAGE = frozenset({QUERY, FETCH, PUT})
+"""Jobs that go to storage."""
+
+BY_AGE = ("fifo", "filo")
+"""The policies that ask when a page was created."""
+
+
+class Work(NamedTuple):
+    """One job: its pages, where its path ends, the host copies that it reads from, and how far it has come.
+
+    ``landed``, ``failed``: whether its copy has reached its end, or failed; ``layers``: how many it has copied.
+    """
+
+    job: Job
+    names: tuple[Name, ...]
+    end: Name
+    sources: Mapping[Name, PageNo]
+    landed: bool = False
+    failed: bool = False
+    layers: int = 0
+
+    @property
+    def over(self) -> bool:
+        """Whether the cache may end it."""
+        return self.landed or self.failed
+
+
+class Prefetched(NamedTuple):
+    """One prefetch that has begun.
+
+    It set out to read ``asked`` units, the pages ``names``, behind ``anchor``, at the time ``begun``; ``polled``: when
+    its request first asked.  ``hit``: how many units storage told it; ``told``: under which names.  ``got``: units of
+    whole pages that storage has given it; ``counted``: those that the cache counts by now.  ``ended``: its fetch has
+    reached its end; ``revoked``: it isn't worth going on; ``over``: its request waits no more.
+    """
+
+    rid: int
+    names: tuple[Name, ...]
+    asked: int
+    anchor: Name | None
+    begun: float
+    polled: float | None = None
+    hit: int | None = None
+    got: int = 0
+    counted: int = 0
+    told: tuple[str, ...] = ()
+    ended: bool = False
+    revoked: bool = False
+    over: bool = False
+
+
+class Prefetches(NamedTuple):
+    """All prefetches.
+
+    ``by_number``: those that are under way, or have a job that is.  ``running``: the number of the one of each request.
+    ``of_job``: which one a query or fetch is for.  ``waiting``: the requests that were not told yet that they need not
+    wait; a prefetch may be over before its request is told.  ``added``: the fewest and the most units that the prefetch
+    of a request can have added.  ``ended_lately``: requests of fetches that ended since the last tick.  ``serial``: how
+    many there were.
+    """
+
+    by_number: Mapping[int, Prefetched] = {}
+    running: Mapping[int, int] = {}
+    of_job: Mapping[int, int] = {}
+    waiting: frozenset[int] = frozenset()
+    added: Mapping[int, tuple[int, int]] = {}
+    ended_lately: frozenset[int] = frozenset()
+    serial: int = 0
+
+    def of(self, rid: int) -> Prefetched | None:
+        """The prefetch of a request that is under way."""
+        number = self.running.get(rid)
+        return None if number is None else self.by_number[number]
+
+    def under_way(self) -> Iterator[Prefetched]:
+        """All that are under way."""
+        return (self.by_number[number] for number in self.running.values())
+
+    def anchors(self, *, revoked: bool = False) -> frozenset[Name]:
+        """The pages behind which those under way began; with ``revoked`` those that are only just over, too."""
+        return frozenset(
+            one.anchor for one in self.under_way() if one.anchor is not None and (revoked or not one.revoked)
+        )
+
+
+class Misnamed(NamedTuple):
+    """A prefix with two names in storage, or a name with two prefixes."""
+
+    prefix: Name
+    other: Name
+    name: str
+    other_name: str
+
+
+class Stored(NamedTuple):
+    """What storage was asked for and given.
+
+    ``names_of``: under which names each prefix; ``prefixes_of``: which prefixes under each name.  ``pages``: the
+    prefixes that it accepted; ``refused``: whether it ever refused one, or lost it.  ``units_of``: the units of each page
+    that was seen in the tree.  The rest is what went wrong: prefixes with ``many_names``, names with ``many_prefixes``,
+    reads in ``disorder``, pages ``put_behind`` one that was refused, ``put_wrong`` contents, pages ``put_missing``.
+    """
+
+    names_of: Mapping[Name, frozenset[str]] = {}
+    prefixes_of: Mapping[str, frozenset[Name]] = {}
+    pages: frozenset[Name] = frozenset()
+    refused: bool = False
+    units_of: Mapping[Name, tuple[Name, ...]] = {}
+    many_names: tuple[Misnamed, ...] = ()
+    many_prefixes: tuple[Misnamed, ...] = ()
+    disorder: tuple[tuple[str, int], ...] = ()
+    put_behind: tuple[str, ...] = ()
+    put_wrong: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    put_missing: tuple[Name, ...] = ()
+
+
+class Tiers(NamedTuple):
+    """What is known of the tiers below the device.
+
+    ``work``: the jobs under way.  ``alone``: the records of pages that are on the host alone.  ``unsure``: pages of
+    which nobody knows how recently they were used.  ``backed``: pages whose backup was acknowledged with storage
+    attached.  ``prefetches``, ``stored``: see there.
+
+    ``attached``: whether storage is; ``whole_time``: since the beginning, and without a break.  ``clock``: the time, in
+    seconds.  ``fault``: after how many allocations of host memory one is to fail.  ``failing``: the kinds of which a copy
+    is to fail; ``starved``: whether memory is to run out.
+
+    Of the last step alone: ``ended``, the jobs that ended with it, and ``begun``, those that began.
+    """
+
+    work: Mapping[int, Work] = {}
+    alone: Mapping[Name, Page] = {}
+    unsure: frozenset[Name] = frozenset()
+    backed: frozenset[Name] = frozenset()
+    prefetches: Prefetches = Prefetches()
+    stored: Stored = Stored()
+    attached: bool = False
+    whole_time: bool = False
+    clock: float = 0.0
+    fault: int | None = None
+    failing: frozenset[str] = frozenset()
+    starved: bool = False
+    ended: tuple[Work, ...] = ()
+    begun: tuple[Work, ...] = ()
+
+    @property
+    def copying(self) -> bool:
+        """Whether a copy that locks the device is under way."""
+        return any(work.job.kind in COPIES for work in self.work.values())
+
+    def held_sources(self) -> dict[Name, PageNo]:
+        """The host copies that work under way reads from, as they were when it began."""
+        return {name: page for work in self.work.values() for name, page in work.sources.items()}
+
+    def forgotten(self) -> Tiers:
+        """The same after a reset: the cache is empty; storage, time and the faults that were asked for stay."""
+        return Tiers(
+            attached=self.attached,
+            whole_time=self.whole_time,
+            clock=self.clock,
+            fault=self.fault,
+            failing=self.failing,
+            starved=self.starved,
+        )
+
+
+def droppable(tiers: Tiers, seen: TierSeen, spared: Collection[Name] = (), *, nodes: bool = True) -> set[Name]:
+    """The pages that evictions of the host can drop one by one; ``spared`` ones and what is held left out.
+
+    Work holds pages, but a cache may protect the whole node that they are in: with ``nodes`` what
+    shares a node with a page that is held counts as held too, and so do anchors until the tick that
+    takes note of a revocation.
+    """
+    held = {*tiers.held_sources()}
+    held.update(tiers.prefetches.anchors(revoked=nodes), spared)
+    if nodes:
+        for node in seen.tier_nodes:
+            if not held.isdisjoint(node.named.pages):
+                held.update(node.named.pages)
+    children = Counter(seen.parent_names.values())
+    free = [name for name in seen.parent_names if not children[name]]
+    found: set[Name] = set()
+    while free:
+        name = free.pop()
+        if name in held or name in seen.cached or name not in seen.hosted:
+            continue
+        found.add(name)
+        over = seen.parent_names[name]
+        children[over] -= 1
+        if not children[over] and over in seen.parent_names:
+            free.append(over)
+    return found
+
+
+def path_to(name: Name, seen: TierSeen) -> list[Name]:
+    """A page and everything above it."""
+    found = []
+    while name in seen.parent_names:
+        found.append(name)
+        name = seen.parent_names[name]
+    return found
+
+
+def certainly_evictable(
+    tree: Tree, setting: Setting, tiers: Tiers, seen: TierSeen, spared: Collection[Name] = ()
+) -> int:
+    """How many pages an eviction of the device can take for certain.
+
+    Under write-back a page without a host copy goes only if the host has room for one; when it
+    may not have room for all of them, or a copy is to fail, nothing is certain.  The host copies of ``spared``
+    pages stay.
+    """
+    unlocked = [name for name, page in tree.pages.items() if not page.locks]
+    if setting.config.write != "write_back":
+        return len(unlocked)
+    bare = sum(1 for name in unlocked if name not in seen.hosted)
+    room = len(seen.host_free) + len(droppable(tiers, seen, spared))
+    certain = bare <= room and tiers.fault is None and tiers.failing.isdisjoint((SPILL, SPILLED))
+    return len(unlocked) if certain else 0
