@@ -10,7 +10,7 @@ from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.ports.tiers import DONE, Outcome
 from kvlitmus.conformance.specimen.cache import target
 from kvlitmus.spec.units import Key
-from tests.conformance.tier_shelf import Shelf, mark
+from tests.conformance.tier_storage import CheckedStore, mark
 
 CONFIG = Config(page_size=2, pages=8, host_pages=8, storage="attached", threshold=2, rate_limit=64)
 STAGES = ("query", "revoked", "fetch", "part", "ended")
@@ -27,9 +27,9 @@ class Bench:
     def __init__(self, **changes: Any) -> None:
         self.config = Config(**{name: getattr(CONFIG, name) for name in CONFIG.__dataclass_fields__} | changes)
         self.cache = target.make(self.config)
-        self.shelf = Shelf()
+        self.store = CheckedStore(self.config.page_size)
         if self.config.storage == "attached":
-            assert self.cache.attach(self.shelf)
+            assert self.cache.attach(self.store)
 
     def compute(self, wanted: Key) -> None:
         """A request computes a key and caches it."""
@@ -42,9 +42,9 @@ class Bench:
 
     def go(self, kind: str, outcome: Outcome = DONE) -> None:
         """The first job of this kind that can goes on."""
-        self.shelf.script(outcome)
+        self.store.script(outcome)
         self.cache.advance(next(job.id for job in self.cache.jobs() if job.kind == kind and job.ready), outcome)
-        self.shelf.script(DONE)
+        self.store.script(DONE)
 
     def rest(self) -> None:
         """Everything is delivered and noted."""
@@ -64,7 +64,7 @@ class Bench:
     def at_stage(self, stage: str, wanted: Key) -> None:
         """A prefetch of the key for request 7 is as far as that; storage has all of it, or nothing if it is revoked."""
         if stage == "revoked":
-            self.shelf.pages.clear()
+            self.store.contents.clear()
         assert self.cache.prefetch(7, wanted) == (True, 0, wanted.length, 0)
         if stage != "query":
             self.go("query")
@@ -110,7 +110,7 @@ def test_a_backup_is_on_the_host_at_once_and_right_when_it_has_landed() -> None:
     bench.cache.tick()
     assert bench.cache.tiers().nodes[0].locks == 0 and bench.kinds() == ["put"]
     bench.rest()
-    assert len(bench.shelf.pages) == 3
+    assert len(bench.store.contents) == 3
     bench.whole()
 
 
@@ -141,7 +141,7 @@ def test_a_split_during_a_backup_leaves_both_halves_in_it() -> None:
     assert bench.cache.match(key(2)).length == 4
     assert [node.pins for node in bench.cache.tiers().nodes] == [1, 1, 1]
     bench.rest()
-    assert len(bench.shelf.pages) == 3
+    assert len(bench.store.contents) == 3
     bench.whole()
 
 
@@ -309,10 +309,10 @@ def test_a_stale_revocation_leaves_the_next_prefetch_alone() -> None:
     """The number of the request is used again before the tick that takes note."""
     bench = Bench()
     bench.stored(key(3))
-    kept = dict(bench.shelf.pages)
+    kept = dict(bench.store.contents)
     bench.at_stage("revoked", key(3))
     assert bench.cache.poll(7)
-    bench.shelf.pages.update(kept)
+    bench.store.contents.update(kept)
     bench.at_stage("query", key(3))
     bench.cache.tick()
     assert bench.cache.occupied() == 6
@@ -343,12 +343,12 @@ def test_a_put_stops_at_a_refusal_and_is_tried_again() -> None:
     bench.cache.tick()
     bench.go("put", Outcome("fail", 1))
     bench.cache.tick()
-    assert len(bench.shelf.pages) == 1 and not bench.kinds()
+    assert len(bench.store.contents) == 1 and not bench.kinds()
     bench.compute(key(3))
     (job,) = bench.cache.jobs()
     assert (job.kind, job.start) == ("put", 2)
     bench.rest()
-    assert len(bench.shelf.pages) == 3
+    assert len(bench.store.contents) == 3
     bench.whole()
 
 
@@ -357,11 +357,11 @@ def test_pages_from_before_an_attach_get_their_true_names() -> None:
     bench = Bench(storage="later")
     bench.compute(key(2))
     bench.rest()
-    assert bench.cache.attach(bench.shelf) and not bench.cache.attach(bench.shelf)
+    assert bench.cache.attach(bench.store) and not bench.cache.attach(bench.store)
     bench.compute(key(3))
     bench.rest()
     names = bench.cache.page_hashes(key(3), 2, None)
-    assert sorted(bench.shelf.pages) == sorted(names)
+    assert sorted(bench.store.contents) == sorted(names)
     bench.whole()
 
 
@@ -370,7 +370,7 @@ def test_a_prefetch_is_not_begun_below_a_page_that_is_not_backed() -> None:
     bench = Bench(write="write_through_selective")
     other = Bench()
     other.stored(key(4))
-    bench.shelf.pages.update(other.shelf.pages)
+    bench.store.contents.update(other.store.contents)
     bench.at_stage("ended", key(4))
     bench.compute(key(2))
     assert not bench.cache.prefetch(8, key(4)).started

@@ -14,7 +14,7 @@ from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.ports.tiers import DONE, Job, Outcome
 from kvlitmus.conformance.specimen.hashing import PageHasher
 from kvlitmus.spec.units import Key, Unit
-from tests.conformance.tier_shelf import Path, Shelf, mark
+from tests.conformance.tier_storage import CheckedStore, Path, mark
 
 CHANCES = {
     "begin": 6,
@@ -50,7 +50,7 @@ class Driver:
         self.config = config
         self.size = config.page_size
         self.random = random.Random(seed)
-        self.shelf = Shelf()
+        self.store = CheckedStore(self.config.page_size)
         self.hasher = PageHasher()
         self.requests: dict[int, tuple[Key, list[int], int]] = {}
         self.receipts: list[tuple[object, Path]] = []
@@ -60,7 +60,7 @@ class Driver:
         self.now = 0.0
         self.seen: Counter[str] = Counter()
         if config.storage == "attached":
-            assert cache.attach(self.shelf)
+            assert cache.attach(self.store)
 
     # -- operations ----------------------------------------------------------------------------
 
@@ -196,9 +196,9 @@ class Driver:
         if ready:
             job = self.random.choice(ready)
             outcome = self.outcome(job)
-            self.shelf.script(outcome)
+            self.store.script(outcome)
             self.cache.advance(job.id, outcome)
-            self.shelf.script(DONE)
+            self.store.script(DONE)
             self.seen[job.kind] += 1
 
     def outcome(self, job: Job) -> Outcome:
@@ -214,27 +214,27 @@ class Driver:
 
     def do_storage(self) -> None:
         """Storage comes or goes."""
-        if self.config.storage != "none" and not self.cache.attach(self.shelf):
+        if self.config.storage != "none" and not self.cache.attach(self.store):
             assert self.cache.detach()
             if self.random.random() < 0.5:
                 self.check()
-                self.cache.attach(self.shelf)
+                self.cache.attach(self.store)
 
     def do_lose(self) -> None:
         """Storage loses a page, or half of it."""
-        if self.shelf.pages:
-            name = self.random.choice(list(self.shelf.pages))
+        if self.store.contents:
+            name = self.random.choice(list(self.store.contents))
             if self.random.random() < 0.5:
-                del self.shelf.pages[name]
+                del self.store.contents[name]
             else:
-                self.shelf.pages[name] = self.shelf.pages[name][:-1]
+                self.store.contents[name] = self.store.contents[name][:-1]
 
     def do_stock(self) -> None:
         """Another instance has stored a prompt."""
         key = self.key()
         for at, name in enumerate(self.hasher.page_hashes(key, self.size, None)):
             ends = range(at * self.size + 1, (at + 1) * self.size + 1)
-            self.shelf.pages[name] = tuple(mark((key.namespace, key.units[:end])) for end in ends)
+            self.store.contents[name] = tuple(mark((key.namespace, key.units[:end])) for end in ends)
 
     def do_fault(self) -> None:
         """An allocation is going to fail."""
