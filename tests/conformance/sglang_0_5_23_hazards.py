@@ -144,7 +144,7 @@ class Hazards:
         scene.adapter.attach(scene.store)
         scene.insert(key(16))
         scene.settle()
-        seen = {"pages": len(scene.store.pages)}
+        seen = {"pages": len(scene.store.contents)}
         for rid, (name, asked) in enumerate({"alias": key(16, 9), "whole": key(16)}.items()):
             self.forget(scene)
             scene.adapter.prefetch(rid, asked)

@@ -44,7 +44,7 @@ class Hazards:
         for one in keys:
             scene.insert(one)
         scene.settle()
-        return dict(scene.store.pages)
+        return dict(scene.store.contents)
 
     def reset_forgets_the_release_queue(self) -> dict[str, Any]:
         """H-04: a prefetch is over, its thread still reads; a flush, and what it holds comes back a second time."""
@@ -66,7 +66,7 @@ class Hazards:
         scene.adapter.prefetch(1, key(16))
         scene.step(QUERY)
         scene.adapter.tick()
-        scene.store.pages.update(self.stored(key(16)))
+        scene.store.contents.update(self.stored(key(16)))
         scene.step(QUERY)
         scene.step(FETCH)
         scene.adapter.poll(1)
@@ -113,7 +113,7 @@ class Hazards:
         return {
             "matched": asked.matched,
             "anchor": asked.anchor,
-            "known": [name in pages for name in scene.store.asked],
+            "known": [name in pages for name in scene.asked],
         }
 
     def tenants_share_names(self) -> dict[str, Any]:
@@ -139,7 +139,7 @@ class Hazards:
         scene.insert(key(16))
         scene.settle()
         right = self.stored(key(16))
-        return {"stored": len(scene.store.pages), "rightly named": len(right.keys() & scene.store.pages.keys())}
+        return {"stored": len(scene.store.contents), "rightly named": len(right.keys() & scene.store.contents.keys())}
 
     def a_commit_hangs_below_what_is_not_backed_up(self) -> dict[str, Any]:
         """H-28: another request computes the first of the pages that are being read."""
@@ -174,8 +174,8 @@ class Hazards:
         scene.step(QUERY)
         return {
             "stored": len(pages),
-            "asked": len(scene.store.asked),
-            "known": len(pages.keys() & set(scene.store.asked)),
+            "asked": len(scene.asked),
+            "known": len(pages.keys() & set(scene.asked)),
         }
 
     def all(self) -> dict[str, Any]:

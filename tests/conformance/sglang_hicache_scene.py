@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
+from kvlitmus.conformance.checker.harness_store import HarnessStore
 from kvlitmus.conformance.ports import Config, Hit
 from kvlitmus.conformance.ports.tiers import BACKUP, DONE, LOAD, Job, Outcome
 from kvlitmus.spec.units import Key, page_floor
@@ -22,46 +22,6 @@ def content(namespace: str | None, units: Units) -> int:
     return int.from_bytes(hashlib.sha256(repr((namespace, units)).encode()).digest()[:3], "big")
 
 
-class Store:
-    """Pages by name; for one step it can be good for so many pages only, and refuse or raise then."""
-
-    def __init__(self) -> None:
-        self.pages: dict[str, tuple[int, ...]] = {}
-        self.asked: list[str] = []
-        self.left: int | None = None
-        self.raises = False
-
-    def script(self, outcome: Outcome) -> None:
-        """How the next step ends."""
-        self.left = outcome.pages if outcome.how in ("short", "fail") else None
-        self.raises = outcome.how == "fail"
-
-    def good(self) -> bool:
-        """Whether the store does what is asked of it for one more page."""
-        if self.left is None or self.left > 0:
-            self.left = None if self.left is None else self.left - 1
-            return True
-        if self.raises:
-            raise OSError("the store is down")
-        return False
-
-    def exists(self, names: Sequence[str]) -> int:
-        self.asked += names
-        for count, name in enumerate(names):
-            if name not in self.pages or not self.good():
-                return count
-        return len(names)
-
-    def get(self, name: str) -> tuple[int, ...] | None:
-        return self.pages.get(name) if self.good() else None
-
-    def put(self, name: str, contents: Sequence[int]) -> bool:
-        if self.good():
-            self.pages[name] = tuple(contents)
-            return True
-        return False
-
-
 class Scene:
     """An adapter, its store, and what the caller does."""
 
@@ -70,10 +30,15 @@ class Scene:
         self.size = config.page_size
         self.frees_duplicates = target.profile.duplicates == "caller_frees"
         self.adapter: Any = target.make(config)
-        self.store = Store()
-        self.store.pages.update(pages or {})
+        self.store = HarnessStore(config.page_size)
+        self.store.contents.update(pages or {})
         if config.storage == "attached":
             assert self.adapter.attach(self.store)
+
+    @property
+    def asked(self) -> list[str]:
+        """All names that storage was asked for, query by query."""
+        return [name for query in self.store.asked for name in query.names]
 
     def insert(self, key: Key) -> None:
         """Compute and cache the whole pages of a key, as a request does."""

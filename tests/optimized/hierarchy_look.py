@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from kvlitmus.conformance.adapters.reference.tiers import TieredReference
+from kvlitmus.conformance.checker.harness_store import HarnessStore
 from kvlitmus.conformance.ports import Config
 from kvlitmus.optimized.audit import audit
 from kvlitmus.optimized.hierarchy import HierarchicalCache
@@ -14,7 +15,7 @@ from kvlitmus.optimized.levels import value_at
 from kvlitmus.optimized.tree import Place
 from kvlitmus.reference.hierarchy import host_homes
 from kvlitmus.spec.units import Key
-from tests.optimized.hierarchy_sides import LAYERS, ArrayMover, OnePage, ScriptedStore
+from tests.optimized.hierarchy_sides import LAYERS, ArrayMover, ScriptedStore
 
 
 class Look:
@@ -25,7 +26,7 @@ class Look:
     one: TieredReference
     two: HierarchicalCache
     mover: ArrayMover
-    stores: tuple[OnePage, ScriptedStore]
+    stores: tuple[HarnessStore, ScriptedStore]
     rows: dict[int, tuple[tuple[int, ...], Any, Key]]
 
     def compare(self) -> None:
@@ -43,7 +44,7 @@ class Look:
         self.compare_pages()
         self.compare_homes()
         self.compare_events()
-        if self.stores[0].pages.keys() != self.stores[1].pages.keys():
+        if self.stores[0].contents.keys() != self.stores[1].pages.keys():
             raise AssertionError("storage has other pages")
 
     def compare_jobs(self) -> None:

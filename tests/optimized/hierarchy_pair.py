@@ -13,6 +13,7 @@ import numpy as np
 
 from kvlitmus.conformance.adapters.reference.target import ReferenceTarget
 from kvlitmus.conformance.adapters.reference.tiers import TieredReference
+from kvlitmus.conformance.checker.harness_store import HarnessStore
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.ports.tiers import Job, Outcome
 from kvlitmus.optimized.cache import CacheConfig
@@ -31,7 +32,7 @@ from kvlitmus.optimized.testing import (
 )
 from kvlitmus.spec.units import Key
 from tests.optimized.hierarchy_look import Look
-from tests.optimized.hierarchy_sides import LAYERS, ArrayMover, OnePage, ScriptedStore, fingerprint
+from tests.optimized.hierarchy_sides import LAYERS, ArrayMover, ScriptedStore, fingerprint
 
 
 class Pair(Look):
@@ -48,7 +49,7 @@ class Pair(Look):
         mover = FaultyMover(self.mover, self.faults, self.mover.spoil)
         parts = faulty_parts(self.faults)
         self.two = HierarchicalCache(own, mover, events=True, clock=self.clock_two, parts=parts)
-        self.stores = OnePage(), ScriptedStore()
+        self.stores = HarnessStore(config.page_size), ScriptedStore()
         self.attached = False
         self.rows: dict[int, tuple[tuple[int, ...], Any, Key]] = {}
         self.receipts: list[tuple[Any, Any]] = []
@@ -168,7 +169,7 @@ class Pair(Look):
     def read_ahead(self) -> None:
         """Prefetch a key of which storage has some."""
         firsts = [(key, self.one.page_hashes(key, self.size, None)[:1]) for key in self.keys]
-        stored = [key for key, first in firsts if first and first[0] in self.stores[0].pages]
+        stored = [key for key, first in firsts if first and first[0] in self.stores[0].contents]
         if stored:
             self.prefetch(self.rng.choice(stored))
 
@@ -252,14 +253,14 @@ class Pair(Look):
 
     def lose(self) -> None:
         """Some pages vanish from storage."""
-        for name in self.rng.sample(sorted(self.stores[0].pages), min(2, len(self.stores[0].pages))):
-            del self.stores[0].pages[name], self.stores[1].pages[name]
+        for name in self.rng.sample(sorted(self.stores[0].contents), min(2, len(self.stores[0].contents))):
+            del self.stores[0].contents[name], self.stores[1].pages[name]
 
     def spoil(self) -> None:
         """A page in storage is too short."""
-        if self.stores[0].pages:
-            name = self.rng.choice(sorted(self.stores[0].pages))
-            self.stores[0].pages[name] = self.stores[0].pages[name][:-1]
+        if self.stores[0].contents:
+            name = self.rng.choice(sorted(self.stores[0].contents))
+            self.stores[0].contents[name] = self.stores[0].contents[name][:-1]
             self.stores[1].pages[name] = self.stores[1].pages[name][:-1]
 
     def clock(self) -> None:

@@ -77,7 +77,7 @@ class ArrayMover:
 class ScriptedStore:
     """A store that can be told to have, or take, so many pages more and then to refuse or to raise.
 
-    It speaks to either side: ``exists`` to both, ``get`` and ``put`` of batches; :class:`OnePage` has the port's.
+    It speaks to either side: ``exists`` to both, ``get`` and ``put`` of batches.
     """
 
     def __init__(self) -> None:
@@ -118,26 +118,6 @@ class ScriptedStore:
 
     def clear(self) -> None:
         self.pages.clear()
-
-
-class OnePage:
-    """The reference's storage: tuples, one page per call; outcomes other than done are made by its adapter."""
-
-    def __init__(self) -> None:
-        self.pages: dict[str, tuple[int, ...]] = {}
-
-    def exists(self, names: Sequence[str]) -> int:
-        have = 0
-        while have < len(names) and names[have] in self.pages:
-            have += 1
-        return have
-
-    def get(self, name: str) -> tuple[int, ...] | None:
-        return self.pages.get(name)
-
-    def put(self, name: str, contents: Sequence[int]) -> bool:
-        self.pages[name] = tuple(contents)
-        return True
 
 
 def fingerprint(namespace: str | None, tokens: Sequence[int]) -> int:

@@ -32,7 +32,7 @@ class Staged(Pair):
         self.keys = [KEY]
         while self.one.jobs():
             self.settle()
-        assert len(self.stores[0].pages) == (0 if write == "write_back" else stored)
+        assert len(self.stores[0].contents) == (0 if write == "write_back" else stored)
         self.forget()
         self.two.events()
         self.one.events()

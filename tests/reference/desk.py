@@ -7,37 +7,30 @@ from typing import Any
 
 from kvlitmus.conformance.adapters.reference.flat import PROFILE
 from kvlitmus.conformance.adapters.reference.tiers import TieredReference
+from kvlitmus.conformance.checker.harness_store import HarnessStore, StorageDownError
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.ports.tiers import DONE, Job, Outcome
 from kvlitmus.reference.hierarchy import Hierarchy, host_homes
 from kvlitmus.spec.units import Key
 
 
-class Shelf:
-    """A page store; names in ``refused`` are not taken, and reading one in ``broken`` raises."""
+class FaultyStore(HarnessStore):
+    """The suite's storage; names in ``refused`` are not taken, and reading one in ``broken`` raises."""
 
-    def __init__(self) -> None:
-        self.pages: dict[str, tuple[int, ...]] = {}
+    def __init__(self, page_size: int) -> None:
+        super().__init__(page_size)
         self.refused: set[str] = set()
         self.broken: set[str] = set()
-
-    def exists(self, names: Sequence[str]) -> int:
-        """How many leading names are there."""
-        there = [name in self.pages for name in names]
-        return there.index(False) if False in there else len(there)
 
     def get(self, name: str) -> tuple[int, ...] | None:
         """The contents of a page."""
         if name in self.broken:
-            raise OSError(name)
-        return self.pages.get(name)
+            raise StorageDownError(name)
+        return super().get(name)
 
     def put(self, name: str, contents: Sequence[int]) -> bool:
         """Keep a page."""
-        if name in self.refused:
-            return False
-        self.pages[name] = tuple(contents)
-        return True
+        return name not in self.refused and super().put(name, contents)
 
 
 class Desk:
@@ -45,8 +38,9 @@ class Desk:
 
     def __init__(self, profile: Profile = PROFILE, **config: Any) -> None:
         settings: dict[str, Any] = {"page_size": 2, "pages": 8, "host_pages": 8, "threshold": 2, "rate_limit": 100}
-        self.cache = TieredReference(Config(**{**settings, **config}), profile)
-        self.store = Shelf()
+        settings |= config
+        self.cache = TieredReference(Config(**settings), profile)
+        self.store = FaultyStore(settings["page_size"])
         self.rid = 100
 
     @property

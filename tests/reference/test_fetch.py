@@ -20,7 +20,7 @@ def names_of(desk: Desk, tokens: int) -> tuple[str, ...]:
 def test_what_was_stored_is_read_back_as_it_was_written() -> None:
     desk = Desk()
     desk.stored(6)
-    assert set(desk.store.pages) == set(names_of(desk, 6))
+    assert set(desk.store.contents) == set(names_of(desk, 6))
     assert desk.cache.prefetch(1, desk.key(8))[:3] == (True, 0, 8)
     assert desk.cache.occupied() == 8
     desk.go("query")
@@ -42,12 +42,12 @@ def test_puts_stop_at_a_refusal_and_are_tried_again() -> None:
     desk.store.refused.add(second)
     desk.compute(6)
     desk.settle()
-    assert set(desk.store.pages) == {first}
+    assert set(desk.store.contents) == {first}
     desk.store.refused.clear()
     desk.compute(6)
     assert [(job.start, job.key.length) for job in desk.jobs("put")] == [(2, 6)]
     desk.settle()
-    assert set(desk.store.pages) == set(names_of(desk, 6))
+    assert set(desk.store.contents) == set(names_of(desk, 6))
 
 
 def test_pages_from_before_the_storage_are_put_when_they_are_used() -> None:
@@ -57,7 +57,7 @@ def test_pages_from_before_the_storage_are_put_when_they_are_used() -> None:
     assert desk.cache.attach(desk.store) and not desk.cache.attach(desk.store)
     desk.compute(6)
     desk.settle()
-    assert set(desk.store.pages) == set(names_of(desk, 6))
+    assert set(desk.store.contents) == set(names_of(desk, 6))
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_what_storage_raises_or_cuts_short_ends_the_read() -> None:
     desk.stored(6)
     _, second, third = names_of(desk, 6)
     desk.store.broken.add(third)
-    desk.store.pages[second] = desk.store.pages[second][:1]
+    desk.store.contents[second] = desk.store.contents[second][:1]
     desk.cache.prefetch(1, desk.key(6))
     desk.settle()
     assert desk.cache.poll(1) and desk.cache.loaded(1) == 2

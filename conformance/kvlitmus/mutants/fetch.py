@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvlitmus.conformance.specimen.fetching import Prefetcher
-from kvlitmus.conformance.specimen.works import Fetch, Store, TieredNode, Work
+from kvlitmus.conformance.specimen.works import Fetch, TieredNode, Work
 from kvlitmus.mutants.hosted import (
     BIGRAM,
     HOSTED,
@@ -14,6 +14,7 @@ from kvlitmus.mutants.hosted import (
     WAITING,
 )
 from kvlitmus.mutants.registry import mutant
+from kvlitmus.spec.interface import PageStore
 from kvlitmus.spec.units import Key
 
 LOST = ("TIER-01", "TIER-02")
@@ -192,7 +193,7 @@ class QueryWithoutTheTenant(Prefetcher):
 class QueryCountsBehindGaps(Prefetcher):
     """A prefetch sets out to read more than can be read: pages are counted one by one, with gaps between them."""
 
-    def found(self, store: Store, names: Sequence[str]) -> int:
+    def found(self, store: PageStore, names: Sequence[str]) -> int:
         """How many, not how many in a row; asked again when the run was too short."""
         first = super().found(store, names)
         rest = names[first + 1 :]
@@ -210,7 +211,7 @@ class QueryCountsBehindGaps(Prefetcher):
 class ShortHitGoesOn(Prefetcher):
     """Reads of a page or two that cost more than they save: the threshold is not looked at after the query."""
 
-    def query(self, work: Work, store: Store) -> None:
+    def query(self, work: Work, store: PageStore) -> None:
         before = self.settings
         self.settings = before._replace(threshold=0)
         super().query(work, store)
@@ -266,11 +267,11 @@ class ExceptionEndsAllReading(Prefetcher):
 
     dead = False
 
-    def read(self, work: Work, store: Store, pages: int | None) -> None:
+    def read(self, work: Work, store: PageStore, pages: int | None) -> None:
         if not self.dead:
             super().read(work, store, pages)
 
-    def contents(self, store: Store, name: str) -> tuple[int, ...] | None:
+    def contents(self, store: PageStore, name: str) -> tuple[int, ...] | None:
         """The thread dies of what it isn't prepared for."""
         try:
             contents = store.get(name)
@@ -295,7 +296,7 @@ class ExceptionEndsAllReading(Prefetcher):
 class ShortPageCounts(Prefetcher):
     """Wrong KV is served: a page of which storage has a part only counts as read."""
 
-    def contents(self, store: Store, name: str) -> tuple[int, ...] | None:
+    def contents(self, store: PageStore, name: str) -> tuple[int, ...] | None:
         try:
             contents = store.get(name)
         except OSError:
@@ -314,5 +315,5 @@ class ShortPageCounts(Prefetcher):
 class FailedPageCounts(Prefetcher):
     """Noise is served as KV: a page that doesn't come is skipped, and counted."""
 
-    def contents(self, store: Store, name: str) -> tuple[int, ...] | None:
+    def contents(self, store: PageStore, name: str) -> tuple[int, ...] | None:
         return super().contents(store, name) or (0,) * self.size

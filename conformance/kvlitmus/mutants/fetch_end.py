@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kvlitmus.conformance.specimen.fetching import Prefetcher
-from kvlitmus.conformance.specimen.works import ENDED, FETCHING, REVOKED, Fetch, Store, Work
+from kvlitmus.conformance.specimen.works import ENDED, FETCHING, REVOKED, Fetch, Work
 from kvlitmus.mutants.hosted import (
     HOSTED,
     LMCACHE,
@@ -16,6 +16,7 @@ from kvlitmus.mutants.hosted import (
     BelievingHost,
 )
 from kvlitmus.mutants.registry import mutant
+from kvlitmus.spec.interface import PageStore
 
 LOST = ("TIER-01", "TIER-02")
 STUCK = ("LIFE-06", "LIFE-07")
@@ -338,7 +339,7 @@ class DropBelowTheUnbackedLeaks(Prefetcher):
 class ReadsTheLastPageAgain(Prefetcher):
     """Each batch of a read begins with the last page of the one before it."""
 
-    def read(self, work: Work, store: Store, pages: int | None) -> None:
+    def read(self, work: Work, store: PageStore, pages: int | None) -> None:
         fetch = work.fetch
         if fetch is not None and not fetch.over and fetch.done:
             self.contents(store, work.names[fetch.done // self.size - 1])

@@ -9,10 +9,11 @@ from kvlitmus.conformance.specimen.backup import BackupQueue
 from kvlitmus.conformance.specimen.hashing import PageHasher
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.conformance.specimen.putting import PutQueue
-from kvlitmus.conformance.specimen.works import Store, TieredNode, Work
+from kvlitmus.conformance.specimen.works import TieredNode, Work
 from kvlitmus.mutants.hashing import Personal, Upstreams
 from kvlitmus.mutants.hosted import HOSTED, NOT_BACK, SGLANG, VLLM
 from kvlitmus.mutants.registry import mutant, null_mutant
+from kvlitmus.spec.interface import PageStore
 from kvlitmus.spec.units import Key, Unit
 
 
@@ -110,7 +111,7 @@ class PutNamesRawTokens(PutQueue):
 class PutGoesOnAfterARefusal(PutQueue):
     """Storage fills with pages that no query ever reaches, behind one that it has refused."""
 
-    def accepted(self, store: Store, name: str, contents: tuple[int, ...]) -> bool:
+    def accepted(self, store: PageStore, name: str, contents: tuple[int, ...]) -> bool:
         super().accepted(store, name, contents)
         return True
 
@@ -142,7 +143,7 @@ class RefusedPutNeverEnds(PutQueue):
 class PutLeavesOutTheLastPage(PutQueue):
     """The last page of a prompt never gets to storage, and counts as stored."""
 
-    def put(self, work: Work, store: Store, pages: int | None) -> None:
+    def put(self, work: Work, store: PageStore, pages: int | None) -> None:
         """All but the last one of several."""
         if len(work.sources) > 1:
             work.sources = work.sources[:-1]

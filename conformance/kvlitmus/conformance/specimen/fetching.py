@@ -15,12 +15,12 @@ from kvlitmus.conformance.specimen.works import (
     QUERYING,
     REVOKED,
     Fetch,
-    Store,
     TieredNode,
     Work,
     WorkTable,
     cut,
 )
+from kvlitmus.spec.interface import PageStore
 from kvlitmus.spec.prefetch_plan import PrefetchAsk
 from kvlitmus.spec.units import Key
 
@@ -169,7 +169,7 @@ class Prefetcher:
 
     # -- jobs ----------------------------------------------------------------------------------
 
-    def query(self, work: Work, store: Store) -> None:
+    def query(self, work: Work, store: PageStore) -> None:
         """Ask storage how much it has; go on with that, or give up."""
         fetch = work.fetch
         assert fetch is not None
@@ -188,7 +188,7 @@ class Prefetcher:
         first = fetch.start // self.size
         return self.hasher.page_hashes(fetch.key, self.size, None)[first : first + fetch.hashed]
 
-    def found(self, store: Store, names: Sequence[str]) -> int:
+    def found(self, store: PageStore, names: Sequence[str]) -> int:
         """How many of these pages storage has, from the first one on."""
         try:
             return store.exists(names)
@@ -214,7 +214,7 @@ class Prefetcher:
         next_work = self.works.add("fetch", cut(fetch.key, fetch.start + hit), fetch.start)
         next_work.rid, next_work.fetch, next_work.names = fetch.rid, fetch, names[:pages]
 
-    def read(self, work: Work, store: Store, pages: int | None) -> None:
+    def read(self, work: Work, store: PageStore, pages: int | None) -> None:
         """Read page by page, at most ``pages``; the first one that doesn't come ends it."""
         fetch = work.fetch
         assert fetch is not None and fetch.hit is not None
@@ -232,7 +232,7 @@ class Prefetcher:
         if fetch.done == fetch.hit or pages != 0:
             self.end(work, fetch)
 
-    def contents(self, store: Store, name: str) -> tuple[int, ...] | None:
+    def contents(self, store: PageStore, name: str) -> tuple[int, ...] | None:
         """A whole page, or ``None``."""
         try:
             contents = store.get(name)

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from kvlitmus.conformance.specimen.hashing import PageHasher
 from kvlitmus.conformance.specimen.host import STORED, UNDER_WAY, UNSTORED, Copier, HostPool
 from kvlitmus.conformance.specimen.tiers import TierTree
-from kvlitmus.conformance.specimen.works import Store, TieredNode, Work, WorkTable, key_of
+from kvlitmus.conformance.specimen.works import TieredNode, Work, WorkTable, key_of
+from kvlitmus.spec.interface import PageStore
 from kvlitmus.spec.units import Key, Unit
 
 
@@ -73,7 +74,7 @@ class PutQueue:
         nodes = list(dict.fromkeys([node for _, node in run]))
         self.start(nodes, [page for page, _ in run], key, key.length - len(run) * self.size)
 
-    def put(self, work: Work, store: Store, pages: int | None) -> None:
+    def put(self, work: Work, store: PageStore, pages: int | None) -> None:
         """Put page by page, at most ``pages``; the first one that fails ends it."""
         while work.done < len(work.sources) and pages != 0:
             page = work.sources[work.done]
@@ -85,7 +86,7 @@ class PutQueue:
             pages = pages if pages is None else pages - 1
         work.landed = work.done == len(work.sources)
 
-    def accepted(self, store: Store, name: str, contents: tuple[int, ...]) -> bool:
+    def accepted(self, store: PageStore, name: str, contents: tuple[int, ...]) -> bool:
         """Whether storage took the page."""
         try:
             return store.put(name, contents)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Protocol
 
 from kvlitmus.conformance.specimen.tree import Node, Unit
 from kvlitmus.spec.units import Key
@@ -16,19 +15,6 @@ Slots = tuple[int, ...] | None
 
 Shown = tuple[list[int], list[int], Slots, Slots]
 """The lists of a node as they were last shown, and the slots that were."""
-
-
-class Store(Protocol):
-    """Storage as the specimen uses it."""
-
-    def exists(self, names: Sequence[str]) -> int:
-        """How many of these pages are stored, counted from the first to the first that is not; may raise."""
-
-    def get(self, name: str) -> tuple[int, ...] | None:
-        """A page, or ``None``; may raise, and may be too short."""
-
-    def put(self, name: str, contents: Sequence[int]) -> bool:
-        """Store a page, or refuse; may raise."""
 
 
 class Work:

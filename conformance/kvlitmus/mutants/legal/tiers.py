@@ -13,10 +13,11 @@ from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.conformance.specimen.putting import PutQueue
 from kvlitmus.conformance.specimen.tiers import TierTree
 from kvlitmus.conformance.specimen.tree import Unit
-from kvlitmus.conformance.specimen.works import QUERYING, Fetch, Store, TieredNode, Work
+from kvlitmus.conformance.specimen.works import QUERYING, Fetch, TieredNode, Work
 from kvlitmus.mutants.hosted import HOSTED, NOT_BACK, THROUGH, TIMED
 from kvlitmus.mutants.prefetch import LooksFirst
 from kvlitmus.mutants.registry import null_mutant
+from kvlitmus.spec.interface import PageStore
 from kvlitmus.spec.prefetch_plan import truncated_length
 from kvlitmus.spec.units import Key
 
@@ -137,7 +138,7 @@ class ReservesAtTheHit(Prefetcher):
         fetch.pages = pages
         super().take_hit(work, fetch, work.names, len(pages) * self.size)
 
-    def query(self, work: Work, store: Store) -> None:
+    def query(self, work: Work, store: PageStore) -> None:
         """A revocation needs no memory to return."""
         super().query(work, store)
         fetch = work.fetch
@@ -180,7 +181,7 @@ class HostLastFreedFirst(HostPool):
 class AsksPageByPage(Prefetcher):
     """Storage is asked for one page at a time, up to the first that it hasn't."""
 
-    def found(self, store: Store, names: Sequence[str]) -> int:
+    def found(self, store: PageStore, names: Sequence[str]) -> int:
         for at, name in enumerate(names):
             if not super().found(store, [name]):
                 return at
