@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from kvlitmus.spec import calls, facts, plan
+from kvlitmus.spec import calls, facts, occasions, plan
 from kvlitmus.spec.config import Config
 from kvlitmus.spec.facts import FACTS, INPUTS, UNKNOWN, Fact, Unknown, fact
 from kvlitmus.spec.occasions import On
@@ -169,7 +169,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> Any:
         """Twice as many."""
         return 2 * told_pages
 
-    @rule("TREE-98", kind=Kind.STEP, on=("match",), source="test")
+    @rule("TREE-98", kind=Kind.STEP, on=(On.MATCH,), source="test")
     def pages_are_few(told_twice: int, page_size: int) -> bool:
         """Pages MUST be few."""
         return told_twice < page_size
@@ -213,3 +213,10 @@ def test_only_one_plan_names_what_is_judged_below_the_depth_of_a_fact() -> None:
 
     assert {"POOL-09", "POOL-10", "POOL-12"} <= set(deep.rules)
     assert "POOL-10" in flat.rules and not {"POOL-09", "POOL-12"} & set(flat.rules)
+
+
+def test_each_occasion_is_one_that_some_step_is() -> None:
+    source = Path(occasions.__file__).read_text(encoding="utf-8")
+    told = {On.FLAT_CALL: "of every call on a flat cache", On.IN_GROUP: "of every call of a trace within a free group"}
+
+    assert {one for one in On if f"On.{one.name}" not in source} == told.keys()

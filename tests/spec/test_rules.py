@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from kvlitmus.spec import facts
+from kvlitmus.spec.on import On
 from kvlitmus.spec.rule import RULES, Kind, Rule, Strength, all_rules, rule, rules_of
 
 EVERY = list(all_rules().values())
@@ -111,7 +112,7 @@ def test_the_digest_of_a_rule_follows_when_it_is_judged_and_what_its_facts_mean(
 ) -> None:
     one = all_rules()["FETCH-16"]
     others = [
-        replace(one, on=("poll",)),
+        replace(one, on=(On.POLL,)),
         replace(one, needs=frozenset({"tiers"})),
         replace(one, strength=Strength.SHOULD),
         replace(one, kind=Kind.STATE),

@@ -22,6 +22,7 @@ from kvlitmus.spec.advance import computed_pages
 from kvlitmus.spec.calls import End, Insert, Publish
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.interface.tiers import BACKUP, Job
+from kvlitmus.spec.on import On
 from kvlitmus.spec.policies import hot
 from kvlitmus.spec.rule import Kind, Strength, rule
 from kvlitmus.spec.seen import TierSeen
@@ -152,7 +153,7 @@ def unstored(below: Tiers, call: Settled) -> Sequence[Name]:
 
 # Rules
 
-INSERTS = ("insert", "publish", "finish")
+INSERTS = (On.INSERT, On.PUBLISH, On.FINISH)
 """The calls that insert."""
 
 
@@ -241,7 +242,7 @@ def a_put_that_ended_well_has_stored_its_pages(put_missing: Sequence[Name]) -> b
 @rule(
     "BACKUP-09",
     kind=Kind.STEP,
-    on=("settled",),
+    on=(On.SETTLED,),
     strength=Strength.SHOULD,
     needs=("tiers", "lifecycle", "steps"),
     source="R-BK-01, R-BK-03, R-BK-04; H-60",

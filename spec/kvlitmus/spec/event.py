@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
 from kvlitmus.spec import tier as _tier  # noqa: F401 - its facts
 from kvlitmus.spec.facts import fact
+from kvlitmus.spec.on import On
 from kvlitmus.spec.rule import Kind, rule
 from kvlitmus.spec.state import State, Told
 from kvlitmus.spec.units import Name, PageNo
@@ -53,7 +54,7 @@ def events_make_sense(odd_events: Sequence[object]) -> bool:
 @rule(
     "EVENT-02",
     kind=Kind.STEP,
-    on=("settled", "quiet_tick", "flat_call"),
+    on=(On.SETTLED, On.QUIET_TICK, On.FLAT_CALL),
     needs=("events",),
     source="R-EVT-02; map §4.12",
     reference="event.changes",
@@ -66,7 +67,7 @@ def events_tell_what_the_device_has(told_device: frozenset[Name], cached_after: 
 @rule(
     "EVENT-03",
     kind=Kind.STEP,
-    on=("settled", "quiet_tick"),
+    on=(On.SETTLED, On.QUIET_TICK),
     needs=("events", "tiers"),
     source="R-EVT-02; H-34",
     reference="event.changes",

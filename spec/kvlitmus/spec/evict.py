@@ -14,6 +14,7 @@ from collections.abc import Set as AbstractSet
 from kvlitmus.spec import pool as _pool  # noqa: F401 - its facts
 from kvlitmus.spec.calls import Evict, PlayedAgain
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
+from kvlitmus.spec.on import On
 from kvlitmus.spec.order import needless_victims, passed_over_by
 from kvlitmus.spec.rule import Kind, Strength, rule
 from kvlitmus.spec.seen import Seen, TierSeen
@@ -78,7 +79,7 @@ def victims_again(call: PlayedAgain) -> Sequence[object]:
 @rule(
     "EVICT-01",
     kind=Kind.STEP,
-    on=("evict",),
+    on=(On.EVICT,),
     source="R-EV-01; sglang#5499",
     reference="tree.evict",
     allowed="at least min({asked}, {unlocked_before}) slots freed",
@@ -97,7 +98,7 @@ def an_eviction_frees_what_was_asked_if_it_can(
 @rule(
     "EVICT-02",
     kind=Kind.STEP,
-    on=("evict",),
+    on=(On.EVICT,),
     source="R-EV-01; sglang#4989",
     reference="tree.evict",
     allowed="the number of slots that became free",
@@ -112,7 +113,7 @@ def an_eviction_reports_what_it_freed(
 @rule(
     "EVICT-03",
     kind=Kind.STEP,
-    on=("evict",),
+    on=(On.EVICT,),
     source="R-EV-01",
     reference="tree.evict",
     allowed="victims outside {locked_names}",
@@ -125,7 +126,7 @@ def an_eviction_spares_what_is_locked(vanished: frozenset[Name], locked_names: f
 @rule(
     "EVICT-04",
     kind=Kind.STEP,
-    on=("evict",),
+    on=(On.EVICT,),
     source="R-EV-01, R-EV-09; vllm#4764",
     reference="tree.evict",
     allowed="the free list grown by exactly the pages of the victims",
@@ -146,7 +147,7 @@ def what_is_evicted_becomes_free(
 @rule(
     "EVICT-05",
     kind=Kind.STEP,
-    on=("evict",),
+    on=(On.EVICT,),
     source="R-EV-03; sglang#18843, mini-sglang#124",
     reference="tree.evict",
     allowed="{passed_over} first, as the policy orders",
@@ -159,7 +160,7 @@ def victims_follow_the_policy(passed_over: frozenset[Name]) -> bool:
 @rule(
     "EVICT-06",
     kind=Kind.STEP,
-    on=("evict",),
+    on=(On.EVICT,),
     source="R-EV-04; sglang#4989",
     reference="tree.evict",
     allowed="{needless} left alone",
@@ -172,7 +173,7 @@ def an_eviction_stops_when_enough_is_free(needless: frozenset[Name]) -> bool:
 @rule(
     "EVICT-07",
     kind=Kind.HISTORY,
-    on=("again",),
+    on=(On.AGAIN,),
     strength=Strength.SHOULD,
     source="R-EV-03",
     reference="tree.evict",

@@ -22,6 +22,7 @@ from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.interface import tiers as answers
 from kvlitmus.spec.interface.tiers import FETCH
+from kvlitmus.spec.on import On
 from kvlitmus.spec.prefetch_advance import committed, ending, gate_of, known_part, query_hit_of, stop_allowed_now
 from kvlitmus.spec.rule import Kind, Strength, rule
 from kvlitmus.spec.seen import TierSeen
@@ -322,7 +323,7 @@ def tree_changed(tiers_seen_before: TierSeen, tiers_seen: TierSeen) -> bool:
 @rule(
     "FETCH-01",
     kind=Kind.STEP,
-    on=("prefetch", "refused_prefetch"),
+    on=(On.PREFETCH, On.REFUSED_PREFETCH),
     needs=("prefetching",),
     source="R-PF-01, R-PF-04, R-PF-11, R-PF-12",
     reference="fetch.submit",
@@ -336,7 +337,7 @@ def a_prefetch_behind_a_shut_gate_is_refused(gate: str, begun: bool) -> bool:
 @rule(
     "FETCH-02",
     kind=Kind.STEP,
-    on=("gated_prefetch",),
+    on=(On.GATED_PREFETCH,),
     needs=("prefetching", "tiers"),
     source="R-PF-01",
     reference="fetch.submit",
@@ -351,7 +352,7 @@ def a_shut_gate_has_no_side_effect(
 @rule(
     "FETCH-03",
     kind=Kind.STEP,
-    on=("prefetch", "refused_prefetch"),
+    on=(On.PREFETCH, On.REFUSED_PREFETCH),
     needs=("prefetching", "tiers", "host"),
     source="R-PF-03, R-PF-06, R-PF-08, R-PF-12; seeds #16370, H-01, H-03",
     reference="fetch.submit",
@@ -365,7 +366,7 @@ def a_prefetch_reserves_what_the_plan_says(fetch_asked: Tokens, reservable: Toke
 @rule(
     "FETCH-04",
     kind=Kind.STEP,
-    on=("prefetch", "refused_prefetch"),
+    on=(On.PREFETCH, On.REFUSED_PREFETCH),
     needs=("prefetching", "tiers"),
     source="R-PF-07, R-PF-08",
     reference="fetch.submit",
@@ -379,7 +380,7 @@ def a_prefetch_holds_exactly_what_it_reserved(begun: bool, fetch_asked: Tokens, 
 @rule(
     "FETCH-05",
     kind=Kind.STEP,
-    on=("prefetch",),
+    on=(On.PREFETCH,),
     needs=("prefetching",),
     source="R-PF-02; H-08",
     reference="fetch.submit",
@@ -393,7 +394,7 @@ def a_prefetch_begins_where_its_anchor_ends(fetch_matched: Tokens, fetch_anchor:
 @rule(
     "FETCH-06",
     kind=Kind.STEP,
-    on=("prefetch",),
+    on=(On.PREFETCH,),
     needs=("prefetching",),
     source="R-PF-02, R-HT-03",
     reference="fetch.submit",
@@ -420,7 +421,7 @@ def prefetches_under_way_are_counted(occupied_now: Tokens, occupied_least: Token
 @rule(
     "FETCH-08",
     kind=Kind.STEP,
-    on=("query",),
+    on=(On.QUERY,),
     needs=("prefetching", "steps"),
     source="R-PFT-01, R-PFT-02",
     reference="fetch.answer",
@@ -440,7 +441,7 @@ def a_fetch_reads_the_pages_found_in_order(fetch_disorder: Sequence[tuple[str, i
 @rule(
     "FETCH-10",
     kind=Kind.STEP,
-    on=("fetch",),
+    on=(On.FETCH,),
     needs=("prefetching", "steps"),
     source="R-PFT-03, R-PFT-05",
     reference="fetch.read",
@@ -454,7 +455,7 @@ def a_fetch_counts_what_has_arrived(fetch_done: Tokens, fetch_got: Tokens) -> bo
 @rule(
     "FETCH-11",
     kind=Kind.STEP,
-    on=("poll",),
+    on=(On.POLL,),
     needs=("prefetching",),
     source="R-PFT-04, R-PFT-05, R-PFT-06, R-PFT-07; H-12, H-64",
     reference="fetch.may_stop",
@@ -468,7 +469,7 @@ def a_request_waits_as_the_stop_policy_says(poll_answer: bool, stop_allowed: Seq
 @rule(
     "FETCH-12",
     kind=Kind.STEP,
-    on=("poll", "commit"),
+    on=(On.POLL, On.COMMIT),
     needs=("prefetching", "tiers"),
     source="R-PFC-01, R-PFC-06",
     reference="fetch.commit",
@@ -482,7 +483,7 @@ def a_commit_adds_nothing_but_what_was_fetched(host_appeared: frozenset[Name], c
 @rule(
     "FETCH-13",
     kind=Kind.STEP,
-    on=("poll", "commit"),
+    on=(On.POLL, On.COMMIT),
     needs=("prefetching", "tiers"),
     source="R-PFC-01, R-PFC-09",
     reference="fetch.commit",
@@ -495,7 +496,7 @@ def a_commit_adds_all_that_was_fetched(commit_missing: Sequence[Name]) -> bool:
 @rule(
     "FETCH-14",
     kind=Kind.STEP,
-    on=("poll", "abandon", "query", "fetch", "put", "prefetch_tick"),
+    on=(On.POLL, On.ABANDON, On.QUERY, On.FETCH, On.PUT, On.PREFETCH_TICK),
     needs=("tiers",),
     source="R-PFC-03, R-PFC-08",
     reference="fetch.commit",
@@ -518,7 +519,7 @@ def what_was_cached_stays_where_it_was(
 @rule(
     "FETCH-15",
     kind=Kind.STEP,
-    on=("abandon", "query", "fetch", "put", "prefetch_tick"),
+    on=(On.ABANDON, On.QUERY, On.FETCH, On.PUT, On.PREFETCH_TICK),
     needs=("tiers",),
     source="R-PFC-08, R-PFC-06",
     reference="fetch.abandon",
@@ -531,7 +532,7 @@ def only_a_poll_commits(host_appeared: frozenset[Name]) -> bool:
 @rule(
     "FETCH-16",
     kind=Kind.STEP,
-    on=("loaded",),
+    on=(On.LOADED,),
     needs=("prefetching",),
     source="R-PFC-03, R-PFT-07",
     reference="fetch.told",
@@ -545,7 +546,7 @@ def what_a_prefetch_added_is_told_once(told_loaded: Tokens, loaded_least: Tokens
 @rule(
     "FETCH-17",
     kind=Kind.STEP,
-    on=("poll", "abandon"),
+    on=(On.POLL, On.ABANDON),
     strength=Strength.MUST,
     needs=("tiers",),
     source="R-PFT-07; H-58",

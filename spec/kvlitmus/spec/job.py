@@ -8,6 +8,7 @@ and everything may be forgotten (``reset``).
 from __future__ import annotations
 
 from kvlitmus.spec.interface.tiers import BACKUP, FETCH, JOB_KINDS, LOAD, PUT, QUERY, Job
+from kvlitmus.spec.on import On
 from kvlitmus.spec.transitions import NONE, Table, Transition
 
 QUEUED, UNDER_WAY, LANDED, FAILED, GONE = "queued", "under way", "landed", "failed", "gone"
@@ -25,7 +26,7 @@ STATES = {
 DONE, PART, SHORT, FAIL = ADVANCES = ("advance done", "advance part", "advance short", "advance fail")
 """The causes that are the job's own advance, by outcome; the advance of another job is ``advance``."""
 
-INSERTS = ("insert", "publish", "publish_upto", "end", "end_upto")
+INSERTS = (On.INSERT, On.PUBLISH, On.PUBLISH_UPTO, On.END, On.END_UPTO)
 """The calls that insert."""
 
 LOADS = ("load_back", "load_back_within")

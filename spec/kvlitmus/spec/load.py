@@ -20,6 +20,7 @@ from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
 from kvlitmus.spec import tier as _tier  # noqa: F401 - its facts
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.interface.tiers import LOAD, Loaded
+from kvlitmus.spec.on import On
 from kvlitmus.spec.rule import Kind, rule
 from kvlitmus.spec.seen import TierSeen
 from kvlitmus.spec.setting import Setting
@@ -164,7 +165,7 @@ def failed_sources(below: Tiers) -> Mapping[Name, PageNo]:
 @rule(
     "LOAD-01",
     kind=Kind.STEP,
-    on=("load_back",),
+    on=(On.LOAD_BACK,),
     needs=("host",),
     source="R-LB-01; map §4.9",
     reference="load.load_back",
@@ -180,7 +181,7 @@ def a_load_back_brings_everything(
 @rule(
     "LOAD-02",
     kind=Kind.STEP,
-    on=("load_back",),
+    on=(On.LOAD_BACK,),
     needs=("host", "tiers"),
     source="R-LB-01, R-LB-02",
     reference="load.load_back",
@@ -196,7 +197,7 @@ def what_is_loaded_is_where_it_was_said(
 @rule(
     "LOAD-03",
     kind=Kind.STEP,
-    on=("refused_load_back",),
+    on=(On.REFUSED_LOAD_BACK,),
     needs=("host", "tiers"),
     source="R-LB-03; H-53",
     reference="load.load_back",
@@ -213,7 +214,7 @@ def a_load_back_is_declined_for_a_reason(
 @rule(
     "LOAD-04",
     kind=Kind.STEP,
-    on=("refused_load_back",),
+    on=(On.REFUSED_LOAD_BACK,),
     needs=("host", "tiers"),
     source="R-LB-01",
     reference="load.load_back",
@@ -226,7 +227,7 @@ def a_load_back_that_is_declined_leaves_nothing(appeared: frozenset[Name], jobs_
 @rule(
     "LOAD-05",
     kind=Kind.STEP,
-    on=("load_back",),
+    on=(On.LOAD_BACK,),
     needs=("host", "tiers"),
     source="R-LB-08",
     reference="load.load_back",
@@ -240,7 +241,7 @@ def the_host_copy_survives_a_load_back(load_names: Sequence[Name], hosted: Mappi
 @rule(
     "LOAD-06",
     kind=Kind.STEP,
-    on=("layered",),
+    on=(On.LAYERED,),
     needs=("layers", "steps"),
     source="R-LB-07; map §4.9",
     reference="load.copy_layers",
@@ -254,7 +255,7 @@ def a_layer_may_be_read_when_it_has_arrived(layers_told: int, layers_copied: int
 @rule(
     "LOAD-07",
     kind=Kind.STEP,
-    on=("limited_load_back",),
+    on=(On.LIMITED_LOAD_BACK,),
     needs=("quota",),
     source="R-LB-04; H-27",
     reference="load.load_back",
@@ -280,7 +281,7 @@ def what_was_not_loaded_is_not_on_the_device(failed_resident: Sequence[Name]) ->
 @rule(
     "LOAD-09",
     kind=Kind.STEP,
-    on=("prefetch_tick",),
+    on=(On.PREFETCH_TICK,),
     needs=("tiers", "steps", "copy_faults"),
     source="vllm#19329",
     reference="load.acknowledge_loads",
@@ -294,7 +295,7 @@ def a_load_that_failed_leaves_its_sources(failed_sources: Mapping[Name, PageNo],
 @rule(
     "LOAD-10",
     kind=Kind.STEP,
-    on=("failed_copy",),
+    on=(On.FAILED_COPY,),
     needs=("steps", "copy_faults"),
     source="vllm#19329",
     reference="backup.fail",

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from kvlitmus.spec import evict as _evict  # noqa: F401 - its facts
 from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
+from kvlitmus.spec.on import On
 from kvlitmus.spec.rule import Kind, rule
 from kvlitmus.spec.units import Name, PageNo, Tokens
 
@@ -66,7 +67,7 @@ def every_node_has_as_many_locks_as_receipts(node_locks: Sequence[tuple[int, int
 @rule(
     "LOCK-05",
     kind=Kind.STEP,
-    on=("lock", "unlock"),
+    on=(On.LOCK, On.UNLOCK),
     source="R-LK-04",
     reference="tree.lock",
     allowed="the same pages cached and free as before",
@@ -97,7 +98,7 @@ def nothing_is_protected_when_nobody_holds_a_lock(quiet: bool, protected: Tokens
 @rule(
     "LOCK-07",
     kind=Kind.STEP,
-    on=("lock", "unlock"),
+    on=(On.LOCK, On.UNLOCK),
     needs=("counters",),
     source="R-LK-04; vllm#11565",
     reference="tree.lock",

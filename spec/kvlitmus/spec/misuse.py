@@ -12,6 +12,7 @@ from __future__ import annotations
 from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
 from kvlitmus.spec.facts import fact
 from kvlitmus.spec.misuse_calls import Aftermath, page_granted
+from kvlitmus.spec.on import On
 from kvlitmus.spec.rule import Kind, rule
 from kvlitmus.spec.seen import Seen
 from kvlitmus.spec.setting import Setting
@@ -58,7 +59,7 @@ def handle_aliased(before: Seen, after: Seen, answer: Aftermath) -> bool:
 @rule(
     "MISUSE-01",
     kind=Kind.STEP,
-    on=("double_free",),
+    on=(On.DOUBLE_FREE,),
     source="R-DEV-08, R-HOST-06",
     reference="pool.release",
     allowed="at most {capacity} slots available and every page handed out at most once",
@@ -71,7 +72,7 @@ def a_double_free_creates_no_memory(available_after: Tokens, capacity: Tokens, l
 @rule(
     "MISUSE-02",
     kind=Kind.STEP,
-    on=("double_free", "repeated_free", "partial_free"),
+    on=(On.DOUBLE_FREE, On.REPEATED_FREE, On.PARTIAL_FREE),
     source="R-DEV-08, R-HOST-05, R-HOST-06",
     reference="pool.release",
     allowed="an error where misuse is rejected, and none where it is ignored",
@@ -84,7 +85,7 @@ def misuse_is_treated_as_declared(raised: bool, declared_misuse: str) -> bool:
 @rule(
     "MISUSE-03",
     kind=Kind.STEP,
-    on=("repeated_free",),
+    on=(On.REPEATED_FREE,),
     source="R-HOST-06; dynamo#13398",
     reference="pool.release",
     allowed="at most {capacity} slots available and every page handed out at most once",
@@ -97,7 +98,7 @@ def a_slot_named_twice_in_one_free_counts_once(available_after: Tokens, capacity
 @rule(
     "MISUSE-04",
     kind=Kind.STEP,
-    on=("partial_free",),
+    on=(On.PARTIAL_FREE,),
     source="R-HOST-05, R-DEV-07",
     reference="pool.release",
     allowed="whole pages only, now and later",
@@ -110,7 +111,7 @@ def freeing_part_of_a_page_breaks_no_page(later_sound: bool) -> bool:
 @rule(
     "MISUSE-05",
     kind=Kind.STEP,
-    on=("scribble",),
+    on=(On.SCRIBBLE,),
     source="R-HOST-08; sglang#31296",
     reference="pool.allocate",
     allowed="the same pages handed out next, whatever happens to the returned sequence",
@@ -123,7 +124,7 @@ def a_returned_handle_is_the_callers_own(handle_aliased: bool, later_sound: bool
 @rule(
     "MISUSE-06",
     kind=Kind.STEP,
-    on=("stale_unlock",),
+    on=(On.STALE_UNLOCK,),
     source="R-LK-06",
     reference="tree.unlock",
     allowed="an error or nothing, and never fewer than no locks",

@@ -2,108 +2,18 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable
 from typing import Any
 
 from kvlitmus.spec import calls, hash_calls, misuse_calls, store_calls, tier_calls
 from kvlitmus.spec.interface.tiers import FETCH, LOAD, QUERY
+from kvlitmus.spec.on import On
 from kvlitmus.spec.prefetch_advance import ending, gate_of, known_part
 from kvlitmus.spec.prefetch_plan import Planned, PlanPrefetch
 from kvlitmus.spec.seen import Seen, TierSeen
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State
 from kvlitmus.spec.tier_state import COPIES
-
-
-class On(enum.StrEnum):
-    """On which occasion a rule of steps is judged.
-
-    Granted, refused and failed calls are occasions of their own; one step may be several.
-    """
-
-    ALLOC = "alloc"
-    REFUSED_ALLOC = "refused_alloc"
-    ALLOC_EXTEND = "alloc_extend"
-    ALLOC_DECODE = "alloc_decode"
-    EXTEND_BATCH = "extend_batch"
-    EXTEND_ONE = "extend_one"
-    REFUSED_EXTEND = "refused_extend"
-    FREE = "free"
-    GROUP_OPEN = "group_open"
-    GROUP_END = "group_end"
-    GROUP_CLOSED = "group_closed"
-    IN_GROUP = "in_group"
-    RESET = "reset"
-    MATCH = "match"
-    INSERT = "insert"
-    LOCK = "lock"
-    UNLOCK = "unlock"
-    EVICT = "evict"
-    BEGIN = "begin"
-    REFUSED_BEGIN = "refused_begin"
-    GROW = "grow"
-    REFUSED_GROW = "refused_grow"
-    PUBLISH = "publish"
-    PUBLISH_ALL = "publish_all"
-    PUBLISH_UPTO = "publish_upto"
-    END = "end"
-    FINISH = "finish"
-    ABORT = "abort"
-    END_UPTO = "end_upto"
-    EVICT_HOST = "evict_host"
-    LOAD_BACK = "load_back"
-    LIMITED_LOAD_BACK = "limited_load_back"
-    REFUSED_LOAD_BACK = "refused_load_back"
-    COPIED = "copied"
-    LAYERED = "layered"
-    FAILED_COPY = "failed_copy"
-    QUERY = "query"
-    FETCH = "fetch"
-    PUT = "put"
-    ZOMBIE = "zombie"
-    TICK = "tick"
-    PREFETCH_TICK = "prefetch_tick"
-    QUIET_TICK = "quiet_tick"
-    DETACHED = "detached"
-    COMMIT = "commit"
-    ATTACH = "attach"
-    DETACH = "detach"
-    SETTLED = "settled"
-    PREFETCH = "prefetch"
-    REFUSED_PREFETCH = "refused_prefetch"
-    GATED_PREFETCH = "gated_prefetch"
-    POLL = "poll"
-    LOADED = "loaded"
-    ABANDON = "abandon"
-    FAULT = "fault"
-    OUT_OF_MEMORY = "out_of_memory"
-    CLOCK = "clock"
-    AGAIN = "again"
-    FLAT_CALL = "flat_call"
-    RAISED = "raised"
-    PAGE_HASHES = "page_hashes"
-    HASH_REFUSAL = "hash_refusal"
-    HASH_PIECES = "hash_pieces"
-    HASH_PAIR = "hash_pair"
-    HASH_NAMESPACES = "hash_namespaces"
-    HASHED = "hashed"
-    PLAN_PREFETCH = "plan_prefetch"
-    STORE_EXISTS = "store_exists"
-    STORE_GET = "store_get"
-    STORE_LOOKUP = "store_lookup"
-    STORE_PUT = "store_put"
-    STORE_GET_INTO = "store_get_into"
-    STORE_CLEAR = "store_clear"
-    STORE_CRASH = "store_crash"
-    STORE_RACE = "store_race"
-    MISUSE = "misuse"
-    DOUBLE_FREE = "double_free"
-    REPEATED_FREE = "repeated_free"
-    PARTIAL_FREE = "partial_free"
-    STALE_UNLOCK = "stale_unlock"
-    SCRIBBLE = "scribble"
-
 
 PLAIN: dict[type, tuple[On, ...]] = {
     calls.ExtendOne: (On.EXTEND_ONE,),
@@ -150,6 +60,8 @@ REFUSABLE: dict[type, tuple[tuple[On, ...], tuple[On, ...]]] = {
     calls.Grow: ((On.GROW,), (On.REFUSED_GROW,)),
 }
 """Calls that may be refused: what they are when granted, and when refused."""
+
+__all__ = ["On", "occasions_of"]
 
 
 def hashes_occasions(call: hash_calls.PageHashes, answer: object) -> tuple[On, ...]:

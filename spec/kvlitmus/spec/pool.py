@@ -19,12 +19,13 @@ from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
 from kvlitmus.spec.advance import extended_by, opened_by, opened_needed_by
 from kvlitmus.spec.calls import Alloc, Begin, EndGroup, Evict, Extend, ExtendBatch, ExtendOne, Free, Grow, Publish
 from kvlitmus.spec.facts import fact
+from kvlitmus.spec.on import On
 from kvlitmus.spec.rule import Kind, Strength, rule
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State
 from kvlitmus.spec.units import Name, PageNo, Slot, Tokens, continues_pages, pages_of
 
-ALLOCATIONS = ("alloc", "alloc_extend", "alloc_decode", "extend_batch")
+ALLOCATIONS = (On.ALLOC, On.ALLOC_EXTEND, On.ALLOC_DECODE, On.EXTEND_BATCH)
 
 
 @fact(0)
@@ -103,7 +104,7 @@ def freed_pages(setting: Setting, call: Free | EndGroup) -> frozenset[PageNo]:
 @rule(
     "POOL-01",
     kind=Kind.STEP,
-    on=("alloc",),
+    on=(On.ALLOC,),
     source="R-DEV-01, R-HOST-02, R-HOST-03",
     reference="pool.allocate",
     allowed="{asked} slots",
@@ -116,7 +117,7 @@ def an_allocation_hands_out_what_was_asked_for(asked: Tokens, granted: Sequence[
 @rule(
     "POOL-02",
     kind=Kind.STEP,
-    on=("alloc",),
+    on=(On.ALLOC,),
     source="R-DEV-01, R-HOST-04",
     reference="pool.allocate",
     allowed="runs of {page_size} consecutive slots, each beginning at a multiple of {page_size}",
@@ -143,7 +144,7 @@ def an_allocation_names_no_slot_twice(granted: Sequence[Slot]) -> bool:
 @rule(
     "POOL-04",
     kind=Kind.STEP,
-    on=("alloc",),
+    on=(On.ALLOC,),
     source="R-DEV-01, R-HOST-03, R-LK-01",
     reference="pool.allocate",
     allowed="pages other than {held_before}",
@@ -158,7 +159,7 @@ def an_allocation_takes_nothing_that_somebody_holds(
 @rule(
     "POOL-05",
     kind=Kind.STEP,
-    on=("alloc",),
+    on=(On.ALLOC,),
     source="R-DEV-01",
     reference="pool.allocate",
     allowed="pages of the free list: {free_before}",
@@ -189,7 +190,7 @@ def the_reserved_page_is_never_handed_out(granted_pages: frozenset[PageNo], usab
 @rule(
     "POOL-07",
     kind=Kind.STEP,
-    on=("refused_alloc",),
+    on=(On.REFUSED_ALLOC,),
     source="R-DEV-01, R-DEV-03",
     reference="pool.allocate",
     allowed="an allocation of {asked} slots, since {available_before} were available",
@@ -202,7 +203,7 @@ def an_allocation_is_refused_only_when_memory_is_short(asked: Tokens, available_
 @rule(
     "POOL-08",
     kind=Kind.STEP,
-    on=("refused_alloc", "refused_extend"),
+    on=(On.REFUSED_ALLOC, On.REFUSED_EXTEND),
     source="R-DEV-03, R-HOST-03, vllm#11565",
     reference="pool.allocate",
     allowed="{available_before} slots available as before",
@@ -215,7 +216,7 @@ def a_refused_allocation_changes_nothing(available_before: Tokens, available_aft
 @rule(
     "POOL-09",
     kind=Kind.STEP,
-    on=("free",),
+    on=(On.FREE,),
     source="R-DEV-04, R-DEV-07",
     reference="pool.release",
     allowed="the free list grown by exactly {freed_pages}",
@@ -230,7 +231,7 @@ def freeing_returns_exactly_the_pages_touched(
 @rule(
     "POOL-10",
     kind=Kind.STEP,
-    on=("free",),
+    on=(On.FREE,),
     source="R-DEV-04",
     reference="pool.release",
     allowed="{available_before} + {page_size} × {freed_pages} slots available",
@@ -298,7 +299,7 @@ def no_two_requests_own_one_page(owned_twice: frozenset[PageNo]) -> bool:
 @rule(
     "POOL-16",
     kind=Kind.STEP,
-    on=("reset",),
+    on=(On.RESET,),
     strength=Strength.MUST,
     needs=("reset",),
     source="R-DEV-11",
@@ -315,7 +316,7 @@ def a_reset_restores_the_initial_state(
 @rule(
     "POOL-17",
     kind=Kind.STEP,
-    on=("alloc_extend", "alloc_decode", "extend_one"),
+    on=(On.ALLOC_EXTEND, On.ALLOC_DECODE, On.EXTEND_ONE),
     source="R-DEV-05, R-DEV-06",
     reference="pool.extend",
     allowed="the rest of the last page after slot {last_slot}, then whole new pages in order",
@@ -330,7 +331,7 @@ def an_extension_fills_the_last_page_first(
 @rule(
     "POOL-18",
     kind=Kind.STEP,
-    on=("alloc_extend", "alloc_decode", "extend_batch"),
+    on=(On.ALLOC_EXTEND, On.ALLOC_DECODE, On.EXTEND_BATCH),
     source="R-DEV-05, R-DEV-06; sglang#27731",
     reference="pool.extend",
     allowed="{asked} slots in {opened_needed} new pages that nobody holds",
@@ -349,7 +350,7 @@ def an_extension_opens_no_more_pages_than_it_needs(
 @rule(
     "POOL-19",
     kind=Kind.STEP,
-    on=("group_open",),
+    on=(On.GROUP_OPEN,),
     needs=("group",),
     source="R-DEV-06",
     reference="pool.release",
@@ -363,7 +364,7 @@ def frees_in_a_group_wait_for_its_end(available_before: Tokens, available_after:
 @rule(
     "POOL-20",
     kind=Kind.STEP,
-    on=(*ALLOCATIONS, "refused_alloc", "refused_extend"),
+    on=(*ALLOCATIONS, On.REFUSED_ALLOC, On.REFUSED_EXTEND),
     source="R-EV-01, R-PF-09",
     reference="cache.alloc",
     allowed="nothing evicted: {vanished} still cached",

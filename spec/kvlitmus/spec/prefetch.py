@@ -31,6 +31,7 @@ from typing import NamedTuple
 from kvlitmus.spec import hashing as _hashing  # noqa: F401 - its facts
 from kvlitmus.spec import prefetch_plan as lengths
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
+from kvlitmus.spec.on import On
 from kvlitmus.spec.prefetch_plan import (
     NO_MEMORY,
     RATE_LIMITED,
@@ -264,7 +265,7 @@ def truncated_length(call: PlanPrefetch, last_reading: int | None) -> Tokens:
 @rule(
     "PREFETCH-01",
     kind=Kind.STEP,
-    on=("plan_prefetch",),
+    on=(On.PLAN_PREFETCH,),
     source="R-PF-01; sglang#16370",
     reference="prefetch.gate",
     allowed="no prefetch and no effect, since storage is off",
@@ -277,7 +278,7 @@ def nothing_happens_while_storage_is_off(storage_on: bool, started: bool, host_e
 @rule(
     "PREFETCH-02",
     kind=Kind.STEP,
-    on=("plan_prefetch",),
+    on=(On.PLAN_PREFETCH,),
     source="R-PF-01, R-PF-03, R-PF-12; sglang#16370",
     reference="prefetch.gate",
     allowed="no prefetch and no effect, since {full_length} is below {threshold}",
@@ -294,7 +295,7 @@ def nothing_happens_below_the_threshold(
 @rule(
     "PREFETCH-03",
     kind=Kind.STEP,
-    on=("plan_prefetch",),
+    on=(On.PLAN_PREFETCH,),
     source="R-PF-01, R-PF-04; sglang#16370",
     reference="prefetch.gate",
     allowed="no prefetch and no effect, since {occupied} fills the quota of {quota}",
@@ -309,7 +310,7 @@ def nothing_happens_when_the_quota_is_full(occupied: Tokens, quota: int, started
 @rule(
     "PREFETCH-04",
     kind=Kind.STEP,
-    on=("plan_prefetch",),
+    on=(On.PLAN_PREFETCH,),
     source="R-PF-04, R-PF-12; sglang#26449",
     reference="prefetch.gate",
     allowed="an attempt to get memory, since storage is on, {full_length} ≥ {threshold} and {occupied} < {quota}",
@@ -324,7 +325,7 @@ def open_gates_let_a_prefetch_through(gates_open: bool, memory_calls: int) -> bo
 @rule(
     "PREFETCH-05",
     kind=Kind.STEP,
-    on=("plan_prefetch",),
+    on=(On.PLAN_PREFETCH,),
     source="R-PF-03, R-PF-06",
     reference="prefetch.reserve",
     allowed="allocations of whole pages, {full_length} at most",
@@ -341,7 +342,7 @@ def a_prefetch_asks_for_whole_pages_of_its_key(
 @rule(
     "PREFETCH-06",
     kind=Kind.STEP,
-    on=("plan_prefetch",),
+    on=(On.PLAN_PREFETCH,),
     source="R-PF-08, R-PF-10; sglang#9927",
     reference="prefetch.reserve",
     allowed="the anchor protected before, and still protected",
@@ -354,7 +355,7 @@ def the_anchor_is_protected_first(unpinned_calls: int) -> bool:
 @rule(
     "PREFETCH-07",
     kind=Kind.STEP,
-    on=("plan_prefetch",),
+    on=(On.PLAN_PREFETCH,),
     source="R-PF-06, R-PF-09; sglang#16370",
     reference="prefetch.reserve",
     allowed="the full length of {full_length} tried again after one eviction",
@@ -371,7 +372,7 @@ def a_prefetch_gives_way_only_after_evicting(
 @rule(
     "PREFETCH-08",
     kind=Kind.STEP,
-    on=("plan_prefetch",),
+    on=(On.PLAN_PREFETCH,),
     source="R-PF-06, R-PF-12; sglang#16370, sglang#26945",
     reference="prefetch.reserve",
     allowed="an allocation of {truncated_length}, since {last_reading} are available (0: none)",
@@ -395,7 +396,7 @@ def a_truncated_prefetch_takes_the_whole_pages_that_are_available(
 @rule(
     "PREFETCH-09",
     kind=Kind.STEP,
-    on=("plan_prefetch",),
+    on=(On.PLAN_PREFETCH,),
     source="R-PF-09; sglang#26945",
     reference="prefetch.reserve",
     allowed="one eviction at most, and none for the truncated length",
@@ -408,7 +409,7 @@ def a_prefetch_evicts_at_most_once(eviction_sizes: Sequence[Tokens]) -> bool:
 @rule(
     "PREFETCH-10",
     kind=Kind.STEP,
-    on=("plan_prefetch",),
+    on=(On.PLAN_PREFETCH,),
     source="R-PF-06, R-PF-12",
     reference="prefetch.reserve",
     allowed="{threshold} slots at least",
@@ -421,7 +422,7 @@ def a_started_prefetch_reaches_the_threshold(started: bool, reserved: Tokens, th
 @rule(
     "PREFETCH-11",
     kind=Kind.STEP,
-    on=("plan_prefetch",),
+    on=(On.PLAN_PREFETCH,),
     source="R-PF-07; sglang#16370 (as released in 0.5.12 the key stayed untruncated)",
     reference="prefetch.start",
     allowed="a key of {reserved} units",
@@ -434,7 +435,7 @@ def the_key_is_as_long_as_the_memory(started: bool, reserved: Tokens, planned_le
 @rule(
     "PREFETCH-12",
     kind=Kind.STEP,
-    on=("plan_prefetch",),
+    on=(On.PLAN_PREFETCH,),
     source="R-PF-07; sglang#16370",
     reference="prefetch.start",
     allowed="a read from unit 0 on",
@@ -449,7 +450,7 @@ def truncation_keeps_the_beginning_of_the_key(started: bool, planned_start: int)
 @rule(
     "PREFETCH-13",
     kind=Kind.STEP,
-    on=("plan_prefetch",),
+    on=(On.PLAN_PREFETCH,),
     source="R-PF-07; sglang#16370",
     reference="prefetch.start",
     allowed="hashes for {reserved} units, {units_per_page} a page",
@@ -462,7 +463,7 @@ def the_hashes_cover_what_is_reserved(started: bool, reserved: Tokens, hashed_pa
 @rule(
     "PREFETCH-14",
     kind=Kind.STEP,
-    on=("plan_prefetch",),
+    on=(On.PLAN_PREFETCH,),
     source="R-PF-05, R-PF-07; sglang#16370",
     reference="prefetch.start",
     allowed="{reserved} accounted for",
@@ -475,7 +476,7 @@ def the_quota_counts_what_is_reserved(reserved: Tokens, accounted: Tokens) -> bo
 @rule(
     "PREFETCH-15",
     kind=Kind.STEP,
-    on=("plan_prefetch",),
+    on=(On.PLAN_PREFETCH,),
     source="R-PF-08; sglang#16370, sglang#26945",
     reference="prefetch.reserve",
     allowed="nothing reserved and the anchor released",
@@ -490,7 +491,7 @@ def a_prefetch_that_does_not_start_leaves_nothing_behind(started: bool, reserved
 @rule(
     "PREFETCH-16",
     kind=Kind.STEP,
-    on=("plan_prefetch",),
+    on=(On.PLAN_PREFETCH,),
     source="R-PF-08, R-PF-10",
     reference="prefetch.reserve",
     allowed="the anchor protected once",
@@ -503,7 +504,7 @@ def a_started_prefetch_protects_its_anchor(started: bool, anchor_pins: int) -> b
 @rule(
     "PREFETCH-17",
     kind=Kind.STEP,
-    on=("plan_prefetch",),
+    on=(On.PLAN_PREFETCH,),
     source="R-PF-07, R-PF-08",
     reference="prefetch.start",
     allowed="the slots that the host granted, each once",
@@ -516,7 +517,7 @@ def the_plan_names_the_slots_it_holds(stray_slots: Sequence[Slot]) -> bool:
 @rule(
     "PREFETCH-18",
     kind=Kind.STEP,
-    on=("plan_prefetch",),
+    on=(On.PLAN_PREFETCH,),
     strength=Strength.SHOULD,
     source="R-PF-09; sglang#16370 (evicts the full length)",
     reference="prefetch.reserve",
@@ -532,7 +533,7 @@ def an_eviction_asks_for_the_deficit(eviction_sizes: Sequence[Tokens], eviction_
 @rule(
     "PREFETCH-19",
     kind=Kind.STEP,
-    on=("plan_prefetch",),
+    on=(On.PLAN_PREFETCH,),
     strength=Strength.SHOULD,
     source="R-PF-01; sglang#26886, sglang#25520",
     reference="prefetch.gate",

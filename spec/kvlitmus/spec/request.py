@@ -22,6 +22,7 @@ from kvlitmus.spec import pool as _pool  # noqa: F401 - its facts
 from kvlitmus.spec.advance import computed_pages
 from kvlitmus.spec.calls import Begin, End, Grow, Publish
 from kvlitmus.spec.facts import fact
+from kvlitmus.spec.on import On
 from kvlitmus.spec.rule import Kind, rule
 from kvlitmus.spec.seen import Seen
 from kvlitmus.spec.setting import Setting
@@ -29,7 +30,7 @@ from kvlitmus.spec.state import Running, State
 from kvlitmus.spec.tree import adds_exactly, contents_of
 from kvlitmus.spec.units import Name, PageNo, Slot, Tokens, continues_pages, pages_of, same
 
-ROWS = ("begin", "grow", "publish")
+ROWS = (On.BEGIN, On.GROW, On.PUBLISH)
 
 
 @fact(0)
@@ -147,7 +148,7 @@ def a_request_reads_its_own_kv(row_names: Sequence[Name], computed_names: Sequen
 @rule(
     "REQ-03",
     kind=Kind.STEP,
-    on=("begin", "publish"),
+    on=(On.BEGIN, On.PUBLISH),
     source="R-TR-10; mini-sglang#142",
     reference="request.publish",
     allowed="the tree's own slots for the first {row_cached} tokens",
@@ -160,7 +161,7 @@ def the_cached_part_of_a_request_is_the_trees(unreachable_names: Sequence[Name])
 @rule(
     "REQ-04",
     kind=Kind.STEP,
-    on=("publish_all",),
+    on=(On.PUBLISH_ALL,),
     source="R-TR-07, R-TR-10",
     reference="request.publish",
     allowed="all whole pages cached: {certain_length} of {key_length} units",
@@ -176,7 +177,7 @@ def publishing_caches_every_whole_page(
 @rule(
     "REQ-05",
     kind=Kind.STEP,
-    on=("grow",),
+    on=(On.GROW,),
     source="R-DEV-05, R-DEV-06; sglang#31616, sglang#27731",
     reference="request.grow",
     allowed="the rest of the last page after slot {last_slot}, then whole new pages",
@@ -191,7 +192,7 @@ def growth_fills_the_last_page_first(
 @rule(
     "REQ-06",
     kind=Kind.STEP,
-    on=("begin", "grow"),
+    on=(On.BEGIN, On.GROW),
     source="R-DEV-01, R-DEV-05; sglang#27731",
     reference="request.grow",
     allowed="new pages from the free list {free_before}, beside the request's own last page",
@@ -209,7 +210,7 @@ def a_request_gets_free_pages(
 @rule(
     "REQ-07",
     kind=Kind.STEP,
-    on=("end",),
+    on=(On.END,),
     source="R-TR-10; sglang#19518, sglang#12224, TensorRT-LLM#15018",
     reference="request.end",
     allowed="each of {request_pages} free or cached",
@@ -226,7 +227,7 @@ def an_ended_request_owns_nothing(
 @rule(
     "REQ-08",
     kind=Kind.STEP,
-    on=("finish",),
+    on=(On.FINISH,),
     source="R-TR-07, R-TR-10; sglang#38191",
     reference="request.end",
     allowed="{missing_before} cached in the request's own pages {offered}, and nothing else changed",
@@ -244,7 +245,7 @@ def finishing_caches_every_whole_page(
 @rule(
     "REQ-09",
     kind=Kind.STEP,
-    on=("abort",),
+    on=(On.ABORT,),
     source="R-TR-10; vllm#43569, vllm#45498",
     reference="request.end",
     allowed="what was cached before, unchanged",
@@ -257,7 +258,7 @@ def aborting_caches_nothing(cached_before: Mapping[Name, PageNo], cached_after: 
 @rule(
     "REQ-10",
     kind=Kind.STEP,
-    on=("refused_begin", "refused_grow"),
+    on=(On.REFUSED_BEGIN, On.REFUSED_GROW),
     source="R-DEV-03; vllm#11565, sglang#16067",
     reference="request.begin",
     allowed="{available_before} available, evictions aside, and nobody's pages touched",
@@ -278,7 +279,7 @@ def a_refused_request_leaves_nothing_behind(
 @rule(
     "REQ-11",
     kind=Kind.STEP,
-    on=("publish",),
+    on=(On.PUBLISH,),
     source="R-TR-09, R-TR-10; sglang#1858",
     reference="request.publish",
     allowed="nothing lost: every page the request owned is now cached, free or still its own",
@@ -296,7 +297,7 @@ def publishing_loses_no_page(
 @rule(
     "REQ-12",
     kind=Kind.STEP,
-    on=("publish_upto",),
+    on=(On.PUBLISH_UPTO,),
     source="R-TR-10; vllm#29387, vllm#38715",
     reference="request.publish",
     allowed="the whole pages of {computed_length} units cached, the rest in the slots it had",
@@ -312,7 +313,7 @@ def publishing_a_part_caches_its_whole_pages(
 @rule(
     "REQ-13",
     kind=Kind.STEP,
-    on=("publish_upto", "end_upto"),
+    on=(On.PUBLISH_UPTO, On.END_UPTO),
     source="R-TR-10; vllm#29387, vllm#38715",
     reference="request.end",
     allowed="none of the pages {uncomputed_pages} cached",

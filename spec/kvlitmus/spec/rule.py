@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from kvlitmus.spec.facts import FACTS, worked_out_from
+from kvlitmus.spec.on import On
 
 Predicate = TypeVar("Predicate", bound=Callable[..., bool])
 
@@ -59,7 +60,7 @@ class Rule:
     strength: Strength
     kind: Kind
     pack: str
-    on: tuple[str, ...]
+    on: tuple[On, ...]
     facts: tuple[str, ...]
     needs: frozenset[str]
     source: str
@@ -78,7 +79,7 @@ class Rule:
 
         Of a fact that is worked out, the text of its function counts, and of those that it is worked out from.
         """
-        judged = (self.id, self.strength.value, self.kind.value, self.on, sorted(self.needs))
+        judged = (self.id, self.strength.value, self.kind.value, tuple(map(str, self.on)), sorted(self.needs))
         facts = [(name, FACTS[name].digested) for name in worked_out_from(self.facts)]
         body = inspect.getsource(self.predicate)
         return hashlib.sha256(f"{judged}\n{facts}\n{body}".encode()).hexdigest()[:12]
@@ -95,7 +96,7 @@ def rule(
     id: str,
     *,
     kind: Kind,
-    on: tuple[str, ...] = (),
+    on: tuple[On, ...] = (),
     strength: Strength = Strength.MUST,
     pack: str = "",
     needs: tuple[str, ...] = (),
@@ -106,7 +107,7 @@ def rule(
     """Register a predicate as a rule; the predicate itself is returned unchanged.
 
     ``id`` is like ``TREE-03``; the part before the dash, in lower case, is the pack unless
-    ``pack`` says otherwise.  ``on`` names the calls after which a step rule is judged.  ``needs``
+    ``pack`` says otherwise.  ``on`` names the occasions on which a step rule is judged.  ``needs``
     names capabilities beyond those that the calls in ``on`` imply.  ``source`` is where the rule
     comes from (the map's id, a paper, an upstream change).  ``reference`` is the function of the
     reference that shows how one correct cache keeps the rule.  ``allowed`` is a format string

@@ -19,6 +19,7 @@ from kvlitmus.spec.calls import Match
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.interface import Hit
 from kvlitmus.spec.interface.tiers import BACKUP, LOAD
+from kvlitmus.spec.on import On
 from kvlitmus.spec.rule import Kind, Strength, rule
 from kvlitmus.spec.seen import Held, Seen, TierSeen
 from kvlitmus.spec.setting import Setting
@@ -372,7 +373,7 @@ def the_host_pool_counts_its_free_pages(host_available: Tokens, host_free: Seque
 @rule(
     "TIER-10",
     kind=Kind.STEP,
-    on=("match",),
+    on=(On.MATCH,),
     needs=("host",),
     source="R-HT-03",
     reference="tier.match",
@@ -412,7 +413,7 @@ def the_anchor_of_a_prefetch_stays(anchors: frozenset[Name], in_tree: frozenset[
 @rule(
     "TIER-13",
     kind=Kind.STEP,
-    on=("evict",),
+    on=(On.EVICT,),
     needs=("tiers",),
     source="R-EV-05; map §4.6",
     reference="tier.leave_device",
@@ -425,7 +426,7 @@ def an_eviction_of_the_device_leaves_the_host_copy(demoted_lost: Sequence[Name])
 @rule(
     "TIER-14",
     kind=Kind.STEP,
-    on=("evict_host",),
+    on=(On.EVICT_HOST,),
     source="R-EV-07; map §4.7",
     reference="tier.evict_host",
     allowed="none of {host_undroppable} dropped",
@@ -440,7 +441,7 @@ def an_eviction_of_the_host_drops_what_is_nowhere_else_and_holds_nothing(
 @rule(
     "TIER-15",
     kind=Kind.STEP,
-    on=("evict_host",),
+    on=(On.EVICT_HOST,),
     source="R-EV-07",
     reference="tier.evict_host",
     allowed="at least min({host_asked}, {host_droppable}) slots freed",
@@ -459,7 +460,7 @@ def an_eviction_of_the_host_frees_what_was_asked_if_it_can(
 @rule(
     "TIER-16",
     kind=Kind.STEP,
-    on=("evict_host",),
+    on=(On.EVICT_HOST,),
     source="R-EV-07; map §4.7",
     reference="tier.evict_host",
     allowed="the host pages of {host_vanished} free, and no other change",
@@ -480,7 +481,7 @@ def what_the_host_drops_becomes_free(
 @rule(
     "TIER-17",
     kind=Kind.STEP,
-    on=("evict_host",),
+    on=(On.EVICT_HOST,),
     strength=Strength.SHOULD,
     source="R-EV-07",
     reference="tier.evict_host",

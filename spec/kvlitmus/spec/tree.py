@@ -20,12 +20,13 @@ from kvlitmus.spec.calls import Begin, End, Insert, Match, Publish
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.interface import Begun, Hit, Stored
 from kvlitmus.spec.names import NO_NAME
+from kvlitmus.spec.on import On
 from kvlitmus.spec.rule import Kind, rule
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import Running, State
 from kvlitmus.spec.units import Name, PageNo, Slot, Tokens, page_slots, same
 
-LOOKUPS = ("match", "begin")
+LOOKUPS = (On.MATCH, On.BEGIN)
 
 
 def adds_exactly(
@@ -221,7 +222,7 @@ def a_match_returns_the_kv_of_that_very_prefix(
 @rule(
     "TREE-04",
     kind=Kind.STEP,
-    on=("match",),
+    on=(On.MATCH,),
     source="R-TR-04, R-TR-06",
     reference="tree.match",
     allowed="the same pages cached and free as before",
@@ -270,7 +271,7 @@ def one_page_is_cached_under_one_name(cached_listed: Sequence[PageNo], cached_af
 @rule(
     "TREE-08",
     kind=Kind.STEP,
-    on=("insert",),
+    on=(On.INSERT,),
     source="R-TR-07, R-TR-08",
     reference="tree.insert",
     allowed="what was cached, and the missing pages {missing_before} in the pages offered: {offered}",
@@ -288,7 +289,7 @@ def an_insert_adds_exactly_the_missing_pages(
 @rule(
     "TREE-09",
     kind=Kind.STEP,
-    on=("insert",),
+    on=(On.INSERT,),
     source="R-TR-07; sglang-jax#1618",
     reference="tree.insert",
     allowed="{certain_length} to {possible_length} units",
@@ -316,7 +317,7 @@ def a_match_is_never_longer_than_the_key(match_length: Tokens, match_cap: Tokens
 @rule(
     "TREE-11",
     kind=Kind.STEP,
-    on=("insert",),
+    on=(On.INSERT,),
     source="R-TR-09; sglang-jax#1618, sglang#35270",
     reference="tree.insert",
     allowed="{expected_to_free} for the caller to free",
@@ -331,7 +332,7 @@ def an_insert_says_which_slots_were_brought_in_vain(
 @rule(
     "TREE-12",
     kind=Kind.STEP,
-    on=("insert",),
+    on=(On.INSERT,),
     source="R-TR-09",
     reference="tree.insert",
     allowed="the free list as before, grown by exactly {duplicates}",
