@@ -126,6 +126,13 @@ def test_only_inputs_and_facts_are_parameters_of_facts() -> None:
         assert get_type_hints(one.compute)["return"] is not None
 
 
+def test_rules_name_occasions_that_there_are() -> None:
+    """A rule on an occasion that no step is would never be judged."""
+    strange = {(id, occasion) for id, one in RULES.items() for occasion in one.on if occasion not in set(On)}
+
+    assert not strange
+
+
 def test_a_fact_is_defined_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(facts, "FACTS", {"page_size": Fact(0, "slots in a page", len)})
 
