@@ -11,12 +11,21 @@ from collections.abc import Callable
 from kvlitmus.reference import fetch
 from kvlitmus.reference.cache import Settings
 from kvlitmus.reference.hierarchy import Choices, Hierarchy, Operation, empty_hierarchy
-from kvlitmus.spec.interface.tiers import FETCH, QUERY
+from kvlitmus.spec.config import Config
+from kvlitmus.spec.interface.tiers import FETCH, QUERY, Job, Outcome
+from kvlitmus.spec.names import Names
 from kvlitmus.spec.policies import BEST_EFFORT, TIMEOUT, WAIT_COMPLETE, may_stop
 from kvlitmus.spec.prefetch_life import ANSWERED, ENDED, REVOKED
-from kvlitmus.spec.units import Name, PageNo, Pages, RequestId, Tokens
+from kvlitmus.spec.profile import Profile
+from kvlitmus.spec.seen import Asked, Record, TierSeen
+from kvlitmus.spec.setting import SNAPSHOT, Setting
+from kvlitmus.spec.state import State, empty_state
+from kvlitmus.spec.tier_advance import follow_tiers
+from kvlitmus.spec.tier_calls import Advance
+from kvlitmus.spec.tier_state import Prefetched, Prefetches, Tiers, Work
+from kvlitmus.spec.units import Key, PageNo, Pages, RequestId, Tokens
 from tests.proofs.lemmas import LEMMAS, lemma, plain
-from tests.proofs.support.steps import keeps_given
+from tests.proofs.support.steps import claim, judged_by
 
 __all__ = ["LEMMAS"]
 
@@ -28,11 +37,11 @@ POLICIES = (BEST_EFFORT, WAIT_COMPLETE, TIMEOUT)
 def _follows_the_table(
     decides: Callable[[str, str, int, int], bool], stage: int, policy: int, elapsed: int, limit: int
 ) -> bool:
+    """The policy is the spec's, and judge and reference ask it; here is what it says, in words of its own."""
     at, stop = STAGES[plain(stage, 4)], POLICIES[plain(policy, 2)]
-    said = decides(stop, at, elapsed, limit)
     late = elapsed > limit
     allowed = stop == BEST_EFFORT or at == ENDED or (stop == TIMEOUT and at != REVOKED and late)
-    return keeps_given({"poll_answer": said, "stop_allowed": [allowed]}, "FETCH-11")
+    return decides(stop, at, elapsed, limit) == allowed
 
 
 @lemma("FETCH-11", bounds="every stage and stop policy; any integer time and limit")
@@ -65,45 +74,75 @@ def planted_stop_of_the_revoked(stage: int, policy: int, elapsed: int, limit: in
 # -- what a query leads to --------------------------------------------------------------------------------
 
 
-def queried(reserve: str, threshold: int) -> Hierarchy:
+JOB = 1
+KEY = Key(None, (1, 2, 3))
+TABLE = Names()
+NAMES, ROOT = TABLE.of(None, KEY.units), TABLE.root(None)
+TIERED = frozenset({"pool", "tree", "inspect", "tiers", "steps", "prefetching"})
+ANSWERED_QUERY = claim("FETCH-08", "TIER-01", "TIER-02", on=("query",), capabilities=TIERED)
+BY_THRESHOLD = [
+    Setting(Config(page_size=1, pages=4, host_pages=4, threshold=threshold), Profile(), SNAPSHOT, TIERED, TABLE)
+    for threshold in range(5)
+]
+
+
+def queried(threshold: int) -> Hierarchy:
     """A query for three pages of one slot is under way; nothing else is."""
-    names = (Name(1), Name(2), Name(3))
     held = (PageNo(0), PageNo(1), PageNo(2))
-    one = Operation(1, RequestId(1), QUERY, Name(0), names, Tokens(3), held, None, Pages(0), True, 0.0)
-    choices = Choices(threshold=threshold, reserve=reserve)
-    now = empty_hierarchy(1, 4, 1, settings=Settings(), choices=choices)
+    one = Operation(JOB, RequestId(1), QUERY, ROOT, NAMES, Tokens(3), held, None, Pages(0), True, 0.0)
+    choices = Choices(threshold=threshold, reserve="submit")
+    now = empty_hierarchy(4, 4, 1, settings=Settings(), choices=choices)
     pool = now.host.pool._replace(free=frozenset({PageNo(3)}))
     return now._replace(host=now.host._replace(pool=pool), operations=(one,), serial=1, storage=True)
 
 
-def _leads_to_a_fetch(answer: Callable[[Hierarchy, int, Pages], Hierarchy], threshold: int, hit: int) -> bool:
-    hit = plain(hit, 3)
-    now = queried("submit", threshold)
-    after = answer(now, 1, Pages(hit))
-    read = sum([len(one.held) for one in after.operations if one.stage == FETCH])
-    facts = {
-        "query_hit": hit,
-        "query_least": max(threshold, 1),
-        "fetch_length": read,
-        "host_free": sorted(after.host.pool.free),
-        "host_listed": [],
-        "host_moving": [*[page for one in after.operations for page in one.held], *after.release],
-        "host_usable": after.host.pool.usable,
+def shown(now: Hierarchy, hit: int) -> TierSeen:
+    """What is seen of it: the host's free list, what is under way, and what storage was asked."""
+    made = TierSeen()
+    made.seen = True
+    made.host_free = tuple(sorted(now.host.pool.free))
+    made.moving = [*[page for one in now.operations for page in one.held], *now.release]
+    made.jobs = {
+        one.job: Job(one.job, one.stage, KEY._replace(tokens=KEY.tokens[: len(one.names)]), 0, 1)
+        for one in now.operations
     }
-    return keeps_given(facts, "FETCH-08", "TIER-01", "TIER-02")
+    made.record = Record(asked=(Asked(("a", "b", "c"), hit),))
+    return made
 
 
-@lemma("FETCH-08", "TIER-01", "TIER-02", bounds="a query for 3 pages of one slot; any integer threshold")
+def waiting(job: Job) -> State:
+    """What is known while the query is under way."""
+    one = Prefetched(1, NAMES, 3, None, 0.0)
+    fetches = Prefetches({1: one}, {1: 1}, {JOB: 1}, frozenset({1}), serial=1)
+    tiers = Tiers(work={JOB: Work(job, NAMES, NAMES[-1], {})}, prefetches=fetches, attached=True)
+    return empty_state()._replace(tiers=tiers)
+
+
+def _leads_to_a_fetch(answer: Callable[[Hierarchy, int, Pages], Hierarchy], threshold: int, hit: int) -> bool:
+    hit, threshold = plain(hit, 3), plain(threshold, 4)
+    setting, now = BY_THRESHOLD[threshold], queried(threshold)
+    before, after = shown(now, 0), shown(answer(now, JOB, Pages(hit)), hit)
+    state, call = waiting(before.jobs[JOB]), Advance(JOB, Outcome("short", hit))
+    expected, then = follow_tiers(state, state, setting, call, None, before, after)
+    return judged_by(ANSWERED_QUERY, setting, state, expected, then, call, None, before, after)
+
+
+@lemma(
+    "FETCH-08",
+    "TIER-01",
+    "TIER-02",
+    bounds="a query for 3 pages of one slot; thresholds from 0 to 4 (no hit is longer than 3)",
+)
 def a_query_leads_to_a_fetch_of_what_was_found_or_returns_everything(threshold: int, hit: int) -> None:
     """A hit of the threshold is fetched, one below it revoked; no page is lost or owned twice."""
-    assert threshold >= 0 and 0 <= hit <= 3
+    assert 0 <= threshold <= 4 and 0 <= hit <= 3
     assert _leads_to_a_fetch(fetch.answer, threshold, hit)
 
 
 @lemma("FETCH-08", "TIER-02", bounds="the pages beyond the hit are forgotten, and so is the threshold")
 def planted_query_that_keeps_its_tail(threshold: int, hit: int) -> None:
     """Whatever was found is fetched, and the rest isn't returned."""
-    assert threshold >= 0 and 0 <= hit <= 3
+    assert 0 <= threshold <= 4 and 0 <= hit <= 3
 
     def answer(now: Hierarchy, job: int, hit: Pages) -> Hierarchy:
         after = fetch.answer(now._replace(choices=now.choices._replace(threshold=0)), job, hit)

@@ -15,17 +15,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from kvlitmus.reference import cache as caches
-from kvlitmus.reference import pool as pools
-from kvlitmus.reference.cache import Cache
-from kvlitmus.reference.pool import Pool
-from kvlitmus.reference.tree import empty_tree
+from kvlitmus.reference.perform import perform
+from kvlitmus.spec import step as performed
 from kvlitmus.spec.calls import Alloc, EndGroup, Extend, Free, FreeInGroup, Match, Path
 from kvlitmus.spec.interface import Hit
 from kvlitmus.spec.misuse_calls import Aftermath, DoubleFree, RepeatedFree
-from kvlitmus.spec.seen import Seen
-from kvlitmus.spec.units import PageNo, Pages, Slot, Tokens, key_length, pages_needed
-from tests.proofs.support.steps import NO_KEY, ROOT, Step, claim, keeps, known, seen, setting_of
+from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.state import State, empty_tree
+from kvlitmus.spec.units import PageNo, Slot, Tokens, key_length, pages_needed, pages_of
+from tests.proofs.support.steps import NO_KEY, ROOT, Acting, Step, claim, keeps, seen, setting_of, state_of, step_of
 
 Function = TypeVar("Function", bound=Callable[..., None])
 
@@ -58,10 +56,9 @@ def lemma(*rules: str, bounds: str) -> Callable[[Function], Function]:
 SIZES = (1, 2)
 
 
-def small_pool(free: tuple[bool, bool, bool], page_size: int) -> Pool:
-    """Pages 1 to 3, of which these are free."""
-    usable = frozenset(map(PageNo, (1, 2, 3)))
-    return Pool(usable, frozenset(PageNo(at) for at, there in enumerate(free, 1) if there), page_size)
+def small_state(free: tuple[bool, bool, bool]) -> State:
+    """Nothing is cached; of pages 1 to 3 these are free, and the others owned."""
+    return state_of(empty_tree(), [PageNo(at) for at, there in enumerate(free, 1) if not there])
 
 
 def plain(number: int, most: int) -> int:
@@ -90,32 +87,18 @@ REFUSED = claim("POOL-07", "POOL-08", "POOL-12", "POOL-20", on=("refused_alloc",
 SETTINGS = {size: setting_of(size) for size in SIZES}
 
 
-def alone(pool: Pool) -> Cache:
-    """A cache of this pool in which nothing is cached."""
-    return Cache(pool, empty_tree(), {}, caches.Settings())
-
-
-def shown(pool: Pool) -> Seen:
-    """What is seen of such a cache."""
-    return seen(alone(pool))
-
-
-def _allocates(allocate: Callable[[Pool, Tokens], Any], free: tuple[bool, bool, bool], size: int, asked: int) -> bool:
-    pool = small_pool(free, size)
-    taken = allocate(pool, Tokens(asked))
-    after = pool if taken is None else taken[0]
-    answer = None if taken is None else pools.slots_of(taken[1], size)
-    step = Step(SETTINGS[size], known(alone(pool)), shown(pool), Alloc(Tokens(asked)), answer, shown(after))
-    if taken is None:
+def _allocates(act: Acting, free: tuple[bool, bool, bool], size: int, asked: int) -> bool:
+    step = step_of(act, small_state(free), SETTINGS[size], Alloc(Tokens(asked)))
+    if step.answer is None:
         return keeps(step, REFUSED)
-    return keeps(step, ALLOCATED) and after.free == pool.free - frozenset(taken[1])
+    return keeps(step, ALLOCATED) and step.after.free == step.before.free - pages_of(step.answer, size)
 
 
 @lemma(*ALLOCATED.rules, *REFUSED.rules[:2], bounds="3 pages, any free; page size 1 or 2; any size asked for")
 def an_allocation_keeps_every_rule(first: bool, second: bool, third: bool, large: bool, asked: int) -> None:
     """Whatever is free and however much is asked for."""
     assert asked >= 0 and asked % (2 if large else 1) == 0
-    assert _allocates(pools.allocate, (first, second, third), 2 if large else 1, asked)
+    assert _allocates(perform, (first, second, third), 2 if large else 1, asked)
 
 
 @lemma("POOL-04", "POOL-05", bounds="a page of somebody else's is handed out when one is missing")
@@ -123,10 +106,11 @@ def planted_allocation_from_elsewhere(first: bool, second: bool, third: bool, la
     """The third page counts as free when the first isn't."""
     assert asked >= 0 and asked % (2 if large else 1) == 0
 
-    def allocate(pool: Pool, asked: Tokens) -> Any:
-        return pools.allocate(pool if PageNo(1) in pool.free else pool._replace(free=pool.free | {PageNo(3)}), asked)
+    def act(state: State, setting: Setting, call: Any) -> performed.Step[State]:
+        owners = {page: times for page, times in state.owners.items() if page != 3 or 1 not in state.owners}
+        return perform(state._replace(owners=owners), setting, call)
 
-    assert _allocates(allocate, (first, second, third), 2 if large else 1, asked)
+    assert _allocates(act, (first, second, third), 2 if large else 1, asked)
 
 
 @lemma("POOL-01", bounds="3 pages, any free; page size 2; sizes from -3 to 7")
@@ -134,7 +118,7 @@ def an_allocation_refuses_to_round(first: bool, second: bool, third: bool, asked
     """A size that is negative or no multiple of the page size is an error."""
     assert -3 <= asked <= 7 and (asked < 0 or asked % 2 == 1)
     try:
-        pools.allocate(small_pool((first, second, third), 2), Tokens(plain(asked + 3, 10) - 3))
+        perform(small_state((first, second, third)), SETTINGS[2], Alloc(Tokens(plain(asked + 3, 10) - 3)))
     except ValueError:
         return
     raise AssertionError(asked)
@@ -146,7 +130,7 @@ def planted_rounding(first: bool, second: bool, third: bool, asked: int) -> None
     assert -3 <= asked <= 7 and (asked < 0 or asked % 2 == 1)
     asked = plain(asked + 3, 10) - 3
     try:
-        pools.allocate(small_pool((first, second, third), 2), Tokens(asked - asked % 2))
+        perform(small_state((first, second, third)), SETTINGS[2], Alloc(Tokens(asked - asked % 2)))
     except ValueError:
         return
     raise AssertionError(asked)
@@ -158,32 +142,30 @@ FREED_TWICE = claim("MISUSE-02", "MISUSE-03", on=("misuse", "repeated_free"))
 REJECTING = setting_of(1, misuse="reject")
 
 
-def _releases(
-    release: Callable[[Pool, Sequence[PageNo]], Pool], free: tuple[bool, bool, bool], one: int, other: int
-) -> bool:
-    pool = small_pool(free, 1)
-    given = (PageNo(one), PageNo(other))
+def _releases(act: Acting, free: tuple[bool, bool, bool], one: int, other: int) -> bool:
+    state, given = small_state(free), (PageNo(one), PageNo(other))
     slots = slots_of_size_1(given)
-    raised, after = False, pool
+    raised, after = False, state
     try:
-        after = release(pool, given)
+        after = act(state, SETTINGS[1], Free(slots)).after
     except ValueError:
         raised = True
-    if one != other and all(page in pool.usable and page not in pool.free for page in given):
-        step = Step(SETTINGS[1], known(alone(pool)), shown(pool), Free(slots), None, shown(after))
-        return not raised and keeps(step, RELEASED)
+    before, now = seen(state, SETTINGS[1]), seen(after, SETTINGS[1])
+    if one != other and one in state.owners and other in state.owners:
+        return not raised and keeps(Step(SETTINGS[1], state, before, Free(slots), None, now), RELEASED)
     call = RepeatedFree(slots[:1]) if one == other else DoubleFree(slots)
-    step = Step(REJECTING, known(alone(pool)), shown(pool), call, aftermath(after, raised), shown(after))
-    return keeps(step, FREED_TWICE if one == other else FREED_AGAIN) and after == pool
+    step = Step(REJECTING, state, before, call, aftermath(after, raised), now)
+    return keeps(step, FREED_TWICE if one == other else FREED_AGAIN) and after == state
 
 
-def aftermath(pool: Pool, raised: bool) -> Aftermath:
+def aftermath(state: State, raised: bool) -> Aftermath:
     """Everything is allocated after misuse, page by page."""
     grants: list[tuple[Slot, ...]] = []
-    while taken := pools.allocate(pool, Tokens(pool.page_size)):
-        pool, pages = taken
-        grants.append(pools.slots_of(pages, pool.page_size))
-    return Aftermath(raised, True, tuple(grants), True)
+    while True:
+        _, answer, _, state = perform(state, SETTINGS[1], Alloc(Tokens(1)))
+        if answer is None:
+            return Aftermath(raised, True, tuple(grants), True)
+        grants.append(answer)
 
 
 def slots_of_size_1(pages: Sequence[PageNo]) -> tuple[Slot, ...]:
@@ -200,42 +182,38 @@ def slots_of_size_1(pages: Sequence[PageNo]) -> tuple[Slot, ...]:
 def a_release_keeps_every_rule(first: bool, second: bool, third: bool, one: int, other: int) -> None:
     """What is lawful is taken back, and what isn't is refused."""
     assert 0 <= one <= 4 and 0 <= other <= 4
-    assert _releases(pools.release, (first, second, third), plain(one, 4), plain(other, 4))
+    assert _releases(perform, (first, second, third), plain(one, 4), plain(other, 4))
 
 
 @lemma("MISUSE-02", bounds="a page that is named twice is not noticed")
 def planted_release_of_a_page_named_twice(first: bool, second: bool, third: bool, one: int, other: int) -> None:
     """The pages are made a set before anybody looks."""
     assert 0 <= one <= 4 and 0 <= other <= 4
-    free = (first, second, third)
-    assert _releases(lambda pool, pages: pools.release(pool, frozenset(pages)), free, plain(one, 4), plain(other, 4))
+
+    def act(state: State, setting: Setting, call: Any) -> performed.Step[State]:
+        return perform(state, setting, Free(tuple(set(call.slots))))
+
+    assert _releases(act, (first, second, third), plain(one, 4), plain(other, 4))
 
 
 WAITING = claim("POOL-19", on=("group_open",))
 
 
-def _groups(
-    end_early: Callable[[Pool], Pool], first: bool, second: bool, third: bool, one: int, other: int
-) -> tuple[bool, Step]:
+def _groups(act: Acting, first: bool, second: bool, third: bool, one: int, other: int) -> tuple[bool, Step]:
     """Two pages are given back in one group: whether they wait, and the step of the group's end."""
     one, other = plain(one, 3), plain(other, 3)
-    pool = small_pool(
-        (first and 1 not in (one, other), second and 2 not in (one, other), third and 3 not in (one, other)), 1
-    )
-    given = slots_of_size_1((PageNo(one), PageNo(other)))
-    opened = end_early(pools.release(pools.open_group(pool), [PageNo(one)]))
-    opened = pools.release(opened, [PageNo(other)])
-    state = known(alone(pool))
-    waits = Step(SETTINGS[1], state, shown(pool), FreeInGroup(given), None, shown(opened))
-    ended = Step(SETTINGS[1], state, shown(pool), EndGroup(given), None, shown(pools.close_group(opened)))
-    return keeps(waits, WAITING), ended
+    given = (one, other)
+    state = small_state((first and 1 not in given, second and 2 not in given, third and 3 not in given))
+    slots = slots_of_size_1((PageNo(one), PageNo(other)))
+    waits = step_of(act, state, SETTINGS[1], FreeInGroup(slots))
+    return keeps(waits, WAITING), step_of(act, state, SETTINGS[1], EndGroup(slots))
 
 
 @lemma(*WAITING.rules, *RELEASED.rules, bounds="3 pages, any free; any two pages are given back in one group")
 def a_group_of_frees_waits_for_its_end(first: bool, second: bool, third: bool, one: int, other: int) -> None:
     """Within the group nothing becomes available, at its end everything."""
     assert 1 <= one <= 3 and 1 <= other <= 3 and one != other
-    waits, ended = _groups(lambda pool: pool, first, second, third, one, other)
+    waits, ended = _groups(perform, first, second, third, one, other)
     assert waits and keeps(ended, RELEASED)
 
 
@@ -243,7 +221,11 @@ def a_group_of_frees_waits_for_its_end(first: bool, second: bool, third: bool, o
 def planted_group_of_one(first: bool, second: bool, third: bool, one: int, other: int) -> None:
     """The group ends with the first free."""
     assert 1 <= one <= 3 and 1 <= other <= 3 and one != other
-    assert _groups(pools.close_group, first, second, third, one, other)[0]
+
+    def act(state: State, setting: Setting, call: Any) -> performed.Step[State]:
+        return perform(state, setting, Free(call.slots))
+
+    assert _groups(act, first, second, third, one, other)[0]
 
 
 ROWS: tuple[tuple[Slot, ...], ...] = tuple(tuple(map(Slot, row)) for row in ((), (8,), (8, 9), (10, 11, 8)))
@@ -254,17 +236,14 @@ NOT_EXTENDED = claim("POOL-08", "POOL-20", on=("refused_extend",))
 FIVE_PAGES = setting_of(2, pages=5)
 
 
-def _extends(extend: Callable[..., Any], free: tuple[bool, bool, bool], before: int, further: int) -> bool:
+def _extends(act: Acting, free: tuple[bool, bool, bool], before: int, further: int) -> bool:
     """A request of ``before`` tokens grows."""
-    pool = small_pool(free, 2)._replace(usable=frozenset(map(PageNo, range(1, 6))))
-    row = ROWS[before]
-    extended = extend(pool, before, before + further, row[-1] if row else Slot(-1))
-    after, answer = (pool, None) if extended is None else extended
-    call = Extend(row, Tokens(further))
-    step = Step(FIVE_PAGES, known(alone(pool)), shown(pool), call, answer, shown(after))
-    if answer is None:
+    state = small_state(free)
+    state = state._replace(owners={**state.owners, PageNo(4): 1, PageNo(5): 1})
+    step = step_of(act, state, FIVE_PAGES, Extend(ROWS[before], Tokens(further)))
+    if step.answer is None:
         needed = pages_needed(before + further, 2) - pages_needed(before, 2)
-        return needed > len(pool.free) and keeps(step, NOT_EXTENDED)
+        return needed > len(step.before.free) and keeps(step, NOT_EXTENDED)
     return keeps(step, EXTENDED)
 
 
@@ -277,7 +256,7 @@ def an_extension_keeps_every_rule(first: bool, second: bool, third: bool, before
     """The last page is filled before another one is opened, and no page too many is opened."""
     assert 0 <= before <= 3 and 0 <= further <= 4
     before, further = plain(before, 3), plain(further, 4)
-    assert _extends(pools.extend, (first, second, third), before, further)
+    assert _extends(perform, (first, second, third), before, further)
 
 
 @lemma("POOL-17", bounds="a partly filled page is left as it is")
@@ -286,10 +265,10 @@ def planted_extension_on_a_new_page(first: bool, second: bool, third: bool, befo
     assert 0 <= before <= 3 and 0 <= further <= 4
     before, further = plain(before, 3), plain(further, 4)
 
-    def extend(pool: Pool, before: int, after: int, last: Slot) -> Any:
-        return pools.extend(pool, 0, after - before, Slot(-1))
+    def act(state: State, setting: Setting, call: Any) -> performed.Step[State]:
+        return perform(state, setting, Extend((), call.asked))
 
-    assert _extends(extend, (first, second, third), before, further)
+    assert _extends(act, (first, second, third), before, further)
 
 
 # Keys: any length
@@ -308,19 +287,18 @@ def a_match_is_capped_in_whole_pages(tokens: int, page_size: int, bigram: bool, 
     assert tokens >= 0 and page_size in (1, 2, 64, 100)
     for size in (1, 2, 64, 100):
         if page_size == size:
-            assert _capped(caches.match_limit, tokens, size, bigram, capped)
+            assert _capped(Setting.cap, tokens, size, bigram, capped)
 
 
-def _capped(limit: Callable[..., Pages], tokens: int, size: int, bigram: bool, capped: bool) -> bool:
-    """The reference's limit against the judge's; and in words of its own: no page less than what is allowed."""
+def _capped(cap: Callable[[Setting, int], int], tokens: int, size: int, bigram: bool, capped: bool) -> bool:
+    """The cap, and what it is in words of its own: no page less than what is allowed."""
     units = key_length(tokens, bigram)
-    settings = caches.Settings(match_cap="len-1" if capped else "full")
-    length = limit(settings, units, size) * size
-    names: Any = range(units)
-    cache = alone(small_pool((False, False, False), size))
     setting = CAPPED[size, bool(capped)]
-    now = seen(cache)
-    step = Step(setting, known(cache), now, Match(Path(NO_KEY, ROOT, names, (), names)), Hit(length), now)
+    length = cap(setting, units)
+    names: Any = range(units)
+    state = state_of(empty_tree())
+    now = seen(state, setting)
+    step = Step(setting, state, now, Match(Path(NO_KEY, ROOT, names, (), names)), Hit(length), now)
     allowed = units - 1 if capped and units else units
     return keeps(step, WHOLE_PAGES) and length <= allowed < length + size and length <= tokens
 
@@ -329,4 +307,4 @@ def _capped(limit: Callable[..., Pages], tokens: int, size: int, bigram: bool, c
 def planted_bigram_counted_as_token(tokens: int, page_size: int, bigram: bool, capped: bool) -> None:
     """The length is taken from the tokens."""
     assert tokens >= 0 and page_size in (1, 2, 64, 100)
-    assert _capped(lambda settings, _, size: caches.match_limit(settings, tokens, size), tokens, 2, bigram, capped)
+    assert _capped(lambda setting, _: setting.cap(tokens), tokens, 2, bigram, capped)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from kvlitmus.reference import tree as trees
-from kvlitmus.reference.cache import Cache, Settings
-from kvlitmus.reference.pool import Pool
-from kvlitmus.reference.tree import Page, Tree
-from kvlitmus.spec import advance
+from kvlitmus.reference.perform import perform
+from kvlitmus.spec import advance, effects
+from kvlitmus.spec import step as performed
 from kvlitmus.spec.calls import Lock, Unlock
 from kvlitmus.spec.misuse_calls import Aftermath, StaleUnlock
+from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.state import Page, State, Tree
 from kvlitmus.spec.units import Name, PageNo, Tick
 from tests.proofs.lemmas import LEMMAS, lemma, plain
-from tests.proofs.support.steps import Claim, Step, claim, keeps, known, seen, setting_of
+from tests.proofs.support.steps import Acting, Claim, Step, claim, keeps, seen, setting_of, state_of
 
 __all__ = ["LEMMAS"]
 
@@ -51,15 +51,9 @@ UNLOCKED = claim("LOCK-03", "LOCK-04", on=("unlock",))
 COVERED = claim("LOCK-03", "LOCK-04", on=("lock",))
 
 
-def full(tree: Tree) -> Cache:
-    """A cache of three pages that are all cached."""
-    pool = Pool(SETTING.usable, frozenset(), 1)
-    return Cache(pool, tree, {}, Settings())
-
-
 def _locks(lock: Callable[[Tree, Name], Tree], tree: Tree, place: int, claimed: Claim) -> bool:
-    before, after = full(tree), full(lock(tree, Name(place)))
-    step = Step(SETTING, known(before), seen(before), Lock(Name(place), 1), None, seen(after))
+    state, after = state_of(tree), state_of(lock(tree, Name(place)))
+    step = Step(SETTING, state, seen(state, SETTING), Lock(Name(place), 1), 1, seen(after, SETTING))
     return keeps(step, claimed)
 
 
@@ -88,8 +82,8 @@ def a_lock_keeps_every_rule(second: int, third: int, a: int, b: int, c: int, pla
     assert shape(second, third) and a >= 0 and b >= 0 and c >= 0 and 0 <= place <= 3
     tree, place = small_tree(second, third, [Numbers(0, 0, a), Numbers(0, 0, b), Numbers(0, 0, c)]), plain(place, 3)
     if not inversions(tree):
-        assert _locks(trees.lock, tree, place, LOCKED)
-        assert covers_the_path(trees.lock, tree, place)
+        assert _locks(effects.lock, tree, place, LOCKED)
+        assert covers_the_path(effects.lock, tree, place)
 
 
 def only_the_page(tree: Tree, name: Name) -> Tree:
@@ -116,20 +110,15 @@ def planted_effect_of_one_page(second: int, third: int, a: int, b: int, c: int, 
     assert inversions(tree) or covers_the_path(only_the_page, tree, plain(place, 3))
 
 
-def _gives_back(tree: Tree, places: Sequence[int], given_back: Sequence[int]) -> tuple[bool, Tree]:
-    """Each place is locked, then these are given back: whether the rules hold after the last call; the tree then."""
-    state = known(full(tree))
-    calls: list[Lock | Unlock] = [Lock(Name(place), number) for number, place in enumerate(places, 1)]
-    calls += [Unlock(Name(place), number) for number, place in enumerate(places, 1)]
-    for call in calls[:-1]:
-        state = advance.expect(state, SETTING, call, None)
-    for place in places:
-        tree = trees.lock(tree, Name(place))
-    for place in given_back[:-1]:
-        tree = trees.unlock(tree, Name(place))
-    before, after = full(tree), full(trees.unlock(tree, Name(given_back[-1])))
-    step = Step(SETTING, state, seen(before, counted=False), calls[-1], None, seen(after, counted=False))
-    return keeps(step, UNLOCKED), after.tree
+def _gives_back(act: Acting, tree: Tree, one: int, other: int) -> tuple[bool, Tree]:
+    """Two places are locked and given back: whether the rules hold after the last call, and the tree then."""
+    state = state_of(tree)
+    for call in (Lock(Name(one), 1), Lock(Name(other), 2), Unlock(Name(one), 1)):
+        state = perform(state, SETTING, call).after
+    last = Unlock(Name(other), 2)
+    after = act(state, SETTING, last).after
+    before, now = (seen(known, SETTING, counted=False) for known in (state, after))
+    return keeps(Step(SETTING, state, before, last, None, now), UNLOCKED), after.tree
 
 
 def _as_before(tree: Tree, after: Tree) -> bool:
@@ -144,8 +133,7 @@ def an_unlock_takes_back_what_its_lock_gave(
     assert shape(second, third) and a >= 0 and b >= 0 and c >= 0 and 0 <= one <= 3 and 0 <= other <= 3
     tree = small_tree(second, third, [Numbers(0, 0, a), Numbers(0, 0, b), Numbers(0, 0, c)])
     if not inversions(tree):
-        places = (plain(one, 3), plain(other, 3))
-        sound, after = _gives_back(tree, places, places)
+        sound, after = _gives_back(perform, tree, plain(one, 3), plain(other, 3))
         assert sound and _as_before(tree, after)
 
 
@@ -157,34 +145,44 @@ def planted_unlock_of_the_same_place_twice(
     assert shape(second, third) and a >= 1 and b >= 1 and c >= 1 and 0 <= one <= 3 and 0 <= other <= 3
     tree = small_tree(second, third, [Numbers(0, 0, a), Numbers(0, 0, b), Numbers(0, 0, c)])
     one, other = plain(one, 3), plain(other, 3)
-    assert inversions(tree) or _gives_back(tree, (one, other), (one, one))[0]
+
+    def act(state: State, setting: Setting, call: Any) -> performed.Step[State]:
+        return performed.Step(call, None, state, state._replace(tree=effects.lock(state.tree, Name(one), -1)))
+
+    assert inversions(tree) or _gives_back(act, tree, one, other)[0]
 
 
 SPENT = claim("MISUSE-06", on=("misuse", "stale_unlock"))
 
 
-def _refuses(unlock: Callable[[Tree, Name], Tree], second: int, third: int, place: int) -> bool:
+def _refuses(act: Acting, second: int, third: int, place: int) -> bool:
     tree = small_tree(second, third, [Numbers(0, 0, 0)] * 3)
-    spent = unlock(trees.lock(tree, Name(place)), Name(place))
+    give_back = Unlock(Name(place), 1)
+    locked = perform(state_of(tree), SETTING, Lock(Name(place), 1)).after
+    spent = perform(locked, SETTING, give_back).after
     raised, after = False, spent
     try:
-        after = unlock(spent, Name(place))
+        after = act(spent, SETTING, give_back).after
     except ValueError:
         raised = True
-    answer = Aftermath(raised, True, (), True)
-    step = Step(SETTING, known(full(spent)), seen(full(spent)), StaleUnlock(1), answer, seen(full(after)))
-    return keeps(step, SPENT) and _as_before(tree, after)
+    before, now = seen(spent, SETTING), seen(after, SETTING)
+    step = Step(SETTING, spent, before, StaleUnlock(1), Aftermath(raised, True, (), True), now)
+    return keeps(step, SPENT) and _as_before(tree, after.tree)
 
 
 @lemma("MISUSE-06", bounds="3 pages in every shape, nothing locked; any place")
 def a_spent_receipt_is_refused(second: int, third: int, place: int) -> None:
     """A lock that was given back can't be given back again: the call raises, and nobody's protection is less."""
     assert shape(second, third) and 1 <= place <= 3
-    assert _refuses(trees.unlock, second, third, plain(place, 3))
+    assert _refuses(perform, second, third, plain(place, 3))
 
 
 @lemma("MISUSE-06", bounds="an unlock doesn't look whether anything is locked")
 def planted_unlock_of_what_is_not_locked(second: int, third: int, place: int) -> None:
     """The counts go below nought."""
     assert shape(second, third) and 1 <= place <= 3
-    assert _refuses(lambda tree, name: trees.lock(tree, name, -1), second, third, plain(place, 3))
+
+    def act(state: State, setting: Setting, call: Any) -> performed.Step[State]:
+        return performed.Step(call, None, state, advance.expect(state, setting, call, None))
+
+    assert _refuses(act, second, third, plain(place, 3))

@@ -16,9 +16,13 @@ from pathlib import Path
 
 import pytest
 
+from kvlitmus.reference.perform import perform
+from kvlitmus.spec.calls import Alloc
 from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.units import Tokens
 from tests.proofs import fetch_lemmas, lemmas, lock_lemmas, tree_lemmas
-from tests.proofs.lemmas import LEMMAS
+from tests.proofs.lemmas import LEMMAS, SETTINGS, small_state
+from tests.proofs.support.steps import claim, keeps, step_of
 
 HERE = Path(__file__).resolve().parent
 SECONDS = 900
@@ -70,3 +74,17 @@ def test_lemmas_name_rules_and_bounds() -> None:
         assert one.bounds, one
     planted = {rule.split("-")[0] for name in PLANTED for rule in LEMMAS[name].rules}
     assert planted == {rule.split("-")[0] for name in HOLDS for rule in LEMMAS[name].rules}
+
+
+def test_a_claim_of_what_is_not_judged_then_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"\['EVICT-01'\] are not judged"):
+        claim("EVICT-01", "POOL-12", on=("alloc",))
+
+
+def test_a_step_of_another_kind_proves_nothing() -> None:
+    state, setting = small_state((True, False, True)), SETTINGS[1]
+    step = step_of(perform, state, setting, Alloc(Tokens(1)))
+
+    assert keeps(step, claim("POOL-12", on=("alloc",)))
+    with pytest.raises(ValueError, match="this was"):
+        keeps(step, claim("POOL-12", on=("evict",)))

@@ -5,36 +5,34 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kvlitmus.reference import cache as caches
-from kvlitmus.reference import request as requests
-from kvlitmus.reference import tree as trees
-from kvlitmus.reference.cache import Cache, Settings
-from kvlitmus.reference.pool import Pool
-from kvlitmus.reference.tree import Page, Tree, empty_tree
+from kvlitmus.reference.perform import perform
+from kvlitmus.spec import effects
+from kvlitmus.spec import step as performed
 from kvlitmus.spec.calls import Begin, End, Evict, Grow, Insert, Match, PlayedAgain, Publish
-from kvlitmus.spec.interface import Begun, Hit, Stored
-from kvlitmus.spec.seen import Seen
-from kvlitmus.spec.units import CACHED, FREE, Name, PageNo, Pages, RequestId, Slot, Tick, Tokens, pages_of
+from kvlitmus.spec.interface import Stored
+from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.state import Page, State, Tree, empty_state
+from kvlitmus.spec.units import Name, PageNo, Pages, Slot, Tick, Tokens, pages_of
 from tests.proofs.lemmas import LEMMAS, lemma, plain
 from tests.proofs.lock_lemmas import SETTING, Numbers, shape, small_tree
-from tests.proofs.support.steps import ROOT, Claim, Step, claim, judged, keeps, known, path_of, seen, setting_of
-
-SETTINGS = Settings()
+from tests.proofs.support.steps import (
+    ROOT,
+    Acting,
+    Claim,
+    Step,
+    claim,
+    keeps,
+    path_of,
+    seen,
+    setting_of,
+    state_of,
+    step_of,
+)
 
 
 def path_to(tree: Tree, place: int) -> tuple[Name, ...]:
     """The key that ends at a page."""
-    return trees.path(tree, Name(place))
-
-
-def cache_of(tree: Tree, settings: Settings = SETTINGS) -> Cache:
-    """A cache with this tree; none of its pages is free."""
-    return Cache(Pool(SETTING.usable, frozenset(), 1), tree, {}, settings)
-
-
-def shown(tree: Tree) -> Seen:
-    """What is seen of such a cache."""
-    return seen(cache_of(tree))
+    return effects.path(tree, Name(place))
 
 
 # Uses
@@ -45,9 +43,10 @@ Inserting = Callable[..., tuple[Tree, Pages]]
 def _inserted(insert: Inserting, tree: Tree, names: Sequence[Name], first: int, priority: int, chunked: bool) -> Step:
     """The step of an insert of these pages, in the slots from ``first`` on."""
     offered = [PageNo(first + at) for at in range(len(names))]
-    after, already = insert(tree, ROOT, names, offered, counts=not chunked, priority=priority)
+    added, already = insert(tree, ROOT, names, offered, counts=not chunked, priority=priority)
     call = Insert(path_of(names), tuple([Slot(page) for page in offered]), 0, priority, chunked)
-    return Step(SETTING, known(cache_of(tree)), shown(tree), call, Stored(already), shown(after))
+    state, after = state_of(tree), state_of(added)
+    return Step(SETTING, state, seen(state, SETTING), call, Stored(already), seen(after, SETTING))
 
 
 def is_a_use(insert: Inserting, tree: Tree, place: int, priority: int, chunked: bool) -> bool:
@@ -78,15 +77,15 @@ def a_use_is_counted_once_on_the_whole_path(
     assert shape(second, third) and 0 <= place <= 3
     tree = small_tree(second, third, [Numbers(tick, hits, 0), Numbers(tick, 0, 0), Numbers(tick, hits, 0)])
     place = plain(place, 3)
-    assert keeps(_inserted(trees.insert, tree, path_to(tree, place), 9, priority, chunked), USED)
-    assert is_a_use(trees.insert, tree, place, priority, chunked)
+    assert keeps(_inserted(effects.insert, tree, path_to(tree, place), 9, priority, chunked), USED)
+    assert is_a_use(effects.insert, tree, place, priority, chunked)
 
 
 def insert_that_forgets(
     tree: Tree, root: Name, names: Sequence[Name], offered: Any, *, counts: bool, priority: int
 ) -> tuple[Tree, Pages]:
     """The last priority counts, not the highest."""
-    after, already = trees.insert(tree, root, names, offered, counts=counts, priority=priority)
+    after, already = effects.insert(tree, root, names, offered, counts=counts, priority=priority)
     pages = {n: page._replace(priority=priority if n in names else page.priority) for n, page in after.pages.items()}
     return Tree(pages, after.clock), already
 
@@ -122,10 +121,8 @@ def _inserts(insert: Inserting, tree: Tree, names: tuple[Name, ...], used: int) 
     """What was missing is added, and then a match covers the whole key."""
     step = _inserted(insert, tree, names, used, 0, False)
     after = insert(tree, ROOT, names, [PageNo(used + at) for at in range(len(names))], counts=True, priority=0)[0]
-    matched, length = trees.match(after, names)
-    call, state = Match(path_of(names)), known(cache_of(after))
-    match = Step(SETTING, state, step.after, call, Hit(length), shown(matched))
-    return keeps(step, ADDED) and keeps(match, FOUND) and length == len(names)
+    match = step_of(perform, state_of(after), SETTING, Match(path_of(names)))
+    return keeps(step, ADDED) and keeps(match, FOUND) and match.answer.length == len(names)
 
 
 def _part_of(second: int, third: int, kept: int) -> tuple[Tree, Tree]:
@@ -143,7 +140,7 @@ def an_insert_keeps_every_rule(second: int, third: int, kept: int, place: int, u
     """Exactly the missing pages of the key are added, and then it is found."""
     assert shape(second, third) and 0 <= kept <= 3 and 0 <= place <= 3 and used > 3
     whole, tree = _part_of(second, third, plain(kept, 3))
-    assert _inserts(trees.insert, tree, path_to(whole, plain(place, 3)), used)
+    assert _inserts(effects.insert, tree, path_to(whole, plain(place, 3)), used)
 
 
 @lemma("TREE-08", bounds="the pages offered replace those that are cached")
@@ -155,7 +152,7 @@ def planted_insert_that_replaces(second: int, third: int, kept: int, place: int,
     def insert(
         tree: Tree, root: Name, names: Sequence[Name], offered: Sequence[PageNo], *, counts: bool, priority: int
     ) -> tuple[Tree, Pages]:
-        after, already = trees.insert(tree, root, names, offered, counts=counts, priority=priority)
+        after, already = effects.insert(tree, root, names, offered, counts=counts, priority=priority)
         pages = dict(after.pages)
         for name, page in zip(names, offered, strict=True):
             pages[name] = pages[name]._replace(page=page)
@@ -176,35 +173,30 @@ SPARED = claim("EVICT-03", "LOCK-01", on=("evict",))
 IN_ORDER = claim("EVICT-05", on=("evict",))
 AGAIN = claim("EVICT-07", on=("again",))
 
-Evicting = Callable[[Cache, Tokens], tuple[Cache, Tokens]]
 
-
-def _evicts(evict: Evicting, tree: Tree, wanted: int, claimed: Claim) -> bool:
-    cache = cache_of(tree)
-    after, freed = evict(cache, Tokens(wanted))
-    step = Step(SETTING, known(cache), seen(cache), Evict(Tokens(wanted)), freed, seen(after))
-    return keeps(step, claimed)
+def _evicts(act: Acting, tree: Tree, wanted: int, claimed: Claim) -> bool:
+    return keeps(step_of(act, state_of(tree), SETTING, Evict(Tokens(wanted))), claimed)
 
 
 @lemma(*EVICTED.rules, bounds="3 pages in every shape, any of them locked with its path; 0 to 4 pages asked for")
 def an_eviction_keeps_every_rule(second: int, third: int, locked: int, wanted: int) -> None:
     """Whatever hangs where, whatever is locked, and however much is asked for."""
     assert shape(second, third) and 0 <= locked <= 3 and 0 <= wanted <= 4
-    tree = trees.lock(small_tree(second, third, [Numbers(1, 0, 0)] * 3), Name(plain(locked, 3)))
-    assert _evicts(caches.evict, tree, max(0, wanted), EVICTED)
+    tree = effects.lock(small_tree(second, third, [Numbers(1, 0, 0)] * 3), Name(plain(locked, 3)))
+    assert _evicts(perform, tree, max(0, wanted), EVICTED)
 
 
 @lemma("EVICT-03", "LOCK-01", bounds="locks are overlooked")
 def planted_eviction_of_what_is_locked(second: int, third: int, locked: int, wanted: int) -> None:
     """Every page counts as unlocked."""
     assert shape(second, third) and 0 <= locked <= 3 and 0 <= wanted <= 4
-    tree = trees.lock(small_tree(second, third, [Numbers(1, 0, 0)] * 3), Name(plain(locked, 3)))
+    tree = effects.lock(small_tree(second, third, [Numbers(1, 0, 0)] * 3), Name(plain(locked, 3)))
 
-    def evict(cache: Cache, asked: Tokens) -> tuple[Cache, Tokens]:
-        bare = Tree({n: page._replace(locks=0) for n, page in cache.tree.pages.items()}, cache.tree.clock)
-        return caches.evict(cache._replace(tree=bare), asked)
+    def act(state: State, setting: Setting, call: Any) -> performed.Step[State]:
+        bare = Tree({n: page._replace(locks=0) for n, page in state.tree.pages.items()}, state.tree.clock)
+        return perform(state._replace(tree=bare), setting, call)
 
-    assert _evicts(evict, tree, max(0, wanted), SPARED)
+    assert _evicts(act, tree, max(0, wanted), SPARED)
 
 
 FIRST: dict[str, Callable[[Page, Page], bool]] = {
@@ -225,22 +217,18 @@ FIRST: dict[str, Callable[[Page, Page], bool]] = {
 
 POLICIES = tuple(FIRST)
 BY_POLICY = {policy: setting_of(1, pages=2, policy=policy) for policy in POLICIES}
-SETTINGS_OF = {policy: Settings(trees.Eviction(policy)) for policy in POLICIES}
 
 
-def _one_goes(evict: Evicting, policy: str, one: Page, other: Page) -> tuple[Step, Name]:
+def _one_goes(act: Acting, policy: str, one: Page, other: Page) -> tuple[Step, Name]:
     """The step of an eviction of one of two leaves, and which went."""
-    pool = Pool(BY_POLICY[policy].usable, frozenset(), 1)
-    cache = Cache(pool, Tree({Name(1): one, Name(2): other}, Tick(0)), {}, SETTINGS_OF[policy])
-    after, freed = evict(cache, Tokens(1))
-    gone = Name(2) if Name(1) in after.tree.pages else Name(1)
-    step = Step(BY_POLICY[policy], known(cache), seen(cache), Evict(Tokens(1)), freed, seen(after))
-    return step, gone
+    state = state_of(Tree({Name(1): one, Name(2): other}, Tick(0)))
+    step = step_of(act, state, BY_POLICY[policy], Evict(Tokens(1)))
+    return step, Name(2) if Name(1) in step.after.cached else Name(1)
 
 
-def goes_first(evict: Evicting, policy: str, one: Page, other: Page) -> bool:
+def goes_first(act: Acting, policy: str, one: Page, other: Page) -> bool:
     """The victim by the words of the definitions: the other one doesn't go before it."""
-    _, gone = _one_goes(evict, policy, one, other)
+    _, gone = _one_goes(act, policy, one, other)
     return not FIRST[policy](*((other, one) if gone == 1 else (one, other)))
 
 
@@ -253,14 +241,13 @@ def the_first_victim_is_the_policys(
     one = Page(ROOT, PageNo(1), Tick(t), Tick(c), h, p, 0, True)
     other = Page(ROOT, PageNo(2), Tick(u), Tick(d), i, q, 0, True)
     name = POLICIES[plain(policy, 6)]
-    assert keeps(_one_goes(caches.evict, name, one, other)[0], IN_ORDER)
-    assert goes_first(caches.evict, name, one, other)
+    assert keeps(_one_goes(perform, name, one, other)[0], IN_ORDER)
+    assert goes_first(perform, name, one, other)
 
 
-def by_recency(cache: Cache, asked: Tokens) -> tuple[Cache, Tokens]:
+def by_recency(state: State, setting: Setting, call: Any) -> performed.Step[State]:
     """Whatever policy was asked for."""
-    after, freed = caches.evict(cache._replace(settings=SETTINGS_OF["lru"]), asked)
-    return after._replace(settings=cache.settings), freed
+    return perform(state, BY_POLICY["lru"], call)
 
 
 @lemma("EVICT-05", bounds="slru forgets its segments")
@@ -283,13 +270,13 @@ def planted_worth_without_segments(policy: int, t: int, u: int, c: int, d: int, 
     assert goes_first(by_recency, "slru", one, other)
 
 
-def _alike(evict: Callable[..., Any], policy: str, one: Page, other: Page) -> bool:
+def _alike(act: Acting, policy: str, one: Page, other: Page) -> bool:
     """Two caches that hold the same pages, and came to hold them in another order."""
-    first = evict(Tree({Name(1): one, Name(2): other}, Tick(0)), Pages(1), trees.Eviction(policy))[1]
-    again = evict(Tree({Name(2): other, Name(1): one}, Tick(0)), Pages(1), trees.Eviction(policy))[1]
-    cache = cache_of(empty_tree())
-    now = seen(cache)
-    return keeps(Step(SETTING, known(cache), now, PlayedAgain(first, again), None, now), AGAIN)
+    first = _one_goes(act, policy, one, other)[1]
+    state = state_of(Tree({Name(2): other, Name(1): one}, Tick(0)))
+    step = step_of(act, state, BY_POLICY[policy], Evict(Tokens(1)))
+    again = Name(2) if Name(1) in step.after.cached else Name(1)
+    return keeps(step._replace(call=PlayedAgain((first,), (again,)), answer=None), AGAIN)
 
 
 @lemma("EVICT-07", bounds="two leaves; any ticks of use and creation, any hits and priorities; every policy")
@@ -298,7 +285,7 @@ def ties_are_broken_alike(policy: int, t: int, u: int, c: int, d: int, h: int, i
     assert 0 <= policy <= 6
     one = Page(ROOT, PageNo(1), Tick(t), Tick(c), h, p, 0, True)
     other = Page(ROOT, PageNo(2), Tick(u), Tick(d), i, q, 0, True)
-    assert _alike(trees.evict, POLICIES[plain(policy, 6)], one, other)
+    assert _alike(perform, POLICIES[plain(policy, 6)], one, other)
 
 
 @lemma("EVICT-07", bounds="ties go to the page that is held first")
@@ -308,10 +295,12 @@ def planted_ties_by_order(policy: int, t: int, u: int, c: int, d: int, h: int, i
     one = Page(ROOT, PageNo(1), Tick(t), Tick(c), h, p, 0, True)
     other = Page(ROOT, PageNo(2), Tick(u), Tick(d), i, q, 0, True)
 
-    def evict(tree: Tree, wanted: Pages, how: trees.Eviction) -> Any:
-        return tree, (min(tree.pages, key=lambda name: tree.pages[name].touched),)
+    def act(state: State, setting: Setting, call: Any) -> performed.Step[State]:
+        pages = state.tree.pages
+        gone = min(pages, key=lambda name: pages[name].touched)
+        return performed.Step(call, 1, state, state._replace(tree=effects.remove(state.tree, [gone])))
 
-    assert _alike(evict, "lru", one, other)
+    assert _alike(act, "lru", one, other)
 
 
 # Requests
@@ -337,41 +326,36 @@ class Life:
 
     def __init__(self, pages: int) -> None:
         self.setting = PAGES_OF_TWO[pages]
-        self.cache = caches.empty_cache(pages, 2)
-        self.seen, self.state = seen(self.cache), known(self.cache)
+        self.state = empty_state()
+        self.seen = seen(self.state, self.setting)
         self.sound = True
 
-    def goes_on(self, call: Any, answer: Any, after: Cache, claimed: Claim) -> None:
-        """One call more."""
-        shown = seen(after)
-        kept, self.state = judged(Step(self.setting, self.state, self.seen, call, answer, shown), claimed)
-        self.sound, self.cache, self.seen = self.sound and kept, after, shown
+    def goes_on(self, act: Acting, call: Any, granted: Claim, refused: Claim | None = None) -> bool:
+        """One call more; whether it was granted."""
+        _, answer, before, after = act(self.state, self.setting, call)
+        was_refused = refused is not None and answer is None
+        if was_refused and isinstance(call, Grow):
+            call = call._replace(path=None)
+        shown = seen(after, self.setting)
+        step = Step(self.setting, before, self.seen, call, answer, shown)
+        self.sound = self.sound and keeps(step, refused if was_refused and refused is not None else granted)
+        self.state, self.seen = after, shown
+        return not was_refused
 
 
-def _lives(end: Callable[..., Cache], free: int, prompt: int, further: int, publish: bool, keep: bool) -> bool:
+def _lives(end: Acting, free: int, prompt: int, further: int, publish: bool, keep: bool) -> bool:
     """A request begins, grows, may publish, and ends, in a cache of ``free`` pages of two slots."""
-    life, rid = Life(free), RequestId(RID)
+    life = Life(free)
     names = tuple([Name(at + 1) for at in range(prompt + further)])
-    short, long = path_of(names[:prompt], 2), path_of(names, 2)
-    cache, begun = requests.begin(life.cache, rid, ROOT, short.names, prompt)
-    if begun is None:
-        life.goes_on(Begin(RID, short), None, cache, NOT_BEGUN)
+    if not life.goes_on(perform, Begin(RID, path_of(names[:prompt], 2)), BEGUN, NOT_BEGUN):
         return life.sound and prompt > 2 * free
-    life.goes_on(Begin(RID, short), Begun(begun.row, begun.cached), cache, BEGUN)
-    cache, new = requests.grow(life.cache, rid, names, prompt + further)
-    grow = Grow(RID, (0,) * further, long)
-    if new is None:
-        life.goes_on(grow._replace(path=None), None, cache, NOT_GROWN)
-        if prompt + further <= 2 * free:
-            return False
-    else:
-        life.goes_on(grow, new, cache, GROWN)
+    grown = life.goes_on(perform, Grow(RID, (0,) * further, path_of(names, 2)), GROWN, NOT_GROWN)
+    if not grown and prompt + further <= 2 * free:
+        return False
     if publish:
-        cache, published = requests.publish(life.cache, rid, chunked=False)
-        life.goes_on(Publish(RID), Begun(published.row, published.cached), cache, PUBLISHED)
-    cache = end(life.cache, rid, keep=keep)
-    life.goes_on(End(RID, bool(keep)), None, cache, FINISHED if keep else ABORTED)
-    return life.sound and set(caches.homes(life.cache).values()) <= {FREE, CACHED}
+        life.goes_on(perform, Publish(RID), PUBLISHED)
+    life.goes_on(end, End(RID, bool(keep)), FINISHED if keep else ABORTED)
+    return life.sound and not life.state.owners and not life.state.requests
 
 
 @lemma(
@@ -381,7 +365,7 @@ def _lives(end: Callable[..., Cache], free: int, prompt: int, further: int, publ
 def a_request_leaves_nothing_behind(free: int, prompt: int, further: int, publish: bool, keep: bool) -> None:
     """However long it is, whether it publishes, and however it ends."""
     assert 1 <= free <= 3 and 0 <= prompt <= 3 and 0 <= further <= 3
-    assert _lives(requests.end, plain(free, 3), plain(prompt, 3), plain(further, 3), publish, keep)
+    assert _lives(perform, plain(free, 3), plain(prompt, 3), plain(further, 3), publish, keep)
 
 
 @lemma("REQ-07", bounds="the tail is not freed")
@@ -389,11 +373,12 @@ def planted_request_that_loses_its_tail(free: int, prompt: int, further: int, pu
     """A page that is partly used is forgotten at the end."""
     assert 1 <= free <= 3 and 0 <= prompt <= 3 and 0 <= further <= 3
 
-    def end(cache: Cache, rid: RequestId, *, keep: bool) -> Cache:
-        row = cache.requests[rid].row
-        after = requests.end(cache, rid, keep=keep)
+    def end(state: State, setting: Setting, call: Any) -> performed.Step[State]:
+        row = state.requests[RID].row
+        made = perform(state, setting, call)
         lost = pages_of(row[-1:], 2) if len(row) % 2 else frozenset[PageNo]()
-        return after._replace(pool=after.pool._replace(free=after.pool.free - lost))
+        owners = {**made.after.owners, **dict.fromkeys(lost, 1)}
+        return made._replace(after=made.after._replace(owners=owners))
 
     assert _lives(end, plain(free, 3), plain(prompt, 3), plain(further, 3), publish, keep)
 

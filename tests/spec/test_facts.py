@@ -41,7 +41,6 @@ ELSEWHERE: dict[str, tuple[set[str] | None, str]] = {
         {"hash_function", "scheme"},
         "any injective digest, and schemes with slips, take the place of the real ones",
     ),
-    "tests/proofs/fetch_lemmas.py": (None, OF_THE_REFERENCE),
     "tests/proofs/tier_laws.py": (None, OF_THE_REFERENCE),
     "tests/proofs/tier_moves.py": (None, OF_THE_REFERENCE),
 }

@@ -11,15 +11,14 @@ what the effect does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from kvlitmus.conformance.adapters.reference.target import target
 from kvlitmus.conformance.ports import capabilities_of
-from kvlitmus.reference import pool as pools
-from kvlitmus.reference import tree as trees
-from kvlitmus.reference.cache import Cache
+from kvlitmus.reference.perform import sizes
 from kvlitmus.spec import advance
+from kvlitmus.spec import step as performed
 from kvlitmus.spec.calls import Path
 from kvlitmus.spec.config import Config
 from kvlitmus.spec.facts import FACTS, worked_out_from
@@ -30,8 +29,8 @@ from kvlitmus.spec.profile import Profile
 from kvlitmus.spec.rule import all_rules
 from kvlitmus.spec.seen import NodeInfo, NodeSeen, Seen
 from kvlitmus.spec.setting import SNAPSHOT, Setting
-from kvlitmus.spec.state import State
-from kvlitmus.spec.units import Key, Name
+from kvlitmus.spec.state import State, Tree
+from kvlitmus.spec.units import Key, Name, PageNo, Tokens
 
 RULES = all_rules()
 ROOT = Name(0)
@@ -48,26 +47,29 @@ def setting_of(page_size: int, pages: int = 3, policy: str = "lru", **choices: A
 
 
 def path_of(names: Sequence[Name], page_size: int = 1) -> Path:
-    """A key with these prefixes, in the namespace of the root."""
+    """A key with these prefixes, in the namespace of the root; its tokens are alike, for nobody looks at them."""
     every = tuple(names)
-    return Path(NO_KEY, ROOT, every, page_names(every, page_size), every)
+    return Path(Key(None, (0,) * len(every)), ROOT, every, page_names(every, page_size), every)
 
 
-def known(cache: Cache) -> State:
-    """A cache in which no request runs, as its callers know it: what is neither free nor cached is theirs."""
-    cached = [page.page for page in cache.tree.pages.values()]
-    owners = {page: 1 for page in cache.pool.usable - cache.pool.free if page not in cached}
-    return State(cache.tree, frozenset(), owners, {}, {}, {})
+def state_of(tree: Tree, owned: Iterable[PageNo] = ()) -> State:
+    """A cache in which no request runs: what is cached, and what its callers own."""
+    return State(tree, frozenset(), dict.fromkeys(owned, 1), {}, {}, {})
 
 
-def seen(cache: Cache, *, counted: bool = True) -> Seen:
-    """A cache as a snapshot shows it, each page in a node of its own; with the tree's own counters if ``counted``."""
-    made, pool, tree = Seen(), cache.pool, cache.tree
-    made.available = pools.available(pool)
+def seen(state: State, setting: Setting, *, counted: bool = True) -> Seen:
+    """A cache of the reference as a snapshot shows it, each page in a node of its own.
+
+    With the tree's own counters if ``counted``.
+    """
+    made, tree = Seen(), state.tree
+    cached = [page.page for page in tree.pages.values()]
+    # one by one: a page may be any integer, and is not to be hashed
+    free = frozenset([page for page in setting.usable if page not in state.owners and page not in cached])
+    made.available = Tokens(len(free) * setting.size)
     if counted:
-        evictable, protected = trees.sizes(tree)
-        made.sizes = (evictable * pool.page_size, protected * pool.page_size)
-    made.seen, made.listed, made.free = True, tuple(pool.free), pool.free
+        made.sizes = sizes(state, setting)
+    made.seen, made.listed, made.free = True, tuple(free), free
     number = {name: at for at, name in enumerate(tree.pages)}
     for name, page in tree.pages.items():
         items = {name: page.page}
@@ -91,6 +93,16 @@ class Step(NamedTuple):
     after: Seen
 
 
+Acting = Callable[[State, Setting, Any], performed.Step[State]]
+"""The reference, or the reference with a slip: what a cache in this state makes of a call."""
+
+
+def step_of(act: Acting, state: State, setting: Setting, call: Any) -> Step:
+    """A step of the reference, as it was seen."""
+    made = act(state, setting, call)
+    return Step(setting, state, seen(state, setting), call, made.answer, seen(made.after, setting))
+
+
 class Claim(NamedTuple):
     """Rules that are claimed after calls that are alike.
 
@@ -104,12 +116,12 @@ class Claim(NamedTuple):
     follows: bool
 
 
-def claim(*rules: str, on: tuple[str, ...]) -> Claim:
+def claim(*rules: str, on: tuple[str, ...], capabilities: frozenset[str] = CAPABILITIES) -> Claim:
     """A claim of these rules after calls on these occasions.
 
     Raises ``ValueError`` for a rule that isn't judged then: a lemma of it would prove nothing.
     """
-    plan = compile_plan([RULES[id] for id in rules], on, depth=SNAPSHOT, capabilities=CAPABILITIES)
+    plan = compile_plan([RULES[id] for id in rules], on, depth=SNAPSHOT, capabilities=capabilities)
     if sorted(plan.rules) != sorted(rules):
         raise ValueError(f"{sorted({*rules} - {*plan.rules})} are not judged on {on}", rules)
     needs = {need for id in rules for name in worked_out_from(RULES[id].facts) for need in FACTS[name].needs}
@@ -117,36 +129,38 @@ def claim(*rules: str, on: tuple[str, ...]) -> Claim:
 
 
 def keeps(step: Step, claimed: Claim) -> bool:
-    """Whether the rules hold after a step; see :func:`judged`."""
-    return judged(step, claimed)[0]
-
-
-def judged(step: Step, claimed: Claim) -> tuple[bool, State]:
-    """Whether the rules hold after a step, and what is known then, where a rule looks at that.
-
-    After misuse nothing is expected to have changed.  Raises ``ValueError`` where the step is another than was claimed
-    or a fact isn't known: nothing is confirmed then, and nothing refuted.
-    """
+    """Whether the rules hold after a step; after misuse nothing is expected to have changed."""
     setting, state, before, call, answer, after = step
-    occasions = occasions_of(call, answer)
-    for one in claimed.on:
-        if one not in occasions:
-            raise ValueError(f"this was {occasions}, not {one}", call)
     expected = then = state
     if claimed.follows and "misuse" not in claimed.on:
         expected = advance.expect(state, setting, call, answer)
         then = advance.follow(expected, after)
-    verdict = claimed.run(setting, state, expected, then, call, answer, before, after, None, None, {}, False)
+    return judged_by(claimed, setting, state, expected, then, call, answer, before, after)
+
+
+def judged_by(
+    claimed: Claim,
+    setting: Setting,
+    state: State,
+    expected: State,
+    then: State,
+    call: Any,
+    answer: Any,
+    before: Seen,
+    after: Seen,
+) -> bool:
+    """The same for whoever has followed the call: the inputs of facts, in order.
+
+    Raises ``ValueError`` where the step is another than was claimed or a fact isn't known: nothing is confirmed then,
+    and nothing refuted.
+    """
+    occasions = occasions_of(call, answer, state, setting, before)
+    for one in claimed.on:
+        if one not in occasions:
+            raise ValueError(f"this was {occasions}, not {one}", call)
+    verdict = claimed.run(setting, state, expected, then, call, answer, before, after, None, None, False)
     if verdict is None:
-        return True, then
+        return True
     if verdict.unknown:
         raise ValueError(f"{verdict.unknown} are not judged, for want of a fact", call)
-    return not verdict.broken, then
-
-
-def keeps_given(facts: Mapping[str, Any], *rules: str) -> bool:
-    """Whether these rules hold of facts that the spec doesn't work out yet; ``ValueError`` for one that it does."""
-    for name in facts:
-        if FACTS[name].compute is not None:
-            raise ValueError(f"fact {name!r} is defined by the spec", name)
-    return all(RULES[id].predicate(*[facts[name] for name in RULES[id].facts]) for id in rules)
+    return not verdict.broken
