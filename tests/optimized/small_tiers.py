@@ -63,7 +63,6 @@ class Spot(NamedTuple):
 
     now: Hierarchy
     pools: dict[str, list[int]]
-    keys: dict[int, Key]
     log: Log
     pages: dict[int, int]
     rows: dict[int, tuple[Sequence[int], Sequence[int]]]
@@ -184,7 +183,7 @@ class BesideTiers:
         pools = {tier: list(slots) for tier, slots in reference.contents.pools.items()}
         now = reference.now._replace(loaded={})
         log: Log = tuple(tandem.first.log)
-        return Spot(now, pools, dict(reference.keys), log, dict(tandem.device.pages), dict(tandem.rows))
+        return Spot(now, pools, log, dict(tandem.device.pages), dict(tandem.rows))
 
     def bring(self, spot: Spot) -> None:
         """Bring both to a state: the reference is put there, the other one walks."""
@@ -197,7 +196,6 @@ class BesideTiers:
         tandem.rows = dict(spot.rows)
         reference.now = spot.now
         reference.contents.pools.update({tier: list(slots) for tier, slots in spot.pools.items()})
-        reference.keys = dict(spot.keys)
         reference.told = []
         reference.store = Replayer(first.recorder) if spot.now.storage else None
         tandem.jobs()  # type: ignore[attr-defined]

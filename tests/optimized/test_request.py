@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -16,11 +15,14 @@ import numpy as np
 from kvlitmus.optimized.audit import audit
 from kvlitmus.optimized.cache import CacheConfig, FlatCache
 from kvlitmus.optimized.view import nodes_of
-from kvlitmus.reference import cache as reference
-from kvlitmus.reference import request as requests
-from kvlitmus.reference.perform import Choice
+from kvlitmus.reference.perform import Choice, free_pages, perform
+from kvlitmus.spec.calls import Begin, End, Evict, Grow, Path, Publish, path_of
+from kvlitmus.spec.config import Config
 from kvlitmus.spec.names import Names
-from kvlitmus.spec.units import Name, PageNo, RequestId, Tokens, pages_in_order
+from kvlitmus.spec.profile import Profile
+from kvlitmus.spec.setting import SNAPSHOT, Setting
+from kvlitmus.spec.state import empty_state
+from kvlitmus.spec.units import Key, PageNo, Tokens, pages_in_order
 
 CALLS = st.lists(
     st.tuples(
@@ -39,42 +41,47 @@ class Pair:
     def __init__(self, size: int, *, bigram: bool) -> None:
         self.size, self.bigram = size, bigram
         self.cache = FlatCache(CacheConfig(page_size=size, pages=12, bigram=bigram))
-        self.now = reference.empty_cache(12, size)
+        config = Config(page_size=size, pages=12, bigram=bigram)
+        self.setting = Setting(config, Profile(), SNAPSHOT, frozenset())
+        self.now = empty_state()
         self.names = Names()
-        self.tokens: dict[RequestId, list[int]] = {}
+        self.tokens: dict[int, list[int]] = {}
 
-    def named(self, namespace: str | None, tokens: list[int]) -> tuple[Name, ...]:
-        units: Any = list(pairwise(tokens)) if self.bigram else tokens
-        return self.names.of(namespace, units)
+    def path(self, namespace: str | None, tokens: list[int]) -> Path:
+        return path_of(self.names, Key(namespace, tuple(tokens), self.bigram), self.size, row=True)
+
+    def perform(self, call: Any, pages: tuple[PageNo, ...] | None = None) -> Any:
+        """The reference's answer to a call, with the pages that the other one took."""
+        step = perform(self.now, self.setting, call, Choice(None, pages))
+        self.now = step.after
+        return step.answer
 
     def call(self, what: str, number: int, count: int, bits: int) -> None:
-        rid = RequestId(number)
+        rid = number
         namespace = (None, "lora")[number & 1]
         fresh = [bits >> (at // self.size) & 1 for at in range(count)]
         if what == "evict":
             asked = count * self.size
-            self.now, freed = reference.evict(self.now, Tokens(asked))
-            assert self.cache.evict(asked) == freed
+            assert self.cache.evict(asked) == self.perform(Evict(Tokens(asked)))
         elif what == "begin":
             self.begin(rid, namespace, fresh)
         elif rid in self.tokens:
             self.go_on(what, rid, namespace, fresh)
 
-    def begin(self, rid: RequestId, namespace: str | None, tokens: list[int]) -> None:
+    def begin(self, rid: int, namespace: str | None, tokens: list[int]) -> None:
         if rid in self.tokens:
             with pytest.raises(ValueError, match="running already"):
                 self.cache.begin(rid, np.array(tokens, np.int32), namespace)
             return
         running = self.cache.begin(rid, np.array(tokens, np.int32), namespace)
         row = [] if running is None else running.row[running.cached :].tolist()
-        choice = Choice(None, pages_in_order(row, self.size) if running is not None else None)
-        root = self.names.root(namespace)
-        self.now, same = requests.begin(self.now, rid, root, self.named(namespace, tokens), len(tokens), choice)
+        pages = None if running is None else pages_in_order(row, self.size)
+        same = self.perform(Begin(rid, self.path(namespace, tokens)), pages)
         assert (running is None) == (same is None)
         if running is not None:
             self.tokens[rid] = tokens
 
-    def go_on(self, what: str, rid: RequestId, namespace: str | None, fresh: list[int]) -> None:
+    def go_on(self, what: str, rid: int, namespace: str | None, fresh: list[int]) -> None:
         if what == "grow":
             tokens = self.tokens[rid] + fresh
             slots = self.cache.grow(rid, np.array(fresh, np.int32))
@@ -83,39 +90,38 @@ class Pair:
             if slots is not None:
                 full = -len(row) % self.size
                 opened = pages_in_order(slots[full:].tolist(), self.size)
-            names = self.named(namespace, tokens)
-            self.now, new = requests.grow(self.now, rid, names, len(tokens), Choice(None, opened))
+            new = self.perform(Grow(rid, tuple(fresh), self.path(namespace, tokens)), opened)
             assert (None if slots is None else tuple(slots.tolist())) == new
             self.tokens[rid] = tokens if new is not None else self.tokens[rid]
         elif what in ("publish", "chunk"):
             self.cache.publish(rid, chunked=what == "chunk")
-            self.now, _ = requests.publish(self.now, rid, chunked=what == "chunk")
+            self.perform(Publish(rid, None, what == "chunk"))
         elif what in ("part", "ended part"):
             self.go_on_in_part(what, rid, len(fresh))
         else:
             self.cache.end(rid, keep=what == "end")
-            self.now = requests.end(self.now, rid, keep=what == "end")
+            self.perform(End(rid, what == "end"))
             del self.tokens[rid]
 
-    def go_on_in_part(self, what: str, rid: RequestId, upto: int) -> None:
+    def go_on_in_part(self, what: str, rid: int, upto: int) -> None:
         same = self.now.requests[rid]
         if not same.cached <= upto <= len(same.row):
             with pytest.raises(ValueError, match="computed are between"):
-                requests.publish(self.now, rid, chunked=True, upto=Tokens(upto))
+                self.perform(Publish(rid, upto, True))
             for call in (lambda: self.cache.publish(rid, upto=upto), lambda: self.cache.end(rid, keep=upto)):
                 with pytest.raises(ValueError, match="computed are between"):
                     call()
         elif what == "part":
             self.cache.publish(rid, chunked=True, upto=upto)
-            self.now, _ = requests.publish(self.now, rid, chunked=True, upto=Tokens(upto))
+            self.perform(Publish(rid, upto, True))
         else:
             self.cache.end(rid, keep=upto)
-            self.now = requests.end(self.now, rid, keep=True, upto=Tokens(upto))
+            self.perform(End(rid, True, upto))
             del self.tokens[rid]
 
     def compare(self) -> None:
         audit(self.cache.tree)
-        assert set(self.cache.pool.free_pages().tolist()) == self.now.pool.free
+        assert set(self.cache.pool.free_pages().tolist()) == free_pages(self.now, self.setting)
         assert self.cache.requests.running.keys() == self.now.requests.keys()
         for rid, same in self.now.requests.items():
             running = self.cache.requests.running[rid]

@@ -20,15 +20,17 @@ from kvlitmus.optimized.levels import value_at
 from kvlitmus.optimized.pool import PagePool
 from kvlitmus.optimized.tree import Tree
 from kvlitmus.optimized.view import nodes_of
-from kvlitmus.reference import cache as caches
-from kvlitmus.reference import fetch, load, tier
+from kvlitmus.reference import fetch, hierarchy, life, load, tier
 from kvlitmus.reference import pool as pools
-from kvlitmus.reference.cache import Settings
 from kvlitmus.reference.hierarchy import Choices, Operation, empty_hierarchy, pin
-from kvlitmus.reference.tree import Eviction, sizes
+from kvlitmus.reference.perform import Choice, perform, sizes
+from kvlitmus.spec.calls import Alloc, Free, Insert, path_of
+from kvlitmus.spec.config import Config
 from kvlitmus.spec.names import Names, page_names
 from kvlitmus.spec.prefetch_life import ENDED
-from kvlitmus.spec.units import Name, PageNo, Pages, RequestId, Tokens
+from kvlitmus.spec.profile import Profile
+from kvlitmus.spec.setting import SNAPSHOT, Setting
+from kvlitmus.spec.units import Key, Name, Pages, RequestId, Tokens
 
 NAMESPACES = (None, "lora")
 
@@ -79,13 +81,9 @@ class Twins:
         )
         self.tree.spill = self.spill
         self.tree.tell = self.heard
-        self.now: Any = empty_hierarchy(
-            pages,
-            host_pages,
-            size,
-            settings=Settings(eviction=Eviction(policy)),
-            choices=Choices(write=write, restored_counts=restored_counts),
-        )
+        config = Config(page_size=size, pages=pages, policy=policy, host_pages=host_pages)
+        setting = Setting(config, Profile(), SNAPSHOT, frozenset({"tiers"}))
+        self.now: Any = empty_hierarchy(setting, Choices(write=write, restored_counts=restored_counts))
         self.told: dict[str, set[int]] = {"device": set(), "host": set()}
         self.locked: list[tuple[Place, Name]] = []
         self.pinned: list[tuple[Run, tuple[Name, ...]]] = []
@@ -181,7 +179,6 @@ class Twins:
         if pages is None:
             return
         offered = tuple(pages.tolist())
-        pool = self.taken(offered)
         if place is None:
             done = self.tree.insert(namespace, packed, pages, priority=priority, counts=not chunked)
         else:
@@ -190,32 +187,28 @@ class Twins:
                 place, packed[depth * self.size :], pages[depth:], priority=priority, counts=not chunked
             )
         self.pool.give_back(pages[: done.already])
-        cache, already, vain = caches.insert(
-            self.now.cache._replace(pool=pool), root, names, offered, priority=priority, chunked=chunked
-        )
-        assert (done.already, tuple(offered[: done.already])) == (already, vain)
-        self.now = tier.adopt(self.now, caches.free(cache, vain), names)
+        self.now, _ = life.device(self.now, Alloc(Tokens(len(offered) * self.size)), Choice(pages=offered))
+        key = Key(namespace, tuple(tokens), self.bigram)
+        slots = pools.slots_of(offered, self.size)
+        call = Insert(path_of(self.names, key, self.size), slots, 0, priority, chunked)
+        step = perform(self.now.cache, self.now.setting, call)
+        assert (done.already * self.size, slots[: done.already * self.size]) == step.answer
+        self.now, _ = life.device(tier.adopt(self.now, step.after, names), Free(step.answer.to_free))
         assert self.name(*done.place[:2]) == (names[-1] if names else root)
-
-    def taken(self, pages: tuple[PageNo, ...]) -> pools.Pool:
-        """The reference's device pool without these pages."""
-        taken = pools.allocate(self.now.cache.pool, Tokens(len(pages) * self.size), pages)
-        assert taken is not None
-        return taken[0]
 
     def lock(self, namespace: Any, tokens: list[int]) -> None:
         found, names = self.match(namespace, tokens)
         place = self.tree.resident_place(found)
         name = names[found.resident - 1] if found.resident else self.names.root(namespace)
         self.tree.lock(place)
-        self.now = self.now._replace(cache=caches.lock(self.now.cache, name))
+        self.now = hierarchy.lock(self.now, name)
         self.locked.append((place, name))
 
     def unlock(self, which: int) -> None:
         if self.locked:
             place, name = self.locked.pop(which % len(self.locked))
             self.tree.unlock(place)
-            self.now = self.now._replace(cache=caches.unlock(self.now.cache, name))
+            self.now = hierarchy.unlock(self.now, name)
 
     def evict(self, pages: int) -> None:
         freed = self.tree.evict(pages)
@@ -273,9 +266,7 @@ class Twins:
         self.tree.make_resident(self.tree.runs(found.place, found.resident), pages)
         self.tree.lock(found.place)
         slots = tuple(pages.tolist())
-        pool = self.taken(slots)
-        now = self.now._replace(cache=self.now.cache._replace(pool=pool))
-        self.now = load._start(now, names[found.resident :], slots)._replace(transfers=())
+        self.now = load._start(self.now, names[found.resident :], slots)._replace(transfers=())
         self.locked.append((found.place, names[-1]))
 
     def commit(self, namespace: Any, tokens: list[int], anchor_at: int, pages: int) -> None:
@@ -347,9 +338,10 @@ class Twins:
         assert seen["device"] == {name: tuple(page) for name, page in tree.pages.items()}
         assert seen["alone"] == {name: tuple(page) for name, page in self.now.host.alone.items()}
         assert seen["copies"] == {name: tuple(copy) for name, copy in self.now.host.copies.items()}
-        assert (self.tree.evictable, self.tree.protected) == sizes(tree)
+        ours = (self.tree.evictable * self.size, self.tree.protected * self.size)
+        assert ours == sizes(self.now.cache, self.now.setting)
         assert self.tree.clock == tree.clock
-        assert set(self.pool.free_pages().tolist()) == self.now.cache.pool.free
+        assert set(self.pool.free_pages().tolist()) == self.now.free
         assert self.told["device"] == set(seen["device"])
         if self.host is not None:
             assert set(self.host.free_pages().tolist()) == self.now.host.pool.free

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kvlitmus.reference import fetch
-from kvlitmus.reference.cache import Settings
 from kvlitmus.reference.hierarchy import Choices, Hierarchy, Operation, empty_hierarchy
 from kvlitmus.spec.config import Config
 from kvlitmus.spec.interface.tiers import FETCH, QUERY, Job, Outcome
@@ -91,7 +90,7 @@ def queried(threshold: int) -> Hierarchy:
     held = (PageNo(0), PageNo(1), PageNo(2))
     one = Operation(JOB, RequestId(1), QUERY, ROOT, NAMES, Tokens(3), held, None, Pages(0), True, 0.0)
     choices = Choices(threshold=threshold, reserve="submit")
-    now = empty_hierarchy(4, 4, 1, settings=Settings(), choices=choices)
+    now = empty_hierarchy(BY_THRESHOLD[threshold], choices)
     pool = now.host.pool._replace(free=frozenset({PageNo(3)}))
     return now._replace(host=now.host._replace(pool=pool), operations=(one,), serial=1, storage=True)
 

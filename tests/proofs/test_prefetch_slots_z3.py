@@ -13,14 +13,17 @@ from typing import Any, NamedTuple
 import pytest
 
 from kvlitmus.reference import fetch, life
-from kvlitmus.reference.cache import Settings
 from kvlitmus.reference.hierarchy import Choices, Hierarchy, empty_hierarchy, host_homes, moving
 from kvlitmus.reference.prefetch import converse, plan_prefetch
+from kvlitmus.spec.calls import Begin, End, path_of
+from kvlitmus.spec.config import Config
 from kvlitmus.spec.interface.tiers import BACKUP
 from kvlitmus.spec.names import Names, page_names
 from kvlitmus.spec.policies import time_limit
 from kvlitmus.spec.prefetch_plan import PrefetchAsk, truncated_length
-from kvlitmus.spec.units import PageNo, Pages, RequestId
+from kvlitmus.spec.profile import Profile
+from kvlitmus.spec.setting import SNAPSHOT, Setting
+from kvlitmus.spec.units import Key, PageNo, Pages, RequestId
 from tests.proofs.fetch_lemmas import ways
 from tests.proofs.prefetch_lemmas import Answers
 
@@ -97,6 +100,11 @@ class Ended(NamedTuple):
     released: list[set[PageNo]]
 
 
+def setting_of(size: int) -> Setting:
+    """Eight pages on the device, twelve on the host."""
+    return Setting(Config(page_size=size, pages=8, host_pages=12), Profile(), SNAPSHOT, frozenset({"tiers"}))
+
+
 def driven(reserved: int, found: int, completed: int, already: int, *, size: int, commits: bool) -> tuple[Any, Ended]:
     """A prefetch of the reference with these numbers: the pages that it reserved, and where they went."""
     names = Names()
@@ -104,15 +112,15 @@ def driven(reserved: int, found: int, completed: int, already: int, *, size: int
     all_names = names.of(None, units)
     paged, root = page_names(all_names, size), names.root(None)
     choices = Choices(threshold=0, rate_limit=1_000)
-    now = empty_hierarchy(8, 12, size, settings=Settings(), choices=choices)._replace(storage=True)
+    now = empty_hierarchy(setting_of(size), choices)._replace(storage=True)
     now, told = fetch.submit(now, RequestId(1), root, paged, len(units))
     assert told.asked == reserved * size
     held = now.operations[0].held
     if already:
-        cut = all_names[: already * size]
-        now, request = life.begin(now, RequestId(2), root, cut, len(cut))
+        cut = path_of(names, Key(None, units[: already * size]), size, row=True)
+        now, request = life.begin(now, Begin(RequestId(2), cut))
         assert request is not None
-        now = life.end(now, RequestId(2), keep=True)
+        now = life.end(now, End(RequestId(2), keep=True))
         assert [transfer.kind for transfer in now.transfers] == [BACKUP]
     released = [set(now.release)]
 

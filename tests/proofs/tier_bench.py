@@ -7,11 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kvlitmus.reference import backup, fetch, life, load, put, tier
-from kvlitmus.reference.cache import Request, Settings
 from kvlitmus.reference.hierarchy import DEVICE, HOST, Choices, Hierarchy, empty_hierarchy
+from kvlitmus.spec.calls import Begin, End, Path, path_of
+from kvlitmus.spec.config import Config
+from kvlitmus.spec.interface import Begun
 from kvlitmus.spec.interface.tiers import FETCH, LOAD, QUERY
 from kvlitmus.spec.names import Names, page_names
-from kvlitmus.spec.units import Name, PageNo, Pages, RequestId, Tokens
+from kvlitmus.spec.profile import Profile
+from kvlitmus.spec.setting import SNAPSHOT, Setting
+from kvlitmus.spec.units import Key, Name, PageNo, Pages, RequestId, Tokens
 
 HOLDER = RequestId(9)
 """The request that goes on holding what it computed."""
@@ -51,16 +55,16 @@ class Model:
 
     def match(self, now: Hierarchy, names: tuple[Name, ...]) -> tuple[Hierarchy, int, int]:
         """How many pages are resident, and how many follow on the host alone."""
-        after, pages, behind = tier.match(now, names, len(names) * now.cache.pool.page_size)
+        after, pages, behind = tier.match(now, names, len(names) * now.setting.size)
         return after, len(pages), behind
 
-    def begin(self, now: Hierarchy, root: Name, names: tuple[Name, ...]) -> tuple[Hierarchy, Request | None]:
+    def begin(self, now: Hierarchy, path: Path) -> tuple[Hierarchy, Begun | None]:
         """A request begins."""
-        return life.begin(now, HOLDER, root, names, len(names))
+        return life.begin(now, Begin(HOLDER, path))
 
     def end(self, now: Hierarchy, keep: bool) -> Hierarchy:
         """It ends."""
-        return life.end(now, HOLDER, keep=keep)
+        return life.end(now, End(HOLDER, keep))
 
     def load_back(
         self, now: Hierarchy, root: Name, names: tuple[Name, ...]
@@ -144,12 +148,14 @@ class Bench:
         self.root = self.table.root(None)
         self.names = {key: self.table.of(None, key) for key in scope.keys}
         self.paged = {key: page_names(names, scope.page_size) for key, names in self.names.items()}
-        settings = Settings()
-        empty = empty_hierarchy(
-            scope.pages, scope.host_pages, scope.page_size, settings=settings, choices=scope.choices
-        )
-        self.now = empty._replace(storage=True)
+        config = Config(page_size=scope.page_size, pages=scope.pages, host_pages=scope.host_pages)
+        setting = Setting(config, Profile(), SNAPSHOT, frozenset({"tiers"}))
+        self.now = empty_hierarchy(setting, scope.choices)._replace(storage=True)
         self.contents: dict[str, dict[PageNo, Name]] = {DEVICE: {}, HOST: {}}
+
+    def path(self, key: tuple[int, ...]) -> Path:
+        """A key, named, as a request has it."""
+        return path_of(self.table, Key(None, key), self.scope.page_size, row=True)
 
     def restore(self, state: Hierarchy) -> None:
         """Put everything into a state: each slot holds what the laws say, or nothing."""
@@ -163,7 +169,7 @@ class Bench:
                 host.update(zip(one.held[: one.completed], one.names, strict=False))
         size = self.scope.page_size
         for request in state.cache.requests.values():
-            for at, name in enumerate(page_names(request.names, size)):
+            for at, name in enumerate(page_names(request.path.names, size)):
                 if at * size >= request.cached:
                     device[PageNo(request.row[at * size] // size)] = name
         self.contents = {DEVICE: device, HOST: host}
@@ -181,7 +187,7 @@ class Bench:
 
     def compute(self, key: tuple[int, ...], keep: bool = True, hold: bool = False) -> bool:
         """A request computes a key's KV; whether there was memory for it."""
-        after, request = self.model.begin(self.now, self.root, self.names[key])
+        after, request = self.model.begin(self.now, self.path(key))
         self.go(after)
         if request is None:
             return False

@@ -25,12 +25,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kvlitmus.reference.cache import Request
 from kvlitmus.reference.hierarchy import Hierarchy
-from kvlitmus.reference.tree import Page, Tree
 from kvlitmus.spec.interface.tiers import BACKUP, LOAD
 from kvlitmus.spec.policies import TICKS_TO_REST, USES
 from kvlitmus.spec.rule import Rule
+from kvlitmus.spec.state import Page, Running, Tree
 from kvlitmus.spec.units import PageNo, Slot, Tick
 from tests.proofs import tier_laws, tier_moves
 from tests.proofs.tier_bench import HOLDER, Bench, Model, Scope
@@ -191,14 +190,13 @@ class Explorer:
             place = device[page.page] if page.page >= 0 else page.page
             return page._replace(page=place, touched=rank[page.touched], created=Tick(0), hits=min(page.hits, most))
 
-        def moved(request: Request) -> Request:
+        def moved(request: Running) -> Running:
             row = [Slot(device[PageNo(slot // size)] * size + slot % size) for slot in request.row]
             return request._replace(row=tuple(row))
 
         tree = Tree({name: ranked(resident[name]) for name in sorted(resident)}, Tick(len(ticks)))
-        usable = (now.cache.pool.usable, now.host.pool.usable)
-        pool = now.cache.pool._replace(free=usable[0].difference(device.values()))
         requests = {rid: moved(request) for rid, request in now.cache.requests.items()}
+        owners = {device[page]: times for page, times in now.cache.owners.items()}
         copies = {name: copy._replace(page=host[copy.page]) for name, copy in sorted(now.host.copies.items())}
         operations = [one._replace(held=tuple([host[page] for page in one.held])) for one in now.operations]
         numbers = itertools.count(1)
@@ -206,9 +204,9 @@ class Explorer:
         puts = tuple([one._replace(id=next(numbers)) for one in now.puts])
         jobs = tuple([one._replace(job=next(numbers)) for one in operations])
         return now._replace(
-            cache=now.cache._replace(pool=pool, tree=tree, requests=requests),
+            cache=now.cache._replace(tree=tree, requests=requests, owners=owners, contents={}),
             host=now.host._replace(
-                pool=now.host.pool._replace(free=usable[1].difference(host.values())),
+                pool=now.host.pool._replace(free=now.host.pool.usable.difference(host.values())),
                 copies=copies,
                 alone={name: ranked(alone[name]) for name in sorted(alone)},
             ),

@@ -229,11 +229,11 @@ def locks_are_those_of_holders(now: Hierarchy) -> str:
 def a_page_is_on_one_side_of_the_books(now: Hierarchy) -> str:
     """No page is resident and remembered as being on the host alone; no device page has two homes or none."""
     both = now.cache.tree.pages.keys() & now.host.alone.keys()
-    size = now.cache.pool.page_size
-    own: list[PageNo] = [*now.cache.pool.free, *[page.page for page in now.cache.tree.pages.values()]]
+    size = now.setting.size
+    own: list[PageNo] = [*now.free, *[page.page for page in now.cache.tree.pages.values()]]
     for one in now.cache.requests.values():
         own += [PageNo(slot // size) for slot in one.row[one.cached :: size]]
-    lost = Counter(own) != Counter(now.cache.pool.usable)
+    lost = Counter(own) != Counter(now.setting.usable)
     return f"on both sides {sorted(both)}, device pages {sorted(own)}" if both or lost else ""
 
 

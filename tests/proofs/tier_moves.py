@@ -54,7 +54,7 @@ def cache_moves(bench: Bench, state: Hierarchy) -> Iterator[Step]:
         return {}
 
     def end(keep: bool) -> Facts:
-        names = page_names(state.cache.requests[HOLDER].names, bench.scope.page_size)
+        names = page_names(state.cache.requests[HOLDER].path.names, bench.scope.page_size)
         bench.go(bench.model.end(state, keep))
         return insert_facts(bench, state, names) if keep else {}
 
@@ -126,7 +126,7 @@ def tier_moves(bench: Bench, state: Hierarchy) -> Iterator[Step]:
             return facts
         facts["load_struck"] = LOAD in state.failing and LOAD not in bench.now.failing
         keep = set(names[:there])
-        free = len(state.cache.pool.free) + sum(1 for n, page in resident.items() if not page.locks and n not in keep)
+        free = len(state.free) + sum(1 for n, page in resident.items() if not page.locks and n not in keep)
         facts["load_threshold"] = state.choices.load_threshold
         facts["load_room"] = free * size if state.choices.write != WRITE_BACK else 0
         facts["appeared"] = after.cache.tree.pages.keys() - resident.keys()

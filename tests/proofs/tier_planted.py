@@ -167,7 +167,7 @@ class AQuotaIsLoosened(Model):
         self, now: Hierarchy, root: Name, names: tuple[Name, ...], quota: int
     ) -> tuple[Hierarchy, int, tuple[PageNo, ...] | None]:
         locked = [name for name in names if name in now.cache.tree.pages and not now.cache.tree.pages[name].locks]
-        return super().load_within(now, root, names, quota + 2 * len(locked) * now.cache.pool.page_size)
+        return super().load_within(now, root, names, quota + 2 * len(locked) * now.setting.size)
 
 
 PLANTED = (

@@ -99,7 +99,7 @@ class Desk:
 
     def where(self, tokens: int | Sequence[int]) -> str:
         """Where the pages of a key are: ``D``, ``B`` (both), ``H``, or ``-``, one letter each."""
-        _, names = self.cache.named(self.key(tokens))
+        names = self.cache.path(self.key(tokens)).names
         now = self.now
         letters = []
         for name in names[1::2]:

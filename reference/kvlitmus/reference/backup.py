@@ -19,9 +19,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import takewhile
 
-from kvlitmus.reference import cache as caches
 from kvlitmus.reference import tier
-from kvlitmus.reference.hierarchy import DEVICE, HOST, Hierarchy, Moved, Transfer, begins
+from kvlitmus.reference.hierarchy import DEVICE, HOST, Hierarchy, Moved, Transfer, begins, lock, unlock
 from kvlitmus.reference.put import start_puts
 from kvlitmus.spec import policies
 from kvlitmus.spec.interface.tiers import BACKUP
@@ -61,7 +60,7 @@ def used(now: Hierarchy, names: Sequence[Name]) -> Hierarchy:
         now = tier.back(now, node, pages, settled=False, stored=False)
         serial = now.serial + 1
         transfers = (*now.transfers, Transfer(serial, BACKUP, node))
-        now = now._replace(cache=caches.lock(now.cache, node[-1]), transfers=transfers, serial=serial)
+        now = lock(now._replace(transfers=transfers, serial=serial), node[-1])
     backed = list(takewhile(lambda name: name in now.host.copies, names))
     return start_puts(now, backed)
 
@@ -105,7 +104,7 @@ def acknowledge_backups(now: Hierarchy) -> Hierarchy:
         if transfer.failed and _needed(now, transfer.names):
             now = tier.again(now, transfer)
             continue
-        now = now._replace(cache=caches.unlock(now.cache, transfer.names[-1]))
+        now = unlock(now, transfer.names[-1])
         now = tier.unback(now, transfer.names) if transfer.failed else start_puts(now, transfer.names)
     return now
 

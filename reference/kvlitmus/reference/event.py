@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kvlitmus.reference.hierarchy import DEVICE, HOST, Hierarchy
-from kvlitmus.reference.tree import Tree
 from kvlitmus.spec.interface.tiers import BACKUP
+from kvlitmus.spec.state import Tree
 from kvlitmus.spec.units import Name
 
 STORED, REMOVED = "stored", "removed"

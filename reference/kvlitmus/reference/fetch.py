@@ -24,7 +24,6 @@ from typing import NamedTuple
 
 from kvlitmus.reference import pool as pools
 from kvlitmus.reference import tier
-from kvlitmus.reference import tree as trees
 from kvlitmus.reference.hierarchy import (
     NOWHERE,
     Hierarchy,
@@ -33,11 +32,11 @@ from kvlitmus.reference.hierarchy import (
     pin,
 )
 from kvlitmus.reference.prefetch import Answer, Call, converse, gate, plan_prefetch
-from kvlitmus.reference.tree import Page
-from kvlitmus.spec import policies
+from kvlitmus.spec import effects, policies
 from kvlitmus.spec.policies import WRITE_BACK
 from kvlitmus.spec.prefetch_life import ANSWERED, ENDED, FETCH, QUERY, REVOKED
 from kvlitmus.spec.prefetch_plan import PrefetchAsk, full_length
+from kvlitmus.spec.state import Page
 from kvlitmus.spec.units import Name, PageNo, Pages, RequestId, Tokens
 
 NO_PAGES = Pages(0)
@@ -182,7 +181,7 @@ def commit(now: Hierarchy, operation: Operation) -> Hierarchy:
     if names:
         there, behind = tier.known_prefix(now, names)
         already = there + behind
-        now = now._replace(cache=now.cache._replace(tree=trees.touch(now.cache.tree, names[:there])))
+        now = now._replace(cache=now.cache._replace(tree=effects.touch(now.cache.tree, names[:there])))
         now = tier.use_alone(now, names[there:already])
         now = tier.cut(now, names[already - 1] if already else operation.anchor)
         now = fill(now, names[:already], pages[:already])

@@ -1,9 +1,10 @@
 """The whole hierarchy as one value: device and host, and everything under way between them and storage.
 
 A **page** of the cache is on the device, on the host, or on both; nowhere else, for a page that is on
-neither is not cached.  The flat :class:`~kvlitmus.reference.cache.Cache` keeps the pages on the device
-exactly as it does without a host.  Beside it, :class:`Host` keeps which pages have a **host copy**, and for
-pages that are on the host *alone* what the device's tree has forgotten: parent, recency, hits, priority.
+neither is not cached.  What is on the device is a :class:`~kvlitmus.spec.state.State`, exactly as without a
+host: the flat calls on it are :func:`~kvlitmus.reference.perform.perform`'s.  Beside it, :class:`Host` keeps which
+pages have a **host copy**, and for pages that are on the host *alone* what the device's tree has forgotten: parent,
+recency, hits, priority.
 
 **Work under way** is part of the value: copies between the tiers (:class:`Transfer`), pages on their way to
 storage (:class:`Put`) and from it (:class:`Operation`).  Nothing here moves by itself.  That a copy has
@@ -24,10 +25,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from kvlitmus.reference.cache import Cache, Settings, empty_cache
+from kvlitmus.reference.perform import free_pages
 from kvlitmus.reference.pool import Pool, empty_pool
-from kvlitmus.reference.tree import Page
+from kvlitmus.spec import effects
 from kvlitmus.spec.policies import BEST_EFFORT, WRITE_THROUGH
+from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.state import Page, State, empty_state
 from kvlitmus.spec.units import FREE, Name, PageNo, Pages, RequestId, Tokens
 
 DEVICE, HOST = "device", "host"
@@ -145,6 +148,7 @@ class Moved(NamedTuple):
 class Hierarchy(NamedTuple):
     """One hierarchy at one moment.
 
+    ``cache``: what is on the device, and the requests; ``setting``: what was asked for and declared, for it.
     ``transfers``, ``puts`` and ``operations`` are in order of submission.  ``release``: host pages that the next tick
     frees.  ``loaded``: what the prefetch of each request has added, until it is told.  ``storage``: whether one is
     attached.  ``now``: how late it is, in seconds.  ``serial``: how many jobs there were; their numbers are never used
@@ -152,9 +156,10 @@ class Hierarchy(NamedTuple):
     (backup, load, spill), how many more begin before one can't.
     """
 
-    cache: Cache
+    cache: State
     host: Host
     choices: Choices
+    setting: Setting
     transfers: tuple[Transfer, ...] = ()
     puts: tuple[Put, ...] = ()
     operations: tuple[Operation, ...] = ()
@@ -166,13 +171,32 @@ class Hierarchy(NamedTuple):
     moved: tuple[Moved, ...] = ()
     failing: Mapping[str, int] = {}
 
+    @property
+    def free(self) -> frozenset[PageNo]:
+        """The free pages of the device."""
+        return free_pages(self.cache, self.setting)
 
-def empty_hierarchy(
-    pages: int, host_pages: int, page_size: int, *, reserved: int = 1, settings: Settings, choices: Choices
-) -> Hierarchy:
+
+def empty_hierarchy(setting: Setting, choices: Choices) -> Hierarchy:
     """A hierarchy in which every page of both pools is free."""
-    cache = empty_cache(pages, page_size, reserved=reserved, settings=settings)
-    return Hierarchy(cache, Host(empty_pool(host_pages, page_size, 0), {}, {}), choices)
+    host = Host(empty_pool(setting.config.host_pages, setting.size, 0), {}, {})
+    return Hierarchy(empty_state(), host, choices, setting)
+
+
+def lock(now: Hierarchy, name: Name) -> Hierarchy:
+    """Protect the path to a resident page; the root needs no protection."""
+    return now._replace(cache=now.cache._replace(tree=effects.lock(now.cache.tree, name)))
+
+
+def unlock(now: Hierarchy, name: Name) -> Hierarchy:
+    """Give one protection of the path to this page back.
+
+    Raises ``ValueError`` when it isn't protected.
+    """
+    page = now.cache.tree.pages.get(name)
+    if page is not None and page.locks < 1:
+        raise ValueError(f"page {name} is not locked", name)
+    return now._replace(cache=now.cache._replace(tree=effects.lock(now.cache.tree, name, -1)))
 
 
 def host_homes(now: Hierarchy) -> dict[PageNo, str]:

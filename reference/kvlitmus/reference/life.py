@@ -1,8 +1,7 @@
 """The calls of a scheduler, and what each does to the whole hierarchy.
 
-On the device every call does what it does without a host: the flat :mod:`~kvlitmus.reference.cache` and
-:mod:`~kvlitmus.reference.request` are called for that.  Here it is said what follows on the host: pages that come back,
-backups that are due, and who makes room.
+On the device every call does what it does without a host: that is :func:`~kvlitmus.reference.perform.perform`.  Here it
+is said what follows on the host: pages that come back, backups that are due, and who makes room.
 
 A scheduler calls :func:`tick` once per step.  What has landed since takes effect there and nowhere else, so that
 between two ticks nothing changes behind the scheduler's back.
@@ -11,91 +10,87 @@ between two ticks nothing changes behind the scheduler's back.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from kvlitmus.reference import backup, fetch, load, put, tier
-from kvlitmus.reference import cache as caches
-from kvlitmus.reference import request as requests
-from kvlitmus.reference.cache import NO_PAGES, Request
-from kvlitmus.reference.hierarchy import Hierarchy, empty_hierarchy
-from kvlitmus.reference.perform import NO_CHOICE, Choice
-from kvlitmus.spec.names import page_names
-from kvlitmus.spec.units import Name, PageNo, Pages, RequestId, Slot, Tokens, pages_needed
+from kvlitmus.reference.hierarchy import Hierarchy, empty_hierarchy, lock
+from kvlitmus.reference.perform import NO_CHOICE, Choice, perform
+from kvlitmus.spec import effects
+from kvlitmus.spec.advance import computed_pages
+from kvlitmus.spec.calls import Begin, End, Grow, Insert, Publish
+from kvlitmus.spec.interface import Begun, Stored
+from kvlitmus.spec.units import Name, Pages, Slot, Tokens, pages_needed
 
 # -- the cache's calls ------------------------------------------------------------------------------------
 
 
-def insert(
-    now: Hierarchy,
-    root: Name,
-    names: Sequence[Name],
-    offered: Sequence[PageNo],
-    *,
-    protected: Pages = NO_PAGES,
-    priority: int = 0,
-    chunked: bool = False,
-) -> tuple[Hierarchy, Pages, tuple[PageNo, ...]]:
-    """Cache the whole pages of a key on the device; how many were resident, and which pages were brought in vain."""
-    cache, already, vain = caches.insert(
-        now.cache, root, names, offered, protected=protected, priority=priority, chunked=chunked
-    )
-    now = tier.adopt(now, cache, names)
-    return (now if chunked else backup.used(now, names)), already, vain
+def device(now: Hierarchy, call: Any, choice: Choice = NO_CHOICE) -> tuple[Hierarchy, Any]:
+    """A call that concerns the device alone; and its answer."""
+    step = perform(now.cache, now.setting, call, choice)
+    return now._replace(cache=step.after), step.answer
 
 
-def begin(
-    now: Hierarchy, rid: RequestId, root: Name, names: Sequence[Name], tokens: int, choice: Choice = NO_CHOICE
-) -> tuple[Hierarchy, Request | None]:
-    """Start a request: see :func:`kvlitmus.reference.request.begin`.
+def insert(now: Hierarchy, call: Insert) -> tuple[Hierarchy, Stored]:
+    """Cache the whole pages of a key on the device: how much was resident, and what was brought in vain."""
+    step = perform(now.cache, now.setting, call)
+    now = tier.adopt(now, step.after, call.path.pages)
+    return (now if call.chunked else backup.used(now, call.path.pages)), step.answer
+
+
+def begin(now: Hierarchy, call: Begin, choice: Choice = NO_CHOICE) -> tuple[Hierarchy, Begun | None]:
+    """Start a request.
 
     What has to be evicted for it depends on what is matched and locked, so that is looked at first; then the flat
-    call is made with these victims as its choice.
+    call is made on a device without these pages.
     """
-    if rid in now.cache.requests:
-        raise ValueError(f"request {rid} is running already", rid)
-    size = now.cache.pool.page_size
-    matched, shared, _ = tier.match(now, page_names(names, size), len(names))
-    end = names[len(shared) * size - 1] if shared else root
-    protected = matched._replace(cache=caches.lock(matched.cache, end))
-    wanted = Pages(pages_needed(tokens, size) - len(shared))
-    roomy, victims = make_room(protected, wanted, choice.victims)
-    cache, request = requests.begin(now.cache, rid, root, names, tokens, Choice(victims, choice.pages))
-    return roomy._replace(cache=cache), request
+    matched, shared, _ = tier.match(now, call.path.pages, len(call.path.names))
+    wanted = Pages(pages_needed(len(call.path.key.tokens), now.setting.size) - len(shared))
+    roomy, victims = make_room(lock(matched, call.path.end(len(shared))), wanted, choice.victims)
+    return _in_room(now, roomy, victims, call, choice)
 
 
-def grow(
-    now: Hierarchy, rid: RequestId, names: Sequence[Name], tokens: int, choice: Choice = NO_CHOICE
-) -> tuple[Hierarchy, tuple[Slot, ...] | None]:
-    """Slots for further tokens of a request: see :func:`kvlitmus.reference.request.grow`."""
-    size = now.cache.pool.page_size
-    before = pages_needed(len(now.cache.requests[rid].row), size)
-    roomy, victims = make_room(now, Pages(pages_needed(tokens, size) - before), choice.victims)
-    cache, new = requests.grow(now.cache, rid, names, tokens, Choice(victims, choice.pages))
-    return roomy._replace(cache=cache), new
+def grow(now: Hierarchy, call: Grow, choice: Choice = NO_CHOICE) -> tuple[Hierarchy, tuple[Slot, ...] | None]:
+    """Slots for further tokens of a request."""
+    size, row = now.setting.size, now.cache.requests[call.rid].row
+    wanted = Pages(pages_needed(len(row) + len(call.tokens), size) - pages_needed(len(row), size))
+    roomy, victims = make_room(now, wanted, choice.victims)
+    return _in_room(now, roomy, victims, call, choice)
 
 
-def publish(now: Hierarchy, rid: RequestId, *, chunked: bool, upto: Tokens | None = None) -> tuple[Hierarchy, Request]:
-    """Cache what a request has computed: see :func:`kvlitmus.reference.request.publish`."""
-    names = requests.computed_pages(now.cache.requests[rid], now.cache.pool.page_size, upto)
-    cache, request = requests.publish(now.cache, rid, chunked=chunked, upto=upto)
-    now = tier.adopt(now, cache, names)
-    return (now if chunked else backup.used(now, names)), request
+def _in_room(
+    now: Hierarchy, roomy: Hierarchy, victims: Sequence[Name], call: Begin | Grow, choice: Choice
+) -> tuple[Hierarchy, Any]:
+    """Make a flat call that needs no more room: the host is as ``roomy`` has it, the device lacks the ``victims``."""
+    left = now.cache._replace(tree=effects.remove(now.cache.tree, frozenset(victims)))
+    step = perform(left, now.setting, call, Choice((), choice.pages))
+    return roomy._replace(cache=step.after), step.answer
 
 
-def end(now: Hierarchy, rid: RequestId, *, keep: bool, upto: Tokens | None = None) -> Hierarchy:
-    """Finish or abort a request: see :func:`kvlitmus.reference.request.end`."""
-    names = requests.computed_pages(now.cache.requests[rid], now.cache.pool.page_size, upto)
-    cache = requests.end(now.cache, rid, keep=keep, upto=upto)
-    return backup.used(tier.adopt(now, cache, names), names) if keep else now._replace(cache=cache)
+def publish(now: Hierarchy, call: Publish) -> tuple[Hierarchy, Begun]:
+    """Cache what a request has computed."""
+    names = computed_pages(now.cache.requests[call.rid], now.setting, call.upto)
+    step = perform(now.cache, now.setting, call)
+    now = tier.adopt(now, step.after, names)
+    return (now if call.chunked else backup.used(now, names)), step.answer
+
+
+def end(now: Hierarchy, call: End) -> Hierarchy:
+    """Finish or abort a request."""
+    names = computed_pages(now.cache.requests[call.rid], now.setting, call.upto)
+    step = perform(now.cache, now.setting, call)
+    if not call.keep:
+        return now._replace(cache=step.after)
+    return backup.used(tier.adopt(now, step.after, names), names)
 
 
 def make_room(
     now: Hierarchy, wanted: Pages, choice: Sequence[Name] | None = None
 ) -> tuple[Hierarchy, tuple[Name, ...]]:
     """Evict what is missing for ``wanted`` free device pages, or what there is; the pages that left the device."""
-    short = wanted - len(now.cache.pool.free)
+    short = wanted - len(now.free)
     if short <= 0:
         return now, ()
-    now, _, victims = tier.evict(now, Tokens(short * now.cache.pool.page_size), choice)
+    now, _, victims = tier.evict(now, Tokens(short * now.setting.size), choice)
     return now, victims
 
 
@@ -125,13 +120,5 @@ def reset(now: Hierarchy) -> Hierarchy:
     """Everything fresh, whatever is under way; what stays is the time, the attached storage, and that no job's number
     comes again.
     """
-    pools, choices, settings = (now.cache.pool, now.host.pool), now.choices, now.cache.settings
-    fresh = empty_hierarchy(
-        len(pools[0].usable),
-        len(pools[1].usable),
-        pools[0].page_size,
-        reserved=min(pools[0].usable, default=0),
-        settings=settings,
-        choices=choices,
-    )
+    fresh = empty_hierarchy(now.setting, now.choices)
     return fresh._replace(storage=now.storage, now=now.now, serial=now.serial)

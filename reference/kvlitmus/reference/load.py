@@ -16,11 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvlitmus.reference import cache as caches
-from kvlitmus.reference import pool as pools
 from kvlitmus.reference import tier
 from kvlitmus.reference.backup import land
-from kvlitmus.reference.hierarchy import Hierarchy, Transfer, begins, pin
+from kvlitmus.reference.hierarchy import Hierarchy, Transfer, begins, lock, pin, unlock
+from kvlitmus.reference.perform import hand_out
 from kvlitmus.spec.interface.tiers import LOAD
 from kvlitmus.spec.units import Name, PageNo, Pages, Tokens
 
@@ -42,9 +41,9 @@ def load_back(
     copy can't begin; then nothing has changed but recency and what was evicted.  The choice is what is evicted.
     A ``quota`` limits how many units are loaded and newly locked together.
     """
-    now, pages, behind = tier.match_all(now, names)
-    before = Pages(len(pages))
-    size = now.cache.pool.page_size
+    now, there, behind = tier.match_all(now, names)
+    before = Pages(len(there))
+    size = now.setting.size
     locked = sum(not now.cache.tree.pages[name].locks for name in names[:before])
     if behind * size < now.choices.load_threshold or (quota is not None and (behind + locked) * size > quota):
         return now, before, None
@@ -52,32 +51,31 @@ def load_back(
         return now, before, ()
     end = names[before - 1] if before else root
     sources = tuple(names[before : before + behind])
-    now = pin(now._replace(cache=caches.lock(now.cache, end)), sources)
-    short = behind - len(now.cache.pool.free)
+    now = pin(lock(now, end), sources)
+    short = behind - len(now.free)
     if short > 0:
         now, _, _ = tier.evict(now, Tokens(short * size), choice)
-    now = now._replace(cache=caches.unlock(now.cache, end))
-    taken = pools.allocate(now.cache.pool, Tokens(behind * size))
-    if taken is None:
+    now = unlock(now, end)
+    pages = hand_out(now.free, behind, None)
+    if pages is None:
         return pin(now, sources, -1), before, None
     now, can = begins(now, LOAD)
     if not can:
         return pin(now, sources, -1), before, None
-    pool, slots = taken
-    return _start(now._replace(cache=now.cache._replace(pool=pool)), sources, slots), before, slots
+    return _start(now, sources, pages), before, pages
 
 
-def _start(now: Hierarchy, sources: Sequence[Name], slots: Sequence[PageNo]) -> Hierarchy:
+def _start(now: Hierarchy, sources: Sequence[Name], pages: Sequence[PageNo]) -> Hierarchy:
     """The pages are resident, locked, and their copy is under way; their sources are pinned already."""
     resident = dict(now.cache.tree.pages)
     alone = dict(now.host.alone)
-    for name, page in zip(sources, slots, strict=True):
+    for name, page in zip(sources, pages, strict=True):
         resident[name] = alone.pop(name)._replace(page=page)
     cache = now.cache._replace(tree=now.cache.tree._replace(pages=resident))
     serial = now.serial + 1
     transfers = (*now.transfers, Transfer(serial, LOAD, tuple(sources)))
     host = now.host._replace(alone=alone)
-    return now._replace(cache=caches.lock(cache, sources[-1]), host=host, transfers=transfers, serial=serial)
+    return lock(now._replace(cache=cache, host=host, transfers=transfers, serial=serial), sources[-1])
 
 
 def copy_layers(now: Hierarchy, job: int, layers: int) -> Hierarchy:
@@ -103,7 +101,7 @@ def acknowledge_loads(now: Hierarchy) -> Hierarchy:
             over.append(transfer)
     now = now._replace(transfers=tuple([transfer for transfer in now.transfers if transfer not in over]))
     for transfer in over:
-        released = pin(now._replace(cache=caches.unlock(now.cache, transfer.names[-1])), transfer.names, -1)
+        released = pin(unlock(now, transfer.names[-1]), transfer.names, -1)
         if not transfer.failed:
             now = released
         elif _needed(released, transfer.names):

@@ -14,17 +14,16 @@ to.  A page that is resident too keeps its host copy: dropping it would gain lit
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from kvlitmus.reference import cache as caches
 from kvlitmus.reference import pool as pools
-from kvlitmus.reference import tree as trees
-from kvlitmus.reference.cache import Cache
 from kvlitmus.reference.hierarchy import DEVICE, NOWHERE, Hierarchy, HostCopy, Moved, Transfer, begins
 from kvlitmus.reference.put import start_puts
-from kvlitmus.reference.tree import Page
+from kvlitmus.spec import effects
+from kvlitmus.spec.advance import matched
 from kvlitmus.spec.interface.tiers import SPILL, SPILLED
-from kvlitmus.spec.policies import POLICIES, WRITE_BACK
+from kvlitmus.spec.policies import WRITE_BACK, Worth, worth
+from kvlitmus.spec.state import Page, State
 from kvlitmus.spec.units import Name, PageNo, Pages, Tokens, pages_needed
 
 # -- looking ----------------------------------------------------------------------------------------------
@@ -48,20 +47,21 @@ def match(now: Hierarchy, names: Sequence[Name], units: int) -> tuple[Hierarchy,
     All of them were used now, at the same tick.  Where a match leaves a unit to compute it covers fewer pages than are
     cached; see :func:`match_all`.
     """
-    cache, pages = caches.match(now.cache, names, units)
-    limit = caches.match_limit(cache.settings, units, cache.pool.page_size)
-    _, behind = known_prefix(now, names[:limit])
-    now = now._replace(cache=cache)
+    setting, resident = now.setting, now.cache.tree.pages
+    there, behind = known_prefix(now, names[: setting.cap(units) // setting.size])
+    pages = tuple([resident[name].page for name in names[:there]])
+    tree = matched(now.cache.tree, setting, names[:there])
+    now = now._replace(cache=now.cache._replace(tree=tree))
     if not behind:
         return now, pages, behind
-    counts = int(cache.settings.hit_counts == "match")
+    counts = int(setting.profile.hit_counts == "match")
     now = use_alone(now, names[len(pages) : len(pages) + behind], counts)
     return cut(now, names[len(pages) + behind - 1]), pages, behind
 
 
 def match_all(now: Hierarchy, names: Sequence[Name]) -> tuple[Hierarchy, tuple[PageNo, ...], Pages]:
     """As :func:`match`, and everything that is cached: what is moved between tiers need not be computed."""
-    return match(now, names, len(names) * now.cache.pool.page_size + 1)
+    return match(now, names, len(names) * now.setting.size + 1)
 
 
 def use_alone(now: Hierarchy, names: Iterable[Name], hits: int = 0) -> Hierarchy:
@@ -73,7 +73,7 @@ def use_alone(now: Hierarchy, names: Iterable[Name], hits: int = 0) -> Hierarchy
 
 
 def cut(now: Hierarchy, name: Name) -> Hierarchy:
-    """End a node at this page, on whichever tier it is: see :func:`kvlitmus.reference.tree.split`."""
+    """End a node at this page, on whichever tier it is: see :func:`kvlitmus.spec.effects.split`."""
     marks = {
         child: page._replace(first=True)
         for child, page in now.host.alone.items()
@@ -83,10 +83,10 @@ def cut(now: Hierarchy, name: Name) -> Hierarchy:
         now = now._replace(host=now.host._replace(alone={**now.host.alone, **marks}))
     if name not in now.cache.tree.pages:
         return now
-    return now._replace(cache=now.cache._replace(tree=trees.split(now.cache.tree, name)))
+    return now._replace(cache=now.cache._replace(tree=effects.split(now.cache.tree, name)))
 
 
-def adopt(now: Hierarchy, cache: Cache, names: Sequence[Name]) -> Hierarchy:
+def adopt(now: Hierarchy, cache: State, names: Sequence[Name]) -> Hierarchy:
     """The hierarchy after an insert made its device side ``cache``: pages that were on the host alone are resident too.
 
     They have taken the caller's slots, and keep what was known of them; whether the insert that brings a page back
@@ -164,12 +164,18 @@ def again(now: Hierarchy, failed: Transfer) -> Hierarchy:
 # -- eviction ---------------------------------------------------------------------------------------------
 
 
-def least_valuable(pages: Mapping[Name, Page], policy: str, spared: Collection[Name] = ()) -> Name | None:
+def value_of(now: Hierarchy) -> Callable[[Page], Worth]:
+    """What a page is worth to this hierarchy."""
+    return worth(now.setting.config.policy, now.setting.profile.slru_hits)
+
+
+def first_to_go(
+    pages: Mapping[Name, Page], value: Callable[[Page], Worth], spared: Collection[Name] = ()
+) -> Name | None:
     """The leaf that the policy would evict first, the name breaking ties; ``None`` when all are spared or locked."""
-    worth = POLICIES[policy]
     inner = {page.parent for page in pages.values()}
     ranked = [
-        (*worth(page), name)
+        (*value(page), name)
         for name, page in pages.items()
         if not page.locks and name not in inner and name not in spared
     ]
@@ -192,16 +198,16 @@ def evict(
     Backed leaves are demoted, others deleted; under write-back these are copied to the host first, and where that
     fails they stay and are passed over.  The choice is which pages go, all of which must be able to.
     """
-    size, how = now.cache.pool.page_size, now.cache.settings.eviction
+    size, granularity, value = now.setting.size, now.setting.profile.evict_granularity, value_of(now)
     victims: list[Name] = []
     passed: set[Name] = set()
     wanted = pages_needed(asked, size) if choice is None else Pages(len(choice))
     while len(victims) < wanted:
         resident = now.cache.tree.pages
-        leaf = least_valuable(resident, how.policy, passed) if choice is None else choice[len(victims)]
+        leaf = first_to_go(resident, value, passed) if choice is None else choice[len(victims)]
         if leaf is None:
             break
-        run = (leaf,) if choice is not None else tail(resident, leaf, wanted - len(victims), how.granularity)
+        run = (leaf,) if choice is not None else tail(resident, leaf, wanted - len(victims), granularity)
         if leaf not in now.host.copies and now.choices.write == WRITE_BACK:
             now, run = write_back(now, run)
             if not run:
@@ -217,7 +223,7 @@ def evict(
 def leave_device(now: Hierarchy, run: Sequence[Name]) -> Hierarchy:
     """Free the device slots of the end of a branch, last page first: it is demoted if it has host copies, else gone."""
     resident, host = now.cache.tree.pages, now.host
-    cache, _ = caches.evict(now.cache, Tokens(0), run)
+    cache = now.cache._replace(tree=effects.remove(now.cache.tree, run))
     if run[0] in host.copies:
         demoted = {name: resident[name]._replace(page=NOWHERE) for name in run}
         demoted[run[-1]] = demoted[run[-1]]._replace(first=True)
@@ -232,7 +238,7 @@ def write_back(now: Hierarchy, run: Sequence[Name]) -> tuple[Hierarchy, tuple[Na
     fails, nothing of it is on the host, and all of it stays.
     """
     now, pages = allocate_or_evict(now, len(run))
-    if pages is None and now.cache.settings.eviction.granularity == "page":
+    if pages is None and now.setting.profile.evict_granularity == "page":
         now, pages = allocate(now, min(len(run), len(now.host.pool.free)))
     if not pages:
         return now, ()
@@ -252,14 +258,14 @@ def evict_host(now: Hierarchy, wanted: Pages) -> tuple[Hierarchy, Tokens]:
 
     Returns how many slots became free; fewer where there is no more.
     """
-    host, how = now.host, now.cache.settings.eviction
+    host, value = now.host, value_of(now)
     alone, copies, freed = dict(host.alone), dict(host.copies), list[PageNo]()
     pinned = {name for name in alone if copies[name].pins}
     while len(freed) < wanted:
-        leaf = least_valuable(alone, how.policy, pinned)
+        leaf = first_to_go(alone, value, pinned)
         if leaf is None:
             break
-        for name in tail(alone, leaf, wanted - len(freed), how.granularity):
+        for name in tail(alone, leaf, wanted - len(freed), now.setting.profile.evict_granularity):
             if name in pinned:
                 break
             del alone[name]

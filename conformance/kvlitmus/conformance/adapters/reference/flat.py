@@ -56,21 +56,24 @@ from kvlitmus.spec.calls import (
 from kvlitmus.spec.names import NO_NAME, Names
 from kvlitmus.spec.prefetch_plan import HostPool, PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.setting import SNAPSHOT, Setting
-from kvlitmus.spec.state import Tree, empty_state
+from kvlitmus.spec.state import State, Tree, empty_state
 from kvlitmus.spec.units import Key, Name, PageNo, Slot, Tokens
 
 PROFILE = Profile(misuse="reject", hash_scheme="kvlitmus-2")
 
 
 class ReferencePorts:
-    """What the reference has with a host below the device or without: names for keys, and what needs no cache.
+    """The ports of the reference, with a host below the device or without; what shows it whole is its heirs' affair.
 
-    ``choice`` is handed to every call that has one; tests set it for a single call.
+    ``state``: what is on the device.  ``choice`` is handed to every call that has one; tests set it for a single call.
     """
+
+    state: State
 
     def __init__(self, config: Config, profile: Profile, names: Names | None = None) -> None:
         self.config = config
         self.profile = profile
+        self.setting = Setting(config, profile, SNAPSHOT, frozenset({"tiers"}) if config.tiered else frozenset())
         self.size = config.page_size
         self.names = names or Names()
         self.choice = NO_CHOICE
@@ -78,51 +81,14 @@ class ReferencePorts:
         self.reset()
 
     def reset(self) -> None:
-        """See :class:`~kvlitmus.conformance.ports.Resettable`; every heir has its own."""
-        raise NotImplementedError
-
-    # -- hashes and prefetch -------------------------------------------------------------------
-
-    def page_hashes(self, key: Key, page_size: int, prior: str | None) -> Sequence[str]:
-        """See :func:`kvlitmus.reference.hashing.page_hashes`."""
-        return page_hashes(key, page_size, prior)
-
-    def plan_prefetch(self, ask: PrefetchAsk, host: HostPool) -> PrefetchPlan:
-        """See :func:`kvlitmus.reference.prefetch.plan_prefetch`; here its calls are made."""
-
-        def reply(call: Call) -> Answer:
-            method = getattr(host, call.name)
-            answer: Answer = method(call.amount) if call.name in ("alloc", "evict") else method()
-            return answer
-
-        return converse(plan_prefetch(ask), reply)
-
-    def units_of(self, name: Name) -> tuple[str | None, tuple[int | tuple[int, int], ...]]:
-        """The namespace of a page, and its own units."""
-        found = self.page_units.get(name)
-        if found is None:
-            namespace, units = self.names.prefix(name)
-            found = self.page_units[name] = namespace, units[-self.size :]
-        return found
-
-
-class ReferenceCache(ReferencePorts):
-    """One reference cache without a host behind the ports: each is one call of :func:`perform`."""
-
-    told: Tree | None = None
-    """The tree as it was when events were last asked for."""
-
-    def __init__(self, config: Config, profile: Profile, names: Names | None = None) -> None:
-        self.setting = Setting(config, profile, SNAPSHOT, frozenset())
-        super().__init__(config, profile, names)
-
-    def reset(self) -> None:
-        """See :class:`~kvlitmus.conformance.ports.Resettable`: those who listen start over, too."""
+        """See :class:`~kvlitmus.conformance.ports.Resettable`."""
         self.state = empty_state()
+        self.forget()
+
+    def forget(self) -> None:
+        """No open group, and no receipts were given."""
         self.group: list[Slot] | None = None
         self.serial = 0
-        self.cleared = self.told is not None
-        self.told = self.state.tree
 
     def perform(self, call: Any) -> Any:
         """Make a call, and go on with the state after it; returns the answer.
@@ -130,12 +96,16 @@ class ReferenceCache(ReferencePorts):
         Pages that become free while a group is open are owned by the group until its end.
         """
         step = perform(self.state, self.setting, call, self.choice)
-        self.state = step.after
-        if self.group is not None:
-            freed = free_pages(step.after, self.setting) - free_pages(step.before, self.setting)
-            self.state = self.state._replace(owners=effects.take(self.state.owners, freed))
-            self.group += slots_of(sorted(freed), self.size)
+        self.state = self.withheld(step.before, step.after)
         return step.answer
+
+    def withheld(self, before: State, after: State) -> State:
+        """The state after a call, in which an open group owns what has become free."""
+        if self.group is None:
+            return after
+        freed = free_pages(after, self.setting) - free_pages(before, self.setting)
+        self.group += slots_of(sorted(freed), self.size)
+        return after._replace(owners=effects.take(after.owners, freed))
 
     # -- pool ----------------------------------------------------------------------------------
 
@@ -228,10 +198,13 @@ class ReferenceCache(ReferencePorts):
 
     def grow(self, rid: int, tokens: Sequence[int]) -> Sequence[int] | None:
         """See :class:`~kvlitmus.conformance.ports.Requests`."""
-        key = self.state.requests[rid].path.key
-        grown = self.path(key._replace(tokens=key.tokens + tuple(tokens)), row=True)
-        slots: Sequence[int] | None = self.perform(Grow(rid, tuple(tokens), grown))
+        slots: Sequence[int] | None = self.perform(self.grown(rid, tokens))
         return slots
+
+    def grown(self, rid: int, tokens: Sequence[int]) -> Grow:
+        """The call by which a request grows."""
+        key = self.state.requests[rid].path.key
+        return Grow(rid, tuple(tokens), self.path(key._replace(tokens=key.tokens + tuple(tokens)), row=True))
 
     def publish(self, rid: int, *, chunked: bool) -> Begun:
         """See :class:`~kvlitmus.conformance.ports.Requests`."""
@@ -251,11 +224,46 @@ class ReferenceCache(ReferencePorts):
         """See :class:`~kvlitmus.conformance.ports.PartlyComputed`."""
         self.perform(End(rid, True, upto))
 
-    # -- observation ---------------------------------------------------------------------------
+    # -- hashes and prefetch -------------------------------------------------------------------
+
+    def page_hashes(self, key: Key, page_size: int, prior: str | None) -> Sequence[str]:
+        """See :func:`kvlitmus.reference.hashing.page_hashes`."""
+        return page_hashes(key, page_size, prior)
+
+    def plan_prefetch(self, ask: PrefetchAsk, host: HostPool) -> PrefetchPlan:
+        """See :func:`kvlitmus.reference.prefetch.plan_prefetch`; here its calls are made."""
+
+        def reply(call: Call) -> Answer:
+            method = getattr(host, call.name)
+            answer: Answer = method(call.amount) if call.name in ("alloc", "evict") else method()
+            return answer
+
+        return converse(plan_prefetch(ask), reply)
 
     def sizes(self) -> Sizes:
         """See :class:`~kvlitmus.conformance.ports.Counters`."""
         return Sizes(*sizes(self.state, self.setting))
+
+    def units_of(self, name: Name) -> tuple[str | None, tuple[int | tuple[int, int], ...]]:
+        """The namespace of a page, and its own units."""
+        found = self.page_units.get(name)
+        if found is None:
+            namespace, units = self.names.prefix(name)
+            found = self.page_units[name] = namespace, units[-self.size :]
+        return found
+
+
+class ReferenceCache(ReferencePorts):
+    """One reference cache without a host behind the ports."""
+
+    told: Tree | None = None
+    """The tree as it was when events were last asked for."""
+
+    def reset(self) -> None:
+        """See :class:`~kvlitmus.conformance.ports.Resettable`: those who listen start over, too."""
+        super().reset()
+        self.cleared = self.told is not None
+        self.told = self.state.tree
 
     def events(self) -> Sequence[Event]:
         """See :class:`~kvlitmus.conformance.ports.tiers.Events`: a page goes by its name."""

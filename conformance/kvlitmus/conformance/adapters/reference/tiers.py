@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from kvlitmus.conformance.adapters.reference.choices import choices_of
 from kvlitmus.conformance.adapters.reference.contents import Contents, failed, fetched, queried, written
 from kvlitmus.conformance.adapters.reference.flat import ReferencePorts
-from kvlitmus.conformance.ports import Begun, Config, Hit, Profile, Sizes, Stored
+from kvlitmus.conformance.ports import Begun, Config, Hit, Profile, Stored
 from kvlitmus.conformance.ports.tiers import (
     Event,
     Job,
@@ -25,18 +25,19 @@ from kvlitmus.conformance.ports.tiers import (
     TierView,
 )
 from kvlitmus.reference import backup, event, fetch, life, load, tier
-from kvlitmus.reference import cache as caches
 from kvlitmus.reference import pool as pools
-from kvlitmus.reference import tree as trees
-from kvlitmus.reference.cache import Cache, Settings
 from kvlitmus.reference.hashing import chain_start, page_hash
-from kvlitmus.reference.hierarchy import Choices, Hierarchy, empty_hierarchy, moving, occupied
-from kvlitmus.reference.tree import Eviction, Page
+from kvlitmus.reference.hierarchy import Hierarchy, empty_hierarchy, moving, occupied
+from kvlitmus.spec.calls import Begin, End, Insert, Publish
 from kvlitmus.spec.interface.tiers import FETCH, LOAD, PUT, QUERY
 from kvlitmus.spec.names import Names, page_names
 from kvlitmus.spec.prefetch_life import ANSWERED, ENDED, REVOKED
 from kvlitmus.spec.schemes import Domain
+from kvlitmus.spec.setting import SNAPSHOT, Setting
+from kvlitmus.spec.state import Page, State
 from kvlitmus.spec.units import Key, Name, Pages, RequestId, Slot, Tokens
+
+TIERED = frozenset({"tiers"})
 
 
 class TieredReference(ShortMemory, ReferencePorts):
@@ -47,39 +48,27 @@ class TieredReference(ShortMemory, ReferencePorts):
         self.page_keys: dict[Name, Key] = {}
         self.hashes: dict[Name, bytes] = {}
         self.told: list[Event] = []
-        self.now = empty_hierarchy(0, 0, 1, settings=Settings(), choices=Choices())
+        self.now = empty_hierarchy(Setting(config, profile, SNAPSHOT, TIERED), choices_of(config, profile))
+        self.fresh = True
         super().__init__(config, profile, names)
 
     def reset(self) -> None:
         """See :class:`~kvlitmus.conformance.ports.Resettable`."""
-        if self.now.cache.pool.usable:
+        if not self.fresh:
             self.now = life.reset(self.now)
             self.told.append(Event("cleared"))
-        else:
-            self.now = self.fresh()
+        self.fresh = False
         self.contents = Contents(self.config.pages + self.profile.reserved, self.config.host_pages, self.size)
         self.forget()
 
-    def fresh(self) -> Hierarchy:
-        """An empty hierarchy with the choices of profile and configuration."""
-        config, profile = self.config, self.profile
-        return empty_hierarchy(
-            config.pages,
-            config.host_pages,
-            config.page_size,
-            reserved=profile.reserved,
-            settings=self.settings(),
-            choices=choices_of(config, profile),
-        )
-
     @property
-    def cache(self) -> Cache:
-        """The device's side, for the calls that concern it alone."""
+    def state(self) -> State:
+        """What is on the device, for the calls that concern it alone."""
         return self.now.cache
 
-    @cache.setter
-    def cache(self, cache: Cache) -> None:
-        self.now = self.now._replace(cache=cache)
+    @state.setter
+    def state(self, state: State) -> None:
+        self.now = self.now._replace(cache=state)
 
     def go(self, after: Hierarchy) -> None:
         """This is how it stands after a call: make the copies that it wants made, and tell what changed."""
@@ -88,7 +77,7 @@ class TieredReference(ShortMemory, ReferencePorts):
         if after.moved:
             self.contents.make(after.moved)
             after = after._replace(moved=())
-        self.now = after
+        self.now = after._replace(cache=self.withheld(before.cache, after.cache))
         for told in event.changes(before, after):
             self.told.append(self.event(told))
 
@@ -100,60 +89,6 @@ class TieredReference(ShortMemory, ReferencePorts):
         namespace, units = self.units_of(told.name)
         parent = self.hash_of(told.parent) if self.names.prefix(told.parent)[1] else None
         return Event(told.what, told.tier, page, parent, units, namespace)
-
-    def settings(self) -> Settings:
-        """The legal choices that the profile and the configuration come to."""
-        eviction = Eviction(self.config.policy, self.profile.evict_granularity)
-        return Settings(eviction, self.profile.match_cap, self.profile.hit_counts)
-
-    def forget(self) -> None:
-        """No receipts and no requests."""
-        self.receipts: dict[int, Name] = {}
-        self.keys: dict[int, Key] = {}
-        self.serial = 0
-
-    # -- pool ----------------------------------------------------------------------------------
-
-    def alloc(self, n: int) -> Sequence[int] | None:
-        """See :class:`~kvlitmus.conformance.ports.Pool`."""
-        taken = caches.alloc(self.cache, Tokens(n), self.choice.pages)
-        if taken is None:
-            return None
-        self.cache, pages = taken
-        return pools.slots_of(pages, self.size)
-
-    def free(self, slots: Sequence[int]) -> None:
-        """See :class:`~kvlitmus.conformance.ports.Pool`."""
-        self.cache = caches.free(self.cache, pools.whole_pages([Slot(slot) for slot in slots], self.size))
-
-    def available(self) -> int:
-        """See :class:`~kvlitmus.conformance.ports.Pool`."""
-        return pools.available(self.cache.pool)
-
-    def alloc_extend(self, before: Sequence[int], after: Sequence[int], last: Sequence[int]) -> Sequence[int] | None:
-        """See :class:`~kvlitmus.conformance.ports.Extend`: for all requests or for none."""
-        pool = self.cache.pool
-        slots: list[int] = []
-        for old, new, slot in zip(before, after, last, strict=True):
-            extended = pools.extend(pool, old, new, slot, self.choice.pages)
-            if extended is None:
-                return None
-            pool, further = extended
-            slots += further
-        self.cache = self.cache._replace(pool=pool)
-        return slots
-
-    def alloc_decode(self, after: Sequence[int], last: Sequence[int]) -> Sequence[int] | None:
-        """See :class:`~kvlitmus.conformance.ports.Extend`."""
-        return self.alloc_extend([length - 1 for length in after], after, last)
-
-    def free_group_begin(self) -> None:
-        """See :class:`~kvlitmus.conformance.ports.FreeGroup`."""
-        self.cache = self.cache._replace(pool=pools.open_group(self.cache.pool))
-
-    def free_group_end(self) -> None:
-        """See :class:`~kvlitmus.conformance.ports.FreeGroup`."""
-        self.cache = self.cache._replace(pool=pools.close_group(self.cache.pool))
 
     # -- tree and requests -----------------------------------------------------------------------
 
@@ -175,35 +110,10 @@ class TieredReference(ShortMemory, ReferencePorts):
         self, key: Key, slots: Sequence[int], *, protected: int = 0, priority: int = 0, chunked: bool = False
     ) -> Stored:
         """See :class:`~kvlitmus.conformance.ports.PrefixTree`."""
-        root, names = self.named(key)
-        paged = page_names(names, self.size)
-        offered = pools.whole_pages([Slot(slot) for slot in slots[: len(paged) * self.size]], self.size)
-        after, already, vain = life.insert(
-            self.now,
-            root,
-            paged,
-            offered,
-            protected=Pages(protected // self.size),
-            priority=priority,
-            chunked=chunked,
-        )
+        call = Insert(self.path(key), tuple(map(Slot, slots)), protected, priority, chunked)
+        after, stored = life.insert(self.now, call)
         self.go(after)
-        return Stored(already * self.size, pools.slots_of(vain, self.size))
-
-    def lock(self, handle: object) -> object:
-        """See :class:`~kvlitmus.conformance.ports.Locks`: a handle is the name of the last page of the match."""
-        assert isinstance(handle, int)
-        self.cache = caches.lock(self.cache, Name(handle))
-        self.serial += 1
-        self.receipts[self.serial] = Name(handle)
-        return self.serial
-
-    def unlock(self, receipt: object) -> None:
-        """See :class:`~kvlitmus.conformance.ports.Locks`; a receipt that was given back already is refused."""
-        assert isinstance(receipt, int)
-        if receipt not in self.receipts:
-            raise ValueError(f"receipt {receipt} was given back already", receipt)
-        self.cache = caches.unlock(self.cache, self.receipts.pop(receipt))
+        return stored
 
     def evict(self, n: int) -> int:
         """See :class:`~kvlitmus.conformance.ports.Evict`."""
@@ -213,45 +123,35 @@ class TieredReference(ShortMemory, ReferencePorts):
 
     def begin(self, rid: int, key: Key) -> Begun | None:
         """See :class:`~kvlitmus.conformance.ports.Requests`."""
-        root, names = self.named(key)
-        after, request = life.begin(self.now, RequestId(rid), root, names, len(key.tokens), self.choice)
+        after, begun = life.begin(self.now, Begin(rid, self.path(key, row=True)), self.choice)
         self.go(after)
-        if request is None:
-            return None
-        self.keys[rid] = key
-        return Begun(request.row, request.cached)
+        return begun
 
     def grow(self, rid: int, tokens: Sequence[int]) -> Sequence[int] | None:
         """See :class:`~kvlitmus.conformance.ports.Requests`."""
-        key = self.keys[rid]._replace(tokens=self.keys[rid].tokens + tuple(tokens))
-        _, names = self.named(key)
-        after, new = life.grow(self.now, RequestId(rid), names, len(key.tokens), self.choice)
+        after, new = life.grow(self.now, self.grown(rid, tokens), self.choice)
         self.go(after)
-        if new is not None:
-            self.keys[rid] = key
         return new
 
     def publish(self, rid: int, *, chunked: bool) -> Begun:
         """See :class:`~kvlitmus.conformance.ports.Requests`."""
-        after, request = life.publish(self.now, RequestId(rid), chunked=chunked)
+        after, begun = life.publish(self.now, Publish(rid, None, chunked))
         self.go(after)
-        return Begun(request.row, request.cached)
+        return begun
 
     def end(self, rid: int, *, keep: bool) -> None:
         """See :class:`~kvlitmus.conformance.ports.Requests`."""
-        self.go(life.end(self.now, RequestId(rid), keep=keep))
-        del self.keys[rid]
+        self.go(life.end(self.now, End(rid, keep)))
 
     def publish_upto(self, rid: int, upto: int, *, chunked: bool) -> Begun:
         """See :class:`~kvlitmus.conformance.ports.PartlyComputed`."""
-        after, request = life.publish(self.now, RequestId(rid), chunked=chunked, upto=Tokens(upto))
+        after, begun = life.publish(self.now, Publish(rid, upto, chunked))
         self.go(after)
-        return Begun(request.row, request.cached)
+        return begun
 
     def end_upto(self, rid: int, upto: int) -> None:
         """See :class:`~kvlitmus.conformance.ports.PartlyComputed`."""
-        self.go(life.end(self.now, RequestId(rid), keep=True, upto=Tokens(upto)))
-        del self.keys[rid]
+        self.go(life.end(self.now, End(rid, True, upto)))
 
     # -- the host --------------------------------------------------------------------------------
 
@@ -409,11 +309,6 @@ class TieredReference(ShortMemory, ReferencePorts):
         told, self.told = self.told, []
         return told
 
-    def sizes(self) -> Sizes:
-        """See :class:`~kvlitmus.conformance.ports.Counters`."""
-        evictable, protected = trees.sizes(self.cache.tree)
-        return Sizes(evictable * self.size, protected * self.size)
-
     def tiers(self) -> TierView:
         """See :class:`~kvlitmus.conformance.ports.tiers.TierInspect`: a page that is marked begins a node."""
         runs: list[list[Name]] = []
@@ -430,7 +325,7 @@ class TieredReference(ShortMemory, ReferencePorts):
                 runs[above].append(name)
         nodes = [self.tier_node(parent, run) for parent, run in zip(parents, runs, strict=True)]
         return TierView(
-            sorted(self.now.cache.pool.free),
+            sorted(self.now.free),
             nodes,
             sorted(self.now.host.pool.free),
             pools.slots_of(moving(self.now), self.size),
