@@ -32,7 +32,7 @@ from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.reference.perform import free_pages
 from kvlitmus.spec.names import NO_NAME, Names
 from kvlitmus.spec.seen import Seen
-from kvlitmus.spec.state import Page, Running, Tree
+from kvlitmus.spec.state import Page, Running, Told, Tree
 from kvlitmus.spec.state import State as Known
 from kvlitmus.spec.units import Key, Name, PageNo, Pages, Slot, Tick, page_slots
 
@@ -208,9 +208,11 @@ class Explorer:
     # -- from state to judge and back ----------------------------------------------------------
 
     def restore(self, state: State, seen: Seen | None) -> None:
-        """Put adapter and judge into a state: what the one is, is what the other one knows."""
-        checker, adapter = self.checker, self.adapter
-        adapter.state = checker.state = state.known
+        """Put adapter and judge into a state: what the one is, is what the other one knows, and was told by events."""
+        checker, adapter, tree = self.checker, self.adapter, state.known.tree
+        adapter.state, adapter.told, adapter.cleared = state.known, tree, False
+        told = Told(device=frozenset(tree.pages), pages={name: name for name in tree.pages})
+        checker.state = state.known._replace(told=told)
         adapter.group = None
         adapter.choice = type(adapter.choice)()
         adapter.serial = len(state.receipts)
