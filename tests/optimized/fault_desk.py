@@ -123,7 +123,7 @@ class Desk:
     # -- what must be true ---------------------------------------------------------------------
 
     def check(self) -> None:
-        """The books are right, each page has one owner, and what counts as copied holds what belongs there."""
+        """Counters and links are right, each page has one owner, and what counts as copied holds what belongs there."""
         audit(self.cache.tree)
         self.check_owners()
         self.check_contents()

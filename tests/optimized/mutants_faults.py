@@ -1,6 +1,7 @@
 """Mutants of what happens when something fails: the defects of November 2026, and slips that are near.
 
-They are judged by the sweep (:mod:`tests.optimized.test_fault_sweep`), which looks at books, contents and holds itself.
+They are judged by the sweep (:mod:`tests.optimized.test_fault_sweep`), which looks at counters, contents and
+holds itself.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def at_rest(cache: HierarchicalCache, device: Contents, host: Contents, prints_o
     must(not cache.requests.running, "requests are running")
     must(not len(cache.moving()), f"host pages are in flight: {cache.moving()}")
     must(cache.occupied() == 0, f"{cache.occupied()} units still count against the rate limit")
-    must(not (wrong := complaints(cache.tree)), f"the tree's books are off: {wrong[:3]}")
+    must(not (wrong := complaints(cache.tree)), f"the tree's counters or links are off: {wrong[:3]}")
     branches = list(cache.tree.branches())
     resident = [branch.dev_pages[: branch.dev] for branch in branches]
     owned("device", cache.pool, resident)

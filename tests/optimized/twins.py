@@ -318,7 +318,7 @@ class Twins:
     # -- comparing -------------------------------------------------------------------------------
 
     def compare(self) -> None:
-        """All that both sides know is equal, and the tree's own books are in order."""
+        """All that both sides know is equal, and the tree's counters and links are in order."""
         audit(self.tree)
         seen: dict[str, dict[int, Any]] = {"device": {}, "alone": {}, "copies": {}}
         for node in nodes_of(self.tree):

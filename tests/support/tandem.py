@@ -9,7 +9,7 @@ and how far, counters, events, and what is asked of storage.
 their pages differently: after every call there must be a one-to-one relation between the pages in use on either side
 (:class:`Relation`).  Everything else must be equal.
 
-**Memory for the books of a cache runs out in neither**: when it is taken is nobody's promise either.
+**Memory for a cache's own records runs out in neither**: when it is taken is nobody's promise either.
 
 What differs raises :class:`Difference`.
 """

@@ -7,11 +7,10 @@ One package per role, in the order in which they are best read; each builds on t
 (``compose``), and an adapter to fill in (``template``).
 
 ``checker/``: around one call. ``guard`` makes the call, whose answer may be anything; ``checker`` looks before and
-after, gathers facts and judges; ``observation`` and ``tier_observation`` turn snapshots into facts, ``partial`` says
-what is known without one, ``selection`` which rules apply; ``calls/`` does what a lawful caller does, part by part.
-For hierarchies ``tier_state`` (what is in flight, what it protects, what every slot holds), ``prefetch_state`` (the
-life of each prefetch), ``event_replica`` (what somebody knows who replays all events), ``harness_store`` (the storage
-that the suite brings); ``scripted_host`` is the host memory of prefetch plans.
+after, and has the step judged by the spec, which holds the state, its facts and the rules; ``observation`` and
+``tier_observation`` turn snapshots into what the spec calls *seen*, ``selection`` says which rules apply, ``explain``
+words what was broken; ``calls/`` does what a lawful caller does, part by part.  ``harness_store`` is the storage that
+the suite brings, ``scripted_host`` the host memory of prefetch plans.
 
 ``litmus/``: short programs.  ``specimen/``: an ordinary mutable cache, the default target.  ``adapters/``: the
 reference, the optimized cache, page stores, SGLang.

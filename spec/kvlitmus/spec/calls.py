@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kvlitmus.spec.interface import Begun, Hit, Stored
 from kvlitmus.spec.names import Names, page_names
 from kvlitmus.spec.units import Key, Name, Slot, Tokens
 
@@ -200,28 +199,3 @@ class PlayedAgain(NamedTuple):
 
     victims: Sequence[object]
     victims_again: Sequence[object]
-
-
-FlatCall = (
-    Alloc
-    | Extend
-    | ExtendBatch
-    | Free
-    | FreeInGroup
-    | EndGroup
-    | CloseGroup
-    | Reset
-    | Match
-    | Insert
-    | Lock
-    | Unlock
-    | Evict
-    | Begin
-    | Grow
-    | Publish
-    | End
-)
-"""Every call on a flat cache."""
-
-FlatAnswer = Hit | Stored | Begun | tuple[Slot, ...] | int | None
-"""What they answer, in the promised form: ``None`` is a refusal, or nothing."""

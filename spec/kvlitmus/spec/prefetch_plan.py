@@ -14,8 +14,6 @@ STORAGE_OFF = "storage off"
 TOO_SHORT = "too short"
 RATE_LIMITED = "rate limited"
 NO_MEMORY = "no memory"
-REFUSALS = (STORAGE_OFF, TOO_SHORT, RATE_LIMITED, NO_MEMORY)
-"""Why a prefetch doesn't start."""
 
 
 class PrefetchAsk(NamedTuple):
@@ -37,7 +35,7 @@ class PrefetchAsk(NamedTuple):
 class PrefetchPlan(NamedTuple):
     """What was decided.
 
-    ``refusal`` is ``None`` for a prefetch that starts, else one of :data:`REFUSALS`.  ``slots``:
+    ``refusal`` is ``None`` for a prefetch that starts, else one of the four above.  ``slots``:
     the host slots that it reserved.  ``key_start``, ``key_length``: which units of the asked key
     the read covers.  ``hashed_pages``: how many page hashes it will ask the storage for.
     ``accounted``: what it adds to the quota.

@@ -4,7 +4,7 @@ The plan under test gets this in place of its host pool and anchor.  The script 
 free and how much an eviction could free; and it injects what a real host does at the worst
 moment: an allocation that fails although memory suffices (somebody else was faster), memory
 that becomes available between two calls (somebody else has finished).  Every call is written
-down with what was asked and answered, so that the judge needs to believe nobody.
+down with what was asked and answered, so that the checker needs to believe nobody.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The same calls as a rule-based state machine, for those who drive tests with Hypothesis.
 
 ``machine(target, config)`` makes a :class:`hypothesis.stateful.RuleBasedStateMachine` whose rules
-make the judge's calls: loans, receipts and requests are bundles, every rule of every pack is
+make the checker's calls: loans, receipts and requests are bundles, every rule of every pack is
 judged after each call, and what is left at the end is given back.  Hypothesis is an extra; it is
 imported when a machine is made, not before.
 
@@ -30,7 +30,7 @@ Rule = TypeVar("Rule", bound=Callable[..., Any])
 
 
 class Driver:
-    """What the rules of a machine do; it counts and remembers nothing that the judge knows."""
+    """What the rules of a machine do; it counts and remembers nothing that the checker knows."""
 
     def __init__(self, target: Any, config: Config) -> None:
         adapter = target.make(config)

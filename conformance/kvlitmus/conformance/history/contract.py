@@ -1,7 +1,7 @@
 """The caller's side of the contract: what the recorded *engine* must not do.
 
 A cache can't be blamed for what follows from a free of somebody else's page.  So before a call is judged, its
-caller is: each function here looks at the judge's books and raises :class:`Breach` for a call that the
+caller is: each function here looks at the checker's state and raises :class:`Breach` for a call that the
 contract forbids.  After a breach nothing is judged, unless the profile says that such calls are rejected or
 ignored, because nobody knows what the call did.
 """
@@ -57,7 +57,7 @@ def free(checker: RecordedChecker, slots: Sequence[int], *, freed: Sequence[int]
 
 
 def home(checker: RecordedChecker, page: PageNo) -> str:
-    """Where a page is that the caller doesn't own, as far as the judge knows."""
+    """Where a page is that the caller doesn't own, as far as the checker knows."""
     size = checker.size
     for rid, running in checker.requests.items():
         if any(slot // size == page for slot in running.row[running.cached :]):

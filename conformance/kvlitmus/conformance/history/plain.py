@@ -48,9 +48,6 @@ def extend_batch(
 ROWS = frozenset({"row_before"})
 """What nobody says of the requests of a batch."""
 
-OF_THE_WHOLE = frozenset({"granted", "granted_pages"})
-"""What is judged of a batch as a whole, not of each of its requests."""
-
 
 def hashes(trace: TraceState, call: Call) -> None:
     """``page_hashes(key, page_size, prior)``: by itself, and beside the calls before it."""

@@ -1,7 +1,7 @@
-"""Playback: an object with exactly the recorded ports, and a judge that stands beside it.
+"""Playback: an object with exactly the recorded ports, and a checker that calls it.
 
-A :class:`Playback` is handed the lines of one action and answers the judge's calls from them, in their
-order.  What it shows of itself is what was recorded last.  A :class:`RecordedChecker` is the judge of every
+A :class:`Playback` is handed the lines of one action and answers the checker's calls from them, in their
+order.  What it shows of itself is what was recorded last.  A :class:`RecordedChecker` is the checker of every
 other run, but for three things: facts that a trace can't give stay unknown, a broken rule need not end
 it, and it remembers only the last calls.
 """
@@ -187,7 +187,7 @@ class RecordedChecker(Checker):
             self.observer.known.clear()
 
     def held_names(self) -> Iterator[Name]:
-        """The names that the judge's books speak of."""
+        """The names that the checker's state speaks of."""
         yield from self.tree.pages
         yield from self.state.doubtful
         yield from self.ledger.held()

@@ -290,7 +290,7 @@ class CopyFaults(Protocol):
 
 
 class MemoryFaults(Protocol):
-    """Memory for the cache's own books that runs out in the middle of a call."""
+    """Memory for the cache's own records that runs out in the middle of a call."""
 
     def fail_memory(self, after: int | None) -> None:
         """Of the times at which the cache takes memory, the one after the next ``after`` raises ``MemoryError``.

@@ -201,7 +201,7 @@ class OptimizedPorts:
         return Sizes(*self.cache.sizes())
 
     def nodes(self) -> Sequence[Any]:
-        """The nodes of the tree; raises ``AssertionError`` where its books are wrong, if it is audited."""
+        """The nodes of the tree; raises ``AssertionError`` where its counters or links are wrong, if it is audited."""
         from kvlitmus.optimized.audit import audit
         from kvlitmus.optimized.view import nodes_of
 
