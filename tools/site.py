@@ -33,7 +33,7 @@ from kvlitmus.spec.transitions import Table  # noqa: E402
 from tools.autodoc import markdown, modules_page  # noqa: E402
 
 REFERENCE = (
-    *("perform", "pool", "tree", "cache", "request", "hashing", "prefetch"),
+    *("perform", "pool", "hashing", "prefetch"),
     *("hierarchy", "tier", "backup", "load", "put", "fetch", "life", "event", "store"),
 )
 """The modules of the reference, in the order in which they are best read."""

@@ -5,9 +5,8 @@ answers.  What the call then amounts to is said in :mod:`kvlitmus.spec.advance`,
 :mod:`kvlitmus.spec.state`.
 
 A hierarchy is a value of its own, :mod:`~kvlitmus.reference.hierarchy`, with the parts that it
-names.  Its device side is in :mod:`~kvlitmus.reference.pool` (which pages are free),
-:mod:`~kvlitmus.reference.tree` (which prefixes are cached), :mod:`~kvlitmus.reference.cache` (both,
-and the callers) and :mod:`~kvlitmus.reference.request` (the life of a request).
+names.  On its device it performs flat calls; :mod:`~kvlitmus.reference.pool` has the host's free
+pages.
 
 What is worth keeping, when pages are backed up and how long requests wait is decided in
 :mod:`kvlitmus.spec.policies`.

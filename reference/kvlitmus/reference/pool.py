@@ -1,4 +1,4 @@
-"""Pools: a set of free pages, and what may be done with it.
+"""The host's pool: a set of free pages, and what may be done with it; and how pages and slots correspond.
 
 A pool is the set of its usable pages and the subset that is free.  Whatever is not free belongs
 to somebody; *to whom* is known by the cache around the pool, not by the pool.
@@ -13,15 +13,11 @@ from kvlitmus.spec.units import PageNo, Slot, Tokens, page_slots, pages_needed
 
 
 class Pool(NamedTuple):
-    """The usable pages, and those of them that are free (POOL-11: a set repeats nothing).
-
-    ``group`` has the pages that were freed since a group was opened; ``None`` when none is open.
-    """
+    """The usable pages, and those of them that are free (POOL-11: a set repeats nothing)."""
 
     usable: frozenset[PageNo]
     free: frozenset[PageNo]
     page_size: int
-    group: frozenset[PageNo] | None = None
 
 
 def empty_pool(pages: int, page_size: int, reserved: int = 1) -> Pool:
@@ -53,7 +49,7 @@ def allocate(
 
 
 def release(pool: Pool, pages: Iterable[PageNo]) -> Pool:
-    """Give pages back (POOL-09, POOL-10); while a group is open they wait for its end (POOL-19).
+    """Give pages back (POOL-09, POOL-10).
 
     Raises ``ValueError`` for a page that is free already, that is named twice, or that isn't the
     pool's (MISUSE-01, MISUSE-03): the pool is then as it was.
@@ -62,24 +58,11 @@ def release(pool: Pool, pages: Iterable[PageNo]) -> Pool:
     distinct = frozenset(returned)
     if len(distinct) < len(returned):
         raise ValueError(f"a page is named twice in {sorted(returned)}", returned)
-    given = pool.free if pool.group is None else pool.free | pool.group
-    if distinct & given:
-        raise ValueError(f"pages {sorted(distinct & given)} are free already", returned)
+    if distinct & pool.free:
+        raise ValueError(f"pages {sorted(distinct & pool.free)} are free already", returned)
     if not distinct <= pool.usable:
         raise ValueError(f"pages {sorted(distinct - pool.usable)} are not the pool's", returned)
-    if pool.group is not None:
-        return pool._replace(group=pool.group | distinct)
     return pool._replace(free=pool.free | distinct)
-
-
-def open_group(pool: Pool) -> Pool:
-    """From now on what is freed waits (POOL-19)."""
-    return pool if pool.group is not None else pool._replace(group=frozenset())
-
-
-def close_group(pool: Pool) -> Pool:
-    """What was freed in the group becomes free together (POOL-19)."""
-    return pool._replace(free=pool.free | (pool.group or frozenset()), group=None)
 
 
 def whole_pages(slots: Sequence[Slot], page_size: int) -> tuple[PageNo, ...]:
@@ -96,22 +79,3 @@ def whole_pages(slots: Sequence[Slot], page_size: int) -> tuple[PageNo, ...]:
 def slots_of(pages: Sequence[PageNo], page_size: int) -> tuple[Slot, ...]:
     """The slots of these pages, in order (POOL-02)."""
     return tuple(slot for page in pages for slot in page_slots(page, page_size))
-
-
-def extend(
-    pool: Pool, before: int, after: int, last: int, choice: Sequence[PageNo] | None = None
-) -> tuple[Pool, tuple[Slot, ...]] | None:
-    """Slots for positions ``before .. after-1`` of one request whose position ``before-1`` is in slot ``last``.
-
-    The last page is filled first, then whole new pages are opened, no more than needed (POOL-17,
-    POOL-18, REQ-05); ``None`` when there are too few (POOL-08).
-    """
-    size = pool.page_size
-    opened = pages_needed(after, size) - pages_needed(before, size)
-    taken = allocate(pool, Tokens(opened * size), choice)
-    if taken is None:
-        return None
-    pool, pages = taken
-    room = min(after, pages_needed(before, size) * size) - before
-    rest = tuple(Slot(last + 1 + offset) for offset in range(room))
-    return pool, rest + slots_of(pages, size)[: after - before - room]

@@ -81,7 +81,7 @@ def victims_again(call: PlayedAgain) -> Sequence[object]:
     kind=Kind.STEP,
     on=(On.EVICT,),
     source="R-EV-01; sglang#5499",
-    reference="tree.evict",
+    reference="perform.least_valuable",
     allowed="at least min({asked}, {unlocked_before}) slots freed",
 )
 def an_eviction_frees_what_was_asked_if_it_can(
@@ -100,7 +100,7 @@ def an_eviction_frees_what_was_asked_if_it_can(
     kind=Kind.STEP,
     on=(On.EVICT,),
     source="R-EV-01; sglang#4989",
-    reference="tree.evict",
+    reference="perform.least_valuable",
     allowed="the number of slots that became free",
 )
 def an_eviction_reports_what_it_freed(
@@ -115,7 +115,7 @@ def an_eviction_reports_what_it_freed(
     kind=Kind.STEP,
     on=(On.EVICT,),
     source="R-EV-01",
-    reference="tree.evict",
+    reference="perform.least_valuable",
     allowed="victims outside {locked_names}",
 )
 def an_eviction_spares_what_is_locked(vanished: frozenset[Name], locked_names: frozenset[Name]) -> bool:
@@ -128,7 +128,7 @@ def an_eviction_spares_what_is_locked(vanished: frozenset[Name], locked_names: f
     kind=Kind.STEP,
     on=(On.EVICT,),
     source="R-EV-01, R-EV-09; vllm#4764",
-    reference="tree.evict",
+    reference="perform.least_valuable",
     allowed="the free list grown by exactly the pages of the victims",
 )
 def what_is_evicted_becomes_free(
@@ -149,7 +149,7 @@ def what_is_evicted_becomes_free(
     kind=Kind.STEP,
     on=(On.EVICT,),
     source="R-EV-03; sglang#18843, mini-sglang#124",
-    reference="tree.evict",
+    reference="perform.least_valuable",
     allowed="{passed_over} first, as the policy orders",
 )
 def victims_follow_the_policy(passed_over: frozenset[Name]) -> bool:
@@ -162,7 +162,7 @@ def victims_follow_the_policy(passed_over: frozenset[Name]) -> bool:
     kind=Kind.STEP,
     on=(On.EVICT,),
     source="R-EV-04; sglang#4989",
-    reference="tree.evict",
+    reference="perform.least_valuable",
     allowed="{needless} left alone",
 )
 def an_eviction_stops_when_enough_is_free(needless: frozenset[Name]) -> bool:
@@ -176,7 +176,7 @@ def an_eviction_stops_when_enough_is_free(needless: frozenset[Name]) -> bool:
     on=(On.AGAIN,),
     strength=Strength.SHOULD,
     source="R-EV-03",
-    reference="tree.evict",
+    reference="perform.least_valuable",
     allowed="the victims of the first cache: {victims}",
 )
 def the_same_calls_have_the_same_victims(victims: Sequence[object], victims_again: Sequence[object]) -> bool:

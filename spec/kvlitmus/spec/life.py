@@ -219,7 +219,7 @@ def no_quota_is_used_when_nothing_is_under_way(occupied_now: Tokens) -> bool:
     on=(On.OUT_OF_MEMORY,),
     needs=("tiers", "memory_faults"),
     source="R-LIFE-05",
-    reference="cache.insert",
+    reference="perform.insert",
 )
 def what_finds_no_memory_leaves_nothing(appeared: frozenset[Name], jobs_begun: Sequence[str]) -> bool:
     """A call that ends for want of memory MUST bring no page to the device and begin no copy: it may have made room, and nothing else."""

@@ -22,7 +22,7 @@ from kvlitmus.spec.units import Name, PageNo, Tokens
     kind=Kind.STATE,
     needs=("tree",),
     source="R-LK-01, R-EV-01; LMCache#993",
-    reference="tree.evict",
+    reference="perform.least_valuable",
     allowed="{locked_pages} still cached where they were",
 )
 def what_is_locked_stays_where_it_is(locked_pages: Mapping[Name, PageNo], cached_after: Mapping[Name, PageNo]) -> bool:
@@ -35,7 +35,7 @@ def what_is_locked_stays_where_it_is(locked_pages: Mapping[Name, PageNo], cached
     kind=Kind.STATE,
     needs=("counters", "inspect"),
     source="R-LK-02; sglang#10637, mllm#656",
-    reference="tree.sizes",
+    reference="perform.sizes",
     allowed="evictable {unlocked_count}, protected {locked_count}",
 )
 def the_tree_counts_what_is_protected(
@@ -45,7 +45,7 @@ def the_tree_counts_what_is_protected(
     return evictable == unlocked_count and protected == locked_count
 
 
-@rule("LOCK-03", kind=Kind.STATE, needs=("locks", "inspect"), source="R-LK-03", reference="tree.lock")
+@rule("LOCK-03", kind=Kind.STATE, needs=("locks", "inspect"), source="R-LK-03", reference="perform.lock")
 def a_parent_is_locked_at_least_as_often_as_its_child(lock_inversions: Sequence[tuple[int, int]]) -> bool:
     """A node MUST be locked at least as often as each of its children."""
     return not lock_inversions
@@ -56,7 +56,7 @@ def a_parent_is_locked_at_least_as_often_as_its_child(lock_inversions: Sequence[
     kind=Kind.STATE,
     needs=("locks", "inspect"),
     source="R-LK-04, R-LK-05; sglang#29471, mini-sglang#45, bytedance/sglang#508",
-    reference="tree.lock",
+    reference="perform.lock",
     allowed="as many locks as receipts on every node",
 )
 def every_node_has_as_many_locks_as_receipts(node_locks: Sequence[tuple[int, int]]) -> bool:
@@ -69,7 +69,7 @@ def every_node_has_as_many_locks_as_receipts(node_locks: Sequence[tuple[int, int
     kind=Kind.STEP,
     on=(On.LOCK, On.UNLOCK),
     source="R-LK-04",
-    reference="tree.lock",
+    reference="perform.lock",
     allowed="the same pages cached and free as before",
 )
 def locking_moves_nothing(
@@ -87,7 +87,7 @@ def locking_moves_nothing(
     kind=Kind.STATE,
     needs=("counters",),
     source="R-LK-05; LMCache#1075",
-    reference="tree.unlock",
+    reference="perform.unlock",
     allowed="nothing protected",
 )
 def nothing_is_protected_when_nobody_holds_a_lock(quiet: bool, protected: Tokens) -> bool:
@@ -101,7 +101,7 @@ def nothing_is_protected_when_nobody_holds_a_lock(quiet: bool, protected: Tokens
     on=(On.LOCK, On.UNLOCK),
     needs=("counters",),
     source="R-LK-04; vllm#11565",
-    reference="tree.lock",
+    reference="perform.lock",
     allowed="evictable + protected unchanged",
 )
 def locking_only_shifts_between_the_counters(

@@ -61,7 +61,7 @@ def handle_aliased(before: Seen, after: Seen, answer: Aftermath) -> bool:
     kind=Kind.STEP,
     on=(On.DOUBLE_FREE,),
     source="R-DEV-08, R-HOST-06",
-    reference="pool.release",
+    reference="perform.free",
     allowed="at most {capacity} slots available and every page handed out at most once",
 )
 def a_double_free_creates_no_memory(available_after: Tokens, capacity: Tokens, later_sound: bool) -> bool:
@@ -74,7 +74,7 @@ def a_double_free_creates_no_memory(available_after: Tokens, capacity: Tokens, l
     kind=Kind.STEP,
     on=(On.DOUBLE_FREE, On.REPEATED_FREE, On.PARTIAL_FREE),
     source="R-DEV-08, R-HOST-05, R-HOST-06",
-    reference="pool.release",
+    reference="perform.free",
     allowed="an error where misuse is rejected, and none where it is ignored",
 )
 def misuse_is_treated_as_declared(raised: bool, declared_misuse: str) -> bool:
@@ -87,7 +87,7 @@ def misuse_is_treated_as_declared(raised: bool, declared_misuse: str) -> bool:
     kind=Kind.STEP,
     on=(On.REPEATED_FREE,),
     source="R-HOST-06; dynamo#13398",
-    reference="pool.release",
+    reference="perform.free",
     allowed="at most {capacity} slots available and every page handed out at most once",
 )
 def a_slot_named_twice_in_one_free_counts_once(available_after: Tokens, capacity: Tokens, later_sound: bool) -> bool:
@@ -100,7 +100,7 @@ def a_slot_named_twice_in_one_free_counts_once(available_after: Tokens, capacity
     kind=Kind.STEP,
     on=(On.PARTIAL_FREE,),
     source="R-HOST-05, R-DEV-07",
-    reference="pool.release",
+    reference="perform.free",
     allowed="whole pages only, now and later",
 )
 def freeing_part_of_a_page_breaks_no_page(later_sound: bool) -> bool:
@@ -113,7 +113,7 @@ def freeing_part_of_a_page_breaks_no_page(later_sound: bool) -> bool:
     kind=Kind.STEP,
     on=(On.SCRIBBLE,),
     source="R-HOST-08; sglang#31296",
-    reference="pool.allocate",
+    reference="perform.alloc",
     allowed="the same pages handed out next, whatever happens to the returned sequence",
 )
 def a_returned_handle_is_the_callers_own(handle_aliased: bool, later_sound: bool) -> bool:
@@ -126,7 +126,7 @@ def a_returned_handle_is_the_callers_own(handle_aliased: bool, later_sound: bool
     kind=Kind.STEP,
     on=(On.STALE_UNLOCK,),
     source="R-LK-06",
-    reference="tree.unlock",
+    reference="perform.unlock",
     allowed="an error or nothing, and never fewer than no locks",
 )
 def giving_a_receipt_back_twice_takes_nothing(protected: Tokens, protected_before: Tokens) -> bool:

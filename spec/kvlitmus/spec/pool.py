@@ -106,7 +106,7 @@ def freed_pages(setting: Setting, call: Free | EndGroup) -> frozenset[PageNo]:
     kind=Kind.STEP,
     on=(On.ALLOC,),
     source="R-DEV-01, R-HOST-02, R-HOST-03",
-    reference="pool.allocate",
+    reference="perform.alloc",
     allowed="{asked} slots",
 )
 def an_allocation_hands_out_what_was_asked_for(asked: Tokens, granted: Sequence[Slot]) -> bool:
@@ -119,7 +119,7 @@ def an_allocation_hands_out_what_was_asked_for(asked: Tokens, granted: Sequence[
     kind=Kind.STEP,
     on=(On.ALLOC,),
     source="R-DEV-01, R-HOST-04",
-    reference="pool.allocate",
+    reference="perform.alloc",
     allowed="runs of {page_size} consecutive slots, each beginning at a multiple of {page_size}",
 )
 def an_allocation_is_made_of_whole_pages(granted: Sequence[Slot], page_size: int) -> bool:
@@ -135,7 +135,7 @@ def an_allocation_is_made_of_whole_pages(granted: Sequence[Slot], page_size: int
     )
 
 
-@rule("POOL-03", kind=Kind.STEP, on=ALLOCATIONS, source="R-DEV-01, R-HOST-03", reference="pool.allocate")
+@rule("POOL-03", kind=Kind.STEP, on=ALLOCATIONS, source="R-DEV-01, R-HOST-03", reference="perform.alloc")
 def an_allocation_names_no_slot_twice(granted: Sequence[Slot]) -> bool:
     """The slots of an allocation MUST be distinct."""
     return len(set(granted)) == len(granted)
@@ -146,7 +146,7 @@ def an_allocation_names_no_slot_twice(granted: Sequence[Slot]) -> bool:
     kind=Kind.STEP,
     on=(On.ALLOC,),
     source="R-DEV-01, R-HOST-03, R-LK-01",
-    reference="pool.allocate",
+    reference="perform.alloc",
     allowed="pages other than {held_before}",
 )
 def an_allocation_takes_nothing_that_somebody_holds(
@@ -161,7 +161,7 @@ def an_allocation_takes_nothing_that_somebody_holds(
     kind=Kind.STEP,
     on=(On.ALLOC,),
     source="R-DEV-01",
-    reference="pool.allocate",
+    reference="perform.alloc",
     allowed="pages of the free list: {free_before}",
 )
 def an_allocation_comes_from_the_free_list(
@@ -179,7 +179,7 @@ def an_allocation_comes_from_the_free_list(
     kind=Kind.STEP,
     on=ALLOCATIONS,
     source="R-DEV-02",
-    reference="pool.empty_pool",
+    reference="perform.free_pages",
     allowed="pages {usable}",
 )
 def the_reserved_page_is_never_handed_out(granted_pages: frozenset[PageNo], usable: frozenset[PageNo]) -> bool:
@@ -192,7 +192,7 @@ def the_reserved_page_is_never_handed_out(granted_pages: frozenset[PageNo], usab
     kind=Kind.STEP,
     on=(On.REFUSED_ALLOC,),
     source="R-DEV-01, R-DEV-03",
-    reference="pool.allocate",
+    reference="perform.alloc",
     allowed="an allocation of {asked} slots, since {available_before} were available",
 )
 def an_allocation_is_refused_only_when_memory_is_short(asked: Tokens, available_before: Tokens) -> bool:
@@ -205,7 +205,7 @@ def an_allocation_is_refused_only_when_memory_is_short(asked: Tokens, available_
     kind=Kind.STEP,
     on=(On.REFUSED_ALLOC, On.REFUSED_EXTEND),
     source="R-DEV-03, R-HOST-03, vllm#11565",
-    reference="pool.allocate",
+    reference="perform.alloc",
     allowed="{available_before} slots available as before",
 )
 def a_refused_allocation_changes_nothing(available_before: Tokens, available_after: Tokens) -> bool:
@@ -218,7 +218,7 @@ def a_refused_allocation_changes_nothing(available_before: Tokens, available_aft
     kind=Kind.STEP,
     on=(On.FREE,),
     source="R-DEV-04, R-DEV-07",
-    reference="pool.release",
+    reference="perform.free",
     allowed="the free list grown by exactly {freed_pages}",
 )
 def freeing_returns_exactly_the_pages_touched(
@@ -233,7 +233,7 @@ def freeing_returns_exactly_the_pages_touched(
     kind=Kind.STEP,
     on=(On.FREE,),
     source="R-DEV-04",
-    reference="pool.release",
+    reference="perform.free",
     allowed="{available_before} + {page_size} × {freed_pages} slots available",
 )
 def freeing_makes_the_pages_available(
@@ -243,7 +243,7 @@ def freeing_makes_the_pages_available(
     return available_after == available_before + len(freed_pages) * page_size
 
 
-@rule("POOL-11", kind=Kind.STATE, source="R-DEV-08, R-HOST-06", reference="pool.Pool")
+@rule("POOL-11", kind=Kind.STATE, source="R-DEV-08, R-HOST-06", reference="perform.free_pages")
 def the_free_list_repeats_nothing(free_listed: Sequence[PageNo], free_after: frozenset[PageNo]) -> bool:
     """The free list MUST NOT contain a page twice."""
     return len(free_listed) == len(free_after)
@@ -253,7 +253,7 @@ def the_free_list_repeats_nothing(free_listed: Sequence[PageNo], free_after: fro
     "POOL-12",
     kind=Kind.STATE,
     source="R-DEV-04, R-HOST-07, R-TR-09; sglang#27731",
-    reference="cache.homes",
+    reference="perform.free_pages",
     allowed="each of {usable} in exactly one of: free, cached, owned by a request or caller",
 )
 def every_page_has_exactly_one_home(
@@ -269,7 +269,7 @@ def every_page_has_exactly_one_home(
     )
 
 
-@rule("POOL-13", kind=Kind.STATE, source="R-DEV-04", reference="pool.available")
+@rule("POOL-13", kind=Kind.STATE, source="R-DEV-04", reference="perform.available")
 def the_pool_counts_its_free_list(available_after: Tokens, free_listed: Sequence[PageNo], page_size: int) -> bool:
     """What the pool says is available MUST be what its free list holds."""
     return available_after == len(free_listed) * page_size
@@ -280,7 +280,7 @@ def the_pool_counts_its_free_list(available_after: Tokens, free_listed: Sequence
     kind=Kind.STATE,
     needs=("counters",),
     source="R-DEV-04, R-LK-02; sglang#27731",
-    reference="cache.homes",
+    reference="perform.free_pages",
     allowed="available + evictable + protected + owned = {capacity}",
 )
 def the_counters_add_up(
@@ -290,7 +290,7 @@ def the_counters_add_up(
     return available_after + evictable + protected + owned_slots == capacity
 
 
-@rule("POOL-15", kind=Kind.STATE, source="R-DEV-08; sglang#27731, sglang#38941", reference="cache.homes")
+@rule("POOL-15", kind=Kind.STATE, source="R-DEV-08; sglang#27731, sglang#38941", reference="perform.free_pages")
 def no_two_requests_own_one_page(owned_twice: frozenset[PageNo]) -> bool:
     """Two requests or callers MUST NOT own the same page."""
     return not owned_twice
@@ -303,7 +303,7 @@ def no_two_requests_own_one_page(owned_twice: frozenset[PageNo]) -> bool:
     strength=Strength.MUST,
     needs=("reset",),
     source="R-DEV-11",
-    reference="cache.empty_cache",
+    reference="perform.free_pages",
     allowed="all of {usable} free and nothing cached",
 )
 def a_reset_restores_the_initial_state(
@@ -318,7 +318,7 @@ def a_reset_restores_the_initial_state(
     kind=Kind.STEP,
     on=(On.ALLOC_EXTEND, On.ALLOC_DECODE, On.EXTEND_ONE),
     source="R-DEV-05, R-DEV-06",
-    reference="pool.extend",
+    reference="perform.extend",
     allowed="the rest of the last page after slot {last_slot}, then whole new pages in order",
 )
 def an_extension_fills_the_last_page_first(
@@ -333,7 +333,7 @@ def an_extension_fills_the_last_page_first(
     kind=Kind.STEP,
     on=(On.ALLOC_EXTEND, On.ALLOC_DECODE, On.EXTEND_BATCH),
     source="R-DEV-05, R-DEV-06; sglang#27731",
-    reference="pool.extend",
+    reference="perform.extend",
     allowed="{asked} slots in {opened_needed} new pages that nobody holds",
 )
 def an_extension_opens_no_more_pages_than_it_needs(
@@ -353,7 +353,7 @@ def an_extension_opens_no_more_pages_than_it_needs(
     on=(On.GROUP_OPEN,),
     needs=("group",),
     source="R-DEV-06",
-    reference="pool.release",
+    reference="perform.free",
     allowed="{available_before} slots available until the group ends",
 )
 def frees_in_a_group_wait_for_its_end(available_before: Tokens, available_after: Tokens) -> bool:
@@ -366,7 +366,7 @@ def frees_in_a_group_wait_for_its_end(available_before: Tokens, available_after:
     kind=Kind.STEP,
     on=(*ALLOCATIONS, On.REFUSED_ALLOC, On.REFUSED_EXTEND),
     source="R-EV-01, R-PF-09",
-    reference="cache.alloc",
+    reference="perform.alloc",
     allowed="nothing evicted: {vanished} still cached",
 )
 def an_allocation_evicts_only_where_it_is_declared(vanished: frozenset[Name], may_evict: bool) -> bool:

@@ -124,7 +124,7 @@ def unreachable_names(request_after: Running, setting: Setting, call: Begin | Pu
     kind=Kind.STEP,
     on=ROWS,
     source="R-TR-10; mini-sglang#142, nano-vllm#211",
-    reference="request.begin",
+    reference="perform.begin",
     allowed="one slot for each of {request_names}",
 )
 def a_request_has_one_slot_for_each_token(row: Sequence[Slot], request_names: Sequence[Name]) -> bool:
@@ -137,7 +137,7 @@ def a_request_has_one_slot_for_each_token(row: Sequence[Slot], request_names: Se
     kind=Kind.STEP,
     on=ROWS,
     source="R-TR-10; mini-sglang#142",
-    reference="request.publish",
+    reference="perform.publish",
     allowed="slots that hold {computed_names}",
 )
 def a_request_reads_its_own_kv(row_names: Sequence[Name], computed_names: Sequence[Name]) -> bool:
@@ -150,7 +150,7 @@ def a_request_reads_its_own_kv(row_names: Sequence[Name], computed_names: Sequen
     kind=Kind.STEP,
     on=(On.BEGIN, On.PUBLISH),
     source="R-TR-10; mini-sglang#142",
-    reference="request.publish",
+    reference="perform.publish",
     allowed="the tree's own slots for the first {row_cached} tokens",
 )
 def the_cached_part_of_a_request_is_the_trees(unreachable_names: Sequence[Name]) -> bool:
@@ -163,7 +163,7 @@ def the_cached_part_of_a_request_is_the_trees(unreachable_names: Sequence[Name])
     kind=Kind.STEP,
     on=(On.PUBLISH_ALL,),
     source="R-TR-07, R-TR-10",
-    reference="request.publish",
+    reference="perform.publish",
     allowed="all whole pages cached: {certain_length} of {key_length} units",
 )
 def publishing_caches_every_whole_page(
@@ -179,7 +179,7 @@ def publishing_caches_every_whole_page(
     kind=Kind.STEP,
     on=(On.GROW,),
     source="R-DEV-05, R-DEV-06; sglang#31616, sglang#27731",
-    reference="request.grow",
+    reference="perform.grow",
     allowed="the rest of the last page after slot {last_slot}, then whole new pages",
 )
 def growth_fills_the_last_page_first(
@@ -194,7 +194,7 @@ def growth_fills_the_last_page_first(
     kind=Kind.STEP,
     on=(On.BEGIN, On.GROW),
     source="R-DEV-01, R-DEV-05; sglang#27731",
-    reference="request.grow",
+    reference="perform.grow",
     allowed="new pages from the free list {free_before}, beside the request's own last page",
 )
 def a_request_gets_free_pages(
@@ -212,7 +212,7 @@ def a_request_gets_free_pages(
     kind=Kind.STEP,
     on=(On.END,),
     source="R-TR-10; sglang#19518, sglang#12224, TensorRT-LLM#15018",
-    reference="request.end",
+    reference="perform.end",
     allowed="each of {request_pages} free or cached",
 )
 def an_ended_request_owns_nothing(
@@ -229,7 +229,7 @@ def an_ended_request_owns_nothing(
     kind=Kind.STEP,
     on=(On.FINISH,),
     source="R-TR-07, R-TR-10; sglang#38191",
-    reference="request.end",
+    reference="perform.end",
     allowed="{missing_before} cached in the request's own pages {offered}, and nothing else changed",
 )
 def finishing_caches_every_whole_page(
@@ -247,7 +247,7 @@ def finishing_caches_every_whole_page(
     kind=Kind.STEP,
     on=(On.ABORT,),
     source="R-TR-10; vllm#43569, vllm#45498",
-    reference="request.end",
+    reference="perform.end",
     allowed="what was cached before, unchanged",
 )
 def aborting_caches_nothing(cached_before: Mapping[Name, PageNo], cached_after: Mapping[Name, PageNo]) -> bool:
@@ -260,7 +260,7 @@ def aborting_caches_nothing(cached_before: Mapping[Name, PageNo], cached_after: 
     kind=Kind.STEP,
     on=(On.REFUSED_BEGIN, On.REFUSED_GROW),
     source="R-DEV-03; vllm#11565, sglang#16067",
-    reference="request.begin",
+    reference="perform.begin",
     allowed="{available_before} available, evictions aside, and nobody's pages touched",
 )
 def a_refused_request_leaves_nothing_behind(
@@ -281,7 +281,7 @@ def a_refused_request_leaves_nothing_behind(
     kind=Kind.STEP,
     on=(On.PUBLISH,),
     source="R-TR-09, R-TR-10; sglang#1858",
-    reference="request.publish",
+    reference="perform.publish",
     allowed="nothing lost: every page the request owned is now cached, free or still its own",
 )
 def publishing_loses_no_page(
@@ -299,7 +299,7 @@ def publishing_loses_no_page(
     kind=Kind.STEP,
     on=(On.PUBLISH_UPTO,),
     source="R-TR-10; vllm#29387, vllm#38715",
-    reference="request.publish",
+    reference="perform.publish",
     allowed="the whole pages of {computed_length} units cached, the rest in the slots it had",
 )
 def publishing_a_part_caches_its_whole_pages(
@@ -315,7 +315,7 @@ def publishing_a_part_caches_its_whole_pages(
     kind=Kind.STEP,
     on=(On.PUBLISH_UPTO, On.END_UPTO),
     source="R-TR-10; vllm#29387, vllm#38715",
-    reference="request.end",
+    reference="perform.end",
     allowed="none of the pages {uncomputed_pages} cached",
 )
 def nothing_is_cached_that_was_not_computed(

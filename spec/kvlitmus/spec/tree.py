@@ -183,7 +183,7 @@ def _kept(running: Running, setting: Setting, call: End) -> Sequence[Name]:
     kind=Kind.STEP,
     on=LOOKUPS,
     source="R-TR-01; sglang#10637, sglang#28692",
-    reference="tree.match",
+    reference="perform.match",
     allowed="a multiple of {page_size}",
 )
 def a_match_ends_at_a_page_boundary(match_length: Tokens, page_size: int) -> bool:
@@ -196,7 +196,7 @@ def a_match_ends_at_a_page_boundary(match_length: Tokens, page_size: int) -> boo
     kind=Kind.STEP,
     on=LOOKUPS,
     source="R-TR-01; nano-vllm#144",
-    reference="tree.match",
+    reference="perform.match",
     allowed="{certain_length} to {possible_length} units",
 )
 def a_match_is_the_longest_cached_prefix(match_length: Tokens, certain_length: Tokens, possible_length: Tokens) -> bool:
@@ -209,7 +209,7 @@ def a_match_is_the_longest_cached_prefix(match_length: Tokens, certain_length: T
     kind=Kind.STEP,
     on=LOOKUPS,
     source="R-TR-01, R-TR-02; vllm#4764, nano-vllm#163",
-    reference="tree.match",
+    reference="perform.match",
     allowed="slots that hold exactly this prefix: {key_names}",
 )
 def a_match_returns_the_kv_of_that_very_prefix(
@@ -224,7 +224,7 @@ def a_match_returns_the_kv_of_that_very_prefix(
     kind=Kind.STEP,
     on=(On.MATCH,),
     source="R-TR-04, R-TR-06",
-    reference="tree.match",
+    reference="perform.match",
     allowed="the same pages cached and free as before",
 )
 def a_match_moves_nothing(
@@ -237,7 +237,9 @@ def a_match_moves_nothing(
     return cached_before == cached_after and free_before == free_after
 
 
-@rule("TREE-05", kind=Kind.STATE, needs=("tree",), source="R-TR-01, R-EV-02; sglang#27562", reference="tree.is_closed")
+@rule(
+    "TREE-05", kind=Kind.STATE, needs=("tree",), source="R-TR-01, R-EV-02; sglang#27562", reference="perform.in_order"
+)
 def what_is_cached_can_be_reached(parents: frozenset[Name], cached_after: Mapping[Name, PageNo]) -> bool:
     """The parent of every cached page MUST be cached too."""
     return cached_after.keys() >= parents
@@ -248,7 +250,7 @@ def what_is_cached_can_be_reached(parents: frozenset[Name], cached_after: Mappin
     kind=Kind.STATE,
     needs=("tree", "inspect"),
     source="R-TR-05, R-HOST-04; sglang#28692, sglang#36696",
-    reference="tree.node_of",
+    reference="perform.least_valuable",
 )
 def nodes_form_a_trie_of_whole_pages(broken_nodes: Sequence[object], broken_pages: Sequence[object]) -> bool:
     """Nodes MUST be non-empty runs of whole pages, siblings MUST differ in their first page, and each page's slots MUST be one whole page."""
@@ -260,7 +262,7 @@ def nodes_form_a_trie_of_whole_pages(broken_nodes: Sequence[object], broken_page
     kind=Kind.STATE,
     needs=("tree",),
     source="R-TR-09; sglang#35270",
-    reference="cache.homes",
+    reference="perform.free_pages",
     allowed="each page cached once",
 )
 def one_page_is_cached_under_one_name(cached_listed: Sequence[PageNo], cached_after: Mapping[Name, PageNo]) -> bool:
@@ -273,7 +275,7 @@ def one_page_is_cached_under_one_name(cached_listed: Sequence[PageNo], cached_af
     kind=Kind.STEP,
     on=(On.INSERT,),
     source="R-TR-07, R-TR-08",
-    reference="tree.insert",
+    reference="perform.insert",
     allowed="what was cached, and the missing pages {missing_before} in the pages offered: {offered}",
 )
 def an_insert_adds_exactly_the_missing_pages(
@@ -291,7 +293,7 @@ def an_insert_adds_exactly_the_missing_pages(
     kind=Kind.STEP,
     on=(On.INSERT,),
     source="R-TR-07; sglang-jax#1618",
-    reference="tree.insert",
+    reference="perform.insert",
     allowed="{certain_length} to {possible_length} units",
 )
 def an_insert_reports_what_was_cached_already(
@@ -306,7 +308,7 @@ def an_insert_reports_what_was_cached_already(
     kind=Kind.STEP,
     on=LOOKUPS,
     source="R-TR-03; sglang#10846, sglang#24371",
-    reference="tree.match",
+    reference="perform.match",
     allowed="at most {match_cap} units",
 )
 def a_match_is_never_longer_than_the_key(match_length: Tokens, match_cap: Tokens) -> bool:
@@ -319,7 +321,7 @@ def a_match_is_never_longer_than_the_key(match_length: Tokens, match_cap: Tokens
     kind=Kind.STEP,
     on=(On.INSERT,),
     source="R-TR-09; sglang-jax#1618, sglang#35270",
-    reference="tree.insert",
+    reference="perform.insert",
     allowed="{expected_to_free} for the caller to free",
 )
 def an_insert_says_which_slots_were_brought_in_vain(
@@ -334,7 +336,7 @@ def an_insert_says_which_slots_were_brought_in_vain(
     kind=Kind.STEP,
     on=(On.INSERT,),
     source="R-TR-09",
-    reference="tree.insert",
+    reference="perform.insert",
     allowed="the free list as before, grown by exactly {duplicates}",
 )
 def an_insert_frees_nothing_but_duplicates(
@@ -349,7 +351,7 @@ def an_insert_frees_nothing_but_duplicates(
     kind=Kind.STATE,
     needs=("tree", "inspect"),
     source="R-TR-11; sglang#9776, sglang#18843",
-    reference="tree.insert",
+    reference="perform.insert",
     allowed="the hit counts that the profile's hit_counts amount to",
 )
 def hits_are_counted_as_declared(node_hits: Sequence[tuple[int, int]]) -> bool:
@@ -362,7 +364,7 @@ def hits_are_counted_as_declared(node_hits: Sequence[tuple[int, int]]) -> bool:
     kind=Kind.STATE,
     needs=("tree", "inspect"),
     source="R-TR-11",
-    reference="tree.insert",
+    reference="perform.insert",
     allowed="the highest priority that each page was given",
 )
 def priority_only_rises(node_priorities: Sequence[tuple[int, int]]) -> bool:
