@@ -14,9 +14,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kvlitmus.reference import cache as caches
-from kvlitmus.spec.names import Names, page_names
-from kvlitmus.spec.units import CACHED, FREE, REQUEST, Name, PageNo, Tokens, page_floor
+from kvlitmus.reference.perform import free_pages, perform
+from kvlitmus.reference.pool import slots_of
+from kvlitmus.spec import calls
+from kvlitmus.spec import state as states
+from kvlitmus.spec.config import Config
+from kvlitmus.spec.profile import Profile
+from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.units import CACHED, FREE, REQUEST, Key, PageNo, Tokens, page_floor
 
 z3 = pytest.importorskip("z3")
 pytestmark = pytest.mark.proof
@@ -179,9 +184,18 @@ def test_counters_are_refuted_when_more_moves_than_there_is_or_some_is_lost(name
 ALLOWED = {(step.source, step.goal): step for step in STEPS.values()}
 
 
-def _steps_between(before: caches.Cache, after: caches.Cache) -> set[tuple[str, str]]:
+def _homes(state: states.State, setting: Setting) -> dict[PageNo, str]:
+    """Where each page is at home; fails where one has two homes, or is cached twice."""
+    cached = [page.page for page in state.tree.pages.values()]
+    free = free_pages(state, setting)
+    homes = [*free, *state.owners, *cached]
+    assert len(set(homes)) == len(homes) == len(setting.usable)
+    return {**dict.fromkeys(free, FREE), **dict.fromkeys(state.owners, REQUEST), **dict.fromkeys(cached, CACHED)}
+
+
+def _steps_between(before: states.State, after: states.State, setting: Setting) -> set[tuple[str, str]]:
     """The steps that a call of the reference made; fails where one of them required what was not so."""
-    one, other = caches.homes(before), caches.homes(after)
+    one, other = _homes(before, setting), _homes(after, setting)
     assert one.keys() == other.keys()
     changed = {number for number in one if one[number] != other[number]}
     locked = {entry.page for entry in before.tree.pages.values() if entry.locks > 0}
@@ -194,38 +208,40 @@ def _steps_between(before: caches.Cache, after: caches.Cache) -> set[tuple[str, 
 @pytest.mark.parametrize("size_of_page", [1, 4])
 def test_every_call_of_the_reference_is_made_of_these_steps(size_of_page: int) -> None:
     source = random.Random(size_of_page)
-    names = Names()
-    cache = caches.empty_cache(6, size_of_page)
+    setting = Setting(Config(page_size=size_of_page, pages=6), Profile(), 3, frozenset())
+    state = states.empty_state()
     mine: list[PageNo] = []
-    locked: list[Name] = []
     seen: dict[str, set[tuple[str, str]]] = {name: set() for name in (*STEPS, "lock", "unlock")}
-    for _ in range(1500):
-        call = source.choice(list(seen))
-        before = cache
-        if call == "alloc":
-            granted = caches.alloc(cache, Tokens(source.randrange(4) * size_of_page))
-            if granted is not None:
-                cache = granted[0]
-                mine += granted[1]
-        elif call == "free":
+    for receipt in range(1500):
+        kind = source.choice(list(seen))
+        call: object = None
+        if kind == "alloc":
+            call = calls.Alloc(Tokens(source.randrange(4) * size_of_page))
+        elif kind == "free":
             given = [mine.pop(source.randrange(len(mine))) for _ in range(min(len(mine), source.randrange(3)))]
-            cache = caches.free(cache, given)
-        elif call == "insert":
+            call = calls.Free(slots_of(given, size_of_page))
+        elif kind == "insert":
             units = tuple(source.randrange(2) for _ in range(min(len(mine), 3) * size_of_page))
-            key = page_names(names.of(None, units), size_of_page)
-            offered = mine[: len(key)]
-            cache, already, vain = caches.insert(cache, names.root(None), key, offered)
-            assert len(vain) == already
-            mine = [*vain, *mine[len(key) :]]
-        elif call == "evict":
-            cache, freed = caches.evict(cache, Tokens(source.randrange(3 * size_of_page)))
-            assert page_floor(freed, size_of_page) == freed
-        elif call == "lock" and cache.tree.pages:
-            locked.append(source.choice(sorted(cache.tree.pages)))
-            cache = caches.lock(cache, locked[-1])
-        elif call == "unlock" and locked:
-            cache = caches.unlock(cache, locked.pop(source.randrange(len(locked))))
-        seen[call] |= _steps_between(before, cache)
+            path = calls.path_of(setting.names, Key(None, units), size_of_page)
+            call = calls.Insert(path, slots_of(mine[: len(path.pages)], size_of_page))
+        elif kind == "evict":
+            call = calls.Evict(Tokens(source.randrange(3 * size_of_page)))
+        elif kind == "lock" and state.tree.pages:
+            call = calls.Lock(source.choice(sorted(state.tree.pages)), receipt)
+        elif kind == "unlock" and state.receipts:
+            given_back = source.choice(sorted(state.receipts))
+            call = calls.Unlock(state.receipts[given_back], given_back)
+        if call is None:
+            continue
+        step = perform(state, setting, call)
+        if isinstance(call, calls.Evict):
+            assert page_floor(step.answer, size_of_page) == step.answer
+        mine = [
+            *[page for page in mine if page in step.after.owners],
+            *(step.after.owners.keys() - state.owners.keys()),
+        ]
+        seen[kind] |= _steps_between(state, step.after, setting)
+        state = step.after
     assert seen == {
         **{name: {(step.source, step.goal)} for name, step in STEPS.items()},
         "lock": set(),
