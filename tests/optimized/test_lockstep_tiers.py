@@ -18,17 +18,11 @@ from kvlitmus.conformance.adapters.reference.target import ReferenceTarget
 from kvlitmus.conformance.generate.schedule import OP_BYTES, decode, draw
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.plan import TIER_CONFIGS, TIER_POLICY_CONFIGS, TIERED
-from kvlitmus.conformance.specimen.backup import BackupQueue
 from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
-from kvlitmus.conformance.specimen.works import TieredNode
-from tests.support.lockstep import Found, kinds_of, lockstep
+from tests.support.lockstep import CHOICES, BacksUpLater, Found, kinds_of, lockstep
 
 ALL = (*TIER_CONFIGS, *TIER_POLICY_CONFIGS)
-PROFILES = {
-    "timeouts": replace(PROFILE, timeout_from="first_poll", timeout_basis="requested", timeout=(0.5, 64.0, 0.0)),
-    "thresholds": replace(PROFILE, load_threshold=5, restored_counts=True),
-}
 REFERENCE = ReferenceTarget(PROFILE)
 KINDS = {config: kinds_of(SpecimenTarget(), REFERENCE, config) for config in ALL}
 
@@ -44,10 +38,10 @@ def test_everything_that_the_specimen_can_is_compared(config: Config) -> None:
     assert kinds_of(target, REFERENCE, config) == KINDS[config]
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("profile", CHOICES)
 @pytest.mark.parametrize("config", TIER_CONFIGS[:5], ids=lambda config: config.label)
 def test_they_agree_whatever_choices_are_declared(config: Config, profile: str) -> None:
-    chosen = PROFILES[profile]
+    chosen = CHOICES[profile]
     ops = draw(7, 250, KINDS[config])
     assert lockstep(OptimizedTarget(profile=chosen), ReferenceTarget(chosen), config, ops) > 200
 
@@ -73,13 +67,6 @@ def test_what_a_judge_can_not_know_is_held_against_nobody(policy: str, seed: int
     config = replace(TIERED, policy=policy)
     ops = draw(seed, 250, KINDS[config])
     assert lockstep(target, REFERENCE, config, ops) == lockstep(REFERENCE, REFERENCE, config, ops) > 200
-
-
-class BacksUpLater(BackupQueue):
-    """Backs a node up one use later, as no write policy of the configuration says."""
-
-    def due(self, node: TieredNode) -> bool:
-        return super().due(node) and node.hits > self.uses
 
 
 def test_a_planted_difference_is_noticed() -> None:
@@ -110,7 +97,7 @@ def test_they_agree_in_larger_hierarchies(config: Config) -> None:
 @pytest.mark.timeout(7_200)
 @pytest.mark.parametrize("config", ALL, ids=lambda config: config.label)
 def test_they_agree_for_long(config: Config) -> None:
-    for profile in (PROFILE, *PROFILES.values()):
+    for profile in (PROFILE, *CHOICES.values()):
         for seed in range(1_000, 1_100):
             ops = draw(seed, 250, KINDS[config])
             lockstep(OptimizedTarget(profile=profile, audited=True), ReferenceTarget(profile), config, ops)

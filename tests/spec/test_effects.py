@@ -21,12 +21,13 @@ from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import Op, draw, table
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.specimen.cache import SpecimenTarget
+from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec import effects
 from kvlitmus.spec.names import Names
 from kvlitmus.spec.state import Page, Tree
 from kvlitmus.spec.units import Name, PageNo, Slot, Tick
-from tests.conformance.test_lockstep import assert_all_alike
+from tests.support.lockstep import lockstep
 
 SEEDS = range(6)
 CONFIGS = (
@@ -70,7 +71,8 @@ def blind() -> None:
 def lock_step() -> None:
     """The specimen beside the reference: the same nodes, the same victims, page by page and node by node."""
     for config in CONFIGS:
-        assert_all_alike(config, schedules(SpecimenTarget(), config, 3), SpecimenTarget())
+        for ops in schedules(SpecimenTarget(), config, 3):
+            lockstep(SpecimenTarget(), ReferenceTarget(PROFILE), config, ops)
 
 
 def chain(*names: int, at: int = 10) -> Tree:

@@ -9,6 +9,7 @@ end like it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from kvlitmus.conformance.checker.checker import Checker
@@ -17,11 +18,27 @@ from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import Op, table
 from kvlitmus.conformance.generate.shrink import shrink
 from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.specimen.backup import BackupQueue
+from kvlitmus.conformance.specimen.parts import PROFILE
+from kvlitmus.conformance.specimen.works import TieredNode
 from kvlitmus.spec.names import Names
 from tests.support.tandem import Difference, Tandem
 
 SHOWN = 12
-"""So many of the last calls are shown."""
+"""Maximum number of calls shown: the last ones."""
+
+CHOICES = {
+    "timeouts": replace(PROFILE, timeout_from="first_poll", timeout_basis="requested", timeout=(0.5, 64.0, 0.0)),
+    "thresholds": replace(PROFILE, load_threshold=5, restored_counts=True),
+}
+"""Legal choices of a hierarchy that the profile declares, with which lock step holds as well."""
+
+
+class BacksUpLater(BackupQueue):
+    """Backs a node up one use later, as no write policy of the configuration says: a difference to be found."""
+
+    def due(self, node: TieredNode) -> bool:
+        return super().due(node) and node.hits > self.uses
 
 
 class Found(AssertionError):
