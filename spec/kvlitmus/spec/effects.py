@@ -101,7 +101,8 @@ def insert(
 
     ``root`` is the name of the key's namespace.  Existing pages win over offered ones.  A use is
     counted on the whole path where ``counts`` says so, which a chunk of the same request does not
-    (TREE-13); priority never falls (TREE-14); see :func:`split` for ``renews``.
+    (TREE-13): new pages begin with one hit then, else with none.  Priority never falls (TREE-14); see :func:`split` for
+    ``renews``.
     """
     already = cached_prefix(tree, names)
     tree = touch(tree, names[:already], hits=int(counts), priority=priority)

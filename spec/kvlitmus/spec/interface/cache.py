@@ -31,7 +31,8 @@ class Stored(NamedTuple):
     """The answer to an insert.
 
     ``already`` units were cached before.  ``to_free``: the slots that the caller has to free
-    because the cache did not take them; ``None`` when the profile says who does.
+    because the cache did not take them.  ``None`` leaves it to the profile: with ``duplicates="caller_frees"`` these are
+    the slots from ``protected`` to ``already``, else none.
     """
 
     already: int
@@ -70,7 +71,7 @@ class NodeView(NamedTuple):
 
 
 class View(NamedTuple):
-    """A full snapshot: the pages on the free list, as they stand, and the nodes of the tree."""
+    """A full snapshot: the numbers of the pages on the free list, as they stand, and the nodes of the tree."""
 
     free: Sequence[int]
     nodes: Sequence[NodeView] = ()
@@ -123,6 +124,7 @@ class PrefixTree(Protocol):
     ) -> Stored:
         """Cache the whole pages of the key under the given slots, one per unit.
 
+        There is a slot for each unit of these pages at least; slots behind them stay the caller's.
         The first ``protected`` slots are the tree's own already, from an earlier match.
         ``chunked`` says that this continues the same request and is no new use.
         """
@@ -132,7 +134,7 @@ class Locks(Protocol):
     """Protection against eviction."""
 
     def lock(self, handle: object) -> object:
-        """Protect the path to the matched place; returns the receipt."""
+        """Protect the path to the matched place; returns the receipt.  Where nothing was matched, the path is empty."""
 
     def unlock(self, receipt: object) -> None:
         """Give the receipt back."""
@@ -142,7 +144,7 @@ class Evict(Protocol):
     """Making room."""
 
     def evict(self, n: int) -> int:
-        """Free at least ``n`` slots of what is cached and unlocked, if there is so much; returns how many."""
+        """Free at least ``n`` slots, in whole pages, of what is cached and unlocked, if there is so much; returns how many."""
 
 
 class Requests(Protocol):

@@ -1,0 +1,245 @@
+"""The parts of ``docs/implement.md`` that are rendered from the spec and the reference.
+
+The page is written by hand; between ``<!-- name -->`` and ``<!-- end -->`` stands what :data:`PARTS` makes.  Each call
+comes with what the reference decides, what the call then amounts to, the elementary effects of that (read from the
+source of :mod:`kvlitmus.spec.advance`), and the rules that are judged after it.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kvlitmus.reference.perform import DECIDE, MAKES_ROOM
+from kvlitmus.spec import advance, calls, effects
+from kvlitmus.spec.choices import Values
+from kvlitmus.spec.config import CONFIG_VALUES, Config
+from kvlitmus.spec.interface import cache as interface
+from kvlitmus.spec.page import Page, Tree
+from kvlitmus.spec.policies import POLICIES
+from kvlitmus.spec.profile import PROFILE_VALUES, Profile
+from kvlitmus.spec.rule import Kind, Rule, all_rules
+from kvlitmus.spec.state import Running, State
+from tools.autodoc import markdown
+
+PACKS = ("pool", "tree", "lock", "evict", "req")
+"""The parts of the spec that are about flat caches without events and page hashes."""
+
+
+class Method(NamedTuple):
+    """What a method of a port is to the spec: the calls that it is judged as, and the occasions of its rules."""
+
+    kinds: tuple[type, ...] = ()
+    occasions: tuple[str, ...] = ()
+
+
+METHODS: Mapping[str, Method] = {
+    "alloc": Method((calls.Alloc,), ("alloc", "refused_alloc")),
+    "free": Method((calls.Free,), ("free",)),
+    "available": Method(),
+    "alloc_extend": Method((calls.Extend,), ("alloc_extend", "extend_batch", "extend_one", "refused_extend")),
+    "alloc_decode": Method((calls.Extend,), ("alloc_decode", "extend_batch", "extend_one", "refused_extend")),
+    "free_group_begin": Method((), ("group_open",)),
+    "free_group_end": Method((calls.EndGroup,), ("free",)),
+    "match": Method((calls.Match,), ("match",)),
+    "insert": Method((calls.Insert,), ("insert",)),
+    "lock": Method((calls.Lock,), ("lock",)),
+    "unlock": Method((calls.Unlock,), ("unlock",)),
+    "evict": Method((calls.Evict,), ("evict", "again")),
+    "begin": Method((calls.Begin,), ("begin", "refused_begin")),
+    "grow": Method((calls.Grow,), ("grow", "refused_grow")),
+    "publish": Method((calls.Publish,), ("publish", "publish_all")),
+    "end": Method((calls.End,), ("end", "finish", "abort")),
+    "publish_upto": Method((calls.Publish,), ("publish", "publish_upto")),
+    "end_upto": Method((calls.End,), ("end", "finish", "end_upto")),
+    "sizes": Method(),
+    "view": Method(),
+    "reset": Method((calls.Reset,), ("reset",)),
+}
+"""The methods that a flat cache may have, in the order of the page."""
+
+PROTOCOLS = (
+    *(interface.Pool, interface.Extend, interface.FreeGroup, interface.PrefixTree, interface.Locks, interface.Evict),
+    *(interface.Requests, interface.PartlyComputed, interface.Counters, interface.Inspect, interface.Resettable),
+)
+ANSWERS = (interface.Hit, interface.Stored, interface.Begun, interface.Sizes, interface.NodeView, interface.View)
+
+
+def filled(text: str) -> str:
+    """The page with its rendered parts as they are now.  Raises ``KeyError`` for a part that there is none."""
+    return re.sub(
+        r"(<!-- (\w+) -->\n).*?(<!-- end -->)",
+        lambda found: found[1] + "\n" + "\n".join(PARTS[found[2]]()) + "\n\n" + found[3],
+        text,
+        flags=re.DOTALL,
+    )
+
+
+def rules() -> list[Rule]:
+    """The rules of flat caches."""
+    return [one for one in all_rules().values() if one.pack in PACKS]
+
+
+def sentence(rule: Rule) -> str:
+    """A rule as an item of a list."""
+    weak = "" if rule.strength.value == "MUST" else f" ({rule.strength.value})"
+    return f"[{rule.id}](rules/{rule.pack}.md#{rule.id.lower()}){weak}: {rule.text}"
+
+
+def calls_part() -> Iterator[str]:
+    """Every port with its methods, one by one."""
+    for protocol in PROTOCOLS:
+        ports = [port for port, names in interface.CACHE_PORTS.items() if all(hasattr(protocol, one) for one in names)]
+        yield f"### Port {ports[0]}"
+        yield ""
+        yield markdown(inspect.getdoc(protocol) or "")
+        for name in interface.CACHE_PORTS[ports[0]]:
+            yield ""
+            yield from method(name, getattr(protocol, name))
+        yield ""
+
+
+def method(name: str, function: Callable[..., Any]) -> Iterator[str]:
+    """One method: what it is given and answers, what a correct cache does, and its rules."""
+    known = METHODS[name]
+    signature = str(inspect.signature(function)).replace("(self, ", "(").replace("(self)", "()").replace("'", "")
+    yield f"#### {name}"
+    yield ""
+    yield from ("```python", f"{name}{signature}", "```", "")
+    yield markdown(inspect.getdoc(function) or "")
+    yield ""
+    for kind in known.kinds:
+        yield f"- Decided: {paragraphs(DECIDE[kind])}"
+        yield f"- Afterwards: {first(advance.EXPECT[kind])}"
+        yield f"- Effects: {', '.join(f'`{one}`' for one in effects_of(kind)) or 'none'}"
+    yield from (f"- {sentence(one)}" for one in rules() if set(one.on) & set(known.occasions))
+
+
+def first(described: object) -> str:
+    """The first paragraph of a docstring, on one line."""
+    return " ".join(markdown((inspect.getdoc(described) or "").partition("\n\n")[0]).split())
+
+
+def paragraphs(described: object) -> str:
+    """A docstring on one line."""
+    return " ".join(markdown(inspect.getdoc(described) or "").split())
+
+
+def elementary() -> dict[str, Callable[..., Any]]:
+    """The elementary effects: the functions of that module that answer with a tree, owners or contents."""
+    return {
+        name: function
+        for name, function in vars(effects).items()
+        if inspect.isfunction(function)
+        and function.__module__ == effects.__name__
+        and re.match(r"Tree|tuple\[Tree|Mapping", str(inspect.signature(function).return_annotation))
+    }
+
+
+def effects_of(kind: type) -> list[str]:
+    """The elementary effects that make up this call, as the source says; one that makes room removes pages, too."""
+    source = {
+        node.name: node for node in ast.parse(inspect.getsource(advance)).body if isinstance(node, ast.FunctionDef)
+    }
+    found: set[str] = set()
+    waiting, seen = [advance.EXPECT[kind].__name__], set[str]()
+    while waiting:
+        name = waiting.pop()
+        seen.add(name)
+        for node in ast.walk(source[name]):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "effects":
+                found.add(node.attr)
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                waiting += {node.func.id} & source.keys() - seen
+    if kind in MAKES_ROOM:
+        found.add("remove")
+    return [name for name in elementary() if name in found]
+
+
+def effects_part() -> Iterator[str]:
+    """The elementary effects, and the calls that are made of them."""
+    made = {name: effects_of(one.kinds[0]) for name, one in METHODS.items() if one.kinds}
+    yield from ("| effect | meaning | in |", "|---|---|---|")
+    for name, function in elementary().items():
+        users = [f"[{call}](#{call})" for call, used in made.items() if name in used]
+        yield f"| `{name}` | {first(function)} | {', '.join(users) or 'no call of a flat cache'} |"
+
+
+def state_part() -> Iterator[str]:
+    """The groups of the state, and what is known of one page and one request."""
+    for kind in (State, Tree, Page, Running):
+        yield from (f"`{kind.__name__}`: {markdown(inspect.getdoc(kind) or '')}", "", *code(fields(kind)), "")
+
+
+def answers_part() -> Iterator[str]:
+    """The answers, field by field."""
+    for kind in ANSWERS:
+        yield from (f"`{kind.__name__}`: {markdown(inspect.getdoc(kind) or '')}", "", *code(fields(kind)), "")
+
+
+def fields(kind: type) -> list[str]:
+    """The fields of a named tuple with their types and usual values."""
+    usual = getattr(kind, "_field_defaults", {})
+    lines = []
+    for name, type_ in kind.__annotations__.items():
+        shown = type_.__forward_arg__ if hasattr(type_, "__forward_arg__") else str(type_)
+        lines.append(f"{name}: {shown}" + (f" = {usual[name]!r}" if name in usual else ""))
+    return lines
+
+
+def code(lines: Sequence[str]) -> list[str]:
+    """Lines of Python."""
+    return ["```python", *lines, "```"]
+
+
+def config_part() -> Iterator[str]:
+    """What a flat cache may be asked for."""
+    yield from choices(Config(), ("page_size", "pages", "policy", "bigram"), CONFIG_VALUES)
+
+
+def profile_part() -> Iterator[str]:
+    """The choices of a flat cache, with their meanings."""
+    flat = (inspect.getdoc(Profile) or "").partition("Of hierarchies:")[0]
+    meanings = dict(re.findall(r"^(\w+): (.*(?:\n    .*)*)", flat, re.MULTILINE))
+    yield from choices(Profile(), tuple(meanings), PROFILE_VALUES, meanings)
+
+
+def choices(
+    usual: object, names: Sequence[str], legal: Mapping[str, Values], meanings: Mapping[str, str] | None = None
+) -> Iterator[str]:
+    """A table of fields: legal values, the usual one, what they mean where that is told."""
+    yield "| field | legal | usual |" + (" meaning |" if meanings else "")
+    yield "|---|---|---|" + ("---|" if meanings else "")
+    for name in names:
+        values = legal.get(name, ("True", "False"))
+        shown = f"{values[0]} … {values[-1]}" if isinstance(values, range) else ", ".join(f"`{one}`" for one in values)
+        line = f"| `{name}` | {shown} | `{getattr(usual, name)}` |"
+        yield line + (f" {' '.join(markdown(meanings[name]).split())} |" if meanings else "")
+
+
+def policies_part() -> Iterator[str]:
+    """The policies of eviction."""
+    yield from ("| policy | evicted first |", "|---|---|")
+    yield from (f"| `{name}` | {first(function)} |" for name, function in POLICIES.items())
+
+
+def always_part() -> Iterator[str]:
+    """The rules that must hold after every call, and those of every call whatever it is."""
+    yield from (f"- {sentence(one)}" for one in rules() if one.kind is Kind.STATE)
+    yield from (f"- {sentence(one)}" for one in all_rules().values() if one.pack == "port")
+
+
+PARTS: Mapping[str, Callable[[], Iterator[str]]] = {
+    "answers": answers_part,
+    "always": always_part,
+    "calls": calls_part,
+    "config": config_part,
+    "effects": effects_part,
+    "policies": policies_part,
+    "profile": profile_part,
+    "state": state_part,
+}
+"""What is rendered, by the name that the page gives it."""
