@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from kvlitmus.conformance.generate.schedule import draw, table
 from kvlitmus.conformance.history.again import Again, Moment, moments
-from kvlitmus.conformance.history.steps import Recording, Step
+from kvlitmus.conformance.history.steps import Record, Recording, Step
 from kvlitmus.conformance.ports import Config, Unsupported
 from kvlitmus.conformance.run import engine, plan
 from kvlitmus.conformance.run.plan import CONFIGS, OPS, STORE_CONFIGS, TIER_CONFIGS, TIER_POLICY_CONFIGS, TIGHT_CONFIGS
@@ -212,7 +212,7 @@ def record(work: Work) -> Recorded:
 
 def cache_of(data: dict[str, Any]) -> Any:
     """What plays a recorded item: what was recorded, or the target itself where nothing was."""
-    return Again(data) if "plays" in data else target_of(data["target"])
+    return Again(cast("Record", data)) if "plays" in data else target_of(data["target"])
 
 
 def longest(plays: Sequence[list[Step]]) -> list[list[Step]]:

@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 import lzma
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from kvlitmus.conformance.history.playback import exception_of
-from kvlitmus.conformance.history.steps import FORMAT, FORMS, LENT, METHODS, Step, Table
+from kvlitmus.conformance.history.steps import FORMAT, FORMS, LENT, METHODS, Heading, Record, Step, Table
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.results import Options, item_from_json, profile_from_json
@@ -129,7 +129,7 @@ class Played:
 class Again:
     """A target that plays one recorded item."""
 
-    def __init__(self, item: dict[str, Any]) -> None:
+    def __init__(self, item: Record) -> None:
         self.methods: list[str] = item["methods"]
         self.plays = [moments(steps) for steps in item["plays"]]
         self.profile = profile_from_json(item["profile"])
@@ -155,15 +155,14 @@ def value_of(row: Any, values: Sequence[Any]) -> Any:
     return inner if kind == "L" else tuple(inner) if kind == "T" else FORMS[kind](*inner)
 
 
-def unpack(path: Path) -> Iterator[dict[str, Any]]:
-    """The header of a file of steps, then its items; raises ``ValueError`` for anything else."""
+def unpack(path: Path) -> tuple[Heading, list[Record]]:
+    """The header of a file of steps, and its items; raises ``ValueError`` for anything else."""
     try:
         with lzma.open(path, "rt", encoding="utf-8") as lines:
             header = json.loads(lines.readline())
             if header.get("kind") != "kvlitmus steps" or header.get("format") != FORMAT:
                 raise ValueError(f"expected recorded steps of format {FORMAT}")
-            yield header
-            yield from (json.loads(line) for line in lines)
+            return header, [json.loads(line) for line in lines]
     except (lzma.LZMAError, EOFError, ValueError) as error:
         raise ValueError(f"{path}: these are no recorded steps: {error}") from None
 
@@ -176,7 +175,7 @@ class Outcome:
     items that could not be judged to their end, each with the reason.
     """
 
-    header: dict[str, Any]
+    header: Heading
     items: int = 0
     steps: int = 0
     broken: dict[str, str] = field(default_factory=dict)
@@ -186,7 +185,7 @@ class Outcome:
 
 def judge(path: Path) -> Outcome:
     """Judge the recorded steps of a file; raises ``ValueError`` for what is no such file."""
-    header, *records = unpack(path)
+    header, records = unpack(path)
     outcome = Outcome(header=header)
     options = Options(force_misuse=bool(header.get("force_misuse")), shrink_trials=0)
     for record in records:

@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from kvlitmus.conformance import ports
 from kvlitmus.conformance.generate.schedule import describe
@@ -52,6 +52,33 @@ Page stores are not recorded: they are handed buffers, and their processes are k
 """
 
 Step = list[Any]
+"""The numbers of a method, of its arguments' checksum and of its answer, then what the cache did meanwhile."""
+
+
+class Record(TypedDict):
+    """One recorded item, as it is in a line of the file.
+
+    ``plays``: each time that a cache was made for it, the steps of that cache, but for beginnings of another play.
+    """
+
+    item: Any
+    profile: dict[str, object]
+    methods: list[str]
+    table: list[Any]
+    plays: list[list[Step]]
+
+
+class Heading(TypedDict, total=False):
+    """The first line of a file of steps: whose they are, and which run recorded them."""
+
+    kind: str
+    format: int
+    target: str
+    version: str
+    build: str
+    force_misuse: bool
+    kvlitmus: str
+    date: str
 
 
 def wanted(item: Item) -> bool:
@@ -173,7 +200,7 @@ class Recording:
     def __init__(self, target: Any) -> None:
         self._target = target
         self.table = Table()
-        self.plays: list[tuple[dict[str, Any], list[str], list[Step]]] = []
+        self.plays: list[tuple[dict[str, object], list[str], list[Step]]] = []
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._target, name)
@@ -197,7 +224,7 @@ class Recording:
         if not longest:
             return
         profile, methods, _ = self.plays[0]
-        data = {
+        data: Record = {
             "item": to_json(item),
             "profile": profile,
             "methods": methods,
@@ -208,7 +235,7 @@ class Recording:
         (folder / f"{name}.json").write_text(json.dumps(data, separators=(",", ":")), encoding="utf-8")
 
 
-def pack(folder: Path, path: Path, header: dict[str, Any], order: Sequence[str]) -> int:
+def pack(folder: Path, path: Path, header: Heading, order: Sequence[str]) -> int:
     """Put the recorded items of a folder into one file, in the order of the run; returns how many there are."""
     items = {}
     for one in folder.glob("*.json"):

@@ -179,7 +179,7 @@ def recording(file: str | None, run: document.Run, items: Sequence[Item]) -> Ite
     if file is None:
         yield ""
         return
-    header = {
+    header: steps.Heading = {
         "target": run.target_name,
         "version": run.target_version,
         "build": run.build,
