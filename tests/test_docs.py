@@ -13,9 +13,11 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+import kvlitmus.spec
 from kvlitmus.spec import job, prefetch_life
+from kvlitmus.spec.parts import PARTS
 from kvlitmus.spec.rule import all_rules
-from tests.test_layout import ROOT
+from tests.test_layout import ROOMS, ROOT
 from tools import autodoc, site
 
 WRITTEN = {
@@ -160,6 +162,50 @@ def test_every_generated_page_is_in_the_navigation() -> None:
     listed = re.findall(r"([\w/-]+\.md)$", navigation, re.MULTILINE)
     assert set(listed) >= set(GENERATED) | set(site.committed())
     assert [path for path in listed if path not in PAGES] == []
+
+
+_ROLE = re.compile(r":(?:mod|func|class|meth|data|attr|exc):`~?(kvlitmus\.[\w.]+)`")
+
+
+@functools.cache
+def _resolves(name: str) -> bool:
+    """Whether a dotted name stands for a module, or for something in one; fields are something, too."""
+    parts = name.split(".")
+    for at in range(len(parts), 1, -1):
+        try:
+            found: object = importlib.import_module(".".join(parts[:at]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[at:]:
+            if not hasattr(found, part) and part not in getattr(found, "__annotations__", {}):
+                return False
+            found = getattr(found, part, None)
+        return True
+    return False
+
+
+def dead_roles(root: Path) -> Iterator[str]:
+    """Names in docstrings that stand for nothing any more."""
+    for room in (*ROOMS, "tests", "tools", "benchmarks"):
+        for path in sorted((root / room).rglob("*.py")):
+            for name in _ROLE.findall(path.read_text(encoding="utf-8")):
+                if not _resolves(name):
+                    yield f"{path.relative_to(root)}: {name}"
+
+
+def test_docstrings_name_what_there_is(tmp_path: Path) -> None:
+    assert list(dead_roles(ROOT)) == []
+    (tmp_path / "spec").mkdir()
+    planted = '"""See {0}kvlitmus.spec.gone` and {0}kvlitmus.spec.tree`."""'.format(":mod:`")
+    (tmp_path / "spec" / "planted.py").write_text(planted)
+    assert list(dead_roles(tmp_path)) == ["spec/planted.py: kvlitmus.spec.gone"]
+
+
+def test_the_spec_says_of_each_of_its_modules_what_it_is_for() -> None:
+    (folder,) = kvlitmus.spec.__path__
+    there = {path.stem for path in Path(folder).glob("[a-z]*.py")} | {"interface"}
+    named = set(re.findall(r"kvlitmus\.spec\.(\w+)`", kvlitmus.spec.__doc__ or ""))
+    assert there - set(PARTS) - named == named - there == set(), "spec/kvlitmus/spec/__init__.py"
 
 
 def test_roles_become_code() -> None:

@@ -18,6 +18,7 @@ from kvlitmus.spec import advance, calls, effects
 from kvlitmus.spec.choices import Values
 from kvlitmus.spec.config import CONFIG_VALUES, Config
 from kvlitmus.spec.interface import cache as interface
+from kvlitmus.spec.on import On
 from kvlitmus.spec.page import Page, Tree
 from kvlitmus.spec.policies import POLICIES
 from kvlitmus.spec.profile import PROFILE_VALUES, Profile
@@ -33,31 +34,31 @@ class Method(NamedTuple):
     """What a method of a port is to the spec: the calls that it is judged as, and the occasions of its rules."""
 
     kinds: tuple[type, ...] = ()
-    occasions: tuple[str, ...] = ()
+    occasions: tuple[On, ...] = ()
 
 
 METHODS: Mapping[str, Method] = {
-    "alloc": Method((calls.Alloc,), ("alloc", "refused_alloc")),
-    "free": Method((calls.Free,), ("free",)),
+    "alloc": Method((calls.Alloc,), (On.ALLOC, On.REFUSED_ALLOC)),
+    "free": Method((calls.Free,), (On.FREE,)),
     "available": Method(),
-    "alloc_extend": Method((calls.Extend,), ("alloc_extend", "extend_batch", "extend_one", "refused_extend")),
-    "alloc_decode": Method((calls.Extend,), ("alloc_decode", "extend_batch", "extend_one", "refused_extend")),
-    "free_group_begin": Method((), ("group_open",)),
-    "free_group_end": Method((calls.EndGroup,), ("free",)),
-    "match": Method((calls.Match,), ("match",)),
-    "insert": Method((calls.Insert,), ("insert",)),
-    "lock": Method((calls.Lock,), ("lock",)),
-    "unlock": Method((calls.Unlock,), ("unlock",)),
-    "evict": Method((calls.Evict,), ("evict", "again")),
-    "begin": Method((calls.Begin,), ("begin", "refused_begin")),
-    "grow": Method((calls.Grow,), ("grow", "refused_grow")),
-    "publish": Method((calls.Publish,), ("publish", "publish_all")),
-    "end": Method((calls.End,), ("end", "finish", "abort")),
-    "publish_upto": Method((calls.Publish,), ("publish", "publish_upto")),
-    "end_upto": Method((calls.End,), ("end", "finish", "end_upto")),
+    "alloc_extend": Method((calls.Extend,), (On.ALLOC_EXTEND, On.EXTEND_BATCH, On.EXTEND_ONE, On.REFUSED_EXTEND)),
+    "alloc_decode": Method((calls.Extend,), (On.ALLOC_DECODE, On.EXTEND_BATCH, On.EXTEND_ONE, On.REFUSED_EXTEND)),
+    "free_group_begin": Method((), (On.GROUP_OPEN,)),
+    "free_group_end": Method((calls.EndGroup,), (On.FREE,)),
+    "match": Method((calls.Match,), (On.MATCH,)),
+    "insert": Method((calls.Insert,), (On.INSERT,)),
+    "lock": Method((calls.Lock,), (On.LOCK,)),
+    "unlock": Method((calls.Unlock,), (On.UNLOCK,)),
+    "evict": Method((calls.Evict,), (On.EVICT, On.AGAIN)),
+    "begin": Method((calls.Begin,), (On.BEGIN, On.REFUSED_BEGIN)),
+    "grow": Method((calls.Grow,), (On.GROW, On.REFUSED_GROW)),
+    "publish": Method((calls.Publish,), (On.PUBLISH, On.PUBLISH_ALL)),
+    "end": Method((calls.End,), (On.END, On.FINISH, On.ABORT)),
+    "publish_upto": Method((calls.Publish,), (On.PUBLISH, On.PUBLISH_UPTO)),
+    "end_upto": Method((calls.End,), (On.END, On.FINISH, On.END_UPTO)),
     "sizes": Method(),
     "view": Method(),
-    "reset": Method((calls.Reset,), ("reset",)),
+    "reset": Method((calls.Reset,), (On.RESET,)),
 }
 """The methods that a flat cache may have, in the order of the page."""
 

@@ -1,13 +1,32 @@
-"""What must hold of a KV cache: the vocabulary and the rules, part by part.
+"""What must hold of a KV cache: the vocabulary, what calls amount to, and the rules, part by part.
 
-A **rule** is a typed, pure, total predicate over named **facts**; its docstring is the
-normative sentence.  Start with :mod:`kvlitmus.spec.units` (the words), then
-:mod:`kvlitmus.spec.interface` (what a cache may offer), :mod:`kvlitmus.spec.config` and
-:mod:`kvlitmus.spec.profile` (what it is asked to be, and the legal choices that it declares),
-:mod:`kvlitmus.spec.policies` (what a cache decides by), :mod:`kvlitmus.spec.job` and
-:mod:`kvlitmus.spec.prefetch_life` (what goes on in the background),
-:mod:`kvlitmus.spec.rule` (what a rule is), then the parts, in the order of
-:mod:`kvlitmus.spec.parts`.
+A **rule** is a typed, pure, total predicate over named **facts**; its docstring is the normative sentence.  In this order
+it is best read; what the page *Implement a cache* (``docs/implement.md``) says of flat caches is rendered from here.
+
+The words: :mod:`~kvlitmus.spec.units`, :mod:`~kvlitmus.spec.names` (of prefixes).
+
+What is asked and answered: :mod:`~kvlitmus.spec.interface` (what a cache may offer), :mod:`~kvlitmus.spec.config` and
+:mod:`~kvlitmus.spec.profile` (what it is asked to be, and the legal choices that it declares; refused by
+:mod:`~kvlitmus.spec.choices` where they are none, in the words of :mod:`~kvlitmus.spec.text`),
+:mod:`~kvlitmus.spec.policies` (what a cache decides by).
+
+What is known, and how it changes: :mod:`~kvlitmus.spec.page` and :mod:`~kvlitmus.spec.state`, elementary
+:mod:`~kvlitmus.spec.effects` on it, :mod:`~kvlitmus.spec.calls` as values, and :mod:`~kvlitmus.spec.advance`, which says
+what an answered call amounts to; :mod:`~kvlitmus.spec.partial`, what remains known where evictions aren't seen.  For
+tiers :mod:`~kvlitmus.spec.tier_state`, :mod:`~kvlitmus.spec.tier_calls`, :mod:`~kvlitmus.spec.tier_advance`,
+:mod:`~kvlitmus.spec.prefetch_advance` and :mod:`~kvlitmus.spec.prefetch_plan`; for page stores
+:mod:`~kvlitmus.spec.store_state` and :mod:`~kvlitmus.spec.store_calls`; beside these
+:mod:`~kvlitmus.spec.hash_calls` and :mod:`~kvlitmus.spec.misuse_calls`, and :mod:`~kvlitmus.spec.schemes` (how pages are
+named).  What goes on in the background has legal :mod:`~kvlitmus.spec.transitions`, in :mod:`~kvlitmus.spec.job` and
+:mod:`~kvlitmus.spec.prefetch_life`.
+
+How a step is judged: :mod:`~kvlitmus.spec.setting` (what a run is about), :mod:`~kvlitmus.spec.seen` (what was seen of
+the cache), :mod:`~kvlitmus.spec.step`, :mod:`~kvlitmus.spec.on` and :mod:`~kvlitmus.spec.occasions` (what kind of step it is),
+:mod:`~kvlitmus.spec.facts` (what a fact is), :mod:`~kvlitmus.spec.observed`, :mod:`~kvlitmus.spec.order` and
+:mod:`~kvlitmus.spec.store_facts` (facts of several parts), :mod:`~kvlitmus.spec.rule` (what a rule is),
+:mod:`~kvlitmus.spec.plan` (the facts and rules of alike steps, as one function).
+
+The rules: the parts, in the order of :mod:`~kvlitmus.spec.parts`.
 
 This room imports nothing but the standard library and nothing from the other rooms.
 """
