@@ -28,15 +28,19 @@ from typing import Any
 
 from kvlitmus.conformance.adapters.reference.target import target as reference
 from kvlitmus.conformance.checker.checker import Checker
-from kvlitmus.conformance.checker.tier_observation import TierObservation
 from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import draw, table
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.ports.tiers import LOAD
 from kvlitmus.conformance.run.plan import TIER_CONFIGS
 from kvlitmus.conformance.specimen.cache import target as specimen
+from kvlitmus.spec.facts import INPUTS
+from kvlitmus.spec.on import On
+from kvlitmus.spec.seen import TierSeen
 
 RESULTS = Path(__file__).resolve().parent / "results"
+BEFORE, AFTER = (list(INPUTS).index(name) for name in ("before", "after"))
+"""Where the inputs of facts have what was seen."""
 OPS = 250
 STEP_GOAL = 3_000
 """Fully checked steps per second of the specimen with the whole hierarchy in play, in the slowest configuration."""
@@ -50,18 +54,16 @@ class Watching(Checker):
     alive: list[int]
     happened: Counter[str]
 
-    def finish(self, kinds: str, *args: Any, **kwargs: Any) -> None:
+    def judge(self, occasions: tuple[str, ...], inputs: Any, unknown: frozenset[str]) -> None:
         """Count the jobs, and what happened to prefetches and loads."""
-        before = self.before
-        super().finish(kinds, *args, **kwargs)
-        after = self.before
-        assert isinstance(before, TierObservation)
-        assert isinstance(after, TierObservation)
+        super().judge(occasions, inputs, unknown)
+        before, after = inputs[BEFORE], inputs[AFTER]
+        if not isinstance(before, TierSeen) or not isinstance(after, TierSeen):
+            return
         self.alive.append(len(after.jobs))
-        names = kinds.split("+")
-        if "prefetch" in names:
+        if On.PREFETCH in occasions:
             self.happened["begun"] += 1
-        if {"poll", "commit"} & set(names) and after.hosted.keys() - before.hosted.keys():
+        if {On.POLL, On.COMMIT} & set(occasions) and after.hosted.keys() - before.hosted.keys():
             self.happened["committed"] += 1
         self.happened["loads"] += sum(
             job.kind == LOAD and number not in before.jobs for number, job in after.jobs.items()

@@ -65,7 +65,13 @@ def kept(summary: dict[str, Any], passed: set[str]) -> list[dict[str, Any]]:
 
 
 def main(paths: Sequence[str]) -> int:
-    """Write what the campaigns broke."""
+    """Write what the campaigns broke; 2 when there is no such campaign."""
+    missing = [path for path in paths if not Path(path).is_file()]
+    if missing or not paths:
+        print(
+            __doc__ if not paths else f"results_fuzz: no summary of a campaign: {', '.join(missing)}", file=sys.stderr
+        )
+        return 2
     reports = results.reports()
     shutil.rmtree(FOLDER / "counterexamples" / "fuzz", ignore_errors=True)
     campaigns: list[dict[str, Any]] = []
