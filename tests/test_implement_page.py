@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kvlitmus.reference.perform import DECIDE
-from kvlitmus.spec import calls
+from kvlitmus.spec import calls, effects
 from kvlitmus.spec.interface import CACHE_PORTS
 from tests.test_layout import ROOT
 from tools import implement_page
@@ -64,6 +64,7 @@ def test_the_effects_of_a_call_are_read_from_its_source() -> None:
     assert implement_page.effects_of(calls.Insert) == ["insert", "release", "write"]
     assert implement_page.effects_of(calls.Evict) == ["remove"]
     assert implement_page.effects_of(calls.Reset) == []
+    assert implement_page.used(effects, "insert") >= {"touch", "split", "place"}
     assert set(implement_page.elementary()) == {
         *("touch", "split", "place", "remove", "move", "lock", "insert", "take", "release", "write")
     }

@@ -11,6 +11,7 @@ import ast
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from kvlitmus.reference.perform import DECIDE, MAKES_ROOM
@@ -142,11 +143,19 @@ def elementary() -> dict[str, Callable[..., Any]]:
 
 def effects_of(kind: type) -> list[str]:
     """The elementary effects that make up this call, as the source says; one that makes room removes pages, too."""
+    found = used(advance, advance.EXPECT[kind].__name__)
+    if kind in MAKES_ROOM:
+        found.add("remove")
+    return [name for name in elementary() if name in found]
+
+
+def used(module: ModuleType, start: str) -> set[str]:
+    """What a function of a module uses of ``effects``: itself, and by the functions of its module that it calls."""
     source = {
-        node.name: node for node in ast.parse(inspect.getsource(advance)).body if isinstance(node, ast.FunctionDef)
+        node.name: node for node in ast.parse(inspect.getsource(module)).body if isinstance(node, ast.FunctionDef)
     }
     found: set[str] = set()
-    waiting, seen = [advance.EXPECT[kind].__name__], set[str]()
+    waiting, seen = [start], set[str]()
     while waiting:
         name = waiting.pop()
         seen.add(name)
@@ -155,18 +164,20 @@ def effects_of(kind: type) -> list[str]:
                 found.add(node.attr)
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 waiting += {node.func.id} & source.keys() - seen
-    if kind in MAKES_ROOM:
-        found.add("remove")
-    return [name for name in elementary() if name in found]
+                found |= {node.func.id} if module is effects else set()
+    return found
 
 
 def effects_part() -> Iterator[str]:
-    """The elementary effects, and the calls that are made of them."""
+    """The elementary effects, and the calls and other effects that are made of them."""
     made = {name: effects_of(one.kinds[0]) for name, one in METHODS.items() if one.kinds}
+    within = {name: used(effects, name) for name in elementary()}
     yield from ("| effect | meaning | in |", "|---|---|---|")
     for name, function in elementary().items():
-        users = [f"[{call}](#{call})" for call, used in made.items() if name in used]
-        yield f"| `{name}` | {first(function)} | {', '.join(users) or 'no call of a flat cache'} |"
+        users = [f"[{call}](#{call})" for call, parts in made.items() if name in parts]
+        users += [f"`{other}`" for other, parts in within.items() if name in parts]
+        where = ", ".join(users) or "no call; the judge uses it where evictions are not seen"
+        yield f"| `{name}` | {first(function)} | {where} |"
 
 
 def state_part() -> Iterator[str]:

@@ -162,7 +162,7 @@ def reset(state: State, setting: Setting, call: calls.Reset, answer: None) -> St
 
 
 def match(state: State, setting: Setting, call: calls.Match, answer: Hit) -> State:
-    """What was found was used."""
+    """What was found was used, and a node ends there."""
     paged, length = call.path.pages, answer.length
     _, possible = partial.cached_range(state, paged)
     covered = paged[: min(length // setting.size, possible)]
@@ -203,7 +203,7 @@ def insert(state: State, setting: Setting, call: calls.Insert, answer: Stored) -
 
 
 def lock(state: State, setting: Setting, call: calls.Lock, answer: object) -> State:
-    """The path is protected."""
+    """The path is protected once more; it was used, where the profile says that a lock is a use."""
     tree = effects.lock(state.tree, call.at)
     covered = effects.path(tree, call.at)
     if setting.profile.lock_touches:
@@ -219,7 +219,7 @@ def unlock(state: State, setting: Setting, call: calls.Unlock, answer: object) -
 
 
 def evict(state: State, setting: Setting, call: calls.Evict, answer: int) -> State:
-    """What went is seen, or in doubt."""
+    """The victims are gone and free; which those are is no part of the answer, so it is seen, or in doubt."""
     return partial.unsure(state, setting)
 
 
