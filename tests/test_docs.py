@@ -15,6 +15,7 @@ import pytest
 
 import kvlitmus.spec
 from kvlitmus.spec import job, prefetch_life
+from kvlitmus.spec.facts import FACTS
 from kvlitmus.spec.parts import PARTS
 from kvlitmus.spec.rule import all_rules
 from tests.test_layout import ROOMS, ROOT
@@ -121,6 +122,17 @@ def test_states_are_rendered_with_every_step() -> None:
             part = page.partition(f"\n### {step.kind}\n")[2].partition("```text\n")[2].partition("```")[0]
             state = re.search(rf"^{step.before}$(?:\n  .*)+", part, re.MULTILINE)
             assert state and re.search(rf"─▶ {step.after} .*\b{step.cause}\b", state[0]), step
+
+
+def test_facts_are_rendered_with_what_they_are_worked_out_from() -> None:
+    page = WRITTEN["rules/facts.md"]
+    users = {name for rule in all_rules().values() for name in rule.facts}
+    used = users | {need for one in FACTS.values() for need in one.needs}
+    for name, one in FACTS.items():
+        section = page.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+        assert all(f"[{need}](#{need})" in section or f"`{need}`" in section for need in one.needs), name
+        assert ("may be unknown" in section) == one.open, name
+        assert name in used, f"nobody speaks of {name}"
 
 
 def test_ports_are_rendered_with_their_docstrings() -> None:

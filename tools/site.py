@@ -26,7 +26,7 @@ ROOMS = (str(ROOT), *(str(ROOT / room) for room in ("spec", "reference", "confor
 sys.path[:0] = [path for path in ROOMS if path not in sys.path]
 
 from kvlitmus.spec import job, prefetch_life  # noqa: E402
-from kvlitmus.spec.facts import FACTS  # noqa: E402
+from kvlitmus.spec.facts import FACTS, INPUTS  # noqa: E402
 from kvlitmus.spec.parts import PARTS  # noqa: E402
 from kvlitmus.spec.rule import RETIRED, Kind, Rule, all_rules  # noqa: E402
 from kvlitmus.spec.transitions import Table  # noqa: E402
@@ -190,12 +190,24 @@ def rule_section(rule: Rule) -> list[str]:
 
 
 def facts_page(rules: Mapping[str, Rule]) -> str:
-    """Every fact, with the least depth at which it is known and the rules that speak of it."""
+    """Every fact, with the least depth at which it is known, what it is worked out from, and who speaks of it."""
     lines = ["# Facts", "", "What rules speak of, and the least depth of observation at which a judge can know it.", ""]
+    lines += ["A fact is worked out from other facts, and in the end from what every step has:", ""]
+    lines += [f"- `{name}`: {meaning}" for name, meaning in INPUTS.items()]
+    lines += [
+        "",
+        "One that may be unknown makes unknown what is worked out from it, and a rule that speaks of it is not",
+    ]
+    lines += ["judged at that step.", ""]
     for name, fact in sorted(FACTS.items()):
         users = [f"[{one.id}]({one.pack}.md#{one.id.lower()})" for one in rules.values() if name in one.facts]
         lines += [f"## {name}", "", f"{fact.meaning[0].upper()}{fact.meaning[1:]}.", ""]
-        lines += [f"Depth {fact.depth}; {', '.join(users) or 'no rule'}.", ""]
+        needs = [f"[{one}](#{one})" if one in FACTS else f"`{one}`" for one in fact.needs]
+        known = [f"Depth {fact.depth}", f"from {', '.join(needs)}" if needs else "from nothing"]
+        known += ["may be unknown"] if fact.open else []
+        known += [f"needs {', '.join(sorted(fact.ports))}"] if fact.ports else []
+        known += [f"for {', '.join(users)}" if users else "for other facts"]
+        lines += [f"{'; '.join(known)}.", ""]
     return "\n".join(lines) + "\n"
 
 
