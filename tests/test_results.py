@@ -20,7 +20,7 @@ from kvlitmus.conformance.run import failures, plan, targets
 from kvlitmus.conformance.run.results import Finding
 from kvlitmus.conformance.run.targets import checkout_peers
 from kvlitmus.spec.rule import all_rules
-from tests.conformance.schemas import fits
+from tests.conformance.support.schemas import fits
 from tools import results
 from tools.results_page import Evidence, Judged, Report, page
 

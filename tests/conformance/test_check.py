@@ -16,8 +16,8 @@ from kvlitmus.conformance.ports import PORTS, Config, capabilities_of
 from kvlitmus.conformance.run.plan import suits
 from kvlitmus.conformance.specimen import cache as specimen
 from kvlitmus.mutants.registry import Mutant, all_mutants
-from tests.conformance.recorder import call, check, key, record, schedule, written
-from tests.conformance.schemas import fits, schema
+from tests.conformance.support.recorder import call, check, key, record, schedule, written
+from tests.conformance.support.schemas import fits, schema
 
 CONFIGS = (
     Config(page_size=1),

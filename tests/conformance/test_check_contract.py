@@ -16,8 +16,8 @@ from kvlitmus.conformance.history.lines import Reader
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.specimen import cache as specimen
 from kvlitmus.spec.units import Key
-from tests.conformance.recorder import call, check, key, logging, record, schedule, written
-from tests.conformance.schemas import fits
+from tests.conformance.support.recorder import call, check, key, logging, record, schedule, written
+from tests.conformance.support.schemas import fits
 
 Capture = pytest.CaptureFixture[str]
 

@@ -12,7 +12,7 @@ import pytest
 
 from kvlitmus.conformance.cli import main
 from kvlitmus.conformance.history.lines import TraceError
-from tests.conformance.recorder import HEADER, call, check, key, written
+from tests.conformance.support.recorder import HEADER, call, check, key, written
 
 Capture = pytest.CaptureFixture[str]
 

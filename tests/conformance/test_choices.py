@@ -11,7 +11,7 @@ import pytest
 from kvlitmus.conformance.cli import main
 from kvlitmus.conformance.ports import Config, Profile, choices
 from kvlitmus.conformance.ports.template_words import meanings_of, prose
-from tests.conformance.command_line import Capture
+from tests.conformance.support.command_line import Capture
 
 
 class Odd:

@@ -17,7 +17,7 @@ import pytest
 
 from kvlitmus.conformance.cli import COMMANDS, main
 from kvlitmus.conformance.support.version import version as kvlitmus_version
-from tests.conformance.command_line import BROKEN, ONE, Capture, command
+from tests.conformance.support.command_line import BROKEN, ONE, Capture, command
 
 ROOT = Path(__file__).resolve().parents[2]
 

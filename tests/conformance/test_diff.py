@@ -13,8 +13,8 @@ from kvlitmus.conformance.cli import main
 from kvlitmus.conformance.report import saved
 from kvlitmus.conformance.report.compare import CHANGES, LADDER, compare, document
 from kvlitmus.conformance.run.results import Verdict
-from tests.conformance.reports import changed, finding, report, save
-from tests.conformance.schemas import fits
+from tests.conformance.support.reports import changed, finding, report, save
+from tests.conformance.support.schemas import fits
 from tests.conformance.test_report import EVIL
 from tests.test_layout import ROOT
 

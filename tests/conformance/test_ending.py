@@ -19,12 +19,12 @@ from kvlitmus.conformance.cli import main
 from kvlitmus.conformance.isolation import worker_pool as pool
 from kvlitmus.conformance.support import ending, files
 from kvlitmus.mutants.run import Effort, run_all
-from tests.conformance.command_line import BROKEN, ONE, Capture, command
+from tests.conformance.support.command_line import BROKEN, ONE, Capture, command
 from tests.conformance.test_trace import SMALL as SMALL_TRACE
 from tests.conformance.test_trace_processes import SLOW
 from tests.processes import eventually, run, started
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parent / "support"
 SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -257,7 +257,7 @@ args = parser.parse_args([{str(SMALL_TRACE)!r}, "--capacity", "20,40"])
 where = dict(module="slow_cache", attribute="target", python={str(python)!r}, roots=roots())
 sys.exit(command.run_there(args, TargetRef(name="slow_cache:target", **where)))
 """
-    env = {**os.environ, "PYTHONPATH": str(HERE.parent.parent)}
+    env = {**os.environ, "PYTHONPATH": str(HERE.parents[2])}
     with started([sys.executable, "-c", script], stdout=subprocess.PIPE, env=env) as process:
         assert process.stdout is not None
         while process.stdout.readline().split()[:1] != ["20"]:

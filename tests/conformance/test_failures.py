@@ -14,7 +14,7 @@ from kvlitmus.conformance.generate.schedule import Op
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run import failures
 from kvlitmus.conformance.run.results import Finding
-from tests.conformance.schemas import fits
+from tests.conformance.support.schemas import fits
 
 FINDING = Finding(
     rules=["TREE-03", "TREE-02"],

@@ -20,7 +20,7 @@ from kvlitmus.conformance.run import failures
 from kvlitmus.conformance.support import files as safe
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.rule import all_rules
-from tests.conformance.schemas import fits
+from tests.conformance.support.schemas import fits
 from tests.processes import eventually
 
 Capture = pytest.CaptureFixture[str]
@@ -30,7 +30,7 @@ BROKEN = f"{BY_NAME}lookup_pins"
 ONE = ["--config", "page_size=1,policy=lru,bigram=false,pool=device,pages=32"]
 QUICK = [*ONE, "--workers", "1", "--seed", "1", "--color", "never"]
 NULL = next(id for id, one in all_mutants().items() if one.null)
-HERE = Path(__file__).parent
+HERE = Path(__file__).parent / "support"
 
 
 @pytest.fixture(autouse=True)

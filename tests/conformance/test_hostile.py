@@ -13,7 +13,7 @@ from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.results import Item, ItemResult, Options, to_json
 from kvlitmus.conformance.support.text import harmless, raised_text, shown, type_name
-from tests.conformance import hostile, liars
+from tests.conformance.support import hostile, liars
 
 PAGE4 = Config(page_size=4)
 OPTIONS = Options(reruns=0, shrink_trials=40, shrink_seconds=2.0)

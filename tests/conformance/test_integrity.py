@@ -19,11 +19,11 @@ from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.conformance.run.targets import known_targets, resolve_target
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.rule import all_rules
-from tests.conformance.cheats import CHEATS
-from tests.conformance.command_line import BROKEN, ONE, Capture
-from tests.conformance.schemas import fits
+from tests.conformance.support.cheats import CHEATS
+from tests.conformance.support.command_line import BROKEN, ONE, Capture
+from tests.conformance.support.schemas import fits
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parent / "support"
 ITEMS = [Item(kind="litmus", config=Config(page_size=1), name="tree/what-was-inserted-is-matched")]
 
 

@@ -8,7 +8,7 @@ from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.results import Finding
 from kvlitmus.mutants import run as mutants_run
 from kvlitmus.mutants.registry import all_mutants
-from tests.conformance.schemas import fits
+from tests.conformance.support.schemas import fits
 
 
 def finding(rules: list[str]) -> Finding:

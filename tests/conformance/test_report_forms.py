@@ -14,8 +14,8 @@ import pytest
 from kvlitmus.conformance.cli import main
 from kvlitmus.conformance.report import document, junit, saved, summary
 from kvlitmus.conformance.report.outcomes import of_rule, of_run
-from tests.conformance.reports import VERDICTS, changed, report, save
-from tests.conformance.schemas import fits
+from tests.conformance.support.reports import VERDICTS, changed, report, save
+from tests.conformance.support.schemas import fits
 from tests.conformance.test_report import EVIL, KNOWN, evil_error, evil_result, make_run
 from tests.test_layout import ROOT
 

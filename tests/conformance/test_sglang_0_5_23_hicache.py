@@ -114,7 +114,7 @@ def script(name: str, *arguments: str) -> dict[str, Any]:
     """What a script beside this file prints, run by the release's own interpreter."""
     if not PYTHON.exists():
         pytest.skip(f"run {HICACHE_PLAN.command} first")
-    done = run(str(Path(__file__).with_name(name)), *arguments, interpreter=str(PYTHON), seconds=600)
+    done = run(str(Path(__file__).parent / "support" / name), *arguments, interpreter=str(PYTHON), seconds=600)
     assert done.returncode == 0, done.stderr[-2000:]
     seen: dict[str, Any] = json.loads(done.stdout)
     return seen

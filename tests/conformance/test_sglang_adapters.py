@@ -174,7 +174,12 @@ def environment(release: str) -> str:
 @pytest.mark.parametrize("name", PEERS)
 def test_an_adapter_tells_the_truth(name: str) -> None:
     module, _, target = name.partition(".")
-    command = [environment(PEERS[name].plan.release), str(HOME / "tests/conformance/sglang_drive.py"), module, target]
+    command = [
+        environment(PEERS[name].plan.release),
+        str(HOME / "tests/conformance/support/sglang_drive.py"),
+        module,
+        target,
+    ]
     done = subprocess.run(
         [*command, "150"],
         capture_output=True,

@@ -84,7 +84,7 @@ def script(name: str, target: str, *arguments: str) -> dict[str, Any]:
     if not PYTHON.exists():
         pytest.skip(f"run {PLAN.command} first")
     module, _, attribute = target.partition(".")
-    path = str(Path(__file__).with_name(name))
+    path = str(Path(__file__).parent / "support" / name)
     adapter = f"kvlitmus.conformance.adapters.sglang.v0_5_13.{module}"
     done = run(path, adapter, attribute, *arguments, interpreter=str(PYTHON), seconds=600)
     assert done.returncode == 0, done.stderr[-2000:]

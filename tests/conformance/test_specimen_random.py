@@ -9,7 +9,7 @@ import pytest
 from kvlitmus.conformance.ports import Config, capabilities_of
 from kvlitmus.conformance.ports.tiers import TIER_PORTS
 from kvlitmus.conformance.specimen.cache import target
-from tests.conformance.tier_driver import Driver
+from tests.conformance.support.tier_driver import Driver
 
 SIZES = ((1, False), (4, False), (2, True))
 WRITES = ("write_through", "write_through_selective", "write_back")

@@ -10,7 +10,7 @@ from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.ports.tiers import DONE, Outcome
 from kvlitmus.conformance.specimen.cache import target
 from kvlitmus.spec.units import Key
-from tests.conformance.tier_storage import CheckedStore, mark
+from tests.conformance.support.tier_storage import CheckedStore, mark
 
 CONFIG = Config(page_size=2, pages=8, host_pages=8, storage="attached", threshold=2, rate_limit=64)
 STAGES = ("query", "revoked", "fetch", "part", "ended")

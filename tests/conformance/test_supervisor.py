@@ -24,7 +24,7 @@ from kvlitmus.conformance.run.targets import UnknownTarget, known_targets, resol
 from kvlitmus.conformance.specimen.cache import target as specimen
 from tests.processes import eventually, runs
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parent / "support"
 PAGE4 = Config(page_size=4)
 OPTIONS = Options(reruns=0)
 LIMITS = Limits(call_seconds=0.5, start_seconds=60.0, shrink_seconds=0.8)

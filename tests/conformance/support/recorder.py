@@ -19,7 +19,7 @@ from kvlitmus.conformance.ports import Config, capabilities_of
 from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.results import to_json
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 PORT_OF = {"available": "pool", "sizes": "counters", "view": "inspect"}
 LOOKS = {0: (), 1: ("available", "sizes"), 3: ("available", "sizes", "view")}
 

@@ -14,7 +14,7 @@ from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.ports.tiers import DONE, Job, Outcome
 from kvlitmus.conformance.specimen.hashing import PageHasher
 from kvlitmus.spec.units import Key, Unit
-from tests.conformance.tier_storage import CheckedStore, Path, mark
+from tests.conformance.support.tier_storage import CheckedStore, Path, mark
 
 CHANCES = {
     "begin": 6,

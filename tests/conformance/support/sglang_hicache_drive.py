@@ -20,7 +20,7 @@ from typing import Any
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.ports.tiers import DONE, FETCH, PUT, QUERY, Outcome
 from kvlitmus.spec.units import Key
-from tests.conformance.sglang_hicache_scene import Scene
+from tests.conformance.support.sglang_hicache_scene import Scene
 
 
 class Drive:

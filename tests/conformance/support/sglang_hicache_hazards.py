@@ -17,7 +17,7 @@ from typing import Any
 from kvlitmus.conformance.ports import Config, Unsupported
 from kvlitmus.conformance.ports.tiers import FETCH, QUERY, Outcome
 from kvlitmus.spec.units import Key
-from tests.conformance.sglang_hicache_scene import Scene
+from tests.conformance.support.sglang_hicache_scene import Scene
 
 Pages = dict[str, tuple[int, ...]]
 STORED = Config(page_size=4, pages=24, host_pages=32, storage="attached", threshold=4, rate_limit=1000)

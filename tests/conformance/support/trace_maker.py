@@ -1,6 +1,6 @@
 """Small traces in Mooncake's format, made up but shaped like a chat service's; ``tests/data`` holds one.
 
-    python tests/conformance/trace_maker.py > tests/data/small_trace.jsonl
+    python tests/conformance/support/trace_maker.py > tests/data/small_trace.jsonl
 
 A few system prompts, conversations that continue on their own answers, prompts that are sent twice,
 prompts shorter than a block, prompts that end with a full block, and many that arrive at the same time.

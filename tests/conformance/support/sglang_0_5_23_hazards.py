@@ -16,7 +16,7 @@ from typing import Any
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.ports.tiers import BACKUP, FETCH, PUT, QUERY, Outcome
 from kvlitmus.spec.units import Key
-from tests.conformance.sglang_hicache_scene import Scene
+from tests.conformance.support.sglang_hicache_scene import Scene
 
 STORED = Config(
     page_size=4, pages=16, host_pages=24, storage="attached", stop="wait_complete", threshold=8, rate_limit=64
