@@ -140,7 +140,7 @@ def test_a_target_that_declines_everything_is_not_applicable() -> None:
 
 
 def test_matches_without_slots_leave_their_rule_out() -> None:
-    said = verdict_on("TREE-03", [result(reached=Counter({"match+blind": 4}))])
+    said = verdict_on("TREE-03", [result(reached=Counter({"match": 4}), unknown=Counter({"TREE-03": 4}))])
     assert said.verdict is Verdict.NOT_APPLICABLE
 
 

@@ -372,6 +372,13 @@ class Checker(Guard):
                     total[id] += tally.times - tally.unknown[id]
         return +total
 
+    def unknown(self) -> Counter[str]:
+        """How often each rule was not judged, since a fact that it speaks of could not be known."""
+        total: Counter[str] = Counter()
+        for tally in self.plans.values():
+            total.update({id: times for id, times in tally.unknown.items() if id not in self.muted})
+        return total
+
     # -- what is known -------------------------------------------------------------------------
 
     @property

@@ -168,10 +168,13 @@ def _finding(run: Run, at: int, group: Group) -> dict[str, Any]:
 def _coverage(results: Sequence[ItemResult]) -> dict[str, dict[str, int]]:
     reached: Counter[str] = Counter()
     evaluated: Counter[str] = Counter()
+    unknown: Counter[str] = Counter()
     for result in results:
         reached.update(result.reached)
         evaluated.update(result.evaluated)
-    return {"reached": dict(sorted(reached.items())), "evaluated": dict(sorted(evaluated.items()))}
+        unknown.update(result.unknown)
+    counted = {"reached": reached, "evaluated": evaluated, "unknown": unknown}
+    return {name: dict(sorted(counts.items())) for name, counts in counted.items()}
 
 
 def _item(result: ItemResult) -> dict[str, Any]:

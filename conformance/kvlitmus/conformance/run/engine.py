@@ -213,6 +213,7 @@ def count(checker: Checker, result: ItemResult) -> None:
     """Add what a play has brought to the result of its item."""
     result.steps += checker.steps
     result.evaluated += checker.counted()
+    result.unknown += checker.unknown()
     for rule in ("PORT-01", "PORT-02", "PORT-03", "PORT-04"):
         result.evaluated[rule] += checker.steps
     result.reached += checker.reached

@@ -261,9 +261,11 @@ def inapplicable(rule: Rule, results: Sequence[ItemResult], scope: Scope) -> str
         return f"needs depth {rule.depth} ({DEPTHS[rule.depth]}), ran at {scope.depth}"
     if rule.pack == "misuse" and scope.misuse == "undefined" and not scope.force_misuse:
         return "the profile says that misuse is undefined (--force-misuse tries it all the same)"
-    reached = {kind for result in played for kinds in result.reached for kind in kinds.split("+")}
-    if MATCH_SLOTS & set(rule.facts) and "blind" in reached:
+    unknown = sum(result.unknown[rule.id] for result in played)
+    if MATCH_SLOTS & set(rule.facts) and unknown:
         return "the target's match names no slots"
+    if unknown:
+        return f"what it speaks of can't be known here: {unknown:,} time{'s' * (unknown != 1)} it was not judged"
     return ""
 
 
