@@ -82,27 +82,12 @@ class Report(NamedTuple):
         return f"{self.states:,} states, {self.transitions:,} transitions, depth {self.depth}, {self.seconds:.1f} s"
 
 
-def config_of(scope: Scope) -> Config:
-    """The configuration of a scope."""
-    choices = scope.choices
-    return Config(
-        page_size=scope.page_size,
-        pages=scope.pages,
-        host_pages=scope.host_pages,
-        write=choices.write,
-        storage="attached",
-        stop=choices.stop,
-        threshold=choices.threshold,
-        rate_limit=choices.rate_limit,
-    )
-
-
 class BesideTiers:
     """A search; ``make`` makes a fresh hierarchy of this configuration."""
 
     def __init__(self, scope: Scope, make: Callable[[Config], Any]) -> None:
         self.scope = scope
-        self.config = config_of(scope)
+        self.config = scope.config
         self.make = make
         self.explorer = Explorer(scope)
         self.reference = TieredReference(self.config, PROFILE)

@@ -10,14 +10,13 @@ import pytest
 
 from kvlitmus.conformance.adapters.optimized.target import target
 from kvlitmus.conformance.adapters.reference.flat import PROFILE
-from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.specimen.backup import BackupQueue
 from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.conformance.specimen.parts import Parts
 from kvlitmus.conformance.specimen.tree import Node, RadixTree
 from kvlitmus.conformance.specimen.works import TieredNode
 from tests.optimized.small_states import Beside
-from tests.optimized.small_tiers import BesideTiers, config_of, supported
+from tests.optimized.small_tiers import BesideTiers, supported
 from tests.proofs import scopes, tier_scopes
 from tests.proofs.explore import Scope
 from tests.proofs.tier_bench import Scope as TierScope
@@ -119,7 +118,7 @@ def test_a_planted_difference_between_hierarchies_is_found() -> None:
 
 
 def test_a_configuration_says_what_the_scope_says() -> None:
-    config: Config = config_of(TIERED["selective, faults"])
+    config = TIERED["selective, faults"].config
     assert config.write == "write_through_selective" and config.tiered and config.storage == "attached"
     keys: Sequence[object] = TIERED["selective, faults"].keys
     assert keys

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from kvlitmus.conformance.adapters.reference.choices import choices_of
+from kvlitmus.reference import event
 from kvlitmus.spec.rule import Kind, all_rules
 from tests.proofs.searches import tiered as explore
 from tests.proofs.tier_explore import Counterexample, Explorer
-from tests.proofs.tier_laws import LAWS, PACKS
+from tests.proofs.tier_judge import PACKS
+from tests.proofs.tier_laws import LAWS, LAWS_OF_STEPS
 from tests.proofs.tier_planted import PLANTED, Planted
-from tests.proofs.tier_scopes import EVERY_RUN, NIGHTLY
+from tests.proofs.tier_scopes import EVERY_RUN, NIGHTLY, ONE
 
 pytestmark = pytest.mark.proof
 
@@ -37,22 +40,24 @@ def test_no_step_breaks_a_rule_or_a_law(name: str) -> None:
 
 
 def test_every_rule_of_hierarchies_is_evaluated_in_some_step() -> None:
-    counts = {id: sum(explore(name).evaluated[id] for name in EVERY_RUN) for id in (*all_rules(), *LAWS)}
+    counts = {
+        id: sum(explore(name).evaluated[id] for name in EVERY_RUN) for id in (*all_rules(), *LAWS, *LAWS_OF_STEPS)
+    }
     silent = [id for id, rule in all_rules().items() if rule.pack in PACKS and not counts[id]]
     assert set(silent) == ELSEWHERE.keys()
-    assert all(counts[law] for law in LAWS)
+    assert all(counts[law] for law in (*LAWS, *LAWS_OF_STEPS))
 
 
 def test_every_kind_of_step_is_taken() -> None:
-    taken = {kind for name in EVERY_RUN for kinds in explore(name).steps for kind in kinds.split("+")}
+    taken = {kind for name in EVERY_RUN for kind in explore(name).steps}
     wanted = {
         kind
         for rule in all_rules().values()
         if rule.pack in PACKS and rule.kind is Kind.STEP and rule.id not in ELSEWHERE
         for kind in rule.on
     }
-    elsewhere = {"insert", "publish", "refused_prefetch", "settled", "quiet_tick", "put"}
-    assert wanted - taken <= {*elsewhere, "flat_call"}  # the last one is of flat caches alone
+    elsewhere = {"insert", "publish", "commit", "flat_call"}
+    assert wanted - taken == elsewhere  # requests insert here, polls commit, and nothing is flat
 
 
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.model.__name__)
@@ -61,6 +66,21 @@ def test_a_planted_slip_is_found(planted: Planted) -> None:
         Explorer(planted.scope, planted.model()).run(most_states=20_000)
     print(f"{caught.value}")
     assert caught.value.broken in planted.broken, caught.value
+
+
+def test_events_that_are_not_told_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = event.changes
+    monkeypatch.setattr(
+        event, "changes", lambda before, after: [one for one in told(before, after) if one.what == event.STORED]
+    )
+    with pytest.raises(Counterexample) as caught:
+        Explorer(ONE).run(most_states=20_000)
+    assert caught.value.broken == "events tell what there is"
+
+
+def test_what_is_declared_of_a_scope_are_its_choices() -> None:
+    scopes = (*EVERY_RUN.values(), *NIGHTLY.values())
+    assert all(choices_of(scope.config, scope.profile) == scope.choices for scope in scopes)
 
 
 @pytest.mark.nightly

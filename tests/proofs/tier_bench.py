@@ -7,16 +7,26 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kvlitmus.reference import backup, fetch, life, load, put, tier
-from kvlitmus.reference.hierarchy import DEVICE, HOST, Choices, Hierarchy, empty_hierarchy
+from kvlitmus.reference.hierarchy import DEVICE, HOST, Choices, Hierarchy, Operation, empty_hierarchy
 from kvlitmus.spec.calls import Begin, End, Path, path_of
 from kvlitmus.spec.config import Config
 from kvlitmus.spec.interface import Begun
 from kvlitmus.spec.interface.tiers import FETCH, LOAD, QUERY
 from kvlitmus.spec.names import Names, page_names
 from kvlitmus.spec.profile import Profile
+from kvlitmus.spec.seen import Record
 from kvlitmus.spec.setting import SNAPSHOT, Setting
 from kvlitmus.spec.units import Key, Name, PageNo, Pages, RequestId, Tokens
+from tests.proofs.tier_judge import Judge
+from tests.proofs.tier_shown import Shower
 
+SHOWN = frozenset(
+    {"pool", "counters", "tree", "evict", "requests", "host", "tiers", "steps", "prefetching", "data", "copy_faults"}
+    | {"layers", "quota", "reattach", "events"}
+)
+"""What of a hierarchy can be seen here.  It has no store of its own and no memory that runs out."""
+NO_RECORD = Record()
+"""Storage saw nothing."""
 HOLDER = RequestId(9)
 """The request that goes on holding what it computed."""
 
@@ -48,6 +58,36 @@ class Scope:
     layers: bool = False
     depth: int = 1_000
     choices: Choices = field(default_factory=lambda: Choices(threshold=1, rate_limit=100))
+
+    @property
+    def config(self) -> Config:
+        """What is asked for."""
+        choices = self.choices
+        return Config(
+            page_size=self.page_size,
+            pages=self.pages,
+            host_pages=self.host_pages,
+            write=choices.write,
+            storage="attached",
+            stop=choices.stop,
+            threshold=choices.threshold,
+            rate_limit=choices.rate_limit,
+        )
+
+    @property
+    def profile(self) -> Profile:
+        """What is declared."""
+        choices = self.choices
+        return Profile(
+            reserve=choices.reserve,
+            backup_parent=choices.backup_parent,
+            fill_matched=choices.fill_matched,
+            load_threshold=choices.load_threshold,
+            timeout=choices.timeout,
+            timeout_basis=choices.timeout_basis,
+            timeout_from=choices.timeout_from,
+            restored_counts=choices.restored_counts,
+        )
 
 
 class Model:
@@ -148,14 +188,11 @@ class Bench:
         self.root = self.table.root(None)
         self.names = {key: self.table.of(None, key) for key in scope.keys}
         self.paged = {key: page_names(names, scope.page_size) for key, names in self.names.items()}
-        config = Config(page_size=scope.page_size, pages=scope.pages, host_pages=scope.host_pages)
-        setting = Setting(config, Profile(), SNAPSHOT, frozenset({"tiers"}))
+        self.paths = {key: path_of(self.table, Key(None, key), scope.page_size, row=True) for key in scope.keys}
+        setting = Setting(scope.config, scope.profile, SNAPSHOT, SHOWN, self.table)
         self.now = empty_hierarchy(setting, scope.choices)._replace(storage=True)
         self.contents: dict[str, dict[PageNo, Name]] = {DEVICE: {}, HOST: {}}
-
-    def path(self, key: tuple[int, ...]) -> Path:
-        """A key, named, as a request has it."""
-        return path_of(self.table, Key(None, key), self.scope.page_size, row=True)
+        self.judge = Judge(setting, Shower(self.table, scope.keys, scope.page_size))
 
     def restore(self, state: Hierarchy) -> None:
         """Put everything into a state: each slot holds what the laws say, or nothing."""
@@ -185,27 +222,34 @@ class Bench:
                 there[to] = content
         self.now = after._replace(moved=())
 
-    def compute(self, key: tuple[int, ...], keep: bool = True, hold: bool = False) -> bool:
-        """A request computes a key's KV; whether there was memory for it."""
-        after, request = self.model.begin(self.now, self.path(key))
+    def did(self, call: Any, answer: Any, after: Hierarchy, record: Record = NO_RECORD) -> None:
+        """A call was made and answered, and this is how it stands after it; the step is judged."""
         self.go(after)
+        self.judge.observe(self.now, self.contents, call, answer, record)
+
+    def compute(self, key: tuple[int, ...], hold: bool = False) -> None:
+        """A request computes a key's KV, if there is memory for it."""
+        path = self.paths[key]
+        after, request = self.model.begin(self.now, path)
+        self.did(Begin(HOLDER, path), request, after)
         if request is None:
-            return False
+            return
         size = self.scope.page_size
         for at, name in enumerate(self.paged[key]):
             if at * size >= request.cached:
                 self.contents[DEVICE][PageNo(request.row[at * size] // size)] = name
         if not hold:
-            self.go(self.model.end(self.now, keep))
-        return True
+            self.end(True)
 
-    def read(self, job: int, pages: int, over: bool) -> None:
+    def end(self, keep: bool) -> None:
+        """The request ends."""
+        self.did(End(HOLDER, keep), None, self.model.end(self.now, keep))
+
+    def write(self, operation: Operation, pages: int) -> None:
         """Storage gives some pages of a fetch: they are written first, and counted then."""
-        operation = fetch.of_job(self.now, job)
         if operation.live:
             for at in range(operation.completed, operation.completed + pages):
                 self.contents[HOST][operation.held[at]] = operation.names[at]
-        self.go(self.model.read(self.now, job, pages, over))
 
     def deliver(self) -> None:
         """Everything under way reaches its end, as well as it can."""
@@ -217,7 +261,9 @@ class Bench:
                 self.go(self.model.answer(self.now, one.job, len(one.names)))
         for one in self.now.operations:
             if one.stage == FETCH:
-                self.read(one.job, len(one.names) - one.completed if one.live else 0, True)
+                pages = len(one.names) - one.completed if one.live else 0
+                self.write(one, pages)
+                self.go(self.model.read(self.now, one.job, pages, True))
         for waiting in self.now.puts:
             if not waiting.landed:
                 self.go(self.model.accepted(self.now, waiting.id, len(waiting.names) - waiting.done, False))
@@ -226,5 +272,5 @@ class Bench:
         self.go(self.model.tick(self.now))
 
 
-Step = tuple[str, str, Callable[[], dict[str, Any]]]
-"""What a step is, its kind as rules name it, and the step: it returns the facts that it alone knows."""
+Step = tuple[str, Callable[[], None]]
+"""What a step is, in words, and the step."""

@@ -2,8 +2,9 @@
 
 A **state** is a :class:`~kvlitmus.reference.hierarchy.Hierarchy`, and what is in its slots.  From each state every call
 of a lawful caller is made, every job under way goes on in every way that storage could make it go, and every fault of
-the scope strikes; after each of these **steps** every rule that can be said of the model is evaluated, and every law
-of :mod:`tests.proofs.tier_laws`.  From each state everything under way is also delivered, and nothing may be left.
+the scope strikes; after each of these **steps** every rule that can be said of the model is evaluated, its facts by
+the spec's own functions (:mod:`tests.proofs.tier_judge`), and every law of :mod:`tests.proofs.tier_laws`.  From each
+state everything under way is also delivered, and nothing may be left.
 
 What makes the space finite, and why nothing is lost:
 
@@ -21,18 +22,18 @@ from __future__ import annotations
 import itertools
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kvlitmus.reference.hierarchy import Hierarchy
 from kvlitmus.spec.interface.tiers import BACKUP, LOAD
 from kvlitmus.spec.policies import TICKS_TO_REST, USES
-from kvlitmus.spec.rule import Rule
 from kvlitmus.spec.state import Page, Running, Tree
 from kvlitmus.spec.units import PageNo, Slot, Tick
 from tests.proofs import tier_laws, tier_moves
 from tests.proofs.tier_bench import HOLDER, Bench, Model, Scope
+from tests.proofs.tier_judge import Broken
 
 
 class Report(NamedTuple):
@@ -73,9 +74,8 @@ class Explorer:
 
     def __post_init__(self) -> None:
         self.bench = Bench(self.scope, self.model)
+        self.judge = self.bench.judge
         self.evaluated: Counter[str] = Counter()
-        self.steps: Counter[str] = Counter()
-        self.rules: dict[str, list[tuple[Rule, set[str]]]] = {}
         self.came_from: dict[object, tuple[object, str]] = {}
         self.transitions = 0
 
@@ -99,21 +99,20 @@ class Explorer:
                         further.append(follower)
             frontier = further
         seconds = time.process_time() - started
-        return Report(len(seen), self.transitions, depth, seconds, not frontier, self.evaluated, self.steps)
+        evaluated = self.evaluated + self.judge.evaluated()
+        return Report(len(seen), self.transitions, depth, seconds, not frontier, evaluated, self.judge.reached())
 
     def followers(self, state: Hierarchy) -> Iterator[tuple[str, Hierarchy]]:
         """Every step from a state, judged, and the states it leads to that are within the scope."""
-        for label, kind, step in tier_moves.moves(self.bench, state):
+        self.bench.restore(state)
+        self.judge.start(state, self.bench.contents)
+        for label, step in tier_moves.moves(self.bench, state):
             self.bench.restore(state)
+            self.judge.again()
             self.transitions += 1
-            self.steps[kind] += 1
-            try:
-                facts = step()
-            except (ValueError, KeyError, IndexError, AssertionError) as error:
-                raise Counterexample("a step", f"it raised {error!r}", [*self.path(state), label]) from error
+            self.attempt(step, state, label)
             after = self.bench.now
-            facts = {**tier_laws.state_facts(self.bench, state, after), **facts}
-            self.judge(kind, facts, state, label)
+            self.obey_after(after, state, label)
             after = after._replace(loaded={})
             if within(self.scope, after):
                 yield label, self.canonical(after)
@@ -123,33 +122,38 @@ class Explorer:
     def drained(self, state: Hierarchy) -> None:
         """From a state, everything is delivered until nothing changes: after so many ticks nothing may be left."""
         self.bench.restore(state)
-        try:
-            if HOLDER in state.cache.requests:
-                self.bench.go(self.model.end(self.bench.now, False))
-            for _ in range(TICKS_TO_REST):
-                before = self.bench.now
-                self.bench.deliver()
-                if self.bench.now == before:
-                    break
-        except (ValueError, KeyError, IndexError, AssertionError) as error:
-            raise Counterexample("delivery", f"it raised {error!r}", [*self.path(state), "deliver all"]) from error
-        after = self.bench.now
-        facts = tier_laws.settled_facts(after) | tier_laws.state_facts(self.bench, after, after)
-        self.judge("settled", facts, state, "deliver all")
-        self.obey(after, state, "deliver all")
+        self.judge.start(state, self.bench.contents)
+        self.attempt(self.deliver, state, "deliver all")
+        self.obey(self.bench.now, state, "deliver all")
 
-    def judge(self, kind: str, facts: dict[str, Any], state: Hierarchy, label: str) -> None:
-        """Evaluate the rules; raises :class:`Counterexample` for one that is broken."""
-        rules = self.rules.get(kind)
-        if rules is None:
-            rules = self.rules[kind] = [(one, set(one.facts)) for one in tier_laws.rules_for(kind)]
-        for one, needed in rules:
-            if not facts.keys() >= needed:
-                continue
-            self.evaluated[one.id] += 1
-            if not one.predicate(**{name: facts[name] for name in one.facts}):
-                shown = {name: facts[name] for name in one.facts}
-                raise Counterexample(one.id, str(shown), [*self.path(state), label])
+    def deliver(self) -> None:
+        """Deliver everything, and judge what is left."""
+        bench = self.bench
+        if HOLDER in bench.now.cache.requests:
+            bench.go(self.model.end(bench.now, False))
+        for _ in range(TICKS_TO_REST):
+            before = bench.now
+            bench.deliver()
+            if bench.now == before:
+                break
+        self.judge.settled(bench.now, bench.contents)
+
+    def attempt(self, step: Callable[[], None], state: Hierarchy, label: str) -> None:
+        """Take a step, which judges itself; raises :class:`Counterexample` for what it breaks."""
+        try:
+            step()
+        except Broken as broken:
+            raise Counterexample(broken.id, str(broken.facts), [*self.path(state), label]) from broken
+        except (ValueError, KeyError, IndexError, AssertionError) as error:
+            raise Counterexample("a step", f"it raised {error!r}", [*self.path(state), label]) from error
+
+    def obey_after(self, now: Hierarchy, state: Hierarchy, label: str) -> None:
+        """Evaluate the laws of steps; raises :class:`Counterexample` for one that is broken."""
+        for name, law in tier_laws.LAWS_OF_STEPS.items():
+            self.evaluated[name] += 1
+            wrong = law(now, self.bench.contents, self.judge.state)
+            if wrong:
+                raise Counterexample(name, wrong, [*self.path(state), label])
 
     def obey(self, now: Hierarchy, state: Hierarchy, label: str) -> None:
         """Evaluate the laws, which are about one state; raises :class:`Counterexample` for one that is broken."""

@@ -1,208 +1,25 @@
-"""What is checked in every state of a small hierarchy: facts for the rules, and laws that no rule can say.
+"""What is checked in every state of a small hierarchy beside the rules: laws that no rule can say.
 
-The facts are worked out from the value before and the value after a step, by other means than the reference's own:
-counting, following parents, comparing sets.  The **laws** are about what can't be observed of a cache: who holds each
-lock and each pin.
+They are in words of their own, by other means than the reference's: counting, following parents, comparing sets.  They
+are about what can't be observed of a cache: who holds each lock and each pin, what is in memory that is no page's yet.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable
 
-from kvlitmus.reference import event
-from kvlitmus.reference.hierarchy import DEVICE, HOST, Hierarchy, moving, occupied
-from kvlitmus.spec.interface.tiers import BACKUP, FETCH, LOAD, QUERY
-from kvlitmus.spec.policies import WRITE_BACK
-from kvlitmus.spec.prefetch_plan import PrefetchAsk, full_length, truncated_length
-from kvlitmus.spec.rule import Kind, Rule, all_rules
+from kvlitmus.reference.hierarchy import HOST, Hierarchy
+from kvlitmus.spec.interface.tiers import BACKUP, FETCH, LOAD
+from kvlitmus.spec.state import State
 from kvlitmus.spec.units import Name, PageNo
-from tests.proofs.tier_bench import Bench
-
-PACKS = ("tier", "backup", "load", "fetch", "life", "event")
-
-
-def rules_for(kind: str) -> list[Rule]:
-    """The rules of hierarchies that speak of this kind of step."""
-    rules = [rule for rule in all_rules().values() if rule.pack in PACKS]
-    kinds = set(kind.split("+"))
-    return [
-        rule for rule in rules if rule.kind is Kind.STATE or (rule.kind is Kind.STEP and not kinds.isdisjoint(rule.on))
-    ]
-
-
-def state_facts(bench: Bench, before: Hierarchy, after: Hierarchy) -> dict[str, Any]:
-    """What can be said after any step."""
-    resident, alone, copies = after.cache.tree.pages, after.host.alone, after.host.copies
-    had = {name: copy.page for name, copy in before.host.copies.items()}
-    has = {name: copy.page for name, copy in copies.items()}
-    parents = {name: page.parent for pages in (resident, alone) for name, page in pages.items()}
-    known = {bench.root, *parents}
-    facts: dict[str, Any] = {
-        "page_size": bench.scope.page_size,
-        "host_usable": after.host.pool.usable,
-        "host_free": sorted(after.host.pool.free),
-        "host_free_before": before.host.pool.free,
-        "host_listed": list(has.values()),
-        "host_moving": list(moving(after)),
-        "hosted_before": had,
-        "hosted": has,
-        "host_vanished": had.keys() - has.keys(),
-        "host_appeared": has.keys() - had.keys(),
-        "cached_before": {name: page.page for name, page in before.cache.tree.pages.items()},
-        "cached_after": {name: page.page for name, page in resident.items()},
-        "homeless": [name for name, over in parents.items() if over not in known]
-        + [name for name in alone if name not in copies]
-        + [name for name in copies if name not in parents],
-        "gaps": [name for name, page in resident.items() if page.parent not in resident and page.parent != bench.root],
-        "unbacked_parents": unbacked(bench, after, parents),
-        "host_available": len(after.host.pool.free) * bench.scope.page_size,
-        "in_tree": frozenset(parents),
-        "anchors": frozenset(one.anchor for one in after.operations if one.live) - {bench.root},
-        "held_sources": {name: had[name] for name in sources(after) if name in had},
-        "occupied_now": occupied(after),
-        "odd_events": odd_events(bench, before, after),
-    }
-    facts["host_wrong"], facts["device_wrong"] = wrong_contents(bench, after)
-    units = sum(len(one.names) * bench.scope.page_size for one in after.operations if one.live and one.stage == QUERY)
-    others = sum(one.asked for one in after.operations if one.live and one.stage != QUERY)
-    facts["occupied_least"] = facts["occupied_most"] = units + others
-    changed = facts["host_vanished"] or facts["host_appeared"]
-    facts["tree_changed"] = bool(changed) or facts["cached_before"].keys() != facts["cached_after"].keys()
-    facts["pins_changed"] = [
-        name for name, copy in copies.items() if name in had and copy.pins != before.host.copies[name].pins
-    ]
-    facts["jobs_begun"] = [one.kind for one in after.transfers if one.id > before.serial]
-    facts["jobs_begun"] += ["put" for one in after.puts if one.id > before.serial]
-    facts["jobs_begun"] += [one.stage for one in after.operations if one.job > before.serial]
-    facts["acked_unlanded"] = early_acks(before, after)
-    return facts | failure_facts(before, after, had)
-
-
-def failure_facts(before: Hierarchy, after: Hierarchy, had: dict[Name, PageNo]) -> dict[str, Any]:
-    """What copies that failed, and ended with the step, have left."""
-    left = {one.id for one in after.transfers}
-    ended = [one for one in before.transfers if one.failed and one.id not in left and after.serial >= before.serial]
-    kinds = (BACKUP, LOAD)
-    names = {kind: frozenset(name for one in ended if one.kind == kind for name in one.names) for kind in kinds}
-    again = {kind: {name for one in after.transfers if one.kind == kind for name in one.names} for kind in names}
-    return {
-        "failed_backups": names[BACKUP],
-        "failed_loads": names[LOAD],
-        "failed_hosted": names[BACKUP] & after.host.copies.keys() - again[BACKUP],
-        "failed_resident": names[LOAD] & after.cache.tree.pages.keys() - again[LOAD],
-        "failed_sources": {name: had[name] for name in names[LOAD]},
-    }
-
-
-def unbacked(bench: Bench, after: Hierarchy, parents: dict[Name, Name]) -> list[Name]:
-    """Host copies whose parent has none, where the write policy forbids it."""
-    if after.choices.write == WRITE_BACK:
-        return []
-    copies = after.host.copies
-    return [name for name in copies if parents.get(name, bench.root) not in {*copies, bench.root}]
+from tests.proofs.tier_shown import Contents
 
 
 def sources(now: Hierarchy) -> list[Name]:
     """The pages whose host copies are being read."""
     loads = [name for one in now.transfers if one.kind == LOAD for name in one.names]
     return loads + [name for one in now.puts for name in one.names]
-
-
-def wrong_contents(bench: Bench, after: Hierarchy) -> tuple[list[Name], list[Name]]:
-    """Pages of the host and of the device whose slots don't hold their KV, those being filled left out."""
-    filling: dict[str, set[Name]] = {BACKUP: set(), LOAD: set()}
-    for one in after.transfers:
-        if one.failed or not one.landed:
-            filling[one.kind].update(one.names)
-    host, device = bench.contents[HOST], bench.contents[DEVICE]
-    wrong_host = [
-        name for name, copy in after.host.copies.items() if name not in filling[BACKUP] and host.get(copy.page) != name
-    ]
-    for operation in after.operations:
-        if operation.live:
-            read = zip(operation.names[: operation.completed], operation.held, strict=False)
-            wrong_host += [name for name, page in read if host.get(page) != name]
-    wrong_device = [
-        name
-        for name, page in after.cache.tree.pages.items()
-        if name not in filling[LOAD] and device.get(page.page) != name
-    ]
-    return wrong_host, wrong_device
-
-
-def odd_events(bench: Bench, before: Hierarchy, after: Hierarchy) -> list[event.Told]:
-    """Events that make no sense, or that don't lead from what was known before to what is known after."""
-    known = {DEVICE: set(before.cache.tree.pages), HOST: set(event.on_host(before))}
-    odd = []
-    for told in event.changes(before, after):
-        there = known[told.tier]
-        if (told.name in there) == (told.what == event.STORED):
-            odd.append(told)
-        if told.what == event.STORED:
-            if told.parent not in {bench.root, *known[DEVICE], *known[HOST]}:
-                odd.append(told)
-            there.add(told.name)
-        else:
-            there.discard(told.name)
-    if known != {DEVICE: set(after.cache.tree.pages), HOST: set(event.on_host(after))}:
-        odd.append(event.Told("missing", "", bench.root, bench.root))
-    return odd
-
-
-def early_acks(before: Hierarchy, after: Hierarchy) -> list[int]:
-    """Copies that ended before they had landed, or before one of their kind that began earlier and had not."""
-    left = {one.id for one in after.transfers}
-    if not before.transfers or after.serial < before.serial:
-        return []
-    early = [one.id for one in before.transfers if one.id not in left and not one.landed]
-    for one in before.transfers:
-        waits = [other for other in before.transfers if other.kind == one.kind and other.id < one.id]
-        if one.id not in left and any(not other.landed for other in waits):
-            early.append(one.id)
-    return early
-
-
-def settled_facts(after: Hierarchy) -> dict[str, Any]:
-    """What can be said when everything was delivered."""
-    return {
-        "work_left": [*after.transfers, *after.puts, *after.operations],
-        "still_waiting": [one.rid for one in after.operations if one.live],
-        "moving_left": moving(after),
-        "pins_left": [name for name, copy in after.host.copies.items() if copy.pins],
-        "protected_left": sum(1 for page in after.cache.tree.pages.values() if page.locks),
-        "told_device": frozenset(after.cache.tree.pages),
-        "told_host": event.on_host(after),
-    }
-
-
-def droppable(now: Hierarchy, spared: Iterable[Name] = ()) -> set[Name]:
-    """The pages that evictions of the host could drop one after the other, those spared and those held left out."""
-    alone, held = now.host.alone, {*sources(now), *spared, *(one.anchor for one in now.operations if one.live)}
-    children: Counter[Name] = Counter(page.parent for page in alone.values())
-    gone: set[Name] = set()
-    ripe = [name for name in alone if not children[name]]
-    while ripe:
-        name = ripe.pop()
-        if name in held:
-            continue
-        gone.add(name)
-        over = alone[name].parent
-        children[over] -= 1
-        if not children[over] and over in alone:
-            ripe.append(over)
-    return gone
-
-
-def reservable(now: Hierarchy, ask: PrefetchAsk, anchor: Name) -> int:
-    """How much a prefetch behind this anchor can reserve."""
-    room = (len(now.host.pool.free) + len(droppable(now, [anchor]))) * ask.page_size
-    full = full_length(ask)
-    return full if room >= full else truncated_length(ask, room)
-
-
-# -- laws -------------------------------------------------------------------------------------------------
 
 
 def pins_are_those_of_holders(now: Hierarchy) -> str:
@@ -274,3 +91,44 @@ LAWS: dict[str, Callable[[Hierarchy], str]] = {
     "a prefetch holds what it reads into": a_prefetch_holds_what_it_reads_into,
 }
 """Each says what is wrong, or nothing."""
+
+
+# -- laws of steps: what is in the slots, and what whoever followed the step knows -------------------------
+
+
+def what_was_read_is_there(now: Hierarchy, contents: Contents, known: State) -> str:
+    """Each page that a prefetch has read is in the memory that it holds for it."""
+    for one in now.operations:
+        read = zip(one.names[: one.completed], one.held, strict=False)
+        wrong = [name for name, page in read if one.live and contents[HOST].get(page) != name]
+        if wrong:
+            return f"{wrong} of {one}"
+    return ""
+
+
+def what_storage_gave_is_counted(now: Hierarchy, contents: Contents, known: State) -> str:
+    """A prefetch has completed what storage gave it, also when its read is over and no job tells it any more."""
+    assert known.tiers is not None
+    for one in now.operations:
+        given = known.tiers.prefetches.of(one.rid) if one.live else None
+        if given is not None and given.got != one.completed * now.setting.size:
+            return f"{given.got} units were given to {one}"
+    return ""
+
+
+def events_tell_what_there_is(now: Hierarchy, contents: Contents, known: State) -> str:
+    """Who has replayed all events knows what is on which tier, whatever is under way."""
+    assert known.told is not None
+    told, resident, host = known.told, set(now.cache.tree.pages), set(now.host.copies)
+    host.difference_update(name for one in now.transfers if one.kind == BACKUP for name in one.names)
+    if told.device == resident and told.host == host:
+        return ""
+    return f"told {sorted(told.device)} and {sorted(told.host)}, there are {sorted(resident)} and {sorted(host)}"
+
+
+LAWS_OF_STEPS: dict[str, Callable[[Hierarchy, Contents, State], str]] = {
+    "what was read is there": what_was_read_is_there,
+    "what storage gave is counted": what_storage_gave_is_counted,
+    "events tell what there is": events_tell_what_there_is,
+}
+"""Likewise, after a step."""

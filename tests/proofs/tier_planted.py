@@ -160,6 +160,23 @@ class AnEndedReadStopsNothing(Model):
         return super().poll(now, rid)
 
 
+class AReadCountsAPageTooMany(Model):
+    """A read that is cut short counts the page that did not come."""
+
+    def read(self, now: Hierarchy, job: int, pages: int, over: bool) -> Hierarchy:
+        own = fetch.of_job(now, job)
+        return super().read(now, job, min(pages + over, len(own.names) - own.completed), over)
+
+
+class AReadForgetsItsLastPage(Model):
+    """What the last step of a read has brought is not counted."""
+
+    def read(self, now: Hierarchy, job: int, pages: int, over: bool) -> Hierarchy:
+        own = fetch.of_job(now, job)
+        last = own.live and own.completed + pages == own.hit
+        return super().read(now, job, 0, True) if last else super().read(now, job, pages, over)
+
+
 class AQuotaIsLoosened(Model):
     """What a load newly locks is added to its quota instead of taken off."""
 
@@ -172,6 +189,8 @@ class AQuotaIsLoosened(Model):
 
 PLANTED = (
     Planted(AQuotaIsLoosened, ("LOAD-07",), replace(ONE, quotas=(1,))),
+    Planted(AReadCountsAPageTooMany, ("what was read is there",)),
+    Planted(AReadForgetsItsLastPage, ("what storage gave is counted",)),
     Planted(HostEvictionOverlooksPins, ("TIER-11", "TIER-12", "TIER-14")),
     Planted(AbortReturnsItsMemoryTwice, ("TIER-01",)),
     Planted(DetachForgetsTheAnchor, ("pins are those of holders", "LIFE-08"), replace(ONE, lives=True)),

@@ -32,8 +32,6 @@ def test_what_a_fact_is_worked_out_from_is_known_where_it_is(name: str) -> None:
     assert all(need in INPUTS or FACTS[need].depth <= one.depth for need in one.needs)
 
 
-OF_THE_REFERENCE = "the enumeration of hierarchies works them out from the reference's own values as yet"
-
 ELSEWHERE: dict[str, tuple[set[str] | None, str]] = {
     "conformance/kvlitmus/conformance/checker/explain.py": (None, "how facts are told, no facts"),
     "conformance/kvlitmus/conformance/history/forms.py": ({"page_size", "protected"}, "arguments of calls, no facts"),
@@ -41,8 +39,6 @@ ELSEWHERE: dict[str, tuple[set[str] | None, str]] = {
         {"hash_function", "scheme"},
         "any injective digest, and schemes with slips, take the place of the real ones",
     ),
-    "tests/proofs/tier_laws.py": (None, OF_THE_REFERENCE),
-    "tests/proofs/tier_moves.py": (None, OF_THE_REFERENCE),
 }
 """Where facts are put in a dictionary by name although the spec works them out, and why: only ever fewer.
 

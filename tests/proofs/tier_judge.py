@@ -1,0 +1,128 @@
+"""Who judges the steps of a small hierarchy: by the spec's rules, and their facts by the spec's own functions.
+
+What is known before a step is read off the state that the search is in (:mod:`tests.proofs.tier_shown`); what is known
+after it is what the call and its answer amount to, corrected by what is seen, as for any cache.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from kvlitmus.reference.hierarchy import Hierarchy
+from kvlitmus.spec.advance import EXPECT, expect
+from kvlitmus.spec.calls import Reset
+from kvlitmus.spec.interface.tiers import Event
+from kvlitmus.spec.occasions import On, occasions_of
+from kvlitmus.spec.plan import Judged, Plan, compile_plan
+from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.seen import Record, TierSeen
+from kvlitmus.spec.setting import SNAPSHOT, Setting
+from kvlitmus.spec.state import State
+from kvlitmus.spec.tier_advance import follow_tiers, replay
+from kvlitmus.spec.tier_calls import Advance, Settled
+from tests.proofs.tier_shown import Contents, Shower
+
+RULES = all_rules()
+PACKS = ("tier", "backup", "load", "fetch", "life", "event")
+UNSEEN = frozenset({"host_broken"})
+"""The facts that nobody knows here: the model has no slots, only pages."""
+
+
+class Broken(AssertionError):
+    """A rule that a step has broken, and its facts."""
+
+    def __init__(self, id: str, facts: dict[str, Any]) -> None:
+        super().__init__(f"{id} broken: {facts}")
+        self.id, self.facts = id, facts
+
+
+class Judge:
+    """Judges steps from one state after the other, and counts what it has judged."""
+
+    def __init__(self, setting: Setting, shower: Shower) -> None:
+        self.setting = setting
+        self.shower = shower
+        self.rules = [one for one in RULES.values() if one.pack in PACKS]
+        self.plans: dict[tuple[On, ...], Plan] = {}
+        self.times: Counter[tuple[On, ...]] = Counter()
+        self.unknown: Counter[str] = Counter()
+        self.now: Hierarchy
+        self.state: State
+        self.before: TierSeen
+
+    def start(self, now: Hierarchy, contents: Contents) -> None:
+        """What comes next starts from here."""
+        self.now = now
+        self.before = self.shower.shown(now, contents)
+        self.state = self.shower.known(now, self.before)
+        self.started = (self.now, self.state, self.before)
+
+    def again(self) -> None:
+        """What comes next starts where the last start was."""
+        self.now, self.state, self.before = self.started
+
+    def observe(self, now: Hierarchy, contents: Contents, call: Any, answer: Any, record: Record) -> None:
+        """Judge one step; raises :class:`Broken`."""
+        setting, state, before = self.setting, self.state, self.before
+        after = self.seen(now, contents, call, record)
+        occasions = occasions_of(call, answer, state, setting, before)
+        expected = expect(state, setting, call, answer) if type(call) in EXPECT else state
+        expected, then = follow_tiers(state, expected, setting, call, answer, before, after)
+        if now is not self.now:
+            after.events = (Event("cleared"),) if type(call) is Reset else tuple(self.shower.events(self.now, now))
+        assert then.told is not None
+        if after.events or then.told.odd:
+            then = then._replace(told=replay(then.told, setting, after.events))
+        self.now, self.state, self.before = now, then, after
+        plan = self.plans.get(occasions)
+        if plan is None:
+            plan = self.plans[occasions] = compile_plan(
+                self.rules, occasions, depth=SNAPSHOT, capabilities=setting.capabilities, unknown=UNSEEN
+            )
+        self.times[occasions] += 1
+        judged = plan.run(setting, state, expected, then, call, answer, before, after, None, None, False)
+        if judged is not None:
+            self.conclude(judged)
+
+    def seen(self, now: Hierarchy, contents: Contents, call: Any, record: Record) -> TierSeen:
+        """What is seen after a step."""
+        after = self.shower.shown(now, contents)
+        after.record = record
+        if type(call) is Advance and call.layers is not None:
+            after.layers_ready = next((one.layers for one in now.transfers if one.id == call.job), 0)
+        return after
+
+    def conclude(self, judged: Judged) -> None:
+        """Note what was unknown; raises :class:`Broken` for the first rule that is broken."""
+        self.unknown.update(judged.unknown)
+        if judged.broken:
+            id = judged.broken[0]
+            raise Broken(id, {name: judged.facts[name] for name in RULES[id].facts if name in judged.facts})
+
+    def settled(self, now: Hierarchy, contents: Contents) -> None:
+        """Judge the rest after everything was delivered; of what was told on the way, the sum is replayed."""
+        told = self.state.told
+        assert told is not None
+        told = replay(told, self.setting, self.shower.events(self.now, now))
+        waiting = tuple([int(one.rid) for one in now.operations if one.live])
+        self.start(now, contents)
+        self.state = self.state._replace(told=told)
+        self.observe(now, contents, Settled(waiting), None, Record())
+
+    def evaluated(self) -> Counter[str]:
+        """How often each rule was evaluated."""
+        total: Counter[str] = Counter()
+        for occasions, plan in self.plans.items():
+            for id in plan.rules:
+                total[id] += self.times[occasions]
+        total.subtract(self.unknown)
+        return +total
+
+    def reached(self) -> Counter[str]:
+        """How often there was each occasion."""
+        total: Counter[str] = Counter()
+        for occasions, times in self.times.items():
+            for one in occasions:
+                total[str(one)] += times
+        return total

@@ -1,0 +1,238 @@
+"""A hierarchy of the reference as the spec has it: what is known of it, and what a snapshot would show.
+
+Each page is shown in a node of its own: so nothing counts as protected because a neighbour in its node is.  What a
+judge remembers beside a snapshot (jobs, prefetches, locks, what was told) is read off the reference's own value.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kvlitmus.reference import event
+from kvlitmus.reference import pool as pools
+from kvlitmus.reference.hierarchy import DEVICE, HOST, Hierarchy, Operation, moving, occupied
+from kvlitmus.reference.perform import sizes
+from kvlitmus.spec.interface.tiers import FETCH, LOAD, PUT, QUERY, Event, Job
+from kvlitmus.spec.names import Names
+from kvlitmus.spec.prefetch_life import ANSWERED, ENDED, REVOKED
+from kvlitmus.spec.seen import Held, Named, NodeInfo, NodeSeen, TierNodeSeen, TierSeen
+from kvlitmus.spec.state import State, Told
+from kvlitmus.spec.tier_state import Prefetched, Prefetches, Stored, Tiers, Work
+from kvlitmus.spec.units import Key, Name, PageNo, Slot, page_slots
+
+Contents = dict[str, dict[PageNo, Name]]
+NOTHING = Name(-1)
+"""What a slot holds that nobody has written."""
+
+
+class Paged(NamedTuple):
+    """One page of a key: the key that ends with it, and its units with their names."""
+
+    key: Key
+    units: tuple[int, ...]
+    named: Named
+
+
+class Shower:
+    """Reads hierarchies whose pages are those of these keys."""
+
+    def __init__(self, table: Names, keys: tuple[tuple[int, ...], ...], page_size: int) -> None:
+        self.size, self.root = page_size, table.root(None)
+        self.pages: dict[Name, Paged] = {}
+        for key in keys:
+            names = table.of(None, key)
+            for end in range(page_size, len(key) + 1, page_size):
+                own, start = names[end - 1], end - page_size
+                named = Named(names[start:end], (own,), {own: names[start:end]})
+                self.pages[own] = Paged(Key(None, key[:end]), key[start:end], named)
+        self.stored = Stored(units_of={name: page.named.units for name, page in self.pages.items()})
+        self.slots: dict[PageNo, tuple[Slot, ...]] = {}
+
+    # -- what is seen --------------------------------------------------------------------------
+
+    def shown(self, now: Hierarchy, contents: Contents) -> TierSeen:
+        """What a snapshot shows of it."""
+        seen = TierSeen()
+        self.show_tree(seen, now)
+        seen.seen, seen.free = True, now.free
+        seen.listed = tuple(seen.free)
+        seen.sizes = sizes(now.cache, now.setting)
+        seen.host_free = tuple(now.host.pool.free)
+        seen.moving = list(moving(now))
+        seen.jobs = self.jobs(now)
+        seen.host_available = pools.available(now.host.pool)
+        seen.occupied = occupied(now)
+        seen.failing = frozenset(now.failing)
+        seen.odd = (
+            *self.odd(HOST, seen.hosted, contents[HOST]),
+            *self.odd(DEVICE, seen.cached, contents[DEVICE]),
+        )
+        return seen
+
+    def show_tree(self, seen: TierSeen, now: Hierarchy) -> None:
+        """Add what is on which tier."""
+        resident, alone, copies = now.cache.tree.pages, now.host.alone, now.host.copies
+        number: dict[Name, int] = {}
+        for pages in (resident, alone):
+            for name, page in pages.items():
+                over, copy = page.parent, copies.get(name)
+                seen.parent_names[name] = over
+                there = host = None
+                if pages is resident:
+                    there = self.slots_of(page.page)
+                    items = {name: page.page}
+                    info = NodeInfo((name,), (page.page,), over, name, "", (), items)
+                    seen.nodes.append(NodeSeen(info, number.get(over, -1), page.locks, page.hits, page.priority))
+                    number[name] = len(number)
+                    seen.cached[name] = page.page
+                    seen.cached_listed.append(page.page)
+                    if over != self.root:
+                        seen.parents.add(over)
+                        if over not in resident:
+                            seen.gaps.append(name)
+                elif copy is None:
+                    seen.homeless.append(name)
+                if copy is not None:
+                    host = self.slots_of(copy.page)
+                    seen.hosted[name] = copy.page
+                    seen.host_listed.append(copy.page)
+                pins = copy.pins if copy is not None else 0
+                seen.tier_nodes.append(TierNodeSeen(self.pages[name].named, over, there, host, pins))
+        parents = seen.parent_names
+        seen.homeless += [name for name, over in parents.items() if over not in parents and over != self.root]
+        seen.homeless += [name for name in copies if name not in parents]
+
+    def slots_of(self, page: PageNo) -> tuple[Slot, ...]:
+        """The slots of a page."""
+        found = self.slots.get(page)
+        if found is None:
+            found = self.slots[page] = page_slots(page, self.size)
+        return found
+
+    def odd(self, tier: str, places: dict[Name, PageNo], contents: dict[PageNo, Name]) -> list[Held]:
+        """The pages of a tier that don't hold what belongs there."""
+        return [
+            Held(name, tier, self.slots_of(page), (contents.get(page, NOTHING),))
+            for name, page in places.items()
+            if contents.get(page) != name
+        ]
+
+    def jobs(self, now: Hierarchy) -> dict[int, Job]:
+        """The work under way, as it is listed."""
+        listed = {
+            one.id: self.job(one.id, one.kind, one.names, landed=one.landed, failed=one.failed) for one in now.transfers
+        }
+        for put in now.puts:
+            listed[put.id] = self.job(put.id, PUT, put.names, landed=put.landed)
+        for own in now.operations:
+            if own.stage != ENDED:
+                kind = FETCH if own.stage == FETCH else QUERY
+                landed = own.stage in (ANSWERED, REVOKED)
+                listed[own.job] = self.job(own.job, kind, own.names, own.rid, done=own.completed, landed=landed)
+        return listed
+
+    def job(
+        self,
+        id: int,
+        kind: str,
+        names: tuple[Name, ...],
+        rid: int = -1,
+        *,
+        done: int = 0,
+        landed: bool = False,
+        failed: bool = False,
+    ) -> Job:
+        """One job."""
+        key = self.pages[names[-1]].key
+        start = len(key.tokens) - len(names) * self.size
+        return Job(id, kind, key, start, rid, done * self.size, landed, not landed, failed)
+
+    # -- what is known -------------------------------------------------------------------------
+
+    def known(self, now: Hierarchy, seen: TierSeen) -> State:
+        """What is known of it by whoever has judged every step so far."""
+        tiers = Tiers(
+            work=self.work(now, seen),
+            alone=now.host.alone,
+            prefetches=self.prefetches(now, seen),
+            stored=self.stored,
+            attached=now.storage,
+            clock=now.now,
+            fault=now.host.fault,
+            failing=seen.failing,
+        )
+        resident = now.cache.tree.pages
+        told = Told(frozenset(resident), event.on_host(now), {name: name for name in self.pages})
+        return now.cache._replace(tiers=tiers, told=told)
+
+    def work(self, now: Hierarchy, seen: TierSeen) -> dict[int, Work]:
+        """The jobs, and the host copies that they read from."""
+        jobs, work = seen.jobs, dict[int, Work]()
+
+        def read(names: tuple[Name, ...]) -> dict[Name, PageNo]:
+            return {name: seen.hosted[name] for name in names if name in seen.hosted}
+
+        for one in now.transfers:
+            sources = read(one.names) if one.kind == LOAD else {}
+            landed = one.landed and not one.failed
+            work[one.id] = Work(jobs[one.id], one.names, one.names[-1], sources, landed, one.failed, one.layers)
+        for put in now.puts:
+            work[put.id] = Work(jobs[put.id], put.names, put.names[-1], read(put.names), put.landed)
+        for own in now.operations:
+            if own.job in jobs:
+                work[own.job] = Work(jobs[own.job], own.names, own.names[-1], {}, jobs[own.job].landed)
+        return work
+
+    def prefetches(self, now: Hierarchy, seen: TierSeen) -> Prefetches:
+        """The prefetches.
+
+        Those that have ended count as having done so before the last tick: a poll may not put their requests off any
+        more.
+        """
+        numbered = dict(enumerate(now.operations, 1))
+        running = {int(one.rid): number for number, one in numbered.items() if one.live}
+        return Prefetches(
+            {number: self.prefetched(one) for number, one in numbered.items()},
+            running,
+            {one.job: number for number, one in numbered.items() if one.job in seen.jobs},
+            frozenset(running),
+            serial=len(numbered),
+        )
+
+    def prefetched(self, one: Operation) -> Prefetched:
+        """One prefetch."""
+        size = self.size
+        hit = None if one.hit is None else one.hit * size
+        return Prefetched(
+            one.rid,
+            one.names,
+            one.asked,
+            None if one.anchor == self.root else one.anchor,
+            one.since or 0.0,
+            one.since,
+            hit,
+            one.completed * size,
+            one.completed * size,
+            in_storage(one.names[: one.hit or 0]),
+            one.stage == ENDED,
+            one.stage in (ANSWERED, REVOKED),
+            not one.live,
+        )
+
+    # -- what is told --------------------------------------------------------------------------
+
+    def events(self, before: Hierarchy, after: Hierarchy) -> list[Event]:
+        """What the world is told of a step; pages are called by their names."""
+        return [self.event(told) for told in event.changes(before, after)]
+
+    def event(self, told: event.Told) -> Event:
+        """One event, as the port tells it."""
+        if told.what == event.REMOVED:
+            return Event(told.what, told.tier, told.name)
+        parent = None if told.parent == self.root else told.parent
+        return Event(told.what, told.tier, told.name, parent, self.pages[told.name].units, None)
+
+
+def in_storage(names: tuple[Name, ...]) -> tuple[str, ...]:
+    """What pages are called in storage."""
+    return tuple(map(str, names))
