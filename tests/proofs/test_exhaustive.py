@@ -39,8 +39,8 @@ def test_every_rule_is_evaluated_in_some_transition() -> None:
     assert {all_rules()[id].pack for id in silent} <= ELSEWHERE.keys()
 
 
-IN_TRACES_ALONE = {On.EXTEND_BATCH}
-"""What the suite never asks for: engines do, and their traces are judged."""
+IN_TRACES_ALONE = {On.EXTEND_BATCH, On.EXTEND_ONE}
+"""What the suite never asks for: engines do (a batch, and each request of it), and their traces are judged."""
 
 
 def test_every_kind_of_call_that_a_rule_is_about_is_reached() -> None:
