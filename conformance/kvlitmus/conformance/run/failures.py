@@ -166,8 +166,8 @@ def parse(data: Any) -> Failure:
         raise ValueError(f"'depth' must be 0 to 3 (got {data['depth']})")
     if not data["rules"] or not all(isinstance(rule, str) and len(rule) < 40 for rule in data["rules"]):
         raise ValueError("'rules' must name at least one rule")
-    if bool(data["litmus"]) == bool(data["schedule"]):
-        raise ValueError("exactly one of 'litmus' and 'schedule' must be given")
+    if data["litmus"] and data["schedule"]:
+        raise ValueError("'litmus' and 'schedule' must not both be given")
     calls = data.get("calls", [])
     if not isinstance(calls, list) or not all(isinstance(call, str) for call in calls):
         raise ValueError("'calls' must be a list of texts")
