@@ -151,7 +151,7 @@ class Requests(Protocol):
     """The life of a request.  The suite composes these from the parts above where an adapter lacks them."""
 
     def begin(self, rid: int, key: Key) -> Begun | None:
-        """Match, lock, and allocate slots for the rest of the key; ``None``, and nothing changed, without memory."""
+        """Match, lock, and allocate slots for the rest of the key; ``None`` without memory; then only evictions and uses stay."""
 
     def grow(self, rid: int, tokens: Sequence[int]) -> Sequence[int] | None:
         """Slots for further tokens; ``None`` when memory is short."""
