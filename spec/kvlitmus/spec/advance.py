@@ -175,7 +175,12 @@ def match(state: State, setting: Setting, call: calls.Match, answer: Hit) -> Sta
 
 def matched(tree: Tree, setting: Setting, covered: Sequence[Name]) -> Tree:
     """The tree after a match that covered these pages."""
-    tree = effects.touch(tree, covered, hits=int(setting.profile.hit_counts == "match"))
+    return used(tree, setting, covered, hits=int(setting.profile.hit_counts == "match"))
+
+
+def used(tree: Tree, setting: Setting, covered: Sequence[Name], *, hits: int = 0) -> Tree:
+    """The tree after a use of these pages of one path: a node ends with the last of them."""
+    tree = effects.touch(tree, covered, hits=hits)
     return effects.split(tree, covered[-1], renews=setting.renews) if covered else tree
 
 

@@ -29,7 +29,8 @@ class Judged(NamedTuple):
 class Plan(NamedTuple):
     """The rules to judge after steps that are alike.
 
-    ``run`` takes the inputs of facts (:data:`~kvlitmus.spec.facts.INPUTS`, in order), and whether all facts are to be told; it returns ``None`` where they are not, and every rule was judged and kept.
+    ``run`` takes the inputs of facts (:data:`~kvlitmus.spec.facts.INPUTS`, in order), and whether all facts are to be
+    told; it returns ``None`` where they are not, and every rule was judged and kept.
     """
 
     rules: tuple[str, ...]
@@ -122,7 +123,7 @@ def assignment(name: str, names: dict[str, Any]) -> str:
 def value_of(name: str, inputs: Mapping[str, Any], known: dict[str, Any]) -> Any:
     """One fact of a step, for whoever explains it: worked out, with what it needs, and noted among the known.
 
-    Unknown where an input is missing, or where the fact is given by whoever judges, and wasn't.
+    Unknown where an input is missing.
     """
     if name in INPUTS:
         return inputs.get(name, UNKNOWN)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kvlitmus.spec import calls, effects, tier_calls
-from kvlitmus.spec.advance import follow
+from kvlitmus.spec.advance import follow, used
 from kvlitmus.spec.interface.tiers import BACKUP, DONE, FETCH, LOAD, PUT, QUERY, Event, Loaded
 from kvlitmus.spec.names import page_names
 from kvlitmus.spec.page import Page, Tree
@@ -65,10 +65,7 @@ def load_back(
     if answer.slots is None:
         tiers = tiers_of(state)
         return put(state, tiers._replace(unsure=tiers.unsure.union(resident)))
-    tree = effects.touch(state.tree, resident)
-    if resident:
-        tree = effects.split(tree, resident[-1], renews=setting.renews)
-    return state._replace(tree=tree)
+    return state._replace(tree=used(state.tree, setting, resident))
 
 
 def advance(
@@ -154,10 +151,7 @@ def prefetch(
     if not answer.started:
         return put(state, tiers._replace(unsure=tiers.unsure.union(known_part(before, paged))))
     state = begin_prefetch(state, setting, call, answer.matched, answer.asked)
-    cached = effects.cached_prefix(state.tree, paged)
-    tree = effects.touch(state.tree, paged[:cached])
-    if cached:
-        tree = effects.split(tree, paged[cached - 1], renews=setting.renews)
+    tree = used(state.tree, setting, paged[: effects.cached_prefix(state.tree, paged)])
     if setting.profile.reserve == "submit":
         state = put(state, allocated(tiers_of(state)))
     return state._replace(tree=tree)

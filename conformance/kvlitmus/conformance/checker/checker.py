@@ -407,11 +407,6 @@ class Checker(Guard):
         """How many requests and callers own each page."""
         return self.state.owners
 
-    @property
-    def renews(self) -> bool:
-        """Whether the upper half of a split node counts as created now."""
-        return self.setting.renews
-
     def path(self, key: Key, *, row: bool = False) -> Path:
         """A key with the names of its prefixes; of a request that has a ``row``, with the names of its tokens."""
         return path_of(self.names, key, self.size, row=row)
@@ -475,7 +470,3 @@ class Checker(Guard):
         """The suite does not own the pages of these slots any more."""
         pages = {PageNo(slot // self.size) for slot in slots}
         self.state = self.state._replace(owners=effects.release(self.state.owners, pages))
-
-    def locked_pages(self) -> dict[Name, PageNo]:
-        """Where the protected pages are, by name."""
-        return {name: page.page for name, page in self.tree.pages.items() if page.locks}
