@@ -35,7 +35,7 @@ from hypothesis.database import (
     ReadOnlyDatabase,
 )
 
-from tests import processes
+from tests.support import processes
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # for tests and what they start: there are no more processors than tests
 

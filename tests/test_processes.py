@@ -1,4 +1,4 @@
-"""Tests leave no process behind, and run in the background as they do in a terminal (``tests/processes.py``)."""
+"""Tests leave no process behind, and run in the background as they do in a terminal (``support/processes.py``)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import processes
+from tests.support import processes
 
 ROOT = Path(__file__).resolve().parent.parent
 LEAVES = """

@@ -120,7 +120,7 @@ def play_schedules(rules: Mapping[str, Rule], found: Evidence) -> None:
 
 def find_proofs(rules: Mapping[str, Rule], found: Evidence) -> None:
     """Ask the proofs: the lemmas with their bounds, and what the quick enumerations evaluated."""
-    from tests.proofs.coverage import by_enumeration, by_lemmas
+    from tests.proofs.support.coverage import by_enumeration, by_lemmas
 
     for id, lemmas in by_lemmas().items():
         for name, bounds in lemmas:

@@ -22,7 +22,7 @@ from kvlitmus.mutants.run import Effort, run_all
 from tests.conformance.support.command_line import BROKEN, ONE, Capture, command
 from tests.conformance.test_trace import SMALL as SMALL_TRACE
 from tests.conformance.test_trace_processes import SLOW
-from tests.processes import eventually, run, started
+from tests.support.processes import eventually, run, started
 
 HERE = Path(__file__).parent / "support"
 SIGNALS = (signal.SIGTERM, signal.SIGHUP)

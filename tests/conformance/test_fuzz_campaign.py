@@ -21,7 +21,7 @@ from kvlitmus.conformance.support import files as safe
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.rule import all_rules
 from tests.conformance.support.schemas import fits
-from tests.processes import eventually
+from tests.support.processes import eventually
 
 Capture = pytest.CaptureFixture[str]
 

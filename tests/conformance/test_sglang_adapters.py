@@ -17,7 +17,7 @@ from kvlitmus.conformance.adapters.sglang.common.stubs import Peer, Plan
 from kvlitmus.conformance.adapters.sglang.v0_5_13 import flat as v0_5_13
 from kvlitmus.conformance.adapters.sglang.v0_5_23 import flat as v0_5_23
 from kvlitmus.conformance.ports import PORTS, Config, Target, Unsupported
-from tests.policies import with_policy
+from tests.support.policies import with_policy
 
 HOME = Path(__file__).resolve().parents[2]
 ROOMS = os.pathsep.join(str(HOME / room) for room in ("spec", "reference", "optimized", "conformance"))

@@ -10,7 +10,7 @@ from queue import Empty
 import pytest
 
 from kvlitmus.conformance.adapters.sglang.common import steps
-from tests.processes import LIMIT
+from tests.support.processes import LIMIT
 
 
 @pytest.fixture

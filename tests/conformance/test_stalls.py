@@ -22,7 +22,7 @@ from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.results import Item, ItemResult, Options, to_json
 from kvlitmus.conformance.run.targets import resolve_target
 from kvlitmus.conformance.specimen.cache import target as specimen
-from tests.processes import eventually
+from tests.support.processes import eventually
 
 HERE = Path(__file__).parent / "support"
 PAGE4 = Config(page_size=4)

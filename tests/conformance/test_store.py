@@ -38,7 +38,7 @@ from kvlitmus.spec.store_calls import (
     StoreRank,
 )
 from kvlitmus.spec.store_state import EMPTY_STORE, NOTHING, Entry, StoreState, advance_store
-from tests.processes import eventually
+from tests.support.processes import eventually
 
 PLAIN = plan.STORE_CONFIGS[0]
 OPTIONS = Options(shrink_trials=0)

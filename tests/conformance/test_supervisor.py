@@ -22,7 +22,7 @@ from kvlitmus.conformance.run.plan import items as plan_items
 from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options, to_json
 from kvlitmus.conformance.run.targets import UnknownTarget, known_targets, resolve_target
 from kvlitmus.conformance.specimen.cache import target as specimen
-from tests.processes import eventually, runs
+from tests.support.processes import eventually, runs
 
 HERE = Path(__file__).parent / "support"
 PAGE4 = Config(page_size=4)

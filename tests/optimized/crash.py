@@ -8,7 +8,7 @@ or damages some of its own so that they are written again, and says what it does
 killed from outside after a random time, or by its own hand at a random line of the store's code.  After each death
 the folder is read through a fresh store.  Half of the rounds end with power cuts besides: everything that the writers
 did was written down, and from that states are drawn that a power cut at their death may have left, with writes torn and
-reordered as far as nobody had waited for them (``power.py``); each is read, and written to, as well:
+reordered as far as nobody had waited for them (``support/power.py``); each is read, and written to, as well:
 
 wrong      a page came back that is not, byte for byte, the one put under that key: must be 0
 lost       a page is missing although its put had returned and nobody has removed it: must be 0
@@ -51,7 +51,7 @@ from kvlitmus.optimized.storage import file as file_module
 from kvlitmus.optimized.storage.base import Buffer
 from kvlitmus.optimized.storage.file import FileStore
 from kvlitmus.optimized.storage.record import HEAD
-from tests.optimized.power import Medium, Tape, written
+from tests.optimized.support.power import Medium, Tape, written
 
 KEYS = [f"{number:064x}" for number in range(14)]
 SIZES = (0, 1, 300, 4_096, 60_000, 262_144, 700_000)

@@ -4,11 +4,10 @@
     python -m tests.optimized.stress --seconds 20 --seed 3
 
 A run is a series of rounds, each with a configuration drawn anew and fresh pools.  In a round a scheduler drives
-several request streams at once over real tensors, with copies that lag (see :mod:`tests.optimized.stress_world`),
-threads that read and write a file store, storage that is slow and fails, copies that fail where they are submitted and
-under way, and memory that runs out.  Requests are abandoned and aborted, storage comes and goes, pages are evicted on
-purpose.  At the end of a round everything is written to storage and the
-cache is closed; a second cache then reads all of it back.
+several request streams at once over real tensors, with copies that lag (``support/stress_world.py``), threads that read
+and write a file store, storage that is slow and fails, copies that fail where they are submitted and under way, and
+memory that runs out.  Requests are abandoned and aborted, storage comes and goes, pages are evicted on purpose.  At the
+end of a round everything is written to storage and the cache is closed; a second cache then reads all of it back.
 
 A slot is *used* when a request computes with it; before that, layer by layer, each byte of it is compared with the
 fingerprint of the token that it stands for.  What is put to storage is checked, too, and whenever a round comes to rest
@@ -34,8 +33,8 @@ from typing import Any
 
 import torch
 
-from tests.optimized.stress_round import Round
-from tests.optimized.stress_setting import Setting, drawn
+from tests.optimized.support.stress_round import Round
+from tests.optimized.support.stress_setting import Setting, drawn
 
 HANG = 1_200.0
 """After so many seconds without some steps the process ends."""

@@ -14,9 +14,9 @@ from kvlitmus.optimized.hierarchy import HierarchicalCache
 from kvlitmus.optimized.mover import NullMover
 from kvlitmus.optimized.runner import Threads
 from kvlitmus.optimized.work import BACKUP
-from tests.optimized.fault_desk import SIZE
-from tests.optimized.fault_scenes import KEY
-from tests.optimized.hierarchy_sides import ArrayMover
+from tests.optimized.support.fault_desk import SIZE
+from tests.optimized.support.fault_scenes import KEY
+from tests.optimized.support.hierarchy_sides import ArrayMover
 
 
 class Stuck:

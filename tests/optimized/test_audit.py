@@ -13,7 +13,7 @@ from kvlitmus.optimized.audit import audit, complaints
 from kvlitmus.optimized.branch import Branch, Place
 from kvlitmus.optimized.kernels import HEAP, WHERE
 from kvlitmus.optimized.tree import Tree
-from tests.optimized.trees import array, back_up, put, tree_of
+from tests.optimized.support.trees import array, back_up, put, tree_of
 
 
 def _shift(level: str) -> Callable[[Tree, Branch], None]:

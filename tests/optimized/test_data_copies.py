@@ -15,7 +15,7 @@ from kvlitmus.optimized.data.copies import Choice, PageCopy
 from kvlitmus.optimized.data.layout import LAYOUTS, Layout
 from kvlitmus.optimized.data.pools import DevicePool, HostPool
 from kvlitmus.optimized.data.shape import KVShape
-from tests.optimized import paged
+from tests.optimized.support import paged
 
 
 @pytest.fixture(autouse=True)

@@ -20,7 +20,7 @@ from kvlitmus.optimized.data.kernels import DEVICE, LINK, Launch, PagedCopy, Sig
 from kvlitmus.optimized.data.layout import Layout, Nest, nest, strides
 from kvlitmus.optimized.data.pools import DevicePool, HostPool
 from kvlitmus.optimized.data.shape import KVShape
-from tests.optimized import paged
+from tests.optimized.support import paged
 
 ROOT = Path(__file__).resolve().parents[2]
 triton = pytest.importorskip("triton")
@@ -43,7 +43,7 @@ def test_every_byte_in_the_interpreter(page_size: int, every: int) -> None:
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": os.pathsep.join(str(ROOT / room) for room in ("spec", "optimized", ".")),
     }
-    command = [sys.executable, "-m", "tests.optimized.paged", "--page-sizes", str(page_size), "--every", str(every)]
+    command = [sys.executable, "-m", paged.__name__, "--page-sizes", str(page_size), "--every", str(every)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     shapes = len(list(paged.shapes((page_size,))))

@@ -18,8 +18,8 @@ from kvlitmus.optimized.data.layout import LAYOUTS, Layout
 from kvlitmus.optimized.data.pools import DevicePool, HostPool
 from kvlitmus.optimized.data.shape import KVShape
 from kvlitmus.optimized.data.transfer import TorchMover
-from tests.optimized import paged, streams
-from tests.processes import LIMIT
+from tests.optimized.support import paged, streams
+from tests.support.processes import LIMIT
 
 SHAPE = KVShape(layers=4, heads=2, head_dim=4, dtype=torch.bfloat16, page_size=2)
 PAGES = 12

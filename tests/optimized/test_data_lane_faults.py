@@ -8,7 +8,7 @@ import pytest
 
 from kvlitmus.optimized.data import driver
 from kvlitmus.optimized.data.lane import LaneTicket
-from tests.optimized import streams
+from tests.optimized.support import streams
 from tests.optimized.test_data_lane import mover_of, numbers
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kvlitmus.optimized.data.layout import LAYOUTS, Layout, Nest, nest, strides
 from kvlitmus.optimized.data.pools import DevicePool, HostPool, KVPool
 from kvlitmus.optimized.data.shape import DTYPES, KVShape
-from tests.optimized import paged
+from tests.optimized.support import paged
 
 
 def test_sizes_of_known_models() -> None:

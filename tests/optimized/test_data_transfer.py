@@ -21,9 +21,9 @@ from kvlitmus.optimized.data.pools import DevicePool, HostPool
 from kvlitmus.optimized.data.shape import KVShape
 from kvlitmus.optimized.data.transfer import TorchMover
 from kvlitmus.optimized.mover import Mover, Ticket
-from tests.optimized import paged
-from tests.optimized.pausing import PausingMover
-from tests.processes import LIMIT
+from tests.optimized.support import paged
+from tests.optimized.support.pausing import PausingMover
+from tests.support.processes import LIMIT
 
 SHAPE = KVShape(layers=4, heads=2, head_dim=8, dtype=torch.bfloat16, page_size=2)
 PATIENCE = LIMIT

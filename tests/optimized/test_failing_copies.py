@@ -10,8 +10,8 @@ import pytest
 from kvlitmus.optimized import testing
 from kvlitmus.optimized.backup import GIVE_UP
 from kvlitmus.optimized.work import BACKUP
-from tests.optimized.fault_desk import ALL, SIZE, Desk
-from tests.optimized.fault_scenes import KEY
+from tests.optimized.support.fault_desk import ALL, SIZE, Desk
+from tests.optimized.support.fault_scenes import KEY
 
 
 def ready_to_load(write: str = "write_through", **how: Any) -> Desk:

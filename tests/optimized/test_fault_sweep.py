@@ -2,7 +2,7 @@
 
 Each scenario is played once for each operation in it that can fail, which then does; the scenario goes on as callers
 do, and at the end everything must be as if that had never been tried
-(:meth:`tests.optimized.fault_desk.Desk.still_works`).
+(:meth:`tests.optimized.support.fault_desk.Desk.still_works`).
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 
 from kvlitmus.optimized import testing
-from tests.optimized.fault_desk import Desk
-from tests.optimized.fault_scenes import SCENARIOS, WRITES, Scenario, play, played, starts_anew
 from tests.optimized.mutants import Mutant
 from tests.optimized.mutants_faults import FAULTS
+from tests.optimized.support.fault_desk import Desk
+from tests.optimized.support.fault_scenes import SCENARIOS, WRITES, Scenario, play, played, starts_anew
 
 
 def sweep(scenario: Scenario, write: str) -> int:

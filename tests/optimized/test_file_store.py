@@ -17,7 +17,7 @@ import pytest
 from kvlitmus.optimized.storage.base import Identity, PageStore
 from kvlitmus.optimized.storage.file import FileStore
 from kvlitmus.optimized.storage.record import HEAD
-from tests.processes import LIMIT
+from tests.support.processes import LIMIT
 
 ROOT = Path(__file__).resolve().parents[2]
 PATHS = os.pathsep.join(str(ROOT / room) for room in ("spec", "optimized"))

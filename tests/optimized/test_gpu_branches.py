@@ -1,7 +1,7 @@
 """What benchmarks/gpu.py does on CUDA only, without CUDA: streams that do at once what they are given.
 
-Lanes, tickets, events and batches of copies run as on a device, on the streams of ``tests/optimized/streams.py``; what
-a kernel would do is done by loops.  Times mean nothing; that every branch runs, and that its data is right, does.
+Lanes, tickets, events and batches of copies run as on a device, on the streams of ``support/streams.py``; what a
+kernel would do is done by loops.  Times mean nothing; that every branch runs, and that its data is right, does.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from benchmarks import (
 from benchmarks.gpu_stage import Bench, Record, Stage, run
 from kvlitmus.optimized.data import driver
 from kvlitmus.optimized.data.pools import HostPool
-from tests.optimized import streams
-from tests.processes import LIMIT
+from tests.optimized.support import streams
+from tests.support.processes import LIMIT
 
 
 class AtOnce(streams.Stream):

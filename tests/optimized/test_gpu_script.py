@@ -35,8 +35,8 @@ from benchmarks.gpu_stage import (
     run,
 )
 from kvlitmus.optimized.data.transfer import TorchMover
-from tests.optimized.pausing import PausingMover
-from tests.processes import LIMIT
+from tests.optimized.support.pausing import PausingMover
+from tests.support.processes import LIMIT
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = [sys.executable, str(ROOT / "benchmarks" / "gpu.py")]

@@ -1,7 +1,7 @@
 """The free-running hierarchy under all kinds of interleavings: no page with two users, no wrong contents anywhere.
 
-What threads and streams do is done by the test, one small step at a time (:mod:`tests.optimized.hierarchy_late`); the
-same with real threads is a stress test of its own.
+What threads and streams do is done by the test, one small step at a time (``support/hierarchy_late.py``); the same
+with real threads is a stress test of its own.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from kvlitmus.optimized.put import Puts
 from kvlitmus.optimized.request import Running
 from kvlitmus.optimized.tree import STORED, Branch, Place
 from kvlitmus.optimized.work import FETCH, PUT
-from tests.optimized.hierarchy_late import LateMover, LateRunner, move
-from tests.optimized.hierarchy_sides import LAYERS, ScriptedStore, fingerprint
+from tests.optimized.support.hierarchy_late import LateMover, LateRunner, move
+from tests.optimized.support.hierarchy_sides import LAYERS, ScriptedStore, fingerprint
 
 WRITES = ("write_through", "write_through_selective", "write_back")
 

@@ -10,7 +10,7 @@ import random
 import pytest
 
 from kvlitmus.conformance.ports import Config
-from tests.optimized.hierarchy_pair import CALLS, Pair
+from tests.optimized.support.hierarchy_pair import CALLS, Pair
 
 WRITES = ("write_through", "write_through_selective", "write_back")
 STOPS = ("best_effort", "wait_complete", "timeout")

@@ -13,8 +13,8 @@ from kvlitmus.conformance.ports.tiers import Outcome
 from kvlitmus.optimized.cache import CacheConfig
 from kvlitmus.optimized.hierarchy import HierarchicalCache
 from kvlitmus.spec.units import Key
-from tests.optimized.hierarchy_pair import Pair
-from tests.optimized.hierarchy_sides import ScriptedStore
+from tests.optimized.support.hierarchy_pair import Pair
+from tests.optimized.support.hierarchy_sides import ScriptedStore
 
 KEY = Key(None, (1, 2, 3, 4, 5, 6, 7, 8))
 """Four pages of two."""

@@ -14,7 +14,7 @@ import pytest
 from kvlitmus.optimized.storage import file as file_module
 from kvlitmus.optimized.storage.file import FileStore
 from tests.optimized.crash import BAD
-from tests.optimized.power import BLOCK, Medium, Tape, written
+from tests.optimized.support.power import BLOCK, Medium, Tape, written
 
 ROOT = Path(__file__).resolve().parents[2]
 

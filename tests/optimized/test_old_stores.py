@@ -15,7 +15,7 @@ from kvlitmus.optimized.storage.file import FileStore
 from kvlitmus.reference.hashing import page_hashes
 from kvlitmus.spec.schemes import SGLANG_1
 from kvlitmus.spec.units import Key
-from tests.optimized.fake_redis import serving
+from tests.optimized.support.fake_redis import serving
 
 PROMPT = Key("tenant", tuple(range(8)))
 OLD_NAMES = list(page_hashes(PROMPT, 4, scheme=SGLANG_1))

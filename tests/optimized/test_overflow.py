@@ -7,8 +7,8 @@ from typing import Any
 from kvlitmus.optimized.cache import CacheConfig
 from kvlitmus.optimized.event import EventLog
 from kvlitmus.optimized.hierarchy import HierarchicalCache
-from tests.optimized.fault_desk import SIZE, Desk
-from tests.optimized.fault_scenes import KEY, OTHER
+from tests.optimized.support.fault_desk import SIZE, Desk
+from tests.optimized.support.fault_scenes import KEY, OTHER
 
 
 def test_events_are_bounded_and_an_overflow_says_what_there_is() -> None:

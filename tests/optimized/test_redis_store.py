@@ -24,7 +24,7 @@ from kvlitmus.optimized.storage.base import Identity, PageStore
 pytest.importorskip("redis", reason="the client library is missing: the extra 'redis' brings it")
 
 from kvlitmus.optimized.storage.redis import RedisStore
-from tests.processes import LIMIT
+from tests.support.processes import LIMIT
 
 KEYS = [f"{number:064x}" for number in range(6)]
 PAGES = [bytes([number]) * (100 + number) for number in range(6)]

@@ -10,7 +10,7 @@ import pytest
 
 from kvlitmus.optimized.storage.base import Identity
 from kvlitmus.optimized.storage.record import head_of
-from tests.optimized.fake_redis import Server, bulk, fits, only, serving
+from tests.optimized.support.fake_redis import Server, bulk, fits, only, serving
 
 pytest.importorskip("redis", reason="the client library is missing: the extra 'redis' brings it")
 

@@ -21,7 +21,7 @@ from kvlitmus.optimized.mover import NullMover
 from kvlitmus.optimized.runner import PATIENCE, Threads
 from kvlitmus.optimized.storage.base import Buffer
 from kvlitmus.optimized.work import FETCH, LOAD, PUT, QUERY, Progress, Runner, Work
-from tests.processes import LIMIT
+from tests.support.processes import LIMIT
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -23,7 +23,7 @@ from kvlitmus.optimized.mover import NullMover
 from kvlitmus.optimized.runner import Threads
 from kvlitmus.optimized.storage.base import Buffer
 from kvlitmus.optimized.storage.file import FileStore
-from tests.processes import LIMIT
+from tests.support.processes import LIMIT
 from tests.test_layout import ROOT
 
 PROMPT = np.arange(12, dtype=np.int32)

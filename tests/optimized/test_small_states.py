@@ -15,11 +15,11 @@ from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.conformance.specimen.parts import Parts
 from kvlitmus.conformance.specimen.tree import Node, RadixTree
 from kvlitmus.conformance.specimen.works import TieredNode
-from tests.optimized.small_states import Beside
-from tests.optimized.small_tiers import BesideTiers, supported
-from tests.proofs import scopes, tier_scopes
-from tests.proofs.explore import Scope
-from tests.proofs.tier_bench import Scope as TierScope
+from tests.optimized.support.small_states import Beside
+from tests.optimized.support.small_tiers import BesideTiers, supported
+from tests.proofs.support import scopes, tier_scopes
+from tests.proofs.support.explore import Scope
+from tests.proofs.support.tier_bench import Scope as TierScope
 from tests.support.tandem import Difference
 
 pytestmark = pytest.mark.proof

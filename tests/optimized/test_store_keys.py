@@ -14,7 +14,7 @@ from kvlitmus.optimized.hierarchy import HierarchicalCache
 from kvlitmus.optimized.mover import NullMover
 from kvlitmus.optimized.runner import Threads
 from kvlitmus.optimized.storage.file import FileStore
-from tests.processes import LIMIT
+from tests.support.processes import LIMIT
 
 PROMPT = np.arange(12, dtype=np.int32)
 ODD = np.array([1, 2, 3, -1, 5, 6, 7, 8], np.int32)

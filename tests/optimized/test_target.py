@@ -20,7 +20,7 @@ from kvlitmus.conformance.ports.tiers import Outcome
 from kvlitmus.conformance.run.plan import CONFIGS, STORE_CONFIGS, TIER_CONFIGS, configs_of
 from kvlitmus.conformance.run.targets import TargetError, load_target, resolve_target
 from kvlitmus.conformance.specimen.cache import target as specimen
-from tests.policies import with_policy
+from tests.support.policies import with_policy
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 CONFIG = TIER_CONFIGS[0]

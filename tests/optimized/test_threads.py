@@ -14,9 +14,9 @@ from kvlitmus.optimized.data.pools import DevicePool, HostPool
 from kvlitmus.optimized.hierarchy import HierarchicalCache
 from kvlitmus.optimized.mover import NullMover
 from kvlitmus.optimized.runner import Threads
-from tests.optimized.pausing import PausingMover
-from tests.optimized.stress_world import Contents, lagging, prints_of, shape_of
-from tests.processes import LIMIT
+from tests.optimized.support.pausing import PausingMover
+from tests.optimized.support.stress_world import Contents, lagging, prints_of, shape_of
+from tests.support.processes import LIMIT
 
 KEY = [1, 2, 3, 4, 5, 6, 7, 8]
 

@@ -12,7 +12,7 @@ import torch
 from examples import serve
 from kvlitmus.optimized.data.transfer import TorchMover
 from kvlitmus.optimized.hierarchy import HierarchicalCache
-from tests.optimized.pausing import PausingMover
+from tests.optimized.support.pausing import PausingMover
 
 TOLERANCE = 1e-4
 """Of logits whose standard deviation is 3, in 32-bit floats: sums in another order differ by some 1e-5, and one wrong

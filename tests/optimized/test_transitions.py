@@ -19,7 +19,7 @@ from kvlitmus.spec.job import JOBS
 from kvlitmus.spec.names import Names
 from kvlitmus.spec.prefetch_life import PREFETCHES
 from kvlitmus.spec.transitions import Step
-from tests.spec.recorder import Recorder
+from tests.spec.support.recorder import Recorder
 from tests.spec.test_transitions import MORE, illegal
 
 

@@ -17,7 +17,7 @@ from kvlitmus.optimized.branch import Branch, Place, Run
 from kvlitmus.optimized.inputs import StaleHandle
 from kvlitmus.optimized.kernels import common
 from kvlitmus.optimized.view import nodes_of
-from tests.optimized.trees import array, back_up, put, tree_of
+from tests.optimized.support.trees import array, back_up, put, tree_of
 
 # -- what it is made of, and what that costs -----------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from kvlitmus.optimized import levels, tree
 from kvlitmus.optimized.branch import Branch
 from kvlitmus.optimized.policy import POLICIES
 from kvlitmus.optimized.residency import Residency
-from tests.optimized.twins import Twins, play
+from tests.optimized.support.twins import Twins, play
 
 MODES: dict[str, dict[str, Any]] = {
     "flat": {"host_pages": 0},

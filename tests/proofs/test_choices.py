@@ -22,7 +22,7 @@ from kvlitmus.spec.effects import leaves
 from kvlitmus.spec.policies import POLICIES
 from kvlitmus.spec.state import Tree
 from kvlitmus.spec.units import Key, Name, PageNo
-from tests.proofs.explore import Explorer, Scope, State
+from tests.proofs.support.explore import Explorer, Scope, State
 
 pytestmark = pytest.mark.proof
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kvlitmus.spec.rule import Kind, all_rules
-from tests.proofs.coverage import evidence
+from tests.proofs.support.coverage import evidence
+from tests.proofs.support.tier_judge import PACKS
 from tests.proofs.test_tier_exhaustive import ELSEWHERE
-from tests.proofs.tier_judge import PACKS
 
 pytestmark = pytest.mark.proof
 FLAT = ("pool", "tree", "lock", "evict", "req")

@@ -6,10 +6,10 @@ import pytest
 
 from kvlitmus.spec.on import On
 from kvlitmus.spec.rule import Kind, all_rules
-from tests.proofs.explore import Counterexample, Explorer
-from tests.proofs.planted import PLANTED, Planted
-from tests.proofs.scopes import EVERY_RUN, NIGHTLY
-from tests.proofs.searches import flat as explore
+from tests.proofs.support.explore import Counterexample, Explorer
+from tests.proofs.support.planted import PLANTED, Planted
+from tests.proofs.support.scopes import EVERY_RUN, NIGHTLY
+from tests.proofs.support.searches import flat as explore
 
 pytestmark = pytest.mark.proof
 

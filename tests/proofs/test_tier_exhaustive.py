@@ -7,12 +7,12 @@ import pytest
 from kvlitmus.conformance.adapters.reference.choices import choices_of
 from kvlitmus.reference import event
 from kvlitmus.spec.rule import Kind, all_rules
-from tests.proofs.searches import tiered as explore
-from tests.proofs.tier_explore import Counterexample, Explorer
-from tests.proofs.tier_judge import PACKS
-from tests.proofs.tier_laws import LAWS, LAWS_OF_STEPS
-from tests.proofs.tier_planted import PLANTED, Planted
-from tests.proofs.tier_scopes import EVERY_RUN, NIGHTLY, ONE
+from tests.proofs.support.searches import tiered as explore
+from tests.proofs.support.tier_explore import Counterexample, Explorer
+from tests.proofs.support.tier_judge import PACKS
+from tests.proofs.support.tier_laws import LAWS, LAWS_OF_STEPS
+from tests.proofs.support.tier_planted import PLANTED, Planted
+from tests.proofs.support.tier_scopes import EVERY_RUN, NIGHTLY, ONE
 
 pytestmark = pytest.mark.proof
 

@@ -10,7 +10,7 @@ import pytest
 from kvlitmus.conformance.adapters.reference.flat import PROFILE
 from kvlitmus.conformance.ports.tiers import Outcome
 from kvlitmus.reference.hashing import page_hashes
-from tests.reference.desk import Desk
+from tests.reference.support.desk import Desk
 
 
 def names_of(desk: Desk, tokens: int) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from kvlitmus.reference.hashing import chain_start, event_number, page_hashes
 from kvlitmus.spec.hash_calls import HashPair, split_key
 from kvlitmus.spec.schemes import KVLITMUS_2, SCHEMES, SGLANG_1, Domain, Scheme, encode
 from kvlitmus.spec.units import Key
-from tests.reference import known_names
+from tests.reference.support import known_names
 
 Hasher = Callable[[Key, int, str | None], Sequence[str]]
 HASHERS: dict[str, Hasher] = {"reference": page_hashes, "specimen": PageHasher().page_hashes}

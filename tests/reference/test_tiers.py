@@ -11,7 +11,7 @@ from kvlitmus.conformance.ports.tiers import DONE
 from kvlitmus.reference import life, tier
 from kvlitmus.reference.hierarchy import host_homes, pin
 from kvlitmus.spec.units import Tokens
-from tests.reference.desk import Desk
+from tests.reference.support.desk import Desk
 
 
 def test_a_page_is_backed_up_at_its_first_use_demoted_and_loaded_back() -> None:

@@ -26,7 +26,7 @@ from kvlitmus.spec.job import ADVANCES, GONE, JOBS, LANDED, UNDER_WAY
 from kvlitmus.spec.names import Names
 from kvlitmus.spec.prefetch_life import ENDED, ENDS, FETCH, KIND, PREFETCHES, QUERY, REVOKED, STAGES
 from kvlitmus.spec.transitions import NONE, Step, Table, Transition
-from tests.spec.recorder import Recorder, Stages
+from tests.spec.support.recorder import Recorder, Stages
 
 TABLES = {"jobs": JOBS, "prefetches": PREFETCHES}
 SPECIMENS = {works.QUERYING: QUERY, works.FETCHING: FETCH, works.ENDED: ENDED, works.REVOKED: REVOKED}

@@ -103,7 +103,7 @@ VECTORS: dict[str, tuple[Vector, ...]] = {
     ),
 }
 """Keys with their hashes, by scheme.  ``sglang-1``: as upstream's releases 0.5.13.post1 and 0.5.23 compute them, or
-``sha256sum`` on the bytes.  ``kvlitmus-2``: as ``tests/reference/known_names.py`` does, with hashlib alone.
+``sha256sum`` on the bytes.  ``kvlitmus-2``: as ``tests/reference/support/known_names.py`` does, with hashlib alone.
 """
 
 EVENT_NUMBERS: dict[str, int] = {FIRST: -3488128144981237669, SECOND: 5674439469042975057}

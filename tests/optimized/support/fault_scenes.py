@@ -1,11 +1,11 @@
-"""What a caller does while something fails: scenarios over a :class:`tests.optimized.fault_desk.Desk`."""
+"""What a caller does while something fails: scenarios over a :class:`tests.optimized.support.fault_desk.Desk`."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
 
-from tests.optimized.fault_desk import AHEAD, ALL, SIZE, Desk
+from tests.optimized.support.fault_desk import AHEAD, ALL, SIZE, Desk
 
 Scenario = Callable[[Desk], None]
 

@@ -144,7 +144,7 @@ class Explorer:
     """One search: a judge over a reference adapter that is put into each state and tried with each call."""
 
     def __init__(self, scope: Scope, make: type[ReferenceCache] = ReferenceCache) -> None:
-        from tests.proofs.moves import moves
+        from tests.proofs.support.moves import moves
 
         self.scope = scope
         self.names = Names()

@@ -14,7 +14,7 @@ from kvlitmus.optimized.hashing import page_hashes
 from kvlitmus.optimized.hierarchy import HierarchicalCache
 from kvlitmus.optimized.pool import PagePool
 from kvlitmus.optimized.tree import Place
-from tests.optimized.stress_world import Contents, Prints
+from tests.optimized.support.stress_world import Contents, Prints
 
 PrintsOf = Callable[[Hashable, Sequence[int]], Prints]
 

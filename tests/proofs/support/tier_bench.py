@@ -17,7 +17,7 @@ from kvlitmus.spec.profile import Profile
 from kvlitmus.spec.seen import Record
 from kvlitmus.spec.setting import SNAPSHOT, Setting
 from kvlitmus.spec.units import Key, Name, PageNo, Pages, RequestId, Tokens
-from tests.proofs.tier_judge import Judge
+from tests.proofs.support.tier_judge import Judge
 from tests.proofs.tier_shown import Shower
 
 SHOWN = frozenset(

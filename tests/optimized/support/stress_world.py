@@ -34,7 +34,7 @@ from kvlitmus.optimized.data.shape import KVShape
 from kvlitmus.optimized.data.transfer import TorchMover
 from kvlitmus.optimized.mover import PageArray, Ticket
 from kvlitmus.optimized.storage.base import Buffer, PageStore
-from tests.optimized.pausing import PausingMover
+from tests.optimized.support.pausing import PausingMover
 
 Prints = NDArray[np.int64]
 

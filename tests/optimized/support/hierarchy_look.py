@@ -15,7 +15,7 @@ from kvlitmus.optimized.levels import value_at
 from kvlitmus.optimized.tree import Place
 from kvlitmus.reference.hierarchy import host_homes
 from kvlitmus.spec.units import Key
-from tests.optimized.hierarchy_sides import LAYERS, ArrayMover, ScriptedStore
+from tests.optimized.support.hierarchy_sides import LAYERS, ArrayMover, ScriptedStore
 
 
 class Look:

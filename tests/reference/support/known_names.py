@@ -1,6 +1,6 @@
 """Page names of the scheme kvlitmus-2 with nothing but hashlib: where the golden vectors are from.
 
-.venv/bin/python tests/reference/known_names.py
+.venv/bin/python tests/reference/support/known_names.py
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from kvlitmus.spec.tier_calls import (
     Tick,
 )
 from kvlitmus.spec.units import RequestId, Tokens, page_slots
-from tests.proofs.tier_bench import HOLDER, Bench, Step
+from tests.proofs.support.tier_bench import HOLDER, Bench, Step
 from tests.proofs.tier_shown import in_storage
 
 LONG = 1_000.0

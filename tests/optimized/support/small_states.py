@@ -1,9 +1,9 @@
 """All states of small caches, with a second cache that takes every step of the reference beside it.
 
-The states are those of :mod:`tests.proofs.explore`: a reference cache and what its callers hold, breadth first to the
-fixpoint.  From each state every call is made on the reference *and* on another cache, which was brought there by the
-same calls, and after each call everything that can be seen of both is compared.  The other cache can't be put into a
-state, so it is made anew and the calls that lead there are made again (:class:`Logged`).
+The states are those of :mod:`tests.proofs.support.explore`: a reference cache and what its callers hold, breadth first
+to the fixpoint.  From each state every call is made on the reference *and* on another cache, which was brought there by
+the same calls, and after each call everything that can be seen of both is compared.  The other cache can't be put into
+a state, so it is made anew and the calls that lead there are made again (:class:`Logged`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.spec.units import Name
-from tests.proofs.explore import Explorer, Report, Scope, State
+from tests.proofs.support.explore import Explorer, Report, Scope, State
 from tests.support.tandem import Difference, Tandem
 
 LOOKS = frozenset({"available", "sizes", "view", "tiers", "jobs", "events", "occupied", "host_available", "peek"})
@@ -86,7 +86,7 @@ class Beside(Explorer):
         self.checker = Checker(self.tandem, scope.config, scope.profile, names=self.names)
 
     def search(self, most_states: int = 1_000_000) -> Report:
-        """Search to the fixpoint; raises :class:`~tests.proofs.explore.Counterexample` where the two differ."""
+        """Search to the fixpoint; raises :class:`~tests.proofs.support.explore.Counterexample` where the two differ."""
         report = Report(self.scope)
         started = time.process_time()
         spot = Spot(State(self.adapter.state, ()), (), {}, {}, ())

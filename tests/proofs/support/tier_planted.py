@@ -10,8 +10,8 @@ from kvlitmus.reference.hierarchy import Hierarchy, pin
 from kvlitmus.spec.policies import WRITE_BACK
 from kvlitmus.spec.prefetch_life import ENDED, REVOKED
 from kvlitmus.spec.units import Name, PageNo, RequestId
-from tests.proofs.tier_bench import Model, Scope
-from tests.proofs.tier_scopes import ONE, ONE_PATH
+from tests.proofs.support.tier_bench import Model, Scope
+from tests.proofs.support.tier_scopes import ONE, ONE_PATH
 
 
 class Planted(NamedTuple):

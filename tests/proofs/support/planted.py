@@ -12,7 +12,7 @@ from kvlitmus.reference.perform import free_pages
 from kvlitmus.spec import effects
 from kvlitmus.spec.state import Tree
 from kvlitmus.spec.units import Key, PageNo, pages_in_order
-from tests.proofs.explore import Scope
+from tests.proofs.support.explore import Scope
 
 
 class Planted(NamedTuple):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from kvlitmus.reference.hierarchy import Choices
 from kvlitmus.spec.policies import SELECTIVE, TIMEOUT, WAIT_COMPLETE, WRITE_BACK
-from tests.proofs.tier_bench import Scope
+from tests.proofs.support.tier_bench import Scope
 
 CHOICES = Choices(threshold=1, rate_limit=100)
 ONE_PATH = Scope(pages=2, host_pages=2, keys=((1,), (1, 2)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kvlitmus.conformance.adapters.reference.flat import PROFILE
-from tests.proofs.explore import Scope
+from tests.proofs.support.explore import Scope
 
 NODES = replace(PROFILE, evict_granularity="node")
 CAPPED = replace(PROFILE, match_cap="len-1")

@@ -12,7 +12,7 @@ from typing import Any
 
 from kvlitmus.optimized.mover import Ticket
 from kvlitmus.optimized.work import FETCH, PUT, QUERY, Progress, Work, ask, read_pages, write_pages
-from tests.optimized.hierarchy_sides import LAYERS, ArrayMover, ArrayTicket
+from tests.optimized.support.hierarchy_sides import LAYERS, ArrayMover, ArrayTicket
 
 
 class LateTicket(ArrayTicket):

@@ -6,7 +6,7 @@ import random
 from collections.abc import Hashable
 from typing import NamedTuple
 
-from tests.optimized.stress_world import Prints, prints_of
+from tests.optimized.support.stress_world import Prints, prints_of
 
 
 class Setting(NamedTuple):

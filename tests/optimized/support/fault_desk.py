@@ -1,7 +1,7 @@
 """A hierarchy some of whose parts fail, what its caller holds of it, and what must be true of it whatever failed.
 
-Contents are numbers in numpy (:mod:`tests.optimized.hierarchy_sides`).  What a copy leaves that has failed is spoiled,
-so a page that counts as copied and isn't shows.
+Contents are numbers in numpy (:mod:`tests.optimized.support.hierarchy_sides`).  What a copy leaves that has failed is
+spoiled, so a page that counts as copied and isn't shows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kvlitmus.optimized.request import Running
 from kvlitmus.optimized.testing import Faults, FaultyMover, SetClock, faulty_parts
 from kvlitmus.optimized.tree import Place
 from kvlitmus.optimized.work import LOAD
-from tests.optimized.hierarchy_sides import LAYERS, ArrayMover, ScriptedStore, fingerprint
+from tests.optimized.support.hierarchy_sides import LAYERS, ArrayMover, ScriptedStore, fingerprint
 
 SIZE = 2
 ALL = 99 * SIZE

@@ -22,10 +22,10 @@ from kvlitmus.optimized.storage.base import Identity, PageStore
 from kvlitmus.optimized.storage.file import FileStore
 from kvlitmus.optimized.testing import KINDS, SLOTS, FaultError, Faults, FaultyMover, faulty_parts
 from kvlitmus.optimized.tree import Place
-from tests.optimized.pausing import PausingMover
-from tests.optimized.stress_check import Unsound, at_rest, stored_pages
-from tests.optimized.stress_setting import Setting, Stream
-from tests.optimized.stress_world import (
+from tests.optimized.support.pausing import PausingMover
+from tests.optimized.support.stress_check import Unsound, at_rest, stored_pages
+from tests.optimized.support.stress_setting import Setting, Stream
+from tests.optimized.support.stress_world import (
     Contents,
     HastyMover,
     Prints,

@@ -1,9 +1,9 @@
 """All states of small hierarchies, with a second hierarchy that takes every step of the reference beside it.
 
-As :mod:`tests.optimized.small_states`, for hierarchies: the states are those of :mod:`tests.proofs.tier_explore`.
-From each one every call of a lawful caller is made, and every job goes on in every way that storage can make it go;
-after each step trees, tiers, pins, jobs, counters, free pages, events, contents, and what storage was asked, are
-compared.
+As :mod:`tests.optimized.support.small_states`, for hierarchies: the states are those of
+:mod:`tests.proofs.support.tier_explore`.  From each one every call of a lawful caller is made, and every job goes on
+in every way that storage can make it go; after each step trees, tiers, pins, jobs, counters, free pages, events,
+contents, and what storage was asked, are compared.
 
 Storage has every page, and each step says how much of it is told, read or taken.
 """
@@ -24,9 +24,9 @@ from kvlitmus.reference.hierarchy import Hierarchy
 from kvlitmus.spec.interface.tiers import BACKUP, FETCH, LOAD, QUERY
 from kvlitmus.spec.policies import TIMEOUT
 from kvlitmus.spec.units import Key
-from tests.optimized.small_states import Called, Log, Logged
-from tests.proofs.tier_bench import Scope
-from tests.proofs.tier_explore import Explorer, identity, within
+from tests.optimized.support.small_states import Called, Log, Logged
+from tests.proofs.support.tier_bench import Scope
+from tests.proofs.support.tier_explore import Explorer, identity, within
 from tests.support.tandem import Difference, Tandem, Told
 from tests.support.tandem_store import Recorder, Replayer
 

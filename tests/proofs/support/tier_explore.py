@@ -3,13 +3,13 @@
 A **state** is a :class:`~kvlitmus.reference.hierarchy.Hierarchy`, and what is in its slots.  From each state every call
 of a lawful caller is made, every job under way goes on in every way that storage could make it go, and every fault of
 the scope strikes; after each of these **steps** every rule that can be said of the model is evaluated, its facts by
-the spec's own functions (:mod:`tests.proofs.tier_judge`), and every law of :mod:`tests.proofs.tier_laws`.  From each
-state everything under way is also delivered, and nothing may be left.
+the spec's own functions (:mod:`tests.proofs.support.tier_judge`), and every law of
+:mod:`tests.proofs.support.tier_laws`.  From each state everything under way is also delivered, and nothing may be left.
 
 What makes the space finite, and why nothing is lost:
 
 * *Recency is a rank, hits saturate at the threshold of the write policy, jobs and pages are renumbered*, as in
-  :mod:`tests.proofs.explore`.
+  :mod:`tests.proofs.support.explore`.
 * *Contents follow from the state.*  A slot holds what the laws say, or nothing that anybody may read; so a state is
   restored with exactly that, and a step that reads anything else is found out.
 * *Time is early or late*: a prefetch is over its limit or not.
@@ -31,9 +31,9 @@ from kvlitmus.spec.interface.tiers import BACKUP, LOAD
 from kvlitmus.spec.policies import TICKS_TO_REST, USES
 from kvlitmus.spec.state import Page, Running, Tree
 from kvlitmus.spec.units import PageNo, Slot, Tick
-from tests.proofs import tier_laws, tier_moves
-from tests.proofs.tier_bench import HOLDER, Bench, Model, Scope
-from tests.proofs.tier_judge import Broken
+from tests.proofs.support import tier_laws, tier_moves
+from tests.proofs.support.tier_bench import HOLDER, Bench, Model, Scope
+from tests.proofs.support.tier_judge import Broken
 
 
 class Report(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from tests.proofs import explore, scopes, tier_explore, tier_scopes
+from tests.proofs.support import explore, scopes, tier_explore, tier_scopes
 
 
 @functools.cache

@@ -51,7 +51,7 @@ def by_random_schedules() -> Counter[str]:
 @functools.cache
 def by_enumeration() -> Counter[str]:
     """How often each rule was evaluated in the quick searches; they end at a fixpoint, or this raises."""
-    from tests.proofs import scopes, searches, tier_scopes
+    from tests.proofs.support import scopes, searches, tier_scopes
 
     counts: Counter[str] = Counter()
     for name in scopes.QUICK:

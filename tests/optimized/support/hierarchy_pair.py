@@ -31,8 +31,8 @@ from kvlitmus.optimized.testing import (
     faulty_parts,
 )
 from kvlitmus.spec.units import Key
-from tests.optimized.hierarchy_look import Look
-from tests.optimized.hierarchy_sides import LAYERS, ArrayMover, ScriptedStore, fingerprint
+from tests.optimized.support.hierarchy_look import Look
+from tests.optimized.support.hierarchy_sides import LAYERS, ArrayMover, ScriptedStore, fingerprint
 
 
 class Pair(Look):

@@ -8,7 +8,7 @@ from kvlitmus.conformance.checker.calls import misuse, pool, request, tree
 from kvlitmus.reference.pool import slots_of
 from kvlitmus.spec.names import page_names
 from kvlitmus.spec.units import Key, PageNo, Slot
-from tests.proofs.explore import Explorer, Loan, Move, State
+from tests.proofs.support.explore import Explorer, Loan, Move, State
 
 
 def moves(search: Explorer, state: State) -> Iterator[Move]:
