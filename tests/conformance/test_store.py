@@ -13,11 +13,13 @@ from typing import Any
 
 import pytest
 
-from kvlitmus.conformance.adapters.reference.store import ReferenceStore, StoreTarget, replacing, target
+from kvlitmus.conformance.adapters.reference.store import Box, ReferenceStore, replacing, target
 from kvlitmus.conformance.adapters.stores import redis as redis_store
 from kvlitmus.conformance.adapters.stores import scratch
 from kvlitmus.conformance.adapters.stores.dying import die_while
-from kvlitmus.conformance.adapters.stores.file import FileStoreAdapter, FileStoreTarget
+from kvlitmus.conformance.adapters.stores.file import FileStoreAdapter
+from kvlitmus.conformance.adapters.stores.file import target as file_store
+from kvlitmus.conformance.adapters.stores.target import WITHOUT_YARD, StoreTarget
 from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.ports import Config, Profile, Unsupported, capabilities_of
 from kvlitmus.conformance.run import engine, plan
@@ -58,7 +60,7 @@ def broken(results: Sequence[ItemResult]) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "one", [specimen, target, replacing, FileStoreTarget()], ids=["specimen", "reference", "replacing", "file"]
+    "one", [specimen, target, replacing, file_store], ids=["specimen", "reference", "replacing", "file"]
 )
 def test_a_correct_store_passes_and_every_rule_is_reached(one: Any) -> None:
     results = judged(one)
@@ -87,14 +89,14 @@ class InPlace(FileStoreAdapter):
 
 def test_a_crash_and_a_reader_show_a_store_that_writes_in_place() -> None:
     """Its checksum keeps the half from being returned; ``exists`` must not count it, and it doesn't."""
-    assert broken(judged(FileStoreTarget(InPlace))) == set()
+    assert broken(judged(StoreTarget(InPlace))) == set()
 
     class Careless(InPlace):
         def store_exists(self, keys: Sequence[str]) -> int:
             found = [path is not None and path.exists() for path in map(self.file_of, keys)]
             return (*found, False).index(False)
 
-    assert {"STORE-11"} <= broken(judged(FileStoreTarget(Careless)))
+    assert {"STORE-11"} <= broken(judged(StoreTarget(Careless)))
 
 
 class Wrong(ReferenceStore):
@@ -131,11 +133,8 @@ def test_what_is_no_answer_is_a_broken_port(answer: Any, rule: str) -> None:
 
     Planted.answer = answer
 
-    class Target(StoreTarget):
-        def make(self, config: Config) -> ReferenceStore:
-            return Planted(target.make(config).box)
-
-    found = broken(judged(Target(), rounds=1))
+    wrong = StoreTarget(lambda: Planted(Box(replaces=False)), capabilities=WITHOUT_YARD)
+    found = broken(judged(wrong, rounds=1))
     assert rule in found
     assert found.isdisjoint({"PORT-02", "PORT-04"})
 
@@ -311,10 +310,12 @@ def test_without_a_server_nothing_is_judged(monkeypatch: pytest.MonkeyPatch) -> 
         redis_store.redis.make(PLAIN)
 
 
-@pytest.mark.parametrize("one", [redis_store.redis, redis_store.valkey], ids=["redis", "valkey"])
-def test_a_real_server_passes(one: redis_store.RedisTarget) -> None:
-    if not os.environ.get(redis_store.VARIABLE) and not shutil.which(one.programs[0]):
-        pytest.skip(f"{one.programs[0]} is not installed")
+@pytest.mark.parametrize(
+    ("program", "one"), [("redis-server", redis_store.redis), ("valkey-server", redis_store.valkey)]
+)
+def test_a_real_server_passes(program: str, one: StoreTarget) -> None:
+    if not os.environ.get(redis_store.VARIABLE) and not shutil.which(program):
+        pytest.skip(f"{program} is not installed")
     assert broken(judged(one)) == set()
 
 

@@ -1,6 +1,6 @@
 """The reference page store as a target: the frozen model behind the ports of a page store.
 
-``target`` (also the module itself)
+``target``
     keeps the first of two values put under a key.
 ``replacing``
     keeps the last.
@@ -9,14 +9,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from kvlitmus.conformance.ports import Config, Profile, Unsupported
-from kvlitmus.conformance.ports.stores import STORE_PORTS
-from kvlitmus.conformance.run.plan import STORE_CONFIGS
+from kvlitmus.conformance.adapters.stores.target import FIRST, LAST, WITHOUT_YARD, StoreTarget
+from kvlitmus.conformance.ports import Profile
 from kvlitmus.reference import store as stores
-
-CAPABILITIES = frozenset(STORE_PORTS) - {"store_yard"}
 
 
 class Box:
@@ -86,31 +82,10 @@ class ReferenceStore:
         self.rank = rank
 
 
-@dataclass(frozen=True)
-class StoreTarget:
-    """The target ``reference-store``, or the one that replaces."""
-
-    replaces: bool = False
-    capabilities = CAPABILITIES
-    configs = STORE_CONFIGS
-
-    @property
-    def profile(self) -> Profile:
-        """What is kept of two values."""
-        return Profile(store_put="last" if self.replaces else "first")
-
-    def make(self, config: Config) -> ReferenceStore:
-        """A fresh store."""
-        if config.pool != "store":
-            raise Unsupported("this target is a page store alone")
-        return ReferenceStore(Box(replaces=self.replaces))
+def _target(profile: Profile, *, replaces: bool) -> StoreTarget:
+    return StoreTarget(lambda: ReferenceStore(Box(replaces=replaces)), profile, WITHOUT_YARD)
 
 
-target = StoreTarget()
-replacing = StoreTarget(replaces=True)
+target = _target(FIRST, replaces=False)
+replacing = _target(LAST, replaces=True)
 """The reference when a second put replaces the first."""
-
-profile = target.profile
-capabilities = target.capabilities
-configs = target.configs
-make = target.make

@@ -24,6 +24,12 @@ HUGE = 1 << 42
 """How long a file is made that is far too long: its bytes take no place on the medium."""
 
 
+def cut_or_changed(data: bytes, how: str) -> bytes:
+    """What is left of an object: half of it (``short``), nothing (``empty``), or one bit of its page differs."""
+    flipped = data[:-5] + bytes([data[-5] ^ 16]) + data[-4:]
+    return {"short": data[: len(data) // 2], "empty": b"", "flip": flipped}[how]
+
+
 def replaced(path: Path, how: str, other: Path | None) -> bool:
     """Put something else in the place of a file (see ``STRANGE``); whether that could be done."""
     if how == "link" and (other is None or not other.is_file()):
@@ -95,8 +101,7 @@ class FolderStore:
                 return False
             path.write_bytes(source.read_bytes())
             return True
-        flipped = data[:-5] + bytes([data[-5] ^ 16]) + data[-4:]
-        path.write_bytes({"short": data[: len(data) // 2], "empty": b"", "flip": flipped}[how])
+        path.write_bytes(cut_or_changed(data, how))
         return True
 
     def store_reopen(self) -> None:

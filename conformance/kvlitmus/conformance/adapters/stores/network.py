@@ -13,15 +13,12 @@ import contextlib
 import importlib.util
 import os
 import uuid
-from dataclasses import dataclass
 from typing import Any
 
 from kvlitmus.conformance.adapters.stores import redis as redis_store
 from kvlitmus.conformance.adapters.stores.pages import PageStoreCalls
-from kvlitmus.conformance.ports import Config, Profile, Unsupported
-from kvlitmus.conformance.ports.stores import STORE_PORTS
-from kvlitmus.conformance.run.plan import STORE_CONFIGS
-from kvlitmus.spec.store_facts import STRANGE
+from kvlitmus.conformance.adapters.stores.target import LAST, WITHOUT_YARD, StoreTarget
+from kvlitmus.conformance.ports import Unsupported
 
 
 def url_of(address: redis_store.Address) -> str:
@@ -29,7 +26,7 @@ def url_of(address: redis_store.Address) -> str:
     return os.environ.get(redis_store.VARIABLE) or f"redis://{address.host}:{address.port}/0"
 
 
-class NetworkStore(PageStoreCalls):
+class NetworkStore(PageStoreCalls, redis_store.OnServer):
     """``RedisStore`` behind the ports."""
 
     def __init__(self, address: redis_store.Address, prefix: str, rank: int = 0) -> None:
@@ -64,48 +61,17 @@ class NetworkStore(PageStoreCalls):
         found: str | None = self.handle.place_of(key)
         return None if found is None else found.encode()
 
-    def store_damage(self, key: str, how: str, other: str) -> bool:
-        """Another client removes, cuts, changes or exchanges what is stored."""
-        place = self.place(key)
-        record = None if place is None else self.connection.ask(b"GET", place)
-        if place is None or record is None:
-            return False
-        if how in STRANGE:
-            return redis_store.replaced(self.connection, place, how)
-        if how == "gone":
-            self.connection.ask(b"DEL", place)
-            return True
-        if how == "other":
-            source = self.place(other)
-            wrong = None if source is None else self.connection.ask(b"GET", source)
-            if wrong is None:
-                return False
-        else:
-            flipped = record[:-5] + bytes([record[-5] ^ 16]) + record[-4:]
-            wrong = {"short": record[: len(record) // 2], "empty": b"", "flip": flipped}[how]
-        self.connection.ask(b"SET", place, wrong, *redis_store.EXPIRY)
-        return True
+    def record(self, key: str, value: bytes) -> bytes:
+        """The page behind its header."""
+        from kvlitmus.optimized.storage.record import head_of
+
+        return head_of(self.handle.identity, key, value) + value
 
     def store_reopen(self) -> None:
         """New connections."""
         for handle in self.handles.values():
             handle.close()
         self.handles.clear()
-
-    def store_crash(self, key: str, value: bytes, after: int) -> None:
-        """A client that sends a part of its ``SET`` and is gone."""
-        from kvlitmus.optimized.storage.record import head_of
-
-        place = self.place(key)
-        assert place is not None
-        record = head_of(self.handle.identity, key, value) + value
-        command = redis_store.encoded((b"SET", place, record, *redis_store.EXPIRY))
-        start = command.index(record)
-        dying = redis_store.Connection(self.address)
-        dying.socket.sendall(command[: start + after])
-        if start + after >= len(command):
-            dying.answer()
-        dying.close()
 
     def store_other(self) -> NetworkStore:
         """Another client."""
@@ -116,21 +82,11 @@ class NetworkStore(PageStoreCalls):
         self.rank = rank
 
 
-@dataclass(frozen=True)
-class NetworkTarget:
-    """The target ``network-store``."""
-
-    profile = Profile(store_put="last")
-    capabilities = frozenset(STORE_PORTS) - {"store_yard"}
-    configs = STORE_CONFIGS
-
-    def make(self, config: Config) -> NetworkStore:
-        """A client with a prefix that nobody else has."""
-        if config.pool != "store":
-            raise Unsupported("this target is a page store alone")
-        if importlib.util.find_spec("redis") is None:
-            raise Unsupported("not run: the client library is missing; the extra 'redis' brings it")
-        return NetworkStore(redis_store.server(), f"kvlitmus:{uuid.uuid4().hex}")
+def build() -> NetworkStore:
+    """A client with a prefix that nobody else has."""
+    if importlib.util.find_spec("redis") is None:
+        raise Unsupported("not run: the client library is missing; the extra 'redis' brings it")
+    return NetworkStore(redis_store.server(), f"kvlitmus:{uuid.uuid4().hex}")
 
 
-target = NetworkTarget()
+target = StoreTarget(build, LAST, WITHOUT_YARD)

@@ -25,15 +25,15 @@ import shutil
 import socket
 import time
 import uuid
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from kvlitmus.conformance.adapters.stores import scratch
-from kvlitmus.conformance.ports import Config, Profile, Unsupported
-from kvlitmus.conformance.ports.stores import STORE_PORTS
-from kvlitmus.conformance.run.plan import STORE_CONFIGS
+from kvlitmus.conformance.adapters.stores.folders import cut_or_changed
+from kvlitmus.conformance.adapters.stores.target import LAST, WITHOUT_YARD, StoreTarget
+from kvlitmus.conformance.ports import Unsupported
 from kvlitmus.spec.store_facts import STRANGE
 
 VARIABLE = "KVLITMUS_REDIS_URL"
@@ -189,8 +189,60 @@ def replaced(connection: Connection, name: bytes, how: str) -> bool:
     return True
 
 
-class RedisStore:
+class OnServer:
+    """What stores on a server have alike: what other clients do to them, and clients that die."""
+
+    address: Address
+    connection: Connection
+    damages = frozenset({"short", "empty", "gone", "flip", "other", *STRANGE})
+    """The damage that can be done; what it is, says ``StorageFaults``."""
+
+    @abstractmethod
+    def place(self, key: str) -> bytes | None:
+        """The name of a key on the server; ``None`` for one that is refused."""
+
+    @abstractmethod
+    def record(self, key: str, value: bytes) -> bytes:
+        """What is stored there for a page."""
+
+    def store_damage(self, key: str, how: str, other: str) -> bool:
+        """Another client removes, cuts, changes or exchanges what is stored."""
+        place = self.place(key)
+        record = None if place is None or how not in self.damages else self.connection.ask(b"GET", place)
+        if place is None or record is None:
+            return False
+        if how in STRANGE:
+            return replaced(self.connection, place, how)
+        if how == "gone":
+            self.connection.ask(b"DEL", place)
+            return True
+        if how == "other":
+            source = self.place(other)
+            wrong = None if source is None else self.connection.ask(b"GET", source)
+            if wrong is None:
+                return False
+        else:
+            wrong = cut_or_changed(record, how)
+        self.connection.ask(b"SET", place, wrong, *EXPIRY)
+        return True
+
+    def store_crash(self, key: str, value: bytes, after: int) -> None:
+        """A client that sends a part of its ``SET`` and is gone."""
+        place, record = self.place(key), self.record(key, value)
+        assert place is not None
+        command = encoded((b"SET", place, record, *EXPIRY))
+        start = command.index(record)
+        dying = Connection(self.address)
+        dying.socket.sendall(command[: start + after])
+        if start + after >= len(command):
+            dying.answer()
+        dying.close()
+
+
+class RedisStore(OnServer):
     """One client of a server."""
+
+    damages = OnServer.damages - {"flip", "other"}
 
     def __init__(self, address: Address, prefix: bytes, rank: int = 0) -> None:
         self.address = address
@@ -208,14 +260,14 @@ class RedisStore:
                     connection.ask(b"UNLINK", *self.written)
             connection.close()
 
-    def name(self, key: str) -> bytes | None:
+    def place(self, key: str) -> bytes | None:
         """The key on the server: prefix, rank and key; ``None`` for one that is refused."""
         text = key.encode("utf-8", "surrogatepass")
         return b"%b:%dof2:%b" % (self.prefix, self.rank, text) if 0 < len(text) <= KEY_BYTES else None
 
     def names(self, keys: Sequence[str]) -> list[bytes]:
         """The keys on the server; a refused one is a name under which nothing ever is."""
-        return [self.name(key) or self.prefix + b":refused" for key in keys]
+        return [self.place(key) or self.prefix + b":refused" for key in keys]
 
     def store_exists(self, keys: Sequence[str]) -> int:
         """``EXISTS`` for each key, in one pipeline."""
@@ -240,7 +292,7 @@ class RedisStore:
 
     def store_put(self, keys: Sequence[str], values: Sequence[bytes]) -> Sequence[bool]:
         """``SET`` for each page, in one pipeline; a server that is full answers with an error for each."""
-        names = [self.name(key) for key in keys]
+        names = [self.place(key) for key in keys]
         commands = [(b"SET", name, value, *EXPIRY) for name, value in zip(names, values, strict=True) if name]
         self.written.update(name for name in names if name)
         answers = iter(self.connection.pipeline(commands))
@@ -261,39 +313,17 @@ class RedisStore:
             if cursor == b"0":
                 return
 
-    def store_damage(self, key: str, how: str, other: str) -> bool:
-        """Another client writes a part of the page, or removes it; other damage can't be done to a server."""
-        name = self.name(key)
-        if name is None or how not in ("short", "empty", "gone", *STRANGE):
-            return False
-        page = self.connection.ask(b"GET", name)
-        if page is None:
-            return False
-        if how in STRANGE:
-            return replaced(self.connection, name, how)
-        if how == "gone":
-            self.connection.ask(b"DEL", name)
-        else:
-            self.connection.ask(b"SET", name, page[: len(page) // 2] if how == "short" else b"", *EXPIRY)
-        return True
-
     def store_reopen(self) -> None:
         """A new connection."""
         self.connection.close()
         self.connection = Connection(self.address)
 
-    def store_crash(self, key: str, value: bytes, after: int) -> None:
-        """A client that sends a part of its ``SET`` and is gone."""
-        name = self.name(key)
+    def record(self, key: str, value: bytes) -> bytes:
+        """The page itself, noted as written."""
+        name = self.place(key)
         assert name is not None
         self.written.add(name)
-        command = encoded((b"SET", name, value, *EXPIRY))
-        start = command.index(value)
-        dying = Connection(self.address)
-        dying.socket.sendall(command[: start + after])
-        if start + after >= len(command):
-            dying.answer()
-        dying.close()
+        return value
 
     def store_other(self) -> RedisStore:
         """Another connection."""
@@ -304,21 +334,14 @@ class RedisStore:
         self.rank = rank
 
 
-@dataclass(frozen=True)
-class RedisTarget:
-    """The targets ``redis`` and ``valkey``: which server is started where none is named."""
+def _target(program: str) -> StoreTarget:
+    """A client with a prefix that nobody else has; the program is started where no server is named."""
 
-    programs: tuple[str, ...] = SERVERS
-    profile = Profile(store_put="last")
-    capabilities = frozenset(STORE_PORTS) - {"store_yard"}
-    configs = STORE_CONFIGS
+    def build() -> RedisStore:
+        return RedisStore(server((program,)), b"kvlitmus:" + uuid.uuid4().hex.encode())
 
-    def make(self, config: Config) -> RedisStore:
-        """A client with a prefix that nobody else has."""
-        if config.pool != "store":
-            raise Unsupported("this target is a page store alone")
-        return RedisStore(server(self.programs), b"kvlitmus:" + uuid.uuid4().hex.encode())
+    return StoreTarget(build, LAST, WITHOUT_YARD)
 
 
-redis = RedisTarget(("redis-server",))
-valkey = RedisTarget(("valkey-server",))
+redis = _target("redis-server")
+valkey = _target("valkey-server")

@@ -27,15 +27,12 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from kvlitmus.conformance.adapters.sglang.common.pools import MEM
 from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, Plan, install, torch_module
 from kvlitmus.conformance.adapters.stores.folders import FolderStore
-from kvlitmus.conformance.ports import Config, Profile, Unsupported
-from kvlitmus.conformance.ports.stores import STORE_PORTS
-from kvlitmus.conformance.run.plan import STORE_CONFIGS
+from kvlitmus.conformance.adapters.stores.target import StoreTarget
 
 PLAN_13 = Plan(
     release="0.5.13.post1",
@@ -182,28 +179,16 @@ class SGLangFile23Metadata(SGLangFile23):
     extra = {"enable_metadata_cache": True}  # noqa: RUF012 - SGLang wants a dict, and only reads it
 
 
-@dataclass(frozen=True)
-class FilePeer:
-    """A target made of a release's ``HiCacheFile``.  It keeps the first of two values, and skips the second."""
+def _target(adapter: type[SGLangFile]) -> StoreTarget:
+    """A target made of a release's ``HiCacheFile``; it keeps the first of two values, and skips the second."""
 
-    adapter: type[SGLangFile]
-    profile = Profile(store_put="first")
-    capabilities = frozenset(STORE_PORTS)
-    configs = STORE_CONFIGS
+    def build() -> SGLangFile:
+        install(adapter.plan)
+        return adapter()
 
-    @property
-    def version(self) -> str:
-        """What reports say that was judged."""
-        return f"SGLang {self.adapter.plan.release}"
-
-    def make(self, config: Config) -> SGLangFile:
-        """A fresh store in a folder of its own; ``Unsupported`` when the release is missing."""
-        if config.pool != "store":
-            raise Unsupported("this target is a page store alone")
-        install(self.adapter.plan)
-        return self.adapter()
+    return StoreTarget(build, version=f"SGLang {adapter.plan.release}")
 
 
-file_13 = FilePeer(SGLangFile)
-file_23 = FilePeer(SGLangFile23)
-file_23_metadata = FilePeer(SGLangFile23Metadata)
+file_13 = _target(SGLangFile)
+file_23 = _target(SGLangFile23)
+file_23_metadata = _target(SGLangFile23Metadata)
