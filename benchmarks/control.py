@@ -31,14 +31,16 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), *(str(ROOT / room) for room in ("spec", "reference", "optimized", "conformance"))]
 
-from benchmarks.control_goals import NEW, OLD, goals  # noqa: E402
+from benchmarks import control_page  # noqa: E402
+from benchmarks.control_goals import CORES, NEW, OLD, goals  # noqa: E402
 from benchmarks.control_report import TITLES, draw, table, verdicts  # noqa: E402
 from benchmarks.replay_trace.mooncake import TraceError, load_trace  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results"
 PEERS = ROOT / ".peers"
 ALONE = "alone"
-NOT_WITH_OLD = ("order", "memory", "sha")
+NOT_WITH_OLD = ("order", "memory", "sha", "cold", "pair")
+WITH_TRACE = ("trace", "pair")
 """Rows in which no release takes part: measured once."""
 PASSES = {NEW: {"3000000": 3, "50000000": 2}, OLD: {"3000000": 2, "50000000": 1}, ALONE: {"3000000": 3, "50000000": 2}}
 
@@ -109,14 +111,11 @@ def run_memory(python: str, quick: bool, into: Path | None, date: str) -> dict[s
         result = kept / f"memory-{date}.json"
         if done.returncode not in (0, 1) or not result.exists():
             return {"failed": f"benchmarks/memory.py ended with exit code {done.returncode}"}
-        shapes = json.loads(result.read_text(encoding="utf-8"))["shapes"]
-        return {
-            "cells": {},
-            "facts": {
-                "bytes_per_page": {one["name"]: one["bytes_per_page"] for one in shapes},
-                "pages": {one["name"]: one["pages"] for one in shapes},
-            },
-        }
+        facts: dict[str, dict[str, float]] = {}
+        for one in json.loads(result.read_text(encoding="utf-8"))["shapes"]:
+            for what in ("bytes_per_page", "pages"):
+                facts.setdefault(what + CORES[one["core"]], {})[one["name"]] = one[what]
+        return {"cells": {}, "facts": facts}
 
 
 def arguments() -> argparse.Namespace:
@@ -127,17 +126,20 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--rows", default=",".join(TITLES), help=f"which rows, with commas: {', '.join(TITLES)}")
     parser.add_argument("--trace", metavar="FILE", help="the conversation trace")
+    parser.add_argument("--page", action="store_true", help="write the figures into docs/speed.md too")
     parser.add_argument("--quick", action="store_true", help="small and few: whether it runs, not how fast it is")
     parser.add_argument("--date", default=datetime.now(UTC).strftime("%Y-%m-%d"), help="the date in the files' names")
     parser.add_argument("--into", type=Path, help="write results here (default: benchmarks/results; --quick: nowhere)")
     parser.add_argument("--peers", type=Path, default=PEERS, help="where the releases are (default: .peers)")
     given = parser.parse_args()
     given.into = given.into or (None if given.quick else RESULTS)
+    if given.page and given.into is None:
+        parser.error("--page shows results that are written: it goes with a whole run, or with --into")
     given.rows = [row.strip() for row in given.rows.split(",") if row.strip()]
     unknown = [row for row in given.rows if row not in TITLES]
     if unknown or not given.rows:
         parser.error(f"no such row: {', '.join(unknown) or '(none)'}; there are {', '.join(TITLES)}")
-    if given.trace is not None and "trace" in given.rows:
+    if given.trace is not None and set(WITH_TRACE).intersection(given.rows):
         try:
             load_trace(given.trace)
         except TraceError as error:
@@ -147,7 +149,7 @@ def arguments() -> argparse.Namespace:
 
 def measure(given: argparse.Namespace, found: dict[str, str]) -> dict[str, dict[str, Any]]:
     """All processes, one after the other."""
-    rows = [row for row in given.rows if row != "memory" and (row != "trace" or given.trace is not None)]
+    rows = [row for row in given.rows if row != "memory" and (row not in WITH_TRACE or given.trace)]
     quick = 300 if given.quick else None
     counts = expected(given.trace, [3_000_000, 50_000_000], quick) if "trace" in rows else {}
     runs: dict[str, dict[str, Any]] = {}
@@ -229,6 +231,8 @@ def main() -> int:
         path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
         title = f"kvlitmus.optimized against its goals, {given.date}, {data['machine']['cpu']}"
         reason = draw(path.with_suffix(".png"), wanted, title)
+        if given.page:
+            control_page.write(path)
         tell(f"results in {path}" + (f"; no picture: {reason}" if reason else " and .png"))
     return 0 if all(goal.met for goal in wanted) else 1
 

@@ -2,32 +2,51 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.control_goals import CORES
 from benchmarks.control_timing import Action, Call
 from benchmarks.control_tokens import Tokens
 
 Units = NDArray[np.int32]
 
 
-def native(tokens: Tokens) -> Units:
+def native(tokens: Tokens | Units) -> Units:
     """Tokens as the optimized cache likes them; a copy, so that none is compared with itself."""
     return tokens.astype(np.int32)
+
+
+def running() -> str:
+    """Which core runs where nobody chooses."""
+    return "python"
+
+
+def cores() -> tuple[str, ...]:
+    """The cores to measure: the one that runs where nobody chooses, and the one in Python where that is another."""
+    return ("auto",) if running() == "python" else ("auto", "python")
+
+
+def environment(core: str) -> dict[str, str]:
+    """What makes a process use this core where nobody chooses."""
+    assert core in CORES
+    return {}
 
 
 class Ours:
     """``kvlitmus.optimized``: ``FlatCache``."""
 
-    name = "ours"
+    way = ""
+    """How requests are served, where it isn't by single calls."""
 
-    def __init__(self, page_size: int, tokens: int, policy: str = "lru") -> None:
+    def __init__(self, page_size: int, tokens: int, policy: str = "lru", core: str = "auto") -> None:
         from kvlitmus.optimized.cache import CacheConfig, FlatCache
 
+        self.name = f"ours{CORES[core]}{self.way}"
         self.page_size = page_size
         self.cache = FlatCache(CacheConfig(page_size=page_size, pages=tokens // page_size, policy=policy))
         self.pool, self.tree = self.cache.pool, self.cache.tree
@@ -53,11 +72,13 @@ class Ours:
         for at, tokens in enumerate(prompts):
             self.cache.insert(native(tokens), np.concatenate([head, own[at : at + 1]]))
 
-    def leaf(self, tokens: Tokens) -> None:
-        """Cache a prompt whose last page alone may be new."""
+    def add(self, tokens: Tokens | Units) -> int:
+        """Cache a prompt, whatever of it is cached already; how many pages are new."""
         units = native(tokens)
-        found = self.cache.match(units[: -self.page_size])
-        self.cache.insert(units, np.concatenate([found.pages, self._take(self.page_size)]))
+        found = self.cache.match(units).pages
+        fresh = self._take(len(tokens) - len(found) * self.page_size)
+        self.cache.insert(units, np.concatenate([found, fresh]))
+        return len(fresh)
 
     def match(self, tokens: Tokens) -> Call:
         """The call that matches a prompt; it lists the pages too."""
@@ -116,56 +137,63 @@ class Ours:
 
         return Action(run, before, after, times)
 
-    def serve(self, units: Any) -> tuple[int, list[int]]:
-        """One request: match, lock, evict what is missing, insert, unlock.
+    def grow(self, head: Tokens, tails: Iterator[Tokens], times: int) -> Action:
+        """Inserting a cached prompt with a new tail behind it, another one each time; all of them stay cached."""
+        found = self.cache.match(native(head))
+        assert len(found.pages) * self.page_size == len(head)
+        held: list[Any] = []
 
-        Returns the tokens found and the nanoseconds (CPU time) of these five, and of allocating and listing pages.
-        """
-        clock, cache, tree, pool = time.thread_time_ns, self.cache, self.tree, self.pool
-        began = clock()
-        found = tree.match(None, units)
-        matched = clock()
-        tree.path_pages(found.place)
-        listed = clock()
+        def before() -> None:
+            tail = next(tails)
+            held[:] = [native(np.concatenate([head, tail])), np.concatenate([found.pages, self._take(len(tail))])]
+
+        def run() -> Any:
+            return self.cache.insert(held[0], held[1])
+
+        return Action(run, before, times=times)
+
+    def serve(self, units: Any) -> int:
+        """One request: match, lock, list, evict what is missing, allocate, insert, unlock; returns the tokens found."""
+        cache, pool, size = self.cache, self.cache.pool, self.page_size
+        found = cache.match(units)
         receipt = cache.lock(found.place)
-        locked = clock()
-        known = found.resident
-        missing = len(units) // self.page_size - known
+        known = len(found.pages)
+        missing = len(units) // size - known
         short = missing - pool.free_count
-        asked = clock()
         if short > 0:
-            cache.evict(short * self.page_size)
-        evicted = clock()
+            cache.evict(short * size)
         fresh = pool.take(missing)
         assert fresh is not None
-        allocated = clock()
-        tree.insert_behind(found.place, units[known * self.page_size :], fresh)
-        inserted = clock()
+        cache.insert_behind(found.place, units[known * size :], fresh)
         cache.unlock(receipt)
-        ended = clock()
-        return known * self.page_size, [
-            matched - began,
-            locked - listed,
-            evicted - asked,
-            inserted - allocated,
-            ended - inserted,
-            (allocated - evicted) + (asked - locked) + (listed - matched),
-        ]
+        return known * size
+
+
+class OurRequests(Ours):
+    """The same cache, served by the two calls that it has for a whole request."""
+
+    way = ", begin and end"
+
+    def serve(self, units: Any) -> int:
+        """One request: ``begin`` matches, locks, evicts, allocates and lists its slots, ``end`` inserts and unlocks."""
+        running = self.cache.begin(0, units)
+        assert running is not None
+        known = int(running.cached)
+        self.cache.end(0, keep=True)
+        return known
 
 
 class Pool:
-    """The optimized cache's pool, alone."""
+    """The optimized cache's pool, with nothing in the tree."""
 
     def __init__(self, page_size: int, tokens: int) -> None:
-        from kvlitmus.optimized.pool import PagePool
-
-        self.pool = PagePool(tokens // page_size, page_size, 1)
+        self.cache = Ours(page_size, tokens).cache
 
     def free(self, tokens: int) -> Action:
         """Freeing so many slots at once."""
         held: list[Any] = []
 
         def before() -> None:
-            held[:] = [self.pool.alloc(tokens)]
+            held[:] = [self.cache.alloc(tokens)]
 
-        return Action(lambda: self.pool.free(held[0]), before, times=5)
+        return Action(lambda: self.cache.free(held[0]), before, times=5)

@@ -23,6 +23,9 @@ PAGE = ROOT / "docs" / "speed.md"
 START, END = "<!-- figures: benchmarks/control_page.py -->\n", "<!-- end of figures -->\n"
 NAMES = {
     "ours": "kvlitmus",
+    "ours, in Python": "kvlitmus, in Python",
+    "ours, begin and end": "kvlitmus, begin and end",
+    "ours, in Python, begin and end": "kvlitmus, in Python, begin and end",
     "rust": "Rust core",
     "python": "Python core",
     "radix": "RadixCache",
@@ -44,10 +47,12 @@ def newest() -> Path:
 def rendered(data: Mapping[str, Any], name: str) -> str:
     """Everything between the two marks."""
     machine = data["machine"]
+    cores = {run["versions"].get("core") for run in data["runs"].values()} - {None}
     met = sum(goal["met"] is True for goal in data["goals"])
     lines = [
         f"`benchmarks/results/{name}` (and `.png`): {data['date']}, {machine['cpu']}, {machine['cores']} cores,",
         f"load average {data['load_before'][0]:.1f} when it began. {met} of {len(data['goals'])} goals are met.",
+        f"*kvlitmus* is its core {' or '.join(sorted(cores)) or 'in Python'}.",
         "",
         *goal_table(data["goals"]),
         "",
@@ -104,16 +109,21 @@ def replaced(page: str, figures: str) -> str:
     return before + START + figures + END + after
 
 
+def write(path: Path) -> None:
+    """Write the page; raises ``OSError`` or ``ValueError`` where the file holds no results."""
+    data = json.loads(path.read_text(encoding="utf-8"))
+    PAGE.write_text(replaced(PAGE.read_text(encoding="utf-8"), rendered(data, path.name)), encoding="utf-8")
+
+
 def main() -> int:
     """Write the page."""
     parser = argparse.ArgumentParser(description="Write the figures of one measurement into docs/speed.md.")
     parser.add_argument("file", type=Path, nargs="?", help="a result of benchmarks/control.py (the newest one)")
     path = parser.parse_args().file or newest()
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        parser.error(f"{path} is no result of benchmarks/control.py: {error}")
-    PAGE.write_text(replaced(PAGE.read_text(encoding="utf-8"), rendered(data, path.name)), encoding="utf-8")
+        write(path)
+    except (OSError, ValueError, KeyError) as error:
+        parser.error(f"{path} is no result of benchmarks/control.py: {error!r}")
     return 0
 
 

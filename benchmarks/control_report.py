@@ -12,14 +12,19 @@ TITLES = {
     "match-32k": "match 32k cached tokens, page 64",
     "match-chain": "match a chain of 64-token nodes",
     "match-kept": "match when the caller kept the place",
+    "comb": "comb: a dead end before each page",
+    "stripped": "chat whose thinking is stripped",
+    "small": "small prompts",
     "evict": "evict one page",
     "order": "victims beside the reference's",
     "lock": "lock and unlock",
-    "free": "free 64 tokens, pool of 2M slots",
+    "free": "free 64 tokens (host time)",
     "insert": "insert 4k under 4k shared",
     "trace": "conversation trace, CPU per request",
+    "pair": "two processes on the trace",
     "sha": "SHA-256 page chain, 32k tokens",
     "memory": "bookkeeping per cached page",
+    "cold": "import and first request, cold",
 }
 """The rows, in the order of the table."""
 
@@ -62,9 +67,8 @@ def _capacity(release: str, key: str, fact: Mapping[str, Any]) -> list[str]:
     lines = [f"  {int(key):,} tokens  (process with {release}), hit tokens of the reference: {fact['expected']}"]
     for name, seen in fact.items():
         if isinstance(seen, Mapping):
-            parts = ", ".join(f"{part} {figure(value)}" for part, value in seen["parts"].items())
-            lines.append(f"    {name:8} {figure(seen['mean'])} (p50 {figure(seen['p50'])}, p99 {figure(seen['p99'])})")
-            lines.append(f"             {parts}; hit tokens {seen['hit_tokens']:,}")
+            times = f"{figure(seen['mean'])} (p50 {figure(seen['p50'])}, p99 {figure(seen['p99'])})"
+            lines.append(f"    {name:30} {times}; hit tokens {seen['hit_tokens']:,}")
     return lines
 
 

@@ -14,12 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.control_ours import Ours, Pool, native
-from benchmarks.control_timing import Action, Call, Stat, measure, quiet
+from benchmarks.control_ours import OurRequests, Ours, Pool, cores, native
+from benchmarks.control_timing import ATTEMPTS, Action, Call, Stat, measure, quiet
 from benchmarks.control_tokens import VOCABULARY, leaves, prompt
 
 PAGE = 64
 K = 1024
+SMALL_POOL = 32_000
+"""Slots of the small pool: what the peers' ``free`` costs grows with the pool."""
+
 PEERS = ("rust", "python", "radix")
 """SGLang 0.5.23's ``UnifiedRadixCache`` with its two cores; 0.5.13.post1's ``RadixCache``."""
 
@@ -31,8 +34,8 @@ class Peers:
     release: str | None
 
     def makers(self, page_size: int, tokens: int) -> list[Callable[[], Any]]:
-        """What makes the optimized cache and the release's own, each with room for so many tokens."""
-        found: list[Callable[[], Any]] = [partial(Ours, page_size, tokens)]
+        """What makes the optimized cache, over each of its cores, and the release's, with room for so many tokens."""
+        found: list[Callable[[], Any]] = [partial(Ours, page_size, tokens, core=core) for core in cores()]
         if self.release is None:
             return found
         from benchmarks.control_sglang import Radix, Unified
@@ -40,6 +43,11 @@ class Peers:
         if self.release == "0.5.23":
             return [*found, *(partial(Unified, core, page_size, tokens) for core in ("rust", "python"))]
         return [*found, partial(Radix, page_size, tokens)]
+
+    def servers(self, page_size: int, tokens: int) -> list[Callable[[], Any]]:
+        """The same for whole requests, which the optimized cache also serves by two calls of its own."""
+        two_calls = [partial(OurRequests, page_size, tokens, core=core) for core in cores()]
+        return [*two_calls, *self.makers(page_size, tokens)]
 
     def make(self, page_size: int, tokens: int) -> list[Any]:
         """All of these caches."""
@@ -56,11 +64,27 @@ class Scale:
     leaves: int = 50_000
     few_leaves: int = 1_000
     times: int = 3
-    turns: int = 5_000
+    turnover: int = 5_000
     pool: int = 2_000_000
+    turns: tuple[int, ...] = (10, 50, 200, 500)
+
+    @property
+    def grown(self) -> int:
+        """How many calls at most need room of their own in one variant."""
+        return ATTEMPTS * self.slow_rounds * self.times
 
 
-QUICK = Scale(rounds=5, slow_rounds=3, chain=8 * K, leaves=2_000, few_leaves=200, times=1, turns=200, pool=100_000)
+QUICK = Scale(
+    rounds=5,
+    slow_rounds=3,
+    chain=8 * K,
+    leaves=2_000,
+    few_leaves=200,
+    times=1,
+    turnover=200,
+    pool=100_000,
+    turns=(3, 10),
+)
 
 
 @dataclass
@@ -150,8 +174,8 @@ def evict(peers: Peers, scale: Scale) -> Row:
             cache.fill_leaves(prompts, K)
         actions = {cache.name: _evicting(cache, prompts, scale.times) for cache in caches}
         row.add(f"{count:,} leaves", actions, scale.slow_rounds)
-        name = f"{count:,} leaves, µs to evict a page and cache another, mean of {scale.turns:,}"
-        row.facts[name] = _turnover(caches[0], scale.turns)
+        name = f"{count:,} leaves, µs to evict a page and cache another, mean of {scale.turnover:,}"
+        row.facts[name] = _turnover(caches[0], scale.turnover)
     return row
 
 
@@ -164,7 +188,7 @@ def _turnover(cache: Ours, turns: int) -> float:
         started = time.thread_time()
         for tokens in new:
             call()
-            cache.leaf(tokens)
+            cache.add(tokens)
         return round((time.thread_time() - started) / turns * 1e6, 2)
 
 
@@ -182,27 +206,30 @@ def _evicting(cache: Any, prompts: list[Any], times: int) -> Action:
         victim = prompts[turn % len(prompts)]
         assert cache.evicted(answers.pop()) == PAGE
         assert turn >= 8 or cache.matched(victim) == len(victim) - PAGE  # matching ages nothing but the shared page
-        cache.leaf(victim)
+        cache.add(victim)
         turn += 1
 
     return Action(run, after=after, times=times)
 
 
 def free(peers: Peers, scale: Scale) -> Row:
-    """64 tokens into a large pool that is otherwise free."""
+    """64 tokens into a pool that is otherwise free, a large one and a small one; host time."""
     row = Row("free")
     for page in (1, 16):
-        actions = {"ours": Pool(page, scale.pool).free(64), "ours, small pool": Pool(page, 32_000).free(64)}
-        actions["ours, one page"] = Pool(page, scale.pool).free(page)
-        actions["ours, 6,400"] = Pool(page, scale.pool).free(6_400)
-        if peers.release is not None:
-            from benchmarks.control_sglang import Allocator
+        for pool, size in (("large", scale.pool), ("small", SMALL_POOL)):
+            actions = {"ours": Pool(page, size).free(64)}
+            if pool == "large":
+                actions["ours, small pool"] = Pool(page, SMALL_POOL).free(64)
+            actions["ours, one page"] = Pool(page, size).free(page)
+            actions["ours, 6,400"] = Pool(page, size).free(6_400)
+            if peers.release is not None:
+                from benchmarks.control_sglang import Allocator
 
-            allocator = Allocator(peers.release, page, scale.pool)
-            actions["peer"] = allocator.free(64)
-            if allocator.segments:
-                actions["peer, free_segment"] = allocator.free(64, segment=True)
-        row.cells[f"page {page}"] = measure(actions, rounds=scale.rounds, judged=("ours", "peer"))
+                allocator = Allocator(peers.release, page, size)
+                actions["peer"] = allocator.free(64)
+                if allocator.segments:
+                    actions["peer, free_segment"] = allocator.free(64, segment=True)
+            row.cells[f"page {page}, {pool} pool"] = measure(actions, rounds=scale.rounds, judged=("ours", "peer"))
     return row
 
 
@@ -229,16 +256,3 @@ def sha(peers: Peers, scale: Scale) -> Row:
     actions = {name: Action(call) for name, call in calls.items()}
     row.cells["32k, page 64"] = measure(actions, rounds=scale.slow_rounds, judged=("ours", "hashlib"))
     return row
-
-
-ROWS: dict[str, Callable[[Peers, Scale], Row | list[Row]]] = {
-    "match-32k": match_one,
-    "match-chain": chain,
-    "match-kept": chain,
-    "evict": evict,
-    "lock": chain,
-    "free": free,
-    "insert": insert,
-    "sha": sha,
-}
-"""What measures which row; ``trace``, ``order`` and ``memory`` are in modules of their own."""

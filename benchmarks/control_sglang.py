@@ -7,11 +7,12 @@ is what the release itself keeps them in.  Where SGLang offers two ways, the fas
 
 from __future__ import annotations
 
-import time
 from array import array
-from collections.abc import Callable
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
+
+import numpy as np
 
 from benchmarks.control_timing import Action, Call
 from benchmarks.control_tokens import Tokens
@@ -73,12 +74,12 @@ class Sglang:
             value = self.torch.cat((head, own[at * page : (at + 1) * page]))
             self.cache.insert(self._insert_params(self._key(native(tokens)), value, shared))
 
-    def leaf(self, tokens: Tokens) -> None:
-        """Cache a prompt whose last page alone may be new."""
-        page = self.cache.page_size if hasattr(self.cache, "page_size") else self.allocator.page_size
-        _, _, slots = self._found(self.cache.match_prefix(self._match_params(native(tokens[:-page]))))
-        value = self.torch.cat((slots, self.allocator.alloc(page)))
-        self.cache.insert(self._insert_params(self._key(native(tokens)), value, len(slots)))
+    def add(self, tokens: Tokens) -> None:
+        """Cache a prompt, whatever of it is cached already."""
+        key = self._key(native(tokens))
+        known, _, slots = self._found(self.cache.match_prefix(self.base.MatchPrefixParams(key=key)))
+        value = self.torch.cat((slots, self.allocator.alloc(len(tokens) - known)))
+        self.cache.insert(self._insert_params(key, value, known))
 
     def match(self, tokens: Tokens) -> Call:
         """The call that matches a prompt."""
@@ -123,43 +124,36 @@ class Sglang:
 
         return Action(run, before, after, times)
 
-    def serve(self, tokens: Any) -> tuple[int, list[int]]:
-        """One request: match, lock, evict what is missing, insert, unlock.
+    def grow(self, head: Tokens, tails: Iterator[Tokens], times: int) -> Action:
+        """Inserting a cached prompt with a new tail behind it, another one each time; all of them stay cached."""
+        known, _, slots = self._found(self.match(head)())
+        assert known == len(head)
+        params: list[Any] = []
 
-        Returns the tokens found and the nanoseconds (CPU time) of these five, and of allocating and listing slots.
-        """
-        clock = time.thread_time_ns
+        def before() -> None:
+            tail = next(tails)
+            value = self.torch.cat((slots, self.allocator.alloc(len(tail))))
+            key = self._key(native(np.concatenate([head, tail])))
+            params[:] = [self._insert_params(key, value, known)]
+
+        def run() -> Any:
+            return self.cache.insert(params[0])
+
+        return Action(run, before, times=times)
+
+    def serve(self, tokens: Any) -> int:
+        """One request: match, lock, list, evict what is missing, allocate, insert, unlock; returns the tokens found."""
         key = self._key(tokens)
-        began = clock()
-        answer = self.cache.match_prefix(self.base.MatchPrefixParams(key=key))
-        matched = clock()
-        known, node, slots = self._found_lazily(answer)
-        listed = clock()
+        known, node, slots = self._found(self.cache.match_prefix(self.base.MatchPrefixParams(key=key)))
         receipt = self._lock(node)
-        locked = clock()
         missing = len(tokens) - known
         short = missing - self.allocator.available_size()
-        asked = clock()
         if short > 0:
             self.cache.evict(self.base.EvictParams(num_tokens=short))
-        evicted = clock()
-        value = slots() if not missing else self.torch.cat((slots(), self.allocator.alloc(missing)))
-        allocated = clock()
+        value = self.torch.cat((slots, self.allocator.alloc(missing))) if missing else slots
         self.cache.insert(self._insert_params(key, value, known))
-        inserted = clock()
         self._unlock(receipt)
-        ended = clock()
-        return known, [
-            matched - began,
-            locked - listed,
-            evicted - asked,
-            inserted - allocated,
-            ended - inserted,
-            (allocated - evicted) + (asked - locked) + (listed - matched),
-        ]
-
-    def _found_lazily(self, answer: Any) -> tuple[int, Any, Callable[[], Any]]:
-        raise NotImplementedError
+        return known
 
     def native(self, tokens: Tokens) -> Any:
         """Tokens as this cache likes them."""
@@ -185,13 +179,9 @@ class Unified(Sglang):
     def _unlock(self, receipt: Any) -> None:
         self.cache.unlock(receipt)
 
-    def _found_lazily(self, answer: Any) -> tuple[int, Any, Callable[[], Any]]:
-        node = answer.last_device_node
-        return int(answer.device_prefix_len), node, partial(self.cache.path_device_indices, node)
-
     def _found(self, answer: Any) -> tuple[int, Any, Any]:
-        length, node, slots = self._found_lazily(answer)
-        return length, node, slots()
+        node = answer.last_device_node
+        return int(answer.device_prefix_len), node, self.cache.path_device_indices(node)
 
     def _insert_params(self, key: Any, value: Any, known: int) -> Any:
         return self.base.InsertParams(key=key, value=value, prev_prefix_len=known)
@@ -221,10 +211,6 @@ class Radix(Sglang):
 
     def _unlock(self, receipt: Any) -> None:
         self.cache.dec_lock_ref(receipt)
-
-    def _found_lazily(self, answer: Any) -> tuple[int, Any, Callable[[], Any]]:
-        slots = answer.device_indices
-        return len(slots), answer.last_device_node, lambda: slots
 
     def _found(self, answer: Any) -> tuple[int, Any, Any]:
         return len(answer.device_indices), answer.last_device_node, answer.device_indices

@@ -17,13 +17,17 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), *(str(ROOT / room) for room in ("spec", "reference", "optimized", "conformance"))]
 
-from benchmarks.control_rows import QUICK, ROWS, Peers, Row, Scale  # noqa: E402
+from benchmarks import control_chats as chats  # noqa: E402
+from benchmarks import control_rows as rows  # noqa: E402
+from benchmarks.control_ours import running  # noqa: E402
+from benchmarks.control_rows import QUICK, Peers, Row, Scale  # noqa: E402
 
 QUICK_REQUESTS = 300
 PACKAGES = ("numpy", "numba", "torch", "sglang")
@@ -31,7 +35,7 @@ PACKAGES = ("numpy", "numba", "torch", "sglang")
 
 def versions() -> dict[str, str]:
     """What this process runs on."""
-    found = {"python": platform.python_version()}
+    found = {"python": platform.python_version(), "core": running()}
     for name in PACKAGES:
         try:
             found[name] = importlib.metadata.version(name)
@@ -69,17 +73,42 @@ def measure(wanted: dict[str, Any], save: Callable[[dict[str, Any]], None], tell
         save({"versions": versions(), "rows": found})
 
 
+ROWS: dict[str, Callable[[Peers, Scale], Row | list[Row]]] = {
+    "match-32k": rows.match_one,
+    "match-chain": rows.chain,
+    "match-kept": rows.chain,
+    "lock": rows.chain,
+    "comb": partial(chats.chat, make=chats.comb, name="comb"),
+    "stripped": partial(chats.chat, make=chats.stripped, name="stripped"),
+    "small": chats.small,
+    "evict": rows.evict,
+    "free": rows.free,
+    "insert": rows.insert,
+    "sha": rows.sha,
+}
+"""What measures which row; the others are in ``special``."""
+
+
 def special(name: str, peers: Peers, wanted: dict[str, Any], tell: Callable[[str], None]) -> Row:
     """The rows that are no simple calls."""
-    row = Row(name)
+    row, limit = Row(name), QUICK_REQUESTS if wanted["quick"] else None
     if name == "order":
         from benchmarks.control_order import compare
 
         row.facts = compare(100 if wanted["quick"] else 1_500)
+    elif name == "cold":
+        from benchmarks.control_cold import measure
+
+        row.facts = dict(measure(1 if wanted["quick"] else 5))
+    elif name == "pair":
+        from benchmarks import control_pair
+
+        passes = 1 if wanted["quick"] else 3
+        row.facts = dict(control_pair.measure(peers.release, wanted["trace"], limit, passes, tell))
     elif name == "trace":
         from benchmarks.control_trace import CAPACITIES, replay, requests
 
-        trace = requests(wanted["trace"], QUICK_REQUESTS if wanted["quick"] else None)
+        trace = requests(wanted["trace"], limit)
         for capacity in CAPACITIES:
             expected = wanted["expected"].get(str(capacity))
             seen = replay(peers, trace, capacity, wanted["passes"][str(capacity)], tell)

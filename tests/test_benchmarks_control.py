@@ -6,17 +6,21 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("numba")
 
-from benchmarks import control_timing
+from benchmarks import control_cold, control_timing
+from benchmarks.control_chats import Chat, comb, stripped
 from benchmarks.control_goals import NEW, OLD, Goal, goals
 from benchmarks.control_order import PAGE, PAGES, Both, compare
-from benchmarks.control_ours import Ours
+from benchmarks.control_ours import OurRequests, Ours
 from benchmarks.control_report import TITLES, draw, table, verdicts
 from benchmarks.control_timing import Action, Stat, measure
 from tests.test_layout import ROOT
@@ -93,6 +97,63 @@ def test_hits_are_the_reference_s_or_the_goal_is_missed() -> None:
     assert _judged(runs(640), "trace", "times the Python core, 3M tokens").measured == 16
 
 
+def test_the_trace_is_judged_by_the_faster_of_our_ways_against_each_core() -> None:
+    seen = {"ours": 30.0, "ours, begin and end": 20.0, "rust": 240.0, "python": 900.0}
+    facts = {"expected": 64, **{name: {"mean": mean, "hit_tokens": 64} for name, mean in seen.items()}}
+    runs = {NEW: {"trace": {"facts": {"50000000": facts}}}}
+    rust, python = (_judged(runs, "trace", f"times the {core} core, 50M tokens") for core in ("Rust", "Python"))
+    assert (rust.measured, rust.met) == (12, True)
+    assert (python.measured, python.met) == (45, False)
+
+
+def test_a_tree_that_forks_is_judged_at_the_length_where_it_is_worst() -> None:
+    fast, slow = {"ours": stat(1), "rust": stat(9)}, {"ours": stat(9), "rust": stat(10)}
+    cells = {"10 turns, match": fast, "500 turns, match": slow, "10 turns, insert": fast}
+    runs = {NEW: {"comb": {"cells": cells}}}
+    assert _judged(runs, "comb", "match: times the Rust core, at the worst length").met is False
+    assert _judged(runs, "comb", "insert: times the Rust core, at the worst length").measured == 9
+    assert _judged(runs, "comb", "lock and unlock: times the Rust core, at the worst length").met is None
+
+
+def test_the_compiled_core_must_not_be_slower_than_ours_in_python() -> None:
+    def runs(compiled: float) -> dict[str, Any]:
+        return {NEW: {"lock": {"cells": {"x": {"ours": stat(compiled), "ours, in Python": stat(10)}}}}}
+
+    assert _judged(runs(9), "lock", "times our core in Python").met is True
+    assert _judged(runs(11), "lock", "times our core in Python").met is False
+    assert _judged({NEW: {"lock": {"cells": {"x": {"ours": stat(1)}}}}}, "lock", "times our core in Python").met is None
+
+
+def test_a_chat_leaves_a_dead_end_at_each_turn() -> None:
+    made = stripped(6)
+    for before, after in pairwise([*made.cached, made.asked]):
+        length = min(len(before), len(after))
+        common = int(np.argmax(before[:length] != after[:length]))
+        assert 0 < common < length - 64, "its thinking is in no later prompt"
+
+
+@pytest.mark.parametrize("make", [comb, stripped])
+def test_of_a_tree_that_forks_what_is_asked_for_is_found(make: Callable[[int], Chat]) -> None:
+    made, cache = make(5), Ours(64, 64 * 1024)
+    assert all(cache.add(tokens) for tokens in made.cached), "each turn caches something"
+    found = cache.matched(made.asked)
+    assert 5 * 64 <= found <= len(made.asked) < found + 7 * 64
+
+
+@pytest.mark.parametrize("kind", [Ours, OurRequests])
+def test_a_request_is_served_whole(kind: type[Ours]) -> None:
+    cache = kind(4, 28)
+    units = np.arange(16, dtype=np.int32)
+    assert [cache.serve(units), cache.serve(units), cache.serve(units + 100), cache.serve(units)] == [0, 16, 0, 12]
+    assert cache.cache.sizes()[1] == 0, "nothing stays locked"
+
+
+def test_the_cost_of_starting_is_that_of_a_process_that_serves() -> None:
+    assert control_cold.seconds("import time\nwhile time.process_time() < 0.2: pass", {}) >= 0.2
+    with pytest.raises(RuntimeError, match="exit code 3"):
+        control_cold.seconds("raise SystemExit(3)", {})
+
+
 def test_the_table_says_what_was_not_run_and_what_was_noisy() -> None:
     runs = {NEW: {"lock": {"cells": {"x": {"ours": stat(1, 2.5)}}, "facts": {}}, "sha": {"failed": "because"}}}
     text = table(runs, ["lock", "sha", "evict"])
@@ -157,6 +218,8 @@ def test_a_small_run_without_any_peer(tmp_path: Path) -> None:
     assert by_name["trace", "hit tokens besides the reference's, 3M tokens"] is True
     assert by_name["order", _ORDER] is True
     assert rows["trace"]["facts"]["3000000"]["ours"]["hit_tokens"] > 0
+    assert set(rows["pair"]["facts"]["ours"]) == {"alone", "pair"}
+    assert rows["cold"]["facts"]["ours"]["cold"] > rows["cold"]["facts"]["the interpreter alone"]["cold"] > 0
     assert set(rows["memory"]["facts"]["bytes_per_page"]) == {"long prompts", "conversations", "forks"}
 
 
