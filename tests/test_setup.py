@@ -28,7 +28,13 @@ case "$*" in
     '-m pip --version') ;;
     '-m pip install '*)
         echo "$*" | sed 's/.*-c constraints.txt -e //' >>@LOG@
+        if [ "$KVLITMUS_BUILD_CORE" = never ]; then echo "no core" >>@LOG@; fi
         exit $(cat @PIP@)
+        ;;
+    *'import kvlitmus.optimized._core'*) test ! -e @NO_CORE@ ;;
+    tools/build_core.py)
+        echo "build_core: no C++ compiler" >&2
+        exit 1
         ;;
 esac
 """
@@ -41,10 +47,14 @@ class Machine:
         self.checkout = folder / "checkout"
         self.log = folder / "log"
         self.pip = folder / "pip-exit-code"
+        self.no_core = folder / "no-core"
         self.python = folder / "fake-python"
         (self.checkout / "tools").mkdir(parents=True)
-        for name in ("tools/setup", "pyproject.toml", "constraints.txt"):
+        for name in ("tools/setup", "tools/build_core.py", "pyproject.toml", "constraints.txt"):
             shutil.copy(ROOT / name, self.checkout / name)
+        self.native = self.checkout / "optimized/kvlitmus/optimized/native"
+        self.native.mkdir(parents=True)
+        (self.native / "module.cpp").write_text("// as it is\n")
         self.pip.write_text("0")
         self.fake()
 
@@ -52,6 +62,7 @@ class Machine:
         """Put an interpreter of this kind on the machine."""
         text = _FAKE.replace("@VERSION@", version).replace("@TOO_OLD@", str(too_old))
         text = text.replace("@NO_VENV@", str(no_venv)).replace("@LOG@", str(self.log)).replace("@PIP@", str(self.pip))
+        text = text.replace("@NO_CORE@", str(self.no_core))
         self.python.write_text(text)
         self.python.chmod(0o755)
 
@@ -83,7 +94,7 @@ def test_a_smaller_set_up_is_part_of_a_larger_one(machine: Machine) -> None:
 
 
 def test_a_larger_set_up_extends_a_smaller_one(machine: Machine) -> None:
-    assert machine.setup("base")[:2] == (0, ["venv", "."])
+    assert machine.setup("base")[:2] == (0, ["venv", ".", "no core"])
     assert machine.setup("dev")[:2] == (0, [".[dev]"])
 
 
@@ -92,6 +103,24 @@ def test_a_changed_requirement_is_installed(machine: Machine) -> None:
     with (machine.checkout / "constraints.txt").open("a") as constraints:
         constraints.write("another==1.0\n")
     assert machine.setup()[:2] == (0, [".[dev]"])
+
+
+def test_a_changed_source_of_the_core_is_built_but_not_for_the_judge_alone(machine: Machine) -> None:
+    machine.setup("base")
+    (machine.native / "module.cpp").write_text("// changed\n")
+    assert machine.setup("base") == (0, [], "")
+    machine.setup()
+    (machine.native / "another.h").write_text("// new\n")
+    assert machine.setup()[:2] == (0, [".[dev]"])
+    assert machine.setup() == (0, [], "")
+
+
+def test_without_a_compiler_everything_is_made_and_the_reason_is_said(machine: Machine) -> None:
+    machine.no_core.touch()
+    code, asked, said = machine.setup()
+    assert (code, asked) == (0, ["venv", ".[dev]"])
+    assert "no C++ compiler" in said and "runs on its tree in Python" in said
+    assert machine.setup() == (0, [], "")
 
 
 def test_after_an_interruption_it_starts_over(machine: Machine) -> None:

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from email.message import Message
 from pathlib import Path
@@ -14,11 +15,15 @@ from pathlib import Path
 import pytest
 
 from tests.test_layout import BASE, ROOMS, ROOT, import_all
-from tools import metadata
+from tools import build_core, metadata
+
+NATIVE = "kvlitmus/optimized/native/"
+"""The sources of the compiled core, which no wheel has."""
 
 
 def build(folder: Path, **environment: str) -> Path:
-    """A wheel, built from this checkout without fetching anything."""
+    """A wheel, built from this checkout without fetching anything; pure, where nothing else is said."""
+    environment = {"KVLITMUS_BUILD_CORE": "never", **environment}
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     done = subprocess.run(
         command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True, check=False
@@ -30,7 +35,7 @@ def build(folder: Path, **environment: str) -> Path:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel as it is built here."""
+    """The pure wheel."""
     return build(tmp_path_factory.mktemp("wheel"))
 
 
@@ -39,11 +44,76 @@ def test_the_wheel_holds_every_file_of_the_rooms_and_nothing_else(wheel: Path) -
         path.relative_to(ROOT / room).as_posix()
         for room in ROOMS
         for path in (ROOT / room).rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
+        if path.is_file() and "__pycache__" not in path.parts and not path.name.startswith("_core.")
     }
+    in_rooms = {name for name in in_rooms if not name.startswith(NATIVE)}
     with zipfile.ZipFile(wheel) as archive:
         shipped = {name for name in archive.namelist() if ".dist-info/" not in name}
     assert shipped == in_rooms
+
+
+def tag_of(wheel: Path) -> tuple[str, str]:
+    """What the wheel says it runs on, and whether it is pure."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (one for one in archive.namelist() if one.endswith(".dist-info/WHEEL"))
+        said = email.message_from_bytes(archive.read(name))
+    assert wheel.name.endswith(f"-{said['Tag']}.whl")
+    return said["Tag"], said["Root-Is-Purelib"]
+
+
+def test_without_a_compiler_the_wheel_is_pure_and_the_reason_is_said(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    environment = {**os.environ, "CXX": "/nowhere/c++", "KVLITMUS_BUILD_CORE": ""}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert "without its compiled core: no C++ compiler (/nowhere/c++)" in done.stdout + done.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    assert tag_of(wheel) == ("py3-none-any", "true")
+
+
+@pytest.mark.parametrize(
+    ("environment", "words"),
+    [
+        ({"KVLITMUS_BUILD_CORE": "always", "CXX": "/nowhere/c++"}, "no C++ compiler (/nowhere/c++)"),
+        ({"KVLITMUS_BUILD_CORE": "always", "CXX": "false"}, "the C++ compiler failed"),
+        ({"KVLITMUS_BUILD_CORE": "perhaps"}, "must be auto, never or always (got 'perhaps')"),
+    ],
+)
+def test_a_wheel_that_is_to_have_a_core_has_one_or_fails(
+    tmp_path: Path, environment: dict[str, str], words: str
+) -> None:
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0 and words in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_wheel_with_the_core_serves_in_a_clean_environment(tmp_path: Path) -> None:
+    """NumPy and numba are this environment's; the cache is the wheel's."""
+    numpy = pytest.importorskip("numpy")
+    try:
+        build_core.compiler()
+    except build_core.NotBuilt as reason:
+        pytest.skip(str(reason))
+    wheel = build(tmp_path, KVLITMUS_BUILD_CORE="always")
+    tag, pure = tag_of(wheel)
+    assert (tag.split("-")[:2], pure) == ([f"cp{sys.version_info[0]}{sys.version_info[1]}"] * 2, "false")
+    with zipfile.ZipFile(wheel) as archive:
+        (module,) = (name for name in archive.namelist() if "/_core." in name)
+    assert module == f"kvlitmus/optimized/_core{sysconfig.get_config_var('EXT_SUFFIX')}"
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "clean")], check=True)
+    python = tmp_path / "clean" / "bin" / "python"
+    install = [str(python), "-m", "pip", "install", "-q", "--no-index", "--no-deps", str(wheel)]
+    subprocess.run(install, check=True)
+    environment = {**os.environ, "PYTHONPATH": str(Path(numpy.__file__).parent.parent)}
+    for core, code in (("compiled", 0), ("python", 1)):
+        command = [str(python), str(ROOT / "tools" / "serve_once.py"), core]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == code, done.stderr
+        assert code or done.stdout.startswith(str(tmp_path / "clean")), done.stdout
 
 
 def metadata_of(wheel: Path) -> Message:
