@@ -104,6 +104,18 @@ def test_part_of_a_page_is_refused(slots: list[int]) -> None:
     assert pool.free_count == 0
 
 
+@pytest.mark.parametrize("size", [1, 4])
+@pytest.mark.parametrize("turns", [-1, 1])
+def test_slots_of_pages_beyond_32_bits_are_no_other_pages(size: int, turns: int) -> None:
+    pool = PagePool(8, size, 1)
+    taken = pool.alloc(size)
+    assert taken is not None
+    with pytest.raises(ValueError, match="the pool has pages 1 to 8"):
+        pool.free(taken + turns * 2**32 * size)
+    assert pool.free_count == 7
+    pool.free(taken)
+
+
 def test_sizes_that_are_no_pages_are_refused() -> None:
     pool = PagePool(8, 4, 1)
     for n in (-4, 3):

@@ -104,7 +104,7 @@ def whole_pages(slots: IntArray, size: int, pages: PageArray) -> int:
         for j in range(size):
             if slots[k + j] != page * size + j:
                 return k + j
-        pages[k // size] = page if page <= 2147483647 else -1
+        pages[k // size] = page if 0 <= page <= 2147483647 else -1  # what no pool has must not wrap into what it has
     return -1
 
 
