@@ -1,4 +1,4 @@
-"""A function of the spec as a z3 formula: it is run on terms, and wherever it compares, both ways.
+"""A function as a z3 formula: it is run on terms, and wherever it compares, both ways.
 
 So a lemma is about the function itself, and not about a formula that somebody has written beside it.
 """
@@ -39,6 +39,12 @@ class Comparison:
 
     def __bool__(self) -> bool:
         return self.paths.decide(self.condition)
+
+    def __int__(self) -> int:
+        return int(bool(self))
+
+    def __or__(self, other: Comparison) -> Comparison:
+        return Comparison(z3.Or(self.condition, other.condition), self.paths)
 
 
 def plain(value: object) -> Formula:
@@ -92,6 +98,14 @@ class Term:
         """As Python's where the divisor is positive, as z3 rounds then."""
         return self.made(self.formula / plain(other))
 
+    def __xor__(self, other: object) -> Term:
+        """Of numbers with so many bits."""
+        return self.made(self.formula ^ plain(other))
+
+    def __or__(self, other: object) -> Term:
+        """Of numbers with so many bits."""
+        return self.made(self.formula | plain(other))
+
     def __lt__(self, other: object) -> Comparison:
         return Comparison(self.formula < plain(other), self.paths)
 
@@ -109,6 +123,15 @@ class Term:
 
     def __ne__(self, other: object) -> Comparison:  # type: ignore[override]
         return Comparison(self.formula != plain(other), self.paths)
+
+
+class _WholeType(type):
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, int | Term)
+
+
+class Whole(int, metaclass=_WholeType):
+    """Stands in for ``int`` where code asks what is one: a term is."""
 
 
 def formula_of(function: Callable[..., Any], *arguments: Formula) -> Formula:

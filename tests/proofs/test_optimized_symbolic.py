@@ -1,0 +1,35 @@
+"""z3 decides what is claimed of the optimized cache, on all paths of its real source; each planted slip is found."""
+
+from __future__ import annotations
+
+import pytest
+
+z3 = pytest.importorskip("z3")
+pytest.importorskip("numba")
+from tests.proofs.optimized import loops, packing, pieces, plans  # noqa: E402, F401 - they register their proofs
+from tests.proofs.optimized.claims import PROOFS, Proof  # noqa: E402 - needs z3
+
+pytestmark = pytest.mark.proof
+
+
+@pytest.mark.parametrize("one", PROOFS.values(), ids=PROOFS)
+def test_it_holds_on_all_paths(one: Proof) -> None:
+    for case in one.cases:
+        found, paths = one.refuted(case)
+        assert found is None, (case, found)
+        assert paths
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("one", [one for one in PROOFS.values() if one.more], ids=lambda one: one.name)
+def test_it_holds_within_wider_bounds(one: Proof) -> None:
+    for case in one.more:
+        found, _ = one.refuted(case)
+        assert found is None, (case, found)
+
+
+@pytest.mark.parametrize("one", PROOFS.values(), ids=PROOFS)
+def test_each_slip_is_found_and_real(one: Proof) -> None:
+    assert one.slips
+    for slip in one.slips:
+        assert one.finds(slip) is not None, slip
