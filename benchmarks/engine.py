@@ -39,7 +39,8 @@ from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.conformance.specimen.cache import target as specimen
-from kvlitmus.mutants.registry import Mutant, all_mutants
+from kvlitmus.mutants.mutant import Mutant
+from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.facts import INPUTS
 from kvlitmus.spec.rule import all_rules
 from kvlitmus.spec.seen import Seen

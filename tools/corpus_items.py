@@ -20,8 +20,8 @@ from kvlitmus.conformance.run import engine, plan
 from kvlitmus.conformance.run.plan import CONFIGS, OPS, STORE_CONFIGS, TIER_CONFIGS, TIER_POLICY_CONFIGS, TIGHT_CONFIGS
 from kvlitmus.conformance.run.results import Item, Options, to_json
 from kvlitmus.conformance.run.targets import load_target, resolve_target
-from kvlitmus.mutants import run as mutants_run
-from kvlitmus.mutants.registry import Mutant, all_mutants
+from kvlitmus.mutants.mutant import Mutant
+from kvlitmus.mutants.registry import all_mutants
 from tools.corpus_verdicts import Notes, Verdicts, judged
 
 CACHES = ("specimen", "reference", "optimized")
@@ -135,7 +135,7 @@ def of_mutant(mutant: Mutant, configs: Sequence[Config]) -> Iterator[Work]:
     killer = None
     for item in chain(plan.items(configs, mutant.profile, steps=0), seeds):
         result = engine.run_item(target, item, options)
-        if any(mutants_run.named(mutant, finding) for finding in result.findings):
+        if any(mutant.killed_by(finding.rules) for finding in result.findings):
             killer = item
             yield Work(name, item, depths_of(item.config), MUTANT_RERUNS)
             break

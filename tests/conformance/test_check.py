@@ -15,7 +15,8 @@ from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.ports import PORTS, Config, capabilities_of
 from kvlitmus.conformance.run.plan import suits
 from kvlitmus.conformance.specimen import cache as specimen
-from kvlitmus.mutants.registry import Mutant, all_mutants
+from kvlitmus.mutants.mutant import Mutant
+from kvlitmus.mutants.registry import all_mutants
 from tests.conformance.support.recorder import call, check, key, record, schedule, written
 from tests.conformance.support.schemas import fits, schema
 

@@ -7,15 +7,13 @@ from collections import Counter
 
 import pytest
 
-from kvlitmus.conformance.generate.schedule import draw, table
-from kvlitmus.conformance.ports import Config, capabilities_of
-from kvlitmus.conformance.run import plan
-from kvlitmus.conformance.run.engine import Scheduled, play, run_item
-from kvlitmus.conformance.run.results import Options
+from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.conformance.specimen.pool import PagedPool
-from kvlitmus.mutants.registry import MODULES, MUTANTS, Mutant, all_mutants, mutant, null_mutant
-from kvlitmus.mutants.run import CRASHES, Effort, run_mutant
+from kvlitmus.mutants.mutant import CRASHES, Mutant
+from kvlitmus.mutants.registry import MODULES, MUTANTS, PAGED, all_mutants, mutant, null_mutant
+from kvlitmus.mutants.run import Effort, run_mutant
 from kvlitmus.spec.rule import all_rules
+from tests.support.mutants import Look, assert_killed, litmus, noticed, schedules
 
 QUICK_SEEDS = (0, 1)
 QUICK_STEPS = 5_000
@@ -33,58 +31,26 @@ MISUSE = {one.id for one in REAL if all(rule.startswith("MISUSE-") for rule in o
 """Forbidden calls are no part of schedules."""
 
 
-def first_broken(one: Mutant, seed: int, steps: int) -> tuple[str, ...]:
-    """The rules that the first violation of random schedules breaks; empty when there is none within so many steps."""
-    done = number = 0
-    options = Options()
-    kinds = {config: table(capabilities_of(one.target.make(config))) for config in one.configs}
-    while done < steps:
-        config = one.configs[number % len(one.configs)]
-        ops = draw(seed * 100_003 + number, plan.OPS, kinds[config])
-        checker, violation = play(one.target, config, options, Scheduled(ops))
-        if violation is not None:
-            return violation.rules
-        done += checker.steps
-        number += 1
-    return ()
+def run(steps: int, seed: int) -> Look:
+    """The random part of a run, in which the rules that others broke first are muted: what kills the mutant there."""
+    return lambda one: (run_mutant(one.id, Effort(steps=steps, seed=seed, litmus=False, shrink_trials=0)).killed_by,)
 
 
-def broken_by_litmus(one: Mutant) -> set[str]:
-    """The rules that the litmus tests break, played as in a run: what is broken is muted, and the test played again."""
-    options = Options(reruns=4, shrink_trials=0)
-    played = [item for item in plan.items(one.configs, one.profile, steps=0) if item.kind == "litmus"]
-    found = [finding for item in played for finding in run_item(one.target, item, options).findings]
-    return {rule for finding in found for rule in finding.rules}
-
-
-def kills(one: Mutant, broken: set[str] | tuple[str, ...]) -> bool:
-    """Whether a rule that the mutant names is among the broken ones, and isn't just a crash."""
-    return bool(set(broken) & set(one.kills) - CRASHES)
-
-
-def killed_in_a_run(one: Mutant, seed: int, steps: int) -> bool:
-    """Whether a named rule catches the mutant when rules that others broke first are muted, as in a run."""
-    return bool(run_mutant(one.id, Effort(steps=steps, seed=seed, litmus=False, shrink_trials=0)).killed_by)
+def drawn(steps: int, seed: int) -> Look:
+    """Schedules that no other seed draws."""
+    return schedules(steps, seed * 100_003)
 
 
 @pytest.mark.parametrize("one", REAL, ids=lambda one: one.id)
 def test_a_mutant_is_killed_by_a_rule_that_it_names(one: Mutant) -> None:
-    if one.id in MISUSE:
-        assert kills(one, broken_by_litmus(one))
-        return
-    for seed in QUICK_SEEDS:
-        broken = first_broken(one, seed, QUICK_STEPS)
-        if kills(one, broken):
-            return
-    assert kills(one, broken_by_litmus(one)) or killed_in_a_run(one, 0, QUICK_STEPS), (
-        f"not one of {one.kills} was broken"
-    )
+    looks = [] if one.id in MISUSE else [drawn(QUICK_STEPS, seed) for seed in QUICK_SEEDS]
+    more = [] if one.id in MISUSE else [run(QUICK_STEPS, 0)]
+    assert_killed(one, *looks, litmus, *more)
 
 
 @pytest.mark.parametrize("one", NULL, ids=lambda one: one.id)
 def test_a_null_mutant_raises_no_alarm(one: Mutant) -> None:
-    assert first_broken(one, 7, NULL_STEPS) == ()
-    assert broken_by_litmus(one) == set()
+    assert noticed(one, drawn(NULL_STEPS, 7), litmus) == set()
 
 
 def test_there_are_enough_of_them() -> None:
@@ -111,7 +77,7 @@ def test_every_rule_of_these_packs_is_named_by_a_mutant() -> None:
 
 def test_an_id_is_taken_once_and_a_recipe_is_required() -> None:
     def register(id: str, part: type) -> None:
-        mutant(id, bugs=("S01",), links=(), kills=("POOL-01",), slot="pool")(part)
+        mutant(id, bugs=("S01",), kills=("POOL-01",))(part)
 
     class Silent(PagedPool):
         pass
@@ -124,40 +90,27 @@ def test_an_id_is_taken_once_and_a_recipe_is_required() -> None:
     with pytest.raises(ValueError, match="registered twice"):
         register(REAL[0].id, Told)
     with pytest.raises(ValueError, match="registered twice"):
-        null_mutant(REAL[0].id, slot="pool")(Told)
+        null_mutant(REAL[0].id)(Told)
+    with pytest.raises(ValueError, match="derived from a part of the specimen"):
+        register("never-registered", type("NoPart", (), {"__doc__": "Of no part."}))
     assert "never-registered" not in MUTANTS
     assert len(MODULES) == len(set(MODULES))
 
 
 def test_a_correct_cache_under_another_name_is_no_kill() -> None:
-    same = Mutant(
-        id="same",
-        bugs=(),
-        links=(),
-        recipe="nothing is wrong",
-        kills=("POOL-12",),
-        parts=REAL[0].parts.__class__(),
-        configs=(Config(page_size=4),),
-    )
-    assert first_broken(same, 0, 3_000) == ()
+    same = Mutant(id="same", recipe="nothing", kills=("POOL-12",), target=SpecimenTarget(), configs=(PAGED,))
+    assert noticed(same, drawn(3_000, 0)) == set()
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(1_800)
 def test_nine_in_ten_mutants_fall_to_random_schedules_alone() -> None:
-    survivors = [
-        one.id
-        for one in REAL
-        if one.id in MISUSE
-        or not any(
-            kills(one, first_broken(one, seed, FULL_STEPS)) or killed_in_a_run(one, seed * 1_000, FULL_STEPS)
-            for seed in range(FULL_SEEDS)
-        )
-    ]
+    looks = [look(FULL_STEPS, seed) for seed in range(FULL_SEEDS) for look in (drawn, lambda s, n: run(s, n * 1_000))]
+    survivors = [one.id for one in REAL if one.id in MISUSE or not one.killed_by(noticed(one, *looks))]
     assert len(survivors) <= BY_LITMUS_ONLY * len(REAL), survivors
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("one", NULL, ids=lambda one: one.id)
 def test_a_null_mutant_raises_no_alarm_in_a_long_run(one: Mutant) -> None:
-    assert first_broken(one, 1, FULL_NULL_STEPS) == ()
+    assert noticed(one, drawn(FULL_NULL_STEPS, 1)) == set()

@@ -28,8 +28,8 @@ def test_a_mutant_is_killed_by_a_rule_that_it_names_and_the_list_fits_its_schema
 def test_a_crash_is_no_kill() -> None:
     mutant = replace(all_mutants()["lookup-pins"], kills=("PORT-01", "PORT-02", "TREE-03"))
     crash, rule = (finding(rules) for rules in (["PORT-01"], ["PORT-01", "TREE-03"]))
-    assert mutants_run.named(mutant, crash) == ""
-    assert mutants_run.named(mutant, rule) == "TREE-03"
+    assert mutant.killed_by(crash.rules) == ""
+    assert mutant.killed_by(rule.rules) == "TREE-03"
 
 
 def test_the_last_line_counts_survivors_and_alarms() -> None:

@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kvlitmus.mutants.mutant import Mutant
 from kvlitmus.optimized import testing
-from tests.optimized.mutants import Mutant
-from tests.optimized.mutants_faults import FAULTS
 from tests.optimized.support.fault_desk import Desk
 from tests.optimized.support.fault_scenes import SCENARIOS, WRITES, Scenario, play, played, starts_anew
+from tests.optimized.support.mutants_faults import FAULTS
+from tests.support.mutants import assert_killed
 
 
 def sweep(scenario: Scenario, write: str) -> int:
@@ -112,8 +113,12 @@ def test_whatever_array_finds_no_memory_the_cache_goes_on(scenario: Scenario, wr
 
 @pytest.mark.parametrize("mutant", FAULTS.values(), ids=lambda one: one.id)
 def test_a_defect_is_found_by_the_sweep(mutant: Mutant) -> None:
-    with mutant.planted():
-        assert any(finds(scenario, write) for scenario in SCENARIOS for write in WRITES), mutant.recipe
+    assert_killed(mutant, the_sweep)
+
+
+def the_sweep(_: Mutant) -> tuple[str, ...]:
+    """Whether the sweep finds that something is wrong."""
+    return ("the sweep",) if any(finds(scenario, write) for scenario in SCENARIOS for write in WRITES) else ()
 
 
 def finds(scenario: Scenario, write: str) -> bool:

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import re
 
 import pytest
 
-from kvlitmus.conformance.adapters.optimized.flat import PROFILE
-from kvlitmus.conformance.adapters.optimized.target import OptimizedTarget
-from kvlitmus.conformance.generate.schedule import draw, table
-from kvlitmus.conformance.litmus.registry import all_litmus
-from kvlitmus.conformance.ports import Config, capabilities_of
-from kvlitmus.conformance.run import plan
-from kvlitmus.conformance.run.engine import Scheduled, play
-from kvlitmus.conformance.run.results import Options
-from kvlitmus.mutants.registry import all_mutants
-from kvlitmus.mutants.run import CRASHES
+from kvlitmus.mutants.mutant import Mutant
+from kvlitmus.optimized.tree import Tree
 from kvlitmus.spec.rule import all_rules
-from tests.optimized.mutants import Mutant, registered
+from tests.optimized.support.mutants import registered
+from tests.support.mutants import Patched, assert_killed, litmus, noticed, schedules
 
-TARGET = OptimizedTarget()
 QUICK_STEPS = 4_000
 FULL_STEPS = 20_000
 NULL_STEPS = 800
@@ -50,69 +41,26 @@ LONG = {
 QUICK = [one for one in REAL if one.id not in LONG and not one.id.startswith(("prefetch-", "hash-"))]
 
 
-@functools.cache
-def kinds_of(config: Config) -> tuple[str, ...]:
-    """What can be done in a configuration."""
-    return table(capabilities_of(TARGET.make(config)))
-
-
-def broken_by_schedules(one: Mutant, steps: int, seed: int = 0) -> set[str]:
-    """The rules that drawn schedules break, up to the first that the mutant names."""
-    broken: set[str] = set()
-    done = number = 0
-    kinds = {config: kinds_of(config) for config in one.configs}
-    with one.planted():
-        while done < steps and not kills(one, broken):
-            config = one.configs[number % len(one.configs)]
-            checker, violation = play(TARGET, config, Options(), Scheduled(draw(seed + number, 250, kinds[config])))
-            broken.update(violation.rules if violation is not None else ())
-            done += checker.steps
-            number += 1
-            if broken and one.null:
-                break
-    return broken
-
-
-def broken_by_litmus(one: Mutant) -> set[str]:
-    """The rules that the litmus tests break."""
-    broken: set[str] = set()
-    with one.planted():
-        for config in one.configs:
-            for test in all_litmus().values():
-                if plan.suits(test, config, PROFILE, force_misuse=False) and not kills(one, broken):
-                    violation = play(TARGET, config, Options(), test.program)[1]
-                    broken.update(violation.rules if violation is not None else ())
-    return broken
-
-
-def kills(one: Mutant, broken: set[str]) -> bool:
-    """Whether a rule that the mutant names is among the broken ones; that a cache merely crashes is no kill."""
-    return bool(broken & one.kills - CRASHES)
-
-
-def assert_killed(one: Mutant, steps: int) -> None:
-    """The suite catches this mutant."""
-    broken = broken_by_schedules(one, steps)
-    if not kills(one, broken):
-        broken |= broken_by_litmus(one)
-    assert kills(one, broken), f"none of {sorted(one.kills)} was broken, but {sorted(broken)}"
-
-
 @pytest.mark.parametrize("one", QUICK, ids=lambda one: one.id)
 def test_a_mutant_is_killed_by_a_rule_that_it_names(one: Mutant) -> None:
-    assert_killed(one, QUICK_STEPS)
+    assert_killed(one, schedules(QUICK_STEPS), litmus)
 
 
 @pytest.mark.parametrize("one", NULL, ids=lambda one: one.id)
 def test_a_null_mutant_raises_no_alarm(one: Mutant) -> None:
-    assert broken_by_schedules(one, NULL_STEPS, seed=7) == set()
+    assert noticed(one, schedules(NULL_STEPS, seed=7)) == set()
 
 
-def test_a_mutant_is_gone_when_it_was_tried() -> None:
-    one = REAL[0]
-    assert kills(one, broken_by_schedules(one, QUICK_STEPS))
-    same = Mutant(id="same", recipe="", like=one.like, patches={}, configs=one.configs)
-    assert broken_by_schedules(same, 1_000) == set()
+def test_what_is_of_no_part_is_patched_and_gone_when_it_was_tried() -> None:
+    one = registered()["bigrams-of-single-tokens"]
+    assert isinstance(one, Patched) and one.target.parts is None
+    assert_killed(one, schedules(QUICK_STEPS))
+    assert schedules(1_000)(one) == set()
+
+
+def test_what_is_of_a_part_is_a_part() -> None:
+    one = registered()["lock-moves-no-counters"]
+    assert not isinstance(one, Patched) and one.target.parts.tree is not Tree
 
 
 def test_there_are_enough_of_them() -> None:
@@ -124,19 +72,17 @@ def test_there_are_enough_of_them() -> None:
 
 
 @pytest.mark.parametrize("one", REAL, ids=lambda one: one.id)
-def test_a_mutant_says_which_known_bug_it_is(one: Mutant) -> None:
-    assert one.like and all(id in all_mutants() for id in one.like)
-    assert one.kills <= all_rules().keys()
+def test_a_mutant_names_rules(one: Mutant) -> None:
+    assert set(one.kills) <= all_rules().keys()
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("one", REAL, ids=lambda one: one.id)
 def test_each_mutant_is_killed(one: Mutant) -> None:
-    assert_killed(one, FULL_STEPS)
+    assert_killed(one, schedules(FULL_STEPS), litmus)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("one", NULL, ids=lambda one: one.id)
 def test_a_null_mutant_raises_no_alarm_in_a_long_run(one: Mutant) -> None:
-    assert broken_by_schedules(one, FULL_NULL_STEPS, seed=1) == set()
-    assert broken_by_litmus(one) == set()
+    assert noticed(one, schedules(FULL_NULL_STEPS, seed=1), litmus) == set()

@@ -14,7 +14,8 @@ from kvlitmus.conformance.generate.schedule import OP_BYTES, Op, decode, draw, t
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.ports.choices import POLICIES
 from kvlitmus.conformance.specimen.cache import SpecimenTarget
-from kvlitmus.mutants.registry import Mutant, all_mutants
+from kvlitmus.mutants.mutant import Mutant
+from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.names import Names
 from tests.support.oracle import Differs, Oracle
 

@@ -1,4 +1,4 @@
-"""The rules of prefetch plan and page hashes bite: each is kept by the specimen and broken by a slip."""
+"""The rules of prefetch plan and page hashes bite: each is kept by the specimen and broken by a mutant."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from kvlitmus.conformance.litmus import prefetch_table, spelling
 from kvlitmus.conformance.ports import Hashes, Prefetch
 from kvlitmus.conformance.specimen.hashing import PageHasher
 from kvlitmus.conformance.specimen.prefetch import PrefetchPlanner
-from kvlitmus.mutants import hashing as hash_mutants
 from kvlitmus.mutants import prefetch as prefetch_mutants
-from kvlitmus.mutants.slip import Slip
+from kvlitmus.mutants.mutant import Mutant
+from kvlitmus.mutants.registry import ALONE, all_mutants
 from kvlitmus.spec import hashing, prefetch
 from kvlitmus.spec.config import Config
 from kvlitmus.spec.facts import FACTS
@@ -42,9 +42,15 @@ from kvlitmus.spec.rule import RULES, Strength
 from kvlitmus.spec.schemes import SCHEMES
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.units import Key
+from tests.support.mutants import Look, assert_killed, noticed
 
 PLAN_RULES = [rule for rule in RULES.values() if rule.predicate.__module__ == prefetch.__name__]
 HASH_RULES = [rule for rule in RULES.values() if rule.predicate.__module__ == hashing.__name__]
+ALONE_JUDGED = [one for one in all_mutants().values() if one.configs == ALONE]
+PLANNERS = [one for one in ALONE_JUDGED if one.target.parts.prefetch is not PrefetchPlanner]
+HASHERS = [one for one in ALONE_JUDGED if one.target.parts.hashing is not PageHasher]
+"""The mutants and null mutants of plan and chain that are judged by themselves."""
+
 RANDOM_PLANS = 3000
 RANDOM_KEYS = 400
 
@@ -131,16 +137,31 @@ def broken_by_hashes(hasher: Hashes, seed: int | None, scheme: str = "kvlitmus-2
     return found
 
 
-@pytest.mark.parametrize("slip", prefetch_mutants.SLIPS, ids=lambda slip: slip.id)
-def test_every_slip_of_the_plan_is_caught_by_the_table_and_at_random(slip: Slip[PrefetchPlanner]) -> None:
-    assert slip.kills and set(slip.kills) <= RULES.keys()
-    assert broken_by_plans(slip.part(), None) >= set(slip.kills)
-    assert broken_by_plans(slip.part(), 7) & set(slip.kills)
+def plans(seed: int | None) -> Look:
+    """Plans of a table, or drawn: the rules that a mutant's planner breaks."""
+    return lambda one: broken_by_plans(one.target.parts.prefetch(), seed)
 
 
-@pytest.mark.parametrize("slip", hash_mutants.SLIPS, ids=lambda slip: slip.id)
-def test_every_slip_of_the_chain_is_caught_by_the_litmus_cases(slip: Slip[PageHasher]) -> None:
-    assert slip.kills and broken_by_hashes(slip.part(), None, slip.scheme) >= set(slip.kills)
+def hashes(seed: int | None) -> Look:
+    """Keys of a table, or drawn: the rules that a mutant's hasher breaks under the scheme that it declares."""
+    return lambda one: broken_by_hashes(one.target.parts.hashing(), seed, one.profile.hash_scheme)
+
+
+def real(mutants: list[Mutant]) -> list[Mutant]:
+    """Those that are no legal variations."""
+    return [one for one in mutants if not one.null]
+
+
+@pytest.mark.parametrize("one", real(PLANNERS), ids=lambda one: one.id)
+def test_every_mutant_of_the_plan_is_caught_by_the_table_and_at_random(one: Mutant) -> None:
+    assert set(one.kills) <= RULES.keys()
+    assert noticed(one, plans(None)) >= set(one.kills)
+    assert_killed(one, plans(7))
+
+
+@pytest.mark.parametrize("one", real(HASHERS), ids=lambda one: one.id)
+def test_every_mutant_of_the_chain_is_caught_by_the_litmus_cases(one: Mutant) -> None:
+    assert noticed(one, hashes(None)) >= set(one.kills)
 
 
 AT_RANDOM_ONLY_BY_LITMUS = {
@@ -153,23 +174,19 @@ AT_RANDOM_ONLY_BY_LITMUS = {
 """These need a namespace, a token or a prompt made for them."""
 
 
-@pytest.mark.parametrize("slip", hash_mutants.SLIPS, ids=lambda slip: slip.id)
-def test_most_slips_of_the_chain_are_caught_at_random(slip: Slip[PageHasher]) -> None:
-    caught = bool(broken_by_hashes(slip.part(), 7, slip.scheme) & set(slip.kills))
-    assert caught or slip.id in AT_RANDOM_ONLY_BY_LITMUS
+@pytest.mark.parametrize("one", real(HASHERS), ids=lambda one: one.id)
+def test_most_mutants_of_the_chain_are_caught_at_random(one: Mutant) -> None:
+    assert one.killed_by(noticed(one, hashes(7))) or one.id in AT_RANDOM_ONLY_BY_LITMUS
 
 
-@pytest.mark.parametrize("slip", prefetch_mutants.VARIATIONS, ids=lambda slip: slip.id)
-def test_legal_plans_raise_no_alarm(slip: Slip[PrefetchPlanner]) -> None:
-    assert not slip.kills
-    for seed in (None, 1, 2, 3):
-        assert broken_by_plans(slip.part(), seed) == set()
+@pytest.mark.parametrize("one", [one for one in PLANNERS if one.null], ids=lambda one: one.id)
+def test_legal_plans_raise_no_alarm(one: Mutant) -> None:
+    assert noticed(one, *map(plans, (None, 1, 2, 3))) == set()
 
 
-@pytest.mark.parametrize("slip", hash_mutants.VARIATIONS, ids=lambda slip: slip.id)
-def test_legal_hashers_raise_no_alarm(slip: Slip[PageHasher]) -> None:
-    for seed in (None, 1):
-        assert broken_by_hashes(slip.part(), seed, slip.scheme) == set()
+@pytest.mark.parametrize("one", [one for one in HASHERS if one.null], ids=lambda one: one.id)
+def test_legal_hashers_raise_no_alarm(one: Mutant) -> None:
+    assert noticed(one, *map(hashes, (None, 1))) == set()
 
 
 def test_the_specimen_keeps_every_rule() -> None:
@@ -178,15 +195,15 @@ def test_the_specimen_keeps_every_rule() -> None:
         assert broken_by_hashes(PageHasher(), seed) == set()
 
 
-def test_every_rule_has_a_slip_that_it_catches() -> None:
-    kills = [slip.kills for slip in prefetch_mutants.SLIPS] + [slip.kills for slip in hash_mutants.SLIPS]
-    named = {rule for rules in kills for rule in rules}
+def test_every_rule_has_a_mutant_that_it_catches() -> None:
+    assert len(real(PLANNERS)) == 22 and len(real(HASHERS)) == 18 and len(ALONE_JUDGED) == 45
+    named = {rule for one in ALONE_JUDGED for rule in one.kills}
     assert named == {rule.id for rule in PLAN_RULES + HASH_RULES}
 
 
-def test_only_two_slips_break_nothing_but_a_should() -> None:
+def test_only_two_mutants_break_nothing_but_a_should() -> None:
     weak = {rule.id for rule in PLAN_RULES + HASH_RULES if rule.strength is Strength.SHOULD}
-    only_warned = {slip.id for slip in prefetch_mutants.SLIPS if set(slip.kills) <= weak}
+    only_warned = {one.id for one in real(PLANNERS) if set(one.kills) <= weak}
     assert only_warned == {"prefetch-evicts-full-length", "prefetch-silent-refusal"}
     assert broken_by_plans(prefetch_mutants.EvictsTheFullLength(), None) == {"PREFETCH-18"}
     assert broken_by_plans(prefetch_mutants.SilentRefusal(), None) == {"PREFETCH-19"}

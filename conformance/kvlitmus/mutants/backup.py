@@ -1,4 +1,4 @@
-"""Slips of backups: copied too early, too late, not at all, or taken note of before they are done."""
+"""Mutants of backups: copied too early, too late, not at all, or taken note of before they are done."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kvlitmus.conformance.specimen.host import Copier
 from kvlitmus.conformance.specimen.tiers import TierTree
 from kvlitmus.conformance.specimen.tree import Node
 from kvlitmus.conformance.specimen.works import TieredNode, Work
-from kvlitmus.mutants.hosted import HOSTED, NOT_BACK, SELECTIVE, SGLANG, VLLM, WRITE_BACK
+from kvlitmus.mutants.hosted import HOSTED, SELECTIVE, SGLANG, VLLM, WRITE_BACK
 from kvlitmus.mutants.registry import mutant
 from kvlitmus.spec.units import Unit
 
@@ -19,8 +19,6 @@ from kvlitmus.spec.units import Unit
     bugs=("V13", "S36"),
     links=(VLLM + "issues/45704", SGLANG + "pull/20746"),
     kills=("BACKUP-03", "TIER-07"),
-    slot="backups",
-    configs=NOT_BACK,
 )
 class AckBeforeTheCopy(BackupQueue):
     """Pages count as backed up that were never copied: every tick acknowledges whatever was queued."""
@@ -35,8 +33,6 @@ class AckBeforeTheCopy(BackupQueue):
     bugs=("S64", "S06"),
     links=(SGLANG + "pull/27010", SGLANG + "pull/4082"),
     kills=("BACKUP-03",),
-    slot="backups",
-    configs=NOT_BACK,
 )
 class AcksInAnyOrder(BackupQueue):
     """Ranks drift apart: a copy is acknowledged before one that was started earlier."""
@@ -52,8 +48,6 @@ class AcksInAnyOrder(BackupQueue):
     bugs=("S05",),
     links=(SGLANG + "issues/5499",),
     kills=("LOCK-01", "LOCK-02", "LOCK-03", "LOCK-04", "LOCK-05", "LOCK-06", "LIFE-08"),
-    slot="backups",
-    configs=NOT_BACK,
 )
 class AckKeepsTheLock(BackupQueue):
     """What was ever backed up can never be evicted: the lock of the backup is not given back."""
@@ -69,8 +63,6 @@ class AckKeepsTheLock(BackupQueue):
     bugs=("L06", "H-57"),
     links=("https://github.com/LMCache/LMCache/pull/3004",),
     kills=("LOCK-01", "LOCK-02", "LOCK-03", "LOCK-04", "LOCK-05", "LOCK-06"),
-    slot="backups",
-    configs=NOT_BACK,
 )
 class AckUnlocksTwice(BackupQueue):
     """A running request loses its protection to the ack of a backup, which gives back a lock too many.
@@ -90,8 +82,6 @@ class AckUnlocksTwice(BackupQueue):
     bugs=("V16", "T02"),
     links=(VLLM + "issues/52360", "https://github.com/NVIDIA/TensorRT-LLM/issues/8813"),
     kills=("LOCK-01", "LOCK-02", "LOCK-03", "LOCK-04", "LOCK-05", "LOCK-06", "TIER-07"),
-    slot="backups",
-    configs=NOT_BACK,
 )
 class BackupTakesNoLock(BackupQueue):
     """KV is stored under another prompt's key: the page is evicted and used again while its copy is under way."""
@@ -126,9 +116,8 @@ class LateCopier(Copier):
     bugs=("S48",),
     links=(SGLANG + "pull/24585",),
     kills=("TIER-07", "TIER-08"),
-    slot="backups",
     configs=WRITE_BACK,
-    beside={"copier": LateCopier},
+    beside=(LateCopier,),
 )
 class WriteBackDoesNotWait(BackupQueue):
     """The host holds somebody else's KV: an eviction frees the device pages while their copies are still queued."""
@@ -155,7 +144,6 @@ class WriteBackDoesNotWait(BackupQueue):
     bugs=("S113", "S72"),
     links=(SGLANG + "issues/26886", SGLANG + "pull/28468"),
     kills=("TIER-02", "TIER-04"),
-    slot="tiers",
     configs=WRITE_BACK,
 )
 class WriteBackLosesTheHead(TierTree):
@@ -176,8 +164,6 @@ class WriteBackLosesTheHead(TierTree):
     bugs=("T04", "L11"),
     links=("https://github.com/NVIDIA/TensorRT-LLM/pull/13124", "https://github.com/LMCache/LMCache/issues/4463"),
     kills=("TIER-07",),
-    slot="copier",
-    configs=HOSTED,
 )
 class CopiesInAnotherOrder(Copier):
     """The right pages with each other's contents: sources are sorted for the copy engine, targets are not."""
@@ -191,7 +177,6 @@ class CopiesInAnotherOrder(Copier):
     bugs=("S102", "S65"),
     links=(SGLANG + "issues/39830", SGLANG + "issues/26975"),
     kills=("TIER-07",),
-    slot="copier",
     configs=tuple(config for config in HOSTED if config.page_size > 1),
 )
 class CopyForgetsTheLastSlot(Copier):
@@ -210,7 +195,6 @@ class CopyForgetsTheLastSlot(Copier):
     bugs=("S14",),
     links=(SGLANG + "pull/9776",),
     kills=("BACKUP-02", "TREE-12", "TREE-11", "TREE-13"),
-    slot="tiers",
     configs=SELECTIVE,
 )
 class ChunksCountAsUses(TierTree):
@@ -228,7 +212,6 @@ class ChunksCountAsUses(TierTree):
     bugs=("S14",),
     links=(SGLANG + "pull/9776",),
     kills=("BACKUP-02",),
-    slot="backups",
     configs=SELECTIVE,
 )
 class SelectiveIsNot(BackupQueue):
@@ -244,8 +227,6 @@ class SelectiveIsNot(BackupQueue):
     bugs=("S113", "H-54"),
     links=(SGLANG + "issues/26886",),
     kills=("TIER-06",),
-    slot="backups",
-    configs=NOT_BACK,
 )
 class ChildBeforeItsParent(BackupQueue):
     """A prompt's end is on the host without its beginning: whether the page before is backed is not asked."""
@@ -259,8 +240,6 @@ class ChildBeforeItsParent(BackupQueue):
     bugs=("S82",),
     links=(SGLANG + "issues/12875",),
     kills=("BACKUP-01",),
-    slot="backups",
-    configs=NOT_BACK,
 )
 class BackupMakesNoRoom(BackupQueue):
     """Once the host is full nothing is ever backed up again, although nothing on it is in use."""
@@ -276,8 +255,6 @@ class BackupMakesNoRoom(BackupQueue):
     bugs=("V15",),
     links=(VLLM + "pull/48596",),
     kills=("BACKUP-01",),
-    slot="backups",
-    configs=NOT_BACK,
 )
 class LastPageNotBackedUp(BackupQueue):
     """The last page of a prompt is never on the host: what is due is determined before it is there."""
@@ -292,10 +269,7 @@ class LastPageNotBackedUp(BackupQueue):
 @mutant(
     "failed-backup-gives-up",
     bugs=("H-60",),
-    links=(),
     kills=("BACKUP-01",),
-    slot="backups",
-    configs=NOT_BACK,
 )
 class FailedBackupGivesUp(BackupQueue):
     """A page for which there was no room once is never backed up, nor is anything behind it."""
@@ -318,8 +292,6 @@ class FailedBackupGivesUp(BackupQueue):
     bugs=("S35",),
     links=(SGLANG + "pull/20560",),
     kills=("LIFE-06", "LIFE-08"),
-    slot="backups",
-    configs=NOT_BACK,
 )
 class IdleCacheTakesNoNote(BackupQueue):
     """Other instances see nothing of what was computed: acks are only looked at when something new was queued."""

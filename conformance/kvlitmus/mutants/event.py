@@ -1,4 +1,4 @@
-"""Slips of commits into the tree, and of what the world is told."""
+"""Mutants of commits into the tree, and of what the world is told."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kvlitmus.conformance.specimen.flat import Specimen
 from kvlitmus.conformance.specimen.tiers import TierTree
 from kvlitmus.conformance.specimen.tree import Node, RadixTree, Unit
 from kvlitmus.conformance.specimen.works import TieredNode
-from kvlitmus.mutants.hosted import HOSTED, NOT_BACK, SGLANG, THROUGH, VLLM
+from kvlitmus.mutants.hosted import NOT_BACK, SGLANG, THROUGH, VLLM
 from kvlitmus.mutants.registry import mutant
 
 
@@ -17,7 +17,6 @@ from kvlitmus.mutants.registry import mutant
     bugs=("H-28", "S39"),
     links=(SGLANG + "pull/30106",),
     kills=("TIER-06", "TIER-04", "TIER-02"),
-    slot="tiers",
     configs=NOT_BACK,
 )
 class CommitBelowTheUnbacked(TierTree):
@@ -32,8 +31,6 @@ class CommitBelowTheUnbacked(TierTree):
     bugs=("T05",),
     links=("https://github.com/NVIDIA/TensorRT-LLM/issues/12933",),
     kills=("TIER-02", "TIER-01", "FETCH-14", "POOL-12"),
-    slot="tiers",
-    configs=HOSTED,
 )
 class CommitReplacesTheBranch(TierTree):
     """What another request has computed meanwhile is orphaned.
@@ -51,10 +48,7 @@ class CommitReplacesTheBranch(TierTree):
 @mutant(
     "commit-is-not-told",
     bugs=("H-34",),
-    links=(),
     kills=("EVENT-01", "EVENT-03"),
-    slot="tiers",
-    configs=HOSTED,
 )
 class CommitIsNotTold(TierTree):
     """Routers never learn of what was read from storage, and then of its removal."""
@@ -71,8 +65,6 @@ class CommitIsNotTold(TierTree):
     bugs=("V22",),
     links=(VLLM + "pull/55092",),
     kills=("EVENT-01", "EVENT-03"),
-    slot="tiers",
-    configs=HOSTED,
 )
 class RemovedWithTheFirstCopy(TierTree):
     """Routers under-score a cache: the removal of one copy is told as if the other had gone too."""
@@ -88,7 +80,6 @@ class RemovedWithTheFirstCopy(TierTree):
     bugs=("V23",),
     links=(VLLM + "issues/58119",),
     kills=("EVENT-01", "EVENT-02", "EVENT-03"),
-    slot="tiers",
     configs=THROUGH,
 )
 class ParentOfAnEventIsTheLastOneTold(TierTree):
@@ -109,7 +100,6 @@ class ParentOfAnEventIsTheLastOneTold(TierTree):
     bugs=("V23",),
     links=(VLLM + "issues/58119",),
     kills=("EVENT-01", "EVENT-02"),
-    slot="tree",
 )
 class PagesOfACallAreToldBelowOneParent(RadixTree):
     """Routers can't link the pages of a flat cache: all that one call stores hang below the page where it began."""
@@ -126,10 +116,8 @@ class PagesOfACallAreToldBelowOneParent(RadixTree):
 
 @mutant(
     "eviction-is-not-told",
-    bugs=(),
     links=(SGLANG + "pull/29750",),
     kills=("EVENT-02",),
-    slot="tree",
 )
 class EvictionIsNotTold(RadixTree):
     """Routers send requests to where nothing is cached any more: one of the paths that free pages tells nobody."""
@@ -140,10 +128,8 @@ class EvictionIsNotTold(RadixTree):
 
 @mutant(
     "reset-of-a-flat-cache-is-not-told",
-    bugs=(),
     links=(SGLANG + "pull/29750",),
     kills=("EVENT-02",),
-    slot="cache",
 )
 class ResetOfAFlatCacheIsNotTold(Specimen):
     """Routers believe in everything that was cached before a reset: the log of events begins anew with the tree."""

@@ -30,7 +30,6 @@ SMALL = (Config(page_size=4, pages=8), PLAIN)
     bugs=("S03",),
     links=("https://github.com/sgl-project/sglang/issues/4987", "https://github.com/sgl-project/sglang/pull/4989"),
     kills=("EVICT-02", "EVICT-06"),
-    slot="tree",
 )
 class EvictedNeverCounted(RadixTree):
     """One call empties the whole tier.
@@ -48,7 +47,6 @@ class EvictedNeverCounted(RadixTree):
     bugs=("S04",),
     links=("https://github.com/sgl-project/sglang/issues/5499",),
     kills=("EVICT-01", "EVICT-05"),
-    slot="tree",
 )
 class ParentNeverACandidate(RadixTree):
     """An eviction returns far less than asked, although all is idle.
@@ -70,7 +68,6 @@ class ParentNeverACandidate(RadixTree):
     bugs=("L01",),
     links=("https://github.com/LMCache/LMCache/issues/987", "https://github.com/LMCache/LMCache/pull/993"),
     kills=("EVICT-03", "LOCK-01"),
-    slot="tree",
 )
 class PinnedIsEvicted(RadixTree):
     """The KV of a running request is evicted under it.
@@ -87,7 +84,6 @@ class PinnedIsEvicted(RadixTree):
     bugs=("L04",),
     links=("https://github.com/LMCache/LMCache/pull/3130",),
     kills=("EVICT-03", "LOCK-01"),
-    slot="tree",
     configs=SMALL,
 )
 class BulkPathIgnoresLocks(RadixTree):
@@ -111,7 +107,6 @@ class BulkPathIgnoresLocks(RadixTree):
     bugs=("K02",),
     links=("https://github.com/kvcache-ai/Mooncake/pull/3421",),
     kills=("EVICT-03", "LOCK-01"),
-    slot="tree",
 )
 class TwoIdeasOfEvictable(RadixTree):
     """Entries that are in use are evicted, now and then.
@@ -139,7 +134,6 @@ class TwoIdeasOfEvictable(RadixTree):
     bugs=("T06",),
     links=("https://github.com/NVIDIA/TensorRT-LLM/pull/3735",),
     kills=("EVICT-04", "POOL-12"),
-    slot="tree",
     configs=(Config(page_size=4, pages=8), Config(page_size=1, pages=8)),
 )
 class ParentStaysAmongTheLeaves(RadixTree):
@@ -168,7 +162,6 @@ class ParentStaysAmongTheLeaves(RadixTree):
     bugs=("S70",),
     links=("https://github.com/sgl-project/sglang/pull/27562",),
     kills=("TREE-05", "TREE-06", "EVICT-05"),
-    slot="tree",
 )
 class InnerNodeBecomesAGap(RadixTree):
     """A hit counts pages behind a gap as if they followed on.
@@ -195,7 +188,6 @@ class InnerNodeBecomesAGap(RadixTree):
     bugs=("V01",),
     links=("https://github.com/vllm-project/vllm/pull/4764",),
     kills=("EVICT-01", "EVICT-04", "POOL-12"),
-    slot="tree",
 )
 class EvictedButStillIndexed(RadixTree):
     """A prompt is served pages that hold something else by now.
@@ -218,7 +210,6 @@ class EvictedButStillIndexed(RadixTree):
     bugs=("S82",),
     links=("https://github.com/sgl-project/sglang/pull/33862", "https://github.com/sgl-project/sglang/issues/12875"),
     kills=("EVICT-01", "EVICT-05"),
-    slot="tree",
 )
 class MirrorsAreSkipped(RadixTree):
     """Nothing can be reclaimed, although nothing is in use.
@@ -236,7 +227,6 @@ class MirrorsAreSkipped(RadixTree):
     bugs=("S87",),
     links=("https://github.com/sgl-project/sglang/pull/35515",),
     kills=("EVICT-05",),
-    slot="tree",
     configs=(PLAIN, Config(page_size=4, policy="fifo"), Config(page_size=4, policy="lfu")),
 )
 class WholeBranchBeforeOthers(RadixTree):
@@ -258,10 +248,8 @@ class WholeBranchBeforeOthers(RadixTree):
 
 @mutant(
     "ties-by-address",
-    bugs=(),
     links=("https://github.com/sgl-project/sglang/pull/34406",),
     kills=("EVICT-05", "EVICT-07"),
-    slot="tree",
     long_because="each new cache breaks ties the other way round, so a trial may miss what the last one hit",
 )
 class TiesByAddress(RadixTree):

@@ -1,4 +1,4 @@
-"""Slips after a copy that failed: what it was to fill counts as filled, or what it held is never given back."""
+"""Mutants after a copy that failed: what it was to fill counts as filled, or what it held is never given back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kvlitmus.conformance.specimen.loading import Loader
 from kvlitmus.conformance.specimen.tiers import TierTree
 from kvlitmus.conformance.specimen.tree import Node
 from kvlitmus.conformance.specimen.works import TieredNode, Work
-from kvlitmus.mutants.hosted import HOSTED, NOT_BACK, SGLANG, VLLM, WRITE_BACK
+from kvlitmus.mutants.hosted import SGLANG, VLLM, WRITE_BACK
 from kvlitmus.mutants.registry import mutant, null_mutant
 from kvlitmus.spec.units import Key
 
@@ -32,8 +32,6 @@ UNSPILT = SGLANG + "pull/27108"
     bugs=("vllm#19329",),
     links=(LOST,),
     kills=("LOAD-04", "TIER-08", "TIER-11", "LOCK-04", "LIFE-08"),
-    slot="loads",
-    configs=HOSTED,
 )
 class LoadResidentBeforeItCanBegin(Loader):
     """Garbage is served: the pages are resident already when the copy is asked for, and it can't begin.
@@ -62,8 +60,6 @@ class LoadResidentBeforeItCanBegin(Loader):
     bugs=("vllm#19329",),
     links=(LOST,),
     kills=("LOAD-08", "TIER-08"),
-    slot="loads",
-    configs=HOSTED,
 )
 class FailedLoadCountsAsLanded(Loader):
     """Garbage is served: whoever takes note of loads asks whether they are over, not how they ended."""
@@ -80,8 +76,6 @@ class FailedLoadCountsAsLanded(Loader):
     bugs=("vllm#19329",),
     links=(LOST,),
     kills=("LOAD-10",),
-    slot="loads",
-    configs=HOSTED,
 )
 class FailedLoadIsNotTold(Loader):
     """A request waits for ever, or computes with garbage: the error stays in the thread that copies, until a tick."""
@@ -104,8 +98,6 @@ class FailedLoadIsNotTold(Loader):
     bugs=("sglang#38427",),
     links=(DEAD,),
     kills=("POOL-12", "POOL-14"),
-    slot="loads",
-    configs=HOSTED,
 )
 class FailedLoadKeepsItsSlots(Loader):
     """Each load that fails costs device memory: its pages are forgotten before they are free."""
@@ -123,8 +115,6 @@ class FailedLoadKeepsItsSlots(Loader):
     bugs=("vllm#19329",),
     links=(LOST,),
     kills=("LOAD-09", "FETCH-14"),
-    slot="loads",
-    configs=HOSTED,
 )
 class FailedLoadDropsTheHostCopy(Loader):
     """What could have been loaded a moment later is computed again: a load that fails takes its sources along."""
@@ -142,8 +132,6 @@ class FailedLoadDropsTheHostCopy(Loader):
     bugs=("sglang#38427",),
     links=(DEAD,),
     kills=("LIFE-06", "LIFE-08"),
-    slot="loads",
-    configs=HOSTED,
 )
 class FailedLoadNeverEnds(Loader):
     """Nothing is acknowledged any more: the one that failed has not landed, and holds up those behind it."""
@@ -158,8 +146,6 @@ class FailedLoadNeverEnds(Loader):
     bugs=("vllm#49250",),
     links=(SHARED,),
     kills=("LOCK-01", "LOCK-02", "TIER-05"),
-    slot="loads",
-    configs=HOSTED,
 )
 class FailedLoadTakesWhatARequestHolds(Loader):
     """A running request's pages are handed out again: a load that failed goes, whoever uses its pages."""
@@ -173,8 +159,6 @@ class FailedLoadTakesWhatARequestHolds(Loader):
     bugs=("vllm#19329",),
     links=(LOST,),
     kills=("BACKUP-10", "TIER-07"),
-    slot="backups",
-    configs=NOT_BACK,
 )
 class FailedBackupCountsAsLanded(BackupQueue):
     """The host holds garbage under a prefix: the copy failed, and is acknowledged like any other."""
@@ -188,8 +172,6 @@ class FailedBackupCountsAsLanded(BackupQueue):
     bugs=("sglang#38427",),
     links=(DEAD,),
     kills=("LOCK-02", "LOCK-03", "LOCK-04", "LOCK-06", "LIFE-08"),
-    slot="backups",
-    configs=NOT_BACK,
 )
 class FailedBackupKeepsTheLock(BackupQueue):
     """What could not be backed up can't be evicted any more: its lock is given back with an ack, and there is none."""
@@ -204,8 +186,6 @@ class FailedBackupKeepsTheLock(BackupQueue):
     bugs=("sglang#38427",),
     links=(DEAD,),
     kills=("BACKUP-01",),
-    slot="backups",
-    configs=NOT_BACK,
 )
 class FailedBackupStaysBusy(BackupQueue):
     """A node is never backed up again: that a copy of it is under way is noted before it can't begin."""
@@ -230,8 +210,6 @@ class FailedBackupStaysBusy(BackupQueue):
     bugs=("sglang#38427",),
     links=(DEAD,),
     kills=("TIER-02",),
-    slot="backups",
-    configs=NOT_BACK,
 )
 class FailedBackupLeavesItsHostPages(BackupQueue):
     """Each backup that fails costs host memory: the node forgets its pages, and nobody frees them."""
@@ -247,8 +225,6 @@ class FailedBackupLeavesItsHostPages(BackupQueue):
     bugs=("vllm#19329",),
     links=(LOST,),
     kills=("TIER-06",),
-    slot="backups",
-    configs=NOT_BACK,
 )
 class FailedBackupForgetsWhatIsBelow(BackupQueue):
     """A host copy can't be reached: the one above it was given up after a copy of it had failed."""
@@ -262,7 +238,6 @@ class FailedBackupForgetsWhatIsBelow(BackupQueue):
     bugs=("sglang#27108",),
     links=(UNSPILT,),
     kills=("TIER-07",),
-    slot="backups",
     configs=WRITE_BACK,
 )
 class SpillSettledBeforeItsCopy(BackupQueue):
@@ -287,8 +262,6 @@ class SpillSettledBeforeItsCopy(BackupQueue):
     bugs=("S22",),
     links=(SGLANG + "pull/16067",),
     kills=("LIFE-10", "POOL-12"),
-    slot="tiered",
-    configs=HOSTED,
 )
 class MemoryRunsOutTooLate(TieredSpecimen):
     """A page is cached and its request's as well: memory runs out when the tree has taken the pages already.
@@ -305,7 +278,7 @@ class MemoryRunsOutTooLate(TieredSpecimen):
         return begun
 
 
-@null_mutant("failed-copies-are-made-again", slot="loads", configs=HOSTED)
+@null_mutant("failed-copies-are-made-again")
 class FailedLoadsAreMadeAgain(Loader):
     """A load that failed is begun again at once, whoever waits for it: a cache may hope."""
 
@@ -313,7 +286,7 @@ class FailedLoadsAreMadeAgain(Loader):
         return True
 
 
-@null_mutant("failed-backups-are-made-again", slot="backups", configs=NOT_BACK)
+@null_mutant("failed-backups-are-made-again")
 class FailedBackupsAreMadeAgain(BackupQueue):
     """A backup that failed is begun again at once instead of at the next use."""
 
@@ -321,7 +294,7 @@ class FailedBackupsAreMadeAgain(BackupQueue):
         return True
 
 
-@null_mutant("a-copy-that-cannot-begin-is-asked-for-twice", slot="loads", configs=HOSTED)
+@null_mutant("a-copy-that-cannot-begin-is-asked-for-twice")
 class AsksTwice(Loader):
     """Where a load can't begin it is tried once more before it is declined."""
 
@@ -329,7 +302,7 @@ class AsksTwice(Loader):
         return super().submitted() or super().submitted()
 
 
-@null_mutant("a-failed-spill-loses-the-page", slot="tiers", configs=WRITE_BACK)
+@null_mutant("a-failed-spill-loses-the-page", configs=WRITE_BACK)
 class AFailedSpillLosesThePage(TierTree):
     """Under write-back a page whose copy fails leaves the device all the same, if nothing hangs below it."""
 

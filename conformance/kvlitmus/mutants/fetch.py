@@ -1,24 +1,184 @@
-"""Slips of prefetches that begin: where, by which names, how much, and what is read."""
+"""Mutants of prefetches from storage: how much is planned, how they begin, what is read, and how they end.
+
+The plan by itself is judged in :mod:`~kvlitmus.mutants.prefetch`; here its mutants meet a host
+pool with a release queue, other prefetches, and what was planned is carried out.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from kvlitmus.conformance.specimen.fetching import Prefetcher
-from kvlitmus.conformance.specimen.works import Fetch, TieredNode, Work
-from kvlitmus.mutants.hosted import (
-    BIGRAM,
-    HOSTED,
-    NOT_BACK,
-    SGLANG,
-    WAITING,
+from kvlitmus.conformance.specimen.host import HostPool
+from kvlitmus.conformance.specimen.works import ENDED, FETCHING, REVOKED, Fetch, TieredNode, Work
+from kvlitmus.mutants.hosted import BIGRAM, HOSTED, LMCACHE, NOT_BACK, SGLANG, TIMED, WAITING, BelievingHost
+from kvlitmus.mutants.prefetch import (
+    AnchorKept,
+    ForgetsTheLastPage,
+    GoesOnWithoutSlots,
+    QuotaOffByOne,
+    ThresholdExceeded,
+    ThresholdForgotten,
+    TruncatesBeforeEvicting,
+    UntruncatedKey,
 )
 from kvlitmus.mutants.registry import mutant
 from kvlitmus.spec.interface import PageStore
 from kvlitmus.spec.units import Key
 
+ADAPTIVE, MAMBA = SGLANG + "pull/16370", SGLANG + "pull/26945"
+TIGHT = tuple(replace(config, host_pages=min(config.host_pages, 8)) for config in HOSTED)
+"""Little host memory, so that prefetches are cut short."""
+
 LOST = ("TIER-01", "TIER-02")
 STUCK = ("LIFE-06", "LIFE-07")
+
+# -- the plan ----------------------------------------------------------------------------------------
+
+
+@mutant(
+    "fetch-is-longer-than-its-memory",
+    bugs=("H-01",),
+    links=(ADAPTIVE,),
+    kills=("FETCH-03", "FETCH-04", "TIER-02", "FETCH-08"),
+    configs=TIGHT,
+)
+class FetchIsLongerThanItsMemory(UntruncatedKey):
+    """A prefetch that was cut short for want of memory asks storage for its full length."""
+
+
+@mutant(
+    "fetch-without-memory",
+    bugs=("H-02",),
+    links=(ADAPTIVE, MAMBA),
+    kills=("FETCH-04", "FETCH-03"),
+    configs=TIGHT,
+)
+class FetchWithoutMemory(GoesOnWithoutSlots):
+    """Whether the third allocation succeeded is not looked at: a prefetch sets out with no memory at all."""
+
+
+@mutant(
+    "fetch-loses-a-page-of-its-memory",
+    bugs=("H-01",),
+    links=(ADAPTIVE,),
+    kills=("FETCH-04", "TIER-02"),
+    configs=HOSTED,
+)
+class FetchLosesAPageOfItsMemory(ForgetsTheLastPage):
+    """One page of what was allocated is handed to nobody: host memory shrinks with every prefetch."""
+
+
+@mutant(
+    "fetch-that-gives-up-keeps-its-anchor",
+    bugs=("H-02",),
+    links=(ADAPTIVE,),
+    kills=("LIFE-08", "TIER-15", "FETCH-02"),
+    configs=TIGHT,
+)
+class FetchThatGivesUpKeepsItsAnchor(AnchorKept):
+    """A prefetch that finds no memory leaves its anchor protected, and nothing can ever evict it."""
+
+
+@mutant(
+    "fetch-quota-off-by-one",
+    bugs=("H-65",),
+    links=(SGLANG + "pull/26449",),
+    kills=("FETCH-01",),
+    configs=tuple(replace(config, rate_limit=4 * config.page_size) for config in HOSTED[:4]),
+)
+class FetchQuotaOffByOne(QuotaOffByOne):
+    """A quota that is exactly filled lets one more prefetch through."""
+
+
+@mutant(
+    "fetch-threshold-exceeded",
+    links=(ADAPTIVE,),
+    kills=("FETCH-03",),
+    configs=HOSTED,
+)
+class FetchThresholdExceeded(ThresholdExceeded):
+    """A prefetch of exactly the threshold is refused."""
+
+
+@mutant(
+    "fetch-threshold-forgotten",
+    links=(ADAPTIVE,),
+    kills=("FETCH-03",),
+    configs=tuple(config for config in TIGHT if config.threshold > config.page_size),
+)
+class FetchThresholdForgotten(ThresholdForgotten):
+    """A prefetch that was cut short goes on with less than it is worth."""
+
+
+@mutant(
+    "fetch-makes-no-room",
+    bugs=("S82",),
+    links=(ADAPTIVE,),
+    kills=("FETCH-03",),
+    configs=TIGHT,
+)
+class FetchMakesNoRoom(TruncatesBeforeEvicting):
+    """Prefetches get shorter and shorter as the host fills up with what nobody uses."""
+
+
+@mutant(
+    "fetch-evicts-before-its-gates",
+    bugs=("H-09",),
+    links=(ADAPTIVE,),
+    kills=("FETCH-02",),
+    configs=TIGHT,
+)
+class FetchEvictsBeforeItsGates(Prefetcher):
+    """Host data are destroyed for prefetches that are then refused: room is made before the gates are asked."""
+
+    def reserve(self, fetch: Fetch, length: int) -> bool:
+        self.tree.pin(fetch.anchor)
+        self.tree.evict_host(length - self.host.available())
+        self.tree.unpin(fetch.anchor)
+        return super().reserve(fetch, length)
+
+
+@mutant(
+    "release-queue-counts-as-free",
+    bugs=("H-03",),
+    links=(ADAPTIVE,),
+    kills=("TIER-09",),
+)
+class ReleaseQueueCountsAsFree(HostPool):
+    """Allocations fail that were promised: what waits in the release queue is reported as available."""
+
+    def available(self) -> int:
+        return super().available() + len(self.releasing) * self.page_size
+
+
+@mutant(
+    "second-release-of-an-anchor",
+    bugs=("L06", "H-57"),
+    links=("https://github.com/LMCache/LMCache/pull/3004",),
+    kills=("FETCH-17", "LIFE-08"),
+)
+class SecondReleaseOfAnAnchor(Prefetcher):
+    """An abort that comes after the commit releases the anchor once more, and with it somebody else's protection."""
+
+    def close(self, fetch: Fetch) -> None:
+        super().close(fetch)
+        self.closed[fetch.rid] = fetch
+
+    def abandon(self, rid: int) -> None:
+        fetch = self.closed.pop(rid, None)
+        if fetch is not None and rid not in self.ongoing and fetch.anchor.parent is not None:
+            self.tree.unpin(fetch.anchor)
+        super().abandon(rid)
+
+    @property
+    def closed(self) -> dict[int, Fetch]:
+        found: dict[int, Fetch] = self.__dict__.setdefault("closed_fetches", {})
+        return found
+
+
+# -- the beginning, and the read ---------------------------------------------------------------------
 
 
 @mutant(
@@ -26,8 +186,6 @@ STUCK = ("LIFE-06", "LIFE-07")
     bugs=("H-05", "S104"),
     links=(SGLANG + "pull/40262",),
     kills=("FETCH-01", "FETCH-07", *LOST),
-    slot="fetches",
-    configs=HOSTED,
 )
 class PrefetchOverwritesItsNamesake(Prefetcher):
     """A request that is queued again starts a second prefetch; of the first one nobody knows any more."""
@@ -42,8 +200,6 @@ class PrefetchOverwritesItsNamesake(Prefetcher):
     bugs=("H-05", "S104"),
     links=(SGLANG + "pull/40262",),
     kills=("FETCH-07", "LIFE-08", "TIER-12", "TIER-02", "FETCH-11", "FETCH-13", "FETCH-15", "FETCH-02"),
-    slot="fetches",
-    configs=HOSTED,
 )
 class StaleRevocationEndsTheNext(Prefetcher):
     """A request that is queued again loses its second prefetch to the end of the first.
@@ -76,7 +232,6 @@ class StaleRevocationEndsTheNext(Prefetcher):
     bugs=("H-08",),
     links=(SGLANG + "pull/16370",),
     kills=("FETCH-05",),
-    slot="fetches",
     configs=NOT_BACK,
 )
 class PrefetchBehindAGap(Prefetcher):
@@ -88,11 +243,7 @@ class PrefetchBehindAGap(Prefetcher):
 
 @mutant(
     "prefetch-of-what-the-host-has",
-    bugs=(),
-    links=(),
     kills=("FETCH-06",),
-    slot="fetches",
-    configs=HOSTED,
 )
 class PrefetchOfWhatTheHostHas(Prefetcher):
     """Storage is read for what the host has already: a prefetch begins where the device's prefix ends."""
@@ -114,8 +265,6 @@ class PrefetchOfWhatTheHostHas(Prefetcher):
     bugs=("S10",),
     links=(SGLANG + "pull/9601", SGLANG + "pull/9648"),
     kills=("TIER-12", "TIER-14", *LOST),
-    slot="fetches",
-    configs=HOSTED,
 )
 class AnchorNotPinned(Prefetcher):
     """What was read is attached to a node that isn't in the tree any more: the host has evicted the anchor."""
@@ -135,7 +284,6 @@ class AnchorNotPinned(Prefetcher):
     bugs=("S31", "H-61"),
     links=(SGLANG + "pull/17193", SGLANG + "pull/19570"),
     kills=("BACKUP-04",),
-    slot="fetches",
     configs=BIGRAM,
 )
 class QueryOfRawTokens(Prefetcher):
@@ -152,8 +300,6 @@ class QueryOfRawTokens(Prefetcher):
     bugs=("H-14",),
     links=(SGLANG + "pull/16370",),
     kills=("BACKUP-04", "BACKUP-05"),
-    slot="fetches",
-    configs=HOSTED,
 )
 class QueryRestartsTheChain(Prefetcher):
     """The KV of other positions is read: names of what follows a cached prefix are chained from nothing."""
@@ -169,8 +315,6 @@ class QueryRestartsTheChain(Prefetcher):
     bugs=("S30",),
     links=(SGLANG + "pull/17265",),
     kills=("BACKUP-04", "BACKUP-05"),
-    slot="fetches",
-    configs=HOSTED,
 )
 class QueryWithoutTheTenant(Prefetcher):
     """A tenant finds nothing of its own, or somebody else's: the query leaves out what the put includes."""
@@ -185,10 +329,7 @@ class QueryWithoutTheTenant(Prefetcher):
 @mutant(
     "query-counts-behind-gaps",
     bugs=("H-20",),
-    links=(),
     kills=("FETCH-08",),
-    slot="fetches",
-    configs=HOSTED,
 )
 class QueryCountsBehindGaps(Prefetcher):
     """A prefetch sets out to read more than can be read: pages are counted one by one, with gaps between them."""
@@ -202,10 +343,7 @@ class QueryCountsBehindGaps(Prefetcher):
 
 @mutant(
     "short-hit-goes-on",
-    bugs=(),
-    links=(),
     kills=("FETCH-08",),
-    slot="fetches",
     configs=tuple(config for config in HOSTED if config.threshold > config.page_size),
 )
 class ShortHitGoesOn(Prefetcher):
@@ -223,8 +361,6 @@ class ShortHitGoesOn(Prefetcher):
     bugs=("S07",),
     links=(SGLANG + "pull/8901",),
     kills=LOST,
-    slot="fetches",
-    configs=HOSTED,
 )
 class HitTailNeverReturned(Prefetcher):
     """Host memory shrinks with every prefetch that finds a part: what was reserved for the rest is forgotten."""
@@ -239,8 +375,6 @@ class HitTailNeverReturned(Prefetcher):
     bugs=("S07",),
     links=(SGLANG + "pull/8901",),
     kills=LOST,
-    slot="fetches",
-    configs=HOSTED,
 )
 class MissLeaksTheRest(Prefetcher):
     """Host memory shrinks with every page that storage has lost: a read that ends early returns without cleaning up."""
@@ -256,7 +390,6 @@ class MissLeaksTheRest(Prefetcher):
     bugs=("H-07", "S100"),
     links=(SGLANG + "pull/39269",),
     kills=(*STUCK, "FETCH-11"),
-    slot="fetches",
     configs=WAITING,
 )
 class ExceptionEndsAllReading(Prefetcher):
@@ -290,8 +423,6 @@ class ExceptionEndsAllReading(Prefetcher):
     bugs=("H-11", "D01"),
     links=("https://github.com/ai-dynamo/dynamo/issues/15079",),
     kills=("FETCH-10", "TIER-07"),
-    slot="fetches",
-    configs=HOSTED,
 )
 class ShortPageCounts(Prefetcher):
     """Wrong KV is served: a page of which storage has a part only counts as read."""
@@ -309,11 +440,300 @@ class ShortPageCounts(Prefetcher):
     bugs=("D01", "K03"),
     links=("https://github.com/ai-dynamo/dynamo/issues/15079",),
     kills=("FETCH-10", "TIER-07", "FETCH-12"),
-    slot="fetches",
-    configs=HOSTED,
 )
 class FailedPageCounts(Prefetcher):
     """Noise is served as KV: a page that doesn't come is skipped, and counted."""
 
     def contents(self, store: PageStore, name: str) -> tuple[int, ...] | None:
         return super().contents(store, name) or (0,) * self.size
+
+
+# -- the end -----------------------------------------------------------------------------------------
+
+
+@mutant(
+    "commit-of-the-hit",
+    bugs=("V19", "S64"),
+    links=("https://github.com/vllm-project/vllm/pull/26813", SGLANG + "pull/27010"),
+    kills=("FETCH-12", "TIER-07", *LOST),
+)
+class CommitOfTheHit(Prefetcher):
+    """What hasn't been read yet counts as cached: a commit takes what the query found, not what has arrived."""
+
+    def commit(self, fetch: Fetch) -> None:
+        """As if all of it were there."""
+        if fetch.stage == FETCHING and fetch.hit is not None:
+            fetch.done = fetch.hit
+        super().commit(fetch)
+
+
+@mutant(
+    "commit-frees-twice",
+    bugs=("H-06", "L01"),
+    links=(SGLANG + "pull/16370", LMCACHE + "issues/987"),
+    kills=LOST,
+    beside=(BelievingHost,),
+)
+class CommitFreesTwice(Prefetcher):
+    """Two prompts share host memory.
+
+    What was in the tree already when a prefetch is committed is freed at once, and put on the release queue with
+    everything else.
+    """
+
+    def commit(self, fetch: Fetch) -> None:
+        before = set(self.host.free_list)
+        super().commit(fetch)
+        self.host.let_go([page for page in self.host.free_list if page not in before])
+
+
+@mutant(
+    "poll-forgets-who-must-wait",
+    bugs=("S13",),
+    links=(SGLANG + "pull/9927",),
+    kills=("FETCH-07", "FETCH-11", "TIER-12", *LOST),
+    configs=WAITING + TIMED,
+)
+class PollForgetsWhoMustWait(Prefetcher):
+    """Prefetches leak until the limiter blocks them all: the poll that says *wait* has forgotten the prefetch."""
+
+    def poll(self, rid: int) -> bool:
+        """Popped before it is known whether it may end."""
+        fetch = self.ongoing.get(rid)
+        done = super().poll(rid)
+        if fetch is not None and not done:
+            del self.ongoing[rid]
+        return done
+
+
+@mutant(
+    "waits-for-all-that-was-found",
+    bugs=("D03", "S11"),
+    links=("https://github.com/ai-dynamo/dynamo/issues/3730", SGLANG + "pull/9643"),
+    kills=("FETCH-11", "LIFE-07"),
+    configs=WAITING,
+)
+class WaitsForAllThatWasFound(Prefetcher):
+    """A request waits for ever for a page that storage has lost: complete means as much as was found."""
+
+    def may_stop(self, fetch: Fetch) -> bool:
+        """The end of the read isn't enough."""
+        return super().may_stop(fetch) and fetch.done == fetch.hit
+
+
+@mutant(
+    "timeout-never-fires",
+    bugs=("H-64",),
+    links=(SGLANG + "pull/27550",),
+    kills=("FETCH-11",),
+    configs=TIMED,
+)
+class TimeoutNeverFires(Prefetcher):
+    """A request waits as long as storage takes: the clock is read once, when the prefetch starts."""
+
+    def limit(self, fetch: Fetch) -> float:
+        return float("inf")
+
+
+@mutant(
+    "timeout-of-another-cache",
+    bugs=("H-12",),
+    links=(SGLANG + "pull/16370",),
+    kills=("FETCH-11",),
+    configs=TIMED,
+)
+class TimeoutOfAnotherCache(Prefetcher):
+    """Requests wait longer or shorter than is configured: two caches of one engine have two formulas."""
+
+    def limit(self, fetch: Fetch) -> float:
+        """One second, and a quarter per 1024 units."""
+        return 1.0 + 0.25 * (fetch.hit or 0) / 1024
+
+
+@mutant(
+    "stranger-has-to-wait",
+    bugs=("H-58", "S11"),
+    links=(SGLANG + "pull/9643",),
+    kills=("FETCH-11", "LIFE-07"),
+)
+class StrangerHasToWait(Prefetcher):
+    """A request whose prefetch was refused is never scheduled: nothing is known of it, so it isn't ready."""
+
+    def poll(self, rid: int) -> bool:
+        return rid in self.ongoing and super().poll(rid)
+
+
+@mutant(
+    "added-is-told-twice",
+    kills=("FETCH-16",),
+)
+class AddedIsToldTwice(Prefetcher):
+    """Hit statistics count a prefetch as often as somebody asks; a request with the same number inherits it."""
+
+    def told(self, rid: int) -> int:
+        return self.loaded.get(rid, 0)
+
+
+@mutant(
+    "added-includes-what-was-there",
+    kills=("FETCH-16",),
+)
+class AddedIncludesWhatWasThere(Prefetcher):
+    """Storage is credited with hits of the host: what was cached meanwhile counts as added."""
+
+    def commit(self, fetch: Fetch) -> None:
+        super().commit(fetch)
+        self.loaded[fetch.rid] = fetch.done
+
+
+@mutant(
+    "quota-by-hit",
+    bugs=("S23", "H-40"),
+    links=(SGLANG + "pull/30053", SGLANG + "pull/15439"),
+    kills=("FETCH-07", "LIFE-09"),
+)
+class QuotaByHit(Prefetcher):
+    """The quota fills up until storage is never read: reserved is what was asked for, returned what was found."""
+
+    def close(self, fetch: Fetch) -> None:
+        if fetch.hit is not None:
+            fetch.accounted = fetch.hit
+        super().close(fetch)
+
+
+@mutant(
+    "quota-kept-by-the-aborted",
+    bugs=("S23", "S24", "H-40"),
+    links=(SGLANG + "pull/30203", SGLANG + "pull/16369"),
+    kills=("FETCH-07", "LIFE-09"),
+)
+class QuotaKeptByTheAborted(Prefetcher):
+    """Every aborted request costs a part of the quota for ever."""
+
+    def abandon(self, rid: int) -> None:
+        before = self.occupied
+        super().abandon(rid)
+        self.occupied = before
+
+
+@mutant(
+    "quota-after-adding",
+    bugs=("H-65", "S114"),
+    links=(SGLANG + "pull/26449",),
+    kills=("FETCH-03",),
+    configs=tuple(replace(config, rate_limit=5 * config.page_size) for config in HOSTED[:2]),
+)
+class QuotaAfterAdding(Prefetcher):
+    """A long prompt is never read from storage: the quota is compared with what it would be with it."""
+
+    def reserve(self, fetch: Fetch, length: int) -> bool:
+        whole = length - length % self.size
+        return self.occupied + whole <= self.settings.rate_limit and super().reserve(fetch, length)
+
+
+@mutant(
+    "revoked-keeps-its-anchor",
+    bugs=("S11", "L02"),
+    links=(SGLANG + "pull/9643", LMCACHE + "issues/1034"),
+    kills=("LIFE-08", "TIER-15"),
+)
+class RevokedKeepsItsAnchor(Prefetcher):
+    """Host memory fills with what nobody can evict: a prefetch that found nothing leaves its anchor protected."""
+
+    def close(self, fetch: Fetch) -> None:
+        if fetch.stage == REVOKED:
+            self.tree.pin(fetch.anchor)
+        super().close(fetch)
+
+
+@mutant(
+    "aborted-gets-cached",
+    bugs=("S24",),
+    links=(SGLANG + "pull/16369",),
+    kills=("FETCH-15", "FETCH-14"),
+)
+class AbortedGetsCached(Prefetcher):
+    """An aborted request still changes the cache: an abort commits what has arrived."""
+
+    def abandon(self, rid: int) -> None:
+        if (fetch := self.ongoing.get(rid)) is not None:
+            self.commit(fetch)
+
+
+@mutant(
+    "abort-frees-what-is-being-read",
+    bugs=("H-41", "V17"),
+    links=("https://github.com/vllm-project/vllm/pull/32255", SGLANG + "pull/31296"),
+    kills=("TIER-07", *LOST),
+)
+class AbortFreesWhatIsBeingRead(Prefetcher):
+    """Another prompt's KV is overwritten: an abort frees memory into which a read still writes."""
+
+    def abandon(self, rid: int) -> None:
+        """Free it now; the read goes on into the same pages."""
+        fetch = self.ongoing.get(rid)
+        pages = list(fetch.pages) if fetch is not None and fetch.stage == FETCHING else []
+        super().abandon(rid)
+        if fetch is not None and pages:
+            self.host.give_back(fetch.pages)
+            fetch.pages = []
+            self.ghosts[id(fetch)] = pages
+
+    def bury(self, work: Work, fetch: Fetch) -> None:
+        for page in self.ghosts.pop(id(fetch), ()):
+            self.copier.write(page, (0,) * self.size)
+        super().bury(work, fetch)
+
+    @property
+    def ghosts(self) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = self.__dict__.setdefault("ghost_reads", {})
+        return found
+
+
+@mutant(
+    "abort-of-a-finished-read-leaks",
+    bugs=("S91", "S20"),
+    links=(SGLANG + "pull/36926", SGLANG + "pull/12693"),
+    kills=LOST,
+)
+class AbortOfAFinishedReadLeaks(Prefetcher):
+    """Memory is lost when a request is aborted between the end of its read and its poll."""
+
+    def abandon(self, rid: int) -> None:
+        """The reading thread cleans up; but it has ended."""
+        fetch = self.ongoing.get(rid)
+        if fetch is not None and fetch.stage == ENDED:
+            fetch.pages = []
+            fetch.done = 0
+        super().abandon(rid)
+
+
+@mutant(
+    "drop-below-the-unbacked-leaks",
+    bugs=("S112",),
+    links=(SGLANG + "pull/37145",),
+    kills=LOST,
+    configs=NOT_BACK,
+)
+class DropBelowTheUnbackedLeaks(Prefetcher):
+    """What was read and can't be attached belongs to nobody: no path releases it."""
+
+    def commit(self, fetch: Fetch) -> None:
+        """The release queue gets nothing of it."""
+        waiting = len(self.host.releasing)
+        super().commit(fetch)
+        del self.host.releasing[waiting:]
+
+
+@mutant(
+    "reads-the-last-page-again",
+    kills=("FETCH-09", "FETCH-10"),
+)
+class ReadsTheLastPageAgain(Prefetcher):
+    """Each batch of a read begins with the last page of the one before it."""
+
+    def read(self, work: Work, store: PageStore, pages: int | None) -> None:
+        fetch = work.fetch
+        if fetch is not None and not fetch.over and fetch.done:
+            self.contents(store, work.names[fetch.done // self.size - 1])
+        super().read(work, store, pages)

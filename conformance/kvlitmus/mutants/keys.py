@@ -22,7 +22,6 @@ CAPPED = replace(PROFILE, match_cap="len-1")
     bugs=("S16",),
     links=("https://github.com/sgl-project/sglang/pull/10637",),
     kills=("TREE-06",),
-    slot="tree",
 )
 class EmptyKeyMakesALeaf(RadixTree):
     """A key shorter than a page leaves a node for nothing in the tree, and later walks end there.
@@ -44,7 +43,6 @@ class EmptyKeyMakesALeaf(RadixTree):
     bugs=("S46",),
     links=("https://github.com/sgl-project/sglang/pull/24371",),
     kills=("TREE-01", "TREE-02", "TREE-10"),
-    slot="cache",
     configs=(PAGED,),
 )
 class MatchWithinAPage(Specimen):
@@ -72,7 +70,6 @@ class MatchWithinAPage(Specimen):
     bugs=("S47",),
     links=("https://github.com/sgl-project/sglang/pull/28692", "https://github.com/sgl-project/sglang/pull/36696"),
     kills=("TREE-06",),
-    slot="tree",
     configs=(PAGED,),
 )
 class SplitAfterNothing(RadixTree):
@@ -113,7 +110,6 @@ class SplitAfterNothing(RadixTree):
     bugs=("V04",),
     links=("https://github.com/vllm-project/vllm/pull/12621",),
     kills=("TREE-03", "TREE-02", "REQ-03", "REQ-08", "TREE-08"),
-    slot="tree",
 )
 class WeakHashWithoutComparison(RadixTree):
     """A user is served the KV of another user's prompt.
@@ -134,7 +130,6 @@ class WeakHashWithoutComparison(RadixTree):
     bugs=("L07",),
     links=("https://github.com/LMCache/LMCache/issues/3301", "https://github.com/LMCache/LMCache/pull/4783"),
     kills=("TREE-02", "TREE-03", "TREE-08", "REQ-03", "REQ-08"),
-    slot="tree",
 )
 class SaltCutShort(RadixTree):
     """Two tenants (upstream: two images) meet in one cache entry.
@@ -152,7 +147,6 @@ class SaltCutShort(RadixTree):
     bugs=("V25",),
     links=("https://github.com/vllm-project/vllm/pull/54342", "https://github.com/vllm-project/vllm/issues/53194"),
     kills=("TREE-02", "TREE-03", "TREE-08", "REQ-03", "REQ-08"),
-    slot="tree",
 )
 class KeysFromTokensOnly(RadixTree):
     """Every tenant reads every other tenant's KV.
@@ -169,7 +163,6 @@ class KeysFromTokensOnly(RadixTree):
     bugs=("V10",),
     links=("https://github.com/vllm-project/vllm/issues/44701", "https://github.com/vllm-project/vllm/pull/44706"),
     kills=("TREE-02", "TREE-03", "TREE-08", "REQ-03", "REQ-08"),
-    slot="tree",
 )
 class BaseModelIsASalt(RadixTree):
     """A request to the base model is served an adapter's KV.
@@ -188,7 +181,6 @@ class BaseModelIsASalt(RadixTree):
     bugs=("F04",),
     links=("https://github.com/kvcache-ai/ktransformers/issues/2184", "https://github.com/kvcache-ai/sglang/pull/89"),
     kills=("REQ-03", "REQ-08", "LOCK-04", "POOL-12"),
-    slot="requests",
 )
 class GrowingDropsTheNamespace(RequestTable):
     """A tenant's answer is cached for everybody.
@@ -208,7 +200,6 @@ class GrowingDropsTheNamespace(RequestTable):
     bugs=("S18",),
     links=("https://github.com/sgl-project/sglang/pull/10846", "https://github.com/sgl-project/sglang/pull/11231"),
     kills=("TREE-02", "TREE-03", "TREE-08", "REQ-08", "REQ-03"),
-    slot="tree",
     configs=BIGRAM,
 )
 class SingleTokensInSpeculativeMode(RadixTree):
@@ -234,7 +225,6 @@ class SingleTokensInSpeculativeMode(RadixTree):
     bugs=("S105",),
     links=("https://github.com/sgl-project/sglang/pull/40733",),
     kills=("POOL-12", "TREE-07", "REQ-03"),
-    slot="requests",
     configs=BIGRAM,
 )
 class OnePathKeepsRawTokens(RequestTable):
@@ -258,7 +248,6 @@ class OnePathKeepsRawTokens(RequestTable):
     bugs=("S42",),
     links=("https://github.com/sgl-project/sglang/pull/34870", "https://github.com/sgl-project/sglang/pull/40681"),
     kills=("POOL-12", "REQ-07"),
-    slot="requests",
     configs=BIGRAM,
 )
 class FrontierOfRawTokens(RequestTable):
@@ -280,7 +269,6 @@ class FrontierOfRawTokens(RequestTable):
     bugs=("S17",),
     links=("https://github.com/sgl-project/sglang/pull/10637",),
     kills=("LOCK-02", "POOL-14"),
-    slot="tree",
     configs=BIGRAM,
 )
 class EvictableByRawLength(RadixTree):
@@ -302,7 +290,6 @@ class EvictableByRawLength(RadixTree):
     bugs=("V27",),
     links=("https://github.com/vllm-project/vllm-ascend/pull/13330",),
     kills=("TREE-01", "TREE-02", "TREE-03"),
-    slot="cache",
     configs=(PAGED,),
 )
 class PagesReportedAsUnits(Specimen):
@@ -322,7 +309,6 @@ class PagesReportedAsUnits(Specimen):
     bugs=("L10",),
     links=("https://github.com/vllm-project/vllm/issues/52617",),
     kills=("TREE-02", "TREE-03"),
-    slot="cache",
 )
 class OneLessReportedThanLoaded(Specimen):
     """The output differs from the first token on.
@@ -358,9 +344,7 @@ class LastTokenComputedRequests(RequestTable):
     bugs=("N07",),
     links=("https://github.com/GeeeekExplorer/nano-vllm/issues/144",),
     kills=("TREE-10", "TREE-02"),
-    slot="cache",
     profile=CAPPED,
-    beside={"requests": RequestTable},
 )
 class WholePromptHit(LastTokenComputed):
     """A request starts with nothing left to compute, and the kernel fails on a length of zero.
@@ -374,9 +358,8 @@ class WholePromptHit(LastTokenComputed):
     bugs=("V07",),
     links=("https://github.com/vllm-project/vllm/pull/33270", "https://github.com/vllm-project/vllm/issues/32802"),
     kills=("TREE-02",),
-    slot="cache",
     profile=CAPPED,
-    beside={"requests": LastTokenComputedRequests},
+    beside=(LastTokenComputedRequests,),
 )
 class CapAppliedAgain(LastTokenComputed):
     """Hits shrink to nothing.

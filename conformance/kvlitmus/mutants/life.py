@@ -1,4 +1,4 @@
-"""Slips of lifecycles: what survives a reset, a detach, or the loss of storage, and what does not."""
+"""Mutants of lifecycles: what survives a reset, a detach, or the loss of storage, and what does not."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ LATER = tuple(config for config in HOSTED if config.storage == "later")
     bugs=("H-04",),
     links=(SGLANG + "pull/20746",),
     kills=("LIFE-01", "TIER-01"),
-    slot="tiered",
-    configs=HOSTED,
-    beside={"host": BelievingHost},
+    beside=(BelievingHost,),
 )
 class ResetKeepsTheReleaseQueue(TieredSpecimen):
     """After a reset there are more free host pages than memory: what waited to be released is released again."""
@@ -37,9 +35,7 @@ class ResetKeepsTheReleaseQueue(TieredSpecimen):
     bugs=("H-04", "S36"),
     links=(SGLANG + "pull/20746",),
     kills=("LIFE-01", "FETCH-07", "TIER-01"),
-    slot="tiered",
-    configs=HOSTED,
-    beside={"host": BelievingHost},
+    beside=(BelievingHost,),
 )
 class ResetKeepsPrefetches(TieredSpecimen):
     """Prefetches from before a reset write into memory that is somebody else's now."""
@@ -60,8 +56,6 @@ class ResetKeepsPrefetches(TieredSpecimen):
     bugs=("H-04", "H-40"),
     links=(SGLANG + "pull/30053",),
     kills=("FETCH-07", "LIFE-09"),
-    slot="tiered",
-    configs=HOSTED,
 )
 class ResetKeepsTheQuota(TieredSpecimen):
     """Every reset with a prefetch under way costs a part of the quota for ever."""
@@ -75,11 +69,7 @@ class ResetKeepsTheQuota(TieredSpecimen):
 
 @mutant(
     "reset-is-not-told",
-    bugs=(),
-    links=(),
     kills=("EVENT-01", "EVENT-02", "EVENT-03"),
-    slot="tiered",
-    configs=HOSTED,
 )
 class ResetIsNotTold(TieredSpecimen):
     """Routers go on sending requests for what was flushed."""
@@ -112,9 +102,7 @@ class RemembersAll(Prefetcher):
     bugs=("H-06",),
     links=(SGLANG + "pull/20746",),
     kills=("TIER-01", "TIER-02", "LIFE-05"),
-    slot="fetches",
-    configs=HOSTED,
-    beside={"host": BelievingHost},
+    beside=(BelievingHost,),
 )
 class DetachFreesWholeReservations(RemembersAll):
     """Two prompts share host memory: a detach frees all that a prefetch had reserved, given back or not."""
@@ -131,8 +119,6 @@ class DetachFreesWholeReservations(RemembersAll):
     bugs=("S36", "H-06"),
     links=(SGLANG + "pull/20746",),
     kills=("LIFE-05", "TIER-02"),
-    slot="fetches",
-    configs=HOSTED,
 )
 class DetachForgetsTheDying(Prefetcher):
     """Memory is lost with a detach: reads whose requests have gone are not waited for, and never clean up."""
@@ -147,8 +133,6 @@ class DetachForgetsTheDying(Prefetcher):
     bugs=("L02",),
     links=("https://github.com/LMCache/LMCache/issues/1034",),
     kills=("LIFE-08", "TIER-15"),
-    slot="fetches",
-    configs=HOSTED,
 )
 class DetachKeepsAnchors(Prefetcher):
     """Host memory fills with what nobody can evict: a detach frees the memory of prefetches, not their anchors."""
@@ -164,8 +148,6 @@ class DetachKeepsAnchors(Prefetcher):
     bugs=("S23",),
     links=(SGLANG + "pull/15439",),
     kills=("FETCH-07", "LIFE-05", "LIFE-09"),
-    slot="fetches",
-    configs=HOSTED,
 )
 class DetachKeepsTheQuota(Prefetcher):
     """After storage was exchanged it is never read again: the quota is that of prefetches which ended with the old."""
@@ -181,8 +163,6 @@ class DetachKeepsTheQuota(Prefetcher):
     bugs=("S36",),
     links=(SGLANG + "pull/20746",),
     kills=("LIFE-05",),
-    slot="puts",
-    configs=HOSTED,
 )
 class DetachLeavesPuts(PutQueue):
     """Puts go on after a detach, to a storage that isn't there."""
@@ -193,11 +173,7 @@ class DetachLeavesPuts(PutQueue):
 
 @mutant(
     "detach-drops-the-host",
-    bugs=(),
-    links=(),
     kills=("LIFE-04",),
-    slot="tiered",
-    configs=HOSTED,
 )
 class DetachDropsTheHost(TieredSpecimen):
     """With its storage a cache loses what it had on the host."""
@@ -210,11 +186,7 @@ class DetachDropsTheHost(TieredSpecimen):
 
 @mutant(
     "attach-replaces-storage",
-    bugs=(),
-    links=(),
     kills=("LIFE-03",),
-    slot="tiered",
-    configs=HOSTED,
 )
 class AttachReplacesStorage(TieredSpecimen):
     """Work in flight asks one storage and tells another: a second attach takes the place of the first."""

@@ -1,4 +1,4 @@
-"""Slips of loads: sources that vanish, half a load, and what a load that fails leaves behind."""
+"""Mutants of loads: sources that vanish, half a load, and what a load that fails leaves behind."""
 
 from __future__ import annotations
 
@@ -40,9 +40,8 @@ class OnlyAnchorsArePinned(TierTree):
     bugs=("H-29",),
     links=(SGLANG + "pull/27631", SGLANG + "pull/31427"),
     kills=("TIER-11", "TIER-08", "TIER-07", "LOAD-02", "LOAD-05", "LOAD-01"),
-    slot="loads",
     configs=WRITE_BACK,
-    beside={"tiers": OnlyAnchorsArePinned},
+    beside=(OnlyAnchorsArePinned,),
 )
 class LoadSourcesNotPinned(Loader):
     """Wrong KV is loaded.
@@ -75,8 +74,6 @@ class LoadSourcesNotPinned(Loader):
     bugs=("V19", "L06"),
     links=(VLLM + "pull/26813", LMCACHE + "issues/4133"),
     kills=("LOAD-01",),
-    slot="loads",
-    configs=HOSTED,
 )
 class HalfALoad(Loader):
     """A request that was promised all of its prefix gets a part of it: the load brings the first node only."""
@@ -98,8 +95,6 @@ class HalfALoad(Loader):
     bugs=("L05",),
     links=(LMCACHE + "pull/3884",),
     kills=("FETCH-14", "TIER-13", "TIER-06", "LOAD-05", "EVENT-03", "TIER-11"),
-    slot="loads",
-    configs=HOSTED,
 )
 class LoadDropsItsSource(Loader):
     """The next eviction loses what was loaded: host copies are removed once they have been read."""
@@ -120,8 +115,6 @@ class LoadDropsItsSource(Loader):
     bugs=("L05",),
     links=(LMCACHE + "pull/3884",),
     kills=("LOAD-05", "TIER-06", "TIER-11"),
-    slot="loads",
-    configs=HOSTED,
 )
 class LoadMovesInsteadOfCopying(Loader):
     """What is loaded back has to be written to the host again: a load frees its source at once."""
@@ -141,8 +134,6 @@ class LoadMovesInsteadOfCopying(Loader):
     bugs=("V18", "V19"),
     links=(VLLM + "issues/45474", VLLM + "pull/26813"),
     kills=("LOAD-04", "LOAD-03"),
-    slot="loads",
-    configs=HOSTED,
 )
 class FailedLoadKeepsAPart(Loader):
     """A load that finds too little room says that it was declined, and has begun with what there was room for."""
@@ -167,8 +158,6 @@ class FailedLoadKeepsAPart(Loader):
     bugs=("S88", "S89"),
     links=(SGLANG + "pull/35769", SGLANG + "pull/36738"),
     kills=(*LOCKS, "TIER-08"),
-    slot="loads",
-    configs=HOSTED,
 )
 class LoadTakesNoLock(Loader):
     """A restored prefix is corrupt: its pages are evicted and used again while the copy into them is under way."""
@@ -187,8 +176,6 @@ class LoadTakesNoLock(Loader):
     bugs=("S51",),
     links=(SGLANG + "pull/25088",),
     kills=("LOAD-02", "TREE-02", "TIER-08"),
-    slot="loads",
-    configs=HOSTED,
 )
 class LoadWalksUpwards(Loader):
     """Prefixes come back in a wrong order: nodes are collected from the end, slots handed out from the beginning."""
@@ -210,8 +197,6 @@ class LoadWalksUpwards(Loader):
     bugs=("S78", "L02"),
     links=(SGLANG + "pull/30986", LMCACHE + "issues/1034"),
     kills=(*LOCKS, "LIFE-08"),
-    slot="loads",
-    configs=HOSTED,
 )
 class FailedLoadKeepsItsLock(Loader):
     """Memory fills with what nobody can evict: a load that finds no room gives its pins back, not its lock."""
@@ -226,8 +211,6 @@ class FailedLoadKeepsItsLock(Loader):
     bugs=("L02",),
     links=(LMCACHE + "issues/1034", LMCACHE + "pull/1075"),
     kills=("LIFE-08", "TIER-15"),
-    slot="loads",
-    configs=HOSTED,
 )
 class FailedLoadKeepsItsPins(Loader):
     """Host memory fills with what nobody can evict: pins are dropped by loads that succeed alone."""
@@ -241,8 +224,6 @@ class FailedLoadKeepsItsPins(Loader):
     bugs=("S44", "S90", "V14"),
     links=(SGLANG + "pull/22811", SGLANG + "pull/36743", VLLM + "issues/46951"),
     kills=("BACKUP-03",),
-    slot="loads",
-    configs=HOSTED,
 )
 class LoadNotedBeforeItHasLanded(Loader):
     """Attention reads what isn't there yet: a load counts as over at the next tick, landed or not."""
@@ -255,10 +236,7 @@ class LoadNotedBeforeItHasLanded(Loader):
 @mutant(
     "short-loads-declined",
     bugs=("H-53",),
-    links=(),
     kills=("LOAD-03",),
-    slot="loads",
-    configs=HOSTED,
 )
 class ShortLoadsDeclined(Loader):
     """Short prompts are never loaded back: below a number in the code, which nobody declares, it isn't worth it."""
@@ -270,11 +248,7 @@ class ShortLoadsDeclined(Loader):
 
 @mutant(
     "load-makes-no-room",
-    bugs=(),
-    links=(),
     kills=("LOAD-03",),
-    slot="loads",
-    configs=HOSTED,
 )
 class LoadMakesNoRoom(Loader):
     """The host tier is never hit once the device is full, although nothing there is in use."""
@@ -285,10 +259,7 @@ class LoadMakesNoRoom(Loader):
 
 @mutant(
     "load-evicts-its-own-path",
-    bugs=(),
-    links=(),
     kills=("TIER-05", "LOAD-01", "LOAD-02"),
-    slot="loads",
     configs=tuple(replace(config, policy="mru") for config in HOSTED[:2]),
 )
 class LoadEvictsItsOwnPath(Loader):
@@ -307,8 +278,6 @@ class LoadEvictsItsOwnPath(Loader):
     bugs=("V18",),
     links=(VLLM + "issues/45474",),
     kills=("TIER-08",),
-    slot="copier",
-    configs=HOSTED,
 )
 class LoadCopiesTheFirstPageOnly(Copier):
     """Behind the first page of what is loaded back there is noise."""
@@ -319,11 +288,7 @@ class LoadCopiesTheFirstPageOnly(Copier):
 
 @mutant(
     "load-is-not-told",
-    bugs=(),
-    links=(),
     kills=("EVENT-01", "EVENT-02"),
-    slot="loads",
-    configs=HOSTED,
 )
 class LoadIsNotTold(Loader):
     """Routers believe that a prefix is on the host when it is on the device again."""
@@ -339,8 +304,6 @@ class LoadIsNotTold(Loader):
     bugs=("S44",),
     links=(SGLANG + "pull/22811",),
     kills=("LOAD-06",),
-    slot="loads",
-    configs=HOSTED,
 )
 class NextLayerToldReady(Loader):
     """A forward pass reads a layer whose copy is still under way: the counter is raised when a copy begins."""
@@ -353,10 +316,7 @@ class NextLayerToldReady(Loader):
 @mutant(
     "quota-widened-by-what-is-locked",
     bugs=("H-27",),
-    links=(),
     kills=("LOAD-07",),
-    slot="loads",
-    configs=HOSTED,
 )
 class QuotaWidenedByWhatIsLocked(Loader):
     """The units that a load newly locks are added to its quota instead of being taken off: a wrong sign."""

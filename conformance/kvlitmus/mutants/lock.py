@@ -16,7 +16,6 @@ from kvlitmus.spec.units import Key
     bugs=("S95",),
     links=("https://github.com/sgl-project/sglang/pull/38480",),
     kills=("LOCK-03", "LOCK-04"),
-    slot="tree",
 )
 class SplitForgetsLocks(RadixTree):
     """The prefix of a running request is evicted.
@@ -35,7 +34,6 @@ class SplitForgetsLocks(RadixTree):
     bugs=("F03",),
     links=("https://github.com/bytedance-iaas/sglang/pull/508",),
     kills=("LOCK-02", "LOCK-04"),
-    slot="tree",
 )
 class MatchWithoutSplit(RadixTree):
     """Leaves stay locked for ever.
@@ -65,7 +63,6 @@ class MatchWithoutSplit(RadixTree):
     bugs=("N02",),
     links=("https://github.com/sgl-project/mini-sglang/pull/45",),
     kills=("LOCK-02", "LOCK-06"),
-    slot="tree",
 )
 class EvictableBelowZeroLocks(RadixTree):
     """Nothing that was ever locked can be evicted again.
@@ -89,7 +86,6 @@ class EvictableBelowZeroLocks(RadixTree):
     bugs=("L03",),
     links=("https://github.com/LMCache/LMCache/issues/1130", "https://github.com/LMCache/LMCache/pull/1156"),
     kills=("EVICT-01", "EVICT-05"),
-    slot="cache",
 )
 class UnpinDoesNotLookAgain(Specimen):
     """Entries are never freed, although nothing holds them.
@@ -114,7 +110,6 @@ class UnpinDoesNotLookAgain(Specimen):
         "https://github.com/vllm-project/vllm/pull/35931",
     ),
     kills=("LOCK-02", "LOCK-04", "LOCK-06"),
-    slot="cache",
 )
 class LookupPins(Specimen):
     """Entries can't be evicted after a look-up that nobody followed.
@@ -146,7 +141,6 @@ class LookupPins(Specimen):
     bugs=("L06",),
     links=("https://github.com/LMCache/LMCache/pull/3004", "https://github.com/LMCache/LMCache/issues/2954"),
     kills=("LOCK-02", "LOCK-04"),
-    slot="tree",
 )
 class TwoOwnersOfOnePin(RadixTree):
     """What a request was promised is gone when it comes for it.
@@ -167,7 +161,6 @@ class TwoOwnersOfOnePin(RadixTree):
     bugs=("L05",),
     links=("https://github.com/LMCache/LMCache/pull/3884", "https://github.com/LMCache/LMCache/pull/2559"),
     kills=("LOCK-05",),
-    slot="cache",
 )
 class LastUnlockFrees(Specimen):
     """Entries vanish as soon as they have been read once.
@@ -189,7 +182,6 @@ class LastUnlockFrees(Specimen):
     bugs=("V03",),
     links=("https://github.com/vllm-project/vllm/pull/11565",),
     kills=("LOCK-02", "LOCK-07", "POOL-14"),
-    slot="tree",
 )
 class LockedYetEvictable(RadixTree):
     """Requests are admitted to memory that can't be had.
@@ -208,7 +200,6 @@ class LockedYetEvictable(RadixTree):
     bugs=("S71",),
     links=("https://github.com/sgl-project/sglang/pull/28161", "https://github.com/sgl-project/sglang/pull/23882"),
     kills=("LOCK-03", "LOCK-04", "LOCK-02"),
-    slot="tree",
     configs=(PAGED,),
 )
 class EarlyReleaseOfTheRest(RadixTree):

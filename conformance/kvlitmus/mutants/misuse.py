@@ -18,7 +18,6 @@ from kvlitmus.mutants.registry import PAGED, mutant
     bugs=("L01",),
     links=("https://github.com/LMCache/LMCache/issues/987", "https://github.com/LMCache/LMCache/pull/993"),
     kills=("MISUSE-01", "MISUSE-02", "MISUSE-03"),
-    slot="pool",
 )
 class DoubleFreeMakesMemory(BelievingPool):
     """More is available than there is, and one page goes to two requests.
@@ -32,7 +31,6 @@ class DoubleFreeMakesMemory(BelievingPool):
     bugs=("D02",),
     links=("https://github.com/ai-dynamo/dynamo/pull/13398",),
     kills=("MISUSE-02", "MISUSE-03"),
-    slot="pool",
 )
 class DuplicatesInOneFree(PagedPool):
     """The number of free blocks is too high after a free that names a block twice.
@@ -53,7 +51,6 @@ class DuplicatesInOneFree(PagedPool):
     bugs=("S110",),
     links=("https://github.com/sgl-project/sglang/pull/31218",),
     kills=("MISUSE-02", "MISUSE-04"),
-    slot="pool",
     configs=(PAGED,),
 )
 class PartOfAPageFreesIt(PagedPool):
@@ -72,7 +69,6 @@ class PartOfAPageFreesIt(PagedPool):
     bugs=("S28",),
     links=("https://github.com/sgl-project/sglang/pull/17191", "https://github.com/sgl-project/sglang/pull/20130"),
     kills=("MISUSE-05",),
-    slot="pool",
 )
 class LentByHandle(PagedPool):
     """A caller that works on the sequence it was given changes the pool.
@@ -117,7 +113,6 @@ class LentByHandle(PagedPool):
     bugs=("L06",),
     links=("https://github.com/LMCache/LMCache/pull/3004", "https://github.com/LMCache/LMCache/issues/4133"),
     kills=("MISUSE-06",),
-    slot="cache",
 )
 class ReceiptWorksTwice(Specimen):
     """A pin that was given back twice takes away the pin of somebody else.
@@ -138,7 +133,6 @@ class ReceiptWorksTwice(Specimen):
     bugs=("K03",),
     links=("https://github.com/kvcache-ai/Mooncake/issues/1817",),
     kills=("MISUSE-02",),
-    slot="pool",
 )
 class MisuseIsSwallowed(PagedPool):
     """An early free goes unnoticed until data is lost.

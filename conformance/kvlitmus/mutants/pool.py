@@ -32,7 +32,6 @@ class BelievingPool(PagedPool):
     bugs=("S109",),
     links=("https://github.com/sgl-project/sglang/pull/27731", "https://github.com/sgl-project/sglang/issues/28754"),
     kills=("POOL-12", "POOL-15", "POOL-18", "REQ-01", "REQ-02", "REQ-06"),
-    slot="pool",
 )
 class ExtendPastCommitted(PagedPool):
     """Two requests own one page while every sum stays balanced.
@@ -65,7 +64,6 @@ class ExtendPastCommitted(PagedPool):
     bugs=("S07",),
     links=("https://github.com/sgl-project/sglang/pull/8901",),
     kills=("POOL-08", "POOL-12"),
-    slot="pool",
 )
 class RefusalKeepsPages(PagedPool):
     """The pool shrinks with every request that it refuses.
@@ -91,7 +89,6 @@ class RefusalKeepsPages(PagedPool):
     bugs=("D01",),
     links=("https://github.com/ai-dynamo/dynamo/issues/15079",),
     kills=("POOL-01",),
-    slot="pool",
 )
 class ShortIsSuccess(PagedPool):
     """The caller believes in memory that it did not get.
@@ -109,7 +106,6 @@ class ShortIsSuccess(PagedPool):
     bugs=("S23",),
     links=("https://github.com/sgl-project/sglang/pull/15439", "https://github.com/sgl-project/sglang/pull/30053"),
     kills=("POOL-07",),
-    slot="pool",
 )
 class QuotaForgetsOneExit(PagedPool):
     """After a while everything is refused, although the pool is empty.
@@ -142,7 +138,6 @@ class QuotaForgetsOneExit(PagedPool):
     bugs=("T01",),
     links=("https://github.com/NVIDIA/TensorRT-LLM/issues/11879", "https://github.com/NVIDIA/TensorRT-LLM/pull/12297"),
     kills=("POOL-13", "POOL-14"),
-    slot="pool",
 )
 class CounterReadAfterTheSwap(PagedPool):
     """The number of free blocks drifts away from the free list.
@@ -179,7 +174,6 @@ class CounterReadAfterTheSwap(PagedPool):
     bugs=("T04",),
     links=("https://github.com/NVIDIA/TensorRT-LLM/pull/13124",),
     kills=("POOL-02", "POOL-04", "POOL-05", "POOL-03"),
-    slot="pool",
     configs=(PAGED,),
 )
 class PageNumberAsSlot(PagedPool):
@@ -201,7 +195,6 @@ class PageNumberAsSlot(PagedPool):
     bugs=("S48",),
     links=("https://github.com/sgl-project/sglang/pull/24585",),
     kills=("POOL-19",),
-    slot="pool",
 )
 class GroupDoesNotWait(PagedPool):
     """Pages are handed out again while somebody still reads them.
@@ -221,7 +214,6 @@ class GroupDoesNotWait(PagedPool):
     bugs=("V17",),
     links=("https://github.com/vllm-project/vllm/pull/32255",),
     kills=("POOL-09", "POOL-10", "POOL-12"),
-    slot="pool",
 )
 class WaitsForAnEndThatHasPassed(PagedPool):
     """Freed pages never come back.
@@ -241,7 +233,6 @@ class WaitsForAnEndThatHasPassed(PagedPool):
     bugs=("T03",),
     links=("https://github.com/NVIDIA/TensorRT-LLM/pull/15546",),
     kills=("PORT-04",),
-    slot="pool",
 )
 class StagingBufferReused(PagedPool):
     """A request reads the slots of the one that came after it.
@@ -266,7 +257,6 @@ class StagingBufferReused(PagedPool):
     bugs=("S29",),
     links=("https://github.com/sgl-project/sglang/pull/31296",),
     kills=("PORT-04",),
-    slot="pool",
 )
 class AnswerIsTheFreeList(PagedPool):
     """The pages of a request change while another thread copies them.
@@ -298,7 +288,6 @@ class AnswerIsTheFreeList(PagedPool):
     bugs=("S80",),
     links=("https://github.com/sgl-project/sglang/pull/31616", "https://github.com/sgl-project/sglang/issues/13741"),
     kills=("POOL-17", "POOL-18", "REQ-05"),
-    slot="pool",
     configs=(PAGED,),
 )
 class GrowsFromTheAlignedLength(PagedPool):
@@ -320,7 +309,6 @@ class GrowsFromTheAlignedLength(PagedPool):
     bugs=("K01",),
     links=("https://github.com/kvcache-ai/Mooncake/issues/4239",),
     kills=("POOL-04", "POOL-05", "POOL-15", "REQ-06"),
-    slot="pool",
 )
 class BatchSkipsTheCheck(PagedPool):
     """Memory is handed out while somebody reads it.
@@ -343,10 +331,8 @@ class BatchSkipsTheCheck(PagedPool):
 
 @mutant(
     "allocation-evicts-unasked",
-    bugs=(),
     links=("https://github.com/sgl-project/sglang/pull/16370",),
     kills=("POOL-20",),
-    slot="cache",
     configs=(Config(page_size=1, pages=8), Config(page_size=4, pages=8)),
 )
 class AllocationEvictsUnasked(Specimen):

@@ -1,7 +1,8 @@
-"""Slips of the prefetch plan, and legal variations of it.
+"""Mutants of the prefetch plan, and legal variations of it.
 
 The first three are what the adaptive length of upstream's PR #16370 got wrong in its first
-release or left open; the others turn one decision of the plan each.
+release or left open; the others turn one decision of the plan each.  ``H-…`` are
+hazards of the project's map of upstream.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvlitmus.conformance.specimen.prefetch import PrefetchPlanner
-from kvlitmus.mutants.slip import Slip, register
+from kvlitmus.mutants.registry import mutant, null_mutant
 from kvlitmus.spec.prefetch_plan import NO_MEMORY, RATE_LIMITED, TOO_SHORT, HostPool, PrefetchAsk, PrefetchPlan
 
 _SGLANG = "https://github.com/sgl-project/sglang/pull/"
@@ -17,6 +18,12 @@ ADAPTIVE = _SGLANG + "16370"
 MAMBA = _SGLANG + "26945"
 
 
+@mutant(
+    "prefetch-untruncated-key",
+    bugs=("H-01",),
+    links=(ADAPTIVE,),
+    kills=("PREFETCH-11", "PREFETCH-13", "PREFETCH-14"),
+)
 class UntruncatedKey(PrefetchPlanner):
     """The key is cut off in one variable, and the read and the quota are made from another: the read runs past its
     slots.
@@ -26,6 +33,7 @@ class UntruncatedKey(PrefetchPlanner):
         return super().start(ask, wanted, wanted, slots)
 
 
+@mutant("prefetch-untruncated-quota", bugs=("H-01",), links=(ADAPTIVE,), kills=("PREFETCH-14",))
 class UntruncatedQuota(PrefetchPlanner):
     """Only the quota forgets the truncation: it fills up with memory that was never taken."""
 
@@ -33,6 +41,7 @@ class UntruncatedQuota(PrefetchPlanner):
         return super().start(ask, wanted, length, slots)._replace(accounted=wanted)
 
 
+@mutant("prefetch-untruncated-hashes", bugs=("H-01",), links=(ADAPTIVE,), kills=("PREFETCH-13",))
 class UntruncatedHashes(PrefetchPlanner):
     """Only the hashes forget the truncation: the storage is asked for pages that have no memory."""
 
@@ -40,6 +49,7 @@ class UntruncatedHashes(PrefetchPlanner):
         return super().start(ask, wanted, length, slots)._replace(hashed_pages=wanted // ask.page_size)
 
 
+@mutant("prefetch-unchecked-allocation", bugs=("H-02",), links=(ADAPTIVE, MAMBA), kills=("PREFETCH-15",))
 class UncheckedLastAllocation(PrefetchPlanner):
     """The truncated allocation is taken to succeed; when it fails, planning dies on the missing slots and the anchor
     stays protected for ever.
@@ -50,6 +60,12 @@ class UncheckedLastAllocation(PrefetchPlanner):
         return [*slots]  # type: ignore[misc]
 
 
+@mutant(
+    "prefetch-goes-on-without-slots",
+    bugs=("H-02",),
+    links=(ADAPTIVE, MAMBA),
+    kills=("PREFETCH-10", "PREFETCH-11", "PREFETCH-14"),
+)
 class GoesOnWithoutSlots(PrefetchPlanner):
     """The truncated allocation is not checked, and an empty reservation goes to the reader as if it were full."""
 
@@ -57,6 +73,7 @@ class GoesOnWithoutSlots(PrefetchPlanner):
         return host.alloc(length) or ()
 
 
+@mutant("prefetch-follows-available", bugs=("H-03",), links=(ADAPTIVE,), kills=("PREFETCH-05",))
 class FollowsWhatIsAvailable(PrefetchPlanner):
     """The truncated length is what is available, without asking whether that is more than was wanted; the surplus
     belongs to nobody.
@@ -68,6 +85,7 @@ class FollowsWhatIsAvailable(PrefetchPlanner):
         return length if length >= ask.threshold else 0
 
 
+@mutant("prefetch-evicts-full-length", bugs=("H-09",), links=(ADAPTIVE,), kills=("PREFETCH-18",))
 class EvictsTheFullLength(PrefetchPlanner):
     """Evicts the whole request instead of what is lacking: host data are destroyed that nobody needed to lose."""
 
@@ -75,6 +93,7 @@ class EvictsTheFullLength(PrefetchPlanner):
         host.evict(wanted)
 
 
+@mutant("prefetch-evicts-again", links=(MAMBA,), kills=("PREFETCH-09",))
 class EvictsAgain(PrefetchPlanner):
     """Evicts once more for the truncated allocation."""
 
@@ -83,6 +102,7 @@ class EvictsAgain(PrefetchPlanner):
         return host.alloc(length)
 
 
+@mutant("prefetch-truncates-first", links=(ADAPTIVE,), kills=("PREFETCH-07",))
 class TruncatesBeforeEvicting(PrefetchPlanner):
     """Settles for what is free and never evicts: prefetches get shorter as the host fills up."""
 
@@ -90,6 +110,12 @@ class TruncatesBeforeEvicting(PrefetchPlanner):
         pass
 
 
+@mutant(
+    "prefetch-anchor-unprotected",
+    bugs=("S10",),
+    links=(_SGLANG + "9601", _SGLANG + "9648"),
+    kills=("PREFETCH-06", "PREFETCH-16"),
+)
 class AnchorUnprotected(PrefetchPlanner):
     """The anchor is never protected: the plan's own eviction can delete the node under which the result will be
     attached.
@@ -112,6 +138,7 @@ class _Unpinned:
         pass
 
 
+@mutant("prefetch-anchor-kept", links=(ADAPTIVE,), kills=("PREFETCH-15",))
 class AnchorKept(PrefetchPlanner):
     """Giving up for want of memory returns early and leaves the anchor protected: nothing can ever evict it."""
 
@@ -119,6 +146,7 @@ class AnchorKept(PrefetchPlanner):
         return PrefetchPlan(NO_MEMORY)
 
 
+@mutant("prefetch-quota-always-full", bugs=("S114",), links=(_SGLANG + "26449",), kills=("PREFETCH-04",))
 class QuotaAlwaysFull(PrefetchPlanner):
     """The quota is a fraction of host size minus device size, nothing where they are equal: every prefetch is refused,
     and storage is never read.
@@ -129,6 +157,7 @@ class QuotaAlwaysFull(PrefetchPlanner):
         return super().gate(ask._replace(capacity=quota), wanted)
 
 
+@mutant("prefetch-quota-after-adding", bugs=("H-65",), links=(_SGLANG + "26449",), kills=("PREFETCH-04",))
 class QuotaAfterAdding(PrefetchPlanner):
     """The quota is looked at as if this prefetch were counted already: a long key never passes."""
 
@@ -137,6 +166,7 @@ class QuotaAfterAdding(PrefetchPlanner):
         return RATE_LIMITED if refusal is None and ask.occupied + wanted > ask.capacity else refusal
 
 
+@mutant("prefetch-quota-off-by-one", bugs=("H-65",), links=(_SGLANG + "26449",), kills=("PREFETCH-03",))
 class QuotaOffByOne(PrefetchPlanner):
     """A quota that is exactly filled lets one more prefetch through, and a quota of nothing lets one through."""
 
@@ -144,6 +174,7 @@ class QuotaOffByOne(PrefetchPlanner):
         return super().gate(ask._replace(capacity=ask.capacity + 1), wanted)
 
 
+@mutant("prefetch-threshold-exceeded", links=(ADAPTIVE,), kills=("PREFETCH-04",))
 class ThresholdExceeded(PrefetchPlanner):
     """A length of exactly the threshold is refused."""
 
@@ -152,6 +183,7 @@ class ThresholdExceeded(PrefetchPlanner):
         return TOO_SHORT if refusal is None and wanted == ask.threshold else refusal
 
 
+@mutant("prefetch-threshold-forgotten", links=(ADAPTIVE,), kills=("PREFETCH-08", "PREFETCH-10"))
 class ThresholdForgotten(PrefetchPlanner):
     """After truncation the threshold is not looked at again: reads of a page or two that cost more than they save."""
 
@@ -159,6 +191,7 @@ class ThresholdForgotten(PrefetchPlanner):
         return super().shorten(ask._replace(threshold=0), wanted, host)
 
 
+@mutant("prefetch-threshold-before-rounding", links=(ADAPTIVE,), kills=("PREFETCH-02",))
 class ThresholdBeforeRounding(PrefetchPlanner):
     """The threshold is compared with the key as it is, not with its whole pages."""
 
@@ -166,6 +199,7 @@ class ThresholdBeforeRounding(PrefetchPlanner):
         return super().gate(ask, ask.key_length if wanted else 0)
 
 
+@mutant("prefetch-unaligned-truncation", links=(ADAPTIVE,), kills=("PREFETCH-05",))
 class UnalignedTruncation(PrefetchPlanner):
     """The truncated length is what is available, not rounded down to whole pages."""
 
@@ -174,6 +208,7 @@ class UnalignedTruncation(PrefetchPlanner):
         return length if length >= ask.threshold else 0
 
 
+@mutant("prefetch-keeps-the-end", links=(ADAPTIVE,), kills=("PREFETCH-12",))
 class KeepsTheEnd(PrefetchPlanner):
     """Truncation keeps the last units of the key: the hash chain and the anchor no longer fit to what is read."""
 
@@ -181,6 +216,7 @@ class KeepsTheEnd(PrefetchPlanner):
         return super().start(ask, wanted, length, slots)._replace(key_start=wanted - length)
 
 
+@mutant("prefetch-forgets-a-page", links=(ADAPTIVE,), kills=("PREFETCH-17",))
 class ForgetsTheLastPage(PrefetchPlanner):
     """One page of what was allocated is handed to nobody: host memory shrinks with every prefetch."""
 
@@ -188,6 +224,7 @@ class ForgetsTheLastPage(PrefetchPlanner):
         return super().start(ask, wanted, length, slots[: length - ask.page_size])
 
 
+@mutant("prefetch-storage-gate", links=(ADAPTIVE,), kills=("PREFETCH-01",))
 class StorageGateForgotten(PrefetchPlanner):
     """Whether storage is on is not asked: memory is taken for a read that will never come."""
 
@@ -195,6 +232,11 @@ class StorageGateForgotten(PrefetchPlanner):
         return super().gate(ask._replace(storage_on=True), wanted)
 
 
+@mutant(
+    "prefetch-silent-refusal",
+    links=("https://github.com/sgl-project/sglang/issues/26886", _SGLANG + "25520"),
+    kills=("PREFETCH-19",),
+)
 class SilentRefusal(PrefetchPlanner):
     """Every refusal gives the same reason, so that nobody learns why storage is never read."""
 
@@ -203,6 +245,7 @@ class SilentRefusal(PrefetchPlanner):
         return plan if plan.refusal is None else plan._replace(refusal="not started")
 
 
+@null_mutant("null-prefetch-looks-first")
 class LooksFirst(PrefetchPlanner):
     """Looks at what is available before it allocates, as later releases do, and so needs fewer allocations."""
 
@@ -221,6 +264,7 @@ class LooksFirst(PrefetchPlanner):
         return self.give_up(host) if slots is None else self.start(ask, wanted, length, slots)
 
 
+@null_mutant("null-prefetch-slots-backwards")
 class NamesSlotsBackwards(PrefetchPlanner):
     """Uses the slots that it was granted in another order."""
 
@@ -228,71 +272,10 @@ class NamesSlotsBackwards(PrefetchPlanner):
         return super().start(ask, wanted, length, [*reversed(slots)])
 
 
+@null_mutant("null-prefetch-looks-twice")
 class LooksTwice(PrefetchPlanner):
     """Asks what is available more often than it needs to, also when a gate is shut."""
 
     def plan_prefetch(self, ask: PrefetchAsk, host: HostPool) -> PrefetchPlan:
         host.available()
         return super().plan_prefetch(ask, host)
-
-
-SLIPS: tuple[Slip[PrefetchPlanner], ...] = (
-    Slip(
-        "prefetch-untruncated-key",
-        UntruncatedKey,
-        ("H-01",),
-        (ADAPTIVE,),
-        ("PREFETCH-11", "PREFETCH-13", "PREFETCH-14"),
-    ),
-    Slip("prefetch-untruncated-quota", UntruncatedQuota, ("H-01",), (ADAPTIVE,), ("PREFETCH-14",)),
-    Slip("prefetch-untruncated-hashes", UntruncatedHashes, ("H-01",), (ADAPTIVE,), ("PREFETCH-13",)),
-    Slip("prefetch-unchecked-allocation", UncheckedLastAllocation, ("H-02",), (ADAPTIVE, MAMBA), ("PREFETCH-15",)),
-    Slip(
-        "prefetch-goes-on-without-slots",
-        GoesOnWithoutSlots,
-        ("H-02",),
-        (ADAPTIVE, MAMBA),
-        ("PREFETCH-10", "PREFETCH-11", "PREFETCH-14"),
-    ),
-    Slip("prefetch-follows-available", FollowsWhatIsAvailable, ("H-03",), (ADAPTIVE,), ("PREFETCH-05",)),
-    Slip("prefetch-evicts-full-length", EvictsTheFullLength, ("H-09",), (ADAPTIVE,), ("PREFETCH-18",)),
-    Slip("prefetch-evicts-again", EvictsAgain, (), (MAMBA,), ("PREFETCH-09",)),
-    Slip("prefetch-truncates-first", TruncatesBeforeEvicting, (), (ADAPTIVE,), ("PREFETCH-07",)),
-    Slip(
-        "prefetch-anchor-unprotected",
-        AnchorUnprotected,
-        ("S10",),
-        (_SGLANG + "9601", _SGLANG + "9648"),
-        ("PREFETCH-06", "PREFETCH-16"),
-    ),
-    Slip("prefetch-anchor-kept", AnchorKept, (), (ADAPTIVE,), ("PREFETCH-15",)),
-    Slip("prefetch-quota-always-full", QuotaAlwaysFull, ("S114",), (_SGLANG + "26449",), ("PREFETCH-04",)),
-    Slip("prefetch-quota-after-adding", QuotaAfterAdding, ("H-65",), (_SGLANG + "26449",), ("PREFETCH-04",)),
-    Slip("prefetch-quota-off-by-one", QuotaOffByOne, ("H-65",), (_SGLANG + "26449",), ("PREFETCH-03",)),
-    Slip("prefetch-threshold-exceeded", ThresholdExceeded, (), (ADAPTIVE,), ("PREFETCH-04",)),
-    Slip("prefetch-threshold-forgotten", ThresholdForgotten, (), (ADAPTIVE,), ("PREFETCH-08", "PREFETCH-10")),
-    Slip("prefetch-threshold-before-rounding", ThresholdBeforeRounding, (), (ADAPTIVE,), ("PREFETCH-02",)),
-    Slip("prefetch-unaligned-truncation", UnalignedTruncation, (), (ADAPTIVE,), ("PREFETCH-05",)),
-    Slip("prefetch-keeps-the-end", KeepsTheEnd, (), (ADAPTIVE,), ("PREFETCH-12",)),
-    Slip("prefetch-forgets-a-page", ForgetsTheLastPage, (), (ADAPTIVE,), ("PREFETCH-17",)),
-    Slip("prefetch-storage-gate", StorageGateForgotten, (), (ADAPTIVE,), ("PREFETCH-01",)),
-    Slip(
-        "prefetch-silent-refusal",
-        SilentRefusal,
-        (),
-        ("https://github.com/sgl-project/sglang/issues/26886", _SGLANG + "25520"),
-        ("PREFETCH-19",),
-    ),
-)
-"""Every slip, in the order of the plan; ``R-…`` and ``H-…`` are proposals and hazards of the project's map of
-upstream.
-"""
-
-VARIATIONS: tuple[Slip[PrefetchPlanner], ...] = (
-    Slip("null-prefetch-looks-first", LooksFirst),
-    Slip("null-prefetch-slots-backwards", NamesSlotsBackwards),
-    Slip("null-prefetch-looks-twice", LooksTwice),
-)
-"""Legal variations: no rule may object."""
-
-register(SLIPS, VARIATIONS, slot="prefetch")

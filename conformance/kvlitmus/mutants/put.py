@@ -1,4 +1,4 @@
-"""Slips of puts: wrong names, wrong contents, and what happens after a refusal."""
+"""Mutants of puts: wrong names, wrong contents, and what happens after a refusal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from kvlitmus.spec.units import Key, Unit
     bugs=("H-13",),
     links=(SGLANG + "issues/26747",),
     kills=("BACKUP-05", "HASH-03", "HASH-04"),
-    slot="hashing",
     configs=HOSTED,
 )
 class TenantNotInTheName(PageHasher):
@@ -34,10 +33,7 @@ class TenantNotInTheName(PageHasher):
 
 @mutant(
     "prompts-spell-tenants",
-    bugs=(),
-    links=(),
     kills=("BACKUP-05", "TIER-07"),
-    slot="hashing",
     profile=replace(PROFILE, hash_scheme="sglang-1"),
     configs=HOSTED,
 )
@@ -47,7 +43,7 @@ class PromptsSpellTenants(Upstreams):
     """
 
 
-@null_mutant("null-other-names", slot="hashing", profile=replace(PROFILE, hash_scheme="one's own"), configs=HOSTED[:2])
+@null_mutant("null-other-names", profile=replace(PROFILE, hash_scheme="one's own"), configs=HOSTED[:2])
 class OtherNames(Personal):
     """Names are made by another scheme, which nobody has to know: storage is asked by them, and that is all."""
 
@@ -57,8 +53,6 @@ class OtherNames(Personal):
     bugs=("H-14",),
     links=(SGLANG + "pull/16370",),
     kills=("BACKUP-05", "BACKUP-04", "BACKUP-06"),
-    slot="puts",
-    configs=HOSTED,
 )
 class PutRestartsTheChain(PutQueue):
     """KV of a wrong position is served: a node whose parent has no name is named as if it began the prompt."""
@@ -73,8 +67,6 @@ class PutRestartsTheChain(PutQueue):
     bugs=("V26", "T07"),
     links=("https://github.com/ovg-project/kvcached/pull/451", "https://github.com/NVIDIA/TensorRT-LLM/pull/12472"),
     kills=("BACKUP-04", "BACKUP-05", "BACKUP-06"),
-    slot="puts",
-    configs=HOSTED,
 )
 class PutUnderTheNameBefore(PutQueue):
     """Pages are stored under the name of the page before them: the list of names begins one page earlier."""
@@ -89,7 +81,6 @@ class PutUnderTheNameBefore(PutQueue):
     bugs=("S105", "S31"),
     links=(SGLANG + "pull/40733", SGLANG + "pull/17193"),
     kills=("BACKUP-04", "BACKUP-05"),
-    slot="puts",
     configs=tuple(config for config in HOSTED if config.bigram),
 )
 class PutNamesRawTokens(PutQueue):
@@ -103,10 +94,7 @@ class PutNamesRawTokens(PutQueue):
 @mutant(
     "put-goes-on-after-a-refusal",
     bugs=("H-60",),
-    links=(),
     kills=("BACKUP-07",),
-    slot="puts",
-    configs=HOSTED,
 )
 class PutGoesOnAfterARefusal(PutQueue):
     """Storage fills with pages that no query ever reaches, behind one that it has refused."""
@@ -121,8 +109,6 @@ class PutGoesOnAfterARefusal(PutQueue):
     bugs=("D03", "H-07"),
     links=("https://github.com/ai-dynamo/dynamo/issues/3730",),
     kills=("LIFE-06", "LIFE-08"),
-    slot="puts",
-    configs=HOSTED,
 )
 class RefusedPutNeverEnds(PutQueue):
     """A put that was refused is never taken note of, and its pages are pinned for ever."""
@@ -137,8 +123,6 @@ class RefusedPutNeverEnds(PutQueue):
     bugs=("V15", "H-16"),
     links=(VLLM + "pull/48596",),
     kills=("BACKUP-08", "BACKUP-09"),
-    slot="puts",
-    configs=HOSTED,
 )
 class PutLeavesOutTheLastPage(PutQueue):
     """The last page of a prompt never gets to storage, and counts as stored."""
@@ -155,8 +139,6 @@ class PutLeavesOutTheLastPage(PutQueue):
     bugs=("V14", "V13"),
     links=(VLLM + "issues/46951", VLLM + "issues/45704"),
     kills=("BACKUP-06", "TIER-07"),
-    slot="backups",
-    configs=NOT_BACK,
 )
 class PutBeginsBeforeTheCopy(BackupQueue):
     """Noise is stored under good names: host pages go to storage as soon as they are reserved."""
@@ -179,8 +161,6 @@ class PutBeginsBeforeTheCopy(BackupQueue):
     bugs=("S10", "K01"),
     links=(SGLANG + "pull/9601", "https://github.com/kvcache-ai/Mooncake/issues/4239"),
     kills=("TIER-11", "BACKUP-06"),
-    slot="puts",
-    configs=HOSTED,
 )
 class PutSourceNotPinned(PutQueue):
     """Another prompt's KV gets into storage: host pages are evicted while a put still has to read them."""
@@ -201,8 +181,6 @@ class PutSourceNotPinned(PutQueue):
     bugs=("T04",),
     links=("https://github.com/NVIDIA/TensorRT-LLM/pull/13124",),
     kills=("BACKUP-04", "BACKUP-05", "BACKUP-06"),
-    slot="puts",
-    configs=HOSTED,
 )
 class PutReadsByAnotherIndex(PutQueue):
     """Pages are stored under each other's names: names are in the order of the prompt, pages in that of memory."""
@@ -216,7 +194,6 @@ class PutReadsByAnotherIndex(PutQueue):
     bugs=("S113",),
     links=(SGLANG + "pull/37172",),
     kills=("BACKUP-09", "BACKUP-08"),
-    slot="puts",
     configs=NOT_BACK,
 )
 class PutForgetsTheHead(PutQueue):

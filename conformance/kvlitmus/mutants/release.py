@@ -15,7 +15,6 @@ from kvlitmus.spec.units import Key
     bugs=("S55",),
     links=("https://github.com/sgl-project/sglang/pull/19518",),
     kills=("REQ-07", "POOL-12"),
-    slot="requests",
 )
 class BeyondCommittedForgotten(RequestTable):
     """Memory leaks with speculative decoding.
@@ -49,7 +48,6 @@ class BeyondCommittedForgotten(RequestTable):
     bugs=("S80",),
     links=("https://github.com/sgl-project/sglang/pull/31616", "https://github.com/sgl-project/sglang/pull/13826"),
     kills=("REQ-07", "POOL-12"),
-    slot="requests",
     configs=(PAGED,),
 )
 class TailPageStranded(RequestTable):
@@ -69,9 +67,8 @@ class TailPageStranded(RequestTable):
     bugs=("S98",),
     links=("https://github.com/sgl-project/sglang/pull/38941",),
     kills=("POOL-11", "POOL-12"),
-    slot="requests",
     configs=(PAGED,),
-    beside={"pool": BelievingPool},
+    beside=(BelievingPool,),
 )
 class SeamWithinAPage(RequestTable):
     """One page is handed out to two requests.
@@ -92,9 +89,8 @@ class SeamWithinAPage(RequestTable):
     bugs=("S99",),
     links=("https://github.com/sgl-project/sglang/pull/38269",),
     kills=("POOL-06", "POOL-11", "POOL-12"),
-    slot="requests",
     configs=(PAGED,),
-    beside={"pool": BelievingPool},
+    beside=(BelievingPool,),
 )
 class NullSlotIsFreed(RequestTable):
     """Page 0, the target of padded writes, is handed out, and later freed twice.
@@ -116,8 +112,7 @@ class NullSlotIsFreed(RequestTable):
         "https://github.com/sgl-project/sglang-jax/pull/982",
     ),
     kills=("POOL-11", "POOL-12"),
-    slot="requests",
-    beside={"pool": BelievingPool},
+    beside=(BelievingPool,),
 )
 class OverlapSlotFreedTwice(RequestTable):
     """The leak check fires after a plain generation.
@@ -139,7 +134,6 @@ class OverlapSlotFreedTwice(RequestTable):
     bugs=("T05", "S91"),
     links=("https://github.com/NVIDIA/TensorRT-LLM/pull/15018", "https://github.com/sgl-project/sglang/pull/36926"),
     kills=("REQ-07", "POOL-12"),
-    slot="requests",
 )
 class AbortReleasesNothing(RequestTable):
     """Blocks belong to nobody after early ends.
@@ -159,7 +153,6 @@ class AbortReleasesNothing(RequestTable):
     bugs=("V20",),
     links=("https://github.com/vllm-project/vllm/pull/43569",),
     kills=("REQ-09", "POOL-12", "REQ-07"),
-    slot="requests",
 )
 class AbortedYetCached(RequestTable):
     """A prompt is served pages that were freed before anybody computed them.
@@ -179,7 +172,6 @@ class AbortedYetCached(RequestTable):
     bugs=("L05",),
     links=("https://github.com/LMCache/LMCache/pull/3884",),
     kills=("LOCK-02", "LOCK-04", "LOCK-06"),
-    slot="requests",
 )
 class OneFlagKeepsTheLock(RequestTable):
     """The allocator is exhausted after a while, with everything referenced.
@@ -219,11 +211,9 @@ class LatePool(BelievingPool):
 
 @mutant(
     "group-reads-the-row-later",
-    bugs=(),
     links=("https://github.com/sgl-project/sglang/pull/34067",),
     kills=("POOL-12", "REQ-11"),
-    slot="requests",
-    beside={"pool": LatePool},
+    beside=(LatePool,),
 )
 class GroupReadsTheRowLater(RequestTable):
     """The tree's own slots are freed, and a page that another request computed first is lost.

@@ -19,7 +19,6 @@ CROWDED = (Config(page_size=4, pages=8), Config(page_size=1, pages=8))
     bugs=("S01",),
     links=("https://github.com/sgl-project/sglang/pull/1858",),
     kills=("REQ-04", "REQ-11", "POOL-12"),
-    slot="requests",
 )
 class ChunkMatchedAgain(RequestTable):
     """The pool leaks with every prompt that is computed in chunks.
@@ -46,7 +45,6 @@ class ChunkMatchedAgain(RequestTable):
     bugs=("S22",),
     links=("https://github.com/sgl-project/sglang/pull/16067",),
     kills=("REQ-10", "POOL-12"),
-    slot="requests",
     configs=CROWDED,
 )
 class RefusedKeepsItsSlot(RequestTable):
@@ -72,7 +70,6 @@ class RefusedKeepsItsSlot(RequestTable):
     bugs=("V03",),
     links=("https://github.com/vllm-project/vllm/issues/11562", "https://github.com/vllm-project/vllm/pull/11565"),
     kills=("LOCK-02", "LOCK-04", "LOCK-06"),
-    slot="requests",
     configs=CROWDED,
 )
 class LockBeforeCapacity(RequestTable):
@@ -97,7 +94,6 @@ class LockBeforeCapacity(RequestTable):
         "https://github.com/GeeeekExplorer/nano-vllm/pull/233",
     ),
     kills=("REQ-01", "REQ-02", "REQ-03"),
-    slot="requests",
     configs=CROWDED,
 )
 class BudgetBeforeTheMatch(RequestTable):
@@ -126,7 +122,6 @@ class BudgetBeforeTheMatch(RequestTable):
     bugs=("N03",),
     links=("https://github.com/sgl-project/mini-sglang/pull/142",),
     kills=("REQ-03", "REQ-02"),
-    slot="requests",
 )
 class RowNotRemapped(RequestTable):
     """A request goes on reading pages that were freed.
@@ -146,7 +141,6 @@ class RowNotRemapped(RequestTable):
     bugs=("S93",),
     links=("https://github.com/sgl-project/sglang/pull/38191", "https://github.com/sgl-project/sglang/pull/35821"),
     kills=("LOCK-02", "LOCK-04", "LOCK-06"),
-    slot="requests",
 )
 class EmptyInsertMovesTheAnchor(RequestTable):
     """A lock is given back on a node on which it isn't held.
@@ -169,7 +163,6 @@ class EmptyInsertMovesTheAnchor(RequestTable):
     bugs=("S106",),
     links=("https://github.com/sgl-project/sglang/pull/29471",),
     kills=("LOCK-02", "LOCK-04"),
-    slot="requests",
 )
 class ResumedWithoutALock(RequestTable):
     """The scheduler dies when a retracted request comes back.
@@ -199,7 +192,6 @@ class ResumedWithoutALock(RequestTable):
     bugs=("V06",),
     links=("https://github.com/vllm-project/vllm/pull/29387", "https://github.com/vllm-project/vllm/pull/38715"),
     kills=("POOL-12",),
-    slot="requests",
 )
 class CachedWhenScheduled(RequestTable):
     """A second request reads KV that the first one hasn't computed yet.
@@ -219,7 +211,6 @@ class CachedWhenScheduled(RequestTable):
     bugs=("V08",),
     links=("https://github.com/vllm-project/vllm/pull/42547",),
     kills=("REQ-04", "POOL-12"),
-    slot="requests",
     configs=(PAGED,),
 )
 class PaddingCountsAsCached(RequestTable):
@@ -240,7 +231,6 @@ class PaddingCountsAsCached(RequestTable):
     bugs=("L09",),
     links=("https://github.com/LMCache/LMCache/issues/4508", "https://github.com/LMCache/LMCache/pull/4525"),
     kills=("REQ-07", "POOL-12"),
-    slot="requests",
 )
 class MarkMovedByAsking(RequestTable):
     """A span in the middle of a prompt is never stored.
@@ -262,7 +252,6 @@ class MarkMovedByAsking(RequestTable):
     bugs=("V24",),
     links=("https://github.com/vllm-project/vllm/pull/49145", "https://github.com/vllm-project/vllm/issues/49125"),
     kills=("REQ-02", "POOL-12"),
-    slot="requests",
 )
 class OldPagesAfterReplacement(RequestTable):
     """The index points to blocks with other contents.
@@ -298,7 +287,6 @@ CHUNKED_IN_ADVANCE = (
     bugs=("V06",),
     links=CHUNKED_IN_ADVANCE,
     kills=("REQ-12", "REQ-13"),
-    slot="requests",
 )
 class ComputedPartIgnored(RequestTable):
     """A second request reads KV that the first one hasn't computed yet.
@@ -315,7 +303,6 @@ class ComputedPartIgnored(RequestTable):
     bugs=("V06",),
     links=CHUNKED_IN_ADVANCE,
     kills=("REQ-12", "REQ-13"),
-    slot="requests",
     configs=(PAGED,),
 )
 class PartPageRoundedUp(RequestTable):
@@ -335,7 +322,6 @@ class PartPageRoundedUp(RequestTable):
     bugs=("V06",),
     links=CHUNKED_IN_ADVANCE,
     kills=("REQ-13", "REQ-08"),
-    slot="requests",
 )
 class EndedEarlyKeepsAll(RequestTable):
     """A prompt that was cancelled in the middle is served to the next request as if it had been computed.
@@ -352,7 +338,6 @@ class EndedEarlyKeepsAll(RequestTable):
     bugs=("V06",),
     links=CHUNKED_IN_ADVANCE,
     kills=("REQ-07", "POOL-12"),
-    slot="requests",
 )
 class EndedEarlyLosesTheRest(RequestTable):
     """The pool shrinks with every prompt that ends before it is computed.

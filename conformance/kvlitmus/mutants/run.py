@@ -19,17 +19,14 @@ from kvlitmus.conformance.run import engine, plan
 from kvlitmus.conformance.run.results import Finding, Item, Options
 from kvlitmus.conformance.run.targets import resolve_target
 from kvlitmus.conformance.support.text import raised_text
-from kvlitmus.mutants.registry import Mutant, all_mutants
+from kvlitmus.mutants.mutant import Mutant
+from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.rule import all_rules
 
 STEPS = 20_000
 """Random steps per mutant."""
 
-CRASHES = frozenset({"PORT-01", "PORT-02"})
-"""Rules that a cache breaks by crashing: never a kill."""
-
 FORMAT = 1
-
 
 LONG_LITMUS = 8
 """A litmus test of more calls is worth the search for a shorter schedule."""
@@ -139,7 +136,7 @@ def run_mutant(id: str, effort: Effort) -> Fate:
             broken.update(dict.fromkeys(finding.rules))
             if mutant.null:
                 fate.alarms.append(f"{'+'.join(finding.rules)} in {item.id}: {finding.call}")
-            elif not killer and (by := named(mutant, finding)):
+            elif not killer and (by := mutant.killed_by(finding.rules)):
                 killer, fate.killed_by, fate.item = finding, by, item.id
                 fate.seconds = time.monotonic() - started
     fate.broken = [rule for rule in all_rules() if rule in broken]
@@ -149,11 +146,6 @@ def run_mutant(id: str, effort: Effort) -> Fate:
     else:
         fate.seconds = time.monotonic() - started
     return fate
-
-
-def named(mutant: Mutant, finding: Finding) -> str:
-    """The rule of a finding that kills the mutant, if there is one."""
-    return next((rule for rule in finding.rules if rule in mutant.kills and rule not in CRASHES), "")
 
 
 def shortest_of(mutant: Mutant, rule: str, finding: Finding, effort: Effort) -> Finding:

@@ -1,4 +1,4 @@
-"""Slips of a page store, and legal variations of one."""
+"""Mutants of a page store, and legal variations of one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STORE = (Config(page_size=1, pool="store"),)
 LAST = replace(PROFILE, store_put="last")
 
 
-@mutant("store-written-in-place", bugs=("H-10",), links=(), kills=("STORE-11", "STORE-14"), slot="store", configs=STORE)
+@mutant("store-written-in-place", bugs=("H-10",), kills=("STORE-11", "STORE-14"))
 class WrittenInPlace(PageShelf):
     """A page is written under its final name: who reads meanwhile, or after the writer died, finds a part of it.
 
@@ -35,7 +35,7 @@ class WrittenInPlace(PageShelf):
         return data
 
 
-@mutant("store-keeps-what-is-there", bugs=("H-11",), links=(), kills=("STORE-09",), slot="store", configs=STORE)
+@mutant("store-keeps-what-is-there", bugs=("H-11",), kills=("STORE-09",))
 class KeepsWhatIsThere(PageShelf):
     """A put looks whether there is a file, and skips it: a damaged page stays for ever, and every put says *stored*."""
 
@@ -43,7 +43,7 @@ class KeepsWhatIsThere(PageShelf):
         return self.disk.size(self.name(key)) is not None
 
 
-@mutant("store-counts-all", bugs=(), links=(), kills=("STORE-01",), slot="store", configs=STORE)
+@mutant("store-counts-all", kills=("STORE-01",))
 class CountsAll(PageShelf):
     """``exists`` counts every key that is there, also those behind a gap: the engine reserves memory for pages
     that it can't use, and takes the wrong ones for the leading ones.
@@ -53,7 +53,7 @@ class CountsAll(PageShelf):
         return sum(map(self.there, keys))
 
 
-@mutant("store-drops-misses", bugs=(), links=(), kills=("STORE-02",), slot="store", configs=STORE)
+@mutant("store-drops-misses", kills=("STORE-02",))
 class DropsMisses(PageShelf):
     """A batch get returns what it found, one after the other: behind a miss every page is in a wrong position."""
 
@@ -61,7 +61,7 @@ class DropsMisses(PageShelf):
         return [page for page in super().get(keys, size) if page is not None]
 
 
-@mutant("store-shifts-behind-a-miss", bugs=(), links=(), kills=("STORE-03", "STORE-04"), slot="store", configs=STORE)
+@mutant("store-shifts-behind-a-miss", kills=("STORE-03", "STORE-04"))
 class ShiftsBehindAMiss(PageShelf):
     """The same with the list filled up at its end: as many answers as keys, and KV of one page under another's name."""
 
@@ -70,7 +70,7 @@ class ShiftsBehindAMiss(PageShelf):
         return [*found, *[None] * (len(keys) - len(found))]
 
 
-@mutant("store-misses-are-zeros", bugs=(), links=(), kills=("STORE-05",), slot="store", configs=STORE)
+@mutant("store-misses-are-zeros", kills=("STORE-05",))
 class MissesAreZeros(PageShelf):
     """What isn't there is answered with the buffer that was made for it: a page of zeros is served as KV."""
 
@@ -78,7 +78,7 @@ class MissesAreZeros(PageShelf):
         return [bytes(size) if page is None else page for page in super().get(keys, size)]
 
 
-@mutant("store-returns-short-pages", bugs=("S100",), links=(_FILE,), kills=("STORE-07",), slot="store", configs=STORE)
+@mutant("store-returns-short-pages", bugs=("S100",), links=(_FILE,), kills=("STORE-07",))
 class ReturnsShortPages(PageShelf):
     """Nobody compares the length: what is left of a page that was cut short is returned as the page."""
 
@@ -86,7 +86,7 @@ class ReturnsShortPages(PageShelf):
         return super().unpacked(key, data, size) or (data[20:] if size and len(data) - 20 < size else None)
 
 
-@mutant("store-trusts-every-bit", bugs=(), links=(), kills=("STORE-08",), slot="store", configs=STORE)
+@mutant("store-trusts-every-bit", kills=("STORE-08",))
 class TrustsEveryBit(PageShelf):
     """Length and header are checked, the bytes are not: a flipped bit, or the file of another key, is served as KV."""
 
@@ -99,8 +99,6 @@ class TrustsEveryBit(PageShelf):
     bugs=("S100", "H-07"),
     links=(_FILE,),
     kills=("STORE-10",),
-    slot="store",
-    configs=STORE,
 )
 class RaisesForTheBatch(PageShelf):
     """A page that was cut short raises out of the batch: the other pages are lost with it, and often the thread."""
@@ -113,7 +111,7 @@ class RaisesForTheBatch(PageShelf):
         return page
 
 
-@mutant("store-reads-whatever-the-length", bugs=(), links=(), kills=("STORE-10",), slot="store", configs=STORE)
+@mutant("store-reads-whatever-the-length", kills=("STORE-10",))
 class ReadsWhateverTheLength(PageShelf):
     """Memory is asked for as the file is long: one that was stretched to terabytes raises out of the batch."""
 
@@ -121,7 +119,7 @@ class ReadsWhateverTheLength(PageShelf):
         return self.disk.size(name) is not None and self.disk.kind(name) == "file"
 
 
-@mutant("store-reads-a-page-of-anything", bugs=(), links=(), kills=("STORE-19",), slot="store", configs=STORE)
+@mutant("store-reads-a-page-of-anything", kills=("STORE-19",))
 class ReadsAPageOfAnything(PageShelf):
     """So many bytes as a page has are read from whatever lies there: the first ones of a file of zeros are KV."""
 
@@ -131,7 +129,7 @@ class ReadsAPageOfAnything(PageShelf):
         return super().load(key, size)
 
 
-@mutant("store-writes-through-links", bugs=(), links=(), kills=("STORE-04", "STORE-09"), slot="store", configs=STORE)
+@mutant("store-writes-through-links", kills=("STORE-04", "STORE-09"))
 class WritesThroughLinks(PageShelf):
     """A page is written to what the name leads to: a link in its place has the object of another key overwritten."""
 
@@ -142,7 +140,7 @@ class WritesThroughLinks(PageShelf):
             super().write(name, data)
 
 
-@mutant("store-key-is-a-path", bugs=(), links=(), kills=("STORE-15",), slot="store", configs=STORE)
+@mutant("store-key-is-a-path", kills=("STORE-15",))
 class KeyIsAPath(PageShelf):
     """The key is made part of a path as it is: one that climbs out writes wherever the process may."""
 
@@ -158,8 +156,6 @@ class KeyIsAPath(PageShelf):
     bugs=("S19", "S108"),
     links=(_GITHUB + "sgl-project/sglang/pull/10969", _GITHUB + "sgl-project/sglang/pull/26670"),
     kills=("STORE-12",),
-    slot="store",
-    configs=STORE,
 )
 class RankLeftOut(PageShelf):
     """File names have no rank in them: each rank is served the shares of another."""
@@ -173,8 +169,6 @@ class RankLeftOut(PageShelf):
     bugs=("S30",),
     links=(_GITHUB + "sgl-project/sglang/pull/17265",),
     kills=("STORE-01",),
-    slot="store",
-    configs=STORE,
 )
 class ExistsWithoutTheTag(PageShelf):
     """``exists`` looks under the bare key while put and get add the rank: nothing is ever counted."""
@@ -183,7 +177,7 @@ class ExistsWithoutTheTag(PageShelf):
         return not self.refused(key) and self.disk.size(self.name(key).partition("-")[2]) is not None
 
 
-@mutant("store-says-stored", bugs=(), links=(), kills=("STORE-18",), slot="store", configs=STORE)
+@mutant("store-says-stored", kills=("STORE-18",))
 class SaysStored(PageShelf):
     """A put answers for the batch, not for its pages: what was refused or failed counts as stored."""
 
@@ -191,7 +185,7 @@ class SaysStored(PageShelf):
         return [True for _ in super().put(keys, values)]
 
 
-@mutant("store-stops-at-a-failure", bugs=(), links=(), kills=("STORE-17",), slot="store", configs=STORE)
+@mutant("store-stops-at-a-failure", kills=("STORE-17",))
 class StopsAtAFailure(PageShelf):
     """The first page that can't be stored ends the batch: all behind it are given up."""
 
@@ -202,7 +196,7 @@ class StopsAtAFailure(PageShelf):
         return stored
 
 
-@mutant("store-cuts-names", bugs=(), links=(), kills=("STORE-18",), slot="store", configs=STORE)
+@mutant("store-cuts-names", kills=("STORE-18",))
 class CutsNames(PageShelf):
     """A key that is too long for a file name is cut: keys that differ in their end share a file."""
 
@@ -214,7 +208,7 @@ class CutsNames(PageShelf):
         return super().checksum(key[:64], value)
 
 
-@mutant("store-clear-forgets-its-memory", bugs=(), links=(), kills=("STORE-16",), slot="store", configs=STORE)
+@mutant("store-clear-forgets-its-memory", kills=("STORE-16",))
 class ClearForgetsItsMemory(PageShelf):
     """What was seen is remembered so as to save a look at the disk, and a clear removes the files only."""
 
@@ -228,7 +222,7 @@ class ClearForgetsItsMemory(PageShelf):
         return key in self.seen
 
 
-@mutant("store-reads-into-the-buffer-first", bugs=(), links=(), kills=("STORE-13",), slot="store", configs=STORE)
+@mutant("store-reads-into-the-buffer-first", kills=("STORE-13",))
 class ReadsIntoTheBufferFirst(PageShelf):
     """A buffer is emptied before it is known whether there is anything to read: memory in use is overwritten."""
 
@@ -238,12 +232,12 @@ class ReadsIntoTheBufferFirst(PageShelf):
         return super().get_into(keys, buffers)
 
 
-@mutant("store-keeps-the-first", bugs=(), links=(), kills=("STORE-06",), slot="store", profile=LAST, configs=STORE)
+@mutant("store-keeps-the-first", kills=("STORE-06",), profile=LAST)
 class KeepsTheFirst(PageShelf):
     """A second put under a key is skipped, although the store says that it replaces."""
 
 
-@null_mutant("null-store-replaces", slot="store", profile=LAST, configs=STORE)
+@null_mutant("null-store-replaces", profile=LAST)
 class Replaces(PageShelf):
     """Every put is written, as the profile declares."""
 
@@ -251,7 +245,7 @@ class Replaces(PageShelf):
         return False
 
 
-@null_mutant("null-store-counts-by-length", slot="store", configs=STORE)
+@null_mutant("null-store-counts-by-length")
 class CountsByLength(PageShelf):
     """``exists`` looks at the file's length alone; that a bit is wrong shows when the page is read."""
 
@@ -259,7 +253,7 @@ class CountsByLength(PageShelf):
         return not self.refused(key) and self.disk.size(self.name(key)) is not None
 
 
-@null_mutant("null-store-leaves-folders", slot="store", configs=STORE)
+@null_mutant("null-store-leaves-folders")
 class LeavesFolders(PageShelf):
     """A folder where a file should be isn't removed, for it may be somebody's: the put is refused, and says so."""
 
@@ -267,7 +261,7 @@ class LeavesFolders(PageShelf):
         pass
 
 
-@null_mutant("null-store-raises-for-odd-keys", slot="store", configs=STORE)
+@null_mutant("null-store-raises-for-odd-keys")
 class RaisesForOddKeys(PageShelf):
     """A key that is no page hash is the caller's mistake, and refused with an error."""
 
@@ -279,12 +273,12 @@ class RaisesForOddKeys(PageShelf):
         return False
 
 
-@null_mutant("null-store-checks-lengths", slot="store", profile=replace(PROFILE, store_checks="length"), configs=STORE)
+@null_mutant("null-store-checks-lengths", profile=replace(PROFILE, store_checks="length"))
 class ChecksLengths(TrustsEveryBit):
     """Lengths are checked and bytes are not, as the profile declares."""
 
 
-@null_mutant("null-store-removes-first", slot="store", profile=LAST, configs=STORE)
+@null_mutant("null-store-removes-first", profile=LAST)
 class RemovesFirst(PageShelf):
     """The old page is removed before the new one is written: a writer that dies leaves none of them."""
 

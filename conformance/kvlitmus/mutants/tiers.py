@@ -1,4 +1,4 @@
-"""Slips of the tree over two tiers: demotion, host eviction, splits, and what comes back."""
+"""Mutants of the tree over two tiers: demotion, host eviction, splits, and what comes back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kvlitmus.conformance.specimen.hierarchy import TieredSpecimen
 from kvlitmus.conformance.specimen.tiers import TierTree
 from kvlitmus.conformance.specimen.tree import Node, Unit
 from kvlitmus.conformance.specimen.works import TieredNode
-from kvlitmus.mutants.hosted import HOSTED, SGLANG, VLLM
+from kvlitmus.mutants.hosted import SGLANG, VLLM
 from kvlitmus.mutants.registry import mutant
 from kvlitmus.spec.units import Key
 
@@ -20,8 +20,6 @@ from kvlitmus.spec.units import Key
     bugs=("S81",),
     links=(SGLANG + "issues/33713",),
     kills=("TIER-13",),
-    slot="tiers",
-    configs=HOSTED,
 )
 class DemotionTakesBothCopies(TierTree):
     """The host tier is never hit: what leaves the device is removed, although the host has a copy."""
@@ -39,8 +37,6 @@ class DemotionTakesBothCopies(TierTree):
     bugs=("S70",),
     links=(SGLANG + "pull/27562",),
     kills=("TIER-02", "TIER-04", "TIER-14"),
-    slot="tiers",
-    configs=HOSTED,
 )
 class HostEvictionTakesInnerNodes(TierTree):
     """The host evicts a node that others hang below; they are unreachable, and their memory is gone.
@@ -59,8 +55,6 @@ class HostEvictionTakesInnerNodes(TierTree):
     bugs=("L01", "S10"),
     links=(SGLANG + "pull/9601", "https://github.com/LMCache/LMCache/pull/993"),
     kills=("TIER-11", "TIER-12", "TIER-14"),
-    slot="tiers",
-    configs=HOSTED,
 )
 class HostEvictionIgnoresPins(TierTree):
     """Host pages are evicted while a load or a put reads them, or while a prefetch hangs on them."""
@@ -79,8 +73,6 @@ class HostEvictionIgnoresPins(TierTree):
     bugs=("S03",),
     links=(SGLANG + "issues/4987", SGLANG + "pull/4989"),
     kills=("TIER-17",),
-    slot="tiers",
-    configs=HOSTED,
 )
 class HostEvictionsNeverCounted(TierTree):
     """One eviction empties the whole host tier: nobody counts what has gone."""
@@ -95,8 +87,6 @@ class HostEvictionsNeverCounted(TierTree):
     bugs=("S04",),
     links=(SGLANG + "issues/5499",),
     kills=("TIER-15",),
-    slot="tiers",
-    configs=HOSTED,
 )
 class HostParentNeverACandidate(TierTree):
     """A host eviction frees less than it was asked for: nodes whose children have just gone aren't looked at."""
@@ -115,8 +105,6 @@ class HostParentNeverACandidate(TierTree):
     bugs=("T06",),
     links=("https://github.com/NVIDIA/TensorRT-LLM/pull/3735",),
     kills=("TIER-14", "TIER-13", "TIER-05", "EVICT-04", "POOL-12"),
-    slot="tiers",
-    configs=HOSTED,
 )
 class HostEvictionOfWhatIsResident(TierTree):
     """What a request has brought back to the device stays on the list of host candidates, and goes with its node."""
@@ -134,8 +122,6 @@ class HostEvictionOfWhatIsResident(TierTree):
     bugs=("S47",),
     links=(SGLANG + "pull/28692",),
     kills=("TIER-04", "TREE-05"),
-    slot="tiers",
-    configs=HOSTED,
 )
 class EmptiedNodeStays(TierTree):
     """A node whose host copy is evicted stays in the tree with neither copy; matches walk through it."""
@@ -155,8 +141,6 @@ class EmptiedNodeStays(TierTree):
     bugs=("S04",),
     links=(SGLANG + "issues/5499",),
     kills=("EVICT-01", "EVICT-05"),
-    slot="tiers",
-    configs=HOSTED,
 )
 class DemotedParentNeverACandidate(TierTree):
     """Once its child has been demoted, a node is never evicted: the set of leaves is not brought up to date."""
@@ -177,8 +161,6 @@ class DemotedParentNeverACandidate(TierTree):
     bugs=("F01", "H-36"),
     links=("https://github.com/sgl-project/sglang-jax/issues/1618",),
     kills=("POOL-12", "POOL-14", "TREE-03", "REQ-01", "REQ-02"),
-    slot="tiers",
-    configs=HOSTED,
 )
 class RestoredCountsAsDuplicate(TierTree):
     """The tree points to free slots.
@@ -200,8 +182,6 @@ class RestoredCountsAsDuplicate(TierTree):
     bugs=("T01",),
     links=("https://github.com/NVIDIA/TensorRT-LLM/issues/11879",),
     kills=("LOCK-02",),
-    slot="tiers",
-    configs=HOSTED,
 )
 class RestoredNeverCounted(TierTree):
     """The tree's own counters drift: what comes back to the device isn't counted as evictable, only what leaves it."""
@@ -216,8 +196,6 @@ class RestoredNeverCounted(TierTree):
     bugs=("H-33", "S95"),
     links=(SGLANG + "pull/38480",),
     kills=("BACKUP-09", "EVENT-03"),
-    slot="tiers",
-    configs=HOSTED,
 )
 class SplitLosesThePendingHalf(TierTree):
     """Half a prompt never gets into storage.
@@ -236,8 +214,6 @@ class SplitLosesThePendingHalf(TierTree):
     bugs=("S95",),
     links=(SGLANG + "pull/38480",),
     kills=("LIFE-08",),
-    slot="tiers",
-    configs=HOSTED,
 )
 class SplitCopiesThePin(TierTree):
     """Host pages can never be evicted again: a split copies the pin of an anchor, and the release knows one half."""
@@ -252,8 +228,6 @@ class SplitCopiesThePin(TierTree):
     bugs=("S47", "S28"),
     links=(SGLANG + "pull/17191",),
     kills=("TIER-01", "TIER-03"),
-    slot="tiers",
-    configs=HOSTED,
 )
 class SplitKeepsTheHostList(TierTree):
     """Two nodes own the same host pages: a split hands the upper half its part and leaves the lower half all of it."""
@@ -272,8 +246,6 @@ class SplitKeepsTheHostList(TierTree):
     bugs=("L10",),
     links=(VLLM + "issues/52617",),
     kills=("TIER-10",),
-    slot="tiered",
-    configs=HOSTED,
 )
 class HostHitCountsMirrors(TieredSpecimen):
     """A match promises more from the host than there is to load: pages that are on the device too are counted."""
@@ -293,8 +265,6 @@ class HostHitCountsMirrors(TieredSpecimen):
     bugs=("H-43",),
     links=(SGLANG + "pull/26945",),
     kills=("TIER-02",),
-    slot="tiers",
-    configs=HOSTED,
 )
 class HalfAnAllocationIsLost(TierTree):
     """Host memory shrinks with every allocation that fails: it is taken page by page, and not returned."""
@@ -314,8 +284,6 @@ class HalfAnAllocationIsLost(TierTree):
     bugs=("T09",),
     links=("https://github.com/NVIDIA/TensorRT-LLM/pull/18868",),
     kills=("TIER-15", "TIER-16", "TIER-17"),
-    slot="tiers",
-    configs=HOSTED,
 )
 class HostEvictionStopsAtTheFirstNode(TierTree):
     """A host eviction gives up after its first victim: prefetches are refused with the host full of idle pages."""

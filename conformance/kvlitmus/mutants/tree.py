@@ -8,7 +8,7 @@ from kvlitmus.conformance.ports import Config, Hit, Stored
 from kvlitmus.conformance.specimen.flat import Specimen
 from kvlitmus.conformance.specimen.tree import Node, RadixTree, Unit
 from kvlitmus.mutants.pool import BelievingPool
-from kvlitmus.mutants.registry import PAGED, PLAIN, mutant
+from kvlitmus.mutants.registry import PAGED, mutant
 from kvlitmus.spec.units import Key
 
 BY_HITS = (Config(page_size=4, policy="lfu"), Config(page_size=1, policy="slru"))
@@ -19,7 +19,6 @@ BY_HITS = (Config(page_size=4, policy="lfu"), Config(page_size=1, policy="slru")
     bugs=("X01", "V11"),
     links=("https://github.com/InternLM/lmdeploy/issues/4917", "https://github.com/vllm-project/vllm/issues/42125"),
     kills=("POOL-16", "POOL-12"),
-    slot="cache",
 )
 class WeightsChangeCacheStays(Specimen):
     """After new weights (or another adapter of the same name) the KV of the old ones is served.
@@ -42,7 +41,6 @@ class WeightsChangeCacheStays(Specimen):
     bugs=("S20",),
     links=("https://github.com/sgl-project/sglang/pull/12693",),
     kills=("TREE-04", "POOL-12"),
-    slot="cache",
 )
 class SlotForkedInMatch(Specimen):
     """The pool shrinks with every look-up that no request follows.
@@ -65,7 +63,6 @@ class SlotForkedInMatch(Specimen):
     bugs=("N05",),
     links=("https://github.com/GeeeekExplorer/nano-vllm/issues/163",),
     kills=("TREE-02", "TREE-03"),
-    slot="cache",
     long_because="a match has to be remembered, its pages to go, and the same key to be asked for again",
 )
 class MemoOfMatches(Specimen):
@@ -93,7 +90,6 @@ class MemoOfMatches(Specimen):
     bugs=("S86",),
     links=("https://github.com/sgl-project/sglang/issues/35270",),
     kills=("TREE-07", "TREE-08", "REQ-08", "POOL-12"),
-    slot="tree",
 )
 class PageUnderParentAndChild(RadixTree):
     """More is available and evictable than there is.
@@ -116,8 +112,7 @@ class PageUnderParentAndChild(RadixTree):
     bugs=("F01",),
     links=("https://github.com/sgl-project/sglang-jax/issues/1618",),
     kills=("TREE-09", "TREE-11", "POOL-12", "REQ-07"),
-    slot="tree",
-    beside={"pool": BelievingPool},
+    beside=(BelievingPool,),
 )
 class RevivedCountsAsDuplicate(RadixTree):
     """The tree points to slots that are free.
@@ -152,8 +147,7 @@ class RevivedCountsAsDuplicate(RadixTree):
     bugs=("S88",),
     links=("https://github.com/sgl-project/sglang/pull/35769",),
     kills=("TREE-12",),
-    slot="cache",
-    beside={"pool": BelievingPool},
+    beside=(BelievingPool,),
 )
 class DuplicatesFreedByBoth(Specimen):
     """The KV of a request is overwritten while it is being written.
@@ -175,7 +169,6 @@ class DuplicatesFreedByBoth(Specimen):
     bugs=("S32",),
     links=("https://github.com/sgl-project/sglang/pull/18843",),
     kills=("TREE-13", "EVICT-05"),
-    slot="tree",
     configs=BY_HITS,
 )
 class HitsNeverCounted(RadixTree):
@@ -193,7 +186,6 @@ class HitsNeverCounted(RadixTree):
     bugs=("S14",),
     links=("https://github.com/sgl-project/sglang/pull/9776",),
     kills=("TREE-13", "EVICT-05"),
-    slot="tree",
     configs=(PAGED, *BY_HITS),
 )
 class ChunksCountAsHits(RadixTree):
@@ -211,7 +203,6 @@ class ChunksCountAsHits(RadixTree):
     bugs=("S95",),
     links=("https://github.com/sgl-project/sglang/pull/38480",),
     kills=("TREE-14", "EVICT-05"),
-    slot="tree",
     configs=(PAGED, Config(page_size=1, policy="priority")),
 )
 class SplitForgetsPriority(RadixTree):
@@ -233,7 +224,6 @@ class SplitForgetsPriority(RadixTree):
     bugs=("N04",),
     links=("https://github.com/sgl-project/mini-sglang/pull/124", "https://github.com/sgl-project/sglang/pull/24892"),
     kills=("EVICT-05",),
-    slot="tree",
 )
 class SplitRenewsTheRest(RadixTree):
     """LRU keeps what nobody asked for.
@@ -252,7 +242,6 @@ class SplitRenewsTheRest(RadixTree):
     bugs=("F05",),
     links=("https://github.com/UbiquitousLearning/mllm/pull/656",),
     kills=("LOCK-02", "POOL-14"),
-    slot="tree",
 )
 class ParentLeavesTheCounter(RadixTree):
     """The evictable size becomes negative.
@@ -272,8 +261,6 @@ class ParentLeavesTheCounter(RadixTree):
     bugs=("S73",),
     links=("https://github.com/sgl-project/sglang/pull/29351",),
     kills=("TREE-08", "REQ-08", "REQ-03", "REQ-04"),
-    slot="tree",
-    configs=(PLAIN, PAGED),
 )
 class BranchVetoed(RadixTree):
     """Valid KV isn't cached.

@@ -22,8 +22,8 @@ from kvlitmus.conformance.generate.schedule import table
 from kvlitmus.conformance.isolation.worker_pool import Limits, WorkerPool, probe
 from kvlitmus.conformance.run.results import Options
 from kvlitmus.conformance.run.targets import resolve_target
+from kvlitmus.mutants.mutant import CRASHES
 from kvlitmus.mutants.registry import all_mutants
-from kvlitmus.mutants.run import CRASHES
 
 DEFAULT = "memo-of-matches"
 """A bug that needs about a dozen calls in the right order; 20 campaigns found it within 10,000 steps each."""

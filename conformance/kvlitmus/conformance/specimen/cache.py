@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 from kvlitmus.conformance.ports import Unsupported
@@ -12,6 +13,26 @@ from kvlitmus.conformance.specimen.store import StoreSpecimen
 from kvlitmus.conformance.specimen.tree import POLICIES
 from kvlitmus.spec.config import Config
 from kvlitmus.spec.profile import Profile
+
+PLACES: dict[type, str] = {
+    **{part.default: part.name for part in fields(Parts) if isinstance(part.default, type)},
+    Specimen: "cache",
+    TieredSpecimen: "tiered",
+}
+"""The part that each class is; one derived from it may take its place."""
+
+
+def place_of(part: type) -> str:
+    """The part of a specimen whose place a class can take; raises ``ValueError`` for a class that is of no part."""
+    place = next((PLACES[base] for base in part.__mro__ if base in PLACES), None)
+    if place is None:
+        raise ValueError(f"{part.__name__} must be derived from a part of the specimen: {sorted(PLACES.values())}")
+    return place
+
+
+def made_of(*parts: type) -> Parts:
+    """The usual parts, but for these, each in the place of the one that it is derived from."""
+    return Parts(**{place_of(part): part for part in parts})
 
 
 class SpecimenTarget:

@@ -22,7 +22,7 @@ BOTH = (Config(page_size=1), Config(page_size=4), Config(page_size=4, bigram=Tru
 NODES = replace(PROFILE, evict_granularity="node")
 
 
-@null_mutant("last-freed-first", slot="pool", configs=BOTH)
+@null_mutant("last-freed-first", configs=BOTH)
 class LastFreedFirst(PagedPool):
     """The free list is a stack: a correct pool may hand out any free page."""
 
@@ -33,7 +33,7 @@ class LastFreedFirst(PagedPool):
         return pages
 
 
-@null_mutant("freed-pages-go-first", slot="pool", configs=BOTH)
+@null_mutant("freed-pages-go-first", configs=BOTH)
 class FreedPagesGoFirst(PagedPool):
     """Freed pages are put before the others: a bug in vllm#51482, legal where no order is promised."""
 
@@ -44,7 +44,7 @@ class FreedPagesGoFirst(PagedPool):
             self.free_list = self.free_list[many:] + self.free_list[:many]
 
 
-@null_mutant("lowest-first", slot="pool", configs=BOTH)
+@null_mutant("lowest-first", configs=BOTH)
 class LowestFirst(PagedPool):
     """The lowest pages are handed out first, which keeps memory compact."""
 
@@ -53,7 +53,7 @@ class LowestFirst(PagedPool):
         return super().take(count)
 
 
-@null_mutant("any-order", slot="pool", configs=BOTH)
+@null_mutant("any-order", configs=BOTH)
 class AnyOrder(PagedPool):
     """Pages are handed out in an order that looks random, though it is the same in every run."""
 
@@ -63,7 +63,7 @@ class AnyOrder(PagedPool):
         return super().take(count)
 
 
-@null_mutant("a-node-per-page", slot="tree", configs=EVERYWHERE)
+@null_mutant("a-node-per-page", configs=EVERYWHERE)
 class ANodePerPage(RadixTree):
     """No node is longer than a page: how pages are grouped is nobody's business."""
 
@@ -84,9 +84,7 @@ class ANodePerPage(RadixTree):
                 super().use(at, priority, chunked)
 
 
-@null_mutant(
-    "leaves-grow", slot="tree", profile=replace(PROFILE, hit_counts="none"), configs=tuple(EVERYWHERE[:2]) + BOTH[2:]
-)
+@null_mutant("leaves-grow", profile=replace(PROFILE, hit_counts="none"), configs=tuple(EVERYWHERE[:2]) + BOTH[2:])
 class LeavesGrow(RadixTree):
     """What follows an idle leaf is appended to it instead of making a node of its own (LRU, no hit counts)."""
 
@@ -147,9 +145,8 @@ class SettledRequests(RequestTable):
 
 @null_mutant(
     "split-on-lock",
-    slot="cache",
     configs=tuple(config for config in EVERYWHERE if config.policy in ("fifo", "filo")),
-    beside={"tree": SplittingLate, "requests": SettledRequests},
+    beside=(SplittingLate, SettledRequests),
 )
 class SplitOnLock(Specimen):
     """A match leaves nodes whole, only taking a lock splits them (under policies that don't look at recency)."""
@@ -162,7 +159,7 @@ class SplitOnLock(Specimen):
         return super().lock(self.tree.settle(handle))
 
 
-@null_mutant("ties-the-other-way", slot="tree", configs=EVERYWHERE)
+@null_mutant("ties-the-other-way", configs=EVERYWHERE)
 class TiesTheOtherWay(RadixTree):
     """Between victims of equal worth the younger node goes first."""
 
@@ -175,7 +172,7 @@ class TiesTheOtherWay(RadixTree):
         return freed
 
 
-@null_mutant("whole-nodes-go", slot="tree", profile=NODES, configs=EVERYWHERE)
+@null_mutant("whole-nodes-go", profile=NODES, configs=EVERYWHERE)
 class WholeNodesGo(RadixTree):
     """Victims are whole nodes, a little more than was asked for, as the profile declares."""
 
@@ -183,7 +180,7 @@ class WholeNodesGo(RadixTree):
         return len(leaf.pages)
 
 
-@null_mutant("nodes-or-pages", slot="tree", profile=NODES, configs=EVERYWHERE)
+@null_mutant("nodes-or-pages", profile=NODES, configs=EVERYWHERE)
 class NodesOrPages(RadixTree):
     """Long nodes are cut, short ones go whole: one page more than needed at most, under node granularity."""
 
@@ -193,7 +190,7 @@ class NodesOrPages(RadixTree):
         return len(leaf.pages) if len(leaf.pages) - needed <= 1 else needed
 
 
-@null_mutant("page-by-page", slot="tree", configs=EVERYWHERE)
+@null_mutant("page-by-page", configs=EVERYWHERE)
 class PageByPage(RadixTree):
     """Each single page is chosen anew: more work, the same victims."""
 
@@ -210,7 +207,7 @@ class PageByPage(RadixTree):
         return freed
 
 
-@null_mutant("matches-count-as-hits", slot="tree", profile=replace(PROFILE, hit_counts="match"), configs=EVERYWHERE)
+@null_mutant("matches-count-as-hits", profile=replace(PROFILE, hit_counts="match"), configs=EVERYWHERE)
 class MatchesCountAsHits(RadixTree):
     """A match is what counts as a use, an insert isn't, as the profile declares."""
 
@@ -221,7 +218,7 @@ class MatchesCountAsHits(RadixTree):
         node.priority = max(node.priority, priority)
 
 
-@null_mutant("cache-frees-duplicates", slot="cache", profile=replace(PROFILE, duplicates="cache_frees"), configs=BOTH)
+@null_mutant("cache-frees-duplicates", profile=replace(PROFILE, duplicates="cache_frees"), configs=BOTH)
 class CacheFreesDuplicates(Specimen):
     """What an insert was offered in vain, the cache frees itself, as the profile declares."""
 
@@ -236,10 +233,9 @@ class CacheFreesDuplicates(Specimen):
 
 @null_mutant(
     "last-token-computed",
-    slot="cache",
     profile=CAPPED,
     configs=BOTH[:2],
-    beside={"requests": LastTokenComputedRequests},
+    beside=(LastTokenComputedRequests,),
 )
 class LastTokenIsComputed(LastTokenComputed):
     """At least one token of each prompt is left to compute, as the profile declares."""
@@ -247,7 +243,6 @@ class LastTokenIsComputed(LastTokenComputed):
 
 @null_mutant(
     "allocations-evict",
-    slot="cache",
     profile=replace(PROFILE, evict_moment="alloc"),
     configs=(Config(page_size=1, pages=8), Config(page_size=4, pages=8), *BOTH),
 )
@@ -262,7 +257,7 @@ class AllocationsEvict(Specimen):
         return super().alloc(n)
 
 
-@null_mutant("begins-without-evicting", slot="requests", configs=(Config(page_size=1, pages=8), *BOTH))
+@null_mutant("begins-without-evicting", configs=(Config(page_size=1, pages=8), *BOTH))
 class BeginsWithoutEvicting(RequestTable):
     """A request that would need an eviction is refused; making room is left to the caller."""
 
@@ -272,7 +267,6 @@ class BeginsWithoutEvicting(RequestTable):
 
 @null_mutant(
     "slru-after-three-hits",
-    slot="tree",
     profile=replace(PROFILE, slru_hits=3),
     configs=tuple(Config(page_size=size, policy="slru") for size in (1, 4)),
 )
@@ -284,7 +278,7 @@ class SlruAfterThreeHits(RadixTree):
         self.worth = lambda node: (int(node.hits >= 3), node.touched, node.serial)
 
 
-@null_mutant("evicts-ahead", slot="requests", configs=(Config(page_size=1, pages=8), *BOTH))
+@null_mutant("evicts-ahead", configs=(Config(page_size=1, pages=8), *BOTH))
 class EvictsAhead(RequestTable):
     """Making room for a request makes a little more room than it needs, so that the next one finds some."""
 
@@ -294,7 +288,7 @@ class EvictsAhead(RequestTable):
         return pages <= len(self.pool.free_list)
 
 
-@null_mutant("ends-early-by-publishing", slot="requests", configs=BOTH)
+@null_mutant("ends-early-by-publishing", configs=BOTH)
 class EndsEarlyByPublishing(RequestTable):
     """A request that ends before it is computed is published up to there, then aborted: what is left is the same."""
 
@@ -305,7 +299,6 @@ class EndsEarlyByPublishing(RequestTable):
 
 @null_mutant(
     "split-renews",
-    slot="tree",
     profile=replace(PROFILE, split_created="renews"),
     configs=tuple(Config(page_size=size, policy=policy) for size in (1, 4) for policy in ("fifo", "filo", "lru")),
 )
@@ -319,7 +312,7 @@ class SplitRenews(RadixTree):
         return upper
 
 
-@null_mutant("locks-are-uses", slot="tree", profile=replace(PROFILE, lock_touches=True))
+@null_mutant("locks-are-uses", profile=replace(PROFILE, lock_touches=True))
 class LocksAreUses(RadixTree):
     """Taking a lock is a use of the path, as the profile declares."""
 

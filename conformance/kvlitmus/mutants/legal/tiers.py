@@ -14,7 +14,7 @@ from kvlitmus.conformance.specimen.putting import PutQueue
 from kvlitmus.conformance.specimen.tiers import TierTree
 from kvlitmus.conformance.specimen.tree import Unit
 from kvlitmus.conformance.specimen.works import QUERYING, Fetch, TieredNode, Work
-from kvlitmus.mutants.hosted import HOSTED, NOT_BACK, THROUGH, TIMED
+from kvlitmus.mutants.hosted import HOSTED, THROUGH, TIMED
 from kvlitmus.mutants.prefetch import LooksFirst
 from kvlitmus.mutants.registry import null_mutant
 from kvlitmus.spec.interface import PageStore
@@ -22,7 +22,7 @@ from kvlitmus.spec.prefetch_plan import truncated_length
 from kvlitmus.spec.units import Key
 
 
-@null_mutant("acks-a-tick-later", slot="backups", configs=NOT_BACK)
+@null_mutant("acks-a-tick-later")
 class AcksATickLater(BackupQueue):
     """What has landed is noted by the tick after the next one: a cache may poll for it in two steps."""
 
@@ -38,7 +38,7 @@ class AcksATickLater(BackupQueue):
         self.noted = frozenset(landed)
 
 
-@null_mutant("acks-two-per-tick", slot="backups", configs=NOT_BACK)
+@null_mutant("acks-two-per-tick")
 class AcksTwoPerTick(BackupQueue):
     """However many copies have landed, a tick takes note of two: the others wait for the next ones."""
 
@@ -63,7 +63,7 @@ class DrainsLate(HostPool):
         self.give_back(ready)
 
 
-@null_mutant("releases-a-tick-later", slot="fetches", configs=HOSTED, beside={"host": DrainsLate})
+@null_mutant("releases-a-tick-later", beside=(DrainsLate,))
 class ReleasesATickLater(Prefetcher):
     """What is released becomes free by the tick after the next one; but a detach doesn't leave any of it behind."""
 
@@ -74,7 +74,7 @@ class ReleasesATickLater(Prefetcher):
         self.host.drained = list(self.host.releasing)
 
 
-@null_mutant("whole-host-nodes-go", slot="tiers", profile=replace(PROFILE, evict_granularity="node"), configs=HOSTED)
+@null_mutant("whole-host-nodes-go", profile=replace(PROFILE, evict_granularity="node"))
 class WholeHostNodesGo(TierTree):
     """The host evicts whole nodes, a little more than was asked for, as the profile declares."""
 
@@ -82,7 +82,7 @@ class WholeHostNodesGo(TierTree):
         return len(leaf.host)
 
 
-@null_mutant("ancestors-go-first", slot="backups", profile=replace(PROFILE, backup_parent="chain"), configs=NOT_BACK)
+@null_mutant("ancestors-go-first", profile=replace(PROFILE, backup_parent="chain"))
 class AncestorsGoFirst(BackupQueue):
     """Where the page before isn't backed, it is backed up first instead of waiting for it, as the profile declares."""
 
@@ -96,7 +96,7 @@ class AncestorsGoFirst(BackupQueue):
                 break
 
 
-@null_mutant("reserves-at-the-hit", slot="fetches", profile=replace(PROFILE, reserve="hit"), configs=HOSTED)
+@null_mutant("reserves-at-the-hit", profile=replace(PROFILE, reserve="hit"))
 class ReservesAtTheHit(Prefetcher):
     """Host memory is taken when storage has told how much it has, by a tick, as the profile declares."""
 
@@ -145,7 +145,7 @@ class ReservesAtTheHit(Prefetcher):
         assert fetch is not None and (fetch.stage != QUERYING or not fetch.pages)
 
 
-@null_mutant("fills-what-it-matched", slot="tiers", profile=replace(PROFILE, fill_matched=True), configs=THROUGH)
+@null_mutant("fills-what-it-matched", profile=replace(PROFILE, fill_matched=True), configs=THROUGH)
 class FillsWhatItMatched(TierTree):
     """A commit gives what was read to pages that are on the device alone, as the profile declares."""
 
@@ -166,7 +166,7 @@ class FillsWhatItMatched(TierTree):
         return child.parent is not None and self.may_carry(child.parent)
 
 
-@null_mutant("host-last-freed-first", slot="host", configs=HOSTED)
+@null_mutant("host-last-freed-first")
 class HostLastFreedFirst(HostPool):
     """The host's free list is a stack: a correct pool may hand out any free page."""
 
@@ -177,7 +177,7 @@ class HostLastFreedFirst(HostPool):
         return pages
 
 
-@null_mutant("asks-page-by-page", slot="fetches", configs=HOSTED)
+@null_mutant("asks-page-by-page")
 class AsksPageByPage(Prefetcher):
     """Storage is asked for one page at a time, up to the first that it hasn't."""
 
@@ -188,7 +188,7 @@ class AsksPageByPage(Prefetcher):
         return len(names)
 
 
-@null_mutant("backs-up-page-by-page", slot="backups", configs=NOT_BACK)
+@null_mutant("backs-up-page-by-page")
 class BacksUpPageByPage(BackupQueue):
     """A copy for each page, for as many as there is room for, from the beginning of the prompt on."""
 
@@ -202,14 +202,13 @@ class BacksUpPageByPage(BackupQueue):
         return super().start(node, namespace, units)
 
 
-@null_mutant("loads-long-prefixes-only", slot="loads", profile=replace(PROFILE, load_threshold=6), configs=HOSTED)
+@null_mutant("loads-long-prefixes-only", profile=replace(PROFILE, load_threshold=6))
 class LoadsLongPrefixesOnly(Loader):
     """Fewer than six units are not loaded back, as the profile declares."""
 
 
 @null_mutant(
     "waits-from-the-first-poll",
-    slot="fetches",
     profile=replace(PROFILE, timeout=(1.0, 250.0, 0.0), timeout_basis="requested", timeout_from="first_poll"),
     configs=TIMED,
 )
@@ -217,12 +216,12 @@ class WaitsFromTheFirstPoll(Prefetcher):
     """Time runs from the first poll and grows with what was requested, without a limit, as the profile declares."""
 
 
-@null_mutant("restoring-counts", slot="tiers", profile=replace(PROFILE, restored_counts=True), configs=HOSTED)
+@null_mutant("restoring-counts", profile=replace(PROFILE, restored_counts=True))
 class RestoringCounts(TierTree):
     """The insert that brings a page back to the device is a use of it, as the profile declares."""
 
 
-@null_mutant("copies-at-once", slot="backups", configs=NOT_BACK)
+@null_mutant("copies-at-once")
 class CopiesAtOnce(BackupQueue):
     """A copy to the host has landed when the call that starts it returns; the next tick takes note."""
 
@@ -233,7 +232,7 @@ class CopiesAtOnce(BackupQueue):
         return started
 
 
-@null_mutant("loads-at-once", slot="loads", configs=HOSTED)
+@null_mutant("loads-at-once")
 class LoadsAtOnce(Loader):
     """A copy to the device has landed when the call that starts it returns; the next tick takes note."""
 
@@ -242,7 +241,7 @@ class LoadsAtOnce(Loader):
         self.land(self.queue[-1])
 
 
-@null_mutant("hit-tail-freed-at-once", slot="fetches", configs=HOSTED)
+@null_mutant("hit-tail-freed-at-once")
 class HitTailFreedAtOnce(Prefetcher):
     """What was reserved for pages that storage hasn't got is free as soon as that is known, without a queue."""
 
@@ -253,7 +252,7 @@ class HitTailFreedAtOnce(Prefetcher):
         super().take_hit(work, fetch, names, hit)
 
 
-@null_mutant("known-pages-released-late", slot="fetches", configs=HOSTED)
+@null_mutant("known-pages-released-late")
 class KnownPagesReleasedLate(Prefetcher):
     """What a commit finds in the tree already goes to the release queue like everything else that comes back."""
 
@@ -267,7 +266,7 @@ class KnownPagesReleasedLate(Prefetcher):
         self.host.let_go(known)
 
 
-@null_mutant("added-is-kept-until-asked", slot="fetches", configs=HOSTED)
+@null_mutant("added-is-kept-until-asked")
 class AddedIsKeptUntilAsked(Prefetcher):
     """What a prefetch has added is told to whoever asks next, however late: a prefetch that was revoked, or that added
     nothing, leaves it as it is.  SGLang 0.5.23 does so;
@@ -281,7 +280,7 @@ class AddedIsKeptUntilAsked(Prefetcher):
         self.loaded[fetch.rid] += before
 
 
-@null_mutant("puts-tried-again-at-once", slot="puts", configs=HOSTED)
+@null_mutant("puts-tried-again-at-once")
 class PutsTriedAgainAtOnce(PutQueue):
     """What storage refused is tried again by the tick that takes note of it, once, instead of at the next use."""
 
@@ -305,6 +304,6 @@ class PutsTriedAgainAtOnce(PutQueue):
         super().detach()
 
 
-@null_mutant("host-plan-looks-first", slot="prefetch", configs=HOSTED)
+@null_mutant("host-plan-looks-first", configs=HOSTED)
 class HostPlanLooksFirst(LooksFirst):
     """A prefetch looks at what is available before it allocates, as later releases do."""

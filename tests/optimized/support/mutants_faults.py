@@ -12,21 +12,23 @@ from typing import Any
 
 import numpy as np
 
+from kvlitmus.mutants.mutant import Register, recipe_of
 from kvlitmus.optimized.tree import BUSY, Place
 from kvlitmus.optimized.work import BACKUP, LOAD
-from tests.optimized.mutants import Mutant, Original, nothing
+from tests.optimized.support.mutants import PACKAGE, nothing
+from tests.support.mutants import Change, Original, Patched
 
-FAULTS: dict[str, Mutant] = {}
+FAULTS = Register()
 
 
-def fault(*places: str) -> Callable[[Callable[[Original], Any]], Callable[[Original], Any]]:
-    """Register what makes a replacement out of an original; its docstring is the recipe."""
+def fault(*places: str) -> Callable[[Change], Change]:
+    """Register what makes a replacement out of an original; the sweep puts its own parts into the cache."""
 
-    def register(make: Callable[[Original], Any]) -> Callable[[Original], Any]:
-        name, recipe = make.__name__.replace("_", "-"), inspect.getdoc(make)
-        assert recipe and name not in FAULTS
-        FAULTS[name] = Mutant(id=name, recipe=recipe, like=(), patches=dict.fromkeys(places, make), configs=())
-        return make
+    def register(change: Change) -> Change:
+        id = change.__name__.replace("_", "-")
+        patches = {f"{PACKAGE}.{place}": change for place in places}
+        FAULTS.add(Patched(id=id, recipe=recipe_of(id, change), kills=("the sweep",), patches=patches))
+        return change
 
     return register
 

@@ -10,13 +10,14 @@ import numpy as np
 
 from kvlitmus.conformance.ports import Config
 from kvlitmus.spec.prefetch_plan import full_length
-from tests.optimized.mutants import Original, mutant, without
+from tests.optimized.support.mutants import mutant, without
+from tests.support.mutants import Change, Original
 
 PLAN = (Config(page_size=4), Config(page_size=1))
 NAMES = (Config(page_size=4), Config(page_size=4, bigram=True))
 
 
-def planned(id: str, method: str, recipe: str, make: Callable[[Original], Any]) -> None:
+def planned(id: str, method: str, recipe: str, make: Change) -> None:
     """Register a mutant of one method of the planner; it is called as the specimen's."""
 
     def patch(original: Original) -> Any:
@@ -26,7 +27,7 @@ def planned(id: str, method: str, recipe: str, make: Callable[[Original], Any]) 
     mutant(id, f"prefetch:PrefetchPlanner.{method}", like=(id,), configs=PLAN)(patch)
 
 
-def started(**changes: Callable[[Any, int, Any], Any]) -> Callable[[Original], Any]:
+def started(**changes: Callable[[Any, int, Any], Any]) -> Change:
     """A plan in which some fields are other functions of ask, length and slots."""
 
     def make(original: Original) -> Any:
@@ -39,12 +40,12 @@ def started(**changes: Callable[[Any, int, Any], Any]) -> Callable[[Original], A
     return make
 
 
-def gated(change: Callable[[Any], Any]) -> Callable[[Original], Any]:
+def gated(change: Callable[[Any], Any]) -> Change:
     """A gate that is asked about something else."""
     return lambda original: lambda self, ask: original(self, change(ask))
 
 
-def deaf_to(*names: str) -> Callable[[Original], Any]:
+def deaf_to(*names: str) -> Change:
     """A plan that leaves out some calls to its host."""
 
     def make(original: Original) -> Any:
@@ -201,7 +202,7 @@ planned("prefetch-silent-refusal", "gate", "Every refusal gives the same reason.
 # -- names ----------------------------------------------------------------------------------------------------
 
 
-def named(id: str, recipe: str, make: Callable[[Original], Any], *places: str) -> None:
+def named(id: str, recipe: str, make: Change, *places: str) -> None:
     """Register a mutant of the functions that make names."""
 
     def patch(original: Original) -> Any:
@@ -211,7 +212,7 @@ def named(id: str, recipe: str, make: Callable[[Original], Any], *places: str) -
     mutant(id, *(places or ("hashing:digests",)), like=(id,), configs=NAMES)(patch)
 
 
-def chained(digest: Callable[[bytes, bytes, list[bytes]], bytes]) -> Callable[[Original], Any]:
+def chained(digest: Callable[[bytes, bytes, list[bytes]], bytes]) -> Change:
     """A chain whose next digest is this function of the seed, the page's bytes and the digests so far."""
 
     def make(original: Original) -> Any:
@@ -278,7 +279,7 @@ named(
 )
 
 
-@mutant("null-plan-looks-twice", "prefetch:PrefetchPlanner.lacking", null=True, configs=PLAN)
+@mutant("null-plan-looks-twice", "prefetch:PrefetchPlanner.lacking", configs=PLAN)
 def plan_looks_twice(original: Original) -> Any:
     """What is available is asked more often than it need be."""
 

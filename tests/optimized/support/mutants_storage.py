@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kvlitmus.conformance.run.plan import TIER_CONFIGS, TIERED
-from tests.optimized.mutants import SELECTIVE, TIERS, TIMED, Original, mutant, without
+from tests.optimized.support.mutants import SELECTIVE, TIERS, TIMED, mutant, without
+from tests.support.mutants import Original
 
 # -- put ------------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from kvlitmus.conformance.ports import Config
-from tests.optimized.mutants import FLAT_PAGED, HITS, Original, mutant, without
+from tests.optimized.support.mutants import FLAT_PAGED, HITS, mutant, without
+from tests.support.mutants import Original
 
 # -- pool -----------------------------------------------------------------------------------------------------
 

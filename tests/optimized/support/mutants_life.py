@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from kvlitmus.conformance.run.plan import TIER_CONFIGS
-from tests.optimized.mutants import SELECTIVE, TIERS, Original, mutant, nothing, without
+from tests.optimized.support.mutants import SELECTIVE, TIERS, mutant, nothing, without
+from tests.support.mutants import Original
 
 # -- lives and events -----------------------------------------------------------------------------------------
 
@@ -108,7 +109,7 @@ def wrong_stride(original: Original) -> Any:
 # -- legal variations -----------------------------------------------------------------------------------------
 
 
-@mutant("null-acks-one-per-tick", "backup:Backups.acks", null=True, configs=TIERS[:2])
+@mutant("null-acks-one-per-tick", "backup:Backups.acks", configs=TIERS[:2])
 def acks_one_per_tick(original: Original) -> Any:
     """However many copies have landed, a tick takes note of two: the others wait for the next ones."""
 
@@ -120,7 +121,7 @@ def acks_one_per_tick(original: Original) -> Any:
     return acks
 
 
-@mutant("null-known-pages-released-late", "fetch:Fetches.commit", null=True, configs=TIERS[:2])
+@mutant("null-known-pages-released-late", "fetch:Fetches.commit", configs=TIERS[:2])
 def known_pages_released_late(original: Original) -> Any:
     """What a commit finds in the tree already goes to the release queue like everything else that comes back."""
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kvlitmus.conformance.run.plan import TIER_CONFIGS, TIERED
-from tests.optimized.mutants import BACK, SELECTIVE, TIERS, Original, mutant, nothing, without
+from tests.optimized.support.mutants import BACK, SELECTIVE, TIERS, mutant, nothing, without
+from tests.support.mutants import Original
 
 # -- host -----------------------------------------------------------------------------------------------------
 

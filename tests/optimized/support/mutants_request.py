@@ -8,7 +8,8 @@ import numpy as np
 
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.plan import TIER_CONFIGS
-from tests.optimized.mutants import FLAT_PAGED, HITS, TIERS, Original, mutant, without
+from tests.optimized.support.mutants import FLAT_PAGED, HITS, TIERS, mutant, without
+from tests.support.mutants import Original
 
 # -- evict ----------------------------------------------------------------------------------------------------
 
@@ -265,7 +266,7 @@ def computed_part_ignored(original: Original) -> Any:
 # -- legal variations -----------------------------------------------------------------------------------------
 
 
-@mutant("null-lowest-pages-first", "pool:PagePool.take", null=True, configs=(*FLAT_PAGED, TIER_CONFIGS[3]))
+@mutant("null-lowest-pages-first", "pool:PagePool.take", configs=(*FLAT_PAGED, TIER_CONFIGS[3]))
 def lowest_pages_first(original: Original) -> Any:
     """Which free page is taken is nobody's promise: here the lowest."""
 
@@ -276,7 +277,7 @@ def lowest_pages_first(original: Original) -> Any:
     return take
 
 
-@mutant("null-heap-made-anew", "evict:Victims.best", null=True, configs=(*HITS, TIER_CONFIGS[0]))
+@mutant("null-heap-made-anew", "evict:Victims.best", configs=(*HITS, TIER_CONFIGS[0]))
 def heap_made_anew(original: Original) -> Any:
     """Before each victim the heap is made again of what the tips are worth now."""
 
@@ -289,7 +290,7 @@ def heap_made_anew(original: Original) -> Any:
     return best
 
 
-@mutant("null-no-digests-kept", "hashing:PathNames.names", null=True, configs=TIERS)
+@mutant("null-no-digests-kept", "hashing:PathNames.names", configs=TIERS)
 def no_digests_kept(original: Original) -> Any:
     """Nothing is remembered of names: they are hashed from the root each time."""
 
@@ -301,13 +302,13 @@ def no_digests_kept(original: Original) -> Any:
     return names
 
 
-@mutant("null-page-by-page", "residency:Residency.leave_device", null=True, configs=(*FLAT_PAGED, TIER_CONFIGS[0]))
+@mutant("null-page-by-page", "residency:Residency.leave_device", configs=(*FLAT_PAGED, TIER_CONFIGS[0]))
 def page_by_page(original: Original) -> Any:
     """Each single page is chosen anew: more work, the same victims."""
     return lambda self, branch, most: original(self, branch, 1)
 
 
-@mutant("null-ends-early-by-publishing", "request:RequestTable.end", null=True, configs=(*FLAT_PAGED, TIER_CONFIGS[0]))
+@mutant("null-ends-early-by-publishing", "request:RequestTable.end", configs=(*FLAT_PAGED, TIER_CONFIGS[0]))
 def ends_early_by_publishing(original: Original) -> Any:
     """A request that ends before it is computed is published up to there, then aborted: what is left is the same."""
 

@@ -1,0 +1,124 @@
+"""Whether a mutant is noticed: one question, whatever body of code has the bug, and whoever looks.
+
+A look plays something on a mutant, and says what it noticed: rules that were broken, or its own name.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from kvlitmus.conformance.checker.guard import Violation
+from kvlitmus.conformance.generate.schedule import draw, table
+from kvlitmus.conformance.ports import capabilities_of
+from kvlitmus.conformance.run import plan
+from kvlitmus.conformance.run.engine import Scheduled, play, run_item
+from kvlitmus.conformance.run.results import Options
+from kvlitmus.mutants.mutant import Mutant
+
+Look = Callable[[Mutant], Iterable[str]]
+
+Original = Any
+"""What is replaced: a function, or a method of a class."""
+
+Change = Callable[[Original], Any]
+"""What makes a replacement out of an original, which it calls where all goes on as before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patched(Mutant):
+    """A mutant of a body that has no part for what is wrong.
+
+    ``patches``: what is replaced, by its place (``module:function``, ``module:Class.method``), while it is planted.
+    """
+
+    patches: Mapping[str, Change]
+
+
+@contextmanager
+def planted(one: Mutant) -> Iterator[None]:
+    """For a while what a mutant patches is replaced; one that is made of parts needs nothing."""
+    undo: list[tuple[Any, str, Any]] = []
+    try:
+        for place, change in one.patches.items() if isinstance(one, Patched) else ():
+            owner, name = found_at(place)
+            undo.append((owner, name, inspect.getattr_static(owner, name)))
+            setattr(owner, name, change(undo[-1][2]))
+        yield
+    finally:
+        for owner, name, original in reversed(undo):
+            setattr(owner, name, original)
+
+
+def found_at(place: str) -> tuple[Any, str]:
+    """The module or class at a place, and the name in it."""
+    module, _, path = place.partition(":")
+    owner: Any = importlib.import_module(module)
+    *classes, name = path.split(".")
+    for one in classes:
+        owner = getattr(owner, one)
+    return owner, name
+
+
+def noticed(one: Mutant, *looks: Look) -> set[str]:
+    """What these notice of a mutant, look by look, up to the first that kills it."""
+    found: set[str] = set()
+    with planted(one):
+        for look in looks:
+            found.update(look(one))
+            if one.killed_by(found):
+                break
+    return found
+
+
+def assert_killed(one: Mutant, *looks: Look) -> None:
+    """What the mutant names notices it."""
+    found = noticed(one, *looks)
+    assert one.killed_by(found), f"{one.id}: none of {one.kills} noticed it, but {sorted(found)}"
+
+
+def schedules(steps: int, seed: int = 0) -> Look:
+    """Drawn schedules, so many steps of them: the rules that they break, up to a kill or an alarm."""
+
+    def look(one: Mutant) -> set[str]:
+        broken: set[str] = set()
+        kinds = {config: table(capabilities_of(one.target.make(config))) for config in one.configs}
+        done = number = 0
+        while done < steps and not one.killed_by(broken) and not (one.null and broken):
+            config = one.configs[number % len(one.configs)]
+            ops = draw(seed + number, plan.OPS, kinds[config])
+            checker, violation = play(one.target, config, Options(), Scheduled(ops))
+            broken.update(violation.rules if violation is not None else ())
+            done += checker.steps
+            number += 1
+        return broken
+
+    return look
+
+
+def litmus(one: Mutant) -> set[str]:
+    """The litmus tests, played as in a run: what is broken is muted, and the test played again."""
+    options = Options(reruns=4, shrink_trials=0)
+    broken: set[str] = set()
+    for item in plan.items(one.configs, one.profile, steps=0):
+        if item.kind == "litmus" and not one.killed_by(broken):
+            broken.update(rule for finding in run_item(one.target, item, options).findings for rule in finding.rules)
+    return broken
+
+
+def fails(name: str, test: Callable[[], object], *errors: type[BaseException]) -> Look:
+    """A test, which notices what makes it fail: with a violation, an assertion, or one of these errors."""
+    failures: tuple[type[BaseException], ...] = (Violation, AssertionError, *errors)
+
+    def look(_: Mutant) -> tuple[str, ...]:
+        try:
+            test()
+        except failures:
+            return (name,)
+        return ()
+
+    return look
