@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kvlitmus.reference import fetch
-from kvlitmus.reference.hierarchy import Choices, Hierarchy, Operation, empty_hierarchy
+from kvlitmus.reference.hierarchy import empty_hierarchy, host_of, moving
+from kvlitmus.reference.perform import perform
 from kvlitmus.spec.config import Config
+from kvlitmus.spec.host_state import Operation
 from kvlitmus.spec.interface.tiers import FETCH, QUERY, Job, Outcome
 from kvlitmus.spec.names import Names
 from kvlitmus.spec.policies import BEST_EFFORT, TIMEOUT, WAIT_COMPLETE, may_stop
@@ -85,25 +86,24 @@ BY_THRESHOLD = [
 ]
 
 
-def queried(threshold: int) -> Hierarchy:
+def queried(threshold: int) -> State:
     """A query for three pages of one slot is under way; nothing else is."""
     held = (PageNo(0), PageNo(1), PageNo(2))
     one = Operation(JOB, RequestId(1), QUERY, ROOT, NAMES, Tokens(3), held, None, Pages(0), True, 0.0)
-    choices = Choices(threshold=threshold, reserve="submit")
-    now = empty_hierarchy(BY_THRESHOLD[threshold], choices)
-    pool = now.host.pool._replace(free=frozenset({PageNo(3)}))
-    return now._replace(host=now.host._replace(pool=pool), operations=(one,), serial=1, storage=True)
+    state = empty_hierarchy(BY_THRESHOLD[threshold])
+    host = host_of(state)._replace(free=frozenset({PageNo(3)}), operations=(one,), serial=1)
+    return state._replace(host=host, tiers=Tiers(attached=True))
 
 
-def shown(now: Hierarchy, hit: int) -> TierSeen:
+def shown(state: State, hit: int) -> TierSeen:
     """What is seen of it: the host's free list, what is under way, and what storage was asked."""
-    made = TierSeen()
+    host, made = host_of(state), TierSeen()
     made.seen = True
-    made.host_free = tuple(sorted(now.host.pool.free))
-    made.moving = [*[page for one in now.operations for page in one.held], *now.release]
+    made.host_free = tuple(sorted(host.free))
+    made.moving = list(moving(state))
     made.jobs = {
         one.job: Job(one.job, one.stage, KEY._replace(tokens=KEY.tokens[: len(one.names)]), 0, 1)
-        for one in now.operations
+        for one in host.operations
     }
     made.record = Record(asked=(Asked(("a", "b", "c"), hit),))
     return made
@@ -117,11 +117,21 @@ def waiting(job: Job) -> State:
     return empty_state()._replace(tiers=tiers)
 
 
-def _leads_to_a_fetch(answer: Callable[[Hierarchy, int, Pages], Hierarchy], threshold: int, hit: int) -> bool:
+Answers = Callable[[State, Setting, Advance], State]
+"""What a query becomes when storage has answered."""
+
+
+def answered(state: State, setting: Setting, call: Advance) -> State:
+    """As the reference has it."""
+    return perform(state, setting, call).after
+
+
+def _leads_to_a_fetch(answer: Answers, threshold: int, hit: int) -> bool:
     hit, threshold = plain(hit, 3), plain(threshold, 4)
     setting, now = BY_THRESHOLD[threshold], queried(threshold)
-    before, after = shown(now, 0), shown(answer(now, JOB, Pages(hit)), hit)
-    state, call = waiting(before.jobs[JOB]), Advance(JOB, Outcome("short", hit))
+    call = Advance(JOB, Outcome("short", hit))
+    before, after = shown(now, 0), shown(answer(now, setting, call), hit)
+    state = waiting(before.jobs[JOB])
     expected, then = follow_tiers(state, state, setting, call, None, before, after)
     return judged_by(ANSWERED_QUERY, setting, state, expected, then, call, None, before, after)
 
@@ -135,7 +145,7 @@ def _leads_to_a_fetch(answer: Callable[[Hierarchy, int, Pages], Hierarchy], thre
 def a_query_leads_to_a_fetch_of_what_was_found_or_returns_everything(threshold: int, hit: int) -> None:
     """A hit of the threshold is fetched, one below it revoked; no page is lost or owned twice."""
     assert 0 <= threshold <= 4 and 0 <= hit <= 3
-    assert _leads_to_a_fetch(fetch.answer, threshold, hit)
+    assert _leads_to_a_fetch(answered, threshold, hit)
 
 
 @lemma("FETCH-08", "TIER-02", bounds="the pages beyond the hit are forgotten, and so is the threshold")
@@ -143,9 +153,9 @@ def planted_query_that_keeps_its_tail(threshold: int, hit: int) -> None:
     """Whatever was found is fetched, and the rest isn't returned."""
     assert 0 <= threshold <= 4 and 0 <= hit <= 3
 
-    def answer(now: Hierarchy, job: int, hit: Pages) -> Hierarchy:
-        after = fetch.answer(now._replace(choices=now.choices._replace(threshold=0)), job, hit)
-        return after._replace(release=())
+    def answer(state: State, setting: Setting, call: Advance) -> State:
+        after = answered(state, BY_THRESHOLD[0], call)
+        return after._replace(host=host_of(after)._replace(release=()))
 
     assert _leads_to_a_fetch(answer, threshold, hit)
 

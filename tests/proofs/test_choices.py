@@ -16,7 +16,7 @@ import pytest
 
 from kvlitmus.conformance.checker.calls import pool, request, tree
 from kvlitmus.conformance.checker.guard import Violation
-from kvlitmus.reference import perform
+from kvlitmus.reference import choose, perform
 from kvlitmus.reference.perform import Choice
 from kvlitmus.spec.effects import leaves
 from kvlitmus.spec.policies import POLICIES
@@ -45,11 +45,12 @@ def explored(name: str) -> Explorer:
 def accepted(search: Explorer, state: State, choice: Choice, call: Callable[[], object]) -> bool:
     """Whether the judge accepts a call in a state when the cache chooses so; the reference itself must say the same."""
     found = []
-    for refuse in (lambda text: None, perform.refuse):
+    for refuse in (lambda text: None, choose.refuse):
         search.restore(state, None)
         search.checker.before = search.checker.observe_now()
         search.adapter.choice = choice
         with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(choose, "refuse", refuse)
             patch.setattr(perform, "refuse", refuse)
             try:
                 call()

@@ -12,18 +12,19 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kvlitmus.reference import fetch, life
-from kvlitmus.reference.hierarchy import Choices, Hierarchy, empty_hierarchy, host_homes, moving
+from kvlitmus.reference.hierarchy import empty_hierarchy, host_homes, host_of, moving
+from kvlitmus.reference.perform import perform
 from kvlitmus.reference.prefetch import converse, plan_prefetch
 from kvlitmus.spec.calls import Begin, End, path_of
 from kvlitmus.spec.config import Config
-from kvlitmus.spec.interface.tiers import BACKUP
-from kvlitmus.spec.names import Names, page_names
+from kvlitmus.spec.interface.tiers import BACKUP, DONE, Outcome
+from kvlitmus.spec.names import Names
 from kvlitmus.spec.policies import time_limit
 from kvlitmus.spec.prefetch_plan import PrefetchAsk, truncated_length
 from kvlitmus.spec.profile import Profile
 from kvlitmus.spec.setting import SNAPSHOT, Setting
-from kvlitmus.spec.units import Key, PageNo, Pages, RequestId
+from kvlitmus.spec.tier_calls import Abandon, Advance, Attach, Poll, Prefetch, Tick
+from kvlitmus.spec.units import Key, PageNo
 from tests.proofs.fetch_lemmas import ways
 from tests.proofs.prefetch_lemmas import Answers
 
@@ -102,43 +103,44 @@ class Ended(NamedTuple):
 
 def setting_of(size: int) -> Setting:
     """Eight pages on the device, twelve on the host."""
-    return Setting(Config(page_size=size, pages=8, host_pages=12), Profile(), SNAPSHOT, frozenset({"tiers"}))
+    config = Config(page_size=size, pages=8, host_pages=12, threshold=0, rate_limit=1_000)
+    return Setting(config, Profile(), SNAPSHOT, frozenset({"tiers"}))
 
 
 def driven(reserved: int, found: int, completed: int, already: int, *, size: int, commits: bool) -> tuple[Any, Ended]:
     """A prefetch of the reference with these numbers: the pages that it reserved, and where they went."""
-    names = Names()
+    setting, names = setting_of(size), Names()
     units = tuple(range(reserved * size))
-    all_names = names.of(None, units)
-    paged, root = page_names(all_names, size), names.root(None)
-    choices = Choices(threshold=0, rate_limit=1_000)
-    now = empty_hierarchy(setting_of(size), choices)._replace(storage=True)
-    now, told = fetch.submit(now, RequestId(1), root, paged, len(units))
-    assert told.asked == reserved * size
-    held = now.operations[0].held
+    now = empty_hierarchy(setting)
+    released: list[set[PageNo]] = []
+
+    def make(call: Any) -> Any:
+        nonlocal now
+        step = perform(now, setting, call)
+        now = step.after
+        host_homes(now, setting)
+        released.append({*host_of(now).release} - {page for before in released for page in before})
+        return step.answer
+
+    make(Attach(True, 0))
+    assert make(Prefetch(1, path_of(names, Key(None, units), size))).asked == reserved * size
+    held = host_of(now).operations[0].held
     if already:
         cut = path_of(names, Key(None, units[: already * size]), size, row=True)
-        now, request = life.begin(now, Begin(RequestId(2), cut))
-        assert request is not None
-        now = life.end(now, End(RequestId(2), keep=True))
-        assert [transfer.kind for transfer in now.transfers] == [BACKUP]
-    released = [set(now.release)]
-
-    def step(after: Hierarchy) -> Hierarchy:
-        released.append({*after.release} - {page for before in released for page in before})
-        host_homes(after)
-        return after
-
-    now = step(fetch.answer(now, now.operations[0].job, Pages(found)))
+        assert make(Begin(2, cut)) is not None
+        make(End(2, keep=True))
+        assert [transfer.kind for transfer in host_of(now).transfers] == [BACKUP]
+    released = [set(host_of(now).release)]
+    make(Advance(host_of(now).operations[0].job, Outcome("short", found)))
     for _ in range(completed):
-        now = fetch.read(now, now.operations[0].job, 1, over=False)
-    free = now.host.pool.free
-    now = step(fetch.poll(now, RequestId(1))[0] if commits else fetch.abandon(now, RequestId(1)))
-    freed = set(now.host.pool.free - free)
-    cached = {copy.page for copy in now.host.copies.values()}
-    for one in now.operations:
-        now = step(fetch.read(now, one.job, 0, over=True))
-    now = life.tick(now)
+        make(Advance(host_of(now).operations[0].job, Outcome("part", 1)))
+    free = host_of(now).free
+    make(Poll(1) if commits else Abandon(1))
+    freed = set(host_of(now).free - free)
+    cached = {copy.page for copy in host_of(now).copies.values()}
+    for one in host_of(now).operations:
+        make(Advance(one.job, DONE))
+    make(Tick())
     assert not moving(now)
     return held, Ended(freed, cached, released)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from kvlitmus.conformance.adapters.reference.choices import choices_of
 from kvlitmus.reference import event
 from kvlitmus.spec.rule import Kind, all_rules
 from tests.proofs.support.searches import tiered as explore
@@ -76,11 +75,6 @@ def test_events_that_are_not_told_are_missed(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(Counterexample) as caught:
         Explorer(ONE).run(most_states=20_000)
     assert caught.value.broken == "events tell what there is"
-
-
-def test_what_is_declared_of_a_scope_are_its_choices() -> None:
-    scopes = (*EVERY_RUN.values(), *NIGHTLY.values())
-    assert all(choices_of(scope.config, scope.profile) == scope.choices for scope in scopes)
 
 
 @pytest.mark.nightly

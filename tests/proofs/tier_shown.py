@@ -1,7 +1,7 @@
-"""A hierarchy of the reference as the spec has it: what is known of it, and what a snapshot would show.
+"""What a snapshot would show of the reference's hierarchy, and what a judge would remember who has followed it.
 
-Each page is shown in a node of its own: so nothing counts as protected because a neighbour in its node is.  What a
-judge remembers beside a snapshot (jobs, prefetches, locks, what was told) is read off the reference's own value.
+Each page is shown in a node of its own: so nothing counts as protected because a neighbour in its node is.  A judge
+remembers jobs, prefetches and what was told; the rest of the state is the same for both.
 """
 
 from __future__ import annotations
@@ -9,15 +9,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kvlitmus.reference import event
-from kvlitmus.reference import pool as pools
-from kvlitmus.reference.hierarchy import DEVICE, HOST, Hierarchy, Operation, moving, occupied
-from kvlitmus.reference.perform import sizes
+from kvlitmus.reference.choose import free_pages, sizes
+from kvlitmus.reference.hierarchy import DEVICE, HOST, alone_of, host_of, moving, occupied
+from kvlitmus.spec.host_state import Operation
 from kvlitmus.spec.interface.tiers import FETCH, LOAD, PUT, QUERY, Event, Job
-from kvlitmus.spec.names import Names
+from kvlitmus.spec.prefetch_advance import tiers_of
 from kvlitmus.spec.prefetch_life import ANSWERED, ENDED, REVOKED
 from kvlitmus.spec.seen import Held, Named, NodeInfo, NodeSeen, TierNodeSeen, TierSeen
+from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State, Told
-from kvlitmus.spec.tier_state import Prefetched, Prefetches, Stored, Tiers, Work
+from kvlitmus.spec.tier_state import Prefetched, Prefetches, Stored, Work
 from kvlitmus.spec.units import Key, Name, PageNo, Slot, page_slots
 
 Contents = dict[str, dict[PageNo, Name]]
@@ -36,8 +37,9 @@ class Paged(NamedTuple):
 class Shower:
     """Reads hierarchies whose pages are those of these keys."""
 
-    def __init__(self, table: Names, keys: tuple[tuple[int, ...], ...], page_size: int) -> None:
-        self.size, self.root = page_size, table.root(None)
+    def __init__(self, setting: Setting, keys: tuple[tuple[int, ...], ...]) -> None:
+        table, page_size = setting.names, setting.size
+        self.setting, self.size, self.root = setting, page_size, table.root(None)
         self.pages: dict[Name, Paged] = {}
         for key in keys:
             names = table.of(None, key)
@@ -50,28 +52,28 @@ class Shower:
 
     # -- what is seen --------------------------------------------------------------------------
 
-    def shown(self, now: Hierarchy, contents: Contents) -> TierSeen:
+    def shown(self, now: State, contents: Contents) -> TierSeen:
         """What a snapshot shows of it."""
         seen = TierSeen()
         self.show_tree(seen, now)
-        seen.seen, seen.free = True, now.free
+        seen.seen, seen.free = True, free_pages(now, self.setting)
         seen.listed = tuple(seen.free)
-        seen.sizes = sizes(now.cache, now.setting)
-        seen.host_free = tuple(now.host.pool.free)
+        seen.sizes = sizes(now, self.setting)
+        seen.host_free = tuple(host_of(now).free)
         seen.moving = list(moving(now))
         seen.jobs = self.jobs(now)
-        seen.host_available = pools.available(now.host.pool)
+        seen.host_available = len(host_of(now).free) * self.size
         seen.occupied = occupied(now)
-        seen.failing = frozenset(now.failing)
+        seen.failing = frozenset(host_of(now).failing)
         seen.odd = (
             *self.odd(HOST, seen.hosted, contents[HOST]),
             *self.odd(DEVICE, seen.cached, contents[DEVICE]),
         )
         return seen
 
-    def show_tree(self, seen: TierSeen, now: Hierarchy) -> None:
+    def show_tree(self, seen: TierSeen, now: State) -> None:
         """Add what is on which tier."""
-        resident, alone, copies = now.cache.tree.pages, now.host.alone, now.host.copies
+        resident, alone, copies = now.tree.pages, alone_of(now), host_of(now).copies
         number: dict[Name, int] = {}
         for pages in (resident, alone):
             for name, page in pages.items():
@@ -117,14 +119,16 @@ class Shower:
             if contents.get(page) != name
         ]
 
-    def jobs(self, now: Hierarchy) -> dict[int, Job]:
+    def jobs(self, now: State) -> dict[int, Job]:
         """The work under way, as it is listed."""
+        host = host_of(now)
         listed = {
-            one.id: self.job(one.id, one.kind, one.names, landed=one.landed, failed=one.failed) for one in now.transfers
+            one.id: self.job(one.id, one.kind, one.names, landed=one.landed, failed=one.failed)
+            for one in host.transfers
         }
-        for put in now.puts:
+        for put in host.puts:
             listed[put.id] = self.job(put.id, PUT, put.names, landed=put.landed)
-        for own in now.operations:
+        for own in host_of(now).operations:
             if own.stage != ENDED:
                 kind = FETCH if own.stage == FETCH else QUERY
                 landed = own.stage in (ANSWERED, REVOKED)
@@ -149,47 +153,43 @@ class Shower:
 
     # -- what is known -------------------------------------------------------------------------
 
-    def known(self, now: Hierarchy, seen: TierSeen) -> State:
+    def known(self, now: State, seen: TierSeen) -> State:
         """What is known of it by whoever has judged every step so far."""
-        tiers = Tiers(
+        tiers = tiers_of(now)._replace(
             work=self.work(now, seen),
-            alone=now.host.alone,
             prefetches=self.prefetches(now, seen),
             stored=self.stored,
-            attached=now.storage,
-            clock=now.now,
-            fault=now.host.fault,
+            fault=host_of(now).fault,
             failing=seen.failing,
         )
-        resident = now.cache.tree.pages
-        told = Told(frozenset(resident), event.on_host(now), {name: name for name in self.pages})
-        return now.cache._replace(tiers=tiers, told=told)
+        told = Told(frozenset(now.tree.pages), event.on_host(now), {name: name for name in self.pages})
+        return now._replace(tiers=tiers, told=told)
 
-    def work(self, now: Hierarchy, seen: TierSeen) -> dict[int, Work]:
+    def work(self, now: State, seen: TierSeen) -> dict[int, Work]:
         """The jobs, and the host copies that they read from."""
         jobs, work = seen.jobs, dict[int, Work]()
 
         def read(names: tuple[Name, ...]) -> dict[Name, PageNo]:
             return {name: seen.hosted[name] for name in names if name in seen.hosted}
 
-        for one in now.transfers:
+        for one in host_of(now).transfers:
             sources = read(one.names) if one.kind == LOAD else {}
             landed = one.landed and not one.failed
             work[one.id] = Work(jobs[one.id], one.names, one.names[-1], sources, landed, one.failed, one.layers)
-        for put in now.puts:
+        for put in host_of(now).puts:
             work[put.id] = Work(jobs[put.id], put.names, put.names[-1], read(put.names), put.landed)
-        for own in now.operations:
+        for own in host_of(now).operations:
             if own.job in jobs:
                 work[own.job] = Work(jobs[own.job], own.names, own.names[-1], {}, jobs[own.job].landed)
         return work
 
-    def prefetches(self, now: Hierarchy, seen: TierSeen) -> Prefetches:
+    def prefetches(self, now: State, seen: TierSeen) -> Prefetches:
         """The prefetches.
 
         Those that have ended count as having done so before the last tick: a poll may not put their requests off any
         more.
         """
-        numbered = dict(enumerate(now.operations, 1))
+        numbered = dict(enumerate(host_of(now).operations, 1))
         running = {int(one.rid): number for number, one in numbered.items() if one.live}
         return Prefetches(
             {number: self.prefetched(one) for number, one in numbered.items()},
@@ -221,7 +221,7 @@ class Shower:
 
     # -- what is told --------------------------------------------------------------------------
 
-    def events(self, before: Hierarchy, after: Hierarchy) -> list[Event]:
+    def events(self, before: State, after: State) -> list[Event]:
         """What the world is told of a step; pages are called by their names."""
         return [self.event(told) for told in event.changes(before, after)]
 

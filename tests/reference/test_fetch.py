@@ -10,6 +10,7 @@ import pytest
 from kvlitmus.conformance.adapters.reference.flat import PROFILE
 from kvlitmus.conformance.ports.tiers import Outcome
 from kvlitmus.reference.hashing import page_hashes
+from kvlitmus.reference.hierarchy import host_of
 from tests.reference.support.desk import Desk
 
 
@@ -76,7 +77,7 @@ def test_the_gates(tokens: int, config: dict[str, Any], started: bool) -> None:
     before = desk.now
     assert desk.cache.prefetch(1, desk.key(tokens)).started == started
     if not started:
-        assert desk.now._replace(cache=before.cache) == before
+        assert desk.now._replace(tree=before.tree) == before
 
 
 def test_without_storage_or_with_one_under_way_a_prefetch_is_refused() -> None:
@@ -240,7 +241,7 @@ def test_an_abort_and_a_detach_return_everything_in_every_stage(steps: int) -> N
             desk.cache.abandon(1)
         desk.settle()
         assert desk.where(6) == "B--" and desk.cache.host_available() == 14 and desk.cache.occupied() == 0
-        assert all(copy.pins == 0 for copy in desk.now.host.copies.values())
+        assert all(copy.pins == 0 for copy in host_of(desk.now).copies.values())
 
 
 def test_namespaces_share_nothing_in_storage() -> None:

@@ -8,8 +8,10 @@ import pytest
 
 from kvlitmus.conformance.adapters.reference.flat import PROFILE
 from kvlitmus.conformance.ports.tiers import DONE
-from kvlitmus.reference import life, tier
-from kvlitmus.reference.hierarchy import host_homes, pin
+from kvlitmus.reference.hierarchy import alone_of, host_homes, host_of, pin
+from kvlitmus.reference.perform import Choice, perform
+from kvlitmus.spec.calls import Evict, Reset
+from kvlitmus.spec.prefetch_advance import tiers_of
 from kvlitmus.spec.units import Tokens
 from tests.reference.support.desk import Desk
 
@@ -147,23 +149,29 @@ def test_an_insert_over_pages_of_the_host_takes_the_callers_slots_and_keeps_what
 def test_the_choice_of_victims_is_taken_and_impossible_ones_are_refused() -> None:
     desk = Desk(write="write_back", host_pages=1)
     desk.compute(4)
-    _, names = desk.cache.named(desk.key(4))
-    after, freed, victims = tier.evict(desk.now, Tokens(0), [names[3]])
-    assert (freed, victims) == (2, (names[3],)) and names[3] in after.host.alone
+    first, second = desk.cache.path(desk.key(4)).pages
+    setting, call = desk.cache.setting, Evict(Tokens(2))
+    step = perform(desk.now, setting, call, Choice(victims=(second,)))
+    assert step.answer == 2 and set(alone_of(step.after)) == {second}
     with pytest.raises(ValueError, match="no room"):
-        tier.evict(pin(after, [names[3]]), Tokens(0), [names[1]])
+        perform(pin(step.after, [second]), setting, call, Choice(victims=(first,)))
+    with pytest.raises(ValueError, match="expected 1 pages"):
+        perform(desk.now, setting, call, Choice(victims=()))
+    with pytest.raises(ValueError, match="no room"):
+        perform(step.after, setting, call, Choice(victims=(first,), host_victims=()))
 
 
 def test_books_that_do_not_add_up_are_told() -> None:
     desk = Desk()
     desk.compute(2)
-    now = desk.now
+    now, setting = desk.now, desk.cache.setting
+    host = host_of(now)
     with pytest.raises(ValueError, match="lost"):
-        host_homes(now._replace(host=now.host._replace(copies={})))
+        host_homes(now._replace(host=host._replace(copies={})), setting)
     with pytest.raises(ValueError, match="twice"):
-        host_homes(now._replace(release=(next(iter(now.host.pool.free)),)))
+        host_homes(now._replace(host=host._replace(release=(next(iter(host.free)),))), setting)
     with pytest.raises(ValueError, match="not pinned"):
-        pin(now, list(now.host.copies), -1)
+        pin(now, list(host.copies), -1)
     desk.cache.begin(1, desk.key(2))
     with pytest.raises(ValueError, match="running already"):
         desk.cache.begin(1, desk.key(2))
@@ -184,6 +192,7 @@ def test_a_reset_is_as_new_whatever_is_under_way() -> None:
     desk.compute(2)
     desk.cache.prefetch(1, desk.key(6))
     desk.go("query")
-    serial = desk.now.serial
-    fresh = life.reset(desk.now)
-    assert fresh == Desk().now._replace(storage=True, serial=serial)
+    serial = host_of(desk.now).serial
+    fresh, new = perform(desk.now, desk.cache.setting, Reset()).after, Desk().now
+    storage, host = tiers_of(new)._replace(attached=True), host_of(new)._replace(serial=serial)
+    assert fresh == new._replace(tiers=storage, host=host)

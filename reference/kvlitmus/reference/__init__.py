@@ -1,12 +1,9 @@
 """How one correct cache behaves: frozen values and pure transition functions.
 
-A flat cache is :mod:`~kvlitmus.reference.perform`: for each call, what a correct cache chooses and
-answers.  What the call then amounts to is said in :mod:`kvlitmus.spec.advance`, on the state of
-:mod:`kvlitmus.spec.state`.
-
-A hierarchy is a value of its own, :mod:`~kvlitmus.reference.hierarchy`, with the parts that it
-names.  On its device it performs flat calls; :mod:`~kvlitmus.reference.pool` has the host's free
-pages.
+All of it is :func:`kvlitmus.reference.perform.perform`: for each call, what a correct cache chooses
+(:mod:`~kvlitmus.reference.choose`) and answers.  What the call then amounts to is said in :mod:`kvlitmus.spec.advance`,
+on the state of :mod:`kvlitmus.spec.state`.  The parts of a hierarchy are named in
+:mod:`~kvlitmus.reference.hierarchy`.
 
 What is worth keeping, when pages are backed up and how long requests wait is decided in
 :mod:`kvlitmus.spec.policies`.

@@ -20,97 +20,105 @@ from collections.abc import Sequence
 from itertools import takewhile
 
 from kvlitmus.reference import tier
-from kvlitmus.reference.hierarchy import DEVICE, HOST, Hierarchy, Moved, Transfer, begins, lock, unlock
+from kvlitmus.reference.choose import Choice, Names
+from kvlitmus.reference.hierarchy import begins, host_of, lock, record, unlock
 from kvlitmus.reference.put import start_puts
 from kvlitmus.spec import policies
+from kvlitmus.spec.host_state import Transfer
 from kvlitmus.spec.interface.tiers import BACKUP
+from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.state import State
 from kvlitmus.spec.units import Name
 
 
-def due(now: Hierarchy, names: Sequence[Name]) -> tuple[tuple[Name, ...], ...]:
+def due(state: State, setting: Setting, names: Sequence[Name]) -> tuple[Names, ...]:
     """The nodes of this path, all resident, that are to be backed up now, parents first.
 
     What isn't backed is the end of the path; how much of it is due is the policy's: :func:`kvlitmus.spec.policies.due`.
     """
-    copies, resident = now.host.copies, now.cache.tree.pages
+    copies, resident = host_of(state).copies, state.tree.pages
     nodes: list[list[Name]] = []
     for name in names:
         if name not in copies:
             if resident[name].first or not nodes:
                 nodes.append([])
             nodes[-1].append(name)
-    hot = [policies.hot(now.choices.write, resident[node[0]].hits) for node in nodes]
-    return tuple([tuple(node) for node in nodes[: policies.due(hot, now.choices.backup_parent)]])
+    hot = [policies.hot(setting.config.write, resident[node[0]].hits) for node in nodes]
+    return tuple([tuple(node) for node in nodes[: policies.due(hot, setting.profile.backup_parent)]])
 
 
-def used(now: Hierarchy, names: Sequence[Name]) -> Hierarchy:
+def used(state: State, setting: Setting, names: Sequence[Name], choice: Choice) -> State:
     """What follows from an insert that uses these pages, all resident: backups that are due, puts that are outstanding.
 
     A node for which there isn't enough host memory, or whose copy can't begin, waits for its next use, and so does what
     is below it.  What follows a page that isn't backed up could not be found in storage, so it waits, too.
     """
-    for node in due(now, names):
-        now, pages = tier.allocate_or_evict(now, len(node))
+    for node in due(state, setting, names):
+        state, pages = tier.allocate_or_evict(state, setting, node, choice)
         if pages is None:
             break
-        now, can = begins(now, BACKUP)
+        state, can = begins(state, BACKUP)
         if not can:
-            now = tier.free(now, pages)
+            state = tier.free(state, pages)
             break
-        now = tier.back(now, node, pages, settled=False, stored=False)
-        serial = now.serial + 1
-        transfers = (*now.transfers, Transfer(serial, BACKUP, node))
-        now = lock(now._replace(transfers=transfers, serial=serial), node[-1])
-    backed = list(takewhile(lambda name: name in now.host.copies, names))
-    return start_puts(now, backed)
+        state = submit(tier.back(state, node, pages, settled=False, stored=False), BACKUP, node)
+    copies = host_of(state).copies
+    return start_puts(state, list(takewhile(lambda name: name in copies, names)))
 
 
-def land(now: Hierarchy, job: int) -> Hierarchy:
-    """A copy between the tiers has reached its end; the copies of its contents are to be made now."""
-    transfers, moved = [], list(now.moved)
-    copies, resident = dict(now.host.copies), now.cache.tree.pages
-    for transfer in now.transfers:
-        if transfer.id == job:
-            for name in transfer.names:
-                copy, page = copies[name], resident[name].page
-                if transfer.kind == BACKUP:
-                    moved.append(Moved(DEVICE, page, copy.page))
-                    copies[name] = copy._replace(settled=True)
-                else:
-                    moved.append(Moved(HOST, copy.page, page))
-            transfers.append(transfer._replace(landed=True))
-        else:
-            transfers.append(transfer)
-    host = now.host._replace(copies=copies)
-    return now._replace(host=host, transfers=tuple(transfers), moved=tuple(moved))
+def submit(state: State, kind: str, names: Names) -> State:
+    """A copy between the tiers is under way: the path to its last page, which is resident, is locked."""
+    host = host_of(state)
+    serial = host.serial + 1
+    transfers = (*host.transfers, Transfer(serial, kind, names))
+    return lock(state._replace(host=host._replace(transfers=transfers, serial=serial)), names[-1])
 
 
-def fail(now: Hierarchy, job: int) -> Hierarchy:
+def land(state: State, job: int) -> State:
+    """A copy between the tiers has reached its end: what it was to fill has its contents now."""
+    host = host_of(state)
+    (one,) = [transfer for transfer in host.transfers if transfer.id == job]
+    copies = dict(host.copies)
+    if one.kind == BACKUP:
+        copies |= {name: copies[name]._replace(settled=True) for name in one.names}
+    return change(state._replace(host=host._replace(copies=copies)), one._replace(landed=True))
+
+
+def fail(state: State, job: int) -> State:
     """A copy between the tiers has failed: it is over, no layer of it counts, what it was to fill holds anything."""
-    over = [one._replace(landed=True, failed=True, layers=0) if one.id == job else one for one in now.transfers]
-    return now._replace(transfers=tuple(over))
+    (one,) = [transfer for transfer in host_of(state).transfers if transfer.id == job]
+    return change(state, one._replace(landed=True, failed=True, layers=0))
 
 
-def acknowledge_backups(now: Hierarchy) -> Hierarchy:
+def change(state: State, transfer: Transfer) -> State:
+    """A copy between the tiers is now like this."""
+    host = host_of(state)
+    transfers = tuple([transfer if one.id == transfer.id else one for one in host.transfers])
+    return state._replace(host=host._replace(transfers=transfers))
+
+
+def over(state: State, kind: str) -> tuple[State, tuple[Transfer, ...]]:
+    """The copies of a kind that are over, up to the first that is not; and the state without them."""
+    host = host_of(state)
+    ended = tuple(takewhile(lambda one: one.landed, [one for one in host.transfers if one.kind == kind]))
+    left = tuple([one for one in host.transfers if one not in ended])
+    return state._replace(host=host._replace(transfers=left)), ended
+
+
+def acknowledge_backups(state: State) -> State:
     """Take note of the backups that are over, up to the first that is not: unlock, and begin to put."""
-    over: list[Transfer] = []
-    for transfer in now.transfers:
-        if transfer.kind == BACKUP:
-            if not transfer.landed:
-                break
-            over.append(transfer)
-    now = now._replace(transfers=tuple([transfer for transfer in now.transfers if transfer not in over]))
-    for transfer in over:
-        if transfer.failed and _needed(now, transfer.names):
-            now = tier.again(now, transfer)
+    state, ended = over(state, BACKUP)
+    for one in ended:
+        if one.failed and _needed(state, one.names):
+            state = tier.again(state, one)
             continue
-        now = unlock(now, transfer.names[-1])
-        now = tier.unback(now, transfer.names) if transfer.failed else start_puts(now, transfer.names)
-    return now
+        state = unlock(state, one.names[-1])
+        state = tier.unback(state, one.names) if one.failed else start_puts(state, one.names)
+    return state
 
 
-def _needed(now: Hierarchy, names: Sequence[Name]) -> bool:
+def _needed(state: State, names: Names) -> bool:
     """Whether something depends on the host copies of these pages of one path: a pin, or a host copy below them."""
-    copies, resident, alone = now.host.copies, now.cache.tree.pages, now.host.alone
-    below = ((resident.get(name) or alone[name]).parent in names and name not in names for name in copies)
+    copies = host_of(state).copies
+    below = (record(state, name).parent in names and name not in names for name in copies)
     return any(copies[name].pins for name in names) or any(below)

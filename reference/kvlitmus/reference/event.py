@@ -1,18 +1,21 @@
-"""What a cache tells the world: which pages came to a tier and which left it.
+"""What can be told of the difference between two moments: which pages came and went, and which contents were copied.
 
-An event is no deed of its own.  It is the difference between two moments, so events and state can't disagree:
+An **event** is no deed of its own.  It is the difference between two moments, so events and state can't disagree:
 whoever replays them has exactly the pages that are on each tier.  A host copy is told of when its backup has been
 acknowledged; until then it may hold anything.
+
+Nor is a **copy**: contents move where a copy between the tiers has landed, and where an eviction took a page from the
+device that has a copy on the host since.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from kvlitmus.reference.hierarchy import DEVICE, HOST, Hierarchy
+from kvlitmus.reference.hierarchy import DEVICE, HOST, host_of, record
 from kvlitmus.spec.interface.tiers import BACKUP
-from kvlitmus.spec.state import Tree
-from kvlitmus.spec.units import Name
+from kvlitmus.spec.state import State, Tree
+from kvlitmus.spec.units import Name, PageNo
 
 STORED, REMOVED = "stored", "removed"
 
@@ -26,22 +29,31 @@ class Told(NamedTuple):
     parent: Name
 
 
-def on_host(now: Hierarchy) -> frozenset[Name]:
+class Moved(NamedTuple):
+    """Contents to be copied: from a page of the tier ``source`` to a page of the other one."""
+
+    source: str
+    at: PageNo
+    to: PageNo
+
+
+def on_host(state: State) -> frozenset[Name]:
     """The pages that the world may know to be on the host."""
-    unacknowledged = [name for transfer in now.transfers if transfer.kind == BACKUP for name in transfer.names]
-    return frozenset(now.host.copies) - frozenset(unacknowledged)
+    host = host_of(state)
+    unacknowledged = [name for transfer in host.transfers if transfer.kind == BACKUP for name in transfer.names]
+    return frozenset(host.copies) - frozenset(unacknowledged)
 
 
-def changes(before: Hierarchy, after: Hierarchy) -> tuple[Told, ...]:
+def changes(before: State, after: State) -> tuple[Told, ...]:
     """What there is to tell between two moments: removals from the leaves up, then what is stored, parents first."""
     told: list[Told] = []
     sides = [(HOST, on_host(before), on_host(after))]
-    if before.cache.tree is not after.cache.tree:
-        sides.insert(0, (DEVICE, frozenset(before.cache.tree.pages), frozenset(after.cache.tree.pages)))
+    if before.tree is not after.tree:
+        sides.insert(0, (DEVICE, frozenset(before.tree.pages), frozenset(after.tree.pages)))
     for tier, had, has in sides:
-        told += [Told(REMOVED, tier, name, parent_of(before, name)) for name in sorted(had - has, reverse=True)]
+        told += [Told(REMOVED, tier, name, record(before, name).parent) for name in sorted(had - has, reverse=True)]
     for tier, had, has in sides:
-        told += [Told(STORED, tier, name, parent_of(after, name)) for name in sorted(has - had)]
+        told += [Told(STORED, tier, name, record(after, name).parent) for name in sorted(has - had)]
     return tuple(told)
 
 
@@ -55,7 +67,18 @@ def cached_changes(before: Tree, after: Tree) -> tuple[Told, ...]:
     )
 
 
-def parent_of(now: Hierarchy, name: Name) -> Name:
-    """The page before this one, or the root of its namespace."""
-    page = now.cache.tree.pages.get(name) or now.host.alone[name]
-    return page.parent
+def moves(before: State, after: State) -> tuple[Moved, ...]:
+    """The copies that a call has made between the tiers."""
+    old, new = host_of(before), host_of(after)
+    under_way = {one.id for one in old.transfers if not one.landed}
+    landed = [one for one in new.transfers if one.id in under_way and one.landed and not one.failed]
+    moved: list[Moved] = []
+    for one in landed:
+        for name in one.names:
+            device, host = after.tree.pages[name].page, new.copies[name].page
+            moved.append(Moved(DEVICE, device, host) if one.kind == BACKUP else Moved(HOST, host, device))
+    for name, copy in new.copies.items():
+        spilled = copy.settled and name not in old.copies and name in before.tree.pages and name not in after.tree.pages
+        if spilled:
+            moved.append(Moved(DEVICE, before.tree.pages[name].page, copy.page))
+    return tuple(moved)

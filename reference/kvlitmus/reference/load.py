@@ -17,102 +17,86 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvlitmus.reference import tier
-from kvlitmus.reference.backup import land
-from kvlitmus.reference.hierarchy import Hierarchy, Transfer, begins, lock, pin, unlock
-from kvlitmus.reference.perform import hand_out
-from kvlitmus.spec.interface.tiers import LOAD
-from kvlitmus.spec.units import Name, PageNo, Pages, Tokens
+from kvlitmus.reference.backup import change, land, over, submit
+from kvlitmus.reference.choose import Choice, Names, free_pages, hand_out
+from kvlitmus.reference.hierarchy import alone_of, begins, host_of, lock, pin, unlock, with_alone
+from kvlitmus.reference.pool import slots_of
+from kvlitmus.spec.interface.tiers import LOAD, Loaded
+from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.state import State
+from kvlitmus.spec.tier_calls import LoadBack
+from kvlitmus.spec.units import Name, PageNo, Tokens
 
 LAYERS = 3
 """How many layers a load copies, one after the other."""
 
 
-def load_back(
-    now: Hierarchy,
-    root: Name,
-    names: Sequence[Name],
-    choice: Sequence[Name] | None = None,
-    *,
-    quota: Tokens | None = None,
-) -> tuple[Hierarchy, Pages, tuple[PageNo, ...] | None]:
-    """Bring what a key has on the host alone to the device: pages resident before, and the new device pages.
+def load_back(state: State, setting: Setting, call: LoadBack, choice: Choice) -> tuple[State, Loaded]:
+    """Bring what a key has on the host alone to the device: the units resident before, and the new slots.
 
-    ``None`` instead of pages when they are fewer units than is worth a copy, when device memory is short, or when the
-    copy can't begin; then nothing has changed but recency and what was evicted.  The choice is what is evicted.
-    A ``quota`` limits how many units are loaded and newly locked together.
+    ``None`` instead of slots when they are fewer units than is worth a copy, when device memory is short, or when the
+    copy can't begin; then nothing has changed but recency and what was evicted.
+    A quota limits how many units are loaded and newly locked together.
     """
-    now, there, behind = tier.match_all(now, names)
-    before = Pages(len(there))
-    size = now.setting.size
-    locked = sum(not now.cache.tree.pages[name].locks for name in names[:before])
-    if behind * size < now.choices.load_threshold or (quota is not None and (behind + locked) * size > quota):
-        return now, before, None
+    names, size = call.path.pages, setting.size
+    state, there, behind = tier.match_all(state, setting, names)
+    before = Tokens(there * size)
+    declined = Loaded(before, None)
+    locked = sum(not state.tree.pages[name].locks for name in names[:there])
+    dear = call.quota is not None and (behind + locked) * size > call.quota
+    if behind * size < setting.profile.load_threshold or dear:
+        return state, declined
     if not behind:
-        return now, before, ()
-    end = names[before - 1] if before else root
-    sources = tuple(names[before : before + behind])
-    now = pin(lock(now, end), sources)
-    short = behind - len(now.free)
-    if short > 0:
-        now, _, _ = tier.evict(now, Tokens(short * size), choice)
-    now = unlock(now, end)
-    pages = hand_out(now.free, behind, None)
+        return state, Loaded(before, ())
+    end, sources = call.path.end(there), names[there : there + behind]
+    state = room(pin(lock(state, end), sources), setting, behind, choice)
+    state = unlock(state, end)
+    pages = hand_out(free_pages(state, setting), behind, choice.pages)
     if pages is None:
-        return pin(now, sources, -1), before, None
-    now, can = begins(now, LOAD)
+        return pin(state, sources, -1), declined
+    state, can = begins(state, LOAD)
     if not can:
-        return pin(now, sources, -1), before, None
-    return _start(now, sources, pages), before, pages
+        return pin(state, sources, -1), declined
+    return submit(make_resident(state, sources, pages), LOAD, sources), Loaded(before, slots_of(pages, size))
 
 
-def _start(now: Hierarchy, sources: Sequence[Name], pages: Sequence[PageNo]) -> Hierarchy:
-    """The pages are resident, locked, and their copy is under way; their sources are pinned already."""
-    resident = dict(now.cache.tree.pages)
-    alone = dict(now.host.alone)
-    for name, page in zip(sources, pages, strict=True):
+def room(state: State, setting: Setting, wanted: int, choice: Choice) -> State:
+    """Evict what lacks for so many free pages of the device, or what there is."""
+    return tier.evict(state, setting, wanted - len(free_pages(state, setting)), choice)[0]
+
+
+def make_resident(state: State, names: Names, pages: Sequence[PageNo]) -> State:
+    """Pages that were on the host alone are on the device, in these pages."""
+    resident, alone = dict(state.tree.pages), dict(alone_of(state))
+    for name, page in zip(names, pages, strict=True):
         resident[name] = alone.pop(name)._replace(page=page)
-    cache = now.cache._replace(tree=now.cache.tree._replace(pages=resident))
-    serial = now.serial + 1
-    transfers = (*now.transfers, Transfer(serial, LOAD, tuple(sources)))
-    host = now.host._replace(alone=alone)
-    return lock(now._replace(cache=cache, host=host, transfers=transfers, serial=serial), sources[-1])
+    return with_alone(state, alone)._replace(tree=state.tree._replace(pages=resident))
 
 
-def copy_layers(now: Hierarchy, job: int, layers: int) -> Hierarchy:
+def copy_layers(state: State, job: int, layers: int) -> State:
     """So many more layers of a load are copied and may be read; with the last of :data:`LAYERS` it has landed."""
-    done = 0
-    transfers = []
-    for transfer in now.transfers:
-        if transfer.id == job:
-            done = min(LAYERS, transfer.layers + layers)
-            transfer = transfer._replace(layers=done)
-        transfers.append(transfer)
-    now = now._replace(transfers=tuple(transfers))
-    return land(now, job) if done == LAYERS else now
+    (one,) = [transfer for transfer in host_of(state).transfers if transfer.id == job]
+    done = min(LAYERS, one.layers + layers)
+    state = change(state, one._replace(layers=done))
+    return land(state, job) if done == LAYERS else state
 
 
-def acknowledge_loads(now: Hierarchy) -> Hierarchy:
+def acknowledge_loads(state: State) -> State:
     """Take note of the loads that are over, up to the first that is not: unlock the path, unpin the sources."""
-    over: list[Transfer] = []
-    for transfer in now.transfers:
-        if transfer.kind == LOAD:
-            if not transfer.landed:
-                break
-            over.append(transfer)
-    now = now._replace(transfers=tuple([transfer for transfer in now.transfers if transfer not in over]))
-    for transfer in over:
-        released = pin(unlock(now, transfer.names[-1]), transfer.names, -1)
-        if not transfer.failed:
-            now = released
-        elif _needed(released, transfer.names):
-            now = tier.again(now, transfer)
+    state, ended = over(state, LOAD)
+    for one in ended:
+        released = pin(unlock(state, one.names[-1]), one.names, -1)
+        if not one.failed:
+            state = released
+        elif _needed(released, one.names):
+            state = tier.again(state, one)
         else:
-            now = tier.leave_device(released, transfer.names[::-1])
-    return now
+            state = tier.leave_device(released, one.names[::-1])
+    return state
 
 
-def _needed(now: Hierarchy, names: Sequence[Name]) -> bool:
+def _needed(state: State, names: Sequence[Name]) -> bool:
     """Whether a lock covers these pages of one path, or a resident page hangs below one of them."""
-    resident = now.cache.tree.pages
+    resident = state.tree.pages
     below = (page.parent in names and name not in names for name, page in resident.items())
     return any(resident[name].locks for name in names) or any(below)

@@ -1,14 +1,14 @@
-"""What a correct flat cache does when it is called: it chooses, answers, and goes on.
+"""What a correct cache does when it is called: it chooses, answers, and goes on.
 
 What a call and its answer amount to is said in :mod:`kvlitmus.spec.advance`, for every cache.  Here is what is left to
 the cache: whether there is memory enough, which free pages it hands out, and what it evicts to make room.
 
-:func:`perform` makes these choices itself: the lowest free page, and the victim that the policy names, the lower name
-among equals.  Or it is **given the choice** (:class:`Choice`) that another cache was seen to make (:func:`choice_of`).
-Its answer, and the state after it, are then what that cache has to answer and to be.  A choice that no correct cache
-makes is refused with a ``ValueError``.
+:func:`perform` makes these choices itself, or is **given the choice** that another cache was seen to make
+(:func:`choice_of`); see :mod:`kvlitmus.reference.choose` for both.  Its answer, and the state after it, are then what
+that cache has to answer and to be.
 
-Free is what is usable and neither owned nor cached: nothing else keeps account of it.
+A hierarchy does on its device what a flat cache does.  What follows below it is at the end: who makes room, pages that
+come back, backups that are due, and the calls of the tiers.
 """
 
 from __future__ import annotations
@@ -16,33 +16,51 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
+from kvlitmus.reference import backup, fetch, life, load, put, tier
+from kvlitmus.reference.choose import (
+    NO_CHOICE,
+    Choice,
+    Names,
+    available,
+    free_pages,
+    hand_out,
+    in_order,
+    least_valuable,
+    refuse,
+    sizes,
+)
+from kvlitmus.reference.hierarchy import alone_of, host_of
+from kvlitmus.reference.hierarchy import lock as lock_path
 from kvlitmus.reference.pool import slots_of, whole_pages
-from kvlitmus.spec import calls, effects
+from kvlitmus.spec import calls, effects, tier_calls
 from kvlitmus.spec.advance import brought_in_vain, computed_pages, expect, offered_by_request, opened_needed_by
 from kvlitmus.spec.interface import Begun, Hit, Stored
-from kvlitmus.spec.order import needless_victims, passed_over_by
-from kvlitmus.spec.policies import worth
-from kvlitmus.spec.seen import Seen
+from kvlitmus.spec.interface.tiers import DONE, FETCH, LOAD, QUERY, Outcome
+from kvlitmus.spec.order import needless_victims
+from kvlitmus.spec.policies import WRITE_BACK
+from kvlitmus.spec.prefetch_advance import tiers_of
+from kvlitmus.spec.seen import Record, TierSeen
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import Running, State, Tree
 from kvlitmus.spec.step import Step
-from kvlitmus.spec.units import Name, PageNo, Slot, Tokens, pages_in_order, pages_needed
+from kvlitmus.spec.units import Name, PageNo, Pages, RequestId, Slot, pages_in_order, pages_needed
+
+__all__ = [
+    "DECIDE",
+    "MAKES_ROOM",
+    "NO_CHOICE",
+    "Choice",
+    "available",
+    "choice_of",
+    "free_pages",
+    "hand_out",
+    "in_order",
+    "least_valuable",
+    "perform",
+    "sizes",
+]
 
 Slots = tuple[Slot, ...]
-Names = tuple[Name, ...]
-
-
-class Choice(NamedTuple):
-    """What a call may choose: the names that it evicts, in any order, and the pages that it hands out, in order.
-
-    ``None``: the reference decides.
-    """
-
-    victims: Names | None = None
-    pages: tuple[PageNo, ...] | None = None
-
-
-NO_CHOICE = Choice()
 
 
 class Decision(NamedTuple):
@@ -60,8 +78,16 @@ def perform(state: State, setting: Setting, call: Any, choice: Choice | None = N
     legal.
     """
     choice = choice or NO_CHOICE
+    if state.host is not None:
+        after, answer = perform_tiered(state, setting, call, choice)
+        return Step(call, answer, state, after)
     if choice.victims and type(call) not in MAKES_ROOM:
         refuse(f"a {type(call).__name__} evicts nothing (got {choice.victims})")
+    return flat(state, setting, call, choice)
+
+
+def flat(state: State, setting: Setting, call: Any, choice: Choice = NO_CHOICE) -> Step[State]:
+    """The step of a flat cache, or what a call does on the device of a hierarchy."""
     answer, victims = DECIDE[type(call)](state, setting, call, choice)
     after = expect(state, setting, call, answer)
     if victims:
@@ -69,15 +95,17 @@ def perform(state: State, setting: Setting, call: Any, choice: Choice | None = N
     return Step(call, answer, state, after)
 
 
-def choice_of(step: Step[Seen], state: State, setting: Setting) -> Choice:
-    """The choice that a cache was seen to make: what vanished, and the pages of what it granted.
+def choice_of(step: Step[Any], state: State, setting: Setting) -> Choice:
+    """The choice that a cache was seen to make: what vanished, the pages that it granted, where the host has what.
 
-    ``state``: what was known before the step.
+    The step is between two snapshots (:class:`~kvlitmus.spec.seen.Seen`, of a hierarchy
+    :class:`~kvlitmus.spec.seen.TierSeen`).  ``state``: what was known before it.
     """
     call, answer, size = step.call, step.answer, setting.size
+    before, after = step.before, step.after
     victims: Names = ()
-    if type(call) in MAKES_ROOM:
-        victims = tuple(sorted(step.before.cached.keys() - step.after.cached.keys()))
+    if type(call) in MAKES_ROOM or type(call) is tier_calls.LoadBack:
+        victims = tuple(sorted(before.cached.keys() - after.cached.keys()))
     granted: Sequence[Slot] | None = None
     if answer is not None and isinstance(call, calls.Alloc):
         granted = answer
@@ -86,77 +114,34 @@ def choice_of(step: Step[Seen], state: State, setting: Setting) -> Choice:
     elif answer is not None and isinstance(call, calls.Extend | calls.Grow):
         row = call.row if isinstance(call, calls.Extend) else state.requests[call.rid].row
         granted = answer[-len(row) % size :]
-    return Choice(victims, None if granted is None else pages_in_order(granted, size))
+    elif isinstance(call, tier_calls.LoadBack):
+        granted = answer.slots
+    pages = None if granted is None else pages_in_order(granted, size)
+    if not isinstance(after, TierSeen):
+        return Choice(victims, pages)
+    lost = dropped(before.parent_names, after.parent_names, before.hosted, setting) if may_drop(call, setting) else None
+    places = {name: page for name, page in after.hosted.items() if before.hosted.get(name) != page}
+    return Choice(victims, pages, lost, places, outcome_of(call, after.record))
 
 
-def refuse(text: str) -> None:
-    """Refuse a choice that isn't legal; ``text`` says which one, and why."""
-    raise ValueError(f"no correct cache chooses so: {text}")
+def may_drop(call: Any, setting: Setting) -> bool:
+    """Whether a call may evict from the host: to make room there for what is backed up, read ahead, or written back."""
+    makes_room = type(call) in MAKES_ROOM or type(call) is tier_calls.LoadBack
+    return type(call) in TAKES_HOST or (makes_room and setting.config.write == WRITE_BACK)
 
 
-# What is chosen
-
-
-def free_pages(state: State, setting: Setting) -> frozenset[PageNo]:
-    """The pages that could be handed out: usable, and neither owned nor cached (POOL-12)."""
-    return setting.usable.difference(state.owners, [page.page for page in state.tree.pages.values()])
-
-
-def available(state: State, setting: Setting) -> Tokens:
-    """How many slots could be handed out (POOL-13)."""
-    return Tokens(len(free_pages(state, setting)) * setting.size)
-
-
-def sizes(state: State, setting: Setting) -> tuple[Tokens, Tokens]:
-    """How many units could be evicted, and how many are protected (LOCK-02)."""
-    protected = sum(1 for page in state.tree.pages.values() if page.locks)
-    return Tokens((len(state.tree.pages) - protected) * setting.size), Tokens(protected * setting.size)
-
-
-def hand_out(free: Collection[PageNo], wanted: int, choice: tuple[PageNo, ...] | None) -> tuple[PageNo, ...] | None:
-    """So many free pages, the lowest ones unless chosen; ``None`` where there are too few (POOL-05, POOL-07)."""
-    if wanted > len(free):
+def outcome_of(call: Any, record: Record) -> Outcome | None:
+    """How a job went on that storage was asked for, as storage saw it; ``None`` where it saw nothing."""
+    if not isinstance(call, tier_calls.Advance) or not (record.asked or record.got or record.puts):
         return None
-    if choice is None:
-        return tuple(sorted(free)[:wanted])
-    legal = len(choice) == wanted == len(set(choice)) and set(choice) <= set(free)
-    if not legal:
-        refuse(f"expected {wanted} of the free pages {sorted(free)}, got {list(choice)}")
-    return choice
+    if record.asked:
+        return Outcome("short", record.asked[-1].answer)
+    done = [one.whole for one in record.got] + [one.accepted for one in record.puts]
+    cut = not all(done) or call.outcome.how in ("short", "fail")
+    return Outcome("short" if cut else "part", sum(done))
 
 
-def least_valuable(tree: Tree, wanted: int, setting: Setting) -> Names:
-    """The leaves that the policy evicts until ``wanted`` pages are gone or nothing unlocked is left, in order.
-
-    Locked pages stay (EVICT-03).  The name breaks ties (EVICT-05, EVICT-07).  Where whole nodes go, a little more than
-    wanted may go (EVICT-06).
-    """
-    value = worth(setting.config.policy, setting.profile.slru_hits)
-    victims: list[Name] = []
-    while len(victims) < wanted:
-        candidates = [name for name in effects.leaves(tree) if not tree.pages[name].locks]
-        if not candidates:
-            break
-        leaf = min(candidates, key=lambda name: (*value(tree.pages[name]), name))
-        gone = effects.node_of(tree, leaf) if setting.profile.evict_granularity == "node" else (leaf,)
-        victims += gone
-        tree = effects.remove(tree, gone)
-    return tuple(victims)
-
-
-def in_order(tree: Tree, victims: Names, setting: Setting) -> Names:
-    """A choice of victims; raises ``ValueError`` where the rules of eviction don't allow it, in whatever amount."""
-    gone = frozenset(victims)
-    kept = [name for name in gone if name not in tree.pages or tree.pages[name].locks]
-    if kept:
-        refuse(f"{sorted(kept)} are locked or not cached, and can't be evicted")
-    orphans = [name for name, page in tree.pages.items() if page.parent in gone and name not in gone]
-    if orphans:
-        refuse(f"{sorted(orphans)} would be cut off")
-    passed = passed_over_by(tree, gone, setting.config.policy, setting.profile.slru_hits)
-    if passed:
-        refuse(f"{sorted(passed)} would be passed over for {sorted(gone)}")
-    return victims
+# Making room
 
 
 def room_for(pages: int, tree: Tree, free: Collection[PageNo], setting: Setting, choice: Choice) -> Names:
@@ -274,18 +259,22 @@ def unlock(state: State, setting: Setting, call: calls.Unlock, _: Choice) -> Dec
 
 def evict(state: State, setting: Setting, call: calls.Evict, choice: Choice) -> Decision:
     """At least what was asked for, if there is so much, and nothing after that (EVICT-01, EVICT-02, EVICT-06)."""
-    tree, size, granularity = state.tree, setting.size, setting.profile.evict_granularity
+    tree, size = state.tree, setting.size
     wanted = pages_needed(call.asked, size)
     if choice.victims is None:
         victims = least_valuable(tree, wanted, setting)
     else:
         victims = in_order(tree, choice.victims, setting)
         evictable = sum(1 for page in tree.pages.values() if not page.locks)
-        needless = needless_victims(effects.nodes(tree), victims, call.asked, size, granularity)
-        enough = len(victims) >= min(wanted, evictable)
-        if not enough or needless:
+        if len(victims) < min(wanted, evictable) or needless(tree, victims, call.asked, setting):
             refuse(f"expected {wanted} pages to be evicted, got {sorted(victims)}")
     return Decision(len(victims) * size, victims)
+
+
+def needless(tree: Tree, victims: Names, asked: int, setting: Setting) -> bool:
+    """Whether fewer victims would have been enough."""
+    granularity = setting.profile.evict_granularity
+    return bool(needless_victims(effects.nodes(tree), victims, asked, setting.size, granularity))
 
 
 # Requests
@@ -348,6 +337,11 @@ def computed(running: Running, setting: Setting, upto: int | None) -> Names:
 MAKES_ROOM = frozenset({calls.Alloc, calls.Evict, calls.Begin, calls.Grow})
 """The calls that may evict; the profile says whether an allocation does."""
 
+TAKES_HOST = frozenset(
+    {calls.Insert, calls.Publish, calls.End, tier_calls.EvictHost, tier_calls.Prefetch, tier_calls.Tick}
+)
+"""The calls that may evict from the host under every write policy."""
+
 DECIDE: dict[type, Callable[..., Decision]] = {
     calls.Alloc: alloc,
     calls.Extend: extend,
@@ -367,3 +361,219 @@ DECIDE: dict[type, Callable[..., Decision]] = {
     calls.End: end,
 }
 """How each call is decided."""
+
+
+# Hierarchies
+
+
+def perform_tiered(state: State, setting: Setting, call: Any, choice: Choice) -> tuple[State, Any]:
+    """The state after a call on a hierarchy, and its answer.
+
+    What leaves the host must be what was chosen.
+    """
+    goes: Callable[..., tuple[State, Any]] = BELOW.get(type(call), on_device)
+    after, answer = goes(state, setting, call, choice)
+    if choice.host_victims is not None:
+        before = {*state.tree.pages, *alone_of(state)}
+        gone = dropped(before, {*after.tree.pages, *alone_of(after)}, host_of(state).copies, setting)
+        if gone != tuple(sorted(choice.host_victims)):
+            refuse(f"{list(gone)} leave the host, not {sorted(choice.host_victims)}")
+    return after, answer
+
+
+def dropped(before: Collection[Name], after: Collection[Name], copies: Collection[Name], setting: Setting) -> Names:
+    """What left the host, of what was cached ``before`` and ``after``, with the host copies that there were before.
+
+    Under write-back what leaves the device comes to the host, and may leave it in the same call.
+    """
+    spills = setting.config.write == WRITE_BACK
+    return tuple(sorted([name for name in before if name not in after and (spills or name in copies)]))
+
+
+def on_device(state: State, setting: Setting, call: Any, choice: Choice) -> tuple[State, Any]:
+    """A call that concerns the device alone."""
+    step = flat(state, setting, call, choice)
+    return step.after, step.answer
+
+
+def match_tiers(state: State, setting: Setting, call: calls.Match, choice: Choice) -> tuple[State, Hit]:
+    """The longest cached prefix on both tiers; slots are those on the device."""
+    covered = cached_part(state, setting, call.path)
+    state, _, behind = tier.match(state, setting, call.path.pages, len(call.path.names))
+    slots = slots_at(state.tree, covered, setting.size)
+    return state, Hit(len(slots), slots, call.path.end(len(covered)), behind * setting.size)
+
+
+def evict_tiers(state: State, setting: Setting, call: calls.Evict, choice: Choice) -> tuple[State, int]:
+    """Make room on the device: enough, if that can be, and nothing after that."""
+    wanted = pages_needed(call.asked, setting.size)
+    after, victims = tier.evict(state, setting, wanted, choice)
+    if choice.victims is not None:
+        short = len(victims) < wanted and tier.evict(after, setting, 1, NO_CHOICE)[1]
+        if short or needless(state.tree, victims, call.asked, setting):
+            refuse(f"expected {wanted} pages to be evicted, got {sorted(victims)}")
+    return after, len(victims) * setting.size
+
+
+def begin_tiers(state: State, setting: Setting, call: calls.Begin, choice: Choice) -> tuple[State, Begun | None]:
+    """Start a request.
+
+    What has to be evicted for it depends on what is matched and locked, so that is looked at first; then the flat
+    call is made on a device without these pages.
+    """
+    size, path = setting.size, call.path
+    matched, there, _ = tier.match(state, setting, path.pages, len(path.names))
+    wanted = pages_needed(len(path.key.tokens), size) - there
+    roomy = load.room(lock_path(matched, path.end(there)), setting, wanted, choice)
+    return in_room(state, roomy, setting, call, choice)
+
+
+def grow_tiers(state: State, setting: Setting, call: calls.Grow, choice: Choice) -> tuple[State, Slots | None]:
+    """Slots for further tokens of a request."""
+    size, row = setting.size, state.requests[call.rid].row
+    wanted = pages_needed(len(row) + len(call.tokens), size) - pages_needed(len(row), size)
+    return in_room(state, load.room(state, setting, wanted, choice), setting, call, choice)
+
+
+def in_room(
+    state: State, roomy: State, setting: Setting, call: calls.Begin | calls.Grow, choice: Choice
+) -> tuple[State, Any]:
+    """Make a flat call that needs no more room: below the device it is as in ``roomy``, which lacks the victims."""
+    victims = state.tree.pages.keys() - roomy.tree.pages.keys()
+    left = state._replace(tree=effects.remove(state.tree, victims))
+    step = flat(left, setting, call, Choice((), choice.pages))
+    return step.after._replace(tiers=roomy.tiers, host=roomy.host), step.answer
+
+
+def insert_tiers(
+    state: State, setting: Setting, call: calls.Insert | calls.Publish | calls.End, choice: Choice
+) -> tuple[State, Any]:
+    """What an insert brings back to the device is on the host alone no more; what it uses is due for backup."""
+    if isinstance(call, calls.Insert):
+        names, chunked = call.path.pages, call.chunked
+    else:
+        names = computed_pages(state.requests[call.rid], setting, call.upto)
+        chunked = isinstance(call, calls.Publish) and call.chunked
+    after, answer = on_device(state, setting, call, choice)
+    if isinstance(call, calls.End) and not call.keep:
+        return after, answer
+    after = tier.adopt(after, setting, names)
+    return (after if chunked else backup.used(after, setting, names, choice)), answer
+
+
+def reset_tiers(state: State, setting: Setting, call: calls.Reset, _: Choice) -> tuple[State, None]:
+    """Everything fresh."""
+    return life.reset(state, setting), None
+
+
+def evict_host(state: State, setting: Setting, call: tier_calls.EvictHost, choice: Choice) -> tuple[State, int]:
+    """Make room on the host."""
+    state, freed = tier.evict_host(state, setting, pages_needed(call.asked, setting.size), choice)
+    return state, freed * setting.size
+
+
+def prefetch(state: State, setting: Setting, call: tier_calls.Prefetch, choice: Choice) -> tuple[State, Any]:
+    """Begin to read ahead, or refuse."""
+    return fetch.submit(state, setting, RequestId(call.rid), call.path, choice)
+
+
+def poll(state: State, setting: Setting, call: tier_calls.Poll, _: Choice) -> tuple[State, bool]:
+    """Whether a request need not wait any more."""
+    return fetch.poll(state, setting, RequestId(call.rid))
+
+
+def tell_loaded(state: State, setting: Setting, call: tier_calls.TellLoaded, _: Choice) -> tuple[State, int]:
+    """What the prefetch of a request has added."""
+    return fetch.told(state, RequestId(call.rid))
+
+
+def abandon(state: State, setting: Setting, call: tier_calls.Abandon, _: Choice) -> tuple[State, None]:
+    """The request that waits is aborted."""
+    return fetch.abandon(state, RequestId(call.rid)), None
+
+
+def advance(state: State, setting: Setting, call: tier_calls.Advance, choice: Choice) -> tuple[State, None]:
+    """A job goes on; raises ``ValueError`` where there is none of this number, or where it is over."""
+    host, outcome = host_of(state), choice.outcome or call.outcome
+    for copy in host.transfers:
+        if copy.id == call.job and not copy.landed:
+            return copied(state, copy.id, copy.kind, outcome), None
+    for waiting in host.puts:
+        if waiting.id == call.job and not waiting.landed:
+            pages, over = steps_of(outcome, len(waiting.names) - waiting.done)
+            return put.accepted(state, call.job, pages, over=over), None
+    for one in host.operations:
+        if one.job == call.job and one.stage == QUERY:
+            hit = 0 if outcome.how == "fail" else outcome.pages if outcome.how == "short" else len(one.names)
+            return fetch.answer(state, setting, call.job, Pages(hit)), None
+        if one.job == call.job and one.stage == FETCH:
+            pages, over = steps_of(outcome, len(one.names) - one.completed if one.live else 0)
+            return fetch.read(state, call.job, pages, over=over), None
+    raise ValueError(f"job {call.job} can't go on: it is over, or there is none", call.job)
+
+
+def copied(state: State, job: int, kind: str, outcome: Outcome) -> State:
+    """A copy between the tiers goes on."""
+    if outcome.how == "fail":
+        return backup.fail(state, job)
+    if kind == LOAD:
+        return load.copy_layers(state, job, outcome.pages if outcome.how == "part" else load.LAYERS)
+    return backup.land(state, job)
+
+
+def steps_of(outcome: Outcome, left: int) -> tuple[int, bool]:
+    """For how many of the pages that are ``left`` a read or a put goes on, and whether it ends there in any case."""
+    if outcome == DONE:
+        return left, False
+    return min(outcome.pages, left), outcome.how != "part"
+
+
+def tick(state: State, setting: Setting, call: tier_calls.Tick, choice: Choice) -> tuple[State, None]:
+    """Take note of what has landed."""
+    return life.tick(state, setting, choice), None
+
+
+def attach(state: State, setting: Setting, call: tier_calls.Attach, _: Choice) -> tuple[State, bool]:
+    """Attach storage, or detach it."""
+    return life.attach(state) if call.on else life.detach(state)
+
+
+def set_clock(state: State, setting: Setting, call: tier_calls.SetClock, _: Choice) -> tuple[State, None]:
+    """Time passes."""
+    return state._replace(tiers=tiers_of(state)._replace(clock=call.seconds)), None
+
+
+def fail_host_alloc(state: State, setting: Setting, call: tier_calls.FailHostAlloc, _: Choice) -> tuple[State, None]:
+    """An allocation of host memory is going to fail."""
+    return state._replace(host=host_of(state)._replace(fault=call.after)), None
+
+
+def fail_copy(state: State, setting: Setting, call: tier_calls.FailCopy, _: Choice) -> tuple[State, None]:
+    """A copy of this kind is going to fail."""
+    host = host_of(state)
+    return state._replace(host=host._replace(failing={**host.failing, call.kind: call.after})), None
+
+
+BELOW: dict[type, Callable[..., tuple[State, Any]]] = {
+    calls.Match: match_tiers,
+    calls.Evict: evict_tiers,
+    calls.Begin: begin_tiers,
+    calls.Grow: grow_tiers,
+    calls.Insert: insert_tiers,
+    calls.Publish: insert_tiers,
+    calls.End: insert_tiers,
+    calls.Reset: reset_tiers,
+    tier_calls.EvictHost: evict_host,
+    tier_calls.LoadBack: load.load_back,
+    tier_calls.Prefetch: prefetch,
+    tier_calls.Poll: poll,
+    tier_calls.TellLoaded: tell_loaded,
+    tier_calls.Abandon: abandon,
+    tier_calls.Advance: advance,
+    tier_calls.Tick: tick,
+    tier_calls.Attach: attach,
+    tier_calls.SetClock: set_clock,
+    tier_calls.FailHostAlloc: fail_host_alloc,
+    tier_calls.FailCopy: fail_copy,
+}
+"""What each call does to a hierarchy, where that is more than what it does on the device."""

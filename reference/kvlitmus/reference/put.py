@@ -12,37 +12,43 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvlitmus.reference.hierarchy import Hierarchy, Put, pin
+from kvlitmus.reference.hierarchy import host_of, pin
+from kvlitmus.spec.host_state import Put
 from kvlitmus.spec.interface.tiers import BACKUP
+from kvlitmus.spec.prefetch_advance import tiers_of
+from kvlitmus.spec.state import State
 from kvlitmus.spec.units import Name, Pages
 
 
-def start_puts(now: Hierarchy, names: Sequence[Name]) -> Hierarchy:
+def start_puts(state: State, names: Sequence[Name]) -> State:
     """Begin to put those pages of a path that can be and need be put, one job for each contiguous run of them."""
-    if not now.storage:
-        return now
-    busy = {name for put in now.puts for name in put.names}
-    busy |= {name for transfer in now.transfers if transfer.kind == BACKUP for name in transfer.names}
+    if not tiers_of(state).attached:
+        return state
+    host = host_of(state)
+    busy = {name for put in host.puts for name in put.names}
+    busy |= {name for transfer in host.transfers if transfer.kind == BACKUP for name in transfer.names}
     run: list[Name] = []
     for name in names:
-        copy = now.host.copies.get(name)
+        copy = host.copies.get(name)
         if copy is not None and copy.settled and not copy.stored and name not in busy:
             run.append(name)
         elif run:
-            now, run = _start(now, run), []
-    return _start(now, run) if run else now
+            state, run = _start(state, run), []
+    return _start(state, run) if run else state
 
 
-def _start(now: Hierarchy, run: Sequence[Name]) -> Hierarchy:
-    serial = now.serial + 1
-    return pin(now._replace(serial=serial, puts=(*now.puts, Put(serial, tuple(run)))), run)
+def _start(state: State, run: Sequence[Name]) -> State:
+    host = host_of(state)
+    serial = host.serial + 1
+    return pin(state._replace(host=host._replace(serial=serial, puts=(*host.puts, Put(serial, tuple(run))))), run)
 
 
-def accepted(now: Hierarchy, job: int, pages: int, *, over: bool) -> Hierarchy:
+def accepted(state: State, job: int, pages: int, *, over: bool) -> State:
     """The store has taken ``pages`` more pages of a put, which is ``over`` if it takes no more or has all of them."""
+    host = host_of(state)
     puts = []
-    copies = dict(now.host.copies)
-    for put in now.puts:
+    copies = dict(host.copies)
+    for put in host.puts:
         if put.id == job:
             done = Pages(put.done + pages)
             for name in put.names[put.done : done]:
@@ -50,20 +56,22 @@ def accepted(now: Hierarchy, job: int, pages: int, *, over: bool) -> Hierarchy:
             puts.append(put._replace(done=done, landed=over or done == len(put.names)))
         else:
             puts.append(put)
-    return now._replace(host=now.host._replace(copies=copies), puts=tuple(puts))
+    return state._replace(host=host._replace(copies=copies, puts=tuple(puts)))
 
 
-def acknowledge_puts(now: Hierarchy) -> Hierarchy:
+def acknowledge_puts(state: State) -> State:
     """Take note of puts that are over: their pages are pinned no longer."""
-    for put in now.puts:
+    for put in host_of(state).puts:
         if put.landed:
-            now = pin(now, put.names, -1)
-    return now._replace(puts=tuple([put for put in now.puts if not put.landed]))
+            state = pin(state, put.names, -1)
+    host = host_of(state)
+    return state._replace(host=host._replace(puts=tuple([put for put in host.puts if not put.landed])))
 
 
-def drop_puts(now: Hierarchy) -> Hierarchy:
+def drop_puts(state: State) -> State:
     """The storage is gone: every put ends where it is, and nothing counts as stored any more."""
-    for put in now.puts:
-        now = pin(now, put.names, -1)
-    copies = {name: copy._replace(stored=False) for name, copy in now.host.copies.items()}
-    return now._replace(puts=(), host=now.host._replace(copies=copies))
+    for put in host_of(state).puts:
+        state = pin(state, put.names, -1)
+    host = host_of(state)
+    copies = {name: copy._replace(stored=False) for name, copy in host.copies.items()}
+    return state._replace(host=host._replace(puts=(), copies=copies))

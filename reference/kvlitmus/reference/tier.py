@@ -14,263 +14,223 @@ to.  A page that is resident too keeps its host copy: dropping it would gain lit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
-from kvlitmus.reference import pool as pools
-from kvlitmus.reference.hierarchy import DEVICE, NOWHERE, Hierarchy, HostCopy, Moved, Transfer, begins
+from kvlitmus.reference.choose import Choice, Names, hand_out, in_order, make_room, refuse
+from kvlitmus.reference.hierarchy import (
+    NOWHERE,
+    alone_of,
+    alone_tree,
+    begins,
+    host_of,
+    with_alone,
+)
 from kvlitmus.reference.put import start_puts
 from kvlitmus.spec import effects
 from kvlitmus.spec.advance import matched
+from kvlitmus.spec.host_state import HostCopy, Transfer
 from kvlitmus.spec.interface.tiers import SPILL, SPILLED
-from kvlitmus.spec.policies import WRITE_BACK, Worth, worth
-from kvlitmus.spec.state import Page, State
-from kvlitmus.spec.units import Name, PageNo, Pages, Tokens, pages_needed
+from kvlitmus.spec.policies import WRITE_BACK
+from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.state import State
+from kvlitmus.spec.units import Name, PageNo, Pages
 
 # -- looking ----------------------------------------------------------------------------------------------
 
 
-def known_prefix(now: Hierarchy, names: Sequence[Name]) -> tuple[Pages, Pages]:
+def known_prefix(state: State, names: Sequence[Name]) -> tuple[Pages, Pages]:
     """How many of a key's pages are resident, and how many follow on the host alone."""
-    resident, alone = now.cache.tree.pages, now.host.alone
-    there = 0
-    while there < len(names) and names[there] in resident:
-        there += 1
-    behind = there
-    while behind < len(names) and names[behind] in alone:
-        behind += 1
-    return Pages(there), Pages(behind - there)
+    there = effects.cached_prefix(state.tree, names)
+    return there, effects.cached_prefix(alone_tree(state), names[there:])
 
 
-def match(now: Hierarchy, names: Sequence[Name], units: int) -> tuple[Hierarchy, tuple[PageNo, ...], Pages]:
-    """The device pages of the longest resident prefix, and how many pages follow on the host alone.
+def match(state: State, setting: Setting, names: Sequence[Name], units: int) -> tuple[State, Pages, Pages]:
+    """How many pages are resident of what a key has cached, and how many follow on the host alone.
 
     All of them were used now, at the same tick.  Where a match leaves a unit to compute it covers fewer pages than are
     cached; see :func:`match_all`.
     """
-    setting, resident = now.setting, now.cache.tree.pages
-    there, behind = known_prefix(now, names[: setting.cap(units) // setting.size])
-    pages = tuple([resident[name].page for name in names[:there]])
-    tree = matched(now.cache.tree, setting, names[:there])
-    now = now._replace(cache=now.cache._replace(tree=tree))
-    if not behind:
-        return now, pages, behind
-    counts = int(setting.profile.hit_counts == "match")
-    now = use_alone(now, names[len(pages) : len(pages) + behind], counts)
-    return cut(now, names[len(pages) + behind - 1]), pages, behind
+    there, behind = known_prefix(state, names[: setting.cap(units) // setting.size])
+    state = state._replace(tree=matched(state.tree, setting, names[:there]))
+    if behind:
+        counts = int(setting.profile.hit_counts == "match")
+        state = use_alone(state, names[there : there + behind], counts)
+        state = cut(state, names[there + behind - 1])
+    return state, there, behind
 
 
-def match_all(now: Hierarchy, names: Sequence[Name]) -> tuple[Hierarchy, tuple[PageNo, ...], Pages]:
+def match_all(state: State, setting: Setting, names: Sequence[Name]) -> tuple[State, Pages, Pages]:
     """As :func:`match`, and everything that is cached: what is moved between tiers need not be computed."""
-    return match(now, names, len(names) * now.setting.size + 1)
+    return match(state, setting, names, len(names) * setting.size + 1)
 
 
-def use_alone(now: Hierarchy, names: Iterable[Name], hits: int = 0) -> Hierarchy:
+def use_alone(state: State, names: Iterable[Name], hits: int = 0) -> State:
     """Note a use of these pages, all on the host alone, at the present tick."""
-    alone, tick = dict(now.host.alone), now.cache.tree.clock
+    alone, tick = dict(alone_of(state)), state.tree.clock
     for name in names:
         alone[name] = alone[name]._replace(touched=tick, hits=alone[name].hits + hits)
-    return now._replace(host=now.host._replace(alone=alone))
+    return with_alone(state, alone)
 
 
-def cut(now: Hierarchy, name: Name) -> Hierarchy:
+def cut(state: State, name: Name) -> State:
     """End a node at this page, on whichever tier it is: see :func:`kvlitmus.spec.effects.split`."""
-    marks = {
-        child: page._replace(first=True)
-        for child, page in now.host.alone.items()
-        if page.parent == name and not page.first
-    }
-    if marks:
-        now = now._replace(host=now.host._replace(alone={**now.host.alone, **marks}))
-    if name not in now.cache.tree.pages:
-        return now
-    return now._replace(cache=now.cache._replace(tree=effects.split(now.cache.tree, name)))
+    alone = alone_tree(state)
+    marked = effects.split(alone, name)
+    if marked is not alone:
+        state = with_alone(state, marked.pages)
+    return state._replace(tree=effects.split(state.tree, name)) if name in state.tree.pages else state
 
 
-def adopt(now: Hierarchy, cache: State, names: Sequence[Name]) -> Hierarchy:
-    """The hierarchy after an insert made its device side ``cache``: pages that were on the host alone are resident too.
+def adopt(state: State, setting: Setting, names: Sequence[Name]) -> State:
+    """After an insert of these pages: those that were on the host alone are resident now, and there no more.
 
     They have taken the caller's slots, and keep what was known of them; whether the insert that brings a page back
     is counted as a hit is a choice.
     """
-    alone = now.host.alone
-    back = [name for name in names if name in alone]
+    back = [name for name in names if name in alone_of(state)]
     if not back:
-        return now._replace(cache=cache)
-    now = cut(now, back[-1])
-    pages, left = dict(cache.tree.pages), dict(now.host.alone)
+        return state
+    pages, alone = dict(state.tree.pages), dict(effects.split(alone_tree(state), back[-1]).pages)
     for name in back:
-        new, old = pages[name], left.pop(name)
-        hits = old.hits + (new.hits if now.choices.restored_counts else 0)
+        new, old = pages[name], alone.pop(name)
+        hits = old.hits + (new.hits if setting.profile.restored_counts else 0)
         priority = max(new.priority, old.priority)
         pages[name] = new._replace(created=old.created, hits=hits, priority=priority, first=old.first)
     for name in names[names.index(back[-1]) + 1 :][:1]:
         pages[name] = pages[name]._replace(first=True)
-    tree = cache.tree._replace(pages=pages)
-    return now._replace(cache=cache._replace(tree=tree), host=now.host._replace(alone=left))
+    return with_alone(state, alone)._replace(tree=state.tree._replace(pages=pages))
 
 
 # -- the host's memory ------------------------------------------------------------------------------------
 
 
-def allocate(now: Hierarchy, pages: int) -> tuple[Hierarchy, tuple[PageNo, ...] | None]:
-    """Host pages, or ``None`` when too few are free or when a fault says so."""
-    host = now.host
+def allocate(state: State, names: Sequence[Name], choice: Choice) -> tuple[State, tuple[PageNo, ...] | None]:
+    """Host pages for the copies of these pages, or ``None`` when too few are free or when a fault says so."""
+    host = host_of(state)
     if host.fault is not None:
-        now = now._replace(host=host._replace(fault=host.fault - 1 if host.fault else None))
-        if not host.fault:
-            return now, None
-    taken = pools.allocate(host.pool, Tokens(pages * host.pool.page_size))
-    if taken is None:
-        return now, None
-    return now._replace(host=now.host._replace(pool=taken[0])), taken[1]
+        host = host._replace(fault=host.fault - 1 if host.fault else None)
+        failed, state = not host_of(state).fault, state._replace(host=host)
+        if failed:
+            return state, None
+    chosen = choice.host_pages or {}
+    left = iter(sorted(host.free, key=lambda page: (page in chosen.values(), page)))
+    places = [chosen[name] if name in chosen else next(left) for name in names[: len(host.free)]]
+    pages = hand_out(host.free, len(names), tuple(places))
+    if pages is None:
+        return state, None
+    return state._replace(host=host._replace(free=host.free.difference(pages))), pages
 
 
-def allocate_or_evict(now: Hierarchy, pages: int) -> tuple[Hierarchy, tuple[PageNo, ...] | None]:
+def allocate_or_evict(
+    state: State, setting: Setting, names: Sequence[Name], choice: Choice
+) -> tuple[State, tuple[PageNo, ...] | None]:
     """Host pages; where there are too few, what lacks is evicted, once, and the allocation tried again."""
-    now, got = allocate(now, pages)
+    state, got = allocate(state, names, choice)
     if got is not None:
-        return now, got
-    now, _ = evict_host(now, Pages(pages - len(now.host.pool.free)))
-    return allocate(now, pages)
+        return state, got
+    state, _ = evict_host(state, setting, len(names) - len(host_of(state).free), choice)
+    return allocate(state, names, choice)
 
 
-def free(now: Hierarchy, pages: Sequence[PageNo]) -> Hierarchy:
-    """Take host pages back."""
-    return now._replace(host=now.host._replace(pool=pools.release(now.host.pool, pages))) if pages else now
+def free(state: State, pages: Sequence[PageNo]) -> State:
+    """Take host pages back; raises ``ValueError`` for one that is free already or named twice."""
+    host = host_of(state)
+    if len(set(pages)) < len(pages) or not host.free.isdisjoint(pages):
+        raise ValueError(f"host pages {sorted(pages)} are freed twice", tuple(pages))
+    return state._replace(host=host._replace(free=host.free.union(pages))) if pages else state
 
 
-def back(now: Hierarchy, names: Sequence[Name], pages: Sequence[PageNo], *, settled: bool, stored: bool) -> Hierarchy:
+def back(state: State, names: Sequence[Name], pages: Sequence[PageNo], *, settled: bool, stored: bool) -> State:
     """Give these pages host copies in these host pages."""
+    host = host_of(state)
     copies = {name: HostCopy(page, 0, settled, stored) for name, page in zip(names, pages, strict=True)}
-    return now._replace(host=now.host._replace(copies={**now.host.copies, **copies}))
+    return state._replace(host=host._replace(copies={**host.copies, **copies}))
 
 
-def unback(now: Hierarchy, names: Sequence[Name]) -> Hierarchy:
-    """Take the host copies of these pages, all resident, away."""
-    gone = [now.host.copies[name].page for name in names]
-    copies = {name: copy for name, copy in now.host.copies.items() if name not in names}
-    return free(now._replace(host=now.host._replace(copies=copies)), gone)
+def unback(state: State, names: Sequence[Name]) -> State:
+    """Take the host copies of these pages away."""
+    host = host_of(state)
+    gone = [host.copies[name].page for name in names]
+    copies = {name: copy for name, copy in host.copies.items() if name not in names}
+    return free(state._replace(host=host._replace(copies=copies)), gone)
 
 
-def again(now: Hierarchy, failed: Transfer) -> Hierarchy:
+def again(state: State, failed: Transfer) -> State:
     """Begin a copy that failed once more, behind all others; where it can't begin it is left for the next tick."""
-    now, can = begins(now, failed.kind)
+    state, can = begins(state, failed.kind)
+    host = host_of(state)
     if can:
-        now = now._replace(serial=now.serial + 1)
-        failed = Transfer(now.serial, failed.kind, failed.names)
-    return now._replace(transfers=(*now.transfers, failed))
+        host = host._replace(serial=host.serial + 1)
+        failed = Transfer(host.serial, failed.kind, failed.names)
+    return state._replace(host=host._replace(transfers=(*host.transfers, failed)))
 
 
 # -- eviction ---------------------------------------------------------------------------------------------
 
 
-def value_of(now: Hierarchy) -> Callable[[Page], Worth]:
-    """What a page is worth to this hierarchy."""
-    return worth(now.setting.config.policy, now.setting.profile.slru_hits)
-
-
-def first_to_go(
-    pages: Mapping[Name, Page], value: Callable[[Page], Worth], spared: Collection[Name] = ()
-) -> Name | None:
-    """The leaf that the policy would evict first, the name breaking ties; ``None`` when all are spared or locked."""
-    inner = {page.parent for page in pages.values()}
-    ranked = [
-        (*value(page), name)
-        for name, page in pages.items()
-        if not page.locks and name not in inner and name not in spared
-    ]
-    return Name(min(ranked)[-1]) if ranked else None
-
-
-def tail(pages: Mapping[Name, Page], leaf: Name, most: int, granularity: str) -> tuple[Name, ...]:
-    """The pages that go together when this leaf goes, last page first: of its node, ``most`` pages or all of them."""
-    names = [leaf]
-    while not pages[names[-1]].first and (granularity == "node" or len(names) < most):
-        names.append(pages[names[-1]].parent)
-    return tuple(names)
-
-
-def evict(
-    now: Hierarchy, asked: Tokens, choice: Sequence[Name] | None = None
-) -> tuple[Hierarchy, Tokens, tuple[Name, ...]]:
-    """Make room for ``asked`` device slots; how many became free, and the pages that left the device, in order.
+def evict(state: State, setting: Setting, wanted: int, choice: Choice) -> tuple[State, Names]:
+    """Make room for ``wanted`` device pages; and the pages that left the device, in order.
 
     Backed leaves are demoted, others deleted; under write-back these are copied to the host first, and where that
-    fails they stay and are passed over.  The choice is which pages go, all of which must be able to.
+    fails they stay and are passed over.  A choice of pages may be more or less, and all of them must be able to go.
     """
-    size, granularity, value = now.setting.size, now.setting.profile.evict_granularity, value_of(now)
-    victims: list[Name] = []
-    passed: set[Name] = set()
-    wanted = pages_needed(asked, size) if choice is None else Pages(len(choice))
-    while len(victims) < wanted:
-        resident = now.cache.tree.pages
-        leaf = first_to_go(resident, value, passed) if choice is None else choice[len(victims)]
-        if leaf is None:
-            break
-        run = (leaf,) if choice is not None else tail(resident, leaf, wanted - len(victims), granularity)
-        if leaf not in now.host.copies and now.choices.write == WRITE_BACK:
-            now, run = write_back(now, run)
-            if not run:
-                passed.add(leaf)
-                if choice is not None:
-                    raise ValueError(f"page {leaf} can't leave the device: the host has no room for it", leaf)
-                continue
-        now = leave_device(now, run)
-        victims += run
-    return now, Tokens(len(victims) * size), tuple(victims)
+    chosen = choice.victims
+    if chosen is not None:
+        wanted = len(chosen)
+        if setting.config.write != WRITE_BACK:
+            in_order(state.tree, chosen, setting)
+
+    def let_go(now: State, run: Names) -> tuple[State, Names]:
+        if run[0] not in host_of(now).copies and setting.config.write == WRITE_BACK:
+            now, run = write_back(now, setting, run, choice)
+        return (leave_device(now, run), run) if run else (now, run)
+
+    state, victims = make_room(state, wanted, setting, lambda now: now.tree, let_go, among=chosen)
+    if chosen is not None and len(victims) < wanted:
+        refuse(f"{sorted(set(chosen).difference(victims))} can't leave the device: locked, or the host has no room")
+    return state, victims
 
 
-def leave_device(now: Hierarchy, run: Sequence[Name]) -> Hierarchy:
+def leave_device(state: State, run: Sequence[Name]) -> State:
     """Free the device slots of the end of a branch, last page first: it is demoted if it has host copies, else gone."""
-    resident, host = now.cache.tree.pages, now.host
-    cache = now.cache._replace(tree=effects.remove(now.cache.tree, run))
-    if run[0] in host.copies:
-        demoted = {name: resident[name]._replace(page=NOWHERE) for name in run}
-        demoted[run[-1]] = demoted[run[-1]]._replace(first=True)
-        host = host._replace(alone={**host.alone, **demoted})
-    return now._replace(cache=cache, host=host)
+    resident = state.tree.pages
+    state = state._replace(tree=effects.remove(state.tree, run))
+    if run[0] not in host_of(state).copies:
+        return state
+    demoted = {name: resident[name]._replace(page=NOWHERE) for name in run}
+    demoted[run[-1]] = demoted[run[-1]]._replace(first=True)
+    return with_alone(state, {**alone_of(state), **demoted})
 
 
-def write_back(now: Hierarchy, run: Sequence[Name]) -> tuple[Hierarchy, tuple[Name, ...]]:
+def write_back(state: State, setting: Setting, run: Names, choice: Choice) -> tuple[State, Names]:
     """Copy the end of a branch, last page first, to the host within this call; which of it there was room for.
 
     Where there isn't room for all of it, the last pages go; of a node that must go as one, none do.  Where the copy
     fails, nothing of it is on the host, and all of it stays.
     """
-    now, pages = allocate_or_evict(now, len(run))
-    if pages is None and now.setting.profile.evict_granularity == "page":
-        now, pages = allocate(now, min(len(run), len(now.host.pool.free)))
+    state, pages = allocate_or_evict(state, setting, run[::-1], choice)
+    if pages is None and setting.profile.evict_granularity == "page":
+        run = run[: len(host_of(state).free)]
+        state, pages = allocate(state, run[::-1], choice)
     if not pages:
-        return now, ()
+        return state, ()
     for stage in (SPILL, SPILLED):
-        now, can = begins(now, stage)
+        state, can = begins(state, stage)
         if not can:
-            return free(now, pages), ()
-    names = tuple(reversed(run[: len(pages)]))
-    resident = now.cache.tree.pages
-    moved = [Moved(DEVICE, resident[name].page, page) for name, page in zip(names, pages, strict=True)]
-    now = back(now, names, pages, settled=True, stored=False)
-    return start_puts(now._replace(moved=(*now.moved, *moved)), names), tuple(reversed(names))
+            return free(state, pages), ()
+    state = back(state, run[::-1], pages, settled=True, stored=False)
+    return start_puts(state, run[::-1]), run
 
 
-def evict_host(now: Hierarchy, wanted: Pages) -> tuple[Hierarchy, Tokens]:
+def evict_host(state: State, setting: Setting, wanted: int, choice: Choice) -> tuple[State, Pages]:
     """Delete pages that are on the host alone, childless and unpinned, until ``wanted`` host pages became free.
 
-    Returns how many slots became free; fewer where there is no more.
+    Returns how many became free; fewer where there is no more.
     """
-    host, value = now.host, value_of(now)
-    alone, copies, freed = dict(host.alone), dict(host.copies), list[PageNo]()
-    pinned = {name for name in alone if copies[name].pins}
-    while len(freed) < wanted:
-        leaf = first_to_go(alone, value, pinned)
-        if leaf is None:
-            break
-        for name in tail(alone, leaf, wanted - len(freed), now.setting.profile.evict_granularity):
-            if name in pinned:
-                break
-            del alone[name]
-            freed.append(copies.pop(name).page)
-    if not freed:
-        return now, Tokens(0)
-    now = now._replace(host=host._replace(alone=alone, copies=copies))
-    return free(now, freed), Tokens(len(freed) * host.pool.page_size)
+
+    def let_go(now: State, run: Names) -> tuple[State, Names]:
+        return unback(with_alone(now, effects.remove(alone_tree(now), run).pages), run), run
+
+    pinned = {name for name, copy in host_of(state).copies.items() if copy.pins}
+    state, victims = make_room(state, wanted, setting, alone_tree, let_go, pinned, choice.host_victims)
+    return state, Pages(len(victims))

@@ -13,7 +13,8 @@ What is asked and answered: :mod:`~kvlitmus.spec.interface` (what a cache may of
 What is known, and how it changes: :mod:`~kvlitmus.spec.page` and :mod:`~kvlitmus.spec.state`, elementary
 :mod:`~kvlitmus.spec.effects` on it, :mod:`~kvlitmus.spec.calls` as values, and :mod:`~kvlitmus.spec.advance`, which says
 what an answered call amounts to; :mod:`~kvlitmus.spec.partial`, what remains known where evictions aren't seen.  For
-tiers :mod:`~kvlitmus.spec.tier_state`, :mod:`~kvlitmus.spec.tier_calls`, :mod:`~kvlitmus.spec.tier_advance`,
+tiers :mod:`~kvlitmus.spec.tier_state`, :mod:`~kvlitmus.spec.host_state` (what only the cache itself knows),
+:mod:`~kvlitmus.spec.tier_calls`, :mod:`~kvlitmus.spec.tier_advance`,
 :mod:`~kvlitmus.spec.prefetch_advance` and :mod:`~kvlitmus.spec.prefetch_plan`; for page stores
 :mod:`~kvlitmus.spec.store_state` and :mod:`~kvlitmus.spec.store_calls`; beside these
 :mod:`~kvlitmus.spec.hash_calls` and :mod:`~kvlitmus.spec.misuse_calls`, and :mod:`~kvlitmus.spec.schemes` (how pages are

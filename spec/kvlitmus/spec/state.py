@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kvlitmus.spec.calls import Path
+from kvlitmus.spec.host_state import Host
 from kvlitmus.spec.page import Page, Tree, empty_tree
 from kvlitmus.spec.tier_state import Tiers
 from kvlitmus.spec.units import Name, PageNo, Slot
@@ -58,8 +59,9 @@ class State(NamedTuple):
     ``tree``: what is cached.  ``doubtful``: the names of it that may be gone, since nobody saw.  ``owners``: how many
     requests and callers own each page that is owned.  ``requests``: by id.  ``receipts``: by the suite's number, where
     the protected path ends.  ``contents``: which prefix's KV was written last into each slot.
-    ``tiers``: what is below the device, where anything is; ``told``: what somebody knows who replays the events, where
-    there are any.
+    ``tiers``: what is known of what is below the device, where anything is; ``told``: what somebody knows who replays the
+    events, where there are any.  ``host``: what only the cache itself knows of the host, where the state is the cache's
+    own, as the reference's is.
     """
 
     tree: Tree
@@ -70,6 +72,7 @@ class State(NamedTuple):
     contents: Mapping[Slot, Name]
     tiers: Tiers | None = None
     told: Told | None = None
+    host: Host | None = None
 
 
 def empty_state() -> State:

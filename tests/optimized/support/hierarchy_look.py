@@ -13,7 +13,7 @@ from kvlitmus.optimized.audit import audit
 from kvlitmus.optimized.hierarchy import HierarchicalCache
 from kvlitmus.optimized.levels import value_at
 from kvlitmus.optimized.tree import Place
-from kvlitmus.reference.hierarchy import host_homes
+from kvlitmus.reference.hierarchy import alone_of, host_homes, host_of
 from kvlitmus.spec.units import Key
 from tests.optimized.support.hierarchy_sides import LAYERS, ArrayMover, ScriptedStore
 
@@ -31,15 +31,16 @@ class Look:
 
     def compare(self) -> None:
         """Everything that can be seen of both."""
-        one, two, now = self.one, self.two, self.one.now
-        host_homes(now)
+        one, two, now = self.one, self.two, self.one.state
+        host = host_of(now)
+        host_homes(now, one.setting)
         audit(two.tree)
         assert one.sizes() == two.sizes()
         assert (one.available(), one.host_available()) == (two.available(), two.host_available())
         assert one.occupied() == two.occupied()
-        assert now.cache.tree.clock == two.tree.clock
-        assert now.loaded == two.fetches.loaded
-        assert len(now.release) == sum(map(len, two.host.releasing))
+        assert now.tree.clock == two.tree.clock
+        assert host.loaded == two.fetches.loaded
+        assert len(host.release) == sum(map(len, two.host.releasing))
         self.compare_jobs()
         self.compare_pages()
         self.compare_homes()
@@ -73,13 +74,14 @@ class Look:
             assert page == theirs[key], (key, page, theirs[key])
 
     def reference_pages(self) -> dict[Key, tuple[Any, ...]]:
-        now, found = self.one.now, {}
-        loading = {name for one in now.transfers if one.kind == "load" and not one.landed for name in one.names}
-        busy = {name for put in now.puts for name in put.names}
-        busy |= {name for one in now.transfers if one.kind == "backup" for name in one.names}
-        for name, page in [*now.cache.tree.pages.items(), *now.host.alone.items()]:
-            copy = now.host.copies.get(name)
-            resident = name in now.cache.tree.pages
+        now, found = self.one.state, {}
+        host = host_of(now)
+        loading = {name for one in host.transfers if one.kind == "load" and not one.landed for name in one.names}
+        busy = {name for put in host.puts for name in put.names}
+        busy |= {name for one in host.transfers if one.kind == "backup" for name in one.names}
+        for name, page in [*now.tree.pages.items(), *alone_of(now).items()]:
+            copy = host.copies.get(name)
+            resident = name in now.tree.pages
             level = (page.touched, page.created, page.hits, page.priority, page.locks > 0, page.first)
             side = None if copy is None else (copy.pins, copy.settled, copy.stored, name in busy)
             contents = self.one.contents.read("device", page.page) if resident and name not in loading else None

@@ -30,6 +30,7 @@ from kvlitmus.optimized.testing import (
     SetClock,
     faulty_parts,
 )
+from kvlitmus.reference.hierarchy import alone_of
 from kvlitmus.spec.units import Key
 from tests.optimized.support.hierarchy_look import Look
 from tests.optimized.support.hierarchy_sides import LAYERS, ArrayMover, ScriptedStore, fingerprint
@@ -175,8 +176,8 @@ class Pair(Look):
 
     def load_back(self) -> None:
         key = self.key() if self.rng.random() < 0.3 else self.rng.choice(self.keys)
-        if self.rng.random() < 0.7 and self.one.now.host.alone:
-            key = self.one.key_of(self.rng.choice(sorted(self.one.now.host.alone)))
+        if self.rng.random() < 0.7 and alone_of(self.one.state):
+            key = self.one.key_of(self.rng.choice(sorted(alone_of(self.one.state))))
         quota = self.rng.choice([None, None, None, self.rng.randint(0, 12 * self.size)])
         mine, theirs = self.one.load_back(key, quota), self.two.load_back(key.tokens, key.namespace, quota=quota)
         assert mine.before == theirs.before * self.size

@@ -20,9 +20,11 @@ from kvlitmus.conformance.adapters.reference.tiers import TieredReference
 from kvlitmus.conformance.checker.harness_store import HarnessStore
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.ports.tiers import DONE, Event, Job, Outcome
-from kvlitmus.reference.hierarchy import Hierarchy
+from kvlitmus.reference.hierarchy import host_of
 from kvlitmus.spec.interface.tiers import BACKUP, FETCH, LOAD, QUERY
 from kvlitmus.spec.policies import TIMEOUT
+from kvlitmus.spec.prefetch_advance import tiers_of
+from kvlitmus.spec.state import State
 from kvlitmus.spec.units import Key
 from tests.optimized.support.small_states import Called, Log, Logged
 from tests.proofs.support.tier_bench import Scope
@@ -61,7 +63,7 @@ class LoggedTier(Logged):
 class Spot(NamedTuple):
     """Where both hierarchies are: the reference's state, contents and keys, and how the other one got there."""
 
-    now: Hierarchy
+    now: State
     pools: dict[str, list[int]]
     log: Log
     pages: dict[int, int]
@@ -131,13 +133,14 @@ class BesideTiers:
             frontier = further
         return Report(len(seen), self.transitions, depth, time.process_time() - started, not frontier)
 
-    def known(self, now: Hierarchy) -> object:
+    def known(self, now: State) -> object:
         """What tells states apart: time is early or late, the rest as in the reference's own enumeration."""
+        host, clock = host_of(now), tiers_of(now).clock
         timed = [
-            one if one.since is None else one._replace(since=-LATE if now.now - one.since >= LATE else 0.0)
-            for one in now.operations
+            one if one.since is None else one._replace(since=-LATE if clock - one.since >= LATE else 0.0)
+            for one in host.operations
         ]
-        return identity(self.explorer.canonical(now._replace(operations=tuple(timed))))
+        return identity(self.explorer.canonical(now._replace(host=host._replace(operations=tuple(timed)))))
 
     def steps_from(self, spot: Spot) -> Iterator[tuple[str, Spot]]:
         """Every step from a state, made on both, and where it leads if that is within the scope."""
@@ -150,10 +153,10 @@ class BesideTiers:
             except Exception as error:
                 steps = "\n  ".join([*self.path(spot.now), label])
                 raise Difference(f"{error!r} after\n  {steps}") from error
-            if within(self.scope, self.reference.now):
+            if within(self.scope, self.reference.state):
                 yield label, self.spot_now()
 
-    def path(self, now: Hierarchy) -> list[str]:
+    def path(self, now: State) -> list[str]:
         """The steps that first led to a state."""
         steps: list[str] = []
         at = self.known(now)
@@ -166,7 +169,7 @@ class BesideTiers:
         """Where both are now."""
         reference, tandem = self.reference, self.tandem
         pools = {tier: list(slots) for tier, slots in reference.contents.pools.items()}
-        now = reference.now._replace(loaded={})
+        now = reference.state._replace(host=host_of(reference.state)._replace(loaded={}))
         log: Log = tuple(tandem.first.log)
         return Spot(now, pools, log, dict(tandem.device.pages), dict(tandem.rows))
 
@@ -179,10 +182,10 @@ class BesideTiers:
         tandem.recorder = first.recorder
         tandem.device.pages = dict(spot.pages)
         tandem.rows = dict(spot.rows)
-        reference.now = spot.now
+        reference.state = spot.now
         reference.contents.pools.update({tier: list(slots) for tier, slots in spot.pools.items()})
         reference.told = []
-        reference.store = Replayer(first.recorder) if spot.now.storage else None
+        reference.store = Replayer(first.recorder) if tiers_of(spot.now).attached else None
         tandem.jobs()  # type: ignore[attr-defined]
 
     def compare(self) -> None:
@@ -196,7 +199,7 @@ class BesideTiers:
             ends.append((*(ends[node.parent] if node.parent >= 0 else ()), *node.units))
             for tier, slots, kind in (("device", node.slots, LOAD), ("host", node.host, BACKUP)):
                 if slots is not None and not any(self.moves_in(job, kind, ends[-1]) for job in jobs):
-                    names = self.reference.named(Key(None, ends[-1]))[1][-len(node.units) :]
+                    names = self.reference.path(Key(None, ends[-1])).names[-len(node.units) :]
                     found = list(tandem.peek(tier, slots))
                     if found != list(names):
                         raise Difference(f"{found} is on the {tier} where {list(names)} belongs")
@@ -207,7 +210,7 @@ class BesideTiers:
 
     # -- the steps -----------------------------------------------------------------------------
 
-    def moves(self, now: Hierarchy) -> Iterator[Move]:
+    def moves(self, now: State) -> Iterator[Move]:
         """All steps from a state."""
         yield from self.cache_moves(now)
         yield from self.tier_moves()
@@ -221,15 +224,15 @@ class BesideTiers:
         key = Key(None, tokens)
         begun = tandem.begin(HOLDER, key)
         if begun is not None:
-            names = self.reference.named(key)[1]
+            names = self.reference.path(key).names
             tandem.poke(list(begun.row[begun.cached :]), list(names[begun.cached :]))
             if not hold:
                 tandem.end(HOLDER, keep=True)
 
-    def cache_moves(self, now: Hierarchy) -> Iterator[Move]:
+    def cache_moves(self, now: State) -> Iterator[Move]:
         """Match, compute, hold, end."""
         tandem: Any = self.tandem
-        running = HOLDER in now.cache.requests
+        running = HOLDER in now.requests
         for key in self.scope.keys:
             yield f"match {key}", lambda key=key: tandem.match(Key(None, key))  # type: ignore[misc]
             if not running:
@@ -272,10 +275,10 @@ class BesideTiers:
             yield f"poll {rid}", lambda r=rid: poll(r)  # type: ignore[misc]
             yield f"abort the waiting request {rid}", lambda r=rid: tandem.abandon(r)  # type: ignore[misc]
 
-    def job_moves(self, now: Hierarchy) -> Iterator[Move]:
+    def job_moves(self, now: State) -> Iterator[Move]:
         """Each job goes on in each way."""
         reference = self.reference
-        reference.now = now
+        reference.state = now
         for at, job in enumerate(reference.jobs()):
             for outcome in () if job.landed else self.outcomes(job):
                 yield (
@@ -299,20 +302,21 @@ class BesideTiers:
             return [Outcome("part", 1)]
         return [DONE] if job.kind in (BACKUP, LOAD) else [Outcome("short", 0), Outcome("part", 1)]
 
-    def life_moves(self, now: Hierarchy) -> Iterator[Move]:
+    def life_moves(self, now: State) -> Iterator[Move]:
         """Tick, attach, detach, reset, the clock, faults."""
         tandem: Any = self.tandem
         yield "tick", tandem.tick
         if self.scope.lives:
             yield "detach", tandem.detach
             yield "attach", self.attach
-            if HOLDER not in now.cache.requests:
+            if HOLDER not in now.requests:
                 yield "reset", tandem.reset
-        if now.choices.stop == TIMEOUT and any(
-            one.since is not None and now.now - one.since < LATE for one in now.operations
+        host, clock = host_of(now), tiers_of(now).clock
+        if self.config.stop == TIMEOUT and any(
+            one.since is not None and clock - one.since < LATE for one in host.operations
         ):
-            yield "time passes", lambda: tandem.set_clock(now.now + LATE)
-        if self.scope.faults and now.host.fault is None:
+            yield "time passes", lambda: tandem.set_clock(clock + LATE)
+        if self.scope.faults and host.fault is None:
             yield "the next allocation fails", lambda: tandem.fail_host_alloc(0)
 
     def attach(self) -> None:
@@ -326,5 +330,4 @@ class BesideTiers:
 
 def supported(scope: Scope) -> Scope:
     """The scope with the choices that the optimized cache makes."""
-    choices = scope.choices._replace(reserve="submit", fill_matched=False)
-    return replace(scope, choices=choices)
+    return replace(scope, profile=replace(scope.profile, reserve="submit", fill_matched=False))

@@ -20,12 +20,15 @@ from kvlitmus.optimized.levels import value_at
 from kvlitmus.optimized.pool import PagePool
 from kvlitmus.optimized.tree import Tree
 from kvlitmus.optimized.view import nodes_of
-from kvlitmus.reference import fetch, hierarchy, life, load, tier
-from kvlitmus.reference import pool as pools
-from kvlitmus.reference.hierarchy import Choices, Operation, empty_hierarchy, pin
-from kvlitmus.reference.perform import Choice, perform, sizes
-from kvlitmus.spec.calls import Alloc, Free, Insert, path_of
+from kvlitmus.reference import backup, fetch, hierarchy, load, tier
+from kvlitmus.reference.choose import NO_CHOICE, Choice, free_pages, sizes
+from kvlitmus.reference.hierarchy import alone_of, empty_hierarchy, host_of, pin
+from kvlitmus.reference.perform import flat, perform
+from kvlitmus.reference.pool import slots_of
+from kvlitmus.spec.calls import Alloc, Evict, Free, Insert, path_of
 from kvlitmus.spec.config import Config
+from kvlitmus.spec.host_state import Operation
+from kvlitmus.spec.interface.tiers import LOAD
 from kvlitmus.spec.names import Names, page_names
 from kvlitmus.spec.prefetch_life import ENDED
 from kvlitmus.spec.profile import Profile
@@ -81,9 +84,10 @@ class Twins:
         )
         self.tree.spill = self.spill
         self.tree.tell = self.heard
-        config = Config(page_size=size, pages=pages, policy=policy, host_pages=host_pages)
-        setting = Setting(config, Profile(), SNAPSHOT, frozenset({"tiers"}))
-        self.now: Any = empty_hierarchy(setting, Choices(write=write, restored_counts=restored_counts))
+        config = Config(page_size=size, pages=pages, policy=policy, host_pages=host_pages, write=write)
+        profile = Profile(restored_counts=restored_counts)
+        self.setting = Setting(config, profile, SNAPSHOT, frozenset({"tiers"}))
+        self.now: Any = empty_hierarchy(self.setting)
         self.told: dict[str, set[int]] = {"device": set(), "host": set()}
         self.locked: list[tuple[Place, Name]] = []
         self.pinned: list[tuple[Run, tuple[Name, ...]]] = []
@@ -133,10 +137,11 @@ class Twins:
         looked = self.tree.find(namespace, packed)
         found = self.tree.match(namespace, packed)
         assert looked[1:] == found[1:] and (looked.place[:2] == found.place[:2] or not found.known)
-        self.now, pages, behind = tier.match(self.now, names, units)
+        self.now, there, behind = tier.match(self.now, self.setting, names, units)
         place = self.tree.resident_place(found)
-        assert tuple(self.tree.path_pages(place).tolist()) == pages
-        assert (found.resident, found.known) == (len(pages), len(pages) + behind)
+        pages = [self.now.tree.pages[name].page for name in names[:there]]
+        assert self.tree.path_pages(place).tolist() == pages
+        assert (found.resident, found.known) == (there, there + behind)
         return found, names[: found.known]
 
     def resume(self, which: int, tokens: list[int]) -> None:
@@ -151,8 +156,8 @@ class Twins:
         packed, names, units, _ = self.key(place.branch.namespace, path + tokens)
         depth = self.tree.depth(place)
         found = self.tree.resume(place, packed[depth * self.size :])
-        self.now, pages, behind = tier.match(self.now, names, units)
-        assert (found.resident, found.known) == (len(pages), len(pages) + behind)
+        self.now, there, behind = tier.match(self.now, self.setting, names, units)
+        assert (found.resident, found.known) == (there, there + behind)
 
     def tokens_of(self, place: Place) -> list[int]:
         units: list[int] = self.tree.path_units(place).tolist()
@@ -187,13 +192,14 @@ class Twins:
                 place, packed[depth * self.size :], pages[depth:], priority=priority, counts=not chunked
             )
         self.pool.give_back(pages[: done.already])
-        self.now, _ = life.device(self.now, Alloc(Tokens(len(offered) * self.size)), Choice(pages=offered))
+        self.now = perform(self.now, self.setting, Alloc(Tokens(len(offered) * self.size)), Choice(pages=offered)).after
         key = Key(namespace, tuple(tokens), self.bigram)
-        slots = pools.slots_of(offered, self.size)
+        slots = slots_of(offered, self.size)
         call = Insert(path_of(self.names, key, self.size), slots, 0, priority, chunked)
-        step = perform(self.now.cache, self.now.setting, call)
+        step = flat(self.now, self.setting, call)
         assert (done.already * self.size, slots[: done.already * self.size]) == step.answer
-        self.now, _ = life.device(tier.adopt(self.now, step.after, names), Free(step.answer.to_free))
+        adopted = tier.adopt(step.after, self.setting, names)
+        self.now = perform(adopted, self.setting, Free(step.answer.to_free)).after
         assert self.name(*done.place[:2]) == (names[-1] if names else root)
 
     def lock(self, namespace: Any, tokens: list[int]) -> None:
@@ -212,8 +218,9 @@ class Twins:
 
     def evict(self, pages: int) -> None:
         freed = self.tree.evict(pages)
-        self.now, slots, _ = tier.evict(self.now, Tokens(pages * self.size))
-        assert freed * self.size == slots
+        step = perform(self.now, self.setting, Evict(Tokens(pages * self.size)))
+        self.now = step.after
+        assert freed * self.size == step.answer
 
     # -- tiers -----------------------------------------------------------------------------------
 
@@ -234,8 +241,8 @@ class Twins:
 
     def evict_host(self, pages: int) -> None:
         freed = self.tree.evict_host(pages)
-        self.now, slots = tier.evict_host(self.now, Pages(pages))
-        assert freed * self.size == slots
+        self.now, same = tier.evict_host(self.now, self.setting, pages, NO_CHOICE)
+        assert freed == same
 
     def back_up(self, namespace: Any, tokens: list[int], nodes: int) -> None:
         """Give the first nodes of a path that lack one a host copy, as long as there are pages."""
@@ -251,7 +258,7 @@ class Twins:
                 break
             names = self.run_names(node)
             self.tree.give_host(node, pages, settled=False, stored=True)
-            self.now, same = tier.allocate(self.now, len(pages))
+            self.now, same = tier.allocate(self.now, names, NO_CHOICE)
             assert same == tuple(pages.tolist())
             self.now = tier.back(self.now, names, same, settled=False, stored=True)
             self.told["host"] |= set(names)
@@ -265,8 +272,9 @@ class Twins:
             return
         self.tree.make_resident(self.tree.runs(found.place, found.resident), pages)
         self.tree.lock(found.place)
-        slots = tuple(pages.tolist())
-        self.now = load._start(self.now, names[found.resident :], slots)._replace(transfers=())
+        sources = names[found.resident :]
+        self.now = backup.submit(load.make_resident(self.now, sources, pages.tolist()), LOAD, sources)
+        self.now = self.now._replace(host=host_of(self.now)._replace(transfers=()))
         self.locked.append((found.place, names[-1]))
 
     def commit(self, namespace: Any, tokens: list[int], anchor_at: int, pages: int) -> None:
@@ -290,13 +298,19 @@ class Twins:
         self.tree.unpin_place(anchor)
         self.host.give_back(taken[:known])
         self.host.give_back(taken[known + added :])
-        self.now, held = tier.allocate(pin(self.now, [name]), len(wanted))
+        self.now, held = tier.allocate(pin(self.now, [name]), wanted, NO_CHOICE)
         done, asked, rid = Pages(len(wanted)), Tokens(len(wanted) * self.size), RequestId(0)
         assert held is not None
         operation = Operation(1, rid, ENDED, name, tuple(wanted), asked, held, done, done, True, 0.0)
-        self.now = fetch.commit(self.now._replace(operations=(operation,)), operation)
-        assert self.now.loaded.get(rid, 0) == added * self.size
-        self.now = tier.free(self.now._replace(release=(), loaded={}), self.now.release)
+        self.with_host(operations=(operation,))
+        self.now = fetch.commit(self.now, self.setting, operation)
+        host = host_of(self.now)
+        assert host.loaded.get(rid, 0) == added * self.size
+        self.with_host(release=(), loaded={})
+        self.now = tier.free(self.now, host.release)
+
+    def with_host(self, **changes: Any) -> None:
+        self.now = self.now._replace(host=host_of(self.now)._replace(**changes))
 
     def pin(self, namespace: Any, tokens: list[int], lo: int) -> None:
         """Pin the host copies of the end of a path within its last branch."""
@@ -334,17 +348,17 @@ class Twins:
                     flags = int(run.branch.flags[run.lo + at])
                     pins = int(run.branch.pins[run.lo + at])
                     seen["copies"][name] = (int(host[at]), pins, bool(flags & SETTLED), bool(flags & STORED))
-        tree = self.now.cache.tree
+        tree = self.now.tree
         assert seen["device"] == {name: tuple(page) for name, page in tree.pages.items()}
-        assert seen["alone"] == {name: tuple(page) for name, page in self.now.host.alone.items()}
+        assert seen["alone"] == {name: tuple(page) for name, page in alone_of(self.now).items()}
         assert seen["copies"] == {name: tuple(copy) for name, copy in self.now.host.copies.items()}
         ours = (self.tree.evictable * self.size, self.tree.protected * self.size)
-        assert ours == sizes(self.now.cache, self.now.setting)
+        assert ours == sizes(self.now, self.setting)
         assert self.tree.clock == tree.clock
-        assert set(self.pool.free_pages().tolist()) == self.now.free
+        assert set(self.pool.free_pages().tolist()) == free_pages(self.now, self.setting)
         assert self.told["device"] == set(seen["device"])
         if self.host is not None:
-            assert set(self.host.free_pages().tolist()) == self.now.host.pool.free
+            assert set(self.host.free_pages().tolist()) == self.now.host.free
             assert self.told["host"] == set(seen["copies"])
 
 

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
-from kvlitmus.reference import backup, fetch, life, load, put, tier
-from kvlitmus.reference.hierarchy import DEVICE, HOST, Choices, Hierarchy, Operation, empty_hierarchy
-from kvlitmus.spec.calls import Begin, End, Path, path_of
+from kvlitmus.reference import event
+from kvlitmus.reference.hierarchy import DEVICE, HOST, empty_hierarchy, host_of
+from kvlitmus.reference.perform import perform
+from kvlitmus.spec.calls import Begin, End, path_of
 from kvlitmus.spec.config import Config
-from kvlitmus.spec.interface import Begun
-from kvlitmus.spec.interface.tiers import FETCH, LOAD, QUERY
+from kvlitmus.spec.host_state import Operation
+from kvlitmus.spec.interface.tiers import DONE, FETCH, LOAD, QUERY, Outcome
 from kvlitmus.spec.names import Names, page_names
 from kvlitmus.spec.profile import Profile
 from kvlitmus.spec.seen import Record
 from kvlitmus.spec.setting import SNAPSHOT, Setting
-from kvlitmus.spec.units import Key, Name, PageNo, Pages, RequestId, Tokens
+from kvlitmus.spec.state import State
+from kvlitmus.spec.step import Step as Made
+from kvlitmus.spec.tier_calls import Advance, Attach, Poll, Tick
+from kvlitmus.spec.units import Key, Name, PageNo, RequestId
 from tests.proofs.support.tier_judge import Judge
 from tests.proofs.tier_shown import Shower
 
@@ -31,6 +35,10 @@ HOLDER = RequestId(9)
 """The request that goes on holding what it computed."""
 
 
+ASKED, PROFILE = Config(threshold=1, rate_limit=100), Profile()
+"""What is asked for and declared, unless a scope says otherwise."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
     """How small the hierarchy is, and what happens to it.
@@ -40,6 +48,7 @@ class Scope:
     comes and goes and the cache is reset.  ``faults``: whether an allocation may fail although there is memory.
     ``failures``: whether copies between the tiers may fail, under way and where they are to begin.
     ``quotas``: limits that are set to load backs.  ``layers``: whether a load may stop between its layers.
+    ``asked``, ``profile``: what is asked for beside the sizes, and what is declared.
     """
 
     pages: int = 3
@@ -57,125 +66,23 @@ class Scope:
     quotas: tuple[int, ...] = ()
     layers: bool = False
     depth: int = 1_000
-    choices: Choices = field(default_factory=lambda: Choices(threshold=1, rate_limit=100))
+    asked: Config = ASKED
+    profile: Profile = PROFILE
 
     @property
     def config(self) -> Config:
-        """What is asked for."""
-        choices = self.choices
-        return Config(
-            page_size=self.page_size,
-            pages=self.pages,
-            host_pages=self.host_pages,
-            write=choices.write,
-            storage="attached",
-            stop=choices.stop,
-            threshold=choices.threshold,
-            rate_limit=choices.rate_limit,
-        )
-
-    @property
-    def profile(self) -> Profile:
-        """What is declared."""
-        choices = self.choices
-        return Profile(
-            reserve=choices.reserve,
-            backup_parent=choices.backup_parent,
-            fill_matched=choices.fill_matched,
-            load_threshold=choices.load_threshold,
-            timeout=choices.timeout,
-            timeout_basis=choices.timeout_basis,
-            timeout_from=choices.timeout_from,
-            restored_counts=choices.restored_counts,
+        """What is asked for, of this size."""
+        return replace(
+            self.asked, page_size=self.page_size, pages=self.pages, host_pages=self.host_pages, storage="attached"
         )
 
 
 class Model:
-    """The transitions of the reference; a planted slip replaces one."""
+    """The reference; a planted slip does something else at some call."""
 
-    def match(self, now: Hierarchy, names: tuple[Name, ...]) -> tuple[Hierarchy, int, int]:
-        """How many pages are resident, and how many follow on the host alone."""
-        after, pages, behind = tier.match(now, names, len(names) * now.setting.size)
-        return after, len(pages), behind
-
-    def begin(self, now: Hierarchy, path: Path) -> tuple[Hierarchy, Begun | None]:
-        """A request begins."""
-        return life.begin(now, Begin(HOLDER, path))
-
-    def end(self, now: Hierarchy, keep: bool) -> Hierarchy:
-        """It ends."""
-        return life.end(now, End(HOLDER, keep))
-
-    def load_back(
-        self, now: Hierarchy, root: Name, names: tuple[Name, ...]
-    ) -> tuple[Hierarchy, int, tuple[PageNo, ...] | None]:
-        """See :func:`kvlitmus.reference.load.load_back`."""
-        return load.load_back(now, root, names)
-
-    def load_within(
-        self, now: Hierarchy, root: Name, names: tuple[Name, ...], quota: int
-    ) -> tuple[Hierarchy, int, tuple[PageNo, ...] | None]:
-        """The same, within a quota."""
-        return load.load_back(now, root, names, quota=Tokens(quota))
-
-    def evict(self, now: Hierarchy, slots: int) -> tuple[Hierarchy, int]:
-        """See :func:`kvlitmus.reference.tier.evict`."""
-        after, freed, _ = tier.evict(now, Tokens(slots))
-        return after, freed
-
-    def evict_host(self, now: Hierarchy, pages: int) -> tuple[Hierarchy, int]:
-        """See :func:`kvlitmus.reference.tier.evict_host`."""
-        return tier.evict_host(now, Pages(pages))
-
-    def submit(
-        self, now: Hierarchy, rid: RequestId, root: Name, names: tuple[Name, ...], units: int
-    ) -> tuple[Hierarchy, fetch.Submitted]:
-        """See :func:`kvlitmus.reference.fetch.submit`."""
-        return fetch.submit(now, rid, root, names, units)
-
-    def answer(self, now: Hierarchy, job: int, hit: int) -> Hierarchy:
-        """See :func:`kvlitmus.reference.fetch.answer`."""
-        return fetch.answer(now, job, Pages(hit))
-
-    def read(self, now: Hierarchy, job: int, pages: int, over: bool) -> Hierarchy:
-        """See :func:`kvlitmus.reference.fetch.read`."""
-        return fetch.read(now, job, pages, over=over)
-
-    def poll(self, now: Hierarchy, rid: RequestId) -> tuple[Hierarchy, bool]:
-        """See :func:`kvlitmus.reference.fetch.poll`."""
-        return fetch.poll(now, rid)
-
-    def abandon(self, now: Hierarchy, rid: RequestId) -> Hierarchy:
-        """See :func:`kvlitmus.reference.fetch.abandon`."""
-        return fetch.abandon(now, rid)
-
-    def fail(self, now: Hierarchy, job: int) -> Hierarchy:
-        """See :func:`kvlitmus.reference.backup.fail`."""
-        return backup.fail(now, job)
-
-    def land(self, now: Hierarchy, job: int) -> Hierarchy:
-        """See :func:`kvlitmus.reference.backup.land`."""
-        return backup.land(now, job)
-
-    def copy_layers(self, now: Hierarchy, job: int, layers: int) -> Hierarchy:
-        """See :func:`kvlitmus.reference.load.copy_layers`."""
-        return load.copy_layers(now, job, layers)
-
-    def accepted(self, now: Hierarchy, job: int, pages: int, over: bool) -> Hierarchy:
-        """See :func:`kvlitmus.reference.put.accepted`."""
-        return put.accepted(now, job, pages, over=over)
-
-    def tick(self, now: Hierarchy) -> Hierarchy:
-        """See :func:`kvlitmus.reference.life.tick`."""
-        return life.tick(now)
-
-    def detach(self, now: Hierarchy) -> tuple[Hierarchy, bool]:
-        """See :func:`kvlitmus.reference.life.detach`."""
-        return life.detach(now)
-
-    def reset(self, now: Hierarchy) -> Hierarchy:
-        """See :func:`kvlitmus.reference.life.reset`."""
-        return life.reset(now)
+    def perform(self, now: State, setting: Setting, call: Any) -> Made[State]:
+        """See :func:`kvlitmus.reference.perform.perform`."""
+        return perform(now, setting, call)
 
 
 class Bench:
@@ -189,49 +96,51 @@ class Bench:
         self.names = {key: self.table.of(None, key) for key in scope.keys}
         self.paged = {key: page_names(names, scope.page_size) for key, names in self.names.items()}
         self.paths = {key: path_of(self.table, Key(None, key), scope.page_size, row=True) for key in scope.keys}
-        setting = Setting(scope.config, scope.profile, SNAPSHOT, SHOWN, self.table)
-        self.now = empty_hierarchy(setting, scope.choices)._replace(storage=True)
+        self.setting = setting = Setting(scope.config, scope.profile, SNAPSHOT, SHOWN, self.table)
+        self.now = perform(empty_hierarchy(setting), setting, Attach(True, 0)).after
         self.contents: dict[str, dict[PageNo, Name]] = {DEVICE: {}, HOST: {}}
-        self.judge = Judge(setting, Shower(self.table, scope.keys, scope.page_size))
+        self.judge = Judge(setting, Shower(setting, scope.keys))
 
-    def restore(self, state: Hierarchy) -> None:
+    def restore(self, state: State) -> None:
         """Put everything into a state: each slot holds what the laws say, or nothing."""
         self.now = state
-        missing = [one for one in state.transfers if one.failed or not one.landed]
+        below = host_of(state)
+        missing = [one for one in below.transfers if one.failed or not one.landed]
         loading = {name for one in missing if one.kind == LOAD for name in one.names}
-        device = {page.page: name for name, page in state.cache.tree.pages.items() if name not in loading}
-        host = {copy.page: name for name, copy in state.host.copies.items() if copy.settled}
-        for one in state.operations:
+        device = {page.page: name for name, page in state.tree.pages.items() if name not in loading}
+        host = {copy.page: name for name, copy in below.copies.items() if copy.settled}
+        for one in below.operations:
             if one.live:
                 host.update(zip(one.held[: one.completed], one.names, strict=False))
         size = self.scope.page_size
-        for request in state.cache.requests.values():
+        for request in state.requests.values():
             for at, name in enumerate(page_names(request.path.names, size)):
                 if at * size >= request.cached:
                     device[PageNo(request.row[at * size] // size)] = name
         self.contents = {DEVICE: device, HOST: host}
 
-    def go(self, after: Hierarchy) -> None:
-        """This is how it stands after a step: make the copies that it wants made."""
-        for source, at, to in after.moved:
+    def go(self, call: Any) -> Any:
+        """Make a call, and the copies that it wants made; returns the answer."""
+        step = self.model.perform(self.now, self.setting, call)
+        for source, at, to in event.moves(self.now, step.after):
             content = self.contents[source].get(at)
             there = self.contents[HOST if source == DEVICE else DEVICE]
             if content is None:
                 there.pop(to, None)
             else:
                 there[to] = content
-        self.now = after._replace(moved=())
+        self.now = step.after
+        return step.answer
 
-    def did(self, call: Any, answer: Any, after: Hierarchy, record: Record = NO_RECORD) -> None:
-        """A call was made and answered, and this is how it stands after it; the step is judged."""
-        self.go(after)
+    def did(self, call: Any, record: Record = NO_RECORD) -> Any:
+        """Make a call; the step is judged.  Returns the answer."""
+        answer = self.go(call)
         self.judge.observe(self.now, self.contents, call, answer, record)
+        return answer
 
     def compute(self, key: tuple[int, ...], hold: bool = False) -> None:
         """A request computes a key's KV, if there is memory for it."""
-        path = self.paths[key]
-        after, request = self.model.begin(self.now, path)
-        self.did(Begin(HOLDER, path), request, after)
+        request = self.did(Begin(HOLDER, self.paths[key]))
         if request is None:
             return
         size = self.scope.page_size
@@ -239,11 +148,7 @@ class Bench:
             if at * size >= request.cached:
                 self.contents[DEVICE][PageNo(request.row[at * size] // size)] = name
         if not hold:
-            self.end(True)
-
-    def end(self, keep: bool) -> None:
-        """The request ends."""
-        self.did(End(HOLDER, keep), None, self.model.end(self.now, keep))
+            self.did(End(HOLDER, True))
 
     def write(self, operation: Operation, pages: int) -> None:
         """Storage gives some pages of a fetch: they are written first, and counted then."""
@@ -253,23 +158,23 @@ class Bench:
 
     def deliver(self) -> None:
         """Everything under way reaches its end, as well as it can."""
-        for transfer in self.now.transfers:
+        for transfer in host_of(self.now).transfers:
             if not transfer.landed:
-                self.go(self.model.land(self.now, transfer.id))
-        for one in self.now.operations:
+                self.go(Advance(transfer.id, DONE))
+        for one in host_of(self.now).operations:
             if one.stage == QUERY:
-                self.go(self.model.answer(self.now, one.job, len(one.names)))
-        for one in self.now.operations:
+                self.go(Advance(one.job, DONE))
+        for one in host_of(self.now).operations:
             if one.stage == FETCH:
                 pages = len(one.names) - one.completed if one.live else 0
                 self.write(one, pages)
-                self.go(self.model.read(self.now, one.job, pages, True))
-        for waiting in self.now.puts:
+                self.go(Advance(one.job, Outcome("short", pages)))
+        for waiting in host_of(self.now).puts:
             if not waiting.landed:
-                self.go(self.model.accepted(self.now, waiting.id, len(waiting.names) - waiting.done, False))
+                self.go(Advance(waiting.id, DONE))
         for rid in range(1, self.scope.prefetches + 1):
-            self.go(self.model.poll(self.now, RequestId(rid))[0])
-        self.go(self.model.tick(self.now))
+            self.go(Poll(rid))
+        self.go(Tick())
 
 
 Step = tuple[str, Callable[[], None]]

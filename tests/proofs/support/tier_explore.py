@@ -1,9 +1,9 @@
 """All states of a small hierarchy, breadth first: every interleaving of calls, completions and faults.
 
-A **state** is a :class:`~kvlitmus.reference.hierarchy.Hierarchy`, and what is in its slots.  From each state every call
-of a lawful caller is made, every job under way goes on in every way that storage could make it go, and every fault of
-the scope strikes; after each of these **steps** every rule that can be said of the model is evaluated, its facts by
-the spec's own functions (:mod:`tests.proofs.support.tier_judge`), and every law of
+A **state** is the reference's (:mod:`kvlitmus.reference.hierarchy`), and what is in its slots.  From each state every
+call of a lawful caller is made, every job under way goes on in every way that storage could make it go, and every
+fault of the scope strikes; after each of these **steps** every rule that can be said of the model is evaluated, its
+facts by the spec's own functions (:mod:`tests.proofs.support.tier_judge`), and every law of
 :mod:`tests.proofs.support.tier_laws`.  From each state everything under way is also delivered, and nothing may be left.
 
 What makes the space finite, and why nothing is lost:
@@ -26,10 +26,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kvlitmus.reference.hierarchy import Hierarchy
+from kvlitmus.reference.hierarchy import alone_of, host_of, host_pages, moving
+from kvlitmus.spec.calls import End
 from kvlitmus.spec.interface.tiers import BACKUP, LOAD
 from kvlitmus.spec.policies import TICKS_TO_REST, USES
-from kvlitmus.spec.state import Page, Running, Tree
+from kvlitmus.spec.prefetch_advance import tiers_of
+from kvlitmus.spec.state import Page, Running, State, Tree
 from kvlitmus.spec.units import PageNo, Slot, Tick
 from tests.proofs.support import tier_laws, tier_moves
 from tests.proofs.support.tier_bench import HOLDER, Bench, Model, Scope
@@ -87,7 +89,7 @@ class Explorer:
         frontier, depth = [first], 0
         while frontier and depth < self.scope.depth and len(seen) <= most_states:
             depth += 1
-            further: list[Hierarchy] = []
+            further: list[State] = []
             for state in frontier:
                 self.drained(state)
                 for label, follower in self.followers(state):
@@ -102,7 +104,7 @@ class Explorer:
         evaluated = self.evaluated + self.judge.evaluated()
         return Report(len(seen), self.transitions, depth, seconds, not frontier, evaluated, self.judge.reached())
 
-    def followers(self, state: Hierarchy) -> Iterator[tuple[str, Hierarchy]]:
+    def followers(self, state: State) -> Iterator[tuple[str, State]]:
         """Every step from a state, judged, and the states it leads to that are within the scope."""
         self.bench.restore(state)
         self.judge.start(state, self.bench.contents)
@@ -113,13 +115,13 @@ class Explorer:
             self.attempt(step, state, label)
             after = self.bench.now
             self.obey_after(after, state, label)
-            after = after._replace(loaded={})
+            after = after._replace(host=host_of(after)._replace(loaded={}))
             if within(self.scope, after):
                 yield label, self.canonical(after)
             else:
                 self.obey(after, state, label)
 
-    def drained(self, state: Hierarchy) -> None:
+    def drained(self, state: State) -> None:
         """From a state, everything is delivered until nothing changes: after so many ticks nothing may be left."""
         self.bench.restore(state)
         self.judge.start(state, self.bench.contents)
@@ -129,8 +131,8 @@ class Explorer:
     def deliver(self) -> None:
         """Deliver everything, and judge what is left."""
         bench = self.bench
-        if HOLDER in bench.now.cache.requests:
-            bench.go(self.model.end(bench.now, False))
+        if HOLDER in bench.now.requests:
+            bench.go(End(HOLDER, False))
         for _ in range(TICKS_TO_REST):
             before = bench.now
             bench.deliver()
@@ -138,7 +140,7 @@ class Explorer:
                 break
         self.judge.settled(bench.now, bench.contents)
 
-    def attempt(self, step: Callable[[], None], state: Hierarchy, label: str) -> None:
+    def attempt(self, step: Callable[[], None], state: State, label: str) -> None:
         """Take a step, which judges itself; raises :class:`Counterexample` for what it breaks."""
         try:
             step()
@@ -147,23 +149,23 @@ class Explorer:
         except (ValueError, KeyError, IndexError, AssertionError) as error:
             raise Counterexample("a step", f"it raised {error!r}", [*self.path(state), label]) from error
 
-    def obey_after(self, now: Hierarchy, state: Hierarchy, label: str) -> None:
+    def obey_after(self, now: State, state: State, label: str) -> None:
         """Evaluate the laws of steps; raises :class:`Counterexample` for one that is broken."""
         for name, law in tier_laws.LAWS_OF_STEPS.items():
             self.evaluated[name] += 1
-            wrong = law(now, self.bench.contents, self.judge.state)
+            wrong = law(now, self.bench.setting, self.bench.contents, self.judge.state)
             if wrong:
                 raise Counterexample(name, wrong, [*self.path(state), label])
 
-    def obey(self, now: Hierarchy, state: Hierarchy, label: str) -> None:
+    def obey(self, now: State, state: State, label: str) -> None:
         """Evaluate the laws, which are about one state; raises :class:`Counterexample` for one that is broken."""
         for name, law in tier_laws.LAWS.items():
             self.evaluated[name] += 1
-            wrong = law(now)
+            wrong = law(now, self.bench.setting)
             if wrong:
                 raise Counterexample(name, wrong, [*self.path(state), label])
 
-    def path(self, state: Hierarchy) -> list[str]:
+    def path(self, state: State) -> list[str]:
         """The steps that first led to a state; jobs and pages are renumbered between them."""
         steps: list[str] = []
         at: object = identity(state)
@@ -172,22 +174,22 @@ class Explorer:
             steps.append(label)
         return steps[::-1]
 
-    def canonical(self, now: Hierarchy) -> Hierarchy:
+    def canonical(self, now: State) -> State:
         """The same state with ranks, saturated counts, and other numbers for jobs and pages."""
-        size, resident, alone = self.scope.page_size, now.cache.tree.pages, now.host.alone
+        size, resident, alone, below = self.scope.page_size, now.tree.pages, alone_of(now), host_of(now)
         ticks = sorted({page.touched for pages in (resident, alone) for page in pages.values()})
         rank = {tick: Tick(at) for at, tick in enumerate(ticks, 1)}
-        most = USES.get(now.choices.write, 1)
+        most = USES.get(self.scope.asked.write, 1)
         device: dict[PageNo, PageNo] = {}
         host: dict[PageNo, PageNo] = {}
         for name in sorted(resident):
             device[resident[name].page] = PageNo(len(device) + 1)
-        for request in now.cache.requests.values():
+        for request in now.requests.values():
             for slot in request.row[::size]:
                 device.setdefault(PageNo(slot // size), PageNo(len(device) + 1))
-        for name in sorted(now.host.copies):
-            host[now.host.copies[name].page] = PageNo(len(host))
-        for page in [page for one in now.operations for page in one.held] + list(now.release):
+        for name in sorted(below.copies):
+            host[below.copies[name].page] = PageNo(len(host))
+        for page in moving(now):
             host.setdefault(page, PageNo(len(host)))
 
         def ranked(page: Page) -> Page:
@@ -199,53 +201,52 @@ class Explorer:
             return request._replace(row=tuple(row))
 
         tree = Tree({name: ranked(resident[name]) for name in sorted(resident)}, Tick(len(ticks)))
-        requests = {rid: moved(request) for rid, request in now.cache.requests.items()}
-        owners = {device[page]: times for page, times in now.cache.owners.items()}
-        copies = {name: copy._replace(page=host[copy.page]) for name, copy in sorted(now.host.copies.items())}
-        operations = [one._replace(held=tuple([host[page] for page in one.held])) for one in now.operations]
+        copies = {name: copy._replace(page=host[copy.page]) for name, copy in sorted(below.copies.items())}
+        operations = [one._replace(held=tuple([host[page] for page in one.held])) for one in below.operations]
         numbers = itertools.count(1)
-        transfers = tuple([one._replace(id=next(numbers)) for one in now.transfers])
-        puts = tuple([one._replace(id=next(numbers)) for one in now.puts])
-        jobs = tuple([one._replace(job=next(numbers)) for one in operations])
         return now._replace(
-            cache=now.cache._replace(tree=tree, requests=requests, owners=owners, contents={}),
-            host=now.host._replace(
-                pool=now.host.pool._replace(free=now.host.pool.usable.difference(host.values())),
+            tree=tree,
+            requests={rid: moved(request) for rid, request in now.requests.items()},
+            owners={device[page]: times for page, times in now.owners.items()},
+            contents={},
+            tiers=tiers_of(now)._replace(alone={name: ranked(alone[name]) for name in sorted(alone)}),
+            host=below._replace(
+                free=host_pages(self.bench.setting).difference(host.values()),
                 copies=copies,
-                alone={name: ranked(alone[name]) for name in sorted(alone)},
+                transfers=tuple([one._replace(id=next(numbers)) for one in below.transfers]),
+                puts=tuple([one._replace(id=next(numbers)) for one in below.puts]),
+                operations=tuple([one._replace(job=next(numbers)) for one in operations]),
+                release=tuple(sorted(host[page] for page in below.release)),
+                serial=next(numbers) - 1,
             ),
-            transfers=transfers,
-            puts=puts,
-            operations=jobs,
-            release=tuple(sorted(host[page] for page in now.release)),
-            serial=next(numbers) - 1,
         )
 
 
-def identity(now: Hierarchy) -> tuple[object, ...]:
+def identity(now: State) -> tuple[object, ...]:
     """What tells canonical states apart: everything that is not the same in all of them."""
-    host = now.host
+    host = host_of(now)
     return (
-        tuple(now.cache.tree.pages.items()),
-        tuple(now.cache.requests.items()),
+        tuple(now.tree.pages.items()),
+        tuple(now.requests.items()),
         tuple(host.copies.items()),
-        tuple(host.alone.items()),
+        tuple(alone_of(now).items()),
         host.fault,
-        tuple(sorted(now.failing.items())),
-        now.transfers,
-        now.puts,
-        now.operations,
-        now.release,
-        now.storage,
+        tuple(sorted(host.failing.items())),
+        host.transfers,
+        host.puts,
+        host.operations,
+        host.release,
+        tiers_of(now).attached,
     )
 
 
-def within(scope: Scope, now: Hierarchy) -> bool:
+def within(scope: Scope, now: State) -> bool:
     """Whether no more is under way than the scope says."""
-    kinds = Counter(transfer.kind for transfer in now.transfers)
+    host = host_of(now)
+    kinds = Counter(transfer.kind for transfer in host.transfers)
     return (
         kinds[BACKUP] <= scope.backups
         and kinds[LOAD] <= scope.loads
-        and len(now.puts) <= scope.puts
-        and len(now.operations) <= scope.prefetches
+        and len(host.puts) <= scope.puts
+        and len(host.operations) <= scope.prefetches
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from kvlitmus.reference.hierarchy import Hierarchy
+from kvlitmus.reference.hierarchy import host_of
 from kvlitmus.spec.advance import EXPECT, expect
 from kvlitmus.spec.calls import Reset
 from kvlitmus.spec.interface.tiers import Event
@@ -47,11 +47,11 @@ class Judge:
         self.plans: dict[tuple[On, ...], Plan] = {}
         self.times: Counter[tuple[On, ...]] = Counter()
         self.unknown: Counter[str] = Counter()
-        self.now: Hierarchy
+        self.now: State
         self.state: State
         self.before: TierSeen
 
-    def start(self, now: Hierarchy, contents: Contents) -> None:
+    def start(self, now: State, contents: Contents) -> None:
         """What comes next starts from here."""
         self.now = now
         self.before = self.shower.shown(now, contents)
@@ -62,7 +62,7 @@ class Judge:
         """What comes next starts where the last start was."""
         self.now, self.state, self.before = self.started
 
-    def observe(self, now: Hierarchy, contents: Contents, call: Any, answer: Any, record: Record) -> None:
+    def observe(self, now: State, contents: Contents, call: Any, answer: Any, record: Record) -> None:
         """Judge one step; raises :class:`Broken`."""
         setting, state, before = self.setting, self.state, self.before
         after = self.seen(now, contents, call, record)
@@ -85,12 +85,12 @@ class Judge:
         if judged is not None:
             self.conclude(judged)
 
-    def seen(self, now: Hierarchy, contents: Contents, call: Any, record: Record) -> TierSeen:
+    def seen(self, now: State, contents: Contents, call: Any, record: Record) -> TierSeen:
         """What is seen after a step."""
         after = self.shower.shown(now, contents)
         after.record = record
         if type(call) is Advance and call.layers is not None:
-            after.layers_ready = next((one.layers for one in now.transfers if one.id == call.job), 0)
+            after.layers_ready = next((one.layers for one in host_of(now).transfers if one.id == call.job), 0)
         return after
 
     def conclude(self, judged: Judged) -> None:
@@ -100,12 +100,12 @@ class Judge:
             id = judged.broken[0]
             raise Broken(id, {name: judged.facts[name] for name in RULES[id].facts if name in judged.facts})
 
-    def settled(self, now: Hierarchy, contents: Contents) -> None:
+    def settled(self, now: State, contents: Contents) -> None:
         """Judge the rest after everything was delivered; of what was told on the way, the sum is replayed."""
         told = self.state.told
         assert told is not None
         told = replay(told, self.setting, self.shower.events(self.now, now))
-        waiting = tuple([int(one.rid) for one in now.operations if one.live])
+        waiting = tuple([int(one.rid) for one in host_of(now).operations if one.live])
         self.start(now, contents)
         self.state = self.state._replace(told=told)
         self.observe(now, contents, Settled(waiting), None, Record())

@@ -9,32 +9,34 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from kvlitmus.reference.hierarchy import HOST, Hierarchy
+from kvlitmus.reference.choose import free_pages
+from kvlitmus.reference.hierarchy import HOST, alone_of, host_of
 from kvlitmus.spec.interface.tiers import BACKUP, FETCH, LOAD
+from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State
 from kvlitmus.spec.units import Name, PageNo
 from tests.proofs.tier_shown import Contents
 
 
-def sources(now: Hierarchy) -> list[Name]:
+def sources(now: State) -> list[Name]:
     """The pages whose host copies are being read."""
-    loads = [name for one in now.transfers if one.kind == LOAD for name in one.names]
-    return loads + [name for one in now.puts for name in one.names]
+    loads = [name for one in host_of(now).transfers if one.kind == LOAD for name in one.names]
+    return loads + [name for one in host_of(now).puts for name in one.names]
 
 
-def pins_are_those_of_holders(now: Hierarchy) -> str:
+def pins_are_those_of_holders(now: State, setting: Setting) -> str:
     """Each pin is a prefetch that begins there, a load or a put that reads there."""
     held: Counter[Name] = Counter(sources(now))
-    held.update(one.anchor for one in now.operations if one.live and one.anchor in now.host.copies)
-    pins = {name: copy.pins for name, copy in now.host.copies.items() if copy.pins}
+    held.update(one.anchor for one in host_of(now).operations if one.live and one.anchor in host_of(now).copies)
+    pins = {name: copy.pins for name, copy in host_of(now).copies.items() if copy.pins}
     return "" if pins == dict(held) else f"pins {pins}, holders {dict(held)}"
 
 
-def locks_are_those_of_holders(now: Hierarchy) -> str:
+def locks_are_those_of_holders(now: State, setting: Setting) -> str:
     """Each lock is a request or a copy under way, on the path to where it ends."""
-    resident = now.cache.tree.pages
+    resident = now.tree.pages
     held: Counter[Name] = Counter()
-    ends = [one.names[-1] for one in now.transfers] + [one.locked for one in now.cache.requests.values()]
+    ends = [one.names[-1] for one in host_of(now).transfers] + [one.locked for one in now.requests.values()]
     for name in ends:
         while name in resident:
             held[name] += 1
@@ -43,20 +45,20 @@ def locks_are_those_of_holders(now: Hierarchy) -> str:
     return "" if locks == dict(held) else f"locks {locks}, holders {dict(held)}"
 
 
-def a_page_is_on_one_side_of_the_books(now: Hierarchy) -> str:
+def a_page_is_on_one_side_of_the_books(now: State, setting: Setting) -> str:
     """No page is resident and remembered as being on the host alone; no device page has two homes or none."""
-    both = now.cache.tree.pages.keys() & now.host.alone.keys()
-    size = now.setting.size
-    own: list[PageNo] = [*now.free, *[page.page for page in now.cache.tree.pages.values()]]
-    for one in now.cache.requests.values():
+    both = now.tree.pages.keys() & alone_of(now).keys()
+    size = setting.size
+    own: list[PageNo] = [*free_pages(now, setting), *[page.page for page in now.tree.pages.values()]]
+    for one in now.requests.values():
         own += [PageNo(slot // size) for slot in one.row[one.cached :: size]]
-    lost = Counter(own) != Counter(now.setting.usable)
+    lost = Counter(own) != Counter(setting.usable)
     return f"on both sides {sorted(both)}, device pages {sorted(own)}" if both or lost else ""
 
 
-def nodes_are_of_one_kind(now: Hierarchy) -> str:
+def nodes_are_of_one_kind(now: State, setting: Setting) -> str:
     """All pages of a node are on the same tiers, equally used and locked, and only the last one has other children."""
-    resident, alone = now.cache.tree.pages, now.host.alone
+    resident, alone = now.tree.pages, alone_of(now)
     pages = {**alone, **resident}
     children: Counter[Name] = Counter(page.parent for page in pages.values())
     for name, page in pages.items():
@@ -64,7 +66,7 @@ def nodes_are_of_one_kind(now: Hierarchy) -> str:
         if page.first or over is None:
             continue
         here, there = (
-            (at in resident, at in now.host.copies, one.locks, one.hits, one.touched)
+            (at in resident, at in host_of(now).copies, one.locks, one.hits, one.touched)
             for at, one in ((name, page), (page.parent, over))
         )
         if here != there or children[page.parent] > 1:
@@ -72,9 +74,9 @@ def nodes_are_of_one_kind(now: Hierarchy) -> str:
     return ""
 
 
-def a_prefetch_holds_what_it_reads_into(now: Hierarchy) -> str:
+def a_prefetch_holds_what_it_reads_into(now: State, setting: Setting) -> str:
     """A prefetch holds no more pages than it reads, and completes no more than it holds."""
-    for one in now.operations:
+    for one in host_of(now).operations:
         reads = one.names[: one.hit] if one.hit is not None else one.names
         if one.live and (len(one.held) > len(reads) or one.completed > len(one.held)):
             return f"{one}"
@@ -83,7 +85,7 @@ def a_prefetch_holds_what_it_reads_into(now: Hierarchy) -> str:
     return ""
 
 
-LAWS: dict[str, Callable[[Hierarchy], str]] = {
+LAWS: dict[str, Callable[[State, Setting], str]] = {
     "pins are those of holders": pins_are_those_of_holders,
     "locks are those of holders": locks_are_those_of_holders,
     "a page is on one side of the books": a_page_is_on_one_side_of_the_books,
@@ -96,9 +98,9 @@ LAWS: dict[str, Callable[[Hierarchy], str]] = {
 # -- laws of steps: what is in the slots, and what whoever followed the step knows -------------------------
 
 
-def what_was_read_is_there(now: Hierarchy, contents: Contents, known: State) -> str:
+def what_was_read_is_there(now: State, setting: Setting, contents: Contents, known: State) -> str:
     """Each page that a prefetch has read is in the memory that it holds for it."""
-    for one in now.operations:
+    for one in host_of(now).operations:
         read = zip(one.names[: one.completed], one.held, strict=False)
         wrong = [name for name, page in read if one.live and contents[HOST].get(page) != name]
         if wrong:
@@ -106,27 +108,27 @@ def what_was_read_is_there(now: Hierarchy, contents: Contents, known: State) -> 
     return ""
 
 
-def what_storage_gave_is_counted(now: Hierarchy, contents: Contents, known: State) -> str:
+def what_storage_gave_is_counted(now: State, setting: Setting, contents: Contents, known: State) -> str:
     """A prefetch has completed what storage gave it, also when its read is over and no job tells it any more."""
     assert known.tiers is not None
-    for one in now.operations:
+    for one in host_of(now).operations:
         given = known.tiers.prefetches.of(one.rid) if one.live else None
-        if given is not None and given.got != one.completed * now.setting.size:
+        if given is not None and given.got != one.completed * setting.size:
             return f"{given.got} units were given to {one}"
     return ""
 
 
-def events_tell_what_there_is(now: Hierarchy, contents: Contents, known: State) -> str:
+def events_tell_what_there_is(now: State, setting: Setting, contents: Contents, known: State) -> str:
     """Who has replayed all events knows what is on which tier, whatever is under way."""
     assert known.told is not None
-    told, resident, host = known.told, set(now.cache.tree.pages), set(now.host.copies)
-    host.difference_update(name for one in now.transfers if one.kind == BACKUP for name in one.names)
+    told, resident, host = known.told, set(now.tree.pages), set(host_of(now).copies)
+    host.difference_update(name for one in host_of(now).transfers if one.kind == BACKUP for name in one.names)
     if told.device == resident and told.host == host:
         return ""
     return f"told {sorted(told.device)} and {sorted(told.host)}, there are {sorted(resident)} and {sorted(host)}"
 
 
-LAWS_OF_STEPS: dict[str, Callable[[Hierarchy, Contents, State], str]] = {
+LAWS_OF_STEPS: dict[str, Callable[[State, Setting, Contents, State], str]] = {
     "what was read is there": what_was_read_is_there,
     "what storage gave is counted": what_storage_gave_is_counted,
     "events tell what there is": events_tell_what_there_is,

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kvlitmus.reference import fetch, tier
-from kvlitmus.reference.hierarchy import Hierarchy, pin
+from kvlitmus.reference.hierarchy import alone_of, host_of, pin, with_alone
+from kvlitmus.spec import calls
+from kvlitmus.spec.host_state import Host, Operation
+from kvlitmus.spec.interface.tiers import Outcome
 from kvlitmus.spec.policies import WRITE_BACK
-from kvlitmus.spec.prefetch_life import ENDED, REVOKED
-from kvlitmus.spec.units import Name, PageNo, RequestId
+from kvlitmus.spec.prefetch_life import ENDED, FETCH, QUERY, REVOKED
+from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.state import State
+from kvlitmus.spec.step import Step
+from kvlitmus.spec.tier_calls import Abandon, Advance, Attach, EvictHost, LoadBack, Poll, Tick
+from kvlitmus.spec.units import RequestId
 from tests.proofs.support.tier_bench import Model, Scope
 from tests.proofs.support.tier_scopes import ONE, ONE_PATH
 
@@ -17,174 +24,240 @@ from tests.proofs.support.tier_scopes import ONE, ONE_PATH
 class Planted(NamedTuple):
     """A slip, a scope in which it shows, and the rules and laws of which one must name it."""
 
-    model: type[Model]
+    model: type[Slip]
     broken: tuple[str, ...]
     scope: Scope = ONE
 
 
-class HostEvictionOverlooksPins(Model):
+class Slip(Model):
+    """Does something else at calls of one kind."""
+
+    at: type
+
+    def perform(self, now: State, setting: Setting, call: Any) -> Step[State]:
+        return self.slip(now, setting, call) if type(call) is self.at else super().perform(now, setting, call)
+
+    def slip(self, now: State, setting: Setting, call: Any) -> Step[State]:
+        """The step that it makes instead; unless said otherwise the right one, and something afterwards."""
+        step = super().perform(now, setting, call)
+        return step._replace(after=self.afterwards(step))
+
+    def afterwards(self, step: Step[State]) -> State:
+        """What it does after the right step."""
+        return step.after
+
+    def right(self, now: State, setting: Setting, call: Any) -> Step[State]:
+        """What the reference does."""
+        return super().perform(now, setting, call)
+
+
+def with_host(state: State, host: Host) -> State:
+    """The state with another host."""
+    return state._replace(host=host)
+
+
+class HostEvictionOverlooksPins(Slip):
     """An eviction of the host takes what is being read, and what a prefetch begins behind."""
 
-    def evict_host(self, now: Hierarchy, pages: int) -> tuple[Hierarchy, int]:
-        bare = {name: copy._replace(pins=0) for name, copy in now.host.copies.items()}
-        after, freed = super().evict_host(now._replace(host=now.host._replace(copies=bare)), pages)
-        left = {name: now.host.copies[name] for name in after.host.copies}
-        return after._replace(host=after.host._replace(copies=left)), freed
+    at = EvictHost
+
+    def slip(self, now: State, setting: Setting, call: EvictHost) -> Step[State]:
+        host = host_of(now)
+        bare = {name: copy._replace(pins=0) for name, copy in host.copies.items()}
+        step = self.right(with_host(now, host._replace(copies=bare)), setting, call)
+        left = host_of(step.after)
+        copies = {name: host.copies[name] for name in left.copies}
+        return step._replace(after=with_host(step.after, left._replace(copies=copies)))
 
 
-class AbortReturnsItsMemoryTwice(Model):
+class AbortReturnsItsMemoryTwice(Slip):
     """An abort returns all memory of the prefetch, also what the job under way will return."""
 
-    def abandon(self, now: Hierarchy, rid: RequestId) -> Hierarchy:
-        own = fetch.find(now, rid)
-        after = super().abandon(now, rid)
-        return after if own is None else fetch.release(after, own.held[own.completed :])
+    at = Abandon
+
+    def afterwards(self, step: Step[State]) -> State:
+        own = fetch.find(step.before, step.call.rid)
+        return step.after if own is None else fetch.release(step.after, own.held[own.completed :])
 
 
-class DetachForgetsTheAnchor(Model):
+class DetachForgetsTheAnchor(Slip):
     """A detach ends prefetches without unpinning where they begin."""
 
-    def detach(self, now: Hierarchy) -> tuple[Hierarchy, bool]:
-        after, accepted = super().detach(now)
-        anchors = [one.anchor for one in now.operations if one.live]
-        return (pin(after, anchors) if accepted else after), accepted
+    at = Attach
+
+    def afterwards(self, step: Step[State]) -> State:
+        anchors = [one.anchor for one in host_of(step.before).operations if one.live]
+        return pin(step.after, anchors) if step.answer and not step.call.on else step.after
 
 
-class DetachReturnsWhatTheQueueHas(Model):
+class DetachReturnsWhatTheQueueHas(Slip):
     """A detach returns the memory of a prefetch directly, and leaves it in the release queue too."""
 
-    def detach(self, now: Hierarchy) -> tuple[Hierarchy, bool]:
-        after, accepted = super().detach(now)
-        return (tier.free(after, after.release) if accepted else after), accepted
+    at = Attach
+
+    def afterwards(self, step: Step[State]) -> State:
+        ends = step.answer and not step.call.on
+        return tier.free(step.after, host_of(step.after).release) if ends else step.after
 
 
-class CommitKeepsDuplicates(Model):
+class CommitKeepsDuplicates(Slip):
     """What was read of pages that were cached meanwhile is never freed."""
 
-    def poll(self, now: Hierarchy, rid: RequestId) -> tuple[Hierarchy, bool]:
-        after, over = super().poll(now, rid)
-        pool = after.host.pool._replace(free=now.host.pool.free)
-        return after._replace(host=after.host._replace(pool=pool)), over
+    at = Poll
+
+    def afterwards(self, step: Step[State]) -> State:
+        return with_host(step.after, host_of(step.after)._replace(free=host_of(step.before).free))
 
 
-class CommitHangsBelowWhatIsNotBacked(Model):
+class CommitHangsBelowWhatIsNotBacked(Slip):
     """A commit doesn't look whether the page before has a host copy."""
 
-    def poll(self, now: Hierarchy, rid: RequestId) -> tuple[Hierarchy, bool]:
-        after, over = super().poll(now._replace(choices=now.choices._replace(write=WRITE_BACK)), rid)
-        return after._replace(choices=now.choices), over
+    at = Poll
+
+    def slip(self, now: State, setting: Setting, call: Poll) -> Step[State]:
+        return self.right(now, replace(setting, config=replace(setting.config, write=WRITE_BACK)), call)
 
 
-class LoadDoesNotPin(Model):
+class LoadDoesNotPin(Slip):
     """The host pages that a load reads from are not protected."""
 
-    def load_back(
-        self, now: Hierarchy, root: Name, names: tuple[Name, ...]
-    ) -> tuple[Hierarchy, int, tuple[PageNo, ...] | None]:
-        after, before, pages = super().load_back(now, root, names)
-        return pin(after, names[before : before + len(pages or ())], -1), before, pages
+    at = LoadBack
+
+    def afterwards(self, step: Step[State]) -> State:
+        before = {one.id for one in host_of(step.before).transfers}
+        begun = [one for one in host_of(step.after).transfers if one.id not in before]
+        return pin(step.after, [name for one in begun for name in one.names], -1)
 
 
-class TickAcknowledgesWhatHasNotLanded(Model):
+class TickAcknowledgesWhatHasNotLanded(Slip):
     """Every copy counts as landed at the next tick."""
 
-    def tick(self, now: Hierarchy) -> Hierarchy:
-        landed = tuple([one._replace(landed=True) for one in now.transfers])
-        return super().tick(now._replace(transfers=landed))
+    at = Tick
+
+    def slip(self, now: State, setting: Setting, call: Tick) -> Step[State]:
+        host = host_of(now)
+        landed = tuple([one._replace(landed=True) for one in host.transfers])
+        return self.right(with_host(now, host._replace(transfers=landed)), setting, call)
 
 
-class TickForgetsToUnlock(Model):
+class TickForgetsToUnlock(Slip):
     """The path of a backup stays locked after its acknowledgement."""
 
-    def tick(self, now: Hierarchy) -> Hierarchy:
-        after = super().tick(now)
-        pages = {
-            name: page._replace(locks=now.cache.tree.pages[name].locks) for name, page in after.cache.tree.pages.items()
-        }
-        return after._replace(cache=after.cache._replace(tree=after.cache.tree._replace(pages=pages)))
+    at = Tick
+
+    def afterwards(self, step: Step[State]) -> State:
+        before, tree = step.before.tree.pages, step.after.tree
+        pages = {name: page._replace(locks=before[name].locks) for name, page in tree.pages.items()}
+        return step.after._replace(tree=tree._replace(pages=pages))
 
 
-class ARevocationMeetsTheNext(Model):
+class ARevocationMeetsTheNext(Slip):
     """A revocation ends whatever prefetch its request has by then."""
 
-    def tick(self, now: Hierarchy) -> Hierarchy:
-        revoked = {one.rid for one in now.operations if one.stage == REVOKED}
-        after = super().tick(now)
-        for one in after.operations:
+    at = Tick
+
+    def afterwards(self, step: Step[State]) -> State:
+        revoked = {one.rid for one in host_of(step.before).operations if one.stage == REVOKED}
+        after = step.after
+        for one in host_of(after).operations:
             if one.rid in revoked and one.live:
                 after = fetch.drop(pin(after, [one.anchor], -1), one)
         return after
 
 
-class ResetForgetsTheReleaseQueue(Model):
+class ResetForgetsTheReleaseQueue(Slip):
     """What waits to be freed is freed again after a reset."""
 
-    def reset(self, now: Hierarchy) -> Hierarchy:
-        return super().reset(now)._replace(release=now.release)
+    at = calls.Reset
+
+    def afterwards(self, step: Step[State]) -> State:
+        return with_host(step.after, host_of(step.after)._replace(release=host_of(step.before).release))
 
 
-class TheTailOfAQueryIsLost(Model):
+class TheTailOfAQueryIsLost(Slip):
     """What was reserved beyond what storage has is not returned."""
 
-    def answer(self, now: Hierarchy, job: int, hit: int) -> Hierarchy:
-        return super().answer(now, job, hit)._replace(release=now.release)
+    at = Advance
+
+    def afterwards(self, step: Step[State]) -> State:
+        before = host_of(step.before)
+        asks = any(one.job == step.call.job and one.stage == QUERY for one in before.operations)
+        return with_host(step.after, host_of(step.after)._replace(release=before.release)) if asks else step.after
 
 
-class DemotionLosesTheCopy(Model):
+class DemotionLosesTheCopy(Slip):
     """A page that leaves the device leaves the host too."""
 
-    def evict(self, now: Hierarchy, slots: int) -> tuple[Hierarchy, int]:
-        after, freed = super().evict(now, slots)
-        gone = [name for name in now.cache.tree.pages if name in after.host.alone]
-        pages = [after.host.copies[name].page for name in gone]
-        alone = {name: page for name, page in after.host.alone.items() if name not in gone}
-        copies = {name: copy for name, copy in after.host.copies.items() if name not in gone}
-        return tier.free(after._replace(host=after.host._replace(alone=alone, copies=copies)), pages), freed
+    at = calls.Evict
+
+    def afterwards(self, step: Step[State]) -> State:
+        alone = alone_of(step.after)
+        gone = [name for name in step.before.tree.pages if name in alone]
+        left = with_alone(step.after, {name: page for name, page in alone.items() if name not in gone})
+        return tier.unback(left, gone)
 
 
-class MatchOverlooksTheHost(Model):
+class MatchOverlooksTheHost(Slip):
     """A match tells nothing of what is on the host."""
 
-    def match(self, now: Hierarchy, names: tuple[Name, ...]) -> tuple[Hierarchy, int, int]:
-        after, there, _ = super().match(now, names)
-        return after, there, 0
+    at = calls.Match
+
+    def slip(self, now: State, setting: Setting, call: calls.Match) -> Step[State]:
+        step = self.right(now, setting, call)
+        return step._replace(answer=step.answer._replace(host=0))
 
 
-class AnEndedReadStopsNothing(Model):
+class AnEndedReadStopsNothing(Slip):
     """A read that storage cut short goes on being waited for."""
 
-    def poll(self, now: Hierarchy, rid: RequestId) -> tuple[Hierarchy, bool]:
-        own = fetch.find(now, rid)
+    at = Poll
+
+    def slip(self, now: State, setting: Setting, call: Poll) -> Step[State]:
+        own = fetch.find(now, RequestId(call.rid))
         if own is not None and own.stage == ENDED and own.completed < (own.hit or 0):
-            return now, False
-        return super().poll(now, rid)
+            return Step(call, False, now, now)
+        return self.right(now, setting, call)
 
 
-class AReadCountsAPageTooMany(Model):
+class AReadCountsAPageTooMany(Slip):
     """A read that is cut short counts the page that did not come."""
 
-    def read(self, now: Hierarchy, job: int, pages: int, over: bool) -> Hierarchy:
-        own = fetch.of_job(now, job)
-        return super().read(now, job, min(pages + over, len(own.names) - own.completed), over)
+    at = Advance
+
+    def slip(self, now: State, setting: Setting, call: Advance) -> Step[State]:
+        if reads(now, call) and call.outcome.how == "short":
+            call = call._replace(outcome=Outcome("short", call.outcome.pages + 1))
+        return self.right(now, setting, call)
 
 
-class AReadForgetsItsLastPage(Model):
+class AReadForgetsItsLastPage(Slip):
     """What the last step of a read has brought is not counted."""
 
-    def read(self, now: Hierarchy, job: int, pages: int, over: bool) -> Hierarchy:
-        own = fetch.of_job(now, job)
-        last = own.live and own.completed + pages == own.hit
-        return super().read(now, job, 0, True) if last else super().read(now, job, pages, over)
+    at = Advance
+
+    def slip(self, now: State, setting: Setting, call: Advance) -> Step[State]:
+        own = reads(now, call)
+        if own is not None and own.live and own.completed + call.outcome.pages == own.hit:
+            call = call._replace(outcome=Outcome("short", 0))
+        return self.right(now, setting, call)
 
 
-class AQuotaIsLoosened(Model):
+def reads(now: State, call: Advance) -> Operation | None:
+    """The prefetch whose read goes on."""
+    return next((one for one in host_of(now).operations if one.job == call.job and one.stage == FETCH), None)
+
+
+class AQuotaIsLoosened(Slip):
     """What a load newly locks is added to its quota instead of taken off."""
 
-    def load_within(
-        self, now: Hierarchy, root: Name, names: tuple[Name, ...], quota: int
-    ) -> tuple[Hierarchy, int, tuple[PageNo, ...] | None]:
-        locked = [name for name in names if name in now.cache.tree.pages and not now.cache.tree.pages[name].locks]
-        return super().load_within(now, root, names, quota + 2 * len(locked) * now.setting.size)
+    at = LoadBack
+
+    def slip(self, now: State, setting: Setting, call: LoadBack) -> Step[State]:
+        if call.quota is not None:
+            resident = now.tree.pages
+            locked = [name for name in call.path.pages if name in resident and not resident[name].locks]
+            call = call._replace(quota=call.quota + 2 * len(locked) * setting.size)
+        return self.right(now, setting, call)
 
 
 PLANTED = (
@@ -208,6 +281,6 @@ PLANTED = (
     Planted(
         AnEndedReadStopsNothing,
         ("FETCH-11", "LIFE-06", "LIFE-07"),
-        replace(ONE, choices=ONE.choices._replace(stop="wait_complete")),
+        replace(ONE, asked=replace(ONE.asked, stop="wait_complete")),
     ),
 )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kvlitmus.reference.hierarchy import Choices
 from kvlitmus.spec.policies import SELECTIVE, TIMEOUT, WAIT_COMPLETE, WRITE_BACK
-from tests.proofs.support.tier_bench import Scope
+from kvlitmus.spec.profile import Profile
+from tests.proofs.support.tier_bench import ASKED, Scope
 
-CHOICES = Choices(threshold=1, rate_limit=100)
+LATE = Profile(reserve="hit")
 ONE_PATH = Scope(pages=2, host_pages=2, keys=((1,), (1, 2)))
 ONE = replace(ONE_PATH, prefetches=1)
 
@@ -20,12 +20,13 @@ QUICK: dict[str, Scope] = {
         keys=((1, 1), (1, 1, 2, 2, 3)),
         quotas=(2,),
         layers=True,
-        choices=CHOICES._replace(threshold=2, fill_matched=True, stop=WAIT_COMPLETE),
+        asked=replace(ASKED, threshold=2, stop=WAIT_COMPLETE),
+        profile=Profile(fill_matched=True),
     ),
-    "write-back": replace(ONE, choices=CHOICES._replace(write=WRITE_BACK)),
+    "write-back": replace(ONE, asked=replace(ASKED, write=WRITE_BACK)),
     "copies fail": replace(ONE_PATH, prefetches=0, backups=2, holds=True, failures=True),
     "copies fail, write-back": replace(
-        ONE_PATH, prefetches=0, puts=1, failures=True, choices=CHOICES._replace(write=WRITE_BACK)
+        ONE_PATH, prefetches=0, puts=1, failures=True, asked=replace(ASKED, write=WRITE_BACK)
     ),
 }
 """A few seconds together; they reach every rule that the enumeration can reach."""
@@ -33,24 +34,24 @@ QUICK: dict[str, Scope] = {
 EVERY_RUN: dict[str, Scope] = {
     **QUICK,
     "two prefetches": replace(ONE_PATH, pages=1),
-    "memory at the hit, timeouts": replace(ONE, pages=1, choices=CHOICES._replace(reserve="hit", stop=TIMEOUT)),
-    "selective, faults": replace(ONE, pages=1, faults=True, choices=CHOICES._replace(write=SELECTIVE)),
+    "memory at the hit, timeouts": replace(ONE, pages=1, asked=replace(ASKED, stop=TIMEOUT), profile=LATE),
+    "selective, faults": replace(ONE, pages=1, faults=True, asked=replace(ASKED, write=SELECTIVE)),
 }
 """What CI enumerates, to the fixpoint each."""
 
 NIGHTLY: dict[str, Scope] = {
     "two prefetches, two pages": ONE_PATH,
-    "two prefetches that wait": replace(ONE_PATH, choices=CHOICES._replace(stop=WAIT_COMPLETE)),
-    "two prefetches, memory at the hit": replace(ONE_PATH, choices=CHOICES._replace(reserve="hit", stop=TIMEOUT)),
-    "two prefetches, at the rate limit": replace(ONE_PATH, choices=CHOICES._replace(rate_limit=1)),
+    "two prefetches that wait": replace(ONE_PATH, asked=replace(ASKED, stop=WAIT_COMPLETE)),
+    "two prefetches, memory at the hit": replace(ONE_PATH, asked=replace(ASKED, stop=TIMEOUT), profile=LATE),
+    "two prefetches, at the rate limit": replace(ONE_PATH, asked=replace(ASKED, rate_limit=1)),
     "two prefetches, storage comes and goes": replace(ONE_PATH, lives=True),
     "two paths": replace(ONE_PATH, keys=((1,), (2,))),
     "branches": replace(ONE, keys=((1,), (1, 2), (1, 3)), host_pages=3),
     "branches, write-back": replace(
-        ONE, keys=((1,), (1, 2), (1, 3)), host_pages=3, choices=CHOICES._replace(write=WRITE_BACK)
+        ONE, keys=((1,), (1, 2), (1, 3)), host_pages=3, asked=replace(ASKED, write=WRITE_BACK)
     ),
     "puts": replace(ONE, puts=1),
-    "puts, write-back": replace(ONE, puts=2, choices=CHOICES._replace(write=WRITE_BACK)),
+    "puts, write-back": replace(ONE, puts=2, asked=replace(ASKED, write=WRITE_BACK)),
     "a request holds": replace(ONE, holds=True),
     "three pages": replace(ONE, pages=3, host_pages=3, keys=((1,), (1, 2), (1, 2, 3))),
     "faults": replace(ONE_PATH, faults=True),

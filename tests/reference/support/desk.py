@@ -10,7 +10,8 @@ from kvlitmus.conformance.adapters.reference.tiers import TieredReference
 from kvlitmus.conformance.checker.harness_store import HarnessStore, StorageDownError
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.ports.tiers import DONE, Job, Outcome
-from kvlitmus.reference.hierarchy import Hierarchy, host_homes
+from kvlitmus.reference.hierarchy import host_homes, host_of
+from kvlitmus.spec.state import State
 from kvlitmus.spec.units import Key
 
 
@@ -44,10 +45,10 @@ class Desk:
         self.rid = 100
 
     @property
-    def now(self) -> Hierarchy:
+    def now(self) -> State:
         """The value; its host pages have one home each."""
-        host_homes(self.cache.now)
-        return self.cache.now
+        host_homes(self.cache.state, self.cache.setting)
+        return self.cache.state
 
     def key(self, tokens: int | Sequence[int], namespace: str | None = None) -> Key:
         """A key of so many tokens, or of these."""
@@ -103,7 +104,7 @@ class Desk:
         now = self.now
         letters = []
         for name in names[1::2]:
-            there = (name in now.cache.tree.pages) + 2 * (name in now.host.copies)
+            there = (name in now.tree.pages) + 2 * (name in host_of(now).copies)
             letters.append("-DHB"[there])
         return "".join(letters)
 

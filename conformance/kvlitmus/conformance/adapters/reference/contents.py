@@ -1,22 +1,26 @@
 """What is in the slots of the reference, and how it talks to storage.
 
-The model says which pages to copy, which names to ask for, and where to put what comes; here it is done.  What storage
-answers goes back into the model as an argument: how many pages it has, how many were read or taken, and whether
-anything more will come.  Whatever storage raises is contained: it ends the job with what was completed.
+The reference says which pages to copy, which names to ask for, and where to put what comes; here it is done.  What
+storage did goes back into it as an outcome: how many pages it has, how many were read or taken, and whether anything
+more will come.  Whatever storage raises is contained: it ends the job with what was completed.
 
 An :class:`~kvlitmus.conformance.ports.tiers.Outcome` other than *done* is made here too, as if storage had answered so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from kvlitmus.conformance.ports.tiers import Outcome, PageStore
-from kvlitmus.reference import backup, fetch, put
-from kvlitmus.reference.hierarchy import DEVICE, HOST, Hierarchy, Moved
+from kvlitmus.reference.event import Moved
+from kvlitmus.reference.hierarchy import DEVICE, HOST, host_of
+from kvlitmus.spec.host_state import Operation, Put, Transfer
 from kvlitmus.spec.interface.tiers import LOAD
-from kvlitmus.spec.units import Name, PageNo, Pages
+from kvlitmus.spec.state import State
+from kvlitmus.spec.units import Name, PageNo
 
+One = TypeVar("One")
 Hash = Callable[[Name], str]
 """From the name of a page to the name under which it is stored."""
 
@@ -31,7 +35,7 @@ class Contents:
         self.size = page_size
         self.pools = {DEVICE: [0] * (device_pages * page_size), HOST: [0] * (host_pages * page_size)}
 
-    def make(self, moved: Sequence[Moved]) -> None:
+    def make(self, moved: Iterable[Moved]) -> None:
         """Make these copies, one after the other."""
         for source, at, to in moved:
             target = HOST if source == DEVICE else DEVICE
@@ -51,66 +55,63 @@ class Contents:
             self.pools[DEVICE][slot] = value
 
 
-def failed(now: Hierarchy, job: int, contents: Contents) -> Hierarchy:
+def failed(state: State, one: Transfer, contents: Contents) -> None:
     """A copy between the tiers ends where it is; what it was to fill holds nobody's contents."""
-    one = next(one for one in now.transfers if one.id == job)
-    copies, resident = now.host.copies, now.cache.tree.pages
+    copies, resident = host_of(state).copies, state.tree.pages
     for name in one.names:
         tier, page = (DEVICE, resident[name].page) if one.kind == LOAD else (HOST, copies[name].page)
         contents.write(tier, page, (NOBODY,) * contents.size)
-    return backup.fail(now, job)
 
 
-def queried(now: Hierarchy, job: int, outcome: Outcome, store: PageStore | None, hash_of: Hash) -> Hierarchy:
+def queried(one: Operation, outcome: Outcome, store: PageStore | None, hash_of: Hash) -> Outcome:
     """Ask storage what it has of a query's pages; a query that raises found nothing."""
-    operation = fetch.of_job(now, job)
     hit = 0
-    if operation.live and store is not None and outcome.how != "fail":
+    if one.live and store is not None and outcome.how != "fail":
         try:
-            hit = store.exists([hash_of(name) for name in operation.names])
+            hit = store.exists([hash_of(name) for name in one.names])
         except Exception:  # noqa: BLE001 - whatever storage raises is a miss or a refusal
             hit = 0
-    if outcome.how == "short":
-        hit = min(hit, outcome.pages)
-    return fetch.answer(now, job, Pages(hit))
+    return Outcome("short", min(hit, outcome.pages) if outcome.how == "short" else hit)
 
 
-def fetched(
-    now: Hierarchy, job: int, outcome: Outcome, store: PageStore | None, hash_of: Hash, contents: Contents
-) -> Hierarchy:
+def fetched(one: Operation, outcome: Outcome, store: PageStore | None, hash_of: Hash, contents: Contents) -> Outcome:
     """Read pages from storage, each into its host slots before it counts."""
-    operation = fetch.of_job(now, job)
-    if not operation.live or store is None:
-        return fetch.read(now, job, 0, over=True)
-    pages = 0
-    for name, page in list(zip(operation.names, operation.held, strict=True))[operation.completed :]:
-        if outcome.how != "done" and pages == outcome.pages:
-            break
-        try:
-            found = store.get(hash_of(name))
-        except Exception:  # noqa: BLE001 - whatever storage raises is a miss or a refusal
-            found = None
-        if found is None or len(found) != contents.size:
-            return fetch.read(now, job, pages, over=True)
-        contents.write(HOST, page, found)
-        pages += 1
-    return fetch.read(now, job, pages, over=outcome.how in ("short", "fail"))
+    if not one.live or store is None:
+        return Outcome("short", 0)
+
+    def read(page: tuple[Name, PageNo]) -> bool:
+        found = store.get(hash_of(page[0]))
+        whole = found is not None and len(found) == contents.size
+        if whole:
+            contents.write(HOST, page[1], found or ())
+        return whole
+
+    return gone_on(outcome, list(zip(one.names, one.held, strict=True))[one.completed :], read)
 
 
 def written(
-    now: Hierarchy, job: int, outcome: Outcome, store: PageStore | None, hash_of: Hash, contents: Contents
-) -> Hierarchy:
+    state: State, one: Put, outcome: Outcome, store: PageStore | None, hash_of: Hash, contents: Contents
+) -> Outcome:
     """Hand pages to storage, in order, up to the first that it doesn't take."""
-    (waiting,) = [one for one in now.puts if one.id == job]
-    pages = 0
-    for name in waiting.names[waiting.done :]:
-        if outcome.how != "done" and pages == outcome.pages:
+
+    def put(name: Name) -> bool:
+        kept = contents.read(HOST, host_of(state).copies[name].page)
+        return store is not None and store.put(hash_of(name), kept)
+
+    return gone_on(outcome, one.names[one.done :], put)
+
+
+def gone_on(outcome: Outcome, pages: Iterable[One], take: Callable[[One], bool]) -> Outcome:
+    """Take page after page as far as the outcome lets it, up to the first that can't be taken; how far it came."""
+    done = 0
+    for page in pages:
+        if outcome.how != "done" and done == outcome.pages:
             break
         try:
-            taken = store is not None and store.put(hash_of(name), contents.read(HOST, now.host.copies[name].page))
+            taken = take(page)
         except Exception:  # noqa: BLE001 - whatever storage raises is a miss or a refusal
             taken = False
         if not taken:
-            return put.accepted(now, job, pages, over=True)
-        pages += 1
-    return put.accepted(now, job, pages, over=outcome.how in ("short", "fail"))
+            return Outcome("short", done)
+        done += 1
+    return Outcome("short" if outcome.how in ("short", "fail") else "part", done)

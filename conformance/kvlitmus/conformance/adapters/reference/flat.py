@@ -57,6 +57,7 @@ from kvlitmus.spec.names import NO_NAME, Names
 from kvlitmus.spec.prefetch_plan import HostPool, PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.setting import SNAPSHOT, Setting
 from kvlitmus.spec.state import State, Tree, empty_state
+from kvlitmus.spec.step import Step
 from kvlitmus.spec.units import Key, Name, PageNo, Slot, Tokens
 
 PROFILE = Profile(misuse="reject", hash_scheme="kvlitmus-2")
@@ -96,8 +97,12 @@ class ReferencePorts:
         Pages that become free while a group is open are owned by the group until its end.
         """
         step = perform(self.state, self.setting, call, self.choice)
+        self.went(step)
         self.state = self.withheld(step.before, step.after)
         return step.answer
+
+    def went(self, step: Step[State]) -> None:
+        """A call was decided, and is about to change the state."""
 
     def withheld(self, before: State, after: State) -> State:
         """The state after a call, in which an open group owns what has become free."""

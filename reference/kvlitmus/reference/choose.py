@@ -1,0 +1,152 @@
+"""What a correct cache may choose, and how the reference chooses: what it evicts, and which free pages it hands out.
+
+On either tier it hands out the lowest free pages, and evicts what the policy names, the lower name among equals; there
+is one way to do each.  Or it is **given the choice** (:class:`Choice`) that another cache was seen to make.  A choice
+that no correct cache makes is refused with a ``ValueError``.
+
+On the device, free is what is usable and neither owned nor cached: nothing else keeps account of it.  On the host,
+pages are in the hands of work under way as well, and what is free is a set of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from itertools import takewhile
+from typing import NamedTuple, TypeVar
+
+from kvlitmus.spec import effects
+from kvlitmus.spec.interface.tiers import Outcome
+from kvlitmus.spec.order import passed_over_by
+from kvlitmus.spec.policies import worth
+from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.state import State, Tree
+from kvlitmus.spec.units import Name, PageNo, Tokens
+
+Names = tuple[Name, ...]
+Kept = TypeVar("Kept")
+
+
+class Choice(NamedTuple):
+    """What a call leaves open.  ``None``: the reference decides.
+
+    ``victims``: the names that leave the device, in any order.  ``pages``: the pages that it hands out, in order.
+    ``host_victims``: the names that leave the host, in any order.  ``host_pages``: where the host's copy of a page
+    goes, by name; those that are not named go to the lowest pages that are left.  ``outcome``: how a job went on that
+    asks storage, where the call leaves that to storage; without it storage has, gives and takes everything.
+    """
+
+    victims: Names | None = None
+    pages: tuple[PageNo, ...] | None = None
+    host_victims: Names | None = None
+    host_pages: Mapping[Name, PageNo] | None = None
+    outcome: Outcome | None = None
+
+
+NO_CHOICE = Choice()
+
+
+def refuse(text: str) -> None:
+    """Refuse a choice that isn't legal; ``text`` says which one, and why."""
+    raise ValueError(f"no correct cache chooses so: {text}")
+
+
+# Free pages
+
+
+def free_pages(state: State, setting: Setting) -> frozenset[PageNo]:
+    """The pages of the device that could be handed out: usable, and neither owned nor cached (POOL-12)."""
+    return setting.usable.difference(state.owners, [page.page for page in state.tree.pages.values()])
+
+
+def available(state: State, setting: Setting) -> Tokens:
+    """How many slots could be handed out (POOL-13)."""
+    return Tokens(len(free_pages(state, setting)) * setting.size)
+
+
+def sizes(state: State, setting: Setting) -> tuple[Tokens, Tokens]:
+    """How many units could be evicted, and how many are protected (LOCK-02)."""
+    protected = sum(1 for page in state.tree.pages.values() if page.locks)
+    return Tokens((len(state.tree.pages) - protected) * setting.size), Tokens(protected * setting.size)
+
+
+def hand_out(free: Collection[PageNo], wanted: int, choice: tuple[PageNo, ...] | None) -> tuple[PageNo, ...] | None:
+    """So many free pages, the lowest ones unless chosen; ``None`` where there are too few (POOL-05, POOL-07)."""
+    if wanted > len(free):
+        return None
+    if choice is None:
+        return tuple(sorted(free)[:wanted])
+    legal = len(choice) == wanted == len(set(choice)) and set(choice) <= set(free)
+    if not legal:
+        refuse(f"expected {wanted} of the free pages {sorted(free)}, got {list(choice)}")
+    return choice
+
+
+# Eviction
+
+
+def next_to_go(
+    tree: Tree, most: int, setting: Setting, spared: Collection[Name] = (), among: Collection[Name] | None = None
+) -> Names:
+    """The pages that go together next, last page first: the end of a node, ``most`` pages of it or the whole node.
+
+    It is the node whose leaf is worth least, the name breaking ties (EVICT-05, EVICT-07).  Locked and ``spared`` pages
+    stay (EVICT-03), and all but those ``among`` which the choice is.  Empty where nothing can go.
+    """
+    value = worth(setting.config.policy, setting.profile.slru_hits)
+
+    def goes(name: Name) -> bool:
+        return not tree.pages[name].locks and name not in spared and (among is None or name in among)
+
+    leaves = [name for name in effects.leaves(tree) if goes(name)]
+    if not leaves:
+        return ()
+    leaf = min(leaves, key=lambda name: (*value(tree.pages[name]), name))
+    node = tuple(takewhile(goes, effects.node_of(tree, leaf)))
+    return node if setting.profile.evict_granularity == "node" else node[:most]
+
+
+def make_room(
+    start: Kept,
+    wanted: int,
+    setting: Setting,
+    tree_of: Callable[[Kept], Tree],
+    let_go: Callable[[Kept, Names], tuple[Kept, Names]],
+    spared: Collection[Name] = (),
+    among: Collection[Name] | None = None,
+) -> tuple[Kept, Names]:
+    """Evict until ``wanted`` pages are gone or nothing can go; what is left, and what went, in order.
+
+    Where whole nodes go, a little more than wanted may go (EVICT-06).  ``let_go`` answers which of the pages it could
+    let go of; where that is none, their leaf is passed over.
+    """
+    victims: list[Name] = []
+    stay = set(spared)
+    while len(victims) < wanted:
+        run = next_to_go(tree_of(start), wanted - len(victims), setting, stay, among)
+        if not run:
+            break
+        start, gone = let_go(start, run)
+        victims += gone
+        if not gone:
+            stay.add(run[0])
+    return start, tuple(victims)
+
+
+def least_valuable(tree: Tree, wanted: int, setting: Setting) -> Names:
+    """What the policy evicts until ``wanted`` pages are gone or nothing unlocked is left, in order."""
+    return make_room(tree, wanted, setting, lambda left: left, lambda left, run: (effects.remove(left, run), run))[1]
+
+
+def in_order(tree: Tree, victims: Names, setting: Setting) -> Names:
+    """A choice of victims; raises ``ValueError`` where the rules of eviction don't allow it, in whatever amount."""
+    gone = frozenset(victims)
+    kept = [name for name in gone if name not in tree.pages or tree.pages[name].locks]
+    if kept:
+        refuse(f"{sorted(kept)} are locked or not cached, and can't be evicted")
+    orphans = [name for name, page in tree.pages.items() if page.parent in gone and name not in gone]
+    if orphans:
+        refuse(f"{sorted(orphans)} would be cut off")
+    passed = passed_over_by(tree, gone, setting.config.policy, setting.profile.slru_hits)
+    if passed:
+        refuse(f"{sorted(passed)} would be passed over for {sorted(gone)}")
+    return victims

@@ -1,0 +1,99 @@
+"""What a hierarchy itself has to remember below the device, beside what is known of it.
+
+Whoever follows a cache knows which pages are on the host alone, whether storage is attached and how late it is
+(:mod:`kvlitmus.spec.tier_state`).  To go on, a cache needs more, which is shown in part or not at all: its free host
+pages, the **copies** on the host, and the **work under way**: copies between the tiers (:class:`Transfer`), pages on
+their way to storage (:class:`Put`) and from it (:class:`Operation`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kvlitmus.spec.units import Name, PageNo, Pages, RequestId, Tokens
+
+
+class HostCopy(NamedTuple):
+    """The copy of a page on the host.
+
+    ``page``: where it is.  ``pins``: how many prefetches begin below it, and loads and puts read from it.
+    ``settled``: whether its contents are there.  ``stored``: whether the storage is known to have it.
+    """
+
+    page: PageNo
+    pins: int = 0
+    settled: bool = False
+    stored: bool = False
+
+
+class Transfer(NamedTuple):
+    """A copy between the tiers: of these pages, one after the other on one path.
+
+    The path to the last one is locked, and a load pins its sources, until a tick has seen that it ``landed``, or that
+    it ``failed`` and is over without having copied anything that counts.  A load goes layer by layer, ``layers`` of
+    them so far.
+    """
+
+    id: int
+    kind: str
+    names: tuple[Name, ...]
+    landed: bool = False
+    layers: int = 0
+    failed: bool = False
+
+
+class Put(NamedTuple):
+    """Pages on their way to storage, ``done`` of them so far, pinned until a tick has seen that it ``landed``."""
+
+    id: int
+    names: tuple[Name, ...]
+    done: Pages = Pages(0)
+    landed: bool = False
+
+
+class Operation(NamedTuple):
+    """One prefetch.
+
+    ``job``: the id of the query or fetch under way; ``stage``: see :mod:`kvlitmus.spec.prefetch_life`.  ``anchor``: the
+    last page that was known when it was asked for, or the root of the namespace.  ``names``: the pages it is to read,
+    in order; ``asked`` units of them count against the rate limit.  ``held``: the host pages that it holds, for the
+    first of these names.  ``hit``: how many pages storage has, once it is known; ``completed``: how many were read.
+    ``live``: whether a request waits for it; an operation that isn't live any more ends at its next step.
+    ``since``: when its time began, ``None`` for not yet.
+    """
+
+    job: int
+    rid: RequestId
+    stage: str
+    anchor: Name
+    names: tuple[Name, ...]
+    asked: Tokens
+    held: tuple[PageNo, ...]
+    hit: Pages | None
+    completed: Pages
+    live: bool
+    since: float | None
+
+
+class Host(NamedTuple):
+    """The host's memory, and the work under way.
+
+    ``free``: its free pages.  ``copies``: by the name of the page.  ``transfers``, ``puts`` and ``operations`` are in
+    order of submission.  ``release``: host pages that the next tick frees.  ``loaded``: what the prefetch of each request
+    has added, until it is told.  ``serial``: how many jobs there were; their numbers are never used again.
+
+    ``fault``: how many more allocations succeed before one fails whatever is free; ``None`` for no such fault.
+    ``failing``: by kind of copy (backup, load, spill), how many more begin before one can't.
+    """
+
+    free: frozenset[PageNo]
+    copies: Mapping[Name, HostCopy] = {}
+    transfers: tuple[Transfer, ...] = ()
+    puts: tuple[Put, ...] = ()
+    operations: tuple[Operation, ...] = ()
+    release: tuple[PageNo, ...] = ()
+    loaded: Mapping[RequestId, Tokens] = {}
+    serial: int = 0
+    fault: int | None = None
+    failing: Mapping[str, int] = {}
