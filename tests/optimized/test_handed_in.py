@@ -1,9 +1,9 @@
-"""Slips in how handles and inputs are looked at: each must be found by a test that is about it."""
+"""Mutants of how handles and inputs are looked at: each must be found by a test that is about it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -11,26 +11,23 @@ pytest.importorskip("numba")
 
 import numpy as np
 
-from kvlitmus.optimized import cache as caches
+from kvlitmus.mutants.mutant import recipe_of
 from kvlitmus.optimized.branch import ALWAYS
-from kvlitmus.optimized.cache import CacheConfig, FlatCache
+from kvlitmus.optimized.cache import FlatCache
 from kvlitmus.optimized.kernels import CACHED
-from kvlitmus.optimized.paths import Paths
 from kvlitmus.optimized.pool import PagePool
-from kvlitmus.optimized.request import RequestTable
-from kvlitmus.optimized.tree import Tree
 from tests.optimized import test_inputs as inputs
 from tests.optimized import test_request as requests
 from tests.optimized import test_stale_handles as handles
+from tests.optimized.support.mutants import PACKAGE
+from tests.support.mutants import Change, Look, Patched, assert_killed, fails
 
 
-class Slip(NamedTuple):
-    """What is replaced, by what, and the test that must fail."""
-
-    owner: Any
-    name: str
-    make: Callable[[Any], Any]
-    found_by: Callable[[], None]
+def mutant(id: str, place: str, change: Change, found_by: Callable[[], None]) -> tuple[Patched, Look]:
+    """What is wrong in a place of the optimized cache, and the test that must fail."""
+    look = fails("its test", found_by, IndexError, pytest.fail.Exception)
+    patches = {f"{PACKAGE}.{place}": change}
+    return Patched(id=id, recipe=recipe_of(id, change), kills=("its test",), patches=patches), look
 
 
 def any_time(original: Any) -> Any:
@@ -87,75 +84,104 @@ def callers_too(original: Any) -> Any:
     return give_back
 
 
-SLIPS: dict[str, Slip] = {
-    "any time": Slip(
-        Paths, "check", any_time, lambda: handles.test_a_place_is_not_another_prompts(handles.flat, False)
+def reset_whoever_runs(original: Any) -> Any:
+    """A reset asks for no running requests."""
+    return lambda self, abort: None
+
+
+def cut_to_integers(original: Any) -> Any:
+    """A part of a page is cut down to a whole one."""
+    return lambda what, given: np.asarray(given, np.int64)
+
+
+def any_setting(original: Any) -> Any:
+    """Settings are not looked at."""
+    return lambda self: None
+
+
+def all_is_computed(original: Any) -> Any:
+    """What a request has is taken to be computed."""
+    return staticmethod(lambda request, upto: request.length)
+
+
+MUTANTS = (
+    mutant(
+        "any time",
+        "paths:Paths.check",
+        any_time,
+        lambda: handles.test_a_place_is_not_another_prompts(handles.flat, False),
     ),
-    "same tokens": Slip(
-        Paths,
-        "check",
+    mutant(
+        "same tokens",
+        "paths:Paths.check",
         any_time,
         lambda: handles.test_a_place_of_the_same_tokens_cached_again_is_stale_too(handles.tiered),
     ),
-    "any cache": Slip(Paths, "check", anybodys, handles.test_places_and_receipts_are_of_one_cache),
-    "locked unseen": Slip(
-        Tree, "lock", locked_unseen, lambda: handles.test_a_place_is_not_another_prompts(handles.flat, True)
+    mutant("any cache", "paths:Paths.check", anybodys, handles.test_places_and_receipts_are_of_one_cache),
+    mutant(
+        "locked unseen",
+        "tree:Tree.lock",
+        locked_unseen,
+        lambda: handles.test_a_place_is_not_another_prompts(handles.flat, True),
     ),
-    "any receipt": Slip(
-        FlatCache, "unlock", any_receipt, lambda: handles.test_places_and_receipts_end_with_a_reset(handles.flat)
+    mutant(
+        "any receipt",
+        "cache:FlatCache.unlock",
+        any_receipt,
+        lambda: handles.test_places_and_receipts_end_with_a_reset(handles.flat),
     ),
-    "reset under requests": Slip(
-        FlatCache,
-        "may_reset",
-        lambda original: lambda self, abort: None,
+    mutant(
+        "reset under requests",
+        "cache:FlatCache.may_reset",
+        reset_whoever_runs,
         lambda: handles.test_a_reset_does_not_take_the_slots_of_running_requests(handles.flat),
     ),
-    "free pages": Slip(
-        PagePool,
-        "adopt",
+    mutant(
+        "free pages",
+        "pool:PagePool.adopt",
         adopted_unseen,
         lambda: inputs.test_pages_that_can_not_be_cached_are_refused_and_change_nothing("free", False),
     ),
-    "cached pages": Slip(
-        PagePool,
-        "adopt",
+    mutant(
+        "cached pages",
+        "pool:PagePool.adopt",
         first_ones,
         lambda: inputs.test_pages_that_can_not_be_cached_are_refused_and_change_nothing("the tree's own", False),
     ),
-    "repeated pages": Slip(
-        PagePool,
-        "adopt",
+    mutant(
+        "repeated pages",
+        "pool:PagePool.adopt",
         adopted_unseen,
         lambda: inputs.test_pages_that_can_not_be_cached_are_refused_and_change_nothing("named twice", True),
     ),
-    "freed by the caller": Slip(
-        PagePool, "give_back", callers_too, inputs.test_a_caller_can_not_free_what_the_tree_has
+    mutant(
+        "freed by the caller",
+        "pool:PagePool.give_back",
+        callers_too,
+        inputs.test_a_caller_can_not_free_what_the_tree_has,
     ),
-    "cut to integers": Slip(
-        caches,
-        "integers",
-        lambda original: lambda what, given: np.asarray(given, np.int64),
+    mutant(
+        "cut to integers",
+        "cache:integers",
+        cut_to_integers,
         lambda: inputs.test_pages_that_can_not_be_cached_are_refused_and_change_nothing("parts", False),
     ),
-    "any setting": Slip(
-        CacheConfig,
-        "__post_init__",
-        lambda original: lambda self: None,
+    mutant(
+        "any setting",
+        "cache:CacheConfig.__post_init__",
+        any_setting,
         lambda: inputs.test_a_setting_that_can_not_be_is_refused_by_name("no page size"),
     ),
-    "all is computed": Slip(
-        RequestTable,
-        "computed",
-        lambda original: staticmethod(lambda request, upto: request.length),
+    mutant(
+        "all is computed",
+        "request:RequestTable.computed",
+        all_is_computed,
         requests.test_what_is_not_computed_is_not_published,
     ),
-}
+)
 
 
-@pytest.mark.parametrize("name", SLIPS)
-def test_a_slip_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    slip = SLIPS[name]
-    slip.found_by()
-    monkeypatch.setattr(slip.owner, slip.name, slip.make(getattr(slip.owner, slip.name)))
-    with pytest.raises((AssertionError, pytest.fail.Exception, IndexError)):
-        slip.found_by()
+@pytest.mark.parametrize(("one", "look"), MUTANTS, ids=[one.id for one, _ in MUTANTS])
+def test_a_mutant_is_found(one: Patched, look: Look) -> None:
+    assert not look(one)
+    assert_killed(one, look)

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 pytest.importorskip("numba")
 
-from kvlitmus.optimized import levels, tree
-from kvlitmus.optimized.branch import Branch
+from kvlitmus.mutants.mutant import recipe_of
+from kvlitmus.optimized import levels
 from kvlitmus.optimized.policy import POLICIES
-from kvlitmus.optimized.residency import Residency
+from tests.optimized.support.mutants import PACKAGE
 from tests.optimized.support.twins import Twins, play
+from tests.support.mutants import Patched, assert_killed, fails
 
 MODES: dict[str, dict[str, Any]] = {
     "flat": {"host_pages": 0},
@@ -71,32 +72,36 @@ def test_very_long_runs_equal_the_reference(mode: str) -> None:
         play(twins(policy, mode, source.randrange(len(SHAPES))), source.randbytes(8 * 100))
 
 
-def _no_cut(self: levels.Nodes, position: int) -> None:
-    """A boundary that is forgotten."""
+def no_cut(original: Any) -> Any:
+    """A boundary is forgotten."""
+    return lambda self, position: None
 
 
-def _touches_too_little(level: levels.Level, end: int, value: int, n: int) -> levels.Level:
-    """A use that leaves the first page out."""
-    return levels.set_range(level, 1, end, value, n) if end > 1 else level
+def touches_too_little(original: Any) -> Any:
+    """A use leaves the first page out."""
+    return lambda level, end, value, n: levels.set_range(level, 1, end, value, n) if end > 1 else level
 
 
-def _counts_all(self: tree.Tree, branch: Branch, end: int, already: int, priority: int, counts: bool) -> None:
-    """A hit of what came back from the host, whatever the choice is."""
-    COUNT(self, branch, end, 1 << 30, priority, counts)
+def counts_all(original: Any) -> Any:
+    """What comes back from the host counts as a hit, whatever the choice is."""
+    return lambda self, branch, end, already, priority, counts: original(self, branch, end, 1 << 30, priority, counts)
 
 
-def _whole_node(self: Residency, branch: Branch, most: int) -> int:
-    """An eviction that takes more than it is asked for."""
-    return LEAVE(self, branch, 1 << 30)
+def whole_nodes(original: Any) -> Any:
+    """An eviction takes more than it is asked for."""
+    return lambda self, branch, most: original(self, branch, 1 << 30)
 
 
-COUNT, LEAVE = tree.Tree._count, Residency.leave_device
-PLANTED: dict[str, tuple[Any, str, Any]] = {
-    "a boundary is forgotten": (levels.Nodes, "cut", _no_cut),
-    "a use leaves a page out": (levels, "set_prefix", _touches_too_little),
-    "a page that comes back counts": (tree.Tree, "_count", _counts_all),
-    "an eviction takes whole nodes": (Residency, "leave_device", _whole_node),
-}
+LOCK_STEP = "the lock step"
+MUTANTS = [
+    Patched(id=id, recipe=recipe_of(id, change), kills=(LOCK_STEP,), patches={f"{PACKAGE}.{place}": change})
+    for id, place, change in (
+        ("no-cut", "levels:Nodes.cut", no_cut),
+        ("touches-too-little", "levels:set_prefix", touches_too_little),
+        ("counts-all", "tree:Tree._count", counts_all),
+        ("whole-nodes", "residency:Residency.leave_device", whole_nodes),
+    )
+]
 
 
 def play_many() -> None:
@@ -104,9 +109,6 @@ def play_many() -> None:
         play(twins("lfu", "write_through", 0), random.Random(seed).randbytes(8 * 60))
 
 
-@pytest.mark.parametrize("planted", PLANTED)
-def test_a_planted_difference_is_seen(planted: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    where, name, wrong = PLANTED[planted]
-    monkeypatch.setattr(where, name, wrong)
-    with pytest.raises((AssertionError, ValueError)):
-        play_many()
+@pytest.mark.parametrize("one", MUTANTS, ids=lambda one: one.id)
+def test_a_mutant_is_seen(one: Patched) -> None:
+    assert_killed(one, fails(LOCK_STEP, play_many, ValueError))

@@ -1,6 +1,6 @@
-"""A slip in a shared effect would be shared by the judge and the reference: something else must notice each.
+"""A bug in a shared effect would be shared by the judge and the reference: something else must notice each.
 
-The judge, the reference and the proofs fold the same effects (``spec/effects.py``).  So each effect is given slips
+The judge, the reference and the proofs fold the same effects (``spec/effects.py``).  So each effect is given mutants
 here, one at a time, and it is shown what notices: the specimen, which shares none of them, under the judge or in lock
 step with the reference; or a law that is stated here once more.
 """
@@ -10,13 +10,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from kvlitmus.conformance.adapters.reference.target import ReferenceTarget
 from kvlitmus.conformance.checker.checker import Checker
-from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import Op, draw, table
 from kvlitmus.conformance.ports import Config
@@ -28,6 +27,7 @@ from kvlitmus.spec.names import Names
 from kvlitmus.spec.state import Page, Tree
 from kvlitmus.spec.units import Name, PageNo, Slot, Tick
 from tests.support.lockstep import lockstep
+from tests.support.mutants import Change, Patched, assert_killed, fails, found_at
 
 SEEDS = range(6)
 CONFIGS = (
@@ -117,20 +117,17 @@ NOTICES: dict[str, Callable[[], None]] = {
 }
 
 
-class Slip(NamedTuple):
-    """A slip in an effect: ``wrong`` gets the right function and returns the wrong one; ``by``: what notices."""
-
-    effect: str
-    what: str
-    by: str
-    wrong: Callable[[Any], Any]
+def mutant(effect: str, what: str, by: str, change: Change) -> Patched:
+    """A mutant of an effect: what is wrong, and what notices it."""
+    patches = {f"{effects.__name__}:{effect}": change}
+    return Patched(id=f"{effect}: {what}", recipe=what, kills=(by,), patches=patches)
 
 
-def changed(**fields: Any) -> Callable[[Any], Any]:
+def changed(**fields: Any) -> Change:
     """The effect's tree with other values in the pages that it changed."""
 
     def wrong(right: Any) -> Any:
-        def slipped(tree: Tree, *args: Any, **options: Any) -> Tree:
+        def mutated(tree: Tree, *args: Any, **options: Any) -> Tree:
             after: Tree = right(tree, *args, **options)
             pages = {
                 name: page if tree.pages.get(name) == page else page._replace(**fields)
@@ -138,7 +135,7 @@ def changed(**fields: Any) -> Callable[[Any], Any]:
             }
             return Tree(pages, after.clock)
 
-        return slipped
+        return mutated
 
     return wrong
 
@@ -148,7 +145,7 @@ def nothing(right: Any) -> Any:
     return lambda value, *args, **options: value
 
 
-def without(**given: Any) -> Callable[[Any], Any]:
+def without(**given: Any) -> Change:
     """An option is overlooked."""
     return lambda right: lambda *args, **options: right(*args, **{**options, **given})
 
@@ -166,22 +163,22 @@ def still(right: Any) -> Any:
 def side_by_side(right: Any) -> Any:
     """All pages of a new node hang below the same one."""
 
-    def slipped(tree: Tree, parent: Name, names: Sequence[Name], *args: Any, **options: Any) -> Tree:
+    def mutated(tree: Tree, parent: Name, names: Sequence[Name], *args: Any, **options: Any) -> Tree:
         after: Tree = right(tree, parent, names, *args, **options)
         hung = {name: after.pages[name]._replace(parent=parent) for name in names}
         return Tree({**after.pages, **hung}, after.clock)
 
-    return slipped
+    return mutated
 
 
 def replacing(right: Any) -> Any:
     """The pages that were offered take the place of those that were cached."""
 
-    def slipped(tree: Tree, root: Name, names: Sequence[Name], offered: Sequence[PageNo], **options: Any) -> Any:
+    def mutated(tree: Tree, root: Name, names: Sequence[Name], offered: Sequence[PageNo], **options: Any) -> Any:
         after, already = right(tree, root, names, offered, **options)
         return effects.move(after, dict(zip(names, offered, strict=False))), already
 
-    return slipped
+    return mutated
 
 
 def one_short(right: Any) -> Any:
@@ -194,13 +191,13 @@ def one_short(right: Any) -> Any:
 def page_alone(right: Any) -> Any:
     """The pages above stay as they are."""
 
-    def slipped(tree: Tree, name: Name, by: int = 1) -> Tree:
+    def mutated(tree: Tree, name: Name, by: int = 1) -> Tree:
         pages = dict(tree.pages)
         if name in pages:
             pages[name] = pages[name]._replace(locks=pages[name].locks + by)
         return Tree(pages, tree.clock)
 
-    return slipped
+    return mutated
 
 
 def one_less(right: Any) -> Any:
@@ -211,6 +208,11 @@ def one_less(right: Any) -> Any:
 def all_but_last(right: Any) -> Any:
     """A path ends too early."""
     return lambda tree, name: right(tree, name)[:-1]
+
+
+def twice(right: Any) -> Any:
+    """Each lock counts for two."""
+    return lambda tree, name, by=1: right(tree, name, 2 * by)
 
 
 def never_back(right: Any) -> Any:
@@ -228,65 +230,62 @@ def pages_as_nodes(right: Any) -> Any:
     return lambda tree: [((name,), page.parent) for name, page in tree.pages.items()]
 
 
-SLIPS = (
-    Slip("touch", "nothing is used", "the specimen", nothing),
-    Slip("touch", "hits are not counted", "the specimen", without(hits=0)),
-    Slip("touch", "every use is a hit", "the specimen", without(hits=1)),
-    Slip("touch", "priority is forgotten", "the specimen", without(priority=None)),
-    Slip("touch", "the clock stands still", "the specimen", still),
-    Slip("split", "no node ends", "lock step", nothing),
-    Slip("split", "splits never renew", "the specimen that renews", without(renews=False)),
-    Slip("split", "splits always renew", "the specimen", without(renews=True)),
-    Slip("place", "nothing is cached", "lock step", nothing),
-    Slip("place", "new pages are locked", "the specimen", changed(locks=1)),
-    Slip("place", "new pages are old", "the specimen", changed(created=Tick(0), touched=Tick(0))),
-    Slip("place", "new pages have no hits", "the specimen", without(hits=0)),
-    Slip("place", "each page is a node", "lock step", changed(first=True)),
-    Slip("place", "all pages hang below the same one", "the specimen", side_by_side),
-    Slip("insert", "existing pages lose", "the specimen", replacing),
-    Slip("insert", "chunks are uses", "the specimen", without(counts=True)),
-    Slip("insert", "priority is forgotten", "the specimen", without(priority=0)),
-    Slip("insert", "the last page is left out", "lock step", one_short),
-    Slip("remove", "nothing goes", "lock step", nothing),
-    Slip("remove", "what is unseen never goes", "the specimen, unseen", nothing),
-    Slip("move", "nothing moves", "the law of moves", nothing),
-    Slip("move", "what moves is forgotten", "the law of moves", changed(locks=9)),
-    Slip("lock", "nothing is locked", "the specimen", nothing),
-    Slip("lock", "locks count twice", "the specimen", lambda right: lambda tree, name, by=1: right(tree, name, 2 * by)),
-    Slip("lock", "a lock is never given back", "the specimen", never_back),
-    Slip("lock", "parents are not locked", "the specimen", page_alone),
-    Slip("take", "nothing is owned", "the specimen", nothing),
-    Slip("take", "only the first page is owned", "the specimen", first_only),
-    Slip("release", "nothing is given back", "the specimen", nothing),
-    Slip("release", "only the first page is given back", "the specimen", first_only),
-    Slip("write", "nothing is written", "the specimen", nothing),
-    Slip("write", "one slot off", "the specimen", one_off),
-    Slip("cached_prefix", "one page is overlooked", "the specimen", one_less),
-    Slip("path", "the last page is missing", "the law of nodes", all_but_last),
-    Slip("leaves", "every page is a leaf", "lock step", lambda right: lambda tree: list(tree.pages)),
-    Slip("node_of", "a node is a page", "the law of nodes", lambda right: lambda tree, leaf: (leaf,)),
-    Slip("nodes", "a node is a page", "the law of nodes", pages_as_nodes),
-    Slip("below", "children stay", "the law of nodes", lambda right: lambda tree, names: set(names)),
+MUTANTS = (
+    mutant("touch", "nothing is used", "the specimen", nothing),
+    mutant("touch", "hits are not counted", "the specimen", without(hits=0)),
+    mutant("touch", "every use is a hit", "the specimen", without(hits=1)),
+    mutant("touch", "priority is forgotten", "the specimen", without(priority=None)),
+    mutant("touch", "the clock stands still", "the specimen", still),
+    mutant("split", "no node ends", "lock step", nothing),
+    mutant("split", "splits never renew", "the specimen that renews", without(renews=False)),
+    mutant("split", "splits always renew", "the specimen", without(renews=True)),
+    mutant("place", "nothing is cached", "lock step", nothing),
+    mutant("place", "new pages are locked", "the specimen", changed(locks=1)),
+    mutant("place", "new pages are old", "the specimen", changed(created=Tick(0), touched=Tick(0))),
+    mutant("place", "new pages have no hits", "the specimen", without(hits=0)),
+    mutant("place", "each page is a node", "lock step", changed(first=True)),
+    mutant("place", "all pages hang below the same one", "the specimen", side_by_side),
+    mutant("insert", "existing pages lose", "the specimen", replacing),
+    mutant("insert", "chunks are uses", "the specimen", without(counts=True)),
+    mutant("insert", "priority is forgotten", "the specimen", without(priority=0)),
+    mutant("insert", "the last page is left out", "lock step", one_short),
+    mutant("remove", "nothing goes", "lock step", nothing),
+    mutant("remove", "what is unseen never goes", "the specimen, unseen", nothing),
+    mutant("move", "nothing moves", "the law of moves", nothing),
+    mutant("move", "what moves is forgotten", "the law of moves", changed(locks=9)),
+    mutant("lock", "nothing is locked", "the specimen", nothing),
+    mutant("lock", "locks count twice", "the specimen", twice),
+    mutant("lock", "a lock is never given back", "the specimen", never_back),
+    mutant("lock", "parents are not locked", "the specimen", page_alone),
+    mutant("take", "nothing is owned", "the specimen", nothing),
+    mutant("take", "only the first page is owned", "the specimen", first_only),
+    mutant("release", "nothing is given back", "the specimen", nothing),
+    mutant("release", "only the first page is given back", "the specimen", first_only),
+    mutant("write", "nothing is written", "the specimen", nothing),
+    mutant("write", "one slot off", "the specimen", one_off),
+    mutant("cached_prefix", "one page is overlooked", "the specimen", one_less),
+    mutant("path", "the last page is missing", "the law of nodes", all_but_last),
+    mutant("leaves", "every page is a leaf", "lock step", lambda right: lambda tree: list(tree.pages)),
+    mutant("node_of", "a node is a page", "the law of nodes", lambda right: lambda tree, leaf: (leaf,)),
+    mutant("nodes", "a node is a page", "the law of nodes", pages_as_nodes),
+    mutant("below", "children stay", "the law of nodes", lambda right: lambda tree, names: set(names)),
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("slip", SLIPS, ids=lambda slip: f"{slip.effect}-{slip.what.replace(' ', '-')}")
-def test_a_slip_in_an_effect_is_noticed(slip: Slip, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(effects, slip.effect, slip.wrong(getattr(effects, slip.effect)))
-    with pytest.raises((Violation, AssertionError)) as caught:
-        NOTICES[slip.by]()
-    print(f"{slip.effect}: {slip.what}: {caught.value!r:.200}")
+@pytest.mark.parametrize("one", MUTANTS, ids=lambda one: one.id.replace(": ", "-").replace(" ", "-"))
+def test_a_mutant_of_an_effect_is_noticed(one: Patched) -> None:
+    assert_killed(one, *[fails(name, NOTICES[name]) for name in one.kills])
 
 
 @pytest.mark.parametrize("name", NOTICES)
-def test_without_a_slip_nothing_is_noticed(name: str) -> None:
+def test_without_a_mutant_nothing_is_noticed(name: str) -> None:
     NOTICES[name]()
 
 
-def test_every_effect_has_a_slip_and_its_noticer_is_named() -> None:
+def test_every_effect_has_a_mutant_and_its_noticer_is_named() -> None:
     public = {
         name for name, one in vars(effects).items() if inspect.isfunction(one) and one.__module__ == effects.__name__
     }
-    assert {slip.effect for slip in SLIPS} == public
+    assert {found_at(place)[1] for one in MUTANTS for place in one.patches} == public
     for name in public:
         assert f"``{name}``" in (effects.__doc__ or ""), name

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,16 +42,13 @@ class Patched(Mutant):
 @contextmanager
 def planted(one: Mutant) -> Iterator[None]:
     """For a while what a mutant patches is replaced; one that is made of parts needs nothing."""
-    undo: list[tuple[Any, str, Any]] = []
-    try:
+    with ExitStack() as undo:
         for place, change in one.patches.items() if isinstance(one, Patched) else ():
             owner, name = found_at(place)
-            undo.append((owner, name, inspect.getattr_static(owner, name)))
-            setattr(owner, name, change(undo[-1][2]))
+            original = inspect.getattr_static(owner, name)
+            undo.callback(*((setattr, owner, name, original) if name in vars(owner) else (delattr, owner, name)))
+            setattr(owner, name, change(original))
         yield
-    finally:
-        for owner, name, original in reversed(undo):
-            setattr(owner, name, original)
 
 
 def found_at(place: str) -> tuple[Any, str]:

@@ -5,8 +5,8 @@ functions from a value to the value after it.  On the tree: :func:`touch`, :func
 :func:`move`, :func:`lock`, and :func:`insert`, which is made of them.  On what is owned: :func:`take`, :func:`release`.
 On what slots hold: :func:`write`.
 
-A slip here is invisible to a comparison of two caches that share it.  What shows it instead; each of these is given slips
-in ``tests/spec/test_effects.py``:
+A bug here is invisible to a comparison of two caches that share it.  What shows it instead; each of these is given
+mutants in ``tests/spec/test_effects.py``:
 
 * ``touch``, ``split``, ``place``, ``insert``, ``lock``, ``cached_prefix``: the specimen keeps its own counts and nodes;
   under the judge TREE-02, TREE-08, TREE-09, TREE-13, TREE-14, LOCK-02, LOCK-04 and EVICT-05 hold them against these, and

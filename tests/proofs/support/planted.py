@@ -1,29 +1,36 @@
-"""Slips put into the reference, to show that the proofs look: each must be found, by a rule that it names."""
+"""Mutants of the reference, to show that the proofs look: each must be found, by a rule that it names."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 from kvlitmus.conformance.adapters.reference.flat import ReferenceCache
 from kvlitmus.conformance.ports import Begun, Hit, Sizes, Stored
+from kvlitmus.mutants.mutant import Mutant, recipe_of
 from kvlitmus.reference.perform import free_pages
 from kvlitmus.spec import effects
 from kvlitmus.spec.state import Tree
 from kvlitmus.spec.units import Key, PageNo, pages_in_order
 from tests.proofs.support.explore import Scope
 
-
-class Planted(NamedTuple):
-    """A slip, a scope in which it shows, and the rules of which one must name it."""
-
-    make: type[ReferenceCache]
-    rules: tuple[str, ...]
-    scope: Scope = Scope(requests=1)
+ONE_REQUEST = Scope(requests=1)
 
 
-class Slip(ReferenceCache):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planted(Mutant):
+    """A mutant of the reference, and a scope in which it shows."""
+
+    scope: Scope
+
+
+def planted(made: type[ReferenceCache], *kills: str, scope: Scope = ONE_REQUEST) -> Planted:
+    """A reference cache with a bug, and the rules of which one must name it."""
+    recipe = recipe_of(made.__name__, made)
+    return Planted(id=made.__name__, recipe=recipe, kills=kills, target=made, scope=scope)
+
+
+class Open(ReferenceCache):
     """A reference cache whose state can be tampered with."""
 
     def plant(self, tree: Tree) -> None:
@@ -35,7 +42,7 @@ class Slip(ReferenceCache):
         self.state = self.state._replace(owners=effects.take(self.state.owners, [page]))
 
 
-class AbortForgetsTheLock(Slip):
+class AbortForgetsTheLock(Open):
     """The lock of an aborted request stays."""
 
     def end(self, rid: int, *, keep: bool) -> None:
@@ -45,7 +52,7 @@ class AbortForgetsTheLock(Slip):
             self.plant(effects.lock(self.state.tree, locked))
 
 
-class AbortLosesTheTail(Slip):
+class AbortLosesTheTail(Open):
     """The last page of an aborted request is never freed."""
 
     def end(self, rid: int, *, keep: bool) -> None:
@@ -56,7 +63,7 @@ class AbortLosesTheTail(Slip):
             self.lose(gained[-1])
 
 
-class PublishKeepsItsOldLock(Slip):
+class PublishKeepsItsOldLock(Open):
     """The lock that a request held before it published isn't given back."""
 
     def publish(self, rid: int, *, chunked: bool) -> Begun:
@@ -75,7 +82,7 @@ class PublishKeepsItsDuplicates(ReferenceCache):
         return Begun((*before[:cached], *row[cached:]), cached)
 
 
-class EvictionTakesLockedPages(Slip):
+class EvictionTakesLockedPages(Open):
     """Locks are overlooked by evictions."""
 
     def evict(self, n: int) -> int:
@@ -122,7 +129,7 @@ class MatchForgetsTheCap(ReferenceCache):
         return hit._replace(length=shorter, slots=hit.slots[:shorter])
 
 
-class InsertDoesNotSplit(Slip):
+class InsertDoesNotSplit(Open):
     """An insert of a key that is cached counts a use but does not end a node where the key ends."""
 
     def insert(
@@ -139,7 +146,7 @@ class InsertDoesNotSplit(Slip):
         return answer
 
 
-class InsertSwapsThePage(Slip):
+class InsertSwapsThePage(Open):
     """The page that was offered takes the place of the one that was cached."""
 
     def insert(
@@ -158,7 +165,7 @@ class GroupsFreeAtOnce(ReferenceCache):
         """Nothing waits."""
 
 
-class GrowthIgnoresTheLastPage(Slip):
+class GrowthIgnoresTheLastPage(Open):
     """A growing request opens a page although its last one has room."""
 
     def grow(self, rid: int, tokens: Sequence[int]) -> Sequence[int] | None:
@@ -170,7 +177,7 @@ class GrowthIgnoresTheLastPage(Slip):
         return [free[0] * self.size + at for at in range(len(new))]
 
 
-class RefusalKeepsTheLock(Slip):
+class RefusalKeepsTheLock(Open):
     """A request that is refused leaves its prefix locked."""
 
     def begin(self, rid: int, key: Key) -> Begun | None:
@@ -206,7 +213,7 @@ class FreeTwice(ReferenceCache):
         return super().available() + self.extra
 
 
-class SpentReceiptsCount(Slip):
+class SpentReceiptsCount(Open):
     """A receipt that was given back already is taken again."""
 
     def unlock(self, receipt: object) -> None:
@@ -219,7 +226,7 @@ class SpentReceiptsCount(Slip):
             self.plant(effects.lock(self.state.tree, locked[-1], -1))
 
 
-class ResetForgetsTheTree(Slip):
+class ResetForgetsTheTree(Open):
     """A reset empties the tree and leaves the free list as it is."""
 
     def reset(self) -> None:
@@ -247,24 +254,24 @@ class CountsDrift(ReferenceCache):
 
 
 PLANTED: tuple[Planted, ...] = (
-    Planted(AbortForgetsTheLock, ("LOCK-04",)),
-    Planted(AbortLosesTheTail, ("REQ-07", "POOL-12")),
-    Planted(PublishKeepsItsOldLock, ("LOCK-04",)),
-    Planted(PublishKeepsItsDuplicates, ("REQ-03",)),
-    Planted(EvictionTakesLockedPages, ("EVICT-03", "LOCK-01")),
-    Planted(EvictionTakesTheNewest, ("EVICT-05",)),
-    Planted(EvictionGoesOneTooFar, ("EVICT-06",)),
-    Planted(EvictionPromisesWhatWasAsked, ("EVICT-02",)),
-    Planted(MatchForgetsTheCap, ("TREE-02",)),
-    Planted(InsertDoesNotSplit, ("TREE-13",), Scope(receipts=1, requests=0)),
-    Planted(InsertSwapsThePage, ("TREE-08",)),
-    Planted(GroupsFreeAtOnce, ("POOL-19",)),
-    Planted(GrowthIgnoresTheLastPage, ("REQ-05",), Scope(page_size=2, units=3)),
-    Planted(RefusalKeepsTheLock, ("LOCK-04",)),
-    Planted(TwoPagesForOne, ("POOL-12",)),
-    Planted(FreeTwice, ("MISUSE-01", "MISUSE-02")),
-    Planted(SpentReceiptsCount, ("MISUSE-06",)),
-    Planted(ResetForgetsTheTree, ("POOL-16",)),
-    Planted(RoundsDown, ("POOL-18",), Scope(page_size=2)),
-    Planted(CountsDrift, ("LOCK-02",)),
+    planted(AbortForgetsTheLock, "LOCK-04"),
+    planted(AbortLosesTheTail, "REQ-07", "POOL-12"),
+    planted(PublishKeepsItsOldLock, "LOCK-04"),
+    planted(PublishKeepsItsDuplicates, "REQ-03"),
+    planted(EvictionTakesLockedPages, "EVICT-03", "LOCK-01"),
+    planted(EvictionTakesTheNewest, "EVICT-05"),
+    planted(EvictionGoesOneTooFar, "EVICT-06"),
+    planted(EvictionPromisesWhatWasAsked, "EVICT-02"),
+    planted(MatchForgetsTheCap, "TREE-02"),
+    planted(InsertDoesNotSplit, "TREE-13", scope=Scope(receipts=1, requests=0)),
+    planted(InsertSwapsThePage, "TREE-08"),
+    planted(GroupsFreeAtOnce, "POOL-19"),
+    planted(GrowthIgnoresTheLastPage, "REQ-05", scope=Scope(page_size=2, units=3)),
+    planted(RefusalKeepsTheLock, "LOCK-04"),
+    planted(TwoPagesForOne, "POOL-12"),
+    planted(FreeTwice, "MISUSE-01", "MISUSE-02"),
+    planted(SpentReceiptsCount, "MISUSE-06"),
+    planted(ResetForgetsTheTree, "POOL-16"),
+    planted(RoundsDown, "POOL-18", scope=Scope(page_size=2)),
+    planted(CountsDrift, "LOCK-02"),
 )
