@@ -199,7 +199,7 @@ class Radix(Sglang):
         from kvlitmus.conformance.adapters.sglang.v0_5_13.flat import Radix as Adapter
 
         made = Adapter(Config(page_size=page_size, pages=tokens // page_size))
-        self.key_class = made.radix.RadixKey
+        self.key_class = made.key_class
         super().__init__(made, "radix")
 
     def _key(self, tokens: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, Plan, install, torch_module
-from kvlitmus.conformance.ports import Config, View
+from kvlitmus.conformance.ports import Config, Profile, View
 from kvlitmus.spec.units import pages_needed
 
 MEM = "sglang.srt.mem_cache"
@@ -35,6 +35,22 @@ REQUEST_CONFIGS = (
     Config(page_size=4, pages=8),
 )
 """Fewer than for a tree alone: Triton's interpreter is slow, and what requests add is hits and priorities."""
+
+PROFILE = Profile(
+    reserved=1,
+    align="reject",
+    evict_granularity="node",
+    evict_moment="call",
+    match_cap="full",
+    publish="explicit",
+    hit_counts="insert",
+    lock_touches=False,
+    slru_hits=2,
+    clock="counter",
+    misuse="undefined",
+    hash_scheme="sglang-1",
+)
+"""What the trees of all releases have alike."""
 
 POOL_PORTS = frozenset({"pool", "group", "inspect", "reset"})
 EXTEND_PORTS = POOL_PORTS | {"extend"}
@@ -181,6 +197,16 @@ class ExtendPool(DevicePool):
             pages_needed(new, self.page_size) - pages_needed(old, self.page_size)
             for old, new in zip(before, after, strict=True)
         )
+
+
+def host_pool_class(module: Foreign, **members: object) -> Foreign:
+    """A ``HostKVCache`` that can be made: its abstract methods move KV, and there is none."""
+
+    def no_data(*_args: object, **_kwargs: object) -> None:
+        raise NotImplementedError("this pool holds no KV")
+
+    abstract = dict.fromkeys(module.HostKVCache.__abstractmethods__, no_data)
+    return type("Host", (module.HostKVCache,), {**abstract, **members})
 
 
 class HostPool(Handles):

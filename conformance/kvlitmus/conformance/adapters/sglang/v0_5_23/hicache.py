@@ -105,9 +105,9 @@ class Tiered(Background, Looking, Unified):
         self.start_background()
         self.allocation = self.host.alloc = Allocation(self.host.alloc)
 
-    def _params(self, core: str, config: Config) -> Foreign:
-        self.allocator._kvcache = KVPool(config)  # noqa: SLF001 - allocators are built without KV
-        return replace(super()._params(core, config), enable_kv_cache_events=self.telling)
+    def _params(self, **more: object) -> Foreign:
+        self.allocator._kvcache = KVPool(self.config)  # noqa: SLF001 - allocators are built without KV
+        return super()._params(**more, enable_kv_cache_events=self.telling)
 
     def fail_host_alloc(self, after: int) -> None:
         """The allocation after the next ``after`` ones returns ``None``, once."""
