@@ -15,7 +15,7 @@ import pytest
 
 from kvlitmus.conformance.adapters.sglang.common.stubs import Peer
 from kvlitmus.conformance.adapters.sglang.v0_5_23 import hicache
-from kvlitmus.conformance.adapters.sglang.v0_5_23.hicache_plan import HICACHE_PLAN, Hasher
+from kvlitmus.conformance.adapters.sglang.v0_5_23.environment import HICACHE_PLAN, Hasher
 from kvlitmus.conformance.ports import Config, Target, Unsupported, capabilities_of
 from kvlitmus.conformance.run.targets import KNOWN
 from kvlitmus.reference.hashing import page_hashes

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from kvlitmus.conformance.adapters.sglang.common.hicache import PLAN
 from kvlitmus.conformance.adapters.sglang.common.stubs import Peer
 from kvlitmus.conformance.adapters.sglang.v0_5_13 import hicache, unified
+from kvlitmus.conformance.adapters.sglang.v0_5_13.environment import PLAN
 from kvlitmus.conformance.ports import Config, Target, Unsupported, capabilities_of
 from kvlitmus.conformance.run.targets import KNOWN
 

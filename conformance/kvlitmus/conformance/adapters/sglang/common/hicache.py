@@ -1,73 +1,34 @@
-"""The hierarchy of SGLang 0.5.13.post1 on a CPU: which modules are real, and what stands in for hardware.
+"""What stands in for hardware and storage in SGLang's hierarchies, on a CPU, whatever the release.
 
-Real, as published: the trees (``HiRadixCache``, ``UnifiedRadixCache`` and its components), the
-controllers with the functions of their threads, ``MHATokenToKVPool`` (the device pool, with CPU
-tensors), ``MHATokenToKVPoolHost`` (the host pool: allocation, page layout, getting and setting
-pages), the allocators, hashing, the parsing of the storage options, attaching and detaching.
-
-Replaced, each by something that keeps the order in which things happen:
+Each is replaced by something that keeps the order in which things happen:
 
 * ``transfer_kv_direct``, the copy between device and host of the I/O backend ``direct``, which
   exists for CUDA only: the same rows are copied by index, when the stream that it was put on comes
   to it.  Which rows, and which stream, SGLang decides.
 * CUDA's streams and events, ``threading.Thread`` and ``queue.Queue`` inside the controllers
   (:mod:`kvlitmus.conformance.adapters.sglang.common.steps`).
-* ``time.monotonic``: a counter for recency, and for timeouts the clock that the suite sets.
-* Pinned memory: plain tensors.  The check that 10 GiB of memory stay free: nothing to keep.
+* The clock of timeouts: the one that the suite sets.
 * ``StorageBackendFactory``: the backend that it makes is :class:`Backend`, which asks the suite's
   store, one page after the other.  Like other storage without zero copy it is used through
   ``batch_exists``, ``batch_get`` and ``batch_set``.
 * ``STORAGE_BATCH_SIZE``, the number of pages per storage call, is 1 instead of 128, so that reads
   and writes can be stopped between any two pages.
-* ``atexit.register``: a cache that is no longer needed is forgotten instead of shut down.
-* One rank: ``torch.distributed`` knows a world of one process.
+* ``atexit.register``: a cache that is no longer needed is forgotten instead of shut down.  The check
+  that 10 GiB of memory stay free: the pools take a few kilobytes.  SGLang's log is silent.
 
 A KV pool has one layer with one head of one float32 number, for K and V each.  The suite's numbers
-are whole and below 2**24, so they survive unchanged; it is K that is read back.
+are whole and below 2**24, so they survive unchanged.
 """
 
 from __future__ import annotations
 
-import contextlib
-import enum
-import functools
-import logging
-import time
 from collections.abc import Sequence
-from types import SimpleNamespace
 
 from kvlitmus.conformance.adapters.sglang.common import steps
-from kvlitmus.conformance.adapters.sglang.common.pools import MEM
-from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, Plan, install, torch_module
-from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, torch_module
 from kvlitmus.conformance.ports.tiers import PageStore
 
 SRT = "sglang.srt"
-
-
-class StorageMedium(enum.StrEnum):
-    """The tiers that SGLang's events name."""
-
-    GPU = "GPU"
-    CPU = "CPU_PINNED"
-    DISK = "DISK"
-    EXTERNAL = "EXTERNAL"
-
-
-class Told(SimpleNamespace):
-    """One of SGLang's events, which are plain records."""
-
-
-class BlockStored(Told):
-    """A page is on a tier."""
-
-
-class BlockRemoved(Told):
-    """A page is no longer on a tier."""
-
-
-class AllBlocksCleared(Told):
-    """No page is on any tier."""
 
 
 class Backend:
@@ -134,76 +95,6 @@ class BackendFactory:
         return cls.made
 
 
-class _Saver:
-    """``TorchMemorySaverAdapter``: nothing is saved."""
-
-    @staticmethod
-    def create(**_kwargs: object) -> SimpleNamespace:
-        """An adapter whose regions are like any other."""
-        return SimpleNamespace(region=contextlib.nullcontext)
-
-
-REAL = (
-    f"{SRT}.environ",
-    f"{SRT}.managers.cache_controller",
-    f"{SRT}.session.streaming_session",
-    *(
-        f"{MEM}.{name}"
-        for name in (
-            "allocator",
-            "allocator.base",
-            "allocator.mamba",
-            "allocator.paged",
-            "allocator.token",
-            "base_prefix_cache",
-            "cache_init_params",
-            "events",
-            "evict_policy",
-            "hicache_storage",
-            "hiradix_cache",
-            "hybrid_cache.hybrid_cache_controller",
-            "hybrid_cache.hybrid_pool_assembler",
-            "memory_pool",
-            "memory_pool_host",
-            "mmap_allocator",
-            "radix_cache",
-            "triton_ops.allocator",
-            "unified_cache_components",
-            "unified_cache_components.full_component",
-            "unified_cache_components.mamba_component",
-            "unified_cache_components.swa_component",
-            "unified_cache_components.tree_component",
-            "unified_radix_cache",
-            "utils",
-        )
-    ),
-)
-
-PLAN = Plan(
-    release="0.5.13.post1",
-    real=frozenset(REAL),
-    lifted={f"{SRT}.utils": {"srt/utils/common.py": ("get_num_new_pages", "next_power_of_2")}},
-    answers={
-        f"{SRT}.utils": {"get_device_module": lambda: steps.DEVICE, "cpu_has_amx_support": lambda: False},
-        f"{SRT}.utils.common": {"ceil_align": lambda x, y: -(-x // y) * y},
-        f"{SRT}.utils.torch_memory_saver_adapter": {"TorchMemorySaverAdapter": _Saver},
-        f"{SRT}.platforms": {"current_platform": SimpleNamespace(is_cuda_alike=lambda: False)},
-        f"{SRT}.distributed": {
-            f"get_{kind}_model_parallel_{what}": lambda answer=answer: answer
-            for kind in ("tensor", "pipeline")
-            for what, answer in (("rank", 0), ("world_size", 1))
-        },
-        f"{SRT}.mem_cache.storage": {"StorageBackendFactory": BackendFactory},
-        f"{SRT}.disaggregation.kv_events": {
-            "StorageMedium": StorageMedium,
-            "BlockStored": BlockStored,
-            "BlockRemoved": BlockRemoved,
-            "AllBlocksCleared": AllBlocksCleared,
-        },
-    },
-)
-
-
 def transfer_kv_direct(
     src_layers: Sequence[Foreign],
     dst_layers: Sequence[Foreign],
@@ -220,81 +111,3 @@ def transfer_kv_direct(
             dst[target] = src[source]
 
     steps.Stream.put(copy)
-
-
-class Modules(SimpleNamespace):
-    """SGLang's modules, with what is replaced in them."""
-
-
-@functools.cache
-def modules() -> Modules:
-    """Import what is needed, once, and put the replacements in place."""
-    load = install(PLAN)
-    torch = torch_module()
-    # The suite makes happen what SGLang warns of, many times a second.
-    logging.getLogger("sglang").setLevel(logging.CRITICAL + 1)
-    if not torch.distributed.is_initialized():
-        torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
-    host = load(f"{MEM}.memory_pool_host")
-    host.HICACHE_HOST_MEMORY_RESERVE_BYTES = 0
-    host.transfer_kv_direct = transfer_kv_direct
-    host.ALLOC_MEMORY_FUNCS["cpu"] = lambda dims, dtype, **_kwargs: torch.zeros(dims, dtype=dtype)
-    counted = SimpleNamespace(monotonic=steps.Time.counter, perf_counter=time.perf_counter, time=time.time)
-    late = SimpleNamespace(monotonic=steps.Time.now, perf_counter=time.perf_counter, time=time.time)
-    load(f"{MEM}.radix_cache").time = counted
-    controllers = [
-        load(f"{SRT}.managers.cache_controller"),
-        load(f"{MEM}.hybrid_cache.hybrid_cache_controller"),
-    ]
-    for controller in controllers:
-        controller.threading = steps.THREADING
-        controller.Queue = steps.Queue
-        controller.time = late
-        controller.STORAGE_BATCH_SIZE = 1
-    hiradix = load(f"{MEM}.hiradix_cache")
-    hiradix.time = counted
-    hiradix.atexit = SimpleNamespace(register=lambda _function: None)
-    unified = load(f"{MEM}.unified_radix_cache")
-    unified.time = late  # it counts accesses itself
-    return Modules(
-        host=host,
-        hiradix=hiradix,
-        unified=unified,
-        radix=load(f"{MEM}.radix_cache"),
-        base=load(f"{MEM}.base_prefix_cache"),
-        params=load(f"{MEM}.cache_init_params"),
-        pool=load(f"{MEM}.memory_pool"),
-        counted=counted,
-        late=late,
-    )
-
-
-def device_pool(config: Config) -> Foreign:
-    """``MHATokenToKVPool``: one layer, one head, one number."""
-    torch = torch_module()
-    return modules().pool.MHATokenToKVPool(
-        size=config.pages * config.page_size,
-        page_size=config.page_size,
-        dtype=torch.float32,
-        head_num=1,
-        head_dim=1,
-        layer_num=1,
-        device="cpu",
-        enable_memory_saver=False,
-    )
-
-
-def server_args(config: Config) -> SimpleNamespace:
-    """The options of a server that a hierarchy looks at."""
-    return SimpleNamespace(
-        hicache_ratio=2.0,
-        hicache_size=0,
-        hicache_mem_layout="layer_first",
-        hicache_io_backend="direct",
-        hicache_write_policy=config.write,
-        hicache_storage_backend=None,
-        hicache_storage_backend_extra_config=None,
-        hicache_storage_prefetch_policy=config.stop,
-        served_model_name="litmus",
-        extra_metric_labels=None,
-    )

@@ -6,7 +6,7 @@ is the :class:`~kvlitmus.conformance.adapters.sglang.common.stubs.Plan`'s busine
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, Plan, install, torch_module
 from kvlitmus.conformance.ports import Config, Profile, View
@@ -209,6 +209,27 @@ def host_pool_class(module: Foreign, **members: object) -> Foreign:
     return type("Host", (module.HostKVCache,), {**abstract, **members})
 
 
+def runs_of_pages(slots: Sequence[int], size: int) -> list[int]:
+    """A free list of slots, page by page in the order in which pages would be handed out.
+
+    A run of ``size`` slots that isn't one whole page is listed slot by slot, each as the page it lies in, so that a
+    broken free list shows repetitions.
+    """
+    if size == 1:
+        return list(slots)
+    free: list[int] = []
+    for start in range(0, len(slots), size):
+        run = slots[start : start + size]
+        whole = run == list(range(run[0], run[0] + size)) and run[0] % size == 0
+        free.extend([run[0] // size] if whole else [slot // size for slot in run])
+    return free
+
+
+def listed(chunks: Iterable[Foreign]) -> list[int]:
+    """The numbers of some tensors, one after the other."""
+    return [number for chunk in chunks for number in chunk.tolist()]
+
+
 class HostPool(Handles):
     """A pool of host memory.  The release makes ``pool``, an instance of a subclass of ``HostKVCache``."""
 
@@ -230,18 +251,8 @@ class HostPool(Handles):
         return int(self.pool.available_size())
 
     def view(self) -> View:
-        """The free list, page by page in the order in which pages would be handed out.
-
-        A run of ``page_size`` slots that isn't one whole page is listed slot by slot, each as the
-        page it lies in, so that a broken free list shows repetitions.
-        """
-        slots, size = self._free_slots(), self.page_size
-        free: list[int] = []
-        for start in range(0, len(slots), size):
-            run = slots[start : start + size]
-            whole = run == list(range(run[0], run[0] + size)) and run[0] % size == 0
-            free.extend([run[0] // size] if whole else [slot // size for slot in run])
-        return View(free=free)
+        """The free list."""
+        return View(free=runs_of_pages(self._free_slots(), self.page_size))
 
     def reset(self) -> None:
         """``clear()``."""

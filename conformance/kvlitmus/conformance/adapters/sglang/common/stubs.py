@@ -77,18 +77,6 @@ class Plan:
         return f".peers/sglang-{self.release}/bin/python"
 
 
-def joined(plan: Plan, other: Plan) -> Plan:
-    """A plan for both: everything that is real or lifted in one of them."""
-    lifted = {
-        module: {
-            file: (*plan.lifted.get(module, {}).get(file, ()), *other.lifted.get(module, {}).get(file, ()))
-            for file in {**plan.lifted.get(module, {}), **other.lifted.get(module, {})}
-        }
-        for module in {**plan.lifted, **other.lifted}
-    }
-    return dataclasses.replace(plan, real=plan.real | other.real, lifted=lifted)
-
-
 class Stub(ModuleType):
     """A module that has every name."""
 

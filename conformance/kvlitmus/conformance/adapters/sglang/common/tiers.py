@@ -1,24 +1,35 @@
-"""What the adapters of SGLang's two hierarchical caches share: tree, host tier, what can be seen.
+"""What the adapters of SGLang's hierarchical caches share: the host tier, what can be seen, storage that comes.
 
-The scheduler's part is imitated as SGLang 0.5.13.post1 plays it; the functions that are meant are
-named where they are.  See :mod:`kvlitmus.conformance.adapters.sglang.common.hicache` for what is replaced, and
-:mod:`kvlitmus.conformance.adapters.sglang.v0_5_13.jobs` for storage and for what happens in the background.
+The scheduler's part is imitated as SGLang plays it; the functions that are meant are named where they are.  See
+:mod:`kvlitmus.conformance.adapters.sglang.common.hicache` for what is replaced, and
+:mod:`kvlitmus.conformance.adapters.sglang.common.jobs` for what happens in the background.
 """
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Iterator, Sequence
 
 from kvlitmus.conformance.adapters.sglang.common import steps
-from kvlitmus.conformance.adapters.sglang.common.hicache import PLAN, device_pool, modules
-from kvlitmus.conformance.adapters.sglang.common.pools import DevicePool
+from kvlitmus.conformance.adapters.sglang.common.hicache import Backend, BackendFactory
+from kvlitmus.conformance.adapters.sglang.common.jobs import Jobs
+from kvlitmus.conformance.adapters.sglang.common.pools import TREE_PORTS, listed, runs_of_pages
 from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign
-from kvlitmus.conformance.ports import Config, Hit, Sizes, Stored, Unsupported
-from kvlitmus.conformance.ports.tiers import Loaded, TierNode, TierView
-from kvlitmus.spec.units import Key
+from kvlitmus.conformance.adapters.sglang.common.tree import Tree, walk
+from kvlitmus.conformance.ports import Config, Unsupported
+from kvlitmus.conformance.ports.tiers import Event, PageStore, TierNode, TierView
+
+HICACHE_PORTS = TREE_PORTS | {"host", "tiers", "steps", "prefetching", "lifecycle", "clock", "faults", "data"}
+"""What all hierarchies have."""
 
 POLICIES_BY_HITS = ("lfu", "slru")
+
+
+def require_hierarchy(config: Config) -> None:
+    """Raise ``Unsupported`` for what no hierarchy of SGLang can be."""
+    if not config.tiered:
+        raise Unsupported("this target is a hierarchy: it needs host pages")
+    if config.write == "write_back" and config.policy in POLICIES_BY_HITS:
+        raise Unsupported(f"under write_back SGLang counts no hits, so {config.policy} has nothing to go by")
 
 
 class Allocation:
@@ -41,98 +52,43 @@ class Allocation:
         return self.alloc(need_size)
 
 
-class Hierarchy(DevicePool):
-    """Tree, host tier and snapshots of a cache with SGLang's ``HiCacheController``."""
+class Hierarchy(Jobs, Tree):
+    """Host tier, snapshots and storage of a cache with SGLang's ``HiCacheController``."""
 
     view = None  # type: ignore[assignment]  # a hierarchy has ``tiers`` instead
+    telling = False
+    """Whether events are told (``enable_kv_cache_events``)."""
 
-    def __init__(self, config: Config) -> None:
-        if not config.tiered:
-            raise Unsupported("this target is a hierarchy: it needs host pages")
-        if config.host_pages < 2:
-            raise Unsupported("HostKVCache has at least two pages")
-        if config.write == "write_back" and config.policy in POLICIES_BY_HITS:
-            raise Unsupported(f"under write_back SGLang counts no hits, so {config.policy} has nothing to go by")
-        super().__init__(PLAN, config)
-        self.config = config
-        self.modules = modules()
-        self.kv: Foreign = device_pool(config)
-        self.allocator._kvcache = self.kv  # noqa: SLF001 - what its constructor would have been given
-        self.rig = steps.Rig()
-        steps.close_with(self, self.rig)
-        self._build()
+    backend_class = Backend
+    host: Foreign
+    full: Foreign
+    seconds = 0.0
 
-    # --- what differs from cache to cache
+    # --- what differs from release to release
 
-    def _make_cache(self) -> Foreign:
-        """The cache, with its controller."""
+    def _root(self) -> Foreign:
+        """The root of the tree, where it is written in Python."""
         raise NotImplementedError
 
-    def _host_pool(self) -> Foreign:
-        """The host pool that holds KV."""
+    def _device(self) -> tuple[Foreign, Foreign]:
+        """The device's buffers of K and V."""
         raise NotImplementedError
 
-    def _node(self, node: Foreign, parent: int) -> TierNode:
-        """One node, as the ports show it."""
+    def _host_lists(self) -> list[Foreign]:
+        """The host's free lists."""
         raise NotImplementedError
 
-    def _load_back(self, found: Foreign) -> Foreign:
-        """``init_load_back``: the device slots of what comes back."""
+    def _moving(self) -> Iterator[int]:
+        """The host slots that work in flight holds, each as often as it is held."""
         raise NotImplementedError
 
-    # --- building
+    def _handle(self, rid: int) -> Foreign:
+        """SGLang's name for a request."""
+        raise NotImplementedError
 
-    def _build(self) -> None:
-        steps.Rig.current = self.rig
-        self.cache: Foreign = self._make_cache()
-        self.controller: Foreign = self.cache.cache_controller
-        self.host: Foreign = self._host_pool()
-        self.allocation = self.host.alloc = Allocation(self.host.alloc)
-
-    def fail_host_alloc(self, after: int) -> None:
-        """The allocation after the next ``after`` ones returns ``None``, once."""
-        self.allocation.left = after
-
-    # --- the tree
-
-    def _key(self, key: Key) -> Foreign:
-        return self.modules.radix.RadixKey(array("q", key.tokens), key.namespace)
-
-    def _match(self, key: Key) -> Foreign:
-        return self.cache.match_prefix(self.modules.base.MatchPrefixParams(key=self._key(key)))
-
-    def match(self, key: Key) -> Hit:
-        """``match_prefix``; the handle is the last resident node."""
-        found = self._match(key)
-        slots = found.device_indices.tolist()
-        return Hit(len(slots), slots, found.last_device_node, int(found.host_hit_length))
-
-    def insert(
-        self, key: Key, slots: Sequence[int], *, protected: int = 0, priority: int = 0, chunked: bool = False
-    ) -> Stored:
-        """``insert``."""
-        del protected  # the tree doesn't ask
-        params = self.modules.base.InsertParams(
-            key=self._key(key), value=self._tensor(slots), priority=priority, chunked=chunked
-        )
-        return Stored(int(self.cache.insert(params).prefix_len))
-
-    def lock(self, handle: object) -> object:
-        """``inc_lock_ref``; the receipt is the node."""
-        self.cache.inc_lock_ref(handle)
-        return handle
-
-    def unlock(self, receipt: object) -> None:
-        """``dec_lock_ref``."""
-        self.cache.dec_lock_ref(receipt)
-
-    def evict(self, n: int) -> int:
-        """``evict``."""
-        return int(self.cache.evict(self.modules.base.EvictParams(num_tokens=n)).num_tokens_evicted)
-
-    def sizes(self) -> Sizes:
-        """``evictable_size()`` and ``protected_size()``."""
-        return Sizes(int(self.cache.evictable_size()), int(self.cache.protected_size()))
+    def _attach(self) -> bool:
+        """Attach the backend that the factory is going to make."""
+        raise NotImplementedError
 
     # --- the host tier
 
@@ -145,76 +101,109 @@ class Hierarchy(DevicePool):
         freed = self.cache.evict_host(n)
         return None if freed is None else int(freed)
 
-    def load_back(self, key: Key) -> Loaded:
-        """``PrefillAdder.add_one_req``: match, lock the resident part, ``init_load_back``; then the batch begins."""
-        found = self._match(key)
-        before = len(found.device_indices)
-        if not found.host_hit_length:
-            return Loaded(before, None)
-        resident = found.last_device_node
-        locked = self.cache.inc_lock_ref(resident)
-        loaded = self._load_back(found)
-        self.cache.dec_lock_ref(resident, locked.to_dec_params())
-        if len(loaded):
-            self._begun_load(found.best_match_node, len(loaded))
-        self._start_loads()
-        return Loaded(before, loaded.tolist() if len(loaded) else None)
+    def _watch_alloc(self) -> None:
+        """Have allocations of host memory fail when the suite wants it."""
+        self.allocation = self.host.alloc = Allocation(self.host.alloc)
 
-    def _begun_load(self, node: Foreign, units: int) -> None:
-        """A load of so many units that ends with this node was begun."""
-        raise NotImplementedError
-
-    def _start_loads(self) -> None:
-        """``ready_to_load_host_cache``, one batch per load.
-
-        A batch waits for its loads, so no more than the controller's three load events are in use
-        at a time; a load for which none is left waits for a scheduler step.
-        """
-        counter, queue = self.controller.layer_done_counter, self.controller.load_queue
-        while queue:
-            event = counter.events[(counter.producer_index + 1) % counter.num_counters].finish_event
-            if any(ack.finish_event is event for ack in self.controller.ack_load_queue):
-                return
-            rest = queue[1:]
-            del queue[1:]
-            self.cache.ready_to_load_host_cache()
-            queue.extend(rest)
+    def fail_host_alloc(self, after: int) -> None:
+        """The allocation after the next ``after`` ones returns ``None``, once."""
+        self.allocation.left = after
 
     # --- looking
 
     def tiers(self) -> TierView:
-        """Free lists, the tree by a walk from its root, and what work in flight holds."""
-        nodes: list[TierNode] = []
-        queue = [(-1, child) for child in self.cache.root_node.children.values()]
-        for parent, node in queue:  # grows while it is walked
-            queue.extend((len(nodes), child) for child in node.children.values())
-            nodes.append(self._node(node, parent))
-        return TierView(self._free_pages(), nodes, self._host_free(), list(self._moving()))
+        """Free lists, the tree, and what work in flight holds."""
+        host_free = runs_of_pages(listed(self._host_lists()), self.page_size)
+        return TierView(self._free_pages(), self._tier_nodes(), host_free, list(self._moving()))
 
-    def _host_free(self) -> list[int]:
-        """The host's free list, page by page; a run that isn't one whole page, slot by slot."""
-        slots, size = self.host.free_slots.tolist(), self.page_size
-        if size == 1:
-            return list(slots)
-        free: list[int] = []
-        for start in range(0, len(slots), size):
-            run = slots[start : start + size]
-            whole = run == list(range(run[0], run[0] + size)) and run[0] % size == 0
-            free.extend([run[0] // size] if whole else [slot // size for slot in run])
-        return free
+    def _tier_nodes(self) -> list[TierNode]:
+        """The nodes, parents first: by a walk from the root."""
+        return [self._tier_node(parent, node) for parent, node in walk(self._root())]
 
-    def _moving(self) -> Iterator[int]:
-        """The host slots that work in flight holds, each as often as it is held."""
-        raise NotImplementedError
+    def _tier_node(self, parent: int, node: Foreign) -> TierNode:
+        """One node; its slots and locks are those of the component FULL."""
+        data = node.component_data[self.full]
+        return self._shown(parent, node, data, data.host_lock_ref)
+
+    def _shown(self, parent: int, node: Foreign, data: Foreign, pins: int) -> TierNode:
+        """A node as the ports show it; ``data``: the part of it that has slots and locks."""
+        return TierNode(
+            parent=parent,
+            namespace=node.key.extra_key,
+            units=tuple(node.key),
+            slots=None if data.value is None else tuple(data.value.tolist()),
+            host=None if data.host_value is None else tuple(data.host_value.tolist()),
+            locks=data.lock_ref,
+            hits=None if self.config.write == "write_back" else node.hit_count,
+            priority=node.priority,
+            pins=pins,
+        )
 
     def poke(self, slots: Sequence[int], values: Sequence[int]) -> None:
         """Write K and V of these device slots."""
         numbers = self.torch.tensor(list(values), dtype=self.torch.float32)
         where = self._tensor(slots)
-        for buffer in (self.kv.k_buffer[0], self.kv.v_buffer[0]):
+        for buffer in self._device():
             buffer.view(-1)[where] = numbers
 
     def peek(self, tier: str, slots: Sequence[int]) -> list[int]:
-        """Read K."""
-        buffer = self.kv.k_buffer[0] if tier == "device" else self.host.k_data_refs[0]
-        return [int(number) for number in buffer.view(-1)[self._tensor(slots)].tolist()]
+        """Read K; -1 where V differs from it."""
+        pair = self._device() if tier == "device" else (self.host.k_data_refs[0], self.host.v_data_refs[0])
+        where = self._tensor(slots)
+        keys, values = (buffer.view(-1)[where].tolist() for buffer in pair)
+        return [int(k) if k == v else -1 for k, v in zip(keys, values, strict=True)]
+
+    # --- prefetches
+
+    def loaded(self, rid: int) -> int:
+        """``pop_prefetch_loaded_tokens``."""
+        return int(self.cache.pop_prefetch_loaded_tokens(self._handle(rid)))
+
+    def occupied(self) -> int:
+        """``prefetch_tokens_occupied``."""
+        return int(getattr(self.controller, "prefetch_tokens_occupied", 0))
+
+    def set_clock(self, seconds: float) -> None:
+        """The time that timeouts are measured by."""
+        self.seconds = seconds
+
+    # --- storage that comes
+
+    def attach(self, store: PageStore) -> bool:
+        """``attach_storage_backend``; the rate limit is the configured one instead of what the sizes give."""
+        backend = self.backend_class(store, self.page_size)
+        steps.Rig.current, BackendFactory.made = self.rig, backend
+        if not self._attach():
+            return False
+        self.backend = backend
+        self.controller.prefetch_capacity_limit = self.config.rate_limit
+        return True
+
+
+class Telling:
+    """A cache whose events are told."""
+
+    telling = True
+    cache: Foreign
+
+    def events(self) -> list[Event]:
+        """``take_events``, page by page; SGLang names a page by the first 64 bits of its hash.
+
+        0.5.13 tells no namespace.
+        """
+        told: list[Event] = []
+        for event in self.cache.take_events():
+            kind = type(event).__name__
+            if kind == "AllBlocksCleared":
+                told.append(Event("cleared"))
+                continue
+            tier = "device" if event.medium == "GPU" else "host"
+            if kind == "BlockRemoved":
+                told += [Event("removed", tier, page) for page in event.block_hashes]
+                continue
+            above, size = event.parent_block_hash, event.block_size
+            for at, page in enumerate(event.block_hashes):
+                units = tuple(event.token_ids[at * size : at * size + size])
+                told.append(Event("stored", tier, page, above, units, getattr(event, "lora_name", None)))
+                above = page
+        return told

@@ -6,7 +6,7 @@ while storage is attached; what later becomes of pages that have no hash is judg
 
 The cache is built by its own constructor.  That one insists on a host pool larger than the device
 pool; it is told of a device pool of one page, so that every size can be judged.  Everything that
-it is told about hardware is in :mod:`kvlitmus.conformance.adapters.sglang.common.hicache`.
+it is told about hardware is in :mod:`kvlitmus.conformance.adapters.sglang.v0_5_13.environment`.
 
 Profile: what the code says.  A prefetch reserves when it is asked for; a node whose parent isn't
 backed up waits; a load back of fewer than 10 units isn't worth it; a prefetch may take 2 s, and 0.1 s
@@ -15,45 +15,26 @@ more per 1024 tokens found, at most 30 s; an insert that brings an evicted node 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
-from kvlitmus.conformance.adapters.sglang.common.hicache import (
-    PLAN,
-    BlockRemoved,
-    BlockStored,
-    StorageMedium,
-    server_args,
-)
-from kvlitmus.conformance.adapters.sglang.common.pools import POLICIES, TREE_PORTS
+from kvlitmus.conformance.adapters.sglang.common.pools import POLICIES
 from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, Peer
+from kvlitmus.conformance.adapters.sglang.common.tiers import HICACHE_PORTS, Telling
+from kvlitmus.conformance.adapters.sglang.v0_5_13.environment import PLAN
 from kvlitmus.conformance.adapters.sglang.v0_5_13.flat import PROFILE
 from kvlitmus.conformance.adapters.sglang.v0_5_13.jobs import Stepped
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.ports.tiers import Event, TierNode
+from kvlitmus.conformance.ports.tiers import TierNode
 
 
 class HiRadix(Stepped):
     """``HiRadixCache`` with its controller, host pool and storage threads."""
 
-    telling = False
-
     def _make_cache(self) -> Foreign:
-        config, size = self.config, self.kv.size
-        params = self.modules.params.CacheInitParams(
-            disable=False,
-            req_to_token_pool=None,
-            token_to_kv_pool_allocator=self.allocator,
-            page_size=config.page_size,
-            is_eagle=config.bigram,
-            eviction_policy=config.policy,
-            enable_kv_cache_events=self.telling,
-        )
-        options = server_args(config)
-        # The pool has int(ratio * size) // page_size + 1 pages.
-        self.kv.size, options.hicache_ratio = config.page_size, config.host_pages - 0.5
-        cache = self.modules.hiradix.HiRadixCache(params, options)
-        self.kv.size = size
+        params = self._params(enable_kv_cache_events=self.telling)
+        with self._sized() as options:
+            cache = self.modules.hiradix.HiRadixCache(params, options)
         cache.token_to_kv_pool_host.pin_memory = False
         timeout, modules = cache.is_prefetch_timeout, self.modules
 
@@ -71,18 +52,8 @@ class HiRadix(Stepped):
     def _host_pool(self) -> Foreign:
         return self.cache.token_to_kv_pool_host
 
-    def _node(self, node: Foreign, parent: int) -> TierNode:
-        return TierNode(
-            parent=parent,
-            namespace=node.key.extra_key,
-            units=tuple(node.key),
-            slots=None if node.value is None else tuple(node.value.tolist()),
-            host=None if node.host_value is None else tuple(node.host_value.tolist()),
-            locks=node.lock_ref,
-            hits=None if self.config.write == "write_back" else node.hit_count,
-            priority=node.priority,
-            pins=node.host_ref_counter,
-        )
+    def _tier_node(self, parent: int, node: Foreign) -> TierNode:
+        return self._shown(parent, node, node, node.host_ref_counter)
 
     def _backup_units(self, node_id: int) -> tuple[Foreign, int]:
         node, units, _published = self.cache.ongoing_write_through[node_id]
@@ -92,7 +63,7 @@ class HiRadix(Stepped):
         return self.cache.ongoing_backup[operation.id]
 
     def _load_back(self, found: Foreign) -> Foreign:
-        params = self.modules.base.InitLoadBackParams(
+        params = self.base.InitLoadBackParams(
             best_match_node=found.best_match_node, host_hit_length=found.host_hit_length
         )
         return self.cache.init_load_back(params)[0]
@@ -103,44 +74,9 @@ class HiRadix(Stepped):
         return bool(done)
 
 
-class Telling:
-    """A cache whose events are told."""
-
-    cache: Foreign
-
-    def events(self) -> list[Event]:
-        """``take_events``; SGLang names a page by the first 64 bits of its hash, and no namespace."""
-        told: list[Event] = []
-        for event in self.cache.take_events():
-            if not isinstance(event, BlockStored | BlockRemoved):
-                told.append(Event("cleared"))
-                continue
-            tier = "device" if event.medium == StorageMedium.GPU else "host"
-            (page,) = event.block_hashes
-            if isinstance(event, BlockRemoved):
-                told.append(Event("removed", tier, page))
-            else:
-                told.append(Event("stored", tier, page, event.parent_block_hash, tuple(event.token_ids)))
-        return told
-
-
 class HiRadixEvents(Telling, HiRadix):
-    """The same, with ``enable_kv_cache_events``."""
+    """The same, with its events told."""
 
-    telling = True
-
-
-HICACHE_PORTS = TREE_PORTS | {
-    "host",
-    "tiers",
-    "steps",
-    "prefetching",
-    "lifecycle",
-    "clock",
-    "faults",
-    "data",
-}
-"""What both hierarchies have."""
 
 HICACHE_PROFILE = replace(
     PROFILE,
@@ -177,19 +113,12 @@ def hicache_configs(*policies: str) -> tuple[Config, ...]:
     )
 
 
-def _peer(build: Callable[[Config], object], *ports: str) -> Peer:
-    return Peer(
-        plan=PLAN,
-        profile=HICACHE_PROFILE,
-        capabilities=HICACHE_PORTS | set(ports),
-        build=build,
-        configs=hicache_configs("lfu", "priority"),
-        policies=POLICIES,
-    )
+_target = partial(
+    Peer, plan=PLAN, profile=HICACHE_PROFILE, configs=hicache_configs("lfu", "priority"), policies=POLICIES
+)
 
-
-hiradix = _peer(HiRadix)
-hiradix_events = _peer(HiRadixEvents, "events")
+hiradix = _target(build=HiRadix, capabilities=HICACHE_PORTS)
+hiradix_events = _target(build=HiRadixEvents, capabilities=HICACHE_PORTS | {"events"})
 
 profile = hiradix.profile
 capabilities = hiradix.capabilities

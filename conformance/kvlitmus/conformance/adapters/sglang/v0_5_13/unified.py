@@ -4,7 +4,7 @@ Targets: ``unified`` (also the module itself), and ``unified_events``, the same 
 
 The cache has its one component for full attention, and gets its host tier by ``init_hicache``, as
 a server's does.  Host pool and everything else that is replaced:
-:mod:`kvlitmus.conformance.adapters.sglang.common.hicache`.
+:mod:`kvlitmus.conformance.adapters.sglang.v0_5_13.environment`.
 
 What is different from ``HiRadixCache``, as far as the ports show it:
 
@@ -21,29 +21,23 @@ and 0.25 s more per 1024 tokens found, without an upper limit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
-from kvlitmus.conformance.adapters.sglang.common.hicache import PLAN, server_args
 from kvlitmus.conformance.adapters.sglang.common.pools import MEM, POLICIES
 from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, Peer, install
-from kvlitmus.conformance.adapters.sglang.v0_5_13.hicache import (
-    HICACHE_PORTS,
-    HICACHE_PROFILE,
-    Telling,
-    hicache_configs,
-)
+from kvlitmus.conformance.adapters.sglang.common.tiers import HICACHE_PORTS, Telling
+from kvlitmus.conformance.adapters.sglang.v0_5_13.environment import PLAN
+from kvlitmus.conformance.adapters.sglang.v0_5_13.hicache import HICACHE_PROFILE, hicache_configs
 from kvlitmus.conformance.adapters.sglang.v0_5_13.jobs import Stepped
 from kvlitmus.conformance.ports import Config, Stored, Unsupported
-from kvlitmus.conformance.ports.tiers import TierNode
 from kvlitmus.spec.units import Key
 
 
 class Unified(Stepped):
     """``UnifiedRadixCache`` with ``HybridCacheController``, host pool and storage threads."""
-
-    telling = False
 
     def __init__(self, config: Config) -> None:
         if config.storage == "later":
@@ -52,27 +46,14 @@ class Unified(Stepped):
         super().__init__(config)
 
     def _make_cache(self) -> Foreign:
-        config, size = self.config, self.kv.size
         full = install(PLAN)(f"{MEM}.unified_cache_components").ComponentType.FULL
         self.full = int(full)
-        params = self.modules.params.CacheInitParams(
-            disable=False,
-            req_to_token_pool=None,
-            token_to_kv_pool_allocator=self.allocator,
-            page_size=config.page_size,
-            is_eagle=config.bigram,
-            eviction_policy=config.policy,
-            enable_kv_cache_events=self.telling,
-            tree_components=(full,),
-        )
-        options = server_args(config)
-        options.hicache_storage_backend = self.backend_name
-        options.hicache_storage_backend_extra_config = self._extra_config()
+        params = self._params(enable_kv_cache_events=self.telling, tree_components=(full,))
         cache = self.modules.unified.UnifiedRadixCache(params)
-        # The pool has int(ratio * size) // page_size + 1 pages.
-        self.kv.size, options.hicache_ratio = config.page_size, config.host_pages - 0.5
-        cache.init_hicache(options, params)
-        self.kv.size = size
+        with self._sized() as options:
+            options.hicache_storage_backend = self.backend_name
+            options.hicache_storage_backend_extra_config = self._extra_config()
+            cache.init_hicache(options, params)
         cache.enable_storage = cache.cache_controller.enable_storage
         return cache
 
@@ -80,20 +61,6 @@ class Unified(Stepped):
         host = self.controller.mem_pool_host.anchor_entry.host_pool
         host.pin_memory = False
         return host
-
-    def _node(self, node: Foreign, parent: int) -> TierNode:
-        data = node.component_data[self.full]
-        return TierNode(
-            parent=parent,
-            namespace=node.key.extra_key,
-            units=tuple(node.key),
-            slots=None if data.value is None else tuple(data.value.tolist()),
-            host=None if data.host_value is None else tuple(data.host_value.tolist()),
-            locks=data.lock_ref,
-            hits=None if self.config.write == "write_back" else node.hit_count,
-            priority=node.priority,
-            pins=data.host_lock_ref,
-        )
 
     def _backup_units(self, node_id: int) -> tuple[Foreign, int]:
         node, _receipt, published = self.cache.ongoing_write_through[node_id]
@@ -108,7 +75,7 @@ class Unified(Stepped):
             swa_host_hit_length=found.swa_host_hit_length,
             mamba_host_hit_length=found.mamba_host_hit_length,
         )
-        params = self.modules.base.InitLoadBackParams(
+        params = self.base.InitLoadBackParams(
             best_match_node=found.best_match_node, host_hit_length=found.host_hit_length, req=request
         )
         return self.cache.init_load_back(params)[0]
@@ -135,14 +102,7 @@ class Unified(Stepped):
     ) -> Stored:
         """``insert``, which frees the duplicates."""
         already = self._resident(key)
-        params = self.modules.base.InsertParams(
-            key=self._key(key),
-            value=self._tensor(slots),
-            prev_prefix_len=protected,
-            priority=priority,
-            chunked=chunked,
-        )
-        self.cache.insert(params)
+        self._insert(key, slots, prev_prefix_len=protected, priority=priority, chunked=chunked)
         return Stored(already)
 
     def lock(self, handle: object) -> object:
@@ -170,9 +130,7 @@ class Unified(Stepped):
 
 
 class UnifiedEvents(Telling, Unified):
-    """The same, with ``enable_kv_cache_events``."""
-
-    telling = True
+    """The same, with its events told."""
 
 
 UNIFIED_PROFILE = replace(
@@ -186,19 +144,16 @@ UNIFIED_PROFILE = replace(
 )
 
 
-def _peer(build: Callable[[Config], object], *ports: str) -> Peer:
-    return Peer(
-        plan=PLAN,
-        profile=UNIFIED_PROFILE,
-        capabilities=HICACHE_PORTS | set(ports),
-        build=build,
-        configs=tuple(config for config in hicache_configs("lfu", "priority") if config.storage != "later"),
-        policies=POLICIES,
-    )
+_target = partial(
+    Peer,
+    plan=PLAN,
+    profile=UNIFIED_PROFILE,
+    configs=tuple(config for config in hicache_configs("lfu", "priority") if config.storage != "later"),
+    policies=POLICIES,
+)
 
-
-unified = _peer(Unified)
-unified_events = _peer(UnifiedEvents, "events")
+unified = _target(build=Unified, capabilities=HICACHE_PORTS)
+unified_events = _target(build=UnifiedEvents, capabilities=HICACHE_PORTS | {"events"})
 
 profile = unified.profile
 capabilities = unified.capabilities

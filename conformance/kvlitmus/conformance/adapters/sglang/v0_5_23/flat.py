@@ -219,8 +219,7 @@ class HostPool23(HostPool):
     """Freed slots wait in a list of their own until an allocation needs them."""
 
     def _free_slots(self) -> list[int]:
-        chunks = [self.pool.free_slots, *self.pool.release_slots]
-        return [slot for chunk in chunks for slot in chunk.tolist()]
+        return pools.listed([self.pool.free_slots, *self.pool.release_slots])
 
 
 def _host_pool(config: Config) -> HostPool:

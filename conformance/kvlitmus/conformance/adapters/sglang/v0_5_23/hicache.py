@@ -3,7 +3,7 @@
 Targets: ``hicache_python`` (also the module itself) and ``hicache_rust``, by the tree; and each with its
 events told, which are targets of their own because with events SGLang hashes pages when they are inserted.
 
-See :mod:`kvlitmus.conformance.adapters.sglang.v0_5_23.hicache_plan` for what is real and what is
+See :mod:`kvlitmus.conformance.adapters.sglang.v0_5_23.environment` for what is real and what is
 replaced, and :mod:`kvlitmus.conformance.adapters.sglang.v0_5_23.jobs` for what runs in the background.
 
 The scheduler's part is played here as SGLang 0.5.23 plays it:
@@ -40,13 +40,11 @@ from functools import partial
 from types import SimpleNamespace
 
 from kvlitmus.conformance.adapters.sglang.common import steps
-from kvlitmus.conformance.adapters.sglang.common.hicache import BackendFactory
-from kvlitmus.conformance.adapters.sglang.common.pools import TREE_PORTS
+from kvlitmus.conformance.adapters.sglang.common.jobs import Asked
+from kvlitmus.conformance.adapters.sglang.common.pools import POLICIES
 from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, Peer
-from kvlitmus.conformance.adapters.sglang.common.tiers import Allocation
-from kvlitmus.conformance.adapters.sglang.v0_5_23.census import Census
-from kvlitmus.conformance.adapters.sglang.v0_5_23.flat import PROFILE, Unified
-from kvlitmus.conformance.adapters.sglang.v0_5_23.hicache_plan import (
+from kvlitmus.conformance.adapters.sglang.common.tiers import HICACHE_PORTS, Hierarchy, Telling, require_hierarchy
+from kvlitmus.conformance.adapters.sglang.v0_5_23.environment import (
     BACKEND,
     HICACHE_PLAN,
     MEMORY,
@@ -54,10 +52,11 @@ from kvlitmus.conformance.adapters.sglang.v0_5_23.hicache_plan import (
     KVPool,
     prepare,
 )
+from kvlitmus.conformance.adapters.sglang.v0_5_23.flat import PROFILE, Unified
 from kvlitmus.conformance.adapters.sglang.v0_5_23.jobs import Background
-from kvlitmus.conformance.adapters.sglang.v0_5_23.look import Looking, Telling
-from kvlitmus.conformance.ports import Config, Hit, Stored, Unsupported
-from kvlitmus.conformance.ports.tiers import Loaded, PageStore, Prefetched, TierNode
+from kvlitmus.conformance.adapters.sglang.v0_5_23.native_snapshot import NativeSnapshot
+from kvlitmus.conformance.ports import Config, Hit, Stored
+from kvlitmus.conformance.ports.tiers import Loaded, Prefetched, TierNode
 from kvlitmus.spec.units import Key, page_floor
 
 HICACHE_PROFILE = replace(
@@ -74,26 +73,18 @@ HICACHE_PROFILE = replace(
     host_duplicates="reclaimed",
 )
 
-BY_HITS = ("lfu", "slru")
 
-
-class Tiered(Background, Looking, Unified):
+class Tiered(Background, Hierarchy, Unified):
     """``UnifiedRadixCache`` with the component FULL, a host tier and storage."""
 
     plan = HICACHE_PLAN
-    telling = False
-    view = None  # type: ignore[assignment]  # a hierarchy has ``tiers`` instead
+    backend_class = Backend23
 
     def __init__(self, core: str, config: Config) -> None:
-        if not config.tiered:
-            raise Unsupported("this target is a hierarchy: it needs host pages")
-        if config.write == "write_back" and config.policy in BY_HITS:
-            raise Unsupported(f"under write_back SGLang counts no hits, so {config.policy} has nothing to go by")
-        self.config = config
-        self.seconds = 0.0
+        require_hierarchy(config)
+        self._start_jobs()
         prepare()
         super().__init__(core, config)
-        self.root: Foreign = self.cache.tree_core.root_node_handle()
         self.kv: KVPool = self.allocator.get_kvcache()
         self.handle_class = self.base.CacheRequestHandle
         self.abort = self.base.CacheRequestOutcome.ABORT
@@ -102,21 +93,13 @@ class Tiered(Background, Looking, Unified):
         self.cache.init_hicache(SimpleNamespace(host_tokens=config.host_pages * config.page_size), self.params)
         self.controller: Foreign = self.cache.cache_controller
         self.host: Foreign = self.cache.full_kv_pool_host
-        self.start_background()
-        self.allocation = self.host.alloc = Allocation(self.host.alloc)
+        self._watch_alloc()
 
     def _params(self, **more: object) -> Foreign:
         self.allocator._kvcache = KVPool(self.config)  # noqa: SLF001 - allocators are built without KV
         return super()._params(**more, enable_kv_cache_events=self.telling)
 
-    def fail_host_alloc(self, after: int) -> None:
-        """The allocation after the next ``after`` ones returns ``None``, once."""
-        self.allocation.left = after
-
     # --- the tree
-
-    def _find(self, key: Key) -> Foreign:
-        return self.cache.match_prefix(self.base.MatchPrefixParams(key=self._key(key)))
 
     def match(self, key: Key) -> Hit:
         """``match_prefix``; the handle is the last resident node's id."""
@@ -128,15 +111,14 @@ class Tiered(Background, Looking, Unified):
         self, key: Key, slots: Sequence[int], *, protected: int = 0, priority: int = 0, chunked: bool = False
     ) -> Stored:
         """``insert``; pages that were on the host alone take the slots and don't count as cached before."""
-        params = self.base.InsertParams(
-            key=self._key(key),
-            value=self._tensor(slots),
+        result = self._insert(
+            key,
+            slots,
             prev_prefix_len=protected,
             inserted_len=page_floor(key.length, self.page_size) if chunked else 0,
             priority=priority,
             track_adopted_ranges=True,
         )
-        result = self.cache.insert(params)
         self._inserted(key, result)
         self.start_backups()
         known = int(result.prefix_len)
@@ -146,15 +128,16 @@ class Tiered(Background, Looking, Unified):
     def _inserted(self, key: Key, result: Foreign) -> None:
         """An insert has made this of the key."""
 
-    # --- the host tier
+    # --- the host tier, and looking
 
-    def host_available(self) -> int:
-        """``available_size()`` of the host pool."""
-        return int(self.host.available_size())
+    def _root(self) -> Foreign:
+        return self.cache.tree_core.root_node
 
-    def evict_host(self, n: int) -> int:
-        """``evict_host``."""
-        return int(self.cache.evict_host(n))
+    def _device(self) -> tuple[Foreign, Foreign]:
+        return self.kv.k, self.kv.v
+
+    def _host_lists(self) -> list[Foreign]:
+        return [self.host.free_slots, *self.host.release_slots]
 
     def load_back(self, key: Key) -> Loaded:
         """``init_load_back`` as ``PrefillAdder.add_one_req`` calls it, then the batch begins."""
@@ -174,8 +157,7 @@ class Tiered(Background, Looking, Unified):
         if not length:
             return Loaded(before, None)
         slots = self.cache.path_device_indices(node).tolist()
-        self.loads.append((node, key))
-        self.start_loads()
+        self._start_loads()
         return Loaded(before, slots[before:])
 
     # --- prefetches
@@ -207,7 +189,7 @@ class Tiered(Background, Looking, Unified):
         info = cache.ongoing_prefetch.get(handle)
         if info is None or info is before:
             return Prefetched(False, matched, 0, anchor)
-        self.remember_prefetch(info.operation, rid, key, matched)
+        self._asked[id(info.operation)] = Asked(info.operation, rid, key, matched)
         return Prefetched(True, matched, len(info.prefetch_key), anchor)
 
     def poll(self, rid: int) -> bool:
@@ -220,10 +202,6 @@ class Tiered(Background, Looking, Unified):
         self.cache.finish_storage_prefetch_admission(handle, loaded, None)
         return True
 
-    def loaded(self, rid: int) -> int:
-        """``pop_prefetch_loaded_tokens``."""
-        return int(self.cache.pop_prefetch_loaded_tokens(self._handle(rid)))
-
     def abandon(self, rid: int) -> None:
         """``finish`` of an aborted request."""
         self.cache.finish(self._handle(rid), self.abort)
@@ -233,18 +211,12 @@ class Tiered(Background, Looking, Unified):
         for handle in list(self.cache.ongoing_prefetch):
             self.cache.finish(handle, self.abort)
 
-    def occupied(self) -> int:
-        """``prefetch_tokens_occupied``."""
-        return int(getattr(self.controller, "prefetch_tokens_occupied", 0))
-
     # --- storage that comes and goes
 
-    def attach(self, store: PageStore) -> bool:
-        """``attach_storage_backend`` with the thresholds and policies of the configuration."""
+    def _attach(self) -> bool:
+        """With the thresholds and policies of the configuration."""
         if self.cache.enable_storage:
             return False
-        steps.Rig.current = self.rig
-        self.backend = BackendFactory.made = Backend23(store, self.page_size)
         done, why = self.cache.attach_storage_backend(
             BACKEND,
             storage_backend_extra_config_json=json.dumps({"prefetch_threshold": self.config.threshold}),
@@ -252,7 +224,6 @@ class Tiered(Background, Looking, Unified):
         )
         if not done:
             raise RuntimeError(why)
-        self.controller.prefetch_capacity_limit = self.config.rate_limit
         return True
 
     def detach(self) -> bool:
@@ -260,20 +231,17 @@ class Tiered(Background, Looking, Unified):
         if not self.cache.enable_storage:
             return False
         self._abort_all()
-        self.backend.left = None
+        if self.backend is not None:
+            self.backend.left = None
         done, why = self.cache.detach_storage_backend()
         if not done:
             raise RuntimeError(why)
         return True
 
-    def set_clock(self, seconds: float) -> None:
-        """The time that ``PollTimer`` reads."""
-        self.seconds = seconds
-
     def reset(self) -> None:
         """``flush_cache``: wait until idle, then ``reset()`` of the cache and ``clear()`` of the allocator."""
         self._abort_all()
-        self.run_to_idle()
+        self._run_to_idle()
         self.overtaken()
         steps.Rig.current = self.rig
         if self.backend is not None:
@@ -288,11 +256,11 @@ class Tiered(Background, Looking, Unified):
 
 
 class TieredRust(Tiered):
-    """The same with the compiled tree, of which a census shows the nodes."""
+    """The same with the compiled tree, of which a native snapshot shows the nodes."""
 
     def __init__(self, core: str, config: Config) -> None:
         super().__init__(core, config)
-        self.census = Census(self.cache.tree_core, self.full, bigram=config.bigram)
+        self.snapshot = NativeSnapshot(self.cache.tree_core, self.full, bigram=config.bigram)
 
     def _find(self, key: Key) -> Foreign:
         found = super()._find(key)
@@ -302,56 +270,47 @@ class TieredRust(Tiered):
             (found.best_match_node, resident + int(found.host_hit_length)),
         ):
             if end:
-                self.census.learn(node, key.units[:end])
+                self.snapshot.learn(node, key.units[:end])
         return found
 
     def _inserted(self, key: Key, result: Foreign) -> None:
         end = page_floor(key.length, self.page_size)
         if end:
-            self.census.learn(result.last_device_node, key.units[:end])
+            self.snapshot.learn(result.last_device_node, key.units[:end])
 
-    def path(self, node_id: Foreign) -> Key:
-        """The key of everything from the root to the end of a node."""
-        self.census.look()
-        return self._key_of(self.cache.tree_core.prefetch_anchor_info(node_id)[0], self.census.paths.get(node_id, ()))
+    def _path(self, node: Foreign) -> Key:
+        self.snapshot.look()
+        return self._key_of(self.cache.tree_core.prefetch_anchor_info(node)[0], self.snapshot.paths.get(node, ()))
 
     def _tier_nodes(self) -> list[TierNode]:
-        return self.census.nodes()
+        return self.snapshot.nodes()
 
     def reset(self) -> None:
         """Forget who lived in the tree too."""
         super().reset()
-        self.census.forget()
+        self.snapshot.forget()
 
 
-class TieredEvents(Telling, Tiered):
+class LoraNames(Telling):
+    """Events that tell namespaces: each is an adapter (LoRA) whose name is known, as the scheduler makes it known."""
+
+    params: Foreign
+
+    def _key(self, key: Key) -> Foreign:
+        if key.namespace is not None:
+            request = SimpleNamespace(lora_id=key.namespace, extra_key=key.namespace)
+            self.params.kv_event_lora_names.register(request, key.namespace)
+        made: Foreign = super()._key(key)  # type: ignore[misc]
+        return made
+
+
+class TieredEvents(LoraNames, Tiered):
     """With its tree in Python, and its events told."""
 
-    telling = True
 
-
-class TieredRustEvents(Telling, TieredRust):
+class TieredRustEvents(LoraNames, TieredRust):
     """With its compiled tree, and its events told."""
 
-    telling = True
-
-
-def _target(made: type[Tiered], core: str, *more: str) -> Peer:
-    return Peer(
-        plan=HICACHE_PLAN,
-        profile=HICACHE_PROFILE,
-        capabilities=HICACHE_PORTS | set(more),
-        build=partial(made, core),
-        configs=HICACHE_CONFIGS,
-        policies=POLICIES,
-    )
-
-
-POLICIES = ("lru", "lfu", "fifo", "mru", "filo", "priority", "slru")
-
-HICACHE_PORTS = TREE_PORTS | frozenset(
-    {"host", "tiers", "steps", "prefetching", "lifecycle", "clock", "faults", "data"}
-)
 
 _STORED = Config(
     page_size=4, pages=16, host_pages=24, storage="attached", stop="wait_complete", threshold=8, rate_limit=64
@@ -373,10 +332,14 @@ HICACHE_CONFIGS = (
     replace(_STORED, page_size=1, pages=32, host_pages=48),
 )
 
-hicache_python = _target(Tiered, "python")
-hicache_python_events = _target(TieredEvents, "python", "events")
-hicache_rust = _target(TieredRust, "rust")
-hicache_rust_events = _target(TieredRustEvents, "rust", "events")
+_target = partial(Peer, plan=HICACHE_PLAN, profile=HICACHE_PROFILE, configs=HICACHE_CONFIGS, policies=POLICIES)
+_quiet = partial(_target, capabilities=HICACHE_PORTS)
+_telling = partial(_target, capabilities=HICACHE_PORTS | {"events"})
+
+hicache_python = _quiet(build=partial(Tiered, "python"))
+hicache_python_events = _telling(build=partial(TieredEvents, "python"))
+hicache_rust = _quiet(build=partial(TieredRust, "rust"))
+hicache_rust_events = _telling(build=partial(TieredRustEvents, "rust"))
 
 profile = hicache_python.profile
 capabilities = hicache_python.capabilities

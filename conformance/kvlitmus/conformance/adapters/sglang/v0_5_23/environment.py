@@ -1,33 +1,20 @@
-"""The hierarchy of SGLang 0.5.23 on a CPU: which modules are real, and what stands in for hardware.
+"""The hierarchy of SGLang 0.5.23 on a CPU: which modules are real, and what stands in for the rest of it.
 
 Real, as published: ``UnifiedRadixCache`` with ``init_hicache``, both tree cores, the component
 FULL, ``HybridCacheController`` and the functions of its threads, ``StorageAttachment``,
 ``L2TransferEngine``, ``HostPoolGroup``, ``MHATokenToKVPoolHost`` (the host pool: allocation, page
 layout, getting and setting pages), the allocators, hashing, the parsing of the storage options.
 
-Replaced, each by something that keeps the order in which things happen:
+Replaced, besides what is in every release (:mod:`kvlitmus.conformance.adapters.sglang.common.hicache`):
 
-* ``transfer_kv_direct``, the copy between device and host of the I/O backend ``direct``, which
-  exists for CUDA only: the same rows are copied by index, when the stream that it was put on comes
-  to it.  Which rows, and which stream, SGLang decides.
-* CUDA's streams and events, ``threading.Thread`` and ``queue.Queue`` inside the controllers
-  (:mod:`kvlitmus.conformance.adapters.sglang.common.steps`).
-* The device's KV pool: one layer with one head of one float32 number, for K and V each, described
-  to the host pool by SGLang's own ``MHABufferInfo``.  The suite's numbers are whole and below 2**24,
-  so they survive unchanged.
+* The device's KV pool, which is described to the host pool by SGLang's own ``MHABufferInfo``.
 * ``attach_hybrid_pool_to_unified_cache``, which chooses among the stacks of all kinds of models:
   :func:`assemble` makes the same objects for a plain model (``build_kv_only_stack``).
-* ``StorageBackendFactory``: the backend asks the suite's store, one page after the other.  Like
-  other storage without zero copy it is used through ``batch_exists``, ``batch_get`` and ``batch_set``.
-* ``STORAGE_BATCH_SIZE``, the number of pages per storage call, is 1 instead of 128, so that reads
-  and writes can be stopped between any two pages.
-* ``time.perf_counter`` for timeouts (``PollTimer``): the clock that the suite sets.
+* ``time.perf_counter`` for timeouts (``PollTimer``).
 * The compiled SHA-256 over tokens (``hash_binding.cpp``, built on first use by a compiler that need not
   be there): the same bytes by ``hashlib`` (:class:`Hasher`).  Chaining, namespaces and which tokens
   go in are SGLang's.  The Rust core hashes by itself.
-* ``atexit.register``: a cache that is no longer needed is forgotten instead of shut down.  The check
-  that 10 GiB of memory stay free: the pools take a few kilobytes.
-* SGLang's log is silent.  The server's options: what ``get_memory()`` and its like would tell of them.  One rank.
+* The server's options: what ``get_memory()`` and its like would tell of them.  One rank.
 """
 
 from __future__ import annotations
@@ -40,13 +27,12 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 from kvlitmus.conformance.adapters.sglang.common import steps
-from kvlitmus.conformance.adapters.sglang.common.hicache import Backend, BackendFactory, transfer_kv_direct
+from kvlitmus.conformance.adapters.sglang.common.hicache import SRT, Backend, BackendFactory, transfer_kv_direct
 from kvlitmus.conformance.adapters.sglang.common.pools import MEM
 from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, install, torch_module
 from kvlitmus.conformance.adapters.sglang.v0_5_23.plan import PLAN, UNIFIED
 from kvlitmus.conformance.ports import Config
 
-SRT = "sglang.srt"
 BACKEND = "litmus"
 """What SGLang calls the storage: a name that no optimization is tied to."""
 

@@ -33,8 +33,8 @@ class Seen(NamedTuple):
     end: int
 
 
-class Census:
-    """Who lives in the compiled tree."""
+class NativeSnapshot:
+    """The nodes of the compiled tree."""
 
     def __init__(self, core: Foreign, full: Foreign, *, bigram: bool) -> None:
         self.core = core
