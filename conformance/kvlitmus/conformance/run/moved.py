@@ -85,7 +85,7 @@ MOVED: dict[str, str] = {
     f"{HOME}adapters.sglang_0_5_23_hicache_plan": f"{HOME}adapters.sglang.v0_5_23.environment",
     f"{HOME}adapters.sglang_0_5_23_jobs": f"{HOME}adapters.sglang.v0_5_23.jobs",
     f"{HOME}adapters.sglang_0_5_23_look": f"{HOME}adapters.sglang.common.tiers",
-    f"{HOME}adapters.sglang_0_5_23_plan": f"{HOME}adapters.sglang.v0_5_23.plan",
+    f"{HOME}adapters.sglang_0_5_23_plan": f"{HOME}adapters.sglang.v0_5_23.flat",
     f"{HOME}adapters.sglang_probe": f"{HOME}adapters.sglang.v0_5_23.probe",
     f"{HOME}adapters.sglang_file": f"{HOME}adapters.sglang.common.file",
     f"{HOME}adapters.sglang_hicache": f"{HOME}adapters.sglang.v0_5_13.environment",

@@ -30,7 +30,7 @@ from kvlitmus.conformance.adapters.sglang.common import steps
 from kvlitmus.conformance.adapters.sglang.common.hicache import SRT, Backend, BackendFactory, transfer_kv_direct
 from kvlitmus.conformance.adapters.sglang.common.pools import MEM
 from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, install, torch_module
-from kvlitmus.conformance.adapters.sglang.v0_5_23.plan import PLAN, UNIFIED
+from kvlitmus.conformance.adapters.sglang.v0_5_23.flat import PLAN, UNIFIED
 from kvlitmus.conformance.ports import Config
 
 BACKEND = "litmus"
