@@ -31,10 +31,10 @@ from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import draw, table
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.ports.tiers import LOAD
 from kvlitmus.conformance.run.plan import TIER_CONFIGS
 from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.spec.facts import INPUTS
+from kvlitmus.spec.interface.tiers import LOAD
 from kvlitmus.spec.on import On
 from kvlitmus.spec.seen import TierSeen
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from kvlitmus.conformance.ports import Profile
-from kvlitmus.conformance.ports.tiers import EVENT_PORTS, JOB_KINDS, TIER_PORTS
 from kvlitmus.conformance.run.plan import TIER_CONFIGS
+from kvlitmus.spec.interface.tiers import EVENT_PORTS, JOB_KINDS, TIER_PORTS
 from kvlitmus.spec.rule import all_rules
 from tests.test_layout import ROOT
 

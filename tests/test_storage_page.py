@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kvlitmus.conformance.ports.stores import STORE_PORTS
 from kvlitmus.conformance.run.targets import KNOWN
+from kvlitmus.spec.interface.stores import STORE_PORTS
 
 PAGE = (Path(__file__).resolve().parent.parent / "docs" / "storage.md").read_text(encoding="utf-8")
 

@@ -13,8 +13,8 @@ from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import draw, table
 from kvlitmus.conformance.ports import Config, capabilities_of
-from kvlitmus.conformance.ports.tiers import DONE, TIER_PORTS
 from kvlitmus.conformance.run.plan import TIER_CONFIGS
+from kvlitmus.spec.interface.tiers import DONE, TIER_PORTS
 
 TARGETS = {
     name: getattr(reference, name)

@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 
 from kvlitmus.conformance.ports import Config, capabilities_of
-from kvlitmus.conformance.ports.tiers import TIER_PORTS
 from kvlitmus.conformance.specimen.cache import target
+from kvlitmus.spec.interface.tiers import TIER_PORTS
 from tests.conformance.support.tier_driver import Driver
 
 SIZES = ((1, False), (4, False), (2, True))

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.ports.tiers import DONE, Outcome
 from kvlitmus.conformance.specimen.cache import target
+from kvlitmus.spec.interface.tiers import DONE, Outcome
 from kvlitmus.spec.units import Key
 from tests.conformance.support.tier_storage import CheckedStore, mark
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.ports.tiers import Outcome
 from kvlitmus.optimized.cache import CacheConfig
 from kvlitmus.optimized.hierarchy import HierarchicalCache
+from kvlitmus.spec.interface.tiers import Outcome
 from kvlitmus.spec.units import Key
 from tests.optimized.support.hierarchy_pair import Pair
 from tests.optimized.support.hierarchy_sides import ScriptedStore

@@ -16,10 +16,10 @@ from kvlitmus.conformance.adapters.optimized.contents import TORN, VARIANTS, Con
 from kvlitmus.conformance.adapters.optimized.target import OptimizedTarget, target
 from kvlitmus.conformance.checker.harness_store import HarnessStore, StorageDownError
 from kvlitmus.conformance.ports import Config, Unsupported, capabilities_of
-from kvlitmus.conformance.ports.tiers import Outcome
 from kvlitmus.conformance.run.plan import CONFIGS, STORE_CONFIGS, TIER_CONFIGS, configs_of
 from kvlitmus.conformance.run.targets import TargetError, load_target, resolve_target
 from kvlitmus.conformance.specimen.cache import target as specimen
+from kvlitmus.spec.interface.tiers import Outcome
 from tests.support.policies import with_policy
 
 ROOT = Path(__file__).resolve().parent.parent.parent

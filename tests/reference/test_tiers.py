@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from kvlitmus.conformance.adapters.reference.flat import PROFILE
-from kvlitmus.conformance.ports.tiers import DONE
 from kvlitmus.reference.hierarchy import alone_of, host_homes, host_of, pin
 from kvlitmus.reference.perform import Choice, perform
 from kvlitmus.spec.calls import Evict, Reset
+from kvlitmus.spec.interface.tiers import DONE
 from kvlitmus.spec.prefetch_advance import tiers_of
 from kvlitmus.spec.units import Tokens
 from tests.reference.support.desk import Desk

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from kvlitmus.conformance.ports.tiers import PageStore
+from kvlitmus.spec.interface.tiers import PageStore
 
 
 class Asked(NamedTuple):
@@ -45,15 +45,15 @@ class Recorder:
         return answer
 
     def exists(self, names: Sequence[str]) -> int:
-        """See :class:`~kvlitmus.conformance.ports.tiers.PageStore`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.PageStore`."""
         return self.call("exists", tuple(names))  # type: ignore[no-any-return]
 
     def get(self, name: str) -> tuple[int, ...] | None:
-        """See :class:`~kvlitmus.conformance.ports.tiers.PageStore`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.PageStore`."""
         return self.call("get", name)  # type: ignore[no-any-return]
 
     def put(self, name: str, contents: Sequence[int]) -> bool:
-        """See :class:`~kvlitmus.conformance.ports.tiers.PageStore`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.PageStore`."""
         return self.call("put", name, tuple(contents))  # type: ignore[no-any-return]
 
 
@@ -75,13 +75,13 @@ class Replayer:
         return asked.answer
 
     def exists(self, names: Sequence[str]) -> int:
-        """See :class:`~kvlitmus.conformance.ports.tiers.PageStore`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.PageStore`."""
         return self.call("exists", tuple(names))  # type: ignore[no-any-return]
 
     def get(self, name: str) -> tuple[int, ...] | None:
-        """See :class:`~kvlitmus.conformance.ports.tiers.PageStore`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.PageStore`."""
         return self.call("get", name)  # type: ignore[no-any-return]
 
     def put(self, name: str, contents: Sequence[int]) -> bool:
-        """See :class:`~kvlitmus.conformance.ports.tiers.PageStore`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.PageStore`."""
         return bool(self.call("put", name, tuple(contents)))

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.ports.tiers import BACKUP, FETCH, PUT, QUERY, Outcome
+from kvlitmus.spec.interface.tiers import BACKUP, FETCH, PUT, QUERY, Outcome
 from kvlitmus.spec.units import Key
 from tests.conformance.support.sglang_hicache_scene import Scene
 

@@ -18,7 +18,7 @@ from collections import Counter
 from typing import Any
 
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.ports.tiers import DONE, FETCH, PUT, QUERY, Outcome
+from kvlitmus.spec.interface.tiers import DONE, FETCH, PUT, QUERY, Outcome
 from kvlitmus.spec.units import Key
 from tests.conformance.support.sglang_hicache_scene import Scene
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kvlitmus.conformance.ports import Config, Unsupported
-from kvlitmus.conformance.ports.tiers import FETCH, QUERY, Outcome
+from kvlitmus.spec.interface.tiers import FETCH, QUERY, Outcome
 from kvlitmus.spec.units import Key
 from tests.conformance.support.sglang_hicache_scene import Scene
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.ports.tiers import DONE, Job, Outcome
 from kvlitmus.conformance.specimen.hashing import PageHasher
+from kvlitmus.spec.interface.tiers import DONE, Job, Outcome
 from kvlitmus.spec.units import Key, Unit
 from tests.conformance.support.tier_storage import CheckedStore, Path, mark
 

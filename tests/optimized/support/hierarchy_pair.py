@@ -15,7 +15,6 @@ from kvlitmus.conformance.adapters.reference.target import ReferenceTarget
 from kvlitmus.conformance.adapters.reference.tiers import TieredReference
 from kvlitmus.conformance.checker.harness_store import HarnessStore
 from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.conformance.ports.tiers import Job, Outcome
 from kvlitmus.optimized.cache import CacheConfig
 from kvlitmus.optimized.hierarchy import HierarchicalCache
 from kvlitmus.optimized.testing import (
@@ -31,6 +30,7 @@ from kvlitmus.optimized.testing import (
     faulty_parts,
 )
 from kvlitmus.reference.hierarchy import alone_of
+from kvlitmus.spec.interface.tiers import Job, Outcome
 from kvlitmus.spec.units import Key
 from tests.optimized.support.hierarchy_look import Look
 from tests.optimized.support.hierarchy_sides import LAYERS, ArrayMover, ScriptedStore, fingerprint

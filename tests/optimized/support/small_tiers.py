@@ -19,9 +19,8 @@ from kvlitmus.conformance.adapters.reference.flat import PROFILE
 from kvlitmus.conformance.adapters.reference.tiers import TieredReference
 from kvlitmus.conformance.checker.harness_store import HarnessStore
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.ports.tiers import DONE, Event, Job, Outcome
 from kvlitmus.reference.hierarchy import host_of
-from kvlitmus.spec.interface.tiers import BACKUP, FETCH, LOAD, QUERY
+from kvlitmus.spec.interface.tiers import BACKUP, DONE, FETCH, LOAD, QUERY, Event, Job, Outcome
 from kvlitmus.spec.policies import TIMEOUT
 from kvlitmus.spec.prefetch_advance import tiers_of
 from kvlitmus.spec.state import State

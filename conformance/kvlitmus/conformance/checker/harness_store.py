@@ -1,7 +1,7 @@
 """The storage that the suite brings: pages by name, calls on record, and faults on demand.
 
 Every call is noted, so that the checker can compare the names that a cache uses with the prefixes
-that it means by them.  A script, set for one :meth:`~kvlitmus.conformance.ports.tiers.Steps.advance`,
+that it means by them.  A script, set for one :meth:`~kvlitmus.spec.interface.tiers.Steps.advance`,
 says how many pages storage is good for and what it does then.
 """
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from kvlitmus.conformance.checker.observation import MAX_NUMBER, Observer
 from kvlitmus.conformance.ports import NodeView, View
-from kvlitmus.conformance.ports.tiers import JOB_KINDS, Job
 from kvlitmus.conformance.support.text import shown, type_name
+from kvlitmus.spec.interface.tiers import JOB_KINDS, Job
 from kvlitmus.spec.names import Names
 from kvlitmus.spec.seen import Named, TierNodeSeen, TierSeen
 from kvlitmus.spec.units import Key, Name, PageNo

@@ -21,10 +21,10 @@ from typing import Any, TypedDict
 from kvlitmus.conformance import ports
 from kvlitmus.conformance.generate.schedule import describe
 from kvlitmus.conformance.ports import PORTS, Config, Profile
-from kvlitmus.conformance.ports import tiers as tier_ports
 from kvlitmus.conformance.run.results import Item, item_from_json, to_json
 from kvlitmus.conformance.support.text import raised_text
 from kvlitmus.spec import prefetch_plan
+from kvlitmus.spec.interface import tiers as tier_ports
 from kvlitmus.spec.units import Key
 
 FORMAT = 1

@@ -19,7 +19,7 @@ from kvlitmus.conformance.litmus.scenes import (
     storage,
 )
 from kvlitmus.conformance.litmus.spelling import Spelt, within
-from kvlitmus.conformance.ports.tiers import BACKUP, FAILED, Outcome
+from kvlitmus.spec.interface.tiers import BACKUP, FAILED, Outcome
 
 ASYNC = ("write_through", "write_through_selective")
 

@@ -23,7 +23,7 @@ from kvlitmus.conformance.litmus.scenes import (
     stored,
     waited,
 )
-from kvlitmus.conformance.ports.tiers import Outcome
+from kvlitmus.spec.interface.tiers import Outcome
 from kvlitmus.spec.names import page_names
 from kvlitmus.spec.units import Key
 

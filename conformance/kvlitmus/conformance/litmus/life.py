@@ -19,7 +19,7 @@ from kvlitmus.conformance.litmus.scenes import (
     storage,
     stored,
 )
-from kvlitmus.conformance.ports.tiers import FAILED, Outcome
+from kvlitmus.spec.interface.tiers import FAILED, Outcome
 
 PLACES = 9
 """At so many places memory may run out in a call."""

@@ -7,7 +7,7 @@ from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.litmus.registry import litmus
 from kvlitmus.conformance.litmus.scenes import FAILING, TIERS, backed, computed, step
-from kvlitmus.conformance.ports.tiers import FAILED, LOAD, Outcome
+from kvlitmus.spec.interface.tiers import FAILED, LOAD, Outcome
 from kvlitmus.spec.units import Key
 
 

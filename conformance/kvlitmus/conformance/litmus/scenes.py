@@ -5,7 +5,7 @@ from __future__ import annotations
 from kvlitmus.conformance.checker.calls import fetch, request, tiers, tree
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.litmus.keys import prompt
-from kvlitmus.conformance.ports.tiers import DONE, Outcome
+from kvlitmus.spec.interface.tiers import DONE, Outcome
 from kvlitmus.spec.units import Key
 
 TIERS = ("tiers", "host", "steps", "requests", "evict", "tree")

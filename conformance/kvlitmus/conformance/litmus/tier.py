@@ -18,7 +18,7 @@ from kvlitmus.conformance.litmus.scenes import (
     storage,
     stored,
 )
-from kvlitmus.conformance.ports.tiers import SPILL, SPILLED
+from kvlitmus.spec.interface.tiers import SPILL, SPILLED
 
 STATES = ("TIER-01", "TIER-02", "TIER-03", "TIER-04", "TIER-05", "TIER-09")
 WRITE_THROUGH = ("write_through", "write_through_selective")

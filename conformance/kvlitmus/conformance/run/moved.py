@@ -9,8 +9,8 @@ from __future__ import annotations
 HOME = "kvlitmus.conformance."
 
 MOVED: dict[str, str] = {
-    f"{HOME}tier_ports": f"{HOME}ports.tiers",
-    f"{HOME}store_ports": f"{HOME}ports.stores",
+    f"{HOME}tier_ports": "kvlitmus.spec.interface.tiers",
+    f"{HOME}store_ports": "kvlitmus.spec.interface.stores",
     f"{HOME}choices": f"{HOME}ports.choices",
     f"{HOME}compose": f"{HOME}ports.compose",
     f"{HOME}adapter_template": f"{HOME}ports.template",

@@ -152,7 +152,7 @@ class Specimen:
     # -- observation ---------------------------------------------------------------------------
 
     def events(self) -> Sequence[Event]:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Events`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Events`."""
         told, self.tree.told = self.tree.told, []
         return [Event(*entry) for entry in told]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
-from kvlitmus.conformance.ports.tiers import ShortMemory
+from kvlitmus.conformance.ports.memory import ShortMemory
 from kvlitmus.conformance.specimen.fetching import FetchSettings
 from kvlitmus.conformance.specimen.flat import Specimen
 from kvlitmus.conformance.specimen.loading import LAYERS
@@ -123,36 +123,36 @@ class TieredSpecimen(ShortMemory, Specimen):
         )
 
     def host_available(self) -> int:
-        """See :class:`~kvlitmus.conformance.ports.tiers.HostTier`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.HostTier`."""
         return self.host.available()
 
     def evict_host(self, n: int) -> int | None:
-        """See :class:`~kvlitmus.conformance.ports.tiers.HostTier`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.HostTier`."""
         return int(self.tree.evict_host(n))
 
     def load_back(self, key: Key) -> Loaded:
-        """See :class:`~kvlitmus.conformance.ports.tiers.HostTier`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.HostTier`."""
         before, pages = self.loads.load_back(key)
         return Loaded(before, None if pages is None else tuple(self.pool.slots(pages)))
 
     def load_back_within(self, key: Key, quota: int) -> Loaded:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Quota`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Quota`."""
         before, pages = self.loads.load_back(key, quota)
         return Loaded(before, None if pages is None else tuple(self.pool.slots(pages)))
 
     def layers(self) -> int:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Layers`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Layers`."""
         return LAYERS
 
     def layers_ready(self, job: int) -> int:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Layers`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Layers`."""
         work = self.works.works.get(job)
         return self.loads.ready(work) if work is not None else 0
 
     # -- jobs ----------------------------------------------------------------------------------
 
     def jobs(self) -> Sequence[Job]:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Steps`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Steps`."""
         return [
             Job(
                 work.id,
@@ -169,7 +169,7 @@ class TieredSpecimen(ShortMemory, Specimen):
         ]
 
     def advance(self, job: int, outcome: Outcome) -> None:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Steps`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Steps`."""
         work = self.works.works.get(job)
         if work is None or work.landed:
             raise ValueError(f"job {job} can't go on: it is over, or there is none")
@@ -194,7 +194,7 @@ class TieredSpecimen(ShortMemory, Specimen):
             self.puts.put(work, self.store, pages)
 
     def tick(self) -> None:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Steps`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Steps`."""
         self.backups.acks()
         self.loads.acks()
         self.fetches.drop_revoked()
@@ -204,36 +204,36 @@ class TieredSpecimen(ShortMemory, Specimen):
     # -- prefetches ----------------------------------------------------------------------------
 
     def prefetch(self, rid: int, key: Key) -> Prefetched:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Prefetching`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Prefetching`."""
         return Prefetched(*self.fetches.start(rid, key, self.store is not None))
 
     def poll(self, rid: int) -> bool:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Prefetching`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Prefetching`."""
         return self.fetches.poll(rid)
 
     def loaded(self, rid: int) -> int:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Prefetching`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Prefetching`."""
         return self.fetches.told(rid)
 
     def abandon(self, rid: int) -> None:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Prefetching`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Prefetching`."""
         self.fetches.abandon(rid)
 
     def occupied(self) -> int:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Prefetching`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Prefetching`."""
         return self.fetches.occupied
 
     # -- storage, time, faults, contents -------------------------------------------------------
 
     def attach(self, store: PageStore) -> bool:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Lifecycle`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Lifecycle`."""
         if self.store is not None:
             return False
         self.store = store
         return True
 
     def detach(self) -> bool:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Lifecycle`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Lifecycle`."""
         if self.store is None:
             return False
         self.store = None
@@ -242,36 +242,36 @@ class TieredSpecimen(ShortMemory, Specimen):
         return True
 
     def set_clock(self, seconds: float) -> None:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Clock`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Clock`."""
         self.seconds = self.fetches.now = seconds
 
     def fail_host_alloc(self, after: int) -> None:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Faults`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Faults`."""
         self.host.refuse_after = after
 
     def fail_copy(self, kind: str, after: int) -> None:
-        """See :class:`~kvlitmus.conformance.ports.tiers.CopyFaults`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.CopyFaults`."""
         self.copier.failing[kind] = after
 
     def failing(self) -> Sequence[str]:
-        """See :class:`~kvlitmus.conformance.ports.tiers.CopyFaults`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.CopyFaults`."""
         return sorted(self.copier.failing)
 
     def poke(self, slots: Sequence[int], values: Sequence[int]) -> None:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Data`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Data`."""
         device = self.copier.device
         for slot, value in zip(slots, values, strict=True):
             device[slot] = value
 
     def peek(self, tier: str, slots: Sequence[int]) -> Sequence[int]:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Data`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Data`."""
         contents = self.copier.device if tier == "device" else self.copier.host
         return list(map(contents.__getitem__, slots))
 
     # -- observation ---------------------------------------------------------------------------
 
     def tiers(self) -> TierView:
-        """See :class:`~kvlitmus.conformance.ports.tiers.TierInspect`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.TierInspect`."""
         nodes: list[TierNode] = []
         for namespace, root in self.tree.roots.items():
             stack = [(-1, child) for child in root.children.values()]

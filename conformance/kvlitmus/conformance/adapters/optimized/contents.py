@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.ports.tiers import PageStore
+from kvlitmus.spec.interface.tiers import PageStore
 
 if TYPE_CHECKING:
     import numpy as np

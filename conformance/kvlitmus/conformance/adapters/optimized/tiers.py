@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from kvlitmus.conformance.adapters.optimized.contents import Contents, SuiteStore, Variant
 from kvlitmus.conformance.adapters.optimized.flat import OptimizedPorts, listed
 from kvlitmus.conformance.ports import Begun, Config, Hit, Profile
-from kvlitmus.conformance.ports.tiers import (
+from kvlitmus.spec.interface.tiers import (
     COPY_FAILURES,
     FETCH,
     Event,
@@ -71,19 +71,19 @@ class TieredOptimized(OptimizedPorts):
         return Hit(len(slots), slots, found.place, found.behind * self.size)
 
     def host_available(self) -> int:
-        """See :class:`~kvlitmus.conformance.ports.tiers.HostTier`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.HostTier`."""
         return int(self.cache.host_available())
 
     def evict_host(self, n: int) -> int:
-        """See :class:`~kvlitmus.conformance.ports.tiers.HostTier`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.HostTier`."""
         return int(self.cache.evict_host(n))
 
     def load_back(self, key: Key) -> Loaded:
-        """See :class:`~kvlitmus.conformance.ports.tiers.HostTier`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.HostTier`."""
         return self.loaded_back(self.cache.load_back(key.tokens, key.namespace))
 
     def load_back_within(self, key: Key, quota: int) -> Loaded:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Quota`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Quota`."""
         return self.loaded_back(self.cache.load_back(key.tokens, key.namespace, quota=quota))
 
     def loaded_back(self, loaded: Any) -> Loaded:
@@ -91,17 +91,17 @@ class TieredOptimized(OptimizedPorts):
         return Loaded(loaded.before * self.size, None if loaded.pages is None else self.slots(loaded.pages))
 
     def layers(self) -> int:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Layers`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Layers`."""
         return int(self.cache.layers())
 
     def layers_ready(self, job: int) -> int:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Layers`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Layers`."""
         return int(self.cache.layers_ready(job))
 
     # -- jobs ----------------------------------------------------------------------------------
 
     def jobs(self) -> Sequence[Job]:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Steps`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Steps`."""
         return [self.job(work) for work in self.cache.jobs()]
 
     def job(self, work: Any) -> Job:
@@ -121,70 +121,70 @@ class TieredOptimized(OptimizedPorts):
         return Key(namespace, tuple(tokens), bigram)
 
     def advance(self, job: int, outcome: Outcome) -> None:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Steps`: what is short or fails, does so in storage or mover."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Steps`: what is short or fails, does so in storage or mover."""
         ticket = self.cache.works.works[job].ticket
         if outcome.how == "fail" and ticket is not None:
             ticket.fail()
         self.cache.advance(job, outcome.pages if outcome.how == "part" else None)
 
     def tick(self) -> None:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Steps`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Steps`."""
         self.cache.tick()
 
     # -- prefetches ----------------------------------------------------------------------------
 
     def prefetch(self, rid: int, key: Key) -> Prefetched:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Prefetching`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Prefetching`."""
         told = self.cache.prefetch(rid, key.tokens, key.namespace)
         matched = told.matched * self.size
         return Prefetched(told.started, matched, told.asked, matched if told.started else None)
 
     def poll(self, rid: int) -> bool:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Prefetching`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Prefetching`."""
         return bool(self.cache.poll(rid))
 
     def loaded(self, rid: int) -> int:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Prefetching`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Prefetching`."""
         return int(self.cache.loaded(rid))
 
     def abandon(self, rid: int) -> None:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Prefetching`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Prefetching`."""
         self.cache.abandon(rid)
 
     def occupied(self) -> int:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Prefetching`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Prefetching`."""
         return int(self.cache.occupied())
 
     # -- storage, time, faults, contents -------------------------------------------------------
 
     def attach(self, store: PageStore) -> bool:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Lifecycle`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Lifecycle`."""
         return bool(self.cache.attach(SuiteStore(store, self.contents)))
 
     def detach(self) -> bool:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Lifecycle`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Lifecycle`."""
         return bool(self.cache.detach())
 
     def set_clock(self, seconds: float) -> None:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Clock`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Clock`."""
         self.clock.seconds = seconds
 
     def fail_host_alloc(self, after: int) -> None:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Faults`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Faults`."""
         from kvlitmus.optimized.testing import HOST_PAGES
 
         self.faults.fail(HOST_PAGES, after)
 
     def fail_copy(self, kind: str, after: int) -> None:
-        """See :class:`~kvlitmus.conformance.ports.tiers.CopyFaults`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.CopyFaults`."""
         self.faults.fail(kind, after)
 
     def failing(self) -> Sequence[str]:
-        """See :class:`~kvlitmus.conformance.ports.tiers.CopyFaults`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.CopyFaults`."""
         return [kind for kind in self.faults.pending() if kind in COPY_FAILURES]
 
     def fail_memory(self, after: int | None) -> None:
-        """See :class:`~kvlitmus.conformance.ports.tiers.MemoryFaults`: of branches, host copies or slots, in turn."""
+        """See :class:`~kvlitmus.spec.interface.tiers.MemoryFaults`: of branches, host copies or slots, in turn."""
         self.memory = after
 
     @contextmanager
@@ -229,15 +229,15 @@ class TieredOptimized(OptimizedPorts):
             super().end_upto(rid, upto)
 
     def poke(self, slots: Sequence[int], values: Sequence[int]) -> None:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Data`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Data`."""
         self.contents.poke(slots, values)
 
     def peek(self, tier: str, slots: Sequence[int]) -> Sequence[int]:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Data`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Data`."""
         return self.contents.peek(tier, slots)
 
     def events(self) -> Sequence[Event]:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Events`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Events`."""
         return [
             Event(
                 told.what,
@@ -253,7 +253,7 @@ class TieredOptimized(OptimizedPorts):
     # -- observation ---------------------------------------------------------------------------
 
     def tiers(self) -> TierView:
-        """See :class:`~kvlitmus.conformance.ports.tiers.TierInspect`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.TierInspect`."""
         cache = self.cache
         nodes = [
             TierNode(

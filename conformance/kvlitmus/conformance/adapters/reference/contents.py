@@ -4,7 +4,7 @@ The reference says which pages to copy, which names to ask for, and where to put
 storage did goes back into it as an outcome: how many pages it has, how many were read or taken, and whether anything
 more will come.  Whatever storage raises is contained: it ends the job with what was completed.
 
-An :class:`~kvlitmus.conformance.ports.tiers.Outcome` other than *done* is made here too, as if storage had answered so.
+An :class:`~kvlitmus.spec.interface.tiers.Outcome` other than *done* is made here too, as if storage had answered so.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from kvlitmus.conformance.ports.tiers import Outcome, PageStore
 from kvlitmus.reference.event import Moved
 from kvlitmus.reference.hierarchy import DEVICE, HOST, host_of
 from kvlitmus.spec.host_state import Operation, Put, Transfer
-from kvlitmus.spec.interface.tiers import LOAD
+from kvlitmus.spec.interface.tiers import LOAD, Outcome, PageStore
 from kvlitmus.spec.state import State
 from kvlitmus.spec.units import Name, PageNo
 

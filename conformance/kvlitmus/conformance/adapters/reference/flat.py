@@ -28,7 +28,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from kvlitmus.conformance.ports import Begun, Config, Hit, NodeView, Profile, Sizes, Stored, View
-from kvlitmus.conformance.ports.tiers import Event
 from kvlitmus.reference import event
 from kvlitmus.reference.hashing import page_hashes
 from kvlitmus.reference.perform import NO_CHOICE, available, free_pages, perform, sizes
@@ -53,6 +52,7 @@ from kvlitmus.spec.calls import (
     Unlock,
     path_of,
 )
+from kvlitmus.spec.interface.tiers import Event
 from kvlitmus.spec.names import NO_NAME, Names
 from kvlitmus.spec.prefetch_plan import HostPool, PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.setting import SNAPSHOT, Setting
@@ -271,7 +271,7 @@ class ReferenceCache(ReferencePorts):
         self.told = self.state.tree
 
     def events(self) -> Sequence[Event]:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Events`: a page goes by its name."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Events`: a page goes by its name."""
         assert self.told is not None
         first = [Event("cleared")] if self.cleared else []
         changes = event.cached_changes(self.told, self.state.tree)

@@ -30,16 +30,16 @@ class ReferenceStore:
         self.rank = rank
 
     def store_exists(self, keys: Sequence[str]) -> int:
-        """See :class:`~kvlitmus.conformance.ports.stores.Storage`."""
+        """See :class:`~kvlitmus.spec.interface.stores.Storage`."""
         return stores.exists(self.box.store, keys, self.rank)
 
     def store_get(self, keys: Sequence[str], size: int) -> Sequence[bytes | None]:
-        """See :class:`~kvlitmus.conformance.ports.stores.Storage`; a page of another size is a miss."""
+        """See :class:`~kvlitmus.spec.interface.stores.Storage`; a page of another size is a miss."""
         found = stores.get(self.box.store, keys, self.rank)
         return [page if page is not None and len(page) == size else None for page in found]
 
     def store_get_into(self, keys: Sequence[str], buffers: Sequence[bytearray]) -> Sequence[bool]:
-        """See :class:`~kvlitmus.conformance.ports.stores.StorageInto`."""
+        """See :class:`~kvlitmus.spec.interface.stores.StorageInto`."""
         pages = stores.get(self.box.store, keys, self.rank)
         for page, buffer in zip(pages, buffers, strict=True):
             if page is not None:
@@ -47,16 +47,16 @@ class ReferenceStore:
         return [page is not None for page in pages]
 
     def store_put(self, keys: Sequence[str], values: Sequence[bytes]) -> Sequence[bool]:
-        """See :class:`~kvlitmus.conformance.ports.stores.Storage`."""
+        """See :class:`~kvlitmus.spec.interface.stores.Storage`."""
         self.box.store, stored = stores.put(self.box.store, keys, values, self.rank)
         return stored
 
     def store_clear(self) -> None:
-        """See :class:`~kvlitmus.conformance.ports.stores.Storage`."""
+        """See :class:`~kvlitmus.spec.interface.stores.Storage`."""
         self.box.store = stores.clear(self.box.store)
 
     def store_damage(self, key: str, how: str, other: str) -> bool:
-        """See :class:`~kvlitmus.conformance.ports.stores.StorageFaults`: to the model all damage is the same."""
+        """See :class:`~kvlitmus.spec.interface.stores.StorageFaults`: to the model all damage is the same."""
         before = self.box.store
         if how == "gone":
             where = stores.place(key, self.rank)
@@ -67,18 +67,18 @@ class ReferenceStore:
         return self.box.store != before
 
     def store_reopen(self) -> None:
-        """See :class:`~kvlitmus.conformance.ports.stores.StorageFaults`: a handle remembers nothing."""
+        """See :class:`~kvlitmus.spec.interface.stores.StorageFaults`: a handle remembers nothing."""
 
     def store_crash(self, key: str, value: bytes, after: int) -> None:
-        """See :class:`~kvlitmus.conformance.ports.stores.StorageCrash`."""
+        """See :class:`~kvlitmus.spec.interface.stores.StorageCrash`."""
         self.box.store = stores.crash(self.box.store, key, value, self.rank, finished=after > len(value))
 
     def store_other(self) -> ReferenceStore:
-        """See :class:`~kvlitmus.conformance.ports.stores.StorageShared`."""
+        """See :class:`~kvlitmus.spec.interface.stores.StorageShared`."""
         return ReferenceStore(self.box, self.rank)
 
     def store_rank(self, rank: int) -> None:
-        """See :class:`~kvlitmus.conformance.ports.stores.StorageRanks`."""
+        """See :class:`~kvlitmus.spec.interface.stores.StorageRanks`."""
         self.rank = rank
 
 

@@ -12,24 +12,26 @@ from collections.abc import Sequence
 from kvlitmus.conformance.adapters.reference.contents import Contents, failed, fetched, queried, written
 from kvlitmus.conformance.adapters.reference.flat import ReferencePorts
 from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.conformance.ports.tiers import (
-    Event,
-    Job,
-    Loaded,
-    Outcome,
-    PageStore,
-    Prefetched,
-    ShortMemory,
-    TierNode,
-    TierView,
-)
+from kvlitmus.conformance.ports.memory import ShortMemory
 from kvlitmus.reference import event, load
 from kvlitmus.reference.hashing import chain_start, page_hash
 from kvlitmus.reference.hierarchy import alone_of, empty_hierarchy, host_of, moving, occupied, record
 from kvlitmus.reference.perform import free_pages, perform
 from kvlitmus.reference.pool import slots_of
 from kvlitmus.spec.calls import Alloc, EndGroup, Extend, Free, FreeInGroup, Lock, Reset, Unlock
-from kvlitmus.spec.interface.tiers import FETCH, PUT, QUERY
+from kvlitmus.spec.interface.tiers import (
+    FETCH,
+    PUT,
+    QUERY,
+    Event,
+    Job,
+    Loaded,
+    Outcome,
+    PageStore,
+    Prefetched,
+    TierNode,
+    TierView,
+)
 from kvlitmus.spec.names import Names
 from kvlitmus.spec.prefetch_life import ANSWERED, ENDED, REVOKED
 from kvlitmus.spec.schemes import Domain
@@ -97,60 +99,60 @@ class TieredReference(ShortMemory, ReferencePorts):
     # -- the host --------------------------------------------------------------------------------
 
     def host_available(self) -> int:
-        """See :class:`~kvlitmus.conformance.ports.tiers.HostTier`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.HostTier`."""
         return len(host_of(self.state).free) * self.size
 
     def evict_host(self, n: int) -> int:
-        """See :class:`~kvlitmus.conformance.ports.tiers.HostTier`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.HostTier`."""
         freed: int = self.perform(EvictHost(n))
         return freed
 
     def load_back(self, key: Key, quota: int | None = None) -> Loaded:
-        """See :class:`~kvlitmus.conformance.ports.tiers.HostTier`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.HostTier`."""
         loaded: Loaded = self.perform(LoadBack(self.path(key), quota))
         return loaded
 
     def load_back_within(self, key: Key, quota: int) -> Loaded:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Quota`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Quota`."""
         return self.load_back(key, quota)
 
     def layers(self) -> int:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Layers`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Layers`."""
         return load.LAYERS
 
     def layers_ready(self, job: int) -> int:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Layers`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Layers`."""
         return next((one.layers for one in host_of(self.state).transfers if one.id == job), 0)
 
     # -- prefetches ------------------------------------------------------------------------------
 
     def prefetch(self, rid: int, key: Key) -> Prefetched:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Prefetching`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Prefetching`."""
         started: Prefetched = self.perform(Prefetch(rid, self.path(key)))
         return started
 
     def poll(self, rid: int) -> bool:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Prefetching`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Prefetching`."""
         over: bool = self.perform(Poll(rid))
         return over
 
     def loaded(self, rid: int) -> int:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Prefetching`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Prefetching`."""
         units: int = self.perform(TellLoaded(rid))
         return units
 
     def abandon(self, rid: int) -> None:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Prefetching`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Prefetching`."""
         self.perform(Abandon(rid))
 
     def occupied(self) -> int:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Prefetching`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Prefetching`."""
         return occupied(self.state)
 
     # -- work in the background ------------------------------------------------------------------
 
     def jobs(self) -> Sequence[Job]:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Steps`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Steps`."""
         host = host_of(self.state)
         found = [
             self.job(one.id, one.kind, one.names, landed=one.landed)._replace(failed=one.failed)
@@ -173,7 +175,7 @@ class TieredReference(ShortMemory, ReferencePorts):
         return Job(id, kind, key, start, rid, done * self.size, landed, not landed)
 
     def advance(self, job: int, outcome: Outcome) -> None:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Steps`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Steps`."""
         host = host_of(self.state)
         for waiting in host.operations:
             if waiting.job == job and waiting.stage == QUERY:
@@ -189,57 +191,57 @@ class TieredReference(ShortMemory, ReferencePorts):
         self.perform(Advance(job, outcome))
 
     def tick(self) -> None:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Steps`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Steps`."""
         self.perform(Tick())
 
     # -- storage, time, faults, contents ---------------------------------------------------------
 
     def attach(self, store: PageStore) -> bool:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Lifecycle`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Lifecycle`."""
         fresh: bool = self.perform(Attach(True, 0))
         if fresh:
             self.store = store
         return fresh
 
     def detach(self) -> bool:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Lifecycle`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Lifecycle`."""
         there: bool = self.perform(Attach(False, 0))
         self.store = None
         return there
 
     def set_clock(self, seconds: float) -> None:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Clock`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Clock`."""
         self.perform(SetClock(seconds))
 
     def fail_host_alloc(self, after: int) -> None:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Faults`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Faults`."""
         self.perform(FailHostAlloc(after))
 
     def fail_copy(self, kind: str, after: int) -> None:
-        """See :class:`~kvlitmus.conformance.ports.tiers.CopyFaults`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.CopyFaults`."""
         self.perform(FailCopy(kind, after))
 
     def failing(self) -> Sequence[str]:
-        """See :class:`~kvlitmus.conformance.ports.tiers.CopyFaults`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.CopyFaults`."""
         return sorted(host_of(self.state).failing)
 
     def poke(self, slots: Sequence[int], values: Sequence[int]) -> None:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Data`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Data`."""
         self.contents.poke(slots, values)
 
     def peek(self, tier: str, slots: Sequence[int]) -> Sequence[int]:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Data`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Data`."""
         return [self.contents.pools[tier][slot] for slot in slots]
 
     # -- observation -----------------------------------------------------------------------------
 
     def events(self) -> Sequence[Event]:
-        """See :class:`~kvlitmus.conformance.ports.tiers.Events`."""
+        """See :class:`~kvlitmus.spec.interface.tiers.Events`."""
         told, self.told = self.told, []
         return told
 
     def tiers(self) -> TierView:
-        """See :class:`~kvlitmus.conformance.ports.tiers.TierInspect`: a page that is marked begins a node."""
+        """See :class:`~kvlitmus.spec.interface.tiers.TierInspect`: a page that is marked begins a node."""
         runs: list[list[Name]] = []
         parents: list[int] = []
         node_of: dict[Name, int] = {}

@@ -82,10 +82,10 @@ class FolderStore:
 
     @abstractmethod
     def store_put(self, keys: Sequence[str], values: Sequence[bytes]) -> Sequence[bool]:
-        """See :class:`~kvlitmus.conformance.ports.stores.Storage`."""
+        """See :class:`~kvlitmus.spec.interface.stores.Storage`."""
 
     def store_damage(self, key: str, how: str, other: str) -> bool:
-        """See :class:`~kvlitmus.conformance.ports.stores.StorageFaults`."""
+        """See :class:`~kvlitmus.spec.interface.stores.StorageFaults`."""
         path = self.file_of(key)
         if path is None or not path.is_file():
             return False
@@ -105,25 +105,25 @@ class FolderStore:
         return True
 
     def store_reopen(self) -> None:
-        """See :class:`~kvlitmus.conformance.ports.stores.StorageFaults`."""
+        """See :class:`~kvlitmus.spec.interface.stores.StorageFaults`."""
         self.handles.clear()
 
     def store_crash(self, key: str, value: bytes, after: int) -> None:
-        """See :class:`~kvlitmus.conformance.ports.stores.StorageCrash`."""
+        """See :class:`~kvlitmus.spec.interface.stores.StorageCrash`."""
         die_while(lambda: self.store_put([key], [value]), after)
 
     def store_other(self) -> FolderStore:
-        """See :class:`~kvlitmus.conformance.ports.stores.StorageShared`."""
+        """See :class:`~kvlitmus.spec.interface.stores.StorageShared`."""
         return type(self)(self.yard, self.rank)
 
     def store_rank(self, rank: int) -> None:
-        """See :class:`~kvlitmus.conformance.ports.stores.StorageRanks`."""
+        """See :class:`~kvlitmus.spec.interface.stores.StorageRanks`."""
         self.rank = rank
 
     def store_yard(self) -> str:
-        """See :class:`~kvlitmus.conformance.ports.stores.StorageYard`."""
+        """See :class:`~kvlitmus.spec.interface.stores.StorageYard`."""
         return str(self.yard)
 
     def store_strays(self) -> Sequence[str]:
-        """See :class:`~kvlitmus.conformance.ports.stores.StorageYard`."""
+        """See :class:`~kvlitmus.spec.interface.stores.StorageYard`."""
         return scratch.strays(self.yard, STORE)

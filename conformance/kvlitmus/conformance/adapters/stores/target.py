@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvlitmus.conformance.ports import Config, Profile, Unsupported
-from kvlitmus.conformance.ports.stores import STORE_PORTS
 from kvlitmus.conformance.run.plan import STORE_CONFIGS
+from kvlitmus.spec.interface.stores import STORE_PORTS
 
 FIRST, LAST = Profile(store_put="first"), Profile(store_put="last")
 """What a store keeps of two values that are put under one key."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kvlitmus.conformance.checker.calls import fetch, memory, request, tiers, tree
 from kvlitmus.conformance.generate.actions.registry import MAX_REQUESTS, action, pick
 from kvlitmus.conformance.generate.schedule import evict_size, make_key
-from kvlitmus.conformance.ports.tiers import BACKUP, DONE, FAILED, FETCH, LOAD, PUT, QUERY, SPILL, SPILLED, Outcome
+from kvlitmus.spec.interface.tiers import BACKUP, DONE, FAILED, FETCH, LOAD, PUT, QUERY, SPILL, SPILLED, Outcome
 from kvlitmus.spec.names import page_names
 from kvlitmus.spec.tier_state import COPIES
 from kvlitmus.spec.units import Key, Name

@@ -26,7 +26,7 @@ from collections.abc import Sequence
 
 from kvlitmus.conformance.adapters.sglang.common import steps
 from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, torch_module
-from kvlitmus.conformance.ports.tiers import PageStore
+from kvlitmus.spec.interface.tiers import PageStore
 
 SRT = "sglang.srt"
 

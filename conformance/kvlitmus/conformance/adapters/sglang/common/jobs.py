@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 from kvlitmus.conformance.adapters.sglang.common import steps
 from kvlitmus.conformance.adapters.sglang.common.hicache import Backend
 from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign
-from kvlitmus.conformance.ports.tiers import BACKUP, DONE, LOAD, PUT, Job, Outcome
+from kvlitmus.spec.interface.tiers import BACKUP, DONE, LOAD, PUT, Job, Outcome
 from kvlitmus.spec.units import Key
 
 

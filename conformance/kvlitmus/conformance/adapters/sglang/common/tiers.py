@@ -16,7 +16,7 @@ from kvlitmus.conformance.adapters.sglang.common.pools import TREE_PORTS, listed
 from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign
 from kvlitmus.conformance.adapters.sglang.common.tree import Tree, walk
 from kvlitmus.conformance.ports import Config, Unsupported
-from kvlitmus.conformance.ports.tiers import Event, PageStore, TierNode, TierView
+from kvlitmus.spec.interface.tiers import Event, PageStore, TierNode, TierView
 
 HICACHE_PORTS = TREE_PORTS | {"host", "tiers", "steps", "prefetching", "lifecycle", "clock", "faults", "data"}
 """What all hierarchies have."""

@@ -25,7 +25,7 @@ from kvlitmus.conformance.adapters.sglang.v0_5_13.environment import PLAN
 from kvlitmus.conformance.adapters.sglang.v0_5_13.flat import PROFILE
 from kvlitmus.conformance.adapters.sglang.v0_5_13.jobs import Stepped
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.ports.tiers import TierNode
+from kvlitmus.spec.interface.tiers import TierNode
 
 
 class HiRadix(Stepped):

@@ -31,7 +31,7 @@ from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign
 from kvlitmus.conformance.adapters.sglang.common.tiers import Hierarchy, require_hierarchy
 from kvlitmus.conformance.adapters.sglang.v0_5_13.environment import PLAN, device_pool, modules, server_args
 from kvlitmus.conformance.ports import Config, Hit, Stored, Unsupported
-from kvlitmus.conformance.ports.tiers import FETCH, LOAD, PUT, QUERY, Job, Loaded, Prefetched
+from kvlitmus.spec.interface.tiers import FETCH, LOAD, PUT, QUERY, Job, Loaded, Prefetched
 from kvlitmus.spec.units import Key
 
 QUEUES = ("prefetch_queue", "prefetch_buffer", "backup_queue")

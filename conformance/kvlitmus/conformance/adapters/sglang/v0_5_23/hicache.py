@@ -56,7 +56,7 @@ from kvlitmus.conformance.adapters.sglang.v0_5_23.flat import PROFILE, Unified
 from kvlitmus.conformance.adapters.sglang.v0_5_23.jobs import Background
 from kvlitmus.conformance.adapters.sglang.v0_5_23.native_snapshot import NativeSnapshot
 from kvlitmus.conformance.ports import Config, Hit, Stored
-from kvlitmus.conformance.ports.tiers import Loaded, Prefetched, TierNode
+from kvlitmus.spec.interface.tiers import Loaded, Prefetched, TierNode
 from kvlitmus.spec.units import Key, page_floor
 
 HICACHE_PROFILE = replace(

@@ -21,7 +21,7 @@ from kvlitmus.conformance.adapters.sglang.common import steps
 from kvlitmus.conformance.adapters.sglang.common.jobs import About, Jobs, Known, Listed, stay
 from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.ports.tiers import FETCH, LOAD, PUT, QUERY, Job, Outcome
+from kvlitmus.spec.interface.tiers import FETCH, LOAD, PUT, QUERY, Job, Outcome
 from kvlitmus.spec.units import Key
 
 

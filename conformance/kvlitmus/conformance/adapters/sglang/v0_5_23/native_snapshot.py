@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign
-from kvlitmus.conformance.ports.tiers import TierNode
+from kvlitmus.spec.interface.tiers import TierNode
 from kvlitmus.spec.units import Unit
 
 GAP = 48
