@@ -31,8 +31,8 @@ case "$*" in
         if [ "$KVLITMUS_BUILD_CORE" = never ]; then echo "no core" >>@LOG@; fi
         exit $(cat @PIP@)
         ;;
-    *'import kvlitmus.optimized._core'*) test ! -e @NO_CORE@ ;;
-    tools/build_core.py)
+    'tools/build_core.py --if-stale')
+        if [ ! -e @NO_CORE@ ]; then exit 0; fi
         echo "build_core: no C++ compiler" >&2
         exit 1
         ;;
