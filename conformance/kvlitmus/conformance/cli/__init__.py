@@ -134,11 +134,6 @@ COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None], str]] 
     ),
 }
 
-MODULES = {
-    "init-adapter": ("kvlitmus.conformance.cli.commands.init_adapter", "main"),
-}
-
-
 MOVED_COMMANDS = {
     "replay-trace": "now 'python -m benchmarks.replay_trace', in a checkout of kvlitmus",
 }
@@ -159,9 +154,8 @@ def dispatch(argv: Sequence[str]) -> int:
     args = top.parse_args(argv)
     if args.command is None:
         raise UsageError("a command is missing ('kvlitmus --help' lists them)")
-    module, function = MODULES.get(chosen, (f"kvlitmus.conformance.cli.commands.{chosen}", "main"))
-    code = getattr(importlib.import_module(module), function)(args)
-    return int(code)
+    command = importlib.import_module(f"kvlitmus.conformance.cli.commands.{chosen.replace('-', '_')}")
+    return int(command.main(args))
 
 
 def main(argv: Sequence[str] | None = None, run: Callable[[Sequence[str]], int] = dispatch) -> int:

@@ -6,7 +6,7 @@ import importlib
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Required, TypedDict, Unpack
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Checker
@@ -29,6 +29,20 @@ MODULES: tuple[str, ...] = (
     "misuse",
 )
 """The modules of this package that hold litmus tests, part by part."""
+
+
+class About(TypedDict, total=False):
+    """What a litmus test is about, and where it makes sense; what isn't said is as in :class:`Litmus`."""
+
+    rules: Required[tuple[str, ...]]
+    min_page: int
+    policies: tuple[str, ...]
+    bigram: bool | None
+    misuse: bool
+    once: bool
+    writes: tuple[str, ...]
+    stops: tuple[str, ...]
+    page: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,58 +77,21 @@ LITMUS: dict[str, Litmus] = {}
 
 
 def litmus(
-    *,
-    rules: tuple[str, ...],
-    needs: tuple[str, ...],
-    min_page: int = 1,
-    policies: tuple[str, ...] = (),
-    bigram: bool | None = None,
-    misuse: bool = False,
-    once: bool = False,
-    writes: tuple[str, ...] = (),
-    stops: tuple[str, ...] = (),
-    page: int = 0,
+    *, needs: tuple[str, ...], **about: Unpack[About]
 ) -> Callable[[Callable[[Checker], None]], Callable[[Checker], None]]:
     """Register a program as a litmus test; its name is its id, its docstring the sentence that is shown."""
 
     def register(program: Callable[[Checker], None]) -> Callable[[Checker], None]:
         part = program.__module__.rpartition(".")[2]
         id = f"{part}/{program.__name__.replace('_', '-')}"
-        add(
-            id,
-            inspect.getdoc(program) or "",
-            program,
-            rules=rules,
-            needs=needs,
-            min_page=min_page,
-            policies=policies,
-            bigram=bigram,
-            misuse=misuse,
-            once=once,
-            writes=writes,
-            stops=stops,
-            page=page,
-        )
+        add(id, inspect.getdoc(program) or "", program, needs=needs, **about)
         return program
 
     return register
 
 
 def add(
-    id: str,
-    sentence: str,
-    program: Callable[[Checker], None],
-    *,
-    rules: tuple[str, ...],
-    needs: tuple[str, ...],
-    min_page: int = 1,
-    policies: tuple[str, ...] = (),
-    bigram: bool | None = None,
-    misuse: bool = False,
-    once: bool = False,
-    writes: tuple[str, ...] = (),
-    stops: tuple[str, ...] = (),
-    page: int = 0,
+    id: str, sentence: str, program: Callable[[Checker], None], *, needs: tuple[str, ...], **about: Unpack[About]
 ) -> None:
     """Register a program under an id; for tests that come from a table.
 
@@ -122,21 +99,7 @@ def add(
     """
     if id in LITMUS or not sentence:
         raise ValueError(f"litmus test {id!r} is registered twice or has no sentence", id)
-    LITMUS[id] = Litmus(
-        id=id,
-        sentence=" ".join(sentence.split()),
-        rules=rules,
-        needs=frozenset(needs),
-        program=program,
-        min_page=min_page,
-        policies=policies,
-        bigram=bigram,
-        misuse=misuse,
-        once=once,
-        writes=writes,
-        stops=stops,
-        page=page,
-    )
+    LITMUS[id] = Litmus(id=id, sentence=" ".join(sentence.split()), program=program, needs=frozenset(needs), **about)
 
 
 def all_litmus() -> dict[str, Litmus]:

@@ -28,16 +28,9 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     """The arguments of ``run``."""
     add_target(parser)
     which = parser.add_argument_group("what to judge")
-    which.add_argument("--rule", metavar="ID", action="append", default=[], help="only these rules (repeat, or commas)")
-    which.add_argument("--pack", metavar="P", action="append", default=[], help="only the rules of these packs")
+    add_chosen(which)
     which.add_argument("--strength", choices=("must", "should"), type=str.lower, help="only rules of this strength")
-    which.add_argument(
-        "--depth",
-        metavar="0..3",
-        type=common.whole_number(0, 3),
-        default=3,
-        help="how deep to observe: 0 answers, 1 counters, 2 events, 3 snapshots (default: 3)",
-    )
+    add_depth(which, "how deep to observe: 0 answers, 1 counters, 2 events, 3 snapshots (default: 3)")
     which.add_argument(
         "--force-misuse", action="store_true", help="try misuse even where the profile says it is undefined"
     )
@@ -45,12 +38,21 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     add_what(parser.add_argument_group("what to report"))
 
 
-def add_how(how: argparse._ArgumentGroup) -> None:
-    """How to run."""
-    from kvlitmus.conformance.run.plan import STEPS
+def add_chosen(group: argparse._ActionsContainer) -> None:
+    """Which rules to judge."""
+    group.add_argument("--rule", metavar="ID", action="append", default=[], help="only these rules (repeat, or commas)")
+    group.add_argument("--pack", metavar="P", action="append", default=[], help="only the rules of these packs")
 
-    how.add_argument("--page-size", metavar="1,4", type=common.page_sizes, help="only these page sizes")
-    how.add_argument(
+
+def add_depth(group: argparse._ActionsContainer, about: str) -> None:
+    """How deep to observe."""
+    group.add_argument("--depth", metavar="0..3", type=common.whole_number(0, 3), default=3, help=about)
+
+
+def add_configs(group: argparse._ActionsContainer) -> None:
+    """Which configurations to judge in."""
+    group.add_argument("--page-size", metavar="1,4", type=common.page_sizes, help="only these page sizes")
+    group.add_argument(
         "--config",
         metavar="FIELD=VALUE,…",
         type=common.config_filter,
@@ -58,13 +60,31 @@ def add_how(how: argparse._ArgumentGroup) -> None:
         default=[],
         help="only configurations with these values (page_size, policy, host_pages, storage, …)",
     )
-    how.add_argument(
-        "--seed",
-        metavar="N",
-        type=common.whole_number(0, 1 << 31),
-        default=0,
-        help="where the seeds of the schedules begin (default: 0)",
-    )
+
+
+def add_seed(group: argparse._ActionsContainer, about: str) -> None:
+    """Where the seeds of schedules begin."""
+    group.add_argument("--seed", metavar="N", type=common.whole_number(0, 1 << 31), default=0, help=about)
+
+
+def add_jobs(group: argparse._ActionsContainer, option: str, what: str) -> None:
+    """How many processes to use."""
+    many = common.whole_number(1, 64)
+    about = f"{what} (default: one per core)"
+    group.add_argument(option, metavar="N", type=many, default=common.default_jobs(), help=about)
+
+
+def add_report_files(group: argparse._ActionsContainer, about: str) -> None:
+    """Where a report is to be written, in its two forms."""
+    group.add_argument("--report", metavar="FILE", action="append", default=[], help=about)
+
+
+def add_how(how: argparse._ArgumentGroup) -> None:
+    """How to run."""
+    from kvlitmus.conformance.run.plan import STEPS
+
+    add_configs(how)
+    add_seed(how, "where the seeds of the schedules begin (default: 0)")
     how.add_argument(
         "--steps",
         metavar="N",
@@ -72,13 +92,7 @@ def add_how(how: argparse._ArgumentGroup) -> None:
         default=STEPS,
         help=f"steps of random schedules per configuration (default: {STEPS})",
     )
-    how.add_argument(
-        "--jobs",
-        metavar="N",
-        type=common.whole_number(1, 64),
-        default=common.default_jobs(),
-        help="worker processes (default: one per core)",
-    )
+    add_jobs(how, "--jobs", "worker processes")
     how.add_argument("--no-litmus", action="store_true", help="random schedules only")
     how.add_argument("--vectors", metavar="DIR", help="play the vectors of this folder too (see 'kvlitmus promote')")
     common.add_limits(how)
@@ -88,13 +102,7 @@ def add_what(what: argparse._ArgumentGroup) -> None:
     """What to report."""
     what.add_argument("--list", action="store_true", help="list rules and items; run nothing")
     what.add_argument("--baseline", metavar="FILE", help=BASELINE_HELP)
-    what.add_argument(
-        "--report",
-        metavar="FILE",
-        action="append",
-        default=[],
-        help="write a report: .json (schema in the package) or .md",
-    )
+    add_report_files(what, "write a report: .json (schema in the package) or .md")
     add_forms(what)
     what.add_argument(
         "--record",
@@ -146,21 +154,9 @@ def add_mutants(parser: argparse.ArgumentParser) -> None:
         type=common.whole_number(1, 100_000_000),
         help="random steps per mutant (default: 20000, null mutants too)",
     )
-    parser.add_argument(
-        "--seed",
-        metavar="N",
-        type=common.whole_number(0, 1 << 31),
-        default=0,
-        help="where the seeds begin (default: 0)",
-    )
+    add_seed(parser, "where the seeds begin (default: 0)")
     parser.add_argument("--random-only", action="store_true", help="without litmus tests")
-    parser.add_argument(
-        "--jobs",
-        metavar="N",
-        type=common.whole_number(1, 64),
-        default=common.default_jobs(),
-        help="processes (default: one per core)",
-    )
+    add_jobs(parser, "--jobs", "processes")
     parser.add_argument("--json", action="store_true", help="as JSON (the summary line goes to stderr)")
     add_color(parser)
 
@@ -282,13 +278,7 @@ def add_fuzz(parser: argparse.ArgumentParser) -> None:
     )
     how.add_argument("--seconds", dest="seconds", metavar="N", type=duration, help=argparse.SUPPRESS)
     how.add_argument("--steps", metavar="N", type=common.whole_number(1, 10**12), help="step budget")
-    how.add_argument(
-        "--workers",
-        metavar="N",
-        type=common.whole_number(1, 64),
-        default=common.default_jobs(),
-        help="worker processes (default: one per core)",
-    )
+    add_jobs(how, "--workers", "worker processes")
     how.add_argument("--corpus", metavar="DIR", help="the campaign's folder (default: .kvlitmus/fuzz/TARGET)")
     how.add_argument(
         "--seed",
@@ -296,16 +286,8 @@ def add_fuzz(parser: argparse.ArgumentParser) -> None:
         type=common.whole_number(0, SEEDS),
         help="makes a campaign of one worker and a step budget repeatable (default: another one each time)",
     )
-    how.add_argument("--page-size", metavar="1,4", type=common.page_sizes, help="only these page sizes")
-    how.add_argument(
-        "--config",
-        metavar="FIELD=VALUE,…",
-        type=common.config_filter,
-        action="append",
-        default=[],
-        help="only configurations with these values",
-    )
-    how.add_argument("--depth", metavar="0..3", type=common.whole_number(0, 3), default=3, help="how deep to observe")
+    add_configs(how)
+    add_depth(how, "how deep to observe")
     common.add_limits(how)
     how.add_argument("--plain", action="store_true", help="plain random schedules, not guided by what they reach")
     add_outcome(parser)
@@ -327,13 +309,7 @@ def add_outcome(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--baseline", metavar="FILE", help="known violations (TOML), as for run; they rest and don't fail"
     )
-    what.add_argument(
-        "--report",
-        metavar="FILE",
-        action="append",
-        default=[],
-        help="write a summary: .json (schema in the package) or .md",
-    )
+    add_report_files(what, "write a summary: .json (schema in the package) or .md")
     what.add_argument("--issue", metavar="FILE", help="write the text of an issue, if something new was found")
     what.add_argument("--quiet", action="store_true", help="only the summary")
     add_color(what)
@@ -364,17 +340,8 @@ exit codes:
 def add_check(parser: argparse.ArgumentParser) -> None:
     """The arguments of ``check``."""
     parser.add_argument("file", metavar="TRACE", help="a recorded trace: JSON Lines, also with gzip; - for stdin")
-    parser.add_argument(
-        "--rule", metavar="ID", action="append", default=[], help="only these rules (repeat, or commas)"
-    )
-    parser.add_argument("--pack", metavar="P", action="append", default=[], help="only the rules of these packs")
-    parser.add_argument(
-        "--depth",
-        metavar="0..3",
-        type=common.whole_number(0, 3),
-        default=3,
-        help="look no deeper than this (default: as deep as was recorded)",
-    )
+    add_chosen(parser)
+    add_depth(parser, "look no deeper than this (default: as deep as was recorded)")
     parser.add_argument(
         "--keep-going", action="store_true", help="after a broken rule go on and judge by the other rules"
     )
