@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
+from kvlitmus.conformance.specimen.copies import CopyQueue
 from kvlitmus.conformance.specimen.host import Copier, CopyFailed, HostPool
 from kvlitmus.conformance.specimen.tiers import TierTree
 from kvlitmus.conformance.specimen.works import TieredNode, Work, WorkTable, key_of
@@ -14,24 +14,22 @@ USES = {"write_through": 1, "write_through_selective": 2}
 """After how many uses a page is backed up."""
 
 
-class BackupQueue:
+class BackupQueue(CopyQueue):
     """Backups of whole nodes.
 
     Upkeep: a node that is backed up has its host pages at once, and its path is locked until the
-    job's ack.  ``queue`` holds the jobs in the order of their acks.  A copy that fails is given up, and its
-    node is as it was before; one on whose copy something depends is made again.
+    job's ack.  ``queue`` holds the jobs in the order of their acks.
     """
+
+    kind, tier, pins = "backup", "host", False
 
     def __init__(
         self, tree: TierTree, host: HostPool, copier: Copier, works: WorkTable, write: str, bigram: bool
     ) -> None:
-        self.tree = tree
+        super().__init__(tree, copier, works)
         self.host = host
-        self.copier = copier
-        self.works = works
         self.bigram = bigram
         self.uses = USES.get(write, 0)
-        self.queue: deque[Work] = deque()
         self.backed: Callable[[list[TieredNode], Key, int], None] = lambda *_: None
 
     def after_insert(self, namespace: str | None, units: tuple[Unit, ...], path: list[TieredNode]) -> None:
@@ -55,9 +53,7 @@ class BackupQueue:
         pages = self.tree.host_room(len(node.pages))
         if pages is None:
             return False
-        try:
-            self.copier.submit("backup")
-        except CopyFailed:
+        if not self.submitted():
             self.host.give_back(pages)
             return False
         node.host = pages
@@ -66,46 +62,13 @@ class BackupQueue:
         self.tree.lock(node)
         return True
 
-    def follow(
-        self, nodes: list[TieredNode], key: Key, start: int, sources: Sequence[int], targets: Sequence[int]
-    ) -> None:
-        """The copy is under way."""
-        work = self.works.add("backup", key, start)
-        work.nodes, work.sources, work.targets = nodes, sources, targets
-        for node in nodes:
-            node.works.append(work)
-        self.queue.append(work)
-
     def land(self, work: Work) -> None:
         """The copy is made."""
         self.copier.to_host(work.sources, work.targets)
         work.landed = True
 
-    def fail(self, work: Work) -> None:
-        """The copy is over, and was not made."""
-        self.copier.spoil("host", work.targets)
-        work.landed = work.failed = True
-
-    def acks(self) -> None:
-        """Take note of copies that are over, in the order in which they were started."""
-        over = 0
-        while over < len(self.queue) and self.queue[over].landed:
-            over += 1
-        for _ in range(over):
-            self.end(self.queue.popleft())
-
-    def end(self, work: Work) -> None:
-        """Take note of one that is over."""
-        if work.failed:
-            self.end_failed(work)
-        else:
-            self.finish(work)
-
-    def end_failed(self, work: Work) -> None:
-        """One that failed: it is made again if it must, else its nodes are as they were."""
-        if self.needed(work.nodes):
-            self.again(work)
-            return
+    def give_up(self, work: Work) -> None:
+        """The nodes are on the device alone."""
         nodes = list(work.nodes)
         self.works.remove(work)
         for node in nodes:
@@ -117,17 +80,6 @@ class BackupQueue:
         """Whether something depends on the host copies of these nodes: a pin, or a copy below them."""
         below = [child for node in nodes for child in node.children.values() if child not in nodes]
         return any(node.pins for node in nodes) or any(child.host for child in below)
-
-    def again(self, work: Work) -> None:
-        """Make a copy that failed once more, behind all others; if it can't begin, the next tick tries."""
-        try:
-            self.copier.submit("backup")
-        except CopyFailed:
-            self.queue.append(work)
-            return
-        nodes = list(work.nodes)
-        self.works.remove(work)
-        self.follow(nodes, work.key, work.start, work.sources, work.targets)
 
     def finish(self, work: Work) -> None:
         """One ack."""

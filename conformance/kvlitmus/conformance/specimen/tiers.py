@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Hashable, Sequence
+from typing import cast
 
 from kvlitmus.conformance.specimen.host import HostPool
 from kvlitmus.conformance.specimen.tree import Node, RadixTree, Unit
@@ -69,22 +70,7 @@ class TierTree(RadixTree):
 
     def walk(self, node: Node, units: tuple[Unit, ...]) -> list[TieredNode]:  # type: ignore[override]
         """The nodes of the longest known prefix, on either tier, split so that the last one ends with it; used now."""
-        size = self.page_size
-        found: list[TieredNode] = []
-        at = 0
-        while len(units) - at >= size:
-            child = node.children.get(self.child_key(units[at : at + size]))
-            if child is None:
-                break
-            assert isinstance(child, TieredNode)
-            common = self.common_pages(child.key, units, at) * size
-            if common < len(child.key):
-                child = self.split(child, common // size)
-            child.touched = self.clock
-            found.append(child)
-            at += len(child.key)
-            node = child
-        return found
+        return cast("list[TieredNode]", super().walk(node, units))
 
     def split(self, node: Node, pages: int) -> TieredNode:
         """Cut a node after ``pages`` pages; the work on it is on both halves afterwards."""
@@ -175,20 +161,6 @@ class TierTree(RadixTree):
 
     # -- locks and pins ------------------------------------------------------------------------
 
-    def unlock(self, node: Node) -> None:
-        """Give one protection of the path back."""
-        if node.parent is not None and node.locks < 1:
-            raise ValueError("this path is not locked")
-        assert isinstance(node, TieredNode)
-        at: TieredNode | None = node
-        while at is not None and at.parent is not None:
-            at.locks -= 1
-            if at.locks == 0:
-                self.evictable += len(at.key)
-                self.protected -= len(at.key)
-                self.settle(at)
-            at = at.parent
-
     def pin(self, node: TieredNode) -> None:
         """Keep the host copy of this node."""
         node.pins += 1
@@ -197,6 +169,11 @@ class TierTree(RadixTree):
     def unpin(self, node: TieredNode) -> None:
         """Give one pin back."""
         node.pins -= 1
+        self.settle(node)
+
+    def unprotected(self, node: Node) -> None:
+        """A node that nobody protects any more."""
+        assert isinstance(node, TieredNode)
         self.settle(node)
 
     def settle(self, node: TieredNode | None) -> None:
@@ -241,20 +218,11 @@ class TierTree(RadixTree):
 
     def drop(self, leaf: TieredNode, pages: int) -> int:
         """The last pages of an un-backed leaf are gone."""
-        size = self.page_size
-        keep = len(leaf.pages) - pages
-        victims, gone = leaf.pages[keep:], leaf.names[keep:]
-        first = self.child_key(leaf.key)
-        leaf.pages, leaf.key, leaf.names = leaf.pages[:keep], leaf.key[: keep * size], leaf.names[:keep]
-        self.evictable -= pages * size
-        if not keep:
-            self.unhang(leaf, first)
-        self.tell_removed("device", gone)
-        self.release(victims)
-        return pages * size
+        return super().trim(leaf, pages)
 
-    def unhang(self, leaf: TieredNode, first: Hashable) -> None:
+    def unhang(self, leaf: Node, first: Hashable) -> None:
         """An empty leaf leaves the tree."""
+        assert isinstance(leaf, TieredNode)
         parent = leaf.parent
         assert parent is not None
         del parent.children[first]

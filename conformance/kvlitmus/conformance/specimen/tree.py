@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Collection, Hashable, Sequence
+from dataclasses import dataclass, field
 
 Unit = int | tuple[int, int]
 
@@ -14,40 +15,30 @@ CLEARED: list[Told] = [("cleared", "", None, None, (), None)]
 """What a reset tells."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Node:
     """A run of whole pages with one fate: matched, locked and evicted together (but for the tail of a leaf).
 
     ``names`` are the names of its pages in events.
     """
 
-    __slots__ = (
-        "children",
-        "created",
-        "hits",
-        "key",
-        "locks",
-        "names",
-        "namespace",
-        "pages",
-        "parent",
-        "priority",
-        "serial",
-        "touched",
-    )
+    parent: Node | None
+    key: tuple[Unit, ...]
+    pages: list[int]
+    created: int
+    serial: int
+    names: list[int] = field(default_factory=list)
+    namespace: str | None = None
+    children: dict[Hashable, Node] = field(default_factory=dict)
+    locks: int = 0
+    hits: int = 0
+    priority: int = 0
+    touched: int = 0
 
-    def __init__(self, parent: Node | None, key: tuple[Unit, ...], pages: list[int], now: int, serial: int) -> None:
-        self.parent = parent
-        self.key = key
-        self.pages = pages
-        self.names: list[int] = []
-        self.namespace: str | None = parent.namespace if parent is not None else None
-        self.children: dict[Hashable, Node] = {}
-        self.locks = 0
-        self.hits = 0
-        self.priority = 0
-        self.touched = now
-        self.created = now
-        self.serial = serial
+    def __post_init__(self) -> None:
+        self.touched = self.created
+        if self.parent is not None:
+            self.namespace = self.parent.namespace
 
 
 POLICIES: dict[str, Callable[[Node], tuple[int, ...]]] = {
@@ -141,7 +132,7 @@ class RadixTree:
             if child is None:
                 break
             common = self.common_pages(child.key, units, at)
-            if common < len(child.pages):
+            if common * size < len(child.key):
                 child = self.split(child, common)
             child.touched = self.clock
             found.append(child)
@@ -239,9 +230,13 @@ class RadixTree:
             if at.locks == 0:
                 self.evictable += len(at.key)
                 self.protected -= len(at.key)
-                if not at.children:
-                    self.leaves.add(at)
+                self.unprotected(at)
             at = at.parent
+
+    def unprotected(self, node: Node) -> None:
+        """A node that nobody protects any more is a leaf if it has no children."""
+        if not node.children:
+            self.leaves.add(node)
 
     # -- eviction ------------------------------------------------------------------------------
 
@@ -275,12 +270,16 @@ class RadixTree:
         leaf.pages, leaf.key, leaf.names = leaf.pages[:keep], leaf.key[: keep * size], leaf.names[:keep]
         self.evictable -= pages * size
         if not keep:
-            parent = leaf.parent
-            assert parent is not None
-            del parent.children[first]
-            self.leaves.discard(leaf)
-            if not parent.children and parent.parent is not None and parent.locks == 0:
-                self.leaves.add(parent)
+            self.unhang(leaf, first)
         self.tell_removed("device", gone)
         self.release(victims)
         return pages * size
+
+    def unhang(self, leaf: Node, first: Hashable) -> None:
+        """An empty leaf, which its parent has under its first page, leaves the tree."""
+        parent = leaf.parent
+        assert parent is not None
+        del parent.children[first]
+        self.leaves.discard(leaf)
+        if not parent.children and parent.parent is not None and parent.locks == 0:
+            self.leaves.add(parent)

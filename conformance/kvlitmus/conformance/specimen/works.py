@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
 
-from kvlitmus.conformance.specimen.tree import Node, Unit
+from kvlitmus.conformance.specimen.tree import Node
 from kvlitmus.spec.units import Key
 
 QUERYING, FETCHING, ENDED, REVOKED = "querying", "fetching", "ended", "revoked"
@@ -13,10 +14,11 @@ QUERYING, FETCHING, ENDED, REVOKED = "querying", "fetching", "ended", "revoked"
 Slots = tuple[int, ...] | None
 
 
-Shown = tuple[list[int], list[int], Slots, Slots]
+Shown = tuple[Sequence[int], Sequence[int], Slots, Slots]
 """The lists of a node as they were last shown, and the slots that were."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Work:
     """One job.
 
@@ -26,63 +28,39 @@ class Work:
     ``failed``: whether a copy is over without success.
     """
 
-    __slots__ = (
-        "done",
-        "failed",
-        "fetch",
-        "id",
-        "key",
-        "kind",
-        "landed",
-        "layers",
-        "names",
-        "nodes",
-        "pins",
-        "rid",
-        "sources",
-        "start",
-        "targets",
-    )
-
-    def __init__(self, id: int, kind: str, key: Key, start: int) -> None:
-        self.id = id
-        self.kind = kind
-        self.key = key
-        self.start = start
-        self.rid = -1
-        self.done = 0
-        self.layers = 0
-        self.landed = False
-        self.failed = False
-        self.pins = False
-        self.nodes: list[TieredNode] = []
-        self.sources: Sequence[int] = ()
-        self.targets: Sequence[int] = ()
-        self.names: Sequence[str] = ()
-        self.fetch: Fetch | None = None
+    id: int
+    kind: str
+    key: Key
+    start: int
+    rid: int = -1
+    done: int = 0
+    layers: int = 0
+    landed: bool = False
+    failed: bool = False
+    pins: bool = False
+    nodes: list[TieredNode] = field(default_factory=list)
+    sources: Sequence[int] = ()
+    targets: Sequence[int] = ()
+    names: Sequence[str] = ()
+    fetch: Fetch | None = None
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class TieredNode(Node):
     """A run of pages: ``pages`` on the device, ``host`` on the host, either of them empty where there is no copy.
 
     ``pins``: how many things keep the host copy; ``works``: the jobs that read or write a copy of this node.
     """
 
-    __slots__ = ("host", "pins", "shown", "works")
-
     parent: TieredNode | None
-    children: dict[Hashable, TieredNode]  # type: ignore[assignment]
-
-    def __init__(
-        self, parent: TieredNode | None, key: tuple[Unit, ...], pages: list[int], now: int, serial: int
-    ) -> None:
-        super().__init__(parent, key, pages, now, serial)
-        self.host: list[int] = []
-        self.pins = 0
-        self.works: list[Work] = []
-        self.shown: Shown = ([], [], None, None)
+    children: dict[Hashable, TieredNode] = field(default_factory=dict)  # type: ignore[assignment]
+    host: list[int] = field(default_factory=list)
+    pins: int = 0
+    works: list[Work] = field(default_factory=list)
+    shown: Shown = ((), (), None, None)
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Fetch:
     """One prefetch: what it reads, where it attaches, and the pages that it holds.
 
@@ -91,35 +69,23 @@ class Fetch:
     ``over``: the scheduler has done with it; only the job under way is left.
     """
 
-    __slots__ = (
-        "accounted",
-        "anchor",
-        "asked",
-        "began",
-        "done",
-        "hashed",
-        "hit",
-        "key",
-        "matched",
-        "over",
-        "pages",
-        "rid",
-        "stage",
-        "start",
-    )
+    rid: int
+    key: Key
+    matched: int
+    anchor: TieredNode
+    start: int = 0
+    asked: int = 0
+    accounted: int = 0
+    hashed: int = 0
+    pages: list[int] = field(default_factory=list)
+    hit: int | None = None
+    done: int = 0
+    stage: str = QUERYING
+    over: bool = False
+    began: float | None = None
 
-    def __init__(self, rid: int, key: Key, matched: int, anchor: TieredNode) -> None:
-        self.rid = rid
-        self.key = key
-        self.matched = self.start = matched
-        self.anchor = anchor
-        self.asked = self.accounted = self.hashed = 0
-        self.pages: list[int] = []
-        self.hit: int | None = None
-        self.done = 0
-        self.stage = QUERYING
-        self.over = False
-        self.began: float | None = None
+    def __post_init__(self) -> None:
+        self.start = self.matched
 
 
 class WorkTable:
