@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kvlitmus.conformance.isolation.current_run import CURRENT_RUN
+from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.plan import TIER_CONFIGS
 from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options
@@ -37,11 +37,7 @@ def when_it_is_told(adapter: Any, note: Callable[[], None]) -> None:
 
 def hooked(target: Mechanism, item: Item, options: Options) -> ItemResult:
     """What comes of an item under the judge of hazards."""
-    CURRENT_RUN.checker_type = HazardJudge
-    try:
-        return run_item(target, item, options)
-    finally:
-        CURRENT_RUN.checker_type = None
+    return run_item(target, item, options, CurrentRun(HazardJudge))
 
 
 def played(hook: Callable[[Any, Callable[[], None]], None], within: int = 1_000_000, trials: int = 0) -> ItemResult:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
-from kvlitmus.conformance.isolation.current_run import CURRENT_RUN
+from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.results import Item, Options
 
@@ -180,11 +180,7 @@ SIGNATURES: dict[Signature, Signature] = {}
 def judged(target: Any, item: Item, depth: int, notes: Notes, *, misuse: bool, reruns: int) -> bool:
     """Judge an item, its steps handed in; whether the target took it at all."""
     options = Options(depth=depth, force_misuse=misuse, reruns=reruns, shrink_trials=0)
-    before, CURRENT_RUN.checker_type = CURRENT_RUN.checker_type, noting(notes)
-    try:
-        result = engine.run_item(target, item, options)
-    finally:
-        CURRENT_RUN.checker_type = before
+    result = engine.run_item(target, item, options, CurrentRun(noting(notes)))
     last = result.findings[-1] if result.findings else None
     ends = last is not None and (reruns == 0 or any(rule.startswith("PORT-") for rule in last.rules))
     notes.end(last.call if last else "", last.rules if last and ends else (), result.error)

@@ -37,7 +37,7 @@ ROOT = Path(__file__).resolve().parent.parent
 if __name__ == "__main__":
     sys.path[:0] = [str(ROOT), *(str(ROOT / room) for room in ("spec", "reference", "conformance"))]
 
-from kvlitmus.conformance.isolation.current_run import CURRENT_RUN  # noqa: E402
+from kvlitmus.conformance.isolation.current_run import CurrentRun  # noqa: E402
 from kvlitmus.conformance.ports import Config  # noqa: E402
 from kvlitmus.conformance.report import build  # noqa: E402
 from kvlitmus.conformance.run import engine, failures  # noqa: E402
@@ -161,14 +161,12 @@ def played(hazard: Hazard, item: Item, options: Options) -> ItemResult:
 
     signal.signal(signal.SIGALRM, late)
     signal.alarm(PATIENCE)
-    CURRENT_RUN.checker_type = HazardJudge
     try:
-        return engine.run_item(MECHANISMS[hazard.id], item, options)
+        return engine.run_item(MECHANISMS[hazard.id], item, options, CurrentRun(HazardJudge))
     except TookTooLong:
         return ItemResult(item=item.id, config=item.config.label, error="did not come back")
     finally:
         signal.alarm(0)
-        CURRENT_RUN.checker_type = None
 
 
 def muted(hazard: Hazard) -> frozenset[str]:

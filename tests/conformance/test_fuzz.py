@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,9 +18,10 @@ from kvlitmus.conformance.fuzz import mutate
 from kvlitmus.conformance.fuzz.budget import Budget, duration
 from kvlitmus.conformance.fuzz.corpus import GREATEST, LEAST, Choice, Corpus, Entry
 from kvlitmus.conformance.fuzz.dedupe import MOST, RESTS_AFTER, Known, shape
-from kvlitmus.conformance.fuzz.features import LARGEST, NOTHING, part_of, size_of
+from kvlitmus.conformance.fuzz.features import LARGEST, NOTHING, Key, part_of, size_of
 from kvlitmus.conformance.fuzz.play import play_item
 from kvlitmus.conformance.generate.schedule import NEEDS, Op, table
+from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.engine import make_judge
 from kvlitmus.conformance.run.results import Finding, Item, Options, schedule_from_json, to_json
@@ -72,14 +74,23 @@ def test_each_change_changes_something() -> None:
         assert len(made - {tuple(ops)}) > 5, change.__name__
 
 
+MET: dict[Key, int] = {}
+"""The features of all schedules that these tests play: their numbers are the same in all of them."""
+
+
+def played(target: Any, item: Item) -> dict[str, Any]:
+    """What a worker of a campaign answers."""
+    return play_item(target, item, Options(), CurrentRun(), MET)
+
+
 def test_a_mutated_schedule_can_be_played() -> None:
     rng = random.Random(5)
     first = mutate.Source(rng, KINDS).fresh(100)
     for _ in range(10):
         ops = tuple(mutate.mutated(first, mutate.Source(rng, KINDS, first)))
-        played = play_item(specimen, Item(kind="schedule", config=PAGED, schedule=ops), Options())
-        assert played["result"]["findings"] == [] and played["result"]["error"] == ""
-        assert played["result"]["steps"] > 0 and len(played["reached"]) == len(played["where"]) > 20
+        found = played(specimen, Item(kind="schedule", config=PAGED, schedule=ops))
+        assert found["result"]["findings"] == [] and found["result"]["error"] == ""
+        assert found["result"]["steps"] > 0 and len(found["reached"]) == len(found["where"]) > 20
 
 
 # -- features and corpus -------------------------------------------------------------------------
@@ -94,10 +105,10 @@ def test_sizes_are_rounded_to_powers_of_two() -> None:
 
 def test_features_are_the_same_every_time_and_lie_where_they_were_reached() -> None:
     item = Item(kind="schedule", config=PAGED, schedule=tuple(mutate.Source(random.Random(1), KINDS).fresh(80)))
-    first, second = play_item(specimen, item, Options()), play_item(specimen, item, Options())
+    first, second = played(specimen, item), played(specimen, item)
     assert (first["reached"], first["where"]) == (second["reached"], second["where"])
     cut = 1 + first["where"][len(first["where"]) // 2]
-    part = play_item(specimen, replace(item, schedule=item.schedule[:cut]), Options())
+    part = played(specimen, replace(item, schedule=item.schedule[:cut]))
     early = {number for number, at in zip(first["reached"], first["where"], strict=True) if at < cut}
     assert early <= set(part["reached"]), "what a prefix reached, it reaches by itself"
 
@@ -122,9 +133,9 @@ def test_what_the_target_has_no_port_for_is_left_out() -> None:
             return Adapter()
 
     ops = tuple(mutate.Source(random.Random(1), KINDS).fresh(200))
-    played = play_item(PoolAlone(), Item(kind="schedule", config=PAGED, schedule=ops), Options())
-    assert played["result"]["findings"] == [] and played["result"]["error"] == ""
-    assert set(played["result"]["reached"]) <= {"alloc", "refused_alloc", "free"}
+    found = played(PoolAlone(), Item(kind="schedule", config=PAGED, schedule=ops))
+    assert found["result"]["findings"] == [] and found["result"]["error"] == ""
+    assert set(found["result"]["reached"]) <= {"alloc", "refused_alloc", "free"}
 
 
 def corpus(seed: int = 0, **more: bool) -> Corpus:

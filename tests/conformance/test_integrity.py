@@ -11,6 +11,7 @@ import pytest
 
 from kvlitmus.conformance.cli import main
 from kvlitmus.conformance.isolation import integrity
+from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.isolation.integrity import PLANTED, Fingerprint, JudgeChanged, expected
 from kvlitmus.conformance.isolation.supervisor import run_items
 from kvlitmus.conformance.isolation.worker_pool import Limits, WorkerPool
@@ -121,5 +122,5 @@ def test_planted_faults_break_rules_of_all_packs() -> None:
 
 def test_a_fingerprint_is_the_same_as_long_as_nothing_changes() -> None:
     before = Fingerprint()
-    assert before.changes() == []
+    assert before.changes(CurrentRun()) == []
     assert len(before.digests) > 2_000

@@ -6,6 +6,7 @@ Each is a target, found by a worker as ``cheats:name``.  The cache is a mutant t
 from __future__ import annotations
 
 import builtins
+import gc
 import json
 import sys
 from collections.abc import Callable
@@ -16,13 +17,15 @@ from typing import Any
 from kvlitmus.conformance.checker import selection
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Guard
-from kvlitmus.conformance.isolation.current_run import CURRENT_RUN
+from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run import results as results_of
+from kvlitmus.conformance.run.results import Item, ItemResult, Options
 from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec import lock
+from kvlitmus.spec.plan import Plan
 from kvlitmus.spec.rule import RULES
 
 BROKEN = all_mutants()["lookup-pins"].target
@@ -55,7 +58,7 @@ class Cheat:
 
 
 def make_another() -> None:
-    def make_adapter(target: Any, config: Config) -> Any:
+    def make_adapter(target: Any, config: Config, run: CurrentRun) -> Any:
         return specimen.make(config), specimen.profile
 
     engine.make_adapter = make_adapter
@@ -91,7 +94,8 @@ def deaf_guard() -> None:
 
 
 def other_judge() -> None:
-    CURRENT_RUN.checker_type = type("Kind", (Checker,), {"judge": nothing})
+    run = next(one for one in gc.get_objects() if type(one) is CurrentRun)
+    run.checker_type = type("Kind", (Checker,), {"judge": nothing})
 
 
 def empty_plans() -> None:
@@ -99,7 +103,7 @@ def empty_plans() -> None:
 
     class Plans(dict[Any, Any]):
         def get(self, *_: Any) -> Any:
-            return selection.Plan((), "", nothing)
+            return Plan((), "", nothing)
 
     selection.PLANS = Plans()
     assert plan_for is selection.plan_for
@@ -129,7 +133,11 @@ def line_without_findings() -> None:
 
 def run_nothing() -> None:
     run_item = engine.run_item
-    engine.run_item = lambda target, item, options: run_item(specimen, item, options)
+
+    def run_another(target: Any, item: Item, options: Options, run: CurrentRun | None = None) -> ItemResult:
+        return run_item(specimen, item, options, run)
+
+    engine.run_item = run_another
 
 
 def other_builtins() -> None:

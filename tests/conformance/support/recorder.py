@@ -15,6 +15,7 @@ from kvlitmus.conformance.generate.schedule import describe, draw, table
 from kvlitmus.conformance.history.checker import TraceChecker
 from kvlitmus.conformance.history.forms import JUDGED_PORTS
 from kvlitmus.conformance.history.lines import Reader
+from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.ports import Config, capabilities_of
 from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.results import to_json
@@ -69,7 +70,7 @@ def record(
     contents: str = "as_asked",
 ) -> tuple[Checker, Violation | None]:
     """Run a program on a fresh cache, with the logger between cache and judge; returns what the run said."""
-    cache, profile = engine.make_adapter(target, config)
+    cache, profile = engine.make_adapter(target, config, CurrentRun())
     ports = capabilities_of(cache)
     looks = [look for look in LOOKS[depth] if PORT_OF[look] in ports]
     header = {

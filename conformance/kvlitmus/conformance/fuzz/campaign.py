@@ -218,7 +218,7 @@ class Campaign:
     def take(self, done: Done) -> None:
         """Take what a worker has done."""
         note = done.job.note
-        self.corpus.drop(self.runner.unmade)
+        self.corpus.drop(self.runner.deaths.unmade)
         if isinstance(note, Shrinking):
             self.take_shrunk(done, note)
         elif isinstance(note, Distinct):

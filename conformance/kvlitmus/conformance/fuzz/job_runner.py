@@ -8,15 +8,14 @@ worker is free.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from kvlitmus.conformance.isolation.crash_triage import CrashTriage, read_plays
+from kvlitmus.conformance.isolation.crash_triage import Deaths
 from kvlitmus.conformance.isolation.integrity import look
 from kvlitmus.conformance.isolation.process import Death, Process, wait
-from kvlitmus.conformance.isolation.supervisor import FENCED_AFTER, LOADS
 from kvlitmus.conformance.isolation.worker_pool import WorkerPool
 from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options, result_from_json, to_json
 from kvlitmus.conformance.support.text import harmless
@@ -54,9 +53,7 @@ class Done:
 class JobRunner:
     """The workers of one target.
 
-    working: the job of each worker, ``None`` while it loads the target.  fenced: methods that are not called
-    any more.  unmade: configurations whose making ended a worker, each with what happened.  again: jobs to
-    be done once more.
+    working: the job of each worker, ``None`` while it loads the target.  again: jobs to be done once more.
     """
 
     def __init__(self, pool: WorkerPool, workers: int) -> None:
@@ -64,18 +61,9 @@ class JobRunner:
         self.workers = workers
         self.working: dict[Process, Job | None] = {}
         self.ready: list[Process] = []
-        self.killers: Counter[str] = Counter()
-        self.shrunk: set[tuple[str, int, str]] = set()
-        self.unmade: dict[str, str] = {}
+        self.deaths = Deaths(pool)
         self.again: deque[Job] = deque()
-        self.deaths = 0
-        self.failed_loads = 0
         self.done: list[Done] = []
-
-    @property
-    def fenced(self) -> list[str]:
-        """The methods that are not called any more."""
-        return sorted(method for method, times in self.killers.items() if times >= FENCED_AFTER)
 
     @property
     def busy(self) -> int:
@@ -85,7 +73,7 @@ class JobRunner:
     @property
     def worn_out(self) -> bool:
         """Whether too many workers have died."""
-        return self.deaths >= MAX_DEATHS
+        return self.deaths.count >= MAX_DEATHS
 
     def turn(self, give: Callable[[], Job | None]) -> list[Done]:
         """Give jobs to free workers, wait a little, and return what has been done.  ``give`` may have none."""
@@ -111,7 +99,8 @@ class JobRunner:
     def send(self, worker: Process, job: Job) -> None:
         """Give a worker its job."""
         self.working[worker] = job
-        worker.send(do=job.do, item=to_json(job.item), options=to_json(job.options), fenced=self.fenced)
+        fenced = sorted(self.deaths.fenced)
+        worker.send(do=job.do, item=to_json(job.item), options=to_json(job.options), fenced=fenced)
 
     def forget(self, worker: Process) -> None:
         """A worker is gone, or of no use."""
@@ -122,14 +111,11 @@ class JobRunner:
 
     def look_at_loading(self, worker: Process) -> None:
         """See whether a worker has loaded the target."""
-        failed = self.pool.loading_failed(worker)
-        if failed is not None:
-            self.failed_loads += 1
-            self.forget(worker)
-            if not self.pool.loaded or self.failed_loads > LOADS:
-                raise failed
-        elif worker.answer is not None:
+        loaded = self.pool.has_loaded(worker)
+        if loaded:
             self.ready.append(worker)
+        elif loaded is False:
+            self.forget(worker)
 
     def look_at_working(self, worker: Process, job: Job) -> None:
         """Take what a worker has done, or see that it is dead."""
@@ -145,39 +131,14 @@ class JobRunner:
 
     def bury(self, worker: Process, job: Job, death: Death) -> None:
         """A worker has died: find out why.  A hang that did not occur again is not believed the first time."""
-        self.deaths += 1
-        played = read_plays(worker.plays)
-        result = ItemResult(item=job.item.id, config=job.item.config.label)
-        certain = death.kind != "hang" or job.doubted
-        if played.making and not certain:
-            self.doubt(job)
+        fenced = self.deaths.fenced
+        cause = self.deaths.cause(worker, job.item, job.options, death, doubted=job.doubted, fenced=fenced)
+        if cause is None:
+            job.doubted = True
+            self.again.append(job)
             return
-        if played.making:
-            reason = f"making a fresh cache, or looking at it for the first time, {death.text}"
-            self.unmade[job.item.config.label] = result.error = reason
-            self.done.append(Done(job=job, result=result))
-            return
-        limits = self.pool.limits
-        triage = CrashTriage(
-            self.pool.ready_or_dead,
-            self.pool.folder.path,
-            call_seconds=limits.call_seconds,
-            shrink_seconds=limits.shrink_seconds,
-            fenced=frozenset(self.fenced),
-            shrunk=self.shrunk,
-        )
-        found, method = triage.find(job.item, job.options, played, death, certain=certain)
-        if found is None:
-            self.doubt(job)
-            return
-        self.killers[method] += bool(method)
-        self.done.append(Done(job=job, result=result, died=found))
-
-    def doubt(self, job: Job) -> None:
-        """Have a job done once more, as if nothing had been."""
-        self.deaths -= 1
-        job.doubted = True
-        self.again.append(job)
+        result = ItemResult(item=job.item.id, config=job.item.config.label, error=cause.reason)
+        self.done.append(Done(job=job, result=result, died=cause.finding))
 
     def look(self) -> None:
         """Look at the judge of every worker that has nothing to do; raises :class:`JudgeChanged`."""

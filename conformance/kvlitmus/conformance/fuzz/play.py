@@ -15,14 +15,11 @@ from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.fuzz.features import Collector, Key, text_of, watching
 from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import Op, table
-from kvlitmus.conformance.isolation.current_run import CURRENT_RUN
+from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.ports import Unsupported
 from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.results import Item, ItemResult, Options, to_json
 from kvlitmus.conformance.support.text import harmless
-
-TEXTS: dict[Key, int] = {}
-"""The features that this process has met."""
 
 
 class Noted(Sequence[Op]):
@@ -66,27 +63,27 @@ class Program:
         Interpreter(checker).play(Noted(self.ops, self.collector))
 
 
-def play_item(target: Any, item: Item, options: Options) -> dict[str, Any]:
+def play_item(target: Any, item: Item, options: Options, run: CurrentRun, met: dict[Key, int]) -> dict[str, Any]:
     """Play a schedule; the answer for the campaign.
 
     ``result`` is an :class:`ItemResult`; ``reached`` lists the features in the order in which they were
-    reached, ``where`` the position of each; ``texts`` names those that this process met for the first time.
+    reached, ``where`` the position of each; ``texts`` names those that weren't among those ``met`` before.
     """
-    collector = Collector(TEXTS)
-    known = len(TEXTS)
+    collector = Collector(met)
+    known = len(met)
     started = monotonic()
     result = ItemResult(item=item.id, config=item.config.label)
-    before, CURRENT_RUN.checker_type = CURRENT_RUN.checker_type, watching(collector)
+    before, run.checker_type = run.checker_type, watching(collector)
     try:
-        judge_item(target, item, options, result, collector)
+        judge_item(target, item, options, result, collector, run)
     except Unsupported as declined:
         result.unsupported = harmless(declined) or "the target gave no reason"
     except engine.HarnessError as error:
         result.error = harmless(error, 2_000)
     finally:
-        CURRENT_RUN.checker_type = before
+        run.checker_type = before
     result.seconds = monotonic() - started
-    fresh = list(TEXTS.items())[known:]
+    fresh = list(met.items())[known:]
     return {
         "result": to_json(result),
         "reached": list(collector.reached),
@@ -95,18 +92,20 @@ def play_item(target: Any, item: Item, options: Options) -> dict[str, Any]:
     }
 
 
-def judge_item(target: Any, item: Item, options: Options, result: ItemResult, collector: Collector) -> None:
+def judge_item(
+    target: Any, item: Item, options: Options, result: ItemResult, collector: Collector, run: CurrentRun
+) -> None:
     """Play, and where a rule is broken mute it and play again, so that one bug does not hide the rest."""
     muted = options.muted
     for _ in range(1 + max(0, options.reruns)):
         now = replace(options, muted=muted, shrink_trials=0)
         program = Program(item.schedule, collector)
-        checker, violation = engine.play(target, item.config, now, program)
+        checker, violation = engine.play(target, item.config, now, program, run)
         engine.count(checker, result)
         if violation is None:
             return
         cut = program.ops[: collector.at + 1]
-        result.findings.append(engine.finding(target, item, now, checker, violation, cut))
+        result.findings.append(engine.finding(target, item, now, checker, violation, cut, run))
         muted |= set(violation.rules)
         if any(rule.startswith("PORT-") for rule in violation.rules):
             return

@@ -195,8 +195,8 @@ def _played(campaign: Campaign) -> dict[str, Any]:
             "resting": campaign.known.resting(),
             "further": dict(campaign.known.further),
         },
-        "fenced": campaign.runner.fenced,
-        "dead_workers": campaign.runner.deaths,
+        "fenced": sorted(campaign.runner.deaths.fenced),
+        "dead_workers": campaign.runner.deaths.count,
         "declined": {label: harmless(reason) for label, reason in tally.declined.items()},
         "errors": [{"text": harmless(text, 1_000), "times": times} for text, times in tally.errors.most_common(10)],
     }
@@ -246,9 +246,9 @@ def _standing(outcome: Outcome, campaign: Campaign) -> Iterator[str]:
         yield f"  rules that rest, because nothing new was found of them: {', '.join(known.resting())}"
     for rule, times in known.further.items():
         yield f"  {rule}: {times} more findings say something else each; they are not saved"
-    if campaign.runner.fenced:
-        many = campaign.runner.deaths
-        yield f"  not called any more, after {many} workers have died: {', '.join(campaign.runner.fenced)}"
+    if fenced := sorted(campaign.runner.deaths.fenced):
+        many = campaign.runner.deaths.count
+        yield f"  not called any more, after {many} workers have died: {', '.join(fenced)}"
     for text, times in tally.errors.most_common(3):
         yield f"  {times} plays failed: {harmless(text)}"
 

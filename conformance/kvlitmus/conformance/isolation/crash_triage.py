@@ -9,15 +9,17 @@ slow machine must not turn an innocent call into the last one.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kvlitmus.conformance.generate.schedule import Op
 from kvlitmus.conformance.generate.shrink import Shrunk, shrink
 from kvlitmus.conformance.isolation.process import Death, Process
+from kvlitmus.conformance.isolation.worker_pool import WorkerPool
 from kvlitmus.conformance.run.results import Finding, Item, Options, schedule_from_json, to_json
 from kvlitmus.conformance.support.text import harmless
 
@@ -31,6 +33,9 @@ CALLS = 2_000
 
 AGAIN = 2
 """When it is played again, a call has so many times the limit."""
+
+FENCED_AFTER = 2
+"""A method that killed so many workers is not called any more."""
 
 PLAYS_BYTES = 8 << 20
 """The longest file of plays that is read."""
@@ -196,6 +201,75 @@ class CrashTriage:
             self.worker = None
             trial.death = came
         return trial
+
+
+class Cause(NamedTuple):
+    """Why a worker died: a finding and the method that was called last, or the ``reason`` why no cache can be made."""
+
+    finding: Finding | None = None
+    method: str = ""
+    reason: str = ""
+
+
+class Deaths:
+    """What the workers of a run have died of so far.
+
+    killers: how many workers each method has killed.  shrunk: see :class:`CrashTriage`.  unmade: configurations whose
+    making ended a worker, each with what happened.
+    """
+
+    def __init__(self, pool: WorkerPool) -> None:
+        self.pool = pool
+        self.count = 0
+        self.killers: Counter[str] = Counter()
+        self.shrunk: set[tuple[str, int, str]] = set()
+        self.unmade: dict[str, str] = {}
+
+    @property
+    def fenced(self) -> frozenset[str]:
+        """The methods that are not called any more."""
+        return frozenset(method for method, times in self.killers.items() if times >= FENCED_AFTER)
+
+    def cause(
+        self,
+        worker: Process,
+        item: Item,
+        options: Options,
+        death: Death,
+        *,
+        doubted: bool,
+        fenced: frozenset[str],
+        shrinking: Callable[[], None] = lambda: None,
+    ) -> Cause | None:
+        """Why a worker died over an item; ``None`` for a hang that may have been the machine's fault.
+
+        doubted: a worker hung over it before, and none did when the same was played again; this time it is believed.
+        """
+        played = read_plays(worker.plays)
+        certain = death.kind != "hang" or doubted
+        if played.making and not certain:
+            return None
+        if played.making:
+            reason = f"making a fresh cache, or looking at it for the first time, {death.text}"
+            self.count += 1
+            self.unmade[item.config.label] = reason
+            return Cause(reason=reason)
+        shrinking()
+        limits = self.pool.limits
+        triage = CrashTriage(
+            self.pool.ready_or_dead,
+            self.pool.folder.path,
+            call_seconds=limits.call_seconds,
+            shrink_seconds=limits.shrink_seconds,
+            fenced=fenced,
+            shrunk=self.shrunk,
+        )
+        found, method = triage.find(item, options, played, death, certain=certain)
+        if found is None:
+            return None
+        self.count += 1
+        self.killers[method] += bool(method)
+        return Cause(found, method)
 
 
 def read_trace(path: Path) -> Trial:

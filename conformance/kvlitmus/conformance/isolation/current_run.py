@@ -1,7 +1,7 @@
 """What this process is playing: the one thing that a watcher outside the play may look at.
 
-The engine says in :data:`CURRENT_RUN` which cache it makes and which program it plays.  Nobody needs
-to listen.  A worker process does: a second thread tells the supervisor how many calls were made,
+The engine is handed a :class:`CurrentRun` and says in it which cache it makes and which program it plays.  Nobody
+needs to listen.  A worker process does: a second thread tells the supervisor how many calls were made,
 and before each play the schedule is written to disk, so that it is known even when the process
 dies in the middle of it.
 """
@@ -31,13 +31,13 @@ class CurrentRun:
 
     __slots__ = ("checker", "checker_type", "fenced", "latest", "memory_mb", "on_make", "on_play", "plays")
 
-    def __init__(self) -> None:
+    def __init__(self, checker_type: type[Checker] | None = None, memory_mb: int = 0) -> None:
         self.plays = 0
         self.checker: Checker | None = None
         self.fenced: frozenset[str] = frozenset()
-        self.checker_type: type[Checker] | None = None
+        self.checker_type = checker_type
         self.latest: Callable[[], object] | None = None
-        self.memory_mb = 0
+        self.memory_mb = memory_mb
         self.on_make: Callable[[], None] | None = None
         self.on_play: Callable[[Config, Options, Any], None] | None = None
 
@@ -67,10 +67,6 @@ class CurrentRun:
         """Caches made, and calls made on the latest of them."""
         checker = self.checker
         return self.plays, -1 if checker is None else checker.steps
-
-
-CURRENT_RUN = CurrentRun()
-"""The stage of this process."""
 
 
 class MethodMask:

@@ -20,7 +20,7 @@ from functools import cache
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
-from kvlitmus.conformance.isolation.current_run import CURRENT_RUN
+from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.isolation.process import Death, Process
 from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.run import engine
@@ -94,17 +94,15 @@ class Fingerprint:
         self.digests.update({f"litmus test {name}": digest_of(test.program) for name, test in tests.items()})
         self.builtins = {name: value for name, value in vars(builtins).items() if name not in FREE}
 
-    def changes(self) -> list[str]:
-        """The names of what isn't any more what it was then, a few of them."""
+    def changes(self, run: CurrentRun) -> list[str]:
+        """The names of what isn't any more what it was then, a few of them; ``run``: what is judged in."""
         now = Fingerprint()
         found = [f"builtins.{name}" for name, value in self.builtins.items() if now.builtins.get(name) is not value]
         found += [name for name, module in self.modules.items() if sys.modules.get(name) is not module]
         found += [name for name, digest in self.digests.items() if now.digests.get(name) != digest]
         names = [name for place, module in self.modules.items() for name, _ in digests_of(place, vars(module))]
         found += [name for name in names if name not in self.digests]  # it may hide a builtin, or what a base class has
-        found += ["kvlitmus.conformance.isolation.current_run.CURRENT_RUN.checker_type"] * (
-            CURRENT_RUN.checker_type is not None
-        )
+        found += ["kvlitmus.conformance.isolation.current_run.CurrentRun.checker_type"] * (run.checker_type is not None)
         return [harmless(name, 120) for name in found[:SHOWN]]
 
 

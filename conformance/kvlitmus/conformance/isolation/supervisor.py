@@ -14,13 +14,13 @@ in the same item: what a machine does to a process once is no verdict on a cache
 from __future__ import annotations
 
 import json
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kvlitmus.conformance.isolation.crash_triage import CrashTriage, read_plays
+from kvlitmus.conformance.isolation.crash_triage import Deaths
 from kvlitmus.conformance.isolation.integrity import JudgeChanged, look
 from kvlitmus.conformance.isolation.process import Death, Process, wait
 from kvlitmus.conformance.isolation.worker_pool import Limits, TargetInfo, WorkerPool, probe
@@ -30,14 +30,8 @@ from kvlitmus.conformance.support.text import harmless
 
 __all__ = ["Event", "JudgeChanged", "Limits", "TargetError", "TargetInfo", "probe", "run_items"]
 
-FENCED_AFTER = 2
-"""A method that killed so many workers is not called any more."""
-
 ATTEMPTS = 4
 """How often one item is judged, each time without the methods that killed its worker before."""
-
-LOADS = 3
-"""How often in a run loading a target may fail that was loaded before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +97,7 @@ class Run:
 
     working: the item of each worker, ``None`` while it loads the target.  again: items to be judged
     once more.  found: findings of items that killed their workers.  fenced: the methods that an
-    item must do without.  killers: how many workers each method has killed.  doubted: items of which
+    item must do without.  doubted: items of which
     a worker hung, and none did when the same was played again.  judged: workers that have judged something.
     changed: that the judge in one of them isn't what it was.
     """
@@ -122,12 +116,8 @@ class Run:
         self.working: dict[Process, int | None] = {}
         self.found: dict[int, list[Finding]] = {}
         self.fenced: dict[int, frozenset[str]] = {}
-        self.killers: Counter[str] = Counter()
-        self.shrunk: set[tuple[str, int, str]] = set()
-        self.unmade: dict[str, str] = {}
+        self.deaths = Deaths(pool)
         self.doubted: set[int] = set()
-        self.failed_loads = 0
-        self.deaths = 0
         self.judged: set[Process] = set()
         self.changed: JudgeChanged | None = None
 
@@ -151,14 +141,11 @@ class Run:
 
     def look_at_loading(self, worker: Process) -> None:
         """Give a worker its first item once the target is loaded."""
-        failed = self.pool.loading_failed(worker)
-        if failed is not None:
-            self.failed_loads += 1
-            if not self.pool.loaded or self.failed_loads > LOADS:
-                raise failed
-            self.let_go(worker)
-        elif worker.answer is not None:
+        loaded = self.pool.has_loaded(worker)
+        if loaded:
             self.give(worker)
+        elif loaded is False:
+            self.let_go(worker)
 
     def look_at_working(self, worker: Process, at: int) -> None:
         """Take a worker's result, or see that it is dead."""
@@ -192,8 +179,7 @@ class Run:
             if not why_not:
                 break
             self.finish(at, self.empty(at, error=why_not))
-        often = {method for method, times in self.killers.items() if times >= FENCED_AFTER}
-        self.fenced[at] = self.fenced.get(at, frozenset()) | often
+        self.fenced[at] = self.fenced.get(at, frozenset()) | self.deaths.fenced
         command = {
             "item": to_json(self.items[at]),
             "options": to_json(self.options),
@@ -208,10 +194,10 @@ class Run:
 
     def why_not(self, item: Item) -> str:
         """Why an item isn't run, if it isn't."""
-        if item.config.label in self.unmade:
-            return f"not run: {self.unmade[item.config.label]}"
-        if self.deaths >= self.pool.limits.deaths:
-            return f"not run: {self.deaths} worker processes have died already"
+        if item.config.label in self.deaths.unmade:
+            return f"not run: {self.deaths.unmade[item.config.label]}"
+        if self.deaths.count >= self.pool.limits.deaths:
+            return f"not run: {self.deaths.count} worker processes have died already"
         return ""
 
     def let_go(self, worker: Process) -> None:
@@ -252,44 +238,27 @@ class Run:
     def bury(self, worker: Process, at: int, death: Death) -> None:
         """A worker has died: find out why, and go on without what did it."""
         del self.working[worker]
-        self.deaths += 1
         self.tell("died", at, steps=worker.steps, text=death.text)
-        played = read_plays(worker.plays)
-        item = self.items[at]
-        certain = death.kind != "hang" or at in self.doubted
-        if played.making and not certain:
-            self.doubt(at)
-            return
-        if played.making:
-            reason = f"making a fresh cache, or looking at it for the first time, {death.text}"
-            self.unmade[item.config.label] = reason
-            self.finish(at, self.empty(at, error=reason))
-            return
-        self.tell("shrinking", at)
-        limits = self.pool.limits
-        triage = CrashTriage(
-            self.pool.ready_or_dead,
-            self.pool.folder.path,
-            call_seconds=limits.call_seconds,
-            shrink_seconds=limits.shrink_seconds,
+        cause = self.deaths.cause(
+            worker,
+            self.items[at],
+            self.options,
+            death,
+            doubted=at in self.doubted,
             fenced=self.fenced.get(at, frozenset()),
-            shrunk=self.shrunk,
+            shrinking=lambda: self.tell("shrinking", at),
         )
-        found, method = triage.find(item, self.options, played, death, certain=certain)
-        if found is None:
-            self.doubt(at)
+        if cause is None:  # the item is judged once more as if nothing had been
+            self.doubted.add(at)
+            self.again.append(at)
+            self.tell("doubted", at)
             return
-        self.found.setdefault(at, []).append(found)
-        self.killers[method] += bool(method)
-        if method and len(self.found[at]) < ATTEMPTS:
-            self.fenced[at] = self.fenced.get(at, frozenset()) | {method}
+        if cause.finding is None:
+            self.finish(at, self.empty(at, error=cause.reason))
+            return
+        self.found.setdefault(at, []).append(cause.finding)
+        if cause.method and len(self.found[at]) < ATTEMPTS:
+            self.fenced[at] = self.fenced.get(at, frozenset()) | {cause.method}
             self.again.append(at)
         else:
             self.finish(at, self.empty(at))
-
-    def doubt(self, at: int) -> None:
-        """A hang that may have been the machine's fault: the item is judged once more as if nothing had been."""
-        self.doubted.add(at)
-        self.deaths -= 1
-        self.again.append(at)
-        self.tell("doubted", at)

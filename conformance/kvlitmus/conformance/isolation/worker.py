@@ -31,7 +31,7 @@ from typing import Any, NoReturn
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import short_of_memory
 from kvlitmus.conformance.generate.schedule import Op, describe
-from kvlitmus.conformance.isolation.current_run import CURRENT_RUN
+from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.isolation.integrity import Fingerprint
 from kvlitmus.conformance.isolation.parent import Parent
 from kvlitmus.conformance.isolation.process import LINE_CLOSED
@@ -155,12 +155,18 @@ def traced_judge(tracer: Tracer) -> type[Checker]:
 
 
 class Worker:
-    """One worker: its line to the supervisor, and the target once it is loaded."""
+    """One worker: its line to the supervisor, and the target once it is loaded.
 
-    def __init__(self, channel: Channel, plays: int, parent: Parent) -> None:
+    met: the features that schedules of a campaign have reached here, by number.
+    """
+
+    def __init__(self, channel: Channel, plays: int, parent: Parent, memory_mb: int) -> None:
         self.channel = channel
         self.plays = plays
         self.parent = parent
+        self.run = CurrentRun(memory_mb=memory_mb)
+        self.run.on_make, self.run.on_play = self.note_making, self.note_play
+        self.met: dict[tuple[object, ...], int] = {}
         self.target: Any = None
         self.fingerprint: Fingerprint | None = None
         self.busy = False
@@ -172,7 +178,7 @@ class Worker:
         while True:
             self.parent.check()
             if self.busy:
-                self.channel.say(beat=CURRENT_RUN.progress)
+                self.channel.say(beat=self.run.progress)
             pause.wait(BEAT_SECONDS)
 
     def note(self, data: bytes) -> None:
@@ -196,7 +202,7 @@ class Worker:
         self.note(PLAYING + json.dumps(what, separators=(",", ":")).encode())
         if not self.told:
             self.told = True  # from now on the supervisor is less patient; the other thread may never get to say so
-            self.channel.say(beat=CURRENT_RUN.progress)
+            self.channel.say(beat=self.run.progress)
 
     # -- commands ------------------------------------------------------------------------------
 
@@ -213,13 +219,13 @@ class Worker:
         except UnknownTarget as error:
             return {"unknown": harmless(error)}
         except BaseException as error:  # noqa: BLE001 - a module may raise SystemExit when it is imported
-            why = raised_text(error) + short_of_memory(error, CURRENT_RUN.memory_mb)
+            why = raised_text(error) + short_of_memory(error, self.run.memory_mb)
             return {"failed": f"{ref.module}:{ref.attribute} can't be loaded: {why}"}
 
     def do_make(self, command: dict[str, Any]) -> dict[str, Any]:
         """Make one cache, to see what it can do."""
         try:
-            checker = engine.make_judge(self.target, config_from_json(command["config"]), Options())
+            checker = engine.make_judge(self.target, config_from_json(command["config"]), Options(), self.run)
         except Unsupported as declined:
             return {"unsupported": harmless(declined) or "the target gave no reason"}
         except engine.HarnessError as error:
@@ -228,11 +234,11 @@ class Worker:
 
     def do_item(self, command: dict[str, Any]) -> dict[str, Any]:
         """Judge one item; ``planted`` names a mutant that takes the target's place (:mod:`.integrity`)."""
-        CURRENT_RUN.fenced = frozenset(command["fenced"])
+        self.run.fenced = frozenset(command["fenced"])
         item = item_from_json(command["item"])
         target = all_mutants()[command["planted"]].target if "planted" in command else self.target
         try:
-            result = engine.run_item(target, item, options_from_json(command["options"]))
+            result = engine.run_item(target, item, options_from_json(command["options"]), self.run)
         except BaseException as error:  # noqa: BLE001 - whatever it is, the next item can still be judged
             result = ItemResult(item=item.id, config=item.config.label, error=f"the suite failed: {where(error)}")
         return {"result": to_json(result)}
@@ -241,33 +247,33 @@ class Worker:
         """Play one schedule of a campaign."""
         from kvlitmus.conformance.fuzz.play import play_item
 
-        CURRENT_RUN.fenced = frozenset(command["fenced"])
-        return play_item(self.target, item_from_json(command["item"]), options_from_json(command["options"]))
+        self.run.fenced = frozenset(command["fenced"])
+        item, options = item_from_json(command["item"]), options_from_json(command["options"])
+        return play_item(self.target, item, options, self.run, self.met)
 
     def do_trial(self, command: dict[str, Any]) -> dict[str, Any]:
         """Play one schedule or litmus test once, noting every call."""
-        CURRENT_RUN.fenced = frozenset(command["fenced"])
+        self.run.fenced = frozenset(command["fenced"])
         tracer = Tracer(command["trace"])
-        CURRENT_RUN.checker_type = traced_judge(tracer)
+        self.run.checker_type = traced_judge(tracer)
         ops = schedule_from_json(command["schedule"])
         name = command["litmus"]
         program = all_litmus()[name].program if name else engine.Scheduled(TracedOps(ops, tracer))
         try:
-            engine.play(
-                self.target, config_from_json(command["config"]), options_from_json(command["options"]), program
-            )
+            config, options = config_from_json(command["config"]), options_from_json(command["options"])
+            engine.play(self.target, config, options, program, self.run)
         except (engine.HarnessError, Unsupported) as error:
             return {"survived": harmless(error)}
         finally:
-            CURRENT_RUN.checker_type = None
+            self.run.checker_type = None
             os.close(tracer.file)
         return {"survived": ""}
 
     def do_look(self, _: dict[str, Any]) -> dict[str, Any]:
         """What of the judge isn't what it was before the target was loaded."""
-        return {
-            "changes": ["a judge of which nothing is known"] if self.fingerprint is None else self.fingerprint.changes()
-        }
+        if self.fingerprint is None:
+            return {"changes": ["a judge of which nothing is known"]}
+        return {"changes": self.fingerprint.changes(self.run)}
 
     def do_mutant(self, command: dict[str, Any]) -> dict[str, Any]:
         """Play one mutant; the target that is loaded has nothing to do with it."""
@@ -324,14 +330,14 @@ def described(target: Any) -> dict[str, Any]:
     return {"profile": plain, "configs": [to_json(config) for config in configs], "versions": versions}
 
 
-def limit_memory(megabytes: int) -> None:
-    """Bound the address space of this process; a lower bound that it has already stays."""
+def limit_memory(megabytes: int) -> int:
+    """Bound the address space of this process; a lower bound that it has already stays.  Returns the bound."""
     import resource
 
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     most = megabytes << 20 if hard == resource.RLIM_INFINITY else min(megabytes << 20, hard)
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    CURRENT_RUN.memory_mb = most >> 20
+    return most >> 20
 
 
 def orphaned(commands: int, answers: int) -> None:
@@ -357,10 +363,8 @@ def main(arguments: Sequence[str]) -> NoReturn:
     # Chained to the default action, which ends the process: a call that came back because of the signal, as C code
     # does when it isn't written with care, must not be followed by others that would then seem to have hung.
     faulthandler.register(signal.SIGUSR1, words, all_threads=True, chain=True)
-    if int(arguments[2]):
-        limit_memory(int(arguments[2]))
-    worker = Worker(Channel(commands, answers), plays, parent)
-    CURRENT_RUN.on_make, CURRENT_RUN.on_play = worker.note_making, worker.note_play
+    memory_mb = limit_memory(int(arguments[2])) if int(arguments[2]) else 0
+    worker = Worker(Channel(commands, answers), plays, parent, memory_mb)
     Checker.interruptible = False
     threading.Thread(target=worker.beat, daemon=True, name="kvlitmus-beat").start()
     worker.serve()

@@ -66,6 +66,9 @@ class TargetInfo:
     versions: dict[str, str] = field(default_factory=dict)
 
 
+LOADS = 3
+"""How often in a run loading a target may fail that was loaded before."""
+
 STALE_SECONDS = 60.0
 """A folder that nobody has locked is one of a killed run if it is older; a younger one may be about to be locked."""
 
@@ -157,6 +160,7 @@ class WorkerPool:
         self.folder = Folder(state)
         self.started: list[Process] = []
         self.loaded: dict[str, Any] = {}
+        self.failed_loads = 0
 
     def __enter__(self) -> WorkerPool:
         return self
@@ -208,6 +212,19 @@ class WorkerPool:
             return None
         said = f"; it printed: {death.output}" if death.output else ""
         return TargetError(harmless(f"importing {self.ref.module} {death.text}{said}", 1_000))
+
+    def has_loaded(self, worker: Process) -> bool | None:
+        """Whether a worker has loaded the target, ``None`` while it does.
+
+        Raises :class:`TargetError` where no worker could, and where it has failed too often since.
+        """
+        failed = self.loading_failed(worker)
+        if failed is None:
+            return None if worker.answer is None else True
+        self.failed_loads += 1
+        if not self.loaded or self.failed_loads > LOADS:
+            raise failed
+        return False
 
     def ready(self) -> Process:
         """A worker with the target loaded; raises :class:`TargetError`."""

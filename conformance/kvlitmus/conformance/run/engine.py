@@ -23,7 +23,7 @@ from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import Op, draw, table
 from kvlitmus.conformance.generate.shrink import shrink
 from kvlitmus.conformance.history import steps
-from kvlitmus.conformance.isolation.current_run import CURRENT_RUN, MethodMask
+from kvlitmus.conformance.isolation.current_run import CurrentRun, MethodMask
 from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.ports import PORTS, Config, Profile, Unsupported, capabilities_of
 from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options
@@ -51,22 +51,23 @@ class Scheduled:
         Interpreter(checker).play(self.ops)
 
 
-def make_judge(target: Any, config: Config, options: Options) -> Checker:
-    """A judge over a fresh cache.
+def make_judge(target: Any, config: Config, options: Options, run: CurrentRun | None = None) -> Checker:
+    """A judge over a fresh cache; ``run`` is told.
 
     Raises :class:`Unsupported` when the target declines the configuration, and
     :class:`HarnessError` when it can't be made, or can't be looked at when it is fresh.
     """
-    CURRENT_RUN.making()
-    return build_judge(target, config, options)
+    run = run or CurrentRun()
+    run.making()
+    return build_judge(target, config, options, run)
 
 
-def build_judge(target: Any, config: Config, options: Options) -> Checker:
+def build_judge(target: Any, config: Config, options: Options, run: CurrentRun) -> Checker:
     """The same, as part of a play that is going on."""
     if config.tiered and options.depth < DEEPEST:
         raise Unsupported(f"a hierarchy is judged at depth {DEEPEST}, by its full snapshot")
-    adapter, profile = make_adapter(target, config)
-    kind = CURRENT_RUN.checker_type or Checker
+    adapter, profile = make_adapter(target, config, run)
+    kind = run.checker_type or Checker
     try:
         checker = kind(
             adapter,
@@ -75,17 +76,17 @@ def build_judge(target: Any, config: Config, options: Options) -> Checker:
             depth=options.depth,
             muted=options.muted,
             force_misuse=options.force_misuse,
-            memory_mb=CURRENT_RUN.memory_mb,
+            memory_mb=run.memory_mb,
         )
     except Violation as violation:
         raise HarnessError(f"a fresh cache could not be observed: {violation.detail}") from violation
     except NotImplementedError as error:
         raise HarnessError(f"a fresh cache could not be observed: {raised_text(error)}") from error
-    checker.again = lambda: build_judge(target, config, options)
+    checker.again = lambda: build_judge(target, config, options, run)
     return checker
 
 
-def make_adapter(target: Any, config: Config) -> tuple[Any, Profile]:
+def make_adapter(target: Any, config: Config, run: CurrentRun) -> tuple[Any, Profile]:
     """A fresh cache and its profile; raises as :func:`make_judge` does."""
     try:
         adapter = target.make(config)
@@ -98,11 +99,11 @@ def make_adapter(target: Any, config: Config) -> tuple[Any, Profile]:
         raise
     except BaseException as error:
         raise HarnessError(
-            f"making the cache raised {raised_text(error)}{short_of_memory(error, CURRENT_RUN.memory_mb)}"
+            f"making the cache raised {raised_text(error)}{short_of_memory(error, run.memory_mb)}"
         ) from error
     if adapter is None:
         raise HarnessError("making the cache returned None")
-    if not CURRENT_RUN.made(adapter):
+    if not run.made(adapter):
         raise HarnessError(
             "making the cache returned the object of the call before; each call must build a fresh cache"
         )
@@ -113,13 +114,16 @@ def make_adapter(target: Any, config: Config) -> tuple[Any, Profile]:
         raise HarnessError(harmless(f"the target declares ports whose methods its adapter lacks: {ports}"))
     if not issubclass(type(profile), Profile):
         raise HarnessError(f"the target's profile must be a Profile (got {type_name(profile)})")
-    return (MethodMask(adapter, CURRENT_RUN.fenced) if CURRENT_RUN.fenced else adapter), profile
+    return (MethodMask(adapter, run.fenced) if run.fenced else adapter), profile
 
 
-def play(target: Any, config: Config, options: Options, program: Program) -> tuple[Checker, Violation | None]:
+def play(
+    target: Any, config: Config, options: Options, program: Program, run: CurrentRun | None = None
+) -> tuple[Checker, Violation | None]:
     """Run one program on a fresh cache; returns the judge and what was violated."""
-    checker = make_judge(target, config, options)
-    CURRENT_RUN.playing(checker, options, program)
+    run = run or CurrentRun()
+    checker = make_judge(target, config, options, run)
+    run.playing(checker, options, program)
     try:
         program(checker)
     except Violation as violation:
@@ -144,15 +148,19 @@ def check_looking(checker: Checker) -> None:
         raise HarnessError("looking at the cache changes it: two looks in a row, without a call between them, differ")
 
 
-def run_item(target: Any, item: Item, options: Options) -> ItemResult:
-    """Judge one item: play, and where a rule is broken shrink, mute and play again."""
+def run_item(target: Any, item: Item, options: Options, run: CurrentRun | None = None) -> ItemResult:
+    """Judge one item: play, and where a rule is broken shrink, mute and play again.
+
+    ``run``: the state of this process, where somebody watches it or judges in another way.
+    """
+    run = run or CurrentRun()
     started = monotonic()
     result = ItemResult(item=item.id, config=item.config.label)
     try:
         if options.record and steps.wanted(item):
-            _recorded(target, item, options, result)
+            _recorded(target, item, options, result, run)
         else:
-            _run(target, item, options, result)
+            _run(target, item, options, result, run)
     except Unsupported as declined:
         result.unsupported = harmless(declined) or "the target gave no reason"
     except HarnessError as error:
@@ -161,48 +169,47 @@ def run_item(target: Any, item: Item, options: Options) -> ItemResult:
     return result
 
 
-def _recorded(target: Any, item: Item, options: Options, result: ItemResult) -> None:
+def _recorded(target: Any, item: Item, options: Options, result: ItemResult, run: CurrentRun) -> None:
     recording = steps.Recording(target)
     try:
-        _run(recording, item, options, result)
+        _run(recording, item, options, result, run)
     finally:
         recording.save(Path(options.record), item)
 
 
-def _run(target: Any, item: Item, options: Options, result: ItemResult) -> None:
+def _run(target: Any, item: Item, options: Options, result: ItemResult, run: CurrentRun) -> None:
     muted = options.muted
     if item.kind == "litmus" and all_litmus()[item.name].page:
         item = replace(item, config=replace(item.config, page_size=all_litmus()[item.name].page))
-    program, ops = _program(target, item, options)
+    program, ops = _program(target, item, options, run)
     for attempt in range(1 + max(0, options.reruns)):
         now = replace(options, muted=muted)
-        checker, violation = play(target, item.config, now, program)
+        checker, violation = play(target, item.config, now, program, run)
         count(checker, result)
         if attempt == 0 and item.kind == "litmus" and violation is None:
             counted = checker.counted()
             result.unexercised = [rule for rule in all_litmus()[item.name].rules if not counted[rule]]
         if violation is None:
             return
-        result.findings.append(finding(target, item, now, checker, violation, ops))
+        result.findings.append(finding(target, item, now, checker, violation, ops, run))
         muted |= set(violation.rules)
         if any(rule.startswith("PORT-") for rule in violation.rules):
             return
 
 
-def _program(target: Any, item: Item, options: Options) -> tuple[Program, list[Op]]:
-    if item.kind == "litmus":
-        test = all_litmus()[item.name]
-        missing = test.needs - make_judge(target, item.config, options).capabilities
-        if missing:
-            raise Unsupported(f"{item.name} needs {', '.join(sorted(missing))}")
+def _program(target: Any, item: Item, options: Options, run: CurrentRun) -> tuple[Program, list[Op]]:
+    if item.kind == "schedule":
+        return Scheduled(item.schedule), list(item.schedule)
+    has = make_judge(target, item.config, options, run).capabilities
+    test = all_litmus()[item.name] if item.kind == "litmus" else None
+    missing = (test.needs if test is not None else needs_of(item.schedule)) - has
+    if missing:
+        raise Unsupported(f"{item.name} needs {', '.join(sorted(missing))}")
+    if test is not None:
         return test.program, []
     if item.kind == "vector":
-        missing = needs_of(item.schedule) - make_judge(target, item.config, options).capabilities
-        if missing:
-            raise Unsupported(f"{item.name} needs {', '.join(sorted(missing))}")
-    if item.kind in ("schedule", "vector"):
         return Scheduled(item.schedule), list(item.schedule)
-    kinds = table(make_judge(target, item.config, options).capabilities)
+    kinds = table(has)
     if not kinds:
         raise Unsupported("the target has no port that a schedule could use")
     ops = draw(item.seed, item.ops, kinds)
@@ -221,7 +228,13 @@ def count(checker: Checker, result: ItemResult) -> None:
 
 
 def finding(
-    target: Any, item: Item, options: Options, checker: Checker, violation: Violation, ops: Sequence[Op]
+    target: Any,
+    item: Item,
+    options: Options,
+    checker: Checker,
+    violation: Violation,
+    ops: Sequence[Op],
+    run: CurrentRun,
 ) -> Finding:
     """A counterexample, shrunk if it came from a schedule."""
     drawn = checker.steps
@@ -232,13 +245,13 @@ def finding(
 
         def still_fails(trial: Sequence[Op]) -> int | None:
             try:
-                played, other = play(target, item.config, options, Scheduled(trial))
+                played, other = play(target, item.config, options, Scheduled(trial), run)
             except (HarnessError, Unsupported):
                 return None
             return len(played.history) if other is not None and first in other.rules else None
 
         best, stopped = shrink(ops, still_fails, trials=options.shrink_trials, seconds=options.shrink_seconds)
-        again, shorter = play(target, item.config, options, Scheduled(best))
+        again, shorter = play(target, item.config, options, Scheduled(best), run)
         if shorter is not None and first in shorter.rules:
             checker, violation = again, shorter
         else:
