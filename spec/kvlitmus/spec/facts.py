@@ -51,6 +51,10 @@ INPUTS: Mapping[str, str] = {
 """What facts are worked out from, in the end: the names that their parameters may have beside those of facts."""
 
 
+Facts = dict[str, Any]
+"""What is known of one step, by the names of facts; of what type each is, its function says."""
+
+
 class Fact(NamedTuple):
     """What a fact means, from which depth on it is known, and how.
 

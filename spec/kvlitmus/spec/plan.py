@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from kvlitmus.spec.facts import FACTS, INPUTS, UNKNOWN, worked_out_from
+from kvlitmus.spec.facts import FACTS, INPUTS, UNKNOWN, Facts, worked_out_from
 from kvlitmus.spec.rule import Kind, Rule
 
 
@@ -23,7 +23,7 @@ class Judged(NamedTuple):
 
     broken: tuple[str, ...]
     unknown: tuple[str, ...]
-    facts: dict[str, Any]
+    facts: Facts
 
 
 class Plan(NamedTuple):
@@ -120,7 +120,7 @@ def assignment(name: str, names: dict[str, Any]) -> str:
     return f"{name} = {value} if {' and '.join(f'{need} is not UNKNOWN' for need in open_)} else UNKNOWN"
 
 
-def value_of(name: str, inputs: Mapping[str, Any], known: dict[str, Any]) -> Any:
+def value_of(name: str, inputs: Mapping[str, Any], known: Facts) -> Any:
     """One fact of a step, for whoever explains it: worked out, with what it needs, and noted among the known.
 
     Unknown where an input is missing.
@@ -140,7 +140,7 @@ def verdicts(
     occasions: Collection[str],
     capabilities: frozenset[str],
     inputs: Mapping[str, Any],
-    known: dict[str, Any],
+    known: Facts,
 ) -> dict[str, bool]:
     """Which of these rules a step keeps; those are left out that aren't about it, or can't be judged.
 

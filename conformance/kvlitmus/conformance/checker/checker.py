@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from kvlitmus.conformance.checker.guard import SPARE, Guard, Violation
 from kvlitmus.conformance.checker.harness_store import HarnessStore
 from kvlitmus.conformance.checker.observation import INTEGER, Observer
-from kvlitmus.conformance.checker.selection import Facts, plan_for
+from kvlitmus.conformance.checker.selection import plan_for
 from kvlitmus.conformance.checker.tier_observation import TierObserver
 from kvlitmus.conformance.ports import Config, Profile, capabilities_of
 from kvlitmus.conformance.ports.compose import with_requests
@@ -29,7 +29,7 @@ from kvlitmus.conformance.support.text import harmless, shown, type_name
 from kvlitmus.spec import effects
 from kvlitmus.spec.advance import EXPECT, expect, follow, written_by
 from kvlitmus.spec.calls import Compute, Insert, Path, Reset, path_of
-from kvlitmus.spec.facts import INPUTS, UNKNOWN
+from kvlitmus.spec.facts import INPUTS, UNKNOWN, Facts
 from kvlitmus.spec.hash_calls import EMPTY_LEDGER, HashLedger
 from kvlitmus.spec.interface import Begun, Hit
 from kvlitmus.spec.interface.tiers import COPY_FAILURES, LOAD, Event

@@ -15,7 +15,7 @@ from typing import Any
 
 from kvlitmus.conformance.support.brief import brief
 from kvlitmus.conformance.support.text import harmless, page_text
-from kvlitmus.spec.facts import FACTS
+from kvlitmus.spec.facts import FACTS, Facts
 from kvlitmus.spec.interface.tiers import Job
 from kvlitmus.spec.names import NO_NAME, Names
 from kvlitmus.spec.rule import Rule, all_rules
@@ -195,7 +195,7 @@ class _Shown(dict[str, str]):
         return f"‹{key}›"
 
 
-def allowed_text(rule: Rule, names: Names, facts: Mapping[str, Any]) -> str:
+def allowed_text(rule: Rule, names: Names, facts: Facts) -> str:
     """What the rule would have allowed; its sentence where it says nothing more specific."""
     if not rule.allowed:
         return rule.text
@@ -205,7 +205,7 @@ def allowed_text(rule: Rule, names: Names, facts: Mapping[str, Any]) -> str:
     return rule.allowed.format_map(shown)
 
 
-def seen_texts(rule: Rule, names: Names, facts: Mapping[str, Any]) -> dict[str, str]:
+def seen_texts(rule: Rule, names: Names, facts: Facts) -> dict[str, str]:
     """The facts that the rule speaks of, as they were."""
     texts = {fact: fact_text(names, fact, facts[fact]) for fact in rule.facts if fact in facts}
     if len(texts) == PAIR and all(isinstance(facts[fact], Set | Mapping) and len(facts[fact]) > MOST for fact in texts):
@@ -219,7 +219,7 @@ PAIR = 2
 """A rule of so many facts holds one against the other."""
 
 
-def difference(names: Names, fact: str, facts: Mapping[str, Any], than: str) -> str:
+def difference(names: Names, fact: str, facts: Facts, than: str) -> str:
     """A large collection that a rule holds against another one: what only it has."""
     value = facts[fact]
     only = set(value) - set(facts[than])

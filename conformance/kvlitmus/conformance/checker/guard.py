@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import islice
 from typing import Any, cast
 
-from kvlitmus.conformance.checker.selection import Facts
 from kvlitmus.conformance.ports import Begun, Hit, Stored
 from kvlitmus.conformance.support.text import raised_text, shown, type_name
+from kvlitmus.spec.facts import Facts
 from kvlitmus.spec.units import Slot
 
 SPARE = 1_000

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from kvlitmus.spec.plan import Plan, applies, compile_plan
+from kvlitmus.spec.plan import Plan, compile_plan
 from kvlitmus.spec.rule import Rule
-
-Facts = dict[str, Any]
-
-__all__ = ["FLAT_CALL", "PLANS", "Facts", "Plan", "applies", "plan_for"]
 
 FLAT_CALL = "flat_call"
 """What every call to a cache without a host tier is as well: nothing is under way after it."""

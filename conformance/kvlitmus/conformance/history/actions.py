@@ -56,8 +56,7 @@ def free(trace: TraceState, call: Call) -> None:
 
 def alloc_extend(trace: TraceState, call: Call) -> None:
     """``alloc_extend(before, after, last)``: for one request as in every run, for several at once as one."""
-    before, after, last = (call.args[name] for name in ("before", "after", "last"))
-    extend(trace, call, before, after, last)
+    extend(trace, call, call.args["before"], call.args["after"], call.args["last"])
 
 
 def alloc_decode(trace: TraceState, call: Call) -> None:
@@ -265,7 +264,7 @@ def end(trace: TraceState, call: Call) -> None:
 
 def write(trace: TraceState, call: Call) -> None:
     """``write(slots, key, start)``: the engine put the KV of the key's tokens, from ``start`` on, into these slots."""
-    checker, (slots, key, start) = trace.checker, (call.args[name] for name in ("slots", "key", "start"))
+    checker, slots, key, start = trace.checker, call.args["slots"], call.args["key"], call.args["start"]
     names = checker.path(key, row=True).tokens[start : start + len(slots)]
     if len(names) != len(slots):
         raise Breach("write", f"{len(slots)} slots for {len(names)} tokens of the key, from {start} on")

@@ -8,7 +8,7 @@ judge as it stands, and the judge says what it thinks of it (PORT-03).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict, cast
 
 from kvlitmus.conformance.ports import PORTS, Begun, Hit, NodeView, Sizes, Stored, View
 from kvlitmus.spec.prefetch_plan import HostCall, PrefetchAsk, PrefetchPlan
@@ -19,6 +19,38 @@ MAX_NUMBER = 1 << 62
 
 LOOKS = ("available", "sizes", "view")
 """The methods that only look; what they answered stands on the line of the call before."""
+
+
+Looks = Mapping[str, object]
+"""What was seen after a call, by the method that looks: as it was recorded, whatever its form is."""
+
+
+class Arguments(TypedDict, total=False):
+    """The arguments of a call, by name, in the form that the format promises; a call has those of its parameters.
+
+    What names a request, a handle or a receipt is a text or a whole number.
+    """
+
+    n: int
+    slots: tuple[int, ...]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    last: tuple[int, ...]
+    key: Key
+    protected: int
+    priority: int
+    chunked: bool
+    handle: Any
+    receipt: Any
+    rid: Any
+    tokens: tuple[int, ...]
+    keep: bool
+    upto: int
+    page_size: int
+    prior: str | None
+    ask: PrefetchAsk
+    host: tuple[HostCall, ...]
+    start: int
 
 
 class FormError(Exception):
@@ -99,8 +131,8 @@ def ask(value: Any) -> PrefetchAsk:
     fields = set(PrefetchAsk._fields)
     if not isinstance(value, dict) or not {"key_length", "page_size", "threshold"} <= value.keys() <= fields:
         raise FormError(f"an object with {', '.join(PrefetchAsk._fields)}", value)
-    fields_given: dict[str, Any] = {one: flag(it) if one == "storage_on" else number(it) for one, it in value.items()}
-    return PrefetchAsk(**fields_given)
+    given: Any = {one: flag(it) if one == "storage_on" else number(it) for one, it in value.items()}
+    return PrefetchAsk(**given)
 
 
 def host_calls(value: Any) -> tuple[HostCall, ...]:
@@ -151,14 +183,14 @@ PARAMETERS: dict[str, dict[str, Decode]] = {
 }
 """The calls that can be judged, with their parameters in order.  ``write`` is no port's: it says what was written."""
 
-OPTIONAL: dict[str, Any] = {"protected": 0, "priority": 0, "chunked": False, "prior": None, "start": 0}
+OPTIONAL: Mapping[str, object] = {"protected": 0, "priority": 0, "chunked": False, "prior": None, "start": 0}
 """Parameters that may be left out."""
 
 JUDGED_PORTS = frozenset(port for port, methods in PORTS.items() if all(one in PARAMETERS for one in methods))
 """The ports whose every method can be judged from a trace."""
 
 
-def arguments(method: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def arguments(method: str, args: Sequence[object], kwargs: Mapping[str, object]) -> Arguments:
     """The arguments of a call, by name; raises :class:`FormError`."""
     parameters = PARAMETERS[method]
     given = dict(zip(parameters, args, strict=False))
@@ -174,7 +206,7 @@ def arguments(method: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> di
             found[one] = parameters[one](value)
         except FormError as error:
             raise FormError(f"the {one} of {method} to be {error.expected}", error.got) from None
-    return found
+    return cast("Arguments", found)
 
 
 def answer_of(method: str, answer: Any) -> Any:
@@ -183,14 +215,14 @@ def answer_of(method: str, answer: Any) -> Any:
     if make is None or not isinstance(answer, dict):
         return answer
     try:
-        return make(answer)
+        return make(**answer)
     except (KeyError, TypeError, AttributeError):
         return answer
 
 
-def view_of(seen: dict[str, Any]) -> View:
+def view_of(free: Any, nodes: Any = (), **_: object) -> View:
     """A snapshot."""
-    return View(tuple(seen["free"]), [_node(**node) for node in seen.get("nodes", ())])
+    return View(tuple(free), [_node(**node) for node in nodes])
 
 
 def _node(
@@ -214,22 +246,14 @@ def _node(
     )
 
 
-def _hit(answer: dict[str, Any]) -> Hit:
-    return Hit(**answer)
-
-
-def _begun(answer: dict[str, Any]) -> Begun:
-    return Begun(**answer)
-
-
-ANSWERS: dict[str, Callable[[dict[str, Any]], Any]] = {
-    "match": _hit,
-    "insert": lambda answer: Stored(**answer),
-    "begin": _begun,
-    "publish": _begun,
-    "publish_upto": _begun,
-    "sizes": lambda answer: Sizes(**answer),
+ANSWERS: dict[str, Callable[..., object]] = {
+    "match": Hit,
+    "insert": Stored,
+    "begin": Begun,
+    "publish": Begun,
+    "publish_upto": Begun,
+    "sizes": Sizes,
     "view": view_of,
-    "plan_prefetch": lambda answer: PrefetchPlan(**answer),
+    "plan_prefetch": PrefetchPlan,
 }
-"""How an answer that is an object becomes what the port promises."""
+"""What an answer that is an object becomes: what the port promises, of its fields."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import IO, Any, NamedTuple, NoReturn, cast
 
-from kvlitmus.conformance.history.forms import JUDGED_PORTS, LOOKS, PARAMETERS, FormError, arguments
+from kvlitmus.conformance.history.forms import JUDGED_PORTS, LOOKS, PARAMETERS, Arguments, FormError, Looks, arguments
 from kvlitmus.conformance.ports import PORTS, Config, Profile
 from kvlitmus.conformance.run.results import config_from_json, profile_from_json
 from kvlitmus.conformance.support.text import harmless, shown
@@ -32,6 +32,9 @@ MAX_LINE = 64 << 20
 
 SHOWN = 100
 """How much of an odd value an error shows, in characters."""
+
+Line = dict[str, Any]
+"""A line as it was read: anybody's JSON object, of which every field is checked before it is used."""
 
 CONTENTS = ("unknown", "as_asked", "recorded")
 """What is known of the KV in the slots; see ``docs/check.md``."""
@@ -70,7 +73,7 @@ class Header:
     contents: str
     cache: str
     looks: frozenset[str]
-    first: dict[str, Any]
+    first: Looks
 
     @property
     def depth(self) -> int:
@@ -86,10 +89,10 @@ class Call(NamedTuple):
 
     line: int
     method: str
-    args: dict[str, Any]
+    args: Arguments
     answer: Any
     raised: str | None
-    look: dict[str, Any]
+    look: Looks
 
 
 class Reader:
@@ -147,7 +150,7 @@ class Reader:
         while (found := self.next_object()) is not None:
             yield self.call(found)
 
-    def next_object(self) -> dict[str, Any] | None:
+    def next_object(self) -> Line | None:
         """The object in the next line; ``None`` at the end, torn or not."""
         self.number += 1
         try:
@@ -248,7 +251,7 @@ class Reader:
 
     # -- a call --------------------------------------------------------------------------------
 
-    def call(self, found: dict[str, Any]) -> Call:
+    def call(self, found: Line) -> Call:
         """The call in an object."""
         method = found.get("call")
         if type(method) is not str:

@@ -45,13 +45,9 @@ def extend_batch(
         at += new - old
 
 
-ROWS = frozenset({"row_before"})
-"""What nobody says of the requests of a batch."""
-
-
 def hashes(trace: TraceState, call: Call) -> None:
     """``page_hashes(key, page_size, prior)``: by itself, and beside the calls before it."""
-    checker, (key, size, prior) = trace.checker, (call.args[name] for name in ("key", "page_size", "prior"))
+    checker, key, size, prior = trace.checker, call.args["key"], call.args["page_size"], call.args["prior"]
     pure.hashes(checker, key, size, prior)
     if call.raised is not None or not isinstance(call.answer, list):
         return
