@@ -7,6 +7,7 @@ reads the snapshot into a :class:`Seen`: free pages, cached pages by name, and w
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kvlitmus.spec.interface.tiers import Event, Job
@@ -36,6 +37,7 @@ class NodeSeen(NamedTuple):
     priority: int | None
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Seen:
     """A cache as it was seen.
 
@@ -46,32 +48,17 @@ class Seen:
     form is wrong, in words.  ``events``: what was told since the last look.
     """
 
-    __slots__ = (
-        "available",
-        "broken",
-        "cached",
-        "cached_listed",
-        "events",
-        "free",
-        "listed",
-        "nodes",
-        "parents",
-        "seen",
-        "sizes",
-    )
-
-    def __init__(self) -> None:
-        self.available: int | None = None
-        self.sizes: tuple[int, int] | None = None
-        self.seen = False
-        self.listed: tuple[PageNo, ...] = ()
-        self.free: frozenset[PageNo] = frozenset()
-        self.cached: dict[Name, PageNo] = {}
-        self.cached_listed: list[PageNo] = []
-        self.parents: set[Name] = set()
-        self.nodes: list[NodeSeen] = []
-        self.broken: list[str] = []
-        self.events: tuple[Event, ...] = ()
+    available: int | None = None
+    sizes: tuple[int, int] | None = None
+    seen: bool = False
+    listed: tuple[PageNo, ...] = ()
+    free: frozenset[PageNo] = frozenset()
+    cached: dict[Name, PageNo] = field(default_factory=dict)
+    cached_listed: list[PageNo] = field(default_factory=list)
+    parents: set[Name] = field(default_factory=set)
+    nodes: list[NodeSeen] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)
+    events: tuple[Event, ...] = ()
 
     def parent_of(self, name: Name) -> Name:
         """The name of the page (or root) before this page."""
@@ -140,6 +127,7 @@ class Held(NamedTuple):
     holds: tuple[int, ...]
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class TierSeen(Seen):
     """A hierarchical cache as it was seen.
 
@@ -155,43 +143,22 @@ class TierSeen(Seen):
     ``record``: what storage saw.
     """
 
-    __slots__ = (
-        "failing",
-        "gaps",
-        "homeless",
-        "host_available",
-        "host_broken",
-        "host_free",
-        "host_listed",
-        "hosted",
-        "jobs",
-        "layers_ready",
-        "moving",
-        "occupied",
-        "odd",
-        "parent_names",
-        "record",
-        "tier_nodes",
-    )
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tier_nodes: list[TierNodeSeen] = []
-        self.hosted: dict[Name, PageNo] = {}
-        self.host_listed: list[PageNo] = []
-        self.host_free: tuple[PageNo, ...] = ()
-        self.moving: list[PageNo] = []
-        self.host_broken: list[str] = []
-        self.homeless: list[Name] = []
-        self.gaps: list[Name] = []
-        self.parent_names: dict[Name, Name] = {}
-        self.jobs: Mapping[int, Job] = {}
-        self.host_available: int | None = None
-        self.occupied: int | None = None
-        self.failing: frozenset[str] = frozenset()
-        self.odd: tuple[Held, ...] = ()
-        self.layers_ready: int | None = None
-        self.record = Record()
+    tier_nodes: list[TierNodeSeen] = field(default_factory=list)
+    hosted: dict[Name, PageNo] = field(default_factory=dict)
+    host_listed: list[PageNo] = field(default_factory=list)
+    host_free: tuple[PageNo, ...] = ()
+    moving: list[PageNo] = field(default_factory=list)
+    host_broken: list[str] = field(default_factory=list)
+    homeless: list[Name] = field(default_factory=list)
+    gaps: list[Name] = field(default_factory=list)
+    parent_names: dict[Name, Name] = field(default_factory=dict)
+    jobs: Mapping[int, Job] = field(default_factory=dict)
+    host_available: int | None = None
+    occupied: int | None = None
+    failing: frozenset[str] = frozenset()
+    odd: tuple[Held, ...] = ()
+    layers_ready: int | None = None
+    record: Record = field(default_factory=Record)
 
     @property
     def in_tree(self) -> frozenset[Name]:
