@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import sys
 import textwrap
 from dataclasses import dataclass
 from typing import TextIO
@@ -13,6 +12,19 @@ from typing import TextIO
 from kvlitmus.conformance.support.text import harmless
 
 CODES = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "dim": "2", "bold": "1"}
+
+
+SYMBOLS = {
+    "good": ("✓", "ok"),
+    "bad": ("✗", "X"),
+    "warn": ("!", "!"),
+    "none": ("–", "-"),
+    "here": ("▶", ">"),
+    "dot": ("·", "-"),
+    "ellipsis": ("…", "..."),
+    "unsure": ("?", "?"),
+}
+"""Symbols, and what stands for each where a stream has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,27 +45,7 @@ class Style:
 
     def symbol(self, name: str) -> str:
         """A symbol, or letters where the stream has none."""
-        fancy = {
-            "good": "✓",
-            "bad": "✗",
-            "warn": "!",
-            "none": "–",
-            "here": "▶",
-            "dot": "·",
-            "ellipsis": "…",
-            "unsure": "?",
-        }
-        plain = {
-            "good": "ok",
-            "bad": "X",
-            "warn": "!",
-            "none": "-",
-            "here": ">",
-            "dot": "-",
-            "ellipsis": "...",
-            "unsure": "?",
-        }
-        return (fancy if self.symbols else plain)[name]
+        return SYMBOLS[name][not self.symbols]
 
     def cut(self, line: str) -> str:
         """A line, cut where a terminal would break it; colours count for nothing."""
@@ -93,8 +85,3 @@ def soften(stream: TextIO) -> None:
     reconfigure = getattr(stream, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(errors="backslashreplace")
-
-
-def out() -> TextIO:
-    """Standard output as it is now."""
-    return sys.stdout

@@ -146,9 +146,7 @@ def get_into(checker: Checker, keys: Sequence[str]) -> None:
 def clear(checker: Checker) -> None:
     """Clear the store, and look for what is left, key by key."""
     known = [key for key in checker.store_state.known() if ordinary(key)][-PROBED:]
-    _, error = _ask(checker, "clear()", "store_clear")
-    if error is not None:
-        raise checker.broken("PORT-01", f"the call raised {raised_text(error)}")
+    _ask_plainly(checker, "the call", "clear()", "store_clear")
     left = []
     for key in known:
         count, failed = _ask(checker, f"exists([{key_text(key)}])", "store_exists", [key])
@@ -167,9 +165,7 @@ def damage(checker: Checker, key: str, how: str, other: str) -> bool:
     if with_other and (other == key or checker.store_state.entry(other).there is not True):
         return False
     text = f"damage({key_text(key)}, {how!r}{f', {key_text(other)}' if with_other else ''})"
-    answer, error = _ask(checker, text, "store_damage", key, how, other)
-    if error is not None:
-        raise checker.broken("PORT-01", f"the adapter's own fault raised {raised_text(error)}")
+    answer = _ask_plainly(checker, "the adapter's own fault", text, "store_damage", key, how, other)
     checker.history[-1] += "" if answer is True else " → can't be done"
     _follow(checker, StoreDamage(key, how), answer is True)
     return answer is True
@@ -177,16 +173,12 @@ def damage(checker: Checker, key: str, how: str, other: str) -> bool:
 
 def reopen(checker: Checker) -> None:
     """Go on with a fresh handle; everything that was stored must still be there."""
-    _, error = _ask(checker, "reopen()", "store_reopen")
-    if error is not None:
-        raise checker.broken("PORT-01", f"opening the store again raised {raised_text(error)}")
+    _ask_plainly(checker, "opening the store again", "reopen()", "store_reopen")
 
 
 def rank(checker: Checker, number: int) -> None:
     """From now on the calls are those of this rank."""
-    _, error = _ask(checker, f"as rank {number} of 2", "store_rank", number)
-    if error is not None:
-        raise checker.broken("PORT-01", f"opening the store as another rank raised {raised_text(error)}")
+    _ask_plainly(checker, "opening the store as another rank", f"as rank {number} of 2", "store_rank", number)
     _follow(checker, StoreRank(number), None)
 
 
@@ -195,9 +187,7 @@ def crash(checker: Checker, key: str, value: bytes, after: int) -> None:
     if checker.store_state.entry(key).damage:
         return
     text = f"put([{key_text(key)}], [{page_text(value)}]) by a process that dies after {after} bytes"
-    _, error = _ask(checker, text, "store_crash", key, value, after)
-    if error is not None:
-        raise checker.broken("PORT-01", f"the adapter's own fault raised {raised_text(error)}")
+    _ask_plainly(checker, "the adapter's own fault", text, "store_crash", key, value, after)
     count, failed = _ask(checker, f"exists([{key_text(key)}])", "store_exists", [key])
     counted = 0 if failed else checker.count(count, "how many leading keys are there")
     checker.history[-1] += f" → {counted}"
@@ -210,9 +200,7 @@ def crash(checker: Checker, key: str, value: bytes, after: int) -> None:
 
 def race(checker: Checker, numbers: Sequence[int], size: int) -> None:
     """Put large pages one after the other, while another thread reads them through a handle of its own."""
-    other, error = _ask(checker, "another handle", "store_other")
-    if error is not None:
-        raise checker.broken("PORT-01", f"opening a second handle raised {raised_text(error)}")
+    other = _ask_plainly(checker, "opening a second handle", "another handle", "store_other")
     keys = [ordinary_key(number) for number in numbers]
     values = {key: new_page(checker, key, size) for key in keys}
     glimpses: set[bytes | None] = set()
@@ -262,6 +250,14 @@ def _ask(checker: Checker, text: str, method: str, *args: Any) -> tuple[Any, Exc
     if any(now != then for now, then in given):
         raise checker.broken("PORT-04", "the call changed a sequence that was passed to it")
     return answer, None
+
+
+def _ask_plainly(checker: Checker, what: str, text: str, method: str, *args: Any) -> Any:
+    """Make a call that has no reason to raise (PORT-01), and say its answer; ``what`` it was, in words."""
+    answer, error = _ask(checker, text, method, *args)
+    if error is not None:
+        raise checker.broken("PORT-01", f"{what} raised {raised_text(error)}")
+    return answer
 
 
 def _raised(checker: Checker, error: Exception) -> str:
