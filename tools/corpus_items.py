@@ -17,11 +17,12 @@ from kvlitmus.conformance.history.again import Again, Moment, moments
 from kvlitmus.conformance.history.steps import Record, Recording, Step
 from kvlitmus.conformance.ports import Config, Unsupported
 from kvlitmus.conformance.run import engine, plan
-from kvlitmus.conformance.run.plan import CONFIGS, OPS, STORE_CONFIGS, TIER_CONFIGS, TIER_POLICY_CONFIGS, TIGHT_CONFIGS
+from kvlitmus.conformance.run.plan import CONFIGS, OPS, STORE_CONFIGS, TIER_CONFIGS
 from kvlitmus.conformance.run.results import Item, Options, to_json
 from kvlitmus.conformance.run.targets import load_target, resolve_target
 from kvlitmus.mutants.mutant import Mutant
 from kvlitmus.mutants.registry import all_mutants
+from tests.support.configs import TIER_POLICY_CONFIGS, TIGHT_CONFIGS
 from tools.corpus_verdicts import Notes, Verdicts, judged
 
 CACHES = ("specimen", "reference", "optimized")

@@ -38,8 +38,9 @@ if __name__ in ("__main__", "__mp_main__"):
 
 from kvlitmus.conformance.generate.schedule import draw  # noqa: E402
 from kvlitmus.conformance.ports import Config  # noqa: E402
-from kvlitmus.conformance.run.plan import CONFIGS, OPS, TIER_CONFIGS, TIER_POLICY_CONFIGS, TIGHT_CONFIGS  # noqa: E402
+from kvlitmus.conformance.run.plan import CONFIGS, OPS, TIER_CONFIGS  # noqa: E402
 from kvlitmus.conformance.run.targets import load_target, resolve_target  # noqa: E402
+from tests.support.configs import TIER_POLICY_CONFIGS, TIGHT_CONFIGS  # noqa: E402
 from tests.support.lockstep import Found, kinds_of, lockstep, shortest  # noqa: E402
 
 ALL: tuple[Config, ...] = (

@@ -20,10 +20,11 @@ from hypothesis import strategies as st
 from kvlitmus.conformance.adapters.reference.target import ReferenceTarget
 from kvlitmus.conformance.generate.schedule import OP_BYTES, Op, decode, draw
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.run.plan import TIER_CONFIGS, TIER_POLICY_CONFIGS
+from kvlitmus.conformance.run.plan import TIER_CONFIGS
 from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
 from kvlitmus.spec.rule import all_rules
+from tests.support.configs import TIER_POLICY_CONFIGS
 from tests.support.lockstep import CHOICES, BacksUpLater, Found, kinds_of, lockstep
 
 CONFIGS = (*TIER_CONFIGS, *TIER_POLICY_CONFIGS)

@@ -16,10 +16,11 @@ from kvlitmus.conformance.adapters.optimized.target import audited, target
 from kvlitmus.conformance.adapters.reference.target import ReferenceTarget
 from kvlitmus.conformance.generate.schedule import OP_BYTES, Op, decode, draw
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.run.plan import CONFIGS, TIGHT_CONFIGS
+from kvlitmus.conformance.run.plan import CONFIGS
 from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
 from kvlitmus.conformance.specimen.tree import Node, RadixTree
+from tests.support.configs import TIGHT_CONFIGS
 from tests.support.lockstep import Found, kinds_of, lockstep, shortest
 
 ALL = (*CONFIGS, *TIGHT_CONFIGS)

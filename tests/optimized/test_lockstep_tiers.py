@@ -17,9 +17,10 @@ from kvlitmus.conformance.adapters.optimized.target import OptimizedTarget, audi
 from kvlitmus.conformance.adapters.reference.target import ReferenceTarget
 from kvlitmus.conformance.generate.schedule import OP_BYTES, decode, draw
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.run.plan import TIER_CONFIGS, TIER_POLICY_CONFIGS, TIERED
+from kvlitmus.conformance.run.plan import TIER_CONFIGS, TIERED
 from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
+from tests.support.configs import TIER_POLICY_CONFIGS
 from tests.support.lockstep import CHOICES, BacksUpLater, Found, kinds_of, lockstep
 
 ALL = (*TIER_CONFIGS, *TIER_POLICY_CONFIGS)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from kvlitmus.conformance.checker.calls.prefetch import checked_plan, planned
-from kvlitmus.conformance.checker.scripted_host import HostScript, ScriptedHost, reply_from
+from kvlitmus.conformance.checker.scripted_host import HostScript, ScriptedHost
 from kvlitmus.conformance.litmus.prefetch_table import CASES, PlanCase
 from kvlitmus.conformance.specimen.prefetch import PrefetchPlanner
-from kvlitmus.reference.prefetch import converse, plan_prefetch
+from kvlitmus.reference.prefetch import Answer, Call, converse, plan_prefetch
 from kvlitmus.spec import prefetch
 from kvlitmus.spec.plan import verdicts
 from kvlitmus.spec.prefetch_plan import HostPool, PlanPrefetch, PrefetchAsk, PrefetchPlan, full_length
@@ -37,6 +39,29 @@ SCRIPTS = st.builds(
     arrives_after=st.integers(0, 2),
     evict_grain=st.sampled_from((1, 4, 64)),
 )
+
+
+def reply_from(host: HostPool) -> Callable[[Call], Answer]:
+    """Answers for the reference's conversation, from a host that is called."""
+
+    def reply(call: Call) -> Answer:
+        match call.name:
+            case "alloc":
+                return host.alloc(call.amount)
+            case "evict":
+                return host.evict(call.amount)
+            case "available":
+                return host.available()
+            case "protect":
+                host.protect()
+                return None
+            case "release":
+                host.release()
+                return None
+            case name:
+                raise ValueError(f"a plan makes no call named {name!r}", name)
+
+    return reply
 
 
 class Reference:

@@ -9,13 +9,10 @@ down with what was asked and answered, so that the checker needs to believe nobo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from kvlitmus.reference.prefetch import Answer, Call
-from kvlitmus.spec.prefetch_plan import HostCall, HostPool
-
-__all__ = ["HostPool", "HostScript", "ScriptedHost", "reply_from"]
+from kvlitmus.spec.prefetch_plan import HostCall
 
 FIRST_SLOT = 1024
 """Where the scripted slots begin: numbers that nobody guesses by counting from 0."""
@@ -110,26 +107,3 @@ class ScriptedHost:
         if len(self.calls) >= MAX_CALLS:
             raise RuntimeError(f"a prefetch plan made more than {MAX_CALLS} calls to the host", MAX_CALLS)
         self.calls.append(call)
-
-
-def reply_from(host: HostPool) -> Callable[[Call], Answer]:
-    """Answers for the reference's conversation, from a host that is called."""
-
-    def reply(call: Call) -> Answer:
-        match call.name:
-            case "alloc":
-                return host.alloc(call.amount)
-            case "evict":
-                return host.evict(call.amount)
-            case "available":
-                return host.available()
-            case "protect":
-                host.protect()
-                return None
-            case "release":
-                host.release()
-                return None
-            case name:
-                raise ValueError(f"a plan makes no call named {name!r}", name)
-
-    return reply

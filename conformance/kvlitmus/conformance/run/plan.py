@@ -51,16 +51,6 @@ TIER_CONFIGS: tuple[Config, ...] = (
 )
 """The configurations of a hierarchy: each write policy, each stop policy, storage from the beginning and later."""
 
-TIER_POLICY_CONFIGS: tuple[Config, ...] = (
-    *(replace(TIERED, policy=policy) for policy in OTHERS),
-    *(replace(TIERED, page_size=2, threshold=4, policy=policy, write="write_back") for policy in ("lfu", "fifo")),
-    replace(TIERED, page_size=1, policy="slru", write="write_through_selective", threshold=1),
-)
-"""Hierarchies under the other policies: not part of a verdict, but of lock steps."""
-
-TIGHT_CONFIGS: tuple[Config, ...] = (Config(page_size=2, pages=6), Config(page_size=1, pages=10, policy="priority"))
-"""Caches that are full at once: not part of a verdict, but of lock steps."""
-
 STORE_CONFIGS: tuple[Config, ...] = (Config(page_size=1, pool="store"), Config(page_size=16, pool="store"))
 """The configurations in which a page store is judged alone."""
 
