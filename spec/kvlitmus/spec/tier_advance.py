@@ -11,6 +11,7 @@ A step of a hierarchy is folded in this order:
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -51,14 +52,7 @@ from kvlitmus.spec.tier_state import (
 # -- the calls -------------------------------------------------------------------------------------
 
 
-def evicting(state: State, setting: Setting, call: object, answer: object, before: TierSeen, after: TierSeen) -> State:
-    """What went is seen."""
-    return state
-
-
-def load_back(
-    state: State, setting: Setting, call: tier_calls.LoadBack, answer: Loaded, before: TierSeen, after: TierSeen
-) -> State:
+def load_back(state: State, setting: Setting, call: tier_calls.LoadBack, answer: Loaded) -> State:
     """The part on the device was used; whether it was, nobody says where the load is declined."""
     paged = call.path.pages
     resident = paged[: effects.cached_prefix(state.tree, paged)]
@@ -68,9 +62,7 @@ def load_back(
     return state._replace(tree=used(state.tree, setting, resident))
 
 
-def advance(
-    state: State, setting: Setting, call: tier_calls.Advance, answer: None, before: TierSeen, after: TierSeen
-) -> State:
+def advance(state: State, setting: Setting, call: tier_calls.Advance, after: TierSeen) -> State:
     """A job went on; what storage saw of it is noted."""
     tiers, outcome = tiers_of(state), call.outcome
     work = tiers.work[call.job]
@@ -98,9 +90,7 @@ def advance(
     return put(state, tiers)
 
 
-def tick(
-    state: State, setting: Setting, call: tier_calls.Tick, answer: None, before: TierSeen, after: TierSeen
-) -> State:
+def tick(state: State, setting: Setting, after: TierSeen) -> State:
     """The cache takes note of what has landed; where it commits at ticks, prefetches whose fetch has ended are over."""
     tiers, _ = note_puts(tiers_of(state), after.record)
     fetches = tiers.prefetches
@@ -110,9 +100,7 @@ def tick(
     return put(state, tiers._replace(prefetches=fetches))
 
 
-def attach(
-    state: State, setting: Setting, call: tier_calls.Attach, answer: bool, before: TierSeen, after: TierSeen
-) -> State:
+def attach(state: State, call: tier_calls.Attach, answer: bool) -> State:
     """Storage is there, or gone: then every prefetch is over, and what one has added may be told or not."""
     tiers = tiers_of(state)
     if not answer:
@@ -131,9 +119,7 @@ def attach(
     return put(state, tiers)
 
 
-def settled(
-    state: State, setting: Setting, call: tier_calls.Settled, answer: None, before: TierSeen, after: TierSeen
-) -> State:
+def settled(state: State) -> State:
     """Revoked prefetches are gone."""
     tiers = tiers_of(state)
     fetches = tiers.prefetches
@@ -142,9 +128,7 @@ def settled(
     return put(state, tiers._replace(prefetches=fetches))
 
 
-def prefetch(
-    state: State, setting: Setting, call: tier_calls.Prefetch, answer: Any, before: TierSeen, after: TierSeen
-) -> State:
+def prefetch(state: State, setting: Setting, call: tier_calls.Prefetch, answer: Any, before: TierSeen) -> State:
     """The part that is cached was used; whether it was, nobody says where the prefetch is refused."""
     paged = call.path.pages
     tiers = tiers_of(state)
@@ -157,9 +141,7 @@ def prefetch(
     return state._replace(tree=tree)
 
 
-def poll(
-    state: State, setting: Setting, call: tier_calls.Poll, answer: bool, before: TierSeen, after: TierSeen
-) -> State:
+def poll(state: State, call: tier_calls.Poll, answer: bool) -> State:
     """A request that need not wait any more has its prefetch ended."""
     tiers = tiers_of(state)
     fetches = tiers.prefetches
@@ -172,9 +154,7 @@ def poll(
     return put(state, tiers._replace(prefetches=fetches))
 
 
-def tell_loaded(
-    state: State, setting: Setting, call: tier_calls.TellLoaded, answer: int, before: TierSeen, after: TierSeen
-) -> State:
+def tell_loaded(state: State, call: tier_calls.TellLoaded) -> State:
     """What a prefetch added is told once."""
     tiers = tiers_of(state)
     fetches = tiers.prefetches
@@ -182,9 +162,7 @@ def tell_loaded(
     return put(state, tiers._replace(prefetches=fetches._replace(added=added)))
 
 
-def abandon(
-    state: State, setting: Setting, call: tier_calls.Abandon, answer: None, before: TierSeen, after: TierSeen
-) -> State:
+def abandon(state: State, call: tier_calls.Abandon) -> State:
     """The request waits no more, and nothing will be told."""
     tiers = tiers_of(state)
     fetches = tiers.prefetches
@@ -196,37 +174,28 @@ def abandon(
     return put(state, tiers._replace(prefetches=fetches))
 
 
-def fail_host_alloc(
-    state: State, setting: Setting, call: tier_calls.FailHostAlloc, answer: None, before: TierSeen, after: TierSeen
-) -> State:
+def fail_host_alloc(state: State, call: tier_calls.FailHostAlloc) -> State:
     """An allocation of host memory is going to fail."""
     return put(state, tiers_of(state)._replace(fault=call.after))
 
 
-def fail_memory(
-    state: State, setting: Setting, call: tier_calls.FailMemory, answer: None, before: TierSeen, after: TierSeen
-) -> State:
+def fail_memory(state: State, call: tier_calls.FailMemory) -> State:
     """Memory is going to run out, or not any more."""
     return put(state, tiers_of(state)._replace(starved=call.after is not None))
 
 
-def out_of_memory(
-    state: State, setting: Setting, call: tier_calls.OutOfMemory, answer: None, before: TierSeen, after: TierSeen
-) -> State:
+def out_of_memory(state: State, call: tier_calls.OutOfMemory) -> State:
     """Whether the call counts as a use of the key is nobody's promise."""
     tiers = tiers_of(state)
     return put(state, tiers._replace(unsure=tiers.unsure.union(call.path.pages)))
 
 
-def set_clock(
-    state: State, setting: Setting, call: tier_calls.SetClock, answer: None, before: TierSeen, after: TierSeen
-) -> State:
+def set_clock(state: State, call: tier_calls.SetClock) -> State:
     """Time has passed."""
     return put(state, tiers_of(state)._replace(clock=call.seconds))
 
 
 EXPECT: dict[type, Callable[..., State]] = {
-    tier_calls.EvictHost: evicting,
     tier_calls.LoadBack: load_back,
     tier_calls.Advance: advance,
     tier_calls.Tick: tick,
@@ -236,13 +205,15 @@ EXPECT: dict[type, Callable[..., State]] = {
     tier_calls.Poll: poll,
     tier_calls.TellLoaded: tell_loaded,
     tier_calls.Abandon: abandon,
-    tier_calls.FailCopy: evicting,
     tier_calls.FailHostAlloc: fail_host_alloc,
     tier_calls.FailMemory: fail_memory,
     tier_calls.OutOfMemory: out_of_memory,
     tier_calls.SetClock: set_clock,
 }
-"""What each call on the tiers amounts to."""
+"""What each call on the tiers amounts to; of others it is seen, in the snapshot or in the cache's own words."""
+
+INPUTS_OF = {kind: tuple(inspect.signature(fold).parameters) for kind, fold in EXPECT.items()}
+"""What each of these functions is handed, by name: of a step of :func:`follow_tiers` what it asks for."""
 
 
 # -- following what is seen ------------------------------------------------------------------------
@@ -330,7 +301,8 @@ def follow_tiers(
     """What is expected after a call, and what is known then; ``expected``: what it amounts to on the device."""
     below = EXPECT.get(type(call))
     if below is not None:
-        expected = below(expected, setting, call, answer, before, after)
+        step = {"state": expected, "setting": setting, "call": call, "answer": answer, "before": before, "after": after}
+        expected = below(*[step[name] for name in INPUTS_OF[type(call)]])
     expected = note_ended(expected, setting, after, forgot=type(call) is calls.Reset)
     then = note_begun(restored(follow(expected, after), setting, before, after), setting, after)
     return expected, conclude(state, then, setting, call, answer, before, after)
