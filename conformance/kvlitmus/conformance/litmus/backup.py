@@ -17,6 +17,7 @@ from kvlitmus.conformance.litmus.scenes import (
     emptied,
     step,
     storage,
+    written_back,
 )
 from kvlitmus.conformance.litmus.spelling import Spelt, within
 from kvlitmus.spec.interface.tiers import BACKUP, FAILED, Outcome
@@ -141,8 +142,7 @@ def a_put_ends_where_storage_refuses(checker: Checker) -> None:
     storage(checker)
     for letters, outcome in (("abc", Outcome("short", 1)), ("def", Outcome("fail", 1)), ("ghi", Outcome())):
         computed(checker, prompt(checker, letters), uses=3)
-        if checker.config.write == "write_back":
-            tree.evict(checker, checker.capacity)
+        written_back(checker)
         while step(checker, "backup"):
             pass
         tiers.tick(checker)

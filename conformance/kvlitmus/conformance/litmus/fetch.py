@@ -22,12 +22,20 @@ from kvlitmus.conformance.litmus.scenes import (
     storage,
     stored,
     waited,
+    written_back,
 )
 from kvlitmus.spec.interface.tiers import Outcome
 from kvlitmus.spec.names import page_names
 from kvlitmus.spec.units import Key
 
 SUBMIT = ("FETCH-01", "FETCH-06", "FETCH-07")
+
+
+def worth_reading(checker: Checker, more: int) -> Key:
+    """A key in storage and nowhere else, of so many pages more than a prefetch is worth."""
+    key = letters(checker, least_pages(checker) + more)
+    stored(checker, key)
+    return key
 
 
 @litmus(
@@ -68,8 +76,7 @@ def a_query_that_finds_too_little_revokes(checker: Checker) -> None:
 @litmus(rules=("FETCH-10",), needs=READS)
 def a_fetch_counts_page_by_page(checker: Checker) -> None:
     """A fetch gets one page, another, and then finds that storage has lost the rest."""
-    key = letters(checker, least_pages(checker) + 3)
-    stored(checker, key)
+    key = worth_reading(checker, 3)
     queried(checker, 1, key)
     step(checker, "fetch", Outcome("part", 1))
     fetch.poll(checker, 1)
@@ -92,8 +99,7 @@ def spoil(checker: Checker, key: Key, page: int, *, lost: bool) -> None:
 @litmus(rules=("FETCH-12", "TIER-02", "TIER-07"), needs=READS)
 def a_page_that_was_cut_short_does_not_count(checker: Checker) -> None:
     """Storage has cut the second page of what a query found: what is behind it isn't read, and it isn't cached."""
-    key = letters(checker, least_pages(checker) + 3)
-    stored(checker, key)
+    key = worth_reading(checker, 3)
     queried(checker, 1, key)
     spoil(checker, key, 1, lost=False)
     step(checker, "fetch")
@@ -105,8 +111,7 @@ def a_page_that_was_cut_short_does_not_count(checker: Checker) -> None:
 @litmus(rules=("FETCH-08", "TIER-02"), needs=READS)
 def a_query_counts_up_to_the_first_gap(checker: Checker) -> None:
     """Storage has lost a page amid what it has of a key."""
-    key = letters(checker, least_pages(checker) + 4)
-    stored(checker, key)
+    key = worth_reading(checker, 4)
     spoil(checker, key, least_pages(checker) + 1, lost=True)
     brought(checker, 1, key)
     tiers.settle(checker)
@@ -115,8 +120,7 @@ def a_query_counts_up_to_the_first_gap(checker: Checker) -> None:
 @litmus(rules=("FETCH-16",), needs=READS)
 def what_was_added_is_told_once(checker: Checker) -> None:
     """A prefetch has added pages; it is asked how many, and asked again."""
-    key = letters(checker, least_pages(checker) + 2)
-    stored(checker, key)
+    key = worth_reading(checker, 2)
     brought(checker, 1, key)
     fetch.loaded(checker, 1)
     tiers.settle(checker)
@@ -125,8 +129,7 @@ def what_was_added_is_told_once(checker: Checker) -> None:
 @litmus(rules=("FETCH-16",), needs=READS)
 def a_request_that_is_queued_again_was_told_first(checker: Checker) -> None:
     """A request whose prefetch is over is queued again; what the first prefetch added doesn't count for the second."""
-    key = letters(checker, least_pages(checker) + 2)
-    stored(checker, key)
+    key = worth_reading(checker, 2)
     read(checker, 1, key)
     polled(checker, 1)
     emptied(checker)
@@ -138,8 +141,7 @@ def a_request_that_is_queued_again_was_told_first(checker: Checker) -> None:
 @litmus(rules=("FETCH-15", "FETCH-17", "LIFE-08", "LIFE-09"), needs=READS)
 def an_aborted_request_leaves_nothing_at_any_stage(checker: Checker) -> None:
     """Requests are aborted before the query, after it, amid the fetch, after it, and once more."""
-    key = letters(checker, least_pages(checker) + 2)
-    stored(checker, key)
+    key = worth_reading(checker, 2)
     for rid, stage in enumerate(("asked", "queried", "reading", "read"), 1):
         fetch.prefetch(checker, rid, key)
         if stage != "asked":
@@ -159,15 +161,13 @@ def an_aborted_request_leaves_nothing_at_any_stage(checker: Checker) -> None:
 @litmus(rules=("TIER-01", "TIER-07"), needs=READS)
 def a_read_that_was_aborted_overwrites_nobody(checker: Checker) -> None:
     """A request goes away while storage is read; other prompts get what memory there is, and then the read ends."""
-    key = letters(checker, least_pages(checker) + 2)
-    stored(checker, key)
+    key = worth_reading(checker, 2)
     queried(checker, 1, key)
     fetch.abandon(checker, 1)
     tiers.tick(checker)
     for at in range(checker.config.host_pages):
         computed(checker, prompt(checker, chr(ord("p") + at % 8) + "z" * (at // 8)), uses=USES, rid=900 + 10 * at)
-    if checker.config.write == "write_back":
-        tree.evict(checker, checker.capacity)
+    written_back(checker)
     while step(checker, "backup"):
         tiers.tick(checker)
     step(checker, "fetch")
@@ -177,8 +177,7 @@ def a_read_that_was_aborted_overwrites_nobody(checker: Checker) -> None:
 @litmus(rules=("FETCH-01", "TIER-02", "LIFE-08", "LIFE-09"), needs=READS, stops=("best_effort",))
 def a_late_message_does_not_hit_the_next_prefetch(checker: Checker) -> None:
     """A request goes on before its query was answered and comes back under the same id; then the old query misses."""
-    key = letters(checker, least_pages(checker) + 2)
-    stored(checker, key)
+    key = worth_reading(checker, 2)
     other = letters(checker, least_pages(checker) + 2, "p")
     fetch.prefetch(checker, 1, other)
     fetch.poll(checker, 1)
@@ -227,8 +226,7 @@ def a_prefetch_takes_what_memory_there_is(checker: Checker) -> None:
 @litmus(rules=("LIFE-06", "LIFE-07", "LIFE-08", "FETCH-11"), needs=READS)
 def storage_that_raises_is_survived(checker: Checker) -> None:
     """A fetch meets an exception, a query another; the next prefetch is as good as ever."""
-    key = letters(checker, least_pages(checker) + 2)
-    stored(checker, key)
+    key = worth_reading(checker, 2)
     queried(checker, 1, key)
     step(checker, "fetch", Outcome("fail", 1))
     tiers.tick(checker)
@@ -245,8 +243,7 @@ def storage_that_raises_is_survived(checker: Checker) -> None:
 @litmus(rules=("FETCH-11",), needs=(*READS, "clock"), stops=("timeout",))
 def a_request_waits_no_longer_than_its_limit(checker: Checker) -> None:
     """A fetch hangs; the request is polled just before, at and just after the limit."""
-    key = letters(checker, least_pages(checker) + 2)
-    stored(checker, key)
+    key = worth_reading(checker, 2)
     fetch.prefetch(checker, 1, key)
     fetch.poll(checker, 1)
     step(checker, "query")
@@ -265,8 +262,7 @@ def a_request_waits_no_longer_than_its_limit(checker: Checker) -> None:
 @litmus(rules=("FETCH-01", "BACKUP-04"), needs=READS, writes=("write_through_selective",))
 def a_prefetch_does_not_skip_what_only_the_device_has(checker: Checker) -> None:
     """Of a stored key the middle was computed anew and isn't backed up: a prefetch begins at its end or not at all."""
-    key = letters(checker, least_pages(checker) + 4)
-    stored(checker, key)
+    key = worth_reading(checker, 4)
     backed(checker, letters(checker, 1))
     computed(checker, letters(checker, 3))
     brought(checker, 1, key)
@@ -276,8 +272,7 @@ def a_prefetch_does_not_skip_what_only_the_device_has(checker: Checker) -> None:
 @litmus(rules=("TIER-06", "FETCH-13"), needs=READS, writes=("write_through_selective",))
 def a_commit_below_what_is_not_backed_up(checker: Checker) -> None:
     """While a prefetch is under way another request computes half of it, and isn't backed up; then that goes."""
-    key = letters(checker, least_pages(checker) + 3)
-    stored(checker, key)
+    key = worth_reading(checker, 3)
     read(checker, 1, key)
     computed(checker, letters(checker, 2))
     waited(checker, 1)
@@ -288,8 +283,7 @@ def a_commit_below_what_is_not_backed_up(checker: Checker) -> None:
 @litmus(rules=("FETCH-12", "FETCH-14", "TIER-02"), needs=READS)
 def a_commit_meets_what_was_computed_meanwhile(checker: Checker) -> None:
     """While a prefetch is under way another request computes and backs up half of what it reads."""
-    key = letters(checker, least_pages(checker) + 3)
-    stored(checker, key)
+    key = worth_reading(checker, 3)
     read(checker, 1, key)
     backed(checker, letters(checker, 2))
     waited(checker, 1)

@@ -17,12 +17,18 @@ def long_key(checker: Checker, first: str = "a") -> Key:
     return prompt(checker, first + "b" * (pages - 1))
 
 
-@litmus(rules=("LOAD-01", "LOAD-02", "LOAD-05", "TIER-11", "LOCK-04", "REQ-02"), needs=TIERS)
-def a_request_finds_on_the_device_what_was_loaded_back(checker: Checker) -> None:
-    """What was demoted is loaded back; while the copy is under way nothing of it may go; then a request shares it."""
+def demoted(checker: Checker) -> Key:
+    """A key that is worth a load back and on the host alone."""
     key = long_key(checker)
     backed(checker, key)
     tree.evict(checker, checker.capacity)
+    return key
+
+
+@litmus(rules=("LOAD-01", "LOAD-02", "LOAD-05", "TIER-11", "LOCK-04", "REQ-02"), needs=TIERS)
+def a_request_finds_on_the_device_what_was_loaded_back(checker: Checker) -> None:
+    """What was demoted is loaded back; while the copy is under way nothing of it may go; then a request shares it."""
+    key = demoted(checker)
     tiers.load_back(checker, key)
     tree.evict(checker, checker.capacity)
     tiers.evict_host(checker, checker.config.host_pages * checker.size)
@@ -50,9 +56,7 @@ def half_of_a_key_is_loaded_behind_the_other_half(checker: Checker) -> None:
 @litmus(rules=("LOAD-03", "LOAD-04"), needs=TIERS)
 def a_full_device_takes_nothing_back(checker: Checker) -> None:
     """A request has the whole device: nothing can be loaded, and nothing changes; when it has ended, all can."""
-    key = long_key(checker)
-    backed(checker, key)
-    tree.evict(checker, checker.capacity)
+    key = demoted(checker)
     tokens = (9,) * (checker.capacity + int(checker.config.bigram))
     request.begin(checker, 1, Key(None, tokens[: checker.capacity], checker.config.bigram))
     tiers.load_back(checker, key)
@@ -84,9 +88,7 @@ def a_load_makes_room_by_writing_back(checker: Checker) -> None:
 @litmus(rules=("LOAD-06", "TIER-08"), needs=(*TIERS, "layers", "data"))
 def a_load_arrives_layer_by_layer(checker: Checker) -> None:
     """Layers are copied one by one; as many may be read as have arrived."""
-    key = long_key(checker)
-    backed(checker, key)
-    tree.evict(checker, checker.capacity)
+    key = demoted(checker)
     tiers.load_back(checker, key)
     while step(checker, "load", Outcome("part", 1)):
         tiers.tick(checker)
@@ -110,9 +112,7 @@ def a_load_heeds_its_quota(checker: Checker) -> None:
 @litmus(rules=("LOAD-08", "LOAD-09", "LOAD-10", "TIER-08", "LIFE-06", "LIFE-08"), needs=FAILING)
 def what_could_not_be_loaded_is_on_the_host_as_before(checker: Checker) -> None:
     """The copy of a load fails under way; the next one lands."""
-    key = long_key(checker)
-    backed(checker, key)
-    tree.evict(checker, checker.capacity)
+    key = demoted(checker)
     for outcome in (FAILED, Outcome()):
         tiers.load_back(checker, key)
         step(checker, "load", outcome)
@@ -126,9 +126,7 @@ def what_could_not_be_loaded_is_on_the_host_as_before(checker: Checker) -> None:
 @litmus(rules=("LOAD-08", "LOAD-10", "TIER-08", "LIFE-08"), needs=FAILING)
 def a_request_gives_up_what_could_not_be_loaded(checker: Checker) -> None:
     """A request waits for a load that fails: it ends, and the next one computes what is missing."""
-    key = long_key(checker)
-    backed(checker, key)
-    tree.evict(checker, checker.capacity)
+    key = demoted(checker)
     tiers.load_back(checker, key)
     request.begin(checker, 1, key)
     step(checker, "load", FAILED)
@@ -142,9 +140,7 @@ def a_request_gives_up_what_could_not_be_loaded(checker: Checker) -> None:
 @litmus(rules=("LOCK-01", "LOAD-08", "LOAD-10", "TIER-08"), needs=FAILING)
 def what_a_request_holds_is_loaded_again(checker: Checker) -> None:
     """A load fails while a request holds its pages, and the request doesn't end: they stay, and arrive later."""
-    key = long_key(checker)
-    backed(checker, key)
-    tree.evict(checker, checker.capacity)
+    key = demoted(checker)
     tiers.load_back(checker, key)
     request.begin(checker, 1, key)
     step(checker, "load", FAILED)
@@ -158,9 +154,7 @@ def what_a_request_holds_is_loaded_again(checker: Checker) -> None:
 @litmus(rules=("LOAD-08", "LOAD-10", "BACKUP-03", "TIER-05", "LIFE-08"), needs=FAILING)
 def a_load_fails_above_another(checker: Checker) -> None:
     """The first pages of a key are on their way, then the others: the first load fails, the second one lands."""
-    key = long_key(checker)
-    backed(checker, key)
-    tree.evict(checker, checker.capacity)
+    key = demoted(checker)
     tiers.load_back(checker, key._replace(tokens=key.tokens[: key.length - checker.size + checker.config.bigram]))
     tiers.load_back(checker, key)
     step(checker, "load", FAILED)
@@ -173,9 +167,7 @@ def a_load_fails_above_another(checker: Checker) -> None:
 @litmus(rules=("LOAD-03", "LOAD-04", "TIER-08", "LIFE-08"), needs=FAILING)
 def a_load_that_cannot_begin_is_declined(checker: Checker) -> None:
     """Who moves contents raises where a load is to begin; then it doesn't."""
-    key = long_key(checker)
-    backed(checker, key)
-    tree.evict(checker, checker.capacity)
+    key = demoted(checker)
     tiers.fail_copy(checker, LOAD, 0)
     tiers.load_back(checker, key)
     tree.match(checker, key)

@@ -49,9 +49,14 @@ def step(checker: Checker, kind: str, outcome: Outcome = DONE) -> bool:
 def backed(checker: Checker, key: Key) -> None:
     """A key is on the host, and in storage if there is one: computed often enough, under write-back evicted."""
     computed(checker, key, uses=USES)
+    written_back(checker)
+    tiers.deliver(checker)
+
+
+def written_back(checker: Checker) -> None:
+    """Where pages are written back when they leave the device, they leave it."""
     if checker.config.write == "write_back":
         tree.evict(checker, checker.capacity)
-    tiers.deliver(checker)
 
 
 def emptied(checker: Checker) -> None:

@@ -17,6 +17,7 @@ from kvlitmus.conformance.litmus.scenes import (
     step,
     storage,
     stored,
+    written_back,
 )
 from kvlitmus.spec.interface.tiers import SPILL, SPILLED
 
@@ -86,8 +87,7 @@ def what_a_put_reads_from_is_not_dropped(checker: Checker) -> None:
     """While pages are on their way into storage the host is emptied: they stay until they have arrived."""
     storage(checker)
     computed(checker, prompt(checker, "abc"), uses=3)
-    if checker.config.write == "write_back":
-        tree.evict(checker, checker.capacity)
+    written_back(checker)
     while step(checker, "backup"):
         pass
     tiers.tick(checker)
