@@ -283,19 +283,10 @@ class Worker:
 
     def serve(self) -> None:
         """Do what the supervisor asks, until it hangs up."""
-        handlers = {
-            "load": self.do_load,
-            "make": self.do_make,
-            "item": self.do_item,
-            "fuzz": self.do_fuzz,
-            "trial": self.do_trial,
-            "look": self.do_look,
-            "mutant": self.do_mutant,
-        }
         for command in self.channel.lines():
             self.busy = True
             try:
-                answer = handlers[command["do"]](command)
+                answer = getattr(self, f"do_{command['do']}")(command)
             except BaseException as error:  # noqa: BLE001 - the supervisor wants an answer
                 answer = {"failed": f"the suite failed: {where(error)}"}
             self.busy = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
 from kvlitmus.conformance.specimen.tree import CLEARED, Node
@@ -14,13 +15,11 @@ from kvlitmus.spec.profile import Profile
 from kvlitmus.spec.units import Key
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Receipt:
     """What a lock is worth: one unlock of one path."""
 
-    __slots__ = ("node",)
-
-    def __init__(self, node: Node) -> None:
-        self.node: Node | None = node
+    node: Node | None
 
 
 class Specimen:

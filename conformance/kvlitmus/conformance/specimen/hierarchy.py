@@ -130,15 +130,12 @@ class TieredSpecimen(ShortMemory, Specimen):
         """See :class:`~kvlitmus.spec.interface.tiers.HostTier`."""
         return int(self.tree.evict_host(n))
 
-    def load_back(self, key: Key) -> Loaded:
-        """See :class:`~kvlitmus.spec.interface.tiers.HostTier`."""
-        before, pages = self.loads.load_back(key)
-        return Loaded(before, None if pages is None else tuple(self.pool.slots(pages)))
-
-    def load_back_within(self, key: Key, quota: int) -> Loaded:
-        """See :class:`~kvlitmus.spec.interface.tiers.Quota`."""
+    def load_back(self, key: Key, quota: int | None = None) -> Loaded:
+        """See ``HostTier`` and ``Quota`` of :mod:`kvlitmus.spec.interface.tiers`."""
         before, pages = self.loads.load_back(key, quota)
         return Loaded(before, None if pages is None else tuple(self.pool.slots(pages)))
+
+    load_back_within = load_back
 
     def layers(self) -> int:
         """See :class:`~kvlitmus.spec.interface.tiers.Layers`."""

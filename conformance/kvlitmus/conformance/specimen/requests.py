@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from kvlitmus.conformance.specimen.pool import PagedPool
 from kvlitmus.conformance.specimen.tree import Node, RadixTree
 from kvlitmus.spec.units import Key
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Running:
     """A running request: its key so far, its row, how much of the row is the tree's, and the node it holds.
 
     ``upto``: how many units may be cached now, where the caller has said so.
     """
 
-    __slots__ = ("cached", "key", "node", "row", "upto")
-
-    def __init__(self, key: Key, row: list[int], cached: int, node: Node) -> None:
-        self.key = key
-        self.row = row
-        self.cached = cached
-        self.node = node
-        self.upto: int | None = None
+    key: Key
+    row: list[int]
+    cached: int
+    node: Node
+    upto: int | None = None
 
 
 class RequestTable:

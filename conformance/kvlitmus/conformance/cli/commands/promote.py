@@ -13,9 +13,9 @@ from pathlib import Path
 
 from kvlitmus.conformance.cli.commands import session
 from kvlitmus.conformance.cli.commands.common import UsageError
-from kvlitmus.conformance.cli.commands.replay import check
+from kvlitmus.conformance.cli.commands.replay import read
 from kvlitmus.conformance.report.style import style_of
-from kvlitmus.conformance.run.failures import Failure, FailureError, load
+from kvlitmus.conformance.run.failures import Failure
 from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.conformance.support import files
 from kvlitmus.conformance.support.text import harmless
@@ -30,11 +30,7 @@ LONGEST = 100
 
 def main(args: argparse.Namespace) -> int:
     """Check a finding and save it as a vector; returns the exit code."""
-    try:
-        failure = load(Path(args.file))
-    except FailureError as error:
-        raise UsageError(str(error)) from None
-    rules = check(failure, args.file)
+    failure, rules = read(args.file)
     style = style_of(sys.stdout, args.color)
     vector = vector_of(args, failure)
     folder = Path(args.into) if args.into else FOLDER

@@ -24,11 +24,7 @@ STILL, GONE = 1, 0
 
 def main(args: argparse.Namespace) -> int:
     """Play the failure again; 1 if it still occurs, 0 if not."""
-    try:
-        failure = load(Path(args.file))
-    except FailureError as error:
-        raise UsageError(str(error)) from None
-    rules = check(failure, args.file)
+    failure, rules = read(args.file)
     style = style_of(sys.stdout, args.color)
     target = args.target or failure.target
     ref = session.find(target, args.python)
@@ -46,8 +42,12 @@ def main(args: argparse.Namespace) -> int:
     return STILL if occurs(result, rules) else GONE
 
 
-def check(failure: Failure, name: str) -> dict[str, Rule]:
-    """The rules of the failure; names that this version does not know are the user's to see."""
+def read(name: str) -> tuple[Failure, dict[str, Rule]]:
+    """A saved failure, and its rules; names that this version does not know are the user's to see."""
+    try:
+        failure = load(Path(name))
+    except FailureError as error:
+        raise UsageError(str(error)) from None
     known = all_rules()
     for id in failure.rules:
         if id not in known:
@@ -55,7 +55,7 @@ def check(failure: Failure, name: str) -> dict[str, Rule]:
     if failure.litmus and failure.litmus not in all_litmus():
         near = closest(failure.litmus, all_litmus())
         raise UsageError(f"{name}: 'litmus': there is no litmus test {harmless(failure.litmus, 100)!r}{near}")
-    return {id: known[id] for id in failure.rules}
+    return failure, {id: known[id] for id in failure.rules}
 
 
 def note(failure: Failure) -> str:
