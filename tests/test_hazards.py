@@ -13,7 +13,7 @@ from kvlitmus.conformance.run.targets import KNOWN
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.rule import all_rules
 from tools import hazards
-from tools.hazard_hooks import MECHANISMS, NOT_YET, HazardJudge, Mechanism, around
+from tools.hazard_hooks import MECHANISMS, NOT_YET, HazardChecker, Mechanism, around
 
 MUTANT = all_mutants()["added-is-told-twice"]
 MUTED = frozenset(all_rules()) - {"FETCH-16"}
@@ -37,7 +37,7 @@ def when_it_is_told(adapter: Any, note: Callable[[], None]) -> None:
 
 def hooked(target: Mechanism, item: Item, options: Options) -> ItemResult:
     """What comes of an item under the judge of hazards."""
-    return run_item(target, item, options, CurrentRun(HazardJudge))
+    return run_item(target, item, options, CurrentRun(HazardChecker))
 
 
 def played(hook: Callable[[Any, Callable[[], None]], None], within: int = 1_000_000, trials: int = 0) -> ItemResult:

@@ -90,7 +90,7 @@ def depths_of(config: Config) -> tuple[int, ...]:
 def drawn(target: Any, config: Config, seed: int, ops: int = OPS) -> Iterator[Item]:
     """The schedule of a seed, as an item that does not depend on how it was drawn; none where nothing can be drawn."""
     try:
-        kinds = table(engine.make_judge(target, config, Options()).capabilities)
+        kinds = table(engine.make_checker(target, config, Options()).capabilities)
     except Unsupported:
         return
     if kinds:

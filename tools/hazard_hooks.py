@@ -29,7 +29,7 @@ NOT_YET = "a rule is broken, and the hazard has not happened, after"
 """What ends a schedule without a finding; the number of calls follows."""
 
 
-class HazardJudge(Checker):
+class HazardChecker(Checker):
     """Counts a broken rule only shortly after the hazard has happened."""
 
     noted = 0

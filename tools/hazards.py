@@ -45,7 +45,7 @@ from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options 
 from kvlitmus.conformance.run.targets import KNOWN, peer_python  # noqa: E402
 from kvlitmus.conformance.support.version import version  # noqa: E402
 from kvlitmus.spec.rule import all_rules  # noqa: E402
-from tools.hazard_hooks import MECHANISMS, NOT_YET, HazardJudge  # noqa: E402
+from tools.hazard_hooks import MECHANISMS, NOT_YET, HazardChecker  # noqa: E402
 from tools.hazards_page import page  # noqa: E402
 
 FOLDER = ROOT / "docs" / "results"
@@ -162,7 +162,7 @@ def played(hazard: Hazard, item: Item, options: Options) -> ItemResult:
     signal.signal(signal.SIGALRM, late)
     signal.alarm(PATIENCE)
     try:
-        return engine.run_item(MECHANISMS[hazard.id], item, options, CurrentRun(HazardJudge))
+        return engine.run_item(MECHANISMS[hazard.id], item, options, CurrentRun(HazardChecker))
     except TookTooLong:
         return ItemResult(item=item.id, config=item.config.label, error="did not come back")
     finally:

@@ -23,13 +23,13 @@ from kvlitmus.conformance.fuzz.play import play_item
 from kvlitmus.conformance.generate.schedule import NEEDS, Op, table
 from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.run.engine import make_judge
+from kvlitmus.conformance.run.engine import make_checker
 from kvlitmus.conformance.run.results import Finding, Item, Options, schedule_from_json, to_json
 from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.mutants.registry import all_mutants
 
 PAGED = Config(page_size=4)
-KINDS = table(make_judge(specimen, PAGED, Options()).capabilities)
+KINDS = table(make_checker(specimen, PAGED, Options()).capabilities)
 OPS = st.builds(Op, st.sampled_from(sorted(NEEDS)), *[st.integers(0, 255)] * 3)
 
 

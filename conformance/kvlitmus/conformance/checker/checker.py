@@ -1,4 +1,4 @@
-"""The judge: what happens around one call.
+"""The checker: what happens around one call.
 
 A :class:`Checker` owns one adapter for one run.  For each call it notes what is known before,
 makes the call behind its guard (:mod:`kvlitmus.conformance.checker.guard`), observes the cache as deeply as

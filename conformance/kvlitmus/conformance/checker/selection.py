@@ -11,7 +11,7 @@ FLAT_CALL = "flat_call"
 """What every call to a cache without a host tier is as well: nothing is under way after it."""
 
 PLANS: dict[tuple[object, ...], Plan] = {}
-"""Plans by everything that they depend on: a judge lives for one schedule, and most are alike."""
+"""Plans by everything that they depend on: a checker lives for one schedule, and most are alike."""
 
 
 def plan_for(

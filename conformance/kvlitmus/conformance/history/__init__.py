@@ -6,7 +6,7 @@ call at the cache's boundary, and the checker that otherwise drives a cache is f
 * :mod:`~kvlitmus.conformance.history.lines` reads the file: a header, then a call on each line;
 * :mod:`~kvlitmus.conformance.history.forms` knows the calls: their parameters and what an answer looks like;
 * :mod:`~kvlitmus.conformance.history.playback` stands in for the cache: it answers what was recorded, and its
-  judge goes on after a broken rule where that is wanted;
+  checker goes on after a broken rule where that is wanted;
 * :mod:`~kvlitmus.conformance.history.contract` says what the *engine* must not do;
 * :mod:`~kvlitmus.conformance.history.checker` takes line after line and has it judged;
 * :mod:`~kvlitmus.conformance.history.verdict` makes a report of it, in the form of every other run's.

@@ -73,8 +73,8 @@ def moments(steps: Sequence[Step]) -> list[Moment]:
 class Played:
     """The ports of a recorded cache: answers as recorded.
 
-    The calls must be those that were recorded, in their order.  Looking changes nothing, so between two calls the judge
-    may look at what was looked at then, in any order and as often as it likes; events are told once.
+    The calls must be those that were recorded, in their order.  Looking changes nothing, so between two calls the
+    checker may look at what was looked at then, in any order and as often as it likes; events are told once.
     """
 
     def __init__(self, methods: Sequence[str], plays: Sequence[list[Moment]], values: list[Any]) -> None:

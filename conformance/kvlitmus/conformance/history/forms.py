@@ -2,7 +2,7 @@
 
 What the *logger* writes must have the form that the format promises: a parameter that hasn't is an error of
 the trace.  What the *cache* answered may be anything; an answer that can't be understood is handed to the
-judge as it stands, and the judge says what it thinks of it (PORT-03).
+checker as it stands, and the checker says what it thinks of it (PORT-03).
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ class Header:
 
     @property
     def depth(self) -> int:
-        """How deep a judge can look."""
+        """How deep a checker can look."""
         return 3 if "view" in self.looks else 1 if self.looks else 0
 
 

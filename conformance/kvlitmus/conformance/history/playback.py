@@ -142,7 +142,7 @@ class RecordedNames(Names):
 
 
 class RecordedChecker(Checker):
-    """The judge of a trace.
+    """The checker of a trace.
 
     ``found`` is told of each violation and says whether to go on; then its rules are ``silenced``.  Nothing
     may be freed that isn't ``loose``.
@@ -168,7 +168,7 @@ class RecordedChecker(Checker):
         self.playback = playback
         self.prefixes = RecordedNames()
         super().__init__(playback, header.config, header.profile, depth=depth, muted=muted, names=self.prefixes)
-        self.adapter = playback  # without the requests that a judge composes: nobody asked this cache for any
+        self.adapter = playback  # without the requests that a checker composes: nobody asked this cache for any
         self.capabilities = capabilities_of(playback) | (self.capabilities & {"scheme"})
 
     def announce(self, text: str, method: str) -> None:

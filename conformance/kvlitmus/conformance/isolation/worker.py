@@ -139,10 +139,10 @@ class TracedOps(Sequence[Op]):
         self.tracer.note(op=len(self.ops))
 
 
-def traced_judge(tracer: Tracer) -> type[Checker]:
-    """A judge that notes each call, with the answer to the one before."""
+def traced_checker(tracer: Tracer) -> type[Checker]:
+    """A checker that notes each call, with the answer to the one before."""
 
-    class TracedJudge(Checker):
+    class TracedChecker(Checker):
         def announce(self, text: str, method: str) -> None:
             tracer.note(call=harmless(text), method=method, last=harmless(self.history[-1]) if self.history else "")
             super().announce(text, method)
@@ -151,7 +151,7 @@ def traced_judge(tracer: Tracer) -> type[Checker]:
             tracer.note(method=method)
             return super().look(method)
 
-    return TracedJudge
+    return TracedChecker
 
 
 class Worker:
@@ -225,7 +225,7 @@ class Worker:
     def do_make(self, command: dict[str, Any]) -> dict[str, Any]:
         """Make one cache, to see what it can do."""
         try:
-            checker = engine.make_judge(self.target, config_from_json(command["config"]), Options(), self.run)
+            checker = engine.make_checker(self.target, config_from_json(command["config"]), Options(), self.run)
         except Unsupported as declined:
             return {"unsupported": harmless(declined) or "the target gave no reason"}
         except engine.HarnessError as error:
@@ -255,7 +255,7 @@ class Worker:
         """Play one schedule or litmus test once, noting every call."""
         self.run.fenced = frozenset(command["fenced"])
         tracer = Tracer(command["trace"])
-        self.run.checker_type = traced_judge(tracer)
+        self.run.checker_type = traced_checker(tracer)
         ops = schedule_from_json(command["schedule"])
         name = command["litmus"]
         program = all_litmus()[name].program if name else engine.Scheduled(TracedOps(ops, tracer))

@@ -61,7 +61,7 @@ def a_last_page_is_filled_before_another_is_opened(checker: Checker) -> None:
             if got is None:
                 return
             row += got
-        judge_free_all(checker)
+        free_all(checker)
 
 
 @litmus(rules=("POOL-08", "POOL-17", "POOL-18"), needs=("pool", "extend"))
@@ -97,7 +97,7 @@ def a_reset_gives_everything_back(checker: Checker) -> None:
         pool.free(checker, slots)
 
 
-def judge_free_all(checker: Checker) -> None:
+def free_all(checker: Checker) -> None:
     """Free every page that the suite owns."""
     size = checker.size
     for page in list(checker.owners):

@@ -51,18 +51,18 @@ class Scheduled:
         Interpreter(checker).play(self.ops)
 
 
-def make_judge(target: Any, config: Config, options: Options, run: CurrentRun | None = None) -> Checker:
-    """A judge over a fresh cache; ``run`` is told.
+def make_checker(target: Any, config: Config, options: Options, run: CurrentRun | None = None) -> Checker:
+    """A checker over a fresh cache; ``run`` is told.
 
     Raises :class:`Unsupported` when the target declines the configuration, and
     :class:`HarnessError` when it can't be made, or can't be looked at when it is fresh.
     """
     run = run or CurrentRun()
     run.making()
-    return build_judge(target, config, options, run)
+    return build_checker(target, config, options, run)
 
 
-def build_judge(target: Any, config: Config, options: Options, run: CurrentRun) -> Checker:
+def build_checker(target: Any, config: Config, options: Options, run: CurrentRun) -> Checker:
     """The same, as part of a play that is going on."""
     if config.tiered and options.depth < DEEPEST:
         raise Unsupported(f"a hierarchy is judged at depth {DEEPEST}, by its full snapshot")
@@ -82,12 +82,12 @@ def build_judge(target: Any, config: Config, options: Options, run: CurrentRun) 
         raise HarnessError(f"a fresh cache could not be observed: {violation.detail}") from violation
     except NotImplementedError as error:
         raise HarnessError(f"a fresh cache could not be observed: {raised_text(error)}") from error
-    checker.again = lambda: build_judge(target, config, options, run)
+    checker.again = lambda: build_checker(target, config, options, run)
     return checker
 
 
 def make_adapter(target: Any, config: Config, run: CurrentRun) -> tuple[Any, Profile]:
-    """A fresh cache and its profile; raises as :func:`make_judge` does."""
+    """A fresh cache and its profile; raises as :func:`make_checker` does."""
     try:
         adapter = target.make(config)
         profile = getattr(adapter, "profile", None)
@@ -120,9 +120,9 @@ def make_adapter(target: Any, config: Config, run: CurrentRun) -> tuple[Any, Pro
 def play(
     target: Any, config: Config, options: Options, program: Program, run: CurrentRun | None = None
 ) -> tuple[Checker, Violation | None]:
-    """Run one program on a fresh cache; returns the judge and what was violated."""
+    """Run one program on a fresh cache; returns the checker and what was violated."""
     run = run or CurrentRun()
-    checker = make_judge(target, config, options, run)
+    checker = make_checker(target, config, options, run)
     run.playing(checker, options, program)
     try:
         program(checker)
@@ -200,7 +200,7 @@ def _run(target: Any, item: Item, options: Options, result: ItemResult, run: Cur
 def _program(target: Any, item: Item, options: Options, run: CurrentRun) -> tuple[Program, list[Op]]:
     if item.kind == "schedule":
         return Scheduled(item.schedule), list(item.schedule)
-    has = make_judge(target, item.config, options, run).capabilities
+    has = make_checker(target, item.config, options, run).capabilities
     test = all_litmus()[item.name] if item.kind == "litmus" else None
     missing = (test.needs if test is not None else needs_of(item.schedule)) - has
     if missing:

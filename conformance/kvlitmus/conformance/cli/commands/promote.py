@@ -21,7 +21,7 @@ from kvlitmus.conformance.support import files
 from kvlitmus.conformance.support.text import harmless
 from kvlitmus.conformance.vectors import FOLDER, Vector, VectorError, id_of, load_all, to_plain
 
-JUDGES = ("reference", "specimen")
+MUST_PASS = ("reference", "specimen")
 """The caches that must pass a vector."""
 
 LONGEST = 100
@@ -42,8 +42,8 @@ def main(args: argparse.Namespace) -> int:
     if same is not None:
         print(f"{harmless(args.file)} is a vector already: {harmless(folder / same.id)}.json")
         return 0
-    for checker in JUDGES:
-        why_not = refused(checker, vector, failure)
+    for cache in MUST_PASS:
+        why_not = refused(cache, vector, failure)
         if why_not:
             print(style.paint(f"refused: {why_not}", "red"))
             return 1
@@ -80,20 +80,20 @@ def vector_of(args: argparse.Namespace, failure: Failure) -> Vector:
     )
 
 
-def refused(checker: str, vector: Vector, failure: Failure) -> str:
+def refused(cache: str, vector: Vector, failure: Failure) -> str:
     """Why a vector is refused, as this cache sees it; empty if it passes."""
-    found = session.ask(session.find(checker, None))
+    found = session.ask(session.find(cache, None))
     item = Item(kind="vector", config=vector.config, name=vector.id, schedule=vector.schedule)
     (result,) = found.run([item], Options(reruns=0, shrink_trials=0))
     if result.findings:
         broken = result.findings[0]
         return (
-            f"the {checker} breaks {', '.join(broken.rules)} on it, by {broken.call}; either a rule is wrong or the "
-            f"{checker} is, and that is to be settled first"
+            f"the {cache} breaks {', '.join(broken.rules)} on it, by {broken.call}; either a rule is wrong or the "
+            f"{cache} is, and that is to be settled first"
         )
     if result.error or result.unsupported:
-        return f"the {checker} could not play it: {result.error or result.unsupported}"
+        return f"the {cache} could not play it: {result.error or result.unsupported}"
     never = [rule for rule in failure.rules if not result.evaluated[rule]]
     if never:
-        return f"on the {checker} it never leads to {', '.join(never)}, so it would say nothing"
+        return f"on the {cache} it never leads to {', '.join(never)}, so it would say nothing"
     return ""
