@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import json
 import os
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 
+from kvlitmus.optimized.data import driver, kernels, loaded
 from kvlitmus.optimized.data.copies import ENGINES, PageCopy
 from kvlitmus.optimized.data.kernels import DEVICE, LINK, Launch, PagedCopy, Signals, compile_sm90, constants
 from kvlitmus.optimized.data.layout import Layout, Nest, nest, strides
@@ -108,13 +110,46 @@ def test_accesses_are_wide_and_all_loads_come_first(
 
 def test_a_flag_is_written_after_the_stores_of_all_threads() -> None:
     found, _ = accesses(loops(LLAMA, "page_first_direct", "layer_first", by_layer=True), LINK, signal=True)
-    last = max(place for place, name in enumerate(found) if name.startswith("st.global"))
+    last = max(place for place, name in enumerate(found) if name.startswith("st.global.cs"))
     barrier = found.index("bar.sync", last)
     count = next(place for place, name in enumerate(found) if name.startswith("atom") and ".add" in name)
-    flag = next(place for place, name in enumerate(found) if name.startswith("atom") and ".exch" in name)
-    assert last < barrier < count < flag
+    reset = next(place for place, name in enumerate(found) if name.startswith("atom") and ".exch" in name)
+    flag = next(place for place, name in enumerate(found) if name.startswith("st.global.wt"))
+    assert last < barrier < count < reset < flag
     assert "acq_rel" in found[count] and ".gpu" in found[count]
-    assert "release" in found[flag] and ".sys" in found[flag]
+    assert "acq_rel" in found[reset] and ".sys" in found[reset]
+
+
+def test_no_atomic_goes_over_the_link() -> None:
+    """PCIe may have none: both atomics are on the counter, which is the device's; the flag is a store."""
+    _, text = accesses(loops(LLAMA, "page_first_direct", "layer_first", by_layer=True), LINK, signal=True)
+    addresses = re.findall(r"atom\.[\w.]+ %r\d+, \[ (%rd\d+)", text)
+    stores = re.findall(r"st\.global\.wt\.b32 \[ (%rd\d+)", text)
+    assert len(addresses) == 2 and len(set(addresses)) == 1
+    assert len(stores) == 1 and stores[0] not in addresses
+
+
+def test_a_loaded_kernel_is_given_its_parameters_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Triton compiled is loaded and started by the driver; Triton's own launcher would be made by a C compiler."""
+    way = loops(LLAMA, "page_first_direct", "layer_first", by_layer=True)
+    compiled = compile_sm90(way, LINK, signal=True)
+    header = compiled.asm["ptx"].partition(".entry")[2].partition(")")[0]
+    widths = [int(width) for width in re.findall(r"\.param \.u(32|64)", header)]
+    assert widths[:9] == [64] * 4 + [32] * 2 + [64] * 2 + [32] and set(widths[9:]) <= {64} and len(widths) <= 11
+    seen: list[tuple[Any, ...]] = []
+
+    def launch(function: int, programs: int, threads: int, shared: int, stream: int, parameters: int) -> None:
+        places = (ctypes.c_void_p * len(widths)).from_address(parameters)
+        kinds = [ctypes.c_int64 if width == 64 else ctypes.c_int32 for width in widths]
+        values = [kind.from_address(place).value for kind, place in zip(kinds, places, strict=True)]
+        seen.append((function, programs, threads, shared, stream, values))
+
+    monkeypatch.setattr(driver, "launch", launch)
+    monkeypatch.setattr(driver, "load", lambda cubin, name, shared: 77 if cubin == compiled.asm["cubin"] else 0)
+    kernel = loaded.LoadedKernel(compiled, tuple(kernels._SIGNATURE.values()))
+    given = (1 << 40, (1 << 63) - 16, 3, 4, 5, 6, 7, 8, -9)
+    kernel(4, 11, *given)
+    assert seen == [(77, 4, 32 * LINK.warps, compiled.metadata.shared, 11, [*given, *[0] * (len(widths) - 9)])]
 
 
 @pytest.mark.parametrize(("head", "unit", "word"), [(24, 8, "v2.b32"), (12, 4, "b32"), (6, 2, "b16"), (3, 1, "b8")])

@@ -19,7 +19,7 @@ from kvlitmus.optimized.data.pools import DevicePool, HostPool
 from kvlitmus.optimized.data.shape import KVShape
 from kvlitmus.optimized.data.transfer import TorchMover
 from tests.optimized.support import paged, streams
-from tests.support.processes import LIMIT
+from tests.support.processes import LIMIT, eventually
 
 SHAPE = KVShape(layers=4, heads=2, head_dim=4, dtype=torch.bfloat16, page_size=2)
 PAGES = 12
@@ -147,6 +147,7 @@ def _load(
 def test_submitting_never_waits_and_layers_come_one_by_one() -> None:
     with streams.install() as world:
         mover = mover_of()
+        world.blocked = 0
         expected = see(mover.host_pool)[[3, 1]]
         ticket = mover.load(numbers(3, 1), numbers(5, 6))
         for _ in range(3):
@@ -180,6 +181,7 @@ def test_tables_that_do_not_fit_make_the_ring_larger() -> None:
 def test_a_full_ring_waits_for_the_oldest_table_only() -> None:
     with streams.install(entries=8, slots=100) as world:
         mover = mover_of()
+        world.blocked = 0
         tickets = [mover.load(numbers(page), numbers(page)) for page in range(4)]
         assert world.blocked == 0
         tickets.append(mover.load(numbers(4), numbers(4)))
@@ -273,20 +275,53 @@ def test_a_copy_that_could_not_be_submitted_says_so(monkeypatch: pytest.MonkeyPa
         mover.close()
 
 
-def test_without_waits_for_values_a_layer_is_there_with_the_last() -> None:
+@pytest.mark.parametrize("engine", ["kernel", "dma"])
+@pytest.mark.parametrize("missing", ["cuStreamWaitValue32_v2", "cuStreamWriteValue32_v2"])
+def test_without_values_in_streams_a_layer_is_there_with_the_last(engine: Engine, missing: str) -> None:
     with streams.install() as world:
-        mover = mover_of()
-
-        def refuse(*_: Any) -> None:
-            raise driver.DriverError("cuStreamWaitValue32 failed with CUDA error 801", "cuStreamWaitValue32", 801)
-
-        world.patch.setattr(driver, "wait_value", refuse)
-        ticket = mover.load(numbers(3), numbers(5))
+        world.cuda.before = lambda name: 801 if name == missing else 0
+        mover = mover_of(load_engine=engine)
+        ticket = mover.load(numbers(3, 1, 7), numbers(5, 6, 8))
         ticket.wait_layer(0)
         seen: list[bool] = []
         world.current.do(lambda: seen.append(ticket.done()))
         world.finish()
-        assert seen == [True]
+        assert seen == [True] and ticket.layers_ready() == 4
+        mover.close()
+
+
+@pytest.mark.parametrize("small", [0, 1 << 20])
+def test_a_small_load_has_all_layers_at_once(small: int) -> None:
+    """No barrier per layer where all layers are there before a barrier would be."""
+    with streams.install(small=small) as world:
+        mover = mover_of()
+        expected = see(mover.host_pool)[[3, 1]]
+        ticket = mover.load(numbers(3, 1), numbers(5, 6))
+        ticket.wait_layer(0)
+        seen = {0}
+        while not ticket.done():
+            assert any([world.step(0), world.step(2)])
+            seen.add(ticket.layers_ready())
+        assert seen == ({0, 4} if small else {0, 1, 2, 3, 4})
+        assert np.array_equal(see(mover.device_pool)[[5, 6]], expected)
+        mover.close()
+
+
+@pytest.mark.parametrize("engine", ["kernel", "dma"])
+def test_numbers_of_tickets_may_wrap(engine: Engine) -> None:
+    """Epochs are numbers in 32 bits; what a slot was told half a range ago is not taken for reached."""
+    with streams.install() as world:
+        mover = mover_of("layer_first", load_engine=engine)
+        assert mover._lanes is not None
+        for first in ((1 << 31) - 6, (1 << 32) - 6):
+            mover._lanes[1]._number = first
+            for page in range(12):
+                mover.device_pool.buffer.zero_()
+                ticket = mover.load(numbers(page, (page + 1) % PAGES, (page + 2) % PAGES), numbers(1, 2, 3))
+                ticket.wait_layer(2)
+                assert ticket.layers_ready() == 0
+                world.finish()
+                assert ticket.done() and np.array_equal(see(mover.device_pool)[1], see(mover.host_pool)[page])
         mover.close()
 
 
@@ -297,7 +332,9 @@ def test_what_a_lane_refuses(short: int, monkeypatch: pytest.MonkeyPatch) -> Non
         mover = mover_of()
         with pytest.raises(ValueError, match="2 pages can't be copied to 1"):
             mover.load(numbers(1, 2), numbers(1))
-        for wrong in (numbers(PAGES), numbers(-1)):
+        wraps: Any = np.array([(1 << 32) + 1], np.int64)  # as an int32 this is page 1
+        wrong: Any
+        for wrong in (numbers(PAGES), numbers(-1), wraps, -wraps, wraps.astype(np.uint64)):
             with pytest.raises(IndexError, match="pages must be from 0 to 11"):
                 mover.load(wrong, numbers(1))
             with pytest.raises(IndexError, match="pages must be from 0 to 11"):
@@ -322,8 +359,9 @@ def test_loads_by_the_copy_engine_come_layer_by_layer(
     with streams.install() as world:
         mover = mover_of("layer_first", load_engine="dma")
         expected = see(mover.host_pool)[[3, 1]]
-        ticket = mover.load(numbers(3, 1), numbers(5, 6))  # two pages, K and V: four descriptors a layer
+        ticket: Any = mover.load(numbers(3, 1), numbers(5, 6))  # two pages, K and V: four descriptors a layer
         ticket.wait_layer(3)
+        eventually(lambda: not ticket.pending)
         while world.step(0):
             pass
         assert not ticket.done()
@@ -336,29 +374,40 @@ def test_loads_by_the_copy_engine_come_layer_by_layer(
         mover.close()
 
 
-def test_a_layer_is_waited_for_only_until_it_is_submitted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the thread has still to submit of later layers holds nobody up who wants an early one."""
+def test_waiting_for_a_layer_never_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even while a thread has still to submit all of it; nor does a later copy get before it."""
     monkeypatch.setattr(lane, "_FEW", 1)
     go_on = threading.Event()
     with streams.install() as world:
         mover = mover_of("layer_first", load_engine="dma")
-        batch = driver.copy_batch
         batches: list[int] = []
 
-        def held_up(*given: Any) -> None:
-            batches.append(len(given[0]))
-            if len(batches) == 3:
+        def held_up(name: str) -> int:
+            if name == "cuMemcpyBatchAsync_v2":
+                batches.append(1)
                 assert go_on.wait(LIMIT)
-            batch(*given)
+            return 0
 
-        world.patch.setattr(driver, "copy_batch", held_up)
-        ticket = mover.load(numbers(3, 1), numbers(5, 6))
-        ticket.wait_layer(0)
-        ticket.wait_layer(1)
-        assert len(batches) == 3 and not ticket.done()
+        world.cuda.before = held_up
+        expected = see(mover.host_pool)[[3, 1]]
+        first = mover.load(numbers(3, 1), numbers(5, 6))
+        looked: list[bool] = []
+        for layer in range(4):
+            first.wait_layer(layer)
+            world.current.do(
+                lambda layer=layer: looked.append(  # type: ignore[misc]
+                    np.array_equal(see(mover.device_pool)[[5, 6]][:, :, layer], expected[:, :, layer])
+                )
+            )
+        second = mover.load(numbers(4), numbers(5))
+        second.wait_layer(1)
+        while world.step(0):
+            pass
+        assert len(batches) <= 1 and not first.done() and looked == []
         go_on.set()
-        ticket.wait_layer(2)
-        ticket.wait()
-        assert batches == [4, 4, 4, 4] and ticket.layers_ready() == 4
+        first.wait()
+        second.wait()
         world.finish()
+        assert looked == [True] * 4 and first.layers_ready() == second.layers_ready() == 4
+        assert np.array_equal(see(mover.device_pool)[5], see(mover.host_pool)[4])
         mover.close()

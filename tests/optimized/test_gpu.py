@@ -27,7 +27,7 @@ from kvlitmus.conformance.adapters.reference.target import ReferenceTarget
 from kvlitmus.conformance.generate.schedule import draw
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.plan import TIER_CONFIGS
-from kvlitmus.optimized.data import pools
+from kvlitmus.optimized.data import numa, pools
 from kvlitmus.optimized.data.copies import PageCopy
 from kvlitmus.optimized.data.layout import LAYOUTS, Layout
 from kvlitmus.optimized.data.pools import DevicePool, HostPool
@@ -231,6 +231,8 @@ def test_memory_that_cannot_be_locked_afterwards_is_torchs(monkeypatch: pytest.M
     by_torch = torch.zeros(8 * TINY.page_bytes, dtype=torch.uint8)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "init", lambda: None)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(numa, "node_of", lambda device: 0)
     monkeypatch.setattr(pools, "_runtime", lambda: runtime)
     monkeypatch.setattr(pools, "_pinned_by_torch", lambda size: by_torch[:size])
     pool = HostPool(TINY, 8)

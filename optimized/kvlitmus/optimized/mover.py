@@ -29,8 +29,8 @@ class Ticket(Protocol):
     nor reads the target (but for layers that are ready) before.
 
     **A copy may fail.**  Then :meth:`advance`, :meth:`done` and :meth:`wait` raise, and so does :meth:`wait_layer` for
-    a layer that will not come.  The first three do so when the copy is over: nothing touches its pages any more, and
-    what is in the target is anybody's guess.
+    a layer that is known not to come; where it fails later, what was computed after it is void.  The first three do so
+    when the copy is over: nothing touches its pages any more, and what is in the target is anybody's guess.
     """
 
     def advance(self, layers: int | None = None) -> None:

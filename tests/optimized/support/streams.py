@@ -12,20 +12,18 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import ctypes
 import importlib.util
 import random
+import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
-from kvlitmus.optimized.data import driver, lane, staged
-from kvlitmus.optimized.data.kernels import PagedCopy, Signals
-from kvlitmus.optimized.data.layout import Axis
+from kvlitmus.optimized.data import driver, flags, kernels, lane, staged
 from kvlitmus.optimized.data.pools import DevicePool, HostPool
+from kvlitmus.optimized.data.threads import Worker
+from tests.optimized.support.libcuda import Cuda
 
 
 class Deadlock(AssertionError):
@@ -58,6 +56,7 @@ class Stream:
         self.push(operation)
 
     def wait_event(self, event: Event) -> None:
+        self.world.cuda.runtime("stream.wait_event")
         token = event.token
         self.push(lambda: token is None or token[0])
 
@@ -67,6 +66,7 @@ class Stream:
         self.wait_event(event)
 
     def synchronize(self) -> None:
+        self.world.cuda.runtime("stream.synchronize")
         self.world.blocked += bool(self.queue)
         self.world.until(lambda: not self.queue)
 
@@ -79,15 +79,21 @@ class Event:
         self.token: list[bool] | None = None
 
     def record(self, stream: Stream) -> None:
+        self.world.cuda.runtime("event.record")
         token = self.token = [False]
         stream.do(lambda: token.__setitem__(0, True))
 
     def query(self) -> bool:
-        return self.token is None or self.token[0]
+        self.world.cuda.runtime("event.query")
+        return self._reached()
 
     def synchronize(self) -> None:
-        self.world.blocked += not self.query()
-        self.world.until(self.query)
+        self.world.cuda.runtime("event.synchronize")
+        self.world.blocked += not self._reached()
+        self.world.until(self._reached)
+
+    def _reached(self) -> bool:
+        return self.token is None or self.token[0]
 
 
 class World:
@@ -102,8 +108,11 @@ class World:
     def __init__(self, seed: int = 0) -> None:
         self.random = random.Random(seed)
         self.streams: list[Stream] = []
+        self.posted = 0
+        """Jobs that the lanes' threads have still to do."""
         self.blocked = 0
         """How often the host had to wait for the device."""
+        self.cuda = Cuda(self)
         self.current = Stream(self)
 
     def step(self, which: int) -> bool:
@@ -116,10 +125,13 @@ class World:
 
     def until(self, reached: Callable[[], bool]) -> None:
         while not reached():
+            posted = self.posted
             order = list(range(len(self.streams)))
             self.random.shuffle(order)
             if not any(self.step(which) for which in order):
-                raise Deadlock("no stream can go on")
+                if not posted:
+                    raise Deadlock("no stream can go on")
+                time.sleep(0.0001)  # a thread has still to submit what it was given
 
     def finish(self) -> None:
         """Everything submitted happens."""
@@ -127,47 +139,6 @@ class World:
 
     def of(self, raw: int) -> Stream:
         return self.streams[raw - 1]
-
-
-def _launch(world: World) -> Callable[..., None]:
-    """In the place of a kernel: layer by layer, by the loops that the kernel was made for."""
-
-    def call(
-        self: PagedCopy,
-        source: int,
-        target: int,
-        tables: tuple[int, int],
-        count: int,
-        *,
-        stream: int = 0,
-        lo: int = 0,
-        hi: int | None = None,
-        signals: Signals | None = None,
-    ) -> None:
-        assert self.signal == (signals is not None)
-        layer = self.loops.layer or Axis(1, 0, 0)
-
-        def one(number: int) -> None:
-            pages = [np.ctypeslib.as_array((ctypes.c_int32 * count).from_address(table)) for table in tables]
-            for some, other in zip(*(each.tolist() for each in pages), strict=True):
-                start = source + self.loops.source + some * self.loops.page.source + number * layer.source
-                to = target + self.loops.target + other * self.loops.page.target + number * layer.target
-                _walk(self.loops.axes, start, to, self.loops.chunk)
-            if signals is not None:
-                ctypes.c_int32.from_address(signals.flags + 4 * number).value = signals.epoch
-
-        for number in range(lo, layer.extent if hi is None else hi):
-            world.of(stream).do(lambda number=number: one(number))  # type: ignore[misc]
-
-    return call
-
-
-def _walk(axes: tuple[Axis, ...], start: int, to: int, chunk: int) -> None:
-    if not axes:
-        ctypes.memmove(to, start, chunk)
-        return
-    for index in range(axes[0].extent):
-        _walk(axes[1:], start + index * axes[0].source, to + index * axes[0].target, chunk)
 
 
 class OnDevice(DevicePool):
@@ -184,28 +155,20 @@ def locked(pool: HostPool) -> HostPool:
     return pool
 
 
+LIBRARY = driver._library
+
+
+def forget() -> None:
+    """What was looked up in a library is forgotten with it."""
+    for each in (driver._function, driver._memcpy, driver._launch, driver.context_of):
+        each.cache_clear()
+
+
 @contextlib.contextmanager
-def install(seed: int = 0, *, entries: int = 32, slots: int = 4, piece: int = 512) -> Iterator[World]:
+def install(seed: int = 0, *, entries: int = 32, slots: int = 4, piece: int = 512, small: int = 0) -> Iterator[World]:
     """The data plane submits to a world of these streams; its rings are so small that they wrap."""
-    left = [
-        each for each in (driver.copy_async, driver.copy_batch, driver.wait_value) if each.__module__ != driver.__name__
-    ]
-    assert not left, f"an earlier test has left a stand-in behind: {left}"
+    assert driver._library is LIBRARY, "an earlier test has left a stand-in behind"
     world = World(seed)
-
-    def copy_async(target: int, source: int, size: int, stream: int) -> None:
-        def move() -> None:
-            ctypes.memmove(target, source, size)
-
-        world.of(stream).do(move)
-
-    def copy_batch(targets: Any, sources: Any, sizes: Any, stream: int) -> None:
-        for each in zip(targets.tolist(), sources.tolist(), sizes.tolist(), strict=True):
-            copy_async(*each, stream)
-
-    def wait_value(stream: int, address: int, value: int) -> None:
-        world.of(stream).push(lambda: ctypes.c_int32.from_address(address).value >= value)
-
     nothing = contextlib.nullcontext()
     with pytest.MonkeyPatch.context() as patch:
         world.patch = patch
@@ -215,27 +178,36 @@ def install(seed: int = 0, *, entries: int = 32, slots: int = 4, piece: int = 51
         patch.setattr(torch.cuda, "current_device", lambda: 0)
         patch.setattr(torch.cuda, "device", lambda device: nothing)
         patch.setattr(torch.cuda, "stream", lambda stream: nothing)
-        for name, function in (("copy_async", copy_async), ("copy_batch", copy_batch), ("wait_value", wait_value)):
-            patch.setattr(driver, name, function)
+        patch.setattr(driver, "_library", lambda: world.cuda)
+        patch.setattr(kernels, "compile_for", world.cuda.compile_for)
+        patch.setattr(kernels, "target_of", lambda device: None)
         patch.setattr(lane, "_ENTRIES", entries)
         patch.setattr(lane, "_SLOTS", slots)
         patch.setattr(lane, "_KEPT", min(slots - 1, lane._KEPT))
-        patch.setattr(lane, "_pinned", lambda count: torch.zeros(count, dtype=torch.int32))
-        patch.setattr(lane, "_on_device", lambda count, device: torch.zeros(count, dtype=torch.int32))
+        patch.setattr(lane, "_SMALL", small)
+        for module in (lane, flags):
+            patch.setattr(module, "pinned", lambda count: torch.zeros(count, dtype=torch.int32))
+            patch.setattr(module, "on_device", lambda count, device: torch.zeros(count, dtype=torch.int32))
         patch.setattr(staged, "_stage", lambda shape, pages, device, layout: OnDevice(shape, pages, layout=layout))
         patch.setattr(staged, "_numbers", lambda count, device: torch.arange(count, dtype=torch.int32))
         patch.setattr(staged, "PIECE", piece)
-        launch = _launch(world)
+        post = Worker.post
 
-        def bind(self: PagedCopy, source: int, target: int) -> Callable[..., None]:
-            def start(sources: int, targets: int, count: int, stream: int, *said: int) -> None:
-                signals = Signals(*said) if said[0] else None
-                launch(self, source, target, (sources, targets), count, stream=stream, signals=signals)
+        def counted(self: Worker, job: Callable[[], None]) -> None:
+            def counting() -> None:
+                try:
+                    job()
+                finally:
+                    world.posted -= 1
 
-            return start
+            world.posted += 1
+            post(self, counting)
 
-        patch.setattr(PagedCopy, "__call__", launch)
-        patch.setattr(PagedCopy, "bind", bind)
-        patch.setattr(PagedCopy, "prepare", lambda self: None)
+        patch.setattr(Worker, "post", counted)
         patch.setattr(importlib.util, "find_spec", lambda name: object())
-        yield world
+        forget()
+        try:
+            yield world
+        finally:
+            lane._LEFT.clear()
+            forget()

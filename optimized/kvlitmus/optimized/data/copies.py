@@ -142,6 +142,12 @@ class PageCopy:
         return PagedCopy(self.loops, self.launch, signal=True)
 
     @functools.cached_property
+    def at_once(self) -> PagedCopy:
+        """The kernel for all layers together, in as few turns as can be: no loop of its own over layers."""
+        loops = nest(self.source.shape, self.source.strides, self.target.strides)
+        return PagedCopy(loops, self.launch) if self.by_layer else self.kernel
+
+    @functools.cached_property
     def _views(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Both pools as ``[page, layer, axes…, word]``; the layer axis has one entry unless the loops go by layer."""
         return _view(self.source, self.loops, 1), _view(self.target, self.loops, 2)
@@ -153,6 +159,7 @@ class PageCopy:
                 self.kernel.prepare()
                 if self.by_layer:
                     self.signalling.prepare()
+                    self.at_once.prepare()
             if self.staged is not None:
                 self.staged.prepare()
 
@@ -219,6 +226,7 @@ class PageCopy:
             return
         raw = 0
         if self.device.type == "cuda":
+            driver.context_of(self.device.index or 0).bind()
             stream = stream or torch.cuda.current_stream(self.device)
             raw = stream.cuda_stream
         if self.staged is not None:

@@ -1,13 +1,15 @@
-"""The few calls of the CUDA driver that torch has no fast way to: batches of copies, and streams that wait for a value.
+"""The few calls of the CUDA driver that torch has no fast way to: batches of copies, values in streams, kernels.
 
 They are found in ``libcuda`` by name when first used; what an older driver lacks is replaced by what all have.  The
-calling thread must have a current context (torch gives it one as soon as it has used the device on this thread).
+calling thread must have a current context.  A call of CUDA's runtime, as torch makes them, gives it one; a thread whose
+first call is one of these has none, and is refused: :class:`Context` binds it.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
+import threading
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,12 @@ AddressArray = npt.NDArray[np.uint64]
 
 _IN_STREAM_ORDER = 1  # CU_MEMCPY_SRC_ACCESS_ORDER_STREAM: sources are read after what the stream has done before
 _INVALID_VALUE, _NOT_SUPPORTED = 1, 801
-_AT_LEAST = 0  # CU_STREAM_WAIT_VALUE_GEQ
+_AT_LEAST = 0  # CU_STREAM_WAIT_VALUE_GEQ: cyclic, by the sign of the difference
+_SHARED_LIMIT = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+_PLAIN_SHARED = 48 * 1024  # bytes of shared memory that need no leave
+
+
+_U64, _PTR = ctypes.c_uint64, ctypes.c_void_p
 
 
 class _Location(ctypes.Structure):
@@ -59,7 +66,65 @@ def _function(name: str, *types: Any) -> Any:
     return function
 
 
-_U64, _PTR = ctypes.c_uint64, ctypes.c_void_p
+class Context:
+    """The context of a device that the runtime uses, too; :meth:`bind` makes it the calling thread's.
+
+    device: its number.  The device may be one that nobody has used yet.
+    """
+
+    def __init__(self, device: int) -> None:
+        made = _U64()
+        which = ctypes.c_int()
+        _call("cuInit", (ctypes.c_uint,), 0)
+        _call("cuDeviceGet", (_PTR, ctypes.c_int), ctypes.addressof(which), device)
+        # Never released, as the runtime's own: it ends with the process.
+        _call("cuDevicePrimaryCtxRetain", (_PTR, ctypes.c_int), ctypes.addressof(made), which.value)
+        self._context = made.value
+        self._threads = threading.local()
+
+    def bind(self) -> None:
+        """Make it current on this thread.  Only the first call on a thread costs anything."""
+        if not getattr(self._threads, "bound", False):
+            _call("cuCtxSetCurrent", (_U64,), self._context)
+            self._threads.bound = True
+
+
+def _call(name: str, types: tuple[Any, ...], *given: Any) -> None:
+    """Call a function that every driver has."""
+    function = _function(name, *types)
+    if function is None:
+        raise DriverError(f"this CUDA driver has no {name}", name, _NOT_SUPPORTED)
+    _check(name, function(*given))
+
+
+@functools.cache
+def context_of(device: int) -> Context:
+    """The context of a device, one per process."""
+    return Context(device)
+
+
+def load(cubin: bytes, name: str, shared: int) -> int:
+    """Load a compiled kernel into the current context; its handle.  shared: bytes of its shared memory."""
+    module, function = _U64(), _U64()
+    _call("cuModuleLoadData", (_PTR, ctypes.c_char_p), ctypes.addressof(module), cubin)
+    _call("cuModuleGetFunction", (_PTR, _U64, ctypes.c_char_p), ctypes.addressof(function), module.value, name.encode())
+    if shared > _PLAIN_SHARED:
+        _call("cuFuncSetAttribute", (_U64, ctypes.c_int, ctypes.c_int), function.value, _SHARED_LIMIT, shared)
+    return function.value
+
+
+_LAUNCH = (_U64, *[ctypes.c_uint] * 7, _PTR, _PTR, _PTR)
+
+
+@functools.cache
+def _launch() -> Any:
+    return _function("cuLaunchKernel", *_LAUNCH)
+
+
+def launch(function: int, programs: int, threads: int, shared: int, stream: int, parameters: int) -> None:
+    """Start a kernel in the order of the stream.  parameters: address of an array of addresses, one per parameter."""
+    if code := _launch()(function, programs, 1, 1, threads, 1, 1, shared, stream, parameters, None):
+        _check("cuLaunchKernel", code)
 
 
 @functools.cache
@@ -102,10 +167,22 @@ def copy_batch(targets: AddressArray, sources: AddressArray, sizes: AddressArray
 
 
 def wait_value(stream: int, address: int, value: int) -> None:
-    """Let the stream wait until the int32 at an address of pinned or device memory is at least ``value``."""
-    function = _function("cuStreamWaitValue32_v2", _PTR, _U64, ctypes.c_uint32, ctypes.c_uint)
+    """Let the stream wait until the int32 at an address of pinned or device memory is at least ``value``.
+
+    *At least* is by the sign of the difference in 32 bits, so that counts may wrap.  Raises :class:`DriverError`, as
+    :func:`write_value` does, where a driver or a virtual machine has no such operations.
+    """
+    _on_value("cuStreamWaitValue32", stream, address, value, _AT_LEAST)
+
+
+def write_value(stream: int, address: int, value: int) -> None:
+    """Write an int32 in the order of the stream, after what the stream has written before."""
+    _on_value("cuStreamWriteValue32", stream, address, value, 0)
+
+
+def _on_value(name: str, stream: int, address: int, value: int, flags: int) -> None:
+    types = (_PTR, _U64, ctypes.c_uint32, ctypes.c_uint)
+    function = _function(f"{name}_v2", *types) or _function(name, *types)
     if function is None:
-        function = _function("cuStreamWaitValue32", _PTR, _U64, ctypes.c_uint32, ctypes.c_uint)
-    if function is None:
-        raise DriverError("this CUDA driver can't let a stream wait for a value", "cuStreamWaitValue32", 801)
-    _check("cuStreamWaitValue32", function(stream, address, value, _AT_LEAST))
+        raise DriverError(f"this CUDA driver has no {name}: its streams know no values", name, _NOT_SUPPORTED)
+    _check(name, function(stream, address, value & 0xFFFF_FFFF, flags))

@@ -23,14 +23,17 @@ def _announce(counter: "Any", flag: "Any", epoch: "Any") -> None:
     """Say that this program has done its share of a layer; the last one to say so writes the flag.
 
     The barrier puts the stores of all threads before the release of the one that counts; counting releases and
-    acquires, so that the flag is written after the stores of all programs.  A counter grows by the number of programs
-    in each launch and is never reset.  Both are addresses of an int32.
+    acquires, so that the last one comes after the stores of all programs.  It sets the counter back to zero, in the
+    scope of the system: what follows is after all those stores for the host, too.  Both atomics are on device memory.
+    The flag is a plain store that is written through: an atomic over the link is more than every machine can do.
+    Both are addresses of an int32.
     """
     tl.debug_barrier()
-    programs = tl.num_programs(0)
-    before = tl.atomic_add(counter.to(tl.pointer_type(tl.int32)), 1, sem="acq_rel", scope="gpu")
-    if before % programs == programs - 1:
-        tl.atomic_xchg(flag.to(tl.pointer_type(tl.int32)), epoch, sem="release", scope="sys")
+    counting = counter.to(tl.pointer_type(tl.int32))
+    before = tl.atomic_add(counting, 1, sem="acq_rel", scope="gpu")
+    if before == tl.num_programs(0) - 1:
+        tl.atomic_xchg(counting, 0, sem="acq_rel", scope="sys")
+        tl.store(flag.to(tl.pointer_type(tl.int32)), epoch, cache_modifier=".wt")
 
 
 def _page(table: "Any", place: "Any", inside: "Any", STRIDE: tl.constexpr) -> "Any":

@@ -4,7 +4,8 @@
 >>> copy(host.address, device.address, tables, count, stream=torch.cuda.current_stream().cuda_stream)  # doctest: +SKIP
 
 Everything a kernel gets is a number: addresses of pools (pinned host memory by its host address), of two page tables
-in device memory, and a count.  So a launch costs the driver's call and little more.
+in device memory, and a count.  So a launch costs the driver's call and little more, and needs no C compiler
+(:mod:`kvlitmus.optimized.data.loaded`).
 
 With ``TRITON_INTERPRET=1`` in the environment before Triton is first imported, the same kernels run on the CPU, on
 ordinary host memory; ``compile_for`` compiles them for a GPU that need not be there.
@@ -18,7 +19,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from kvlitmus.optimized.data.driver import context_of
 from kvlitmus.optimized.data.layout import Axis, Nest
+from kvlitmus.optimized.data.loaded import LoadedKernel
 
 _LARGEST = (1 << 31) - 1
 
@@ -114,6 +117,15 @@ def compile_for(loops: Nest, launch: Launch = LINK, *, signal: bool = False, tar
     return triton.compile(source, target=target or GPUTarget("cuda", 90, 32), options=options)
 
 
+def target_of(device: int) -> Any:
+    """The ``GPUTarget`` of a device, by what torch says of it: Triton would want a C compiler to find that out."""
+    import torch
+    from triton.backends.compiler import GPUTarget
+
+    major, minor = torch.cuda.get_device_capability(device)
+    return GPUTarget("cuda", 10 * major + minor, 32)
+
+
 def compile_sm90(loops: Nest, launch: Launch = LINK, *, signal: bool = False) -> Any:
     """The kernel for Hopper; see :func:`compile_for`."""
     return compile_for(loops, launch, signal=signal)
@@ -150,11 +162,14 @@ class PagedCopy:
 
             grid = paged_copy[(self.launch.programs,)]
             return lambda *given, stream: grid(*given, *values)  # noqa: ARG005  (it has no streams)
-        from triton.runtime import driver
+        import torch
 
-        compiled = compile_for(self.loops, self.launch, signal=self.signal, target=driver.active.get_current_target())
-        start = compiled[(self.launch.programs, 1, 1)]
-        return lambda *given, stream: start(*given, *values, stream=stream)
+        # In the context that is current here: that of the device whose pools are copied.
+        number = torch.cuda.current_device()
+        context_of(number).bind()
+        compiled = compile_for(self.loops, self.launch, signal=self.signal, target=target_of(number))
+        start, programs = LoadedKernel(compiled, tuple(_SIGNATURE.values())), self.launch.programs
+        return lambda *given, stream: start(programs, stream, *given)
 
     def prepare(self) -> None:
         """Compile and load now, not at the first call."""

@@ -4,13 +4,13 @@ A submission is a few calls of the driver on a stream of its own: wait for the c
 tables from a ring of pinned memory, start **one** kernel for all pages and layers, record an event.  The calling thread
 never waits for the device, unless the ring is full of tables that are still in use.
 
-Layers are announced by the kernel itself: each one's flag, in pinned memory, becomes the number of the ticket.  The
-host reads it; a stream waits for it (``cuStreamWaitValue32``).  Compared with a kernel and an event per layer, the
-time to submit doesn't grow with the layers, and nothing is lost between two kernels.
+Layers are announced by flags in pinned memory (:mod:`kvlitmus.optimized.data.flags`), which the kernel itself writes:
+compared with a kernel and an event per layer, the time to submit doesn't grow with the layers, and nothing is lost
+between two kernels.
 
 The copy engine takes a descriptor per chunk, which costs the submitting thread about 0.5 us each; many of them are
-handed to a thread, where the driver works without the interpreter's lock.  Its layers are announced by events, one
-after each batch; in a load of few pages a batch has several layers, for it costs its submitter as much as some
+handed to a thread, where the driver works without the interpreter's lock.  Its layers are announced by the stream, one
+flag after each batch; in a load of few pages a batch has several layers, for it costs its submitter as much as some
 descriptors.
 """
 
@@ -19,7 +19,8 @@ from __future__ import annotations
 import collections
 import threading
 import time
-from typing import Any, NamedTuple
+import weakref
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +28,7 @@ import torch
 
 from kvlitmus.optimized.data import driver
 from kvlitmus.optimized.data.copies import PageCopy
+from kvlitmus.optimized.data.flags import FlagRow, LayerFlags, on_device, pinned
 from kvlitmus.optimized.data.tables import Tables
 from kvlitmus.optimized.data.threads import Worker
 from kvlitmus.optimized.jit import jitted
@@ -50,36 +52,44 @@ _PAUSE = 0.0002
 _FEW = 32
 """Descriptors of the copy engine up to which the caller submits them itself."""
 
+_SMALL = 1 << 20
+"""Bytes of a load up to which a kernel copies all layers at once.
+
+Its programs wait for each other at the end of each layer, and the link is idle meanwhile; so small a load is there in
+some 20 us, no later than its first layers would be.  Declared; ``benchmarks/gpu.py`` measures loads both ways.
+"""
+
 
 class LaneTicket:
-    """A copy on a lane's stream."""
+    """A copy on a lane's stream.
 
-    __slots__ = ("_epoch", "_event", "_flags", "_lane", "_moved", "_passed", "_submitted", "address", "error", "layers")
+    together: layers that become ready at once.
+    """
 
-    def __init__(self, lane: Lane, number: int, *, submitted: bool, flagged: bool) -> None:
-        slot = number % _SLOTS
+    __slots__ = ("_event", "_flags", "_lane", "_submitted", "error", "layers", "together")
+
+    def __init__(self, lane: Lane, *, submitted: bool, together: int) -> None:
         self._lane = lane
-        self._epoch = number
         self._event = torch.cuda.Event()
         self._submitted = None if submitted else threading.Event()
-        self._moved = None if submitted else threading.Condition()
-        self._passed: list[tuple[int, Any]] = []
-        self._flags = lane.flags[slot] if flagged and lane.flags is not None else None
-        self.address = lane.flag_address + 4 * slot * lane.layers
+        self._flags: FlagRow | None = None
+        self.together = together
         self.error: BaseException | None = None
         self.layers = lane.layers
 
-    def pass_layers(self, layers: int) -> None:
-        """The first so many layers, but not all, are submitted: they are ready when the next event of the stream is."""
-        event = torch.cuda.Event()
-        event.record(self._lane.stream)
-        self._passed.append((layers, event))
-        self._tell()
+    def announce(self, flags: FlagRow) -> None:
+        """Its layers are announced by these flags."""
+        self._flags = flags
+
+    def pass_layers(self, layers: int, stream: int) -> None:
+        """The first so many layers are submitted: their flag is the next operation of the stream."""
+        if self._flags is not None:
+            driver.write_value(stream, self._flags.at(layers - 1), self._flags.epoch)
 
     def record(self, error: BaseException | None = None) -> None:
         """Everything is submitted (or failed to be): the end of the copy is the next event of the stream.
 
-        Whatever goes wrong with that, too, whoever waits is told, and doesn't wait for ever.
+        Whatever goes wrong with that, too, whoever waits is told, and doesn't wait for ever; nor does a stream.
         """
         self.error = error
         try:
@@ -87,18 +97,10 @@ class LaneTicket:
         except Exception as broken:  # noqa: BLE001  kept for whoever waits
             self.error = error or broken
         finally:
+            if self.error is not None and self._flags is not None:
+                self._flags.set()
             if self._submitted is not None:
                 self._submitted.set()
-                self._tell()
-
-    def _tell(self) -> None:
-        if self._moved is not None:
-            with self._moved:
-                self._moved.notify_all()
-
-    def _after(self, layer: int) -> Any:
-        """The event after which a layer is ready, if it is known before the end of the copy."""
-        return next((event for layers, event in self._passed if layers > layer), None)
 
     @property
     def pending(self) -> bool:
@@ -115,16 +117,10 @@ class LaneTicket:
             self._submitted.wait()
         self._event.synchronize()
 
-    def _known(self, *, block: bool) -> bool:
-        """Whether the copy is on the stream already."""
-        if self.pending:
-            if not block:
-                return False
-            if self._submitted is not None:
-                self._submitted.wait()
+    def _told(self) -> None:
+        """Raise what went wrong with submitting it."""
         if self.error is not None:
             raise RuntimeError("a copy could not be submitted") from self.error
-        return True
 
     def advance(self, layers: int | None = None) -> None:
         """Nothing: the device goes on by itself."""
@@ -133,35 +129,38 @@ class LaneTicket:
         """How many layers are copied."""
         if self.done():
             return self.layers
-        if self._flags is not None:
-            return int(np.count_nonzero(self._flags >= self._epoch))
-        ready = 0
-        for layers, event in self._passed:
-            if not event.query():
-                break
-            ready = layers
-        return ready
+        return self._flags.ready() if self._flags is not None else 0
 
     def wait_layer(self, layer: int) -> None:
-        """Let the caller's current stream wait for a layer; the call returns at once."""
+        """Let the caller's current stream wait for a layer; the call returns at once.
+
+        Raises ``RuntimeError`` if the copy is known to have failed.  What a thread has still to submit may fail after
+        this call: the stream goes on then, and :meth:`done` raises; what was computed meanwhile is void.  Where streams
+        know no values, the call blocks until the copy is submitted, and all layers are waited for.
+        """
         if not 0 <= layer < self.layers:
             raise IndexError(f"layer must be from 0 to {self.layers - 1} (got {layer})")
-        if self._moved is not None:
-            with self._moved:  # until the thread that submits has come to this layer
-                self._moved.wait_for(lambda: self._after(layer) is not None or not self.pending)
-        self._known(block=False)
         stream = torch.cuda.current_stream(self._lane.device)
-        if self._flags is None or layer == self.layers - 1:
-            stream.wait_event(self._after(layer) or self._event)
-        elif not self._event.query():
-            try:
-                driver.wait_value(stream.cuda_stream, self.address + 4 * layer, self._epoch)
-            except driver.DriverError:  # a driver or a virtual machine without such waits: all layers, then
-                stream.wait_event(self._event)
+        last = min(self.layers, (layer // self.together + 1) * self.together) - 1
+        flags = self._flags
+        if flags is None or not self._lane.flags_in_streams:
+            if self._submitted is not None:
+                self._submitted.wait()
+        elif self.pending or last < self.layers - 1:
+            self._told()
+            if self.pending or not self._event.query():
+                self._lane.bind()
+                driver.wait_value(stream.cuda_stream, flags.at(last), flags.epoch)
+            return
+        self._told()
+        stream.wait_event(self._event)
 
     def done(self) -> bool:
         """Whether the copy is over; never blocks.  Raises ``RuntimeError`` if not all of it could be submitted."""
-        return self.over() and self._known(block=False)
+        if not self.over():
+            return False
+        self._told()
+        return True
 
     def wait(self, timeout: float | None = None) -> bool:
         """Block until the copy is over, at most so many seconds; whether it is.
@@ -176,10 +175,15 @@ class LaneTicket:
                 if time.monotonic() >= until:
                     return False
                 time.sleep(_PAUSE)
-        return self._known(block=True)
+        self._told()
+        return True
 
     def cancel(self) -> None:
         """Nothing: what a device was given it does; the pages belong to the copy until it is :meth:`done`."""
+
+
+Upload: TypeAlias = tuple[int, int, int]
+"""Page tables to be copied to the device: where to, where from, how many bytes."""
 
 
 class _Held(NamedTuple):
@@ -202,29 +206,40 @@ class Lane:
         self.stream: Any = torch.cuda.Stream(self.device, priority=-1)
         self._index: int = self.device.index or 0
         self._raw: int = self.stream.cuda_stream
+        self._context = driver.context_of(self._index)
         self._produced = torch.cuda.Event()
         self._number = 0
         self._held: collections.deque[_Held] = collections.deque()
         self._worker: Worker | None = None
         self._last: LaneTicket | None = None
+        # What copies under way use; it outlives a lane that nobody has closed.
+        self._used: dict[str, Any] = {"copy": copy, "stream": self.stream, "over": torch.cuda.Event()}
+        self._leave = weakref.finalize(self, leave, self._used)
+        self._leave.atexit = False
         self._ring(_ENTRIES)
-        self.flags: npt.NDArray[np.int32] | None = None
-        self.flag_address = self._counters = 0
-        if copy.engine == "kernel" and copy.by_layer:
-            self._keep = (
-                _pinned(_SLOTS * self.layers).view(_SLOTS, self.layers),
-                _on_device(self.layers, self.device),
-            )
-            self.flags = self._keep[0].numpy()
-            self.flag_address, self._counters = (tensor.data_ptr() for tensor in self._keep)
-        self._saying = self.flags is not None
-        copy.prepare()
-        if copy.engine == "kernel":
-            kernel = copy.signalling if self._saying else copy.kernel
-            self._start = kernel.bind(copy.source.address, copy.target.address)
+        self._saying = copy.engine == "kernel" and copy.by_layer
+        with torch.cuda.device(self.device):
+            self.bind()
+            self._flags = self._used["flags"] = LayerFlags(_SLOTS, self.layers, self.device, counters=self._saying)
+            self._flags.probe(self._raw)
+            copy.prepare()
+            if copy.engine == "kernel":
+                kernel = copy.signalling if self._saying else copy.kernel
+                self._start = kernel.bind(copy.source.address, copy.target.address)
+                self._start_small = copy.at_once.bind(copy.source.address, copy.target.address)
         nothing = np.zeros(1, np.int32)
         fill_table(self._host, 0, nothing, nothing, 1, 1)
         torch.cuda.current_stream(self.device).synchronize()
+        self.stream.synchronize()
+
+    def bind(self) -> None:
+        """Make the device's context current on this thread, whose first call may be one of the driver."""
+        self._context.bind()
+
+    @property
+    def flags_in_streams(self) -> bool:
+        """Whether streams can wait for flags."""
+        return self._flags.in_streams
 
     def submit(self, source_pages: PageArray, target_pages: PageArray) -> LaneTicket:
         """Submit a copy of these pages, after what the caller's current stream has to do so far.
@@ -245,31 +260,32 @@ class Lane:
         if self._worker is not None:
             self._worker.close()
         self.stream.synchronize()
+        self._leave.detach()
 
     def _submit(self, source_pages: PageArray, target_pages: PageArray, count: int) -> LaneTicket:
+        self.bind()
         if not self.copy.on_device or not count:
             tables = self.copy.tables(source_pages, target_pages)
-            self._follow()
-            return self._hand_over(tables, self._position, many=count * self.copy.loops.chunks > _FEW)
+            return self._hand_over(tables, self._position, None, many=count * self.copy.loops.chunks > _FEW)
         start = self._room(2 * count)
         at = start % self._entries
         middle, end = at + count, at + 2 * count
         self._write(at, source_pages, target_pages)
-        self._follow()
         where = self._device_address + 4 * at
-        driver.copy_async(where, self._host_address + 4 * at, 8 * count, self._raw)
+        upload = (where, self._host_address + 4 * at, 8 * count)
         if self.copy.staged is None and count <= self.copy.kernel.most:
+            self._begin(self._caller(self._produced), upload)
             return self._launch(where, count, start)
         addresses = (where, where + 4 * count)
         tables = Tables(self._host[at:middle], self._host[middle:end], addresses)
         many = self.copy.staged is not None and self.copy.staged.pieces(count) > 1
-        return self._hand_over(tables, start, many=many)
+        return self._hand_over(tables, start, upload, many=many)
 
     def _write(self, at: int, source_pages: PageArray, target_pages: PageArray) -> None:
         """Put both tables into the ring.  Raises ``IndexError`` for a page that is not there."""
         count = len(source_pages)
         limits = (self.copy.source.pages, self.copy.target.pages)
-        given = [np.ascontiguousarray(pages, np.int32) for pages in (source_pages, target_pages)]
+        given = [_narrow(pages, limit) for pages, limit in zip((source_pages, target_pages), limits, strict=True)]
         if count <= _SHORT:
             wrong = fill_table(self._host, at, given[0], given[1], *limits)
         else:
@@ -281,70 +297,94 @@ class Lane:
             limit = limits[wrong >= count]
             raise IndexError(f"pages must be from 0 to {limit - 1} (got {self._host[at + wrong]})")
 
-    def _follow(self) -> None:
-        """What comes next on the lane's stream comes after what the caller's stream has to do so far."""
-        self._produced.record(torch.cuda.current_stream(self.device))
-        self.stream.wait_event(self._produced)
+    def _caller(self, event: Any) -> Any:
+        """An event for what the caller's stream has to do so far."""
+        event.record(torch.cuda.current_stream(self.device))
+        return event
+
+    def _begin(self, produced: Any, upload: Upload | None) -> None:
+        """What comes next on the lane's stream comes after ``produced``, and finds its page tables on the device.
+
+        Only when it is this copy's turn: the caller's stream may wait for a layer of a copy that a thread has still to
+        submit, and a lane's stream that waited for the caller's before that would wait for ever.
+        """
+        self.stream.wait_event(produced)
+        if upload is not None:
+            driver.copy_async(*upload, self._raw)
 
     def _launch(self, where: int, count: int, start: int) -> LaneTicket:
-        """One kernel for all."""
-        ticket = self._ticket(start, submitted=True, flagged=True)
-        said = (self._counters, ticket.address, self._number) if self._saying else (0, 0, 0)
-        self._start(where, where + 4 * count, count, self._raw, *said)
+        """One kernel for all: layer by layer, unless that takes longer than all of it."""
+        if not self._saying or count * self.copy.source.shape.page_bytes <= _SMALL:
+            ticket = self._ticket(start, submitted=True)
+            small = self._start_small if self._saying else self._start
+            small(where, where + 4 * count, count, self._raw)
+        else:
+            ticket = self._ticket(start, submitted=True, together=1)
+            flags = self._flags.row(self._number)
+            ticket.announce(flags)
+            self._start(where, where + 4 * count, count, self._raw, self._flags.counters, flags.address, flags.epoch)
         ticket.record()
         return ticket
 
-    def _hand_over(self, tables: Tables, start: int, *, many: bool) -> LaneTicket:
+    def _hand_over(self, tables: Tables, start: int, upload: Upload | None, *, many: bool) -> LaneTicket:
         """What takes many calls, by a thread; what takes few, by the caller."""
         # Order is kept: nothing overtakes what the thread has still to submit.
         inline = not many and (self._last is None or not self._last.pending)
-        ticket = self._ticket(start, submitted=inline, flagged=False)
+        together = self._together(tables)
+        produced = self._caller(self._produced if inline else torch.cuda.Event())
+        ticket = self._ticket(start, submitted=inline, together=together)
+        if self.flags_in_streams and not (inline and together == self.layers):
+            ticket.announce(self._flags.row(self._number))
         if inline:
             # What raises here may have submitted a part, which goes on: so the copy has failed under way.
-            ticket.record(self._enqueued(tables, ticket))
+            ticket.record(self._enqueued(tables, ticket, produced, upload))
             return ticket
         if self._worker is None:
-            self._worker = Worker(self.name)
+            self._worker = self._used["worker"] = Worker(self.name, self._context.bind)
         self._last = ticket
 
         def submit() -> None:
-            with torch.cuda.device(self.device):
-                ticket.record(self._enqueued(tables, ticket))
+            ticket.record(self._enqueued(tables, ticket, produced, upload))
 
         self._worker.post(submit)
         return ticket
 
-    def _enqueued(self, tables: Tables, ticket: LaneTicket) -> BaseException | None:
+    def _together(self, tables: Tables) -> int:
+        """Layers of a batch for the copy engine: several, if they have few descriptors together."""
+        if not self.copy.by_layer or self.copy.engine == "kernel" or not len(tables):
+            return self.layers
+        each = max(1, len(tables) * self.copy.loops.chunks // self.layers)
+        return min(self.layers, max(1, _FEW // each))
+
+    def _enqueued(
+        self, tables: Tables, ticket: LaneTicket, produced: Any, upload: Upload | None
+    ) -> BaseException | None:
         """Submit a copy; what was raised, of which whoever waits is told."""
         try:
-            with torch.cuda.stream(self.stream):
+            with torch.cuda.device(self.device), torch.cuda.stream(self.stream):
+                self._begin(produced, upload)
                 self._enqueue(tables, ticket)
         except Exception as error:  # noqa: BLE001  handed to the ticket
             return error
         return None
 
     def _enqueue(self, tables: Tables, ticket: LaneTicket) -> None:
-        """Submit a copy by the copy engine, several layers in a batch if they have few descriptors together."""
-        if not self.copy.by_layer or self.copy.engine == "kernel":
+        """Submit all layers, and let the stream say after each batch how far it is."""
+        if ticket.together == self.layers:
             self.copy.enqueue(tables, stream=self.stream)
+            ticket.pass_layers(self.layers, self._raw)
             return
-        each = max(1, len(tables) * self.copy.loops.chunks // self.layers)
-        together = max(1, _FEW // each)
-        for lo in range(0, self.layers, together):
-            hi = min(self.layers, lo + together)
+        for lo in range(0, self.layers, ticket.together):
+            hi = min(self.layers, lo + ticket.together)
             self.copy.enqueue(tables, lo=lo, hi=hi, stream=self.stream)
-            if hi < self.layers:
-                ticket.pass_layers(hi)
+            ticket.pass_layers(hi, self._raw)
 
     def _ring(self, entries: int) -> None:
         self._entries = entries
         self._position = 0
-        self._tables = (
-            _pinned(entries),
-            _on_device(entries, self.device),
-        )
-        self._host: npt.NDArray[np.int32] = self._tables[0].numpy()
-        self._host_address, self._device_address = (tensor.data_ptr() for tensor in self._tables)
+        tables = self._used["tables"] = (pinned(entries), on_device(entries, self.device))
+        self._host: npt.NDArray[np.int32] = tables[0].numpy()
+        self._host_address, self._device_address = (tensor.data_ptr() for tensor in tables)
 
     def _room(self, size: int) -> int:
         """A position with so many entries in a row that no copy under way reads."""
@@ -360,13 +400,49 @@ class Lane:
             self._held.popleft().ticket.forget()
         return start
 
-    def _ticket(self, start: int, *, submitted: bool, flagged: bool) -> LaneTicket:
+    def _ticket(self, start: int, *, submitted: bool, together: int = 0) -> LaneTicket:
         while len(self._held) >= _SLOTS or (len(self._held) > _KEPT and self._held[0].ticket.over()):
             self._held.popleft().ticket.forget()
         self._number += 1
-        ticket = LaneTicket(self, self._number, submitted=submitted, flagged=flagged)
+        ticket = LaneTicket(self, submitted=submitted, together=together or self.layers)
         self._held.append(_Held(self._number, start, ticket))
         return ticket
+
+
+_LEFT: list[dict[str, Any]] = []
+"""What lanes that nobody closed were using; nothing uses it after its event ``over``."""
+
+
+def leave(used: dict[str, Any]) -> None:
+    """Keep what a lane's copies under way write to until they are over, without waiting for them.
+
+    Their flags, page tables and pools would be somebody else's memory by then.
+    """
+    if "worker" in used:
+        used["worker"].leave()
+    _LEFT.append(used)
+    try:
+        used["over"].record(used["stream"])
+    except RuntimeError:
+        used["lost"] = True
+    _LEFT[:] = [one for one in _LEFT if not _over(one)]
+
+
+def _over(used: dict[str, Any]) -> bool:
+    """Whether nothing uses it any more; of a context that is lost nobody knows, and it is kept for good."""
+    try:
+        return "lost" not in used and bool(used["over"].query())
+    except RuntimeError:
+        return False
+
+
+def _narrow(pages: PageArray, limit: int) -> npt.NDArray[np.int32]:
+    """As int32; what doesn't fit must not become the number of another page."""
+    array = np.asarray(pages)
+    if array.dtype != np.int32 and len(array) and not 0 <= int(array.min()) <= int(array.max()) < limit:
+        wrong = array[(array < 0) | (array >= limit)][0]
+        raise IndexError(f"pages must be from 0 to {limit - 1} (got {wrong})")
+    return np.ascontiguousarray(array, np.int32)
 
 
 @jitted
@@ -390,11 +466,3 @@ def fill_table(
         if targets[i] < 0 or targets[i] > final:
             return count + i
     return -1
-
-
-def _pinned(count: int) -> torch.Tensor:
-    return torch.zeros(count, dtype=torch.int32, pin_memory=True)
-
-
-def _on_device(count: int, device: torch.device) -> torch.Tensor:
-    return torch.zeros(count, dtype=torch.int32, device=device)

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from kvlitmus.optimized.data import numa
 from kvlitmus.optimized.data.layout import Layout, Strides, strides
 from kvlitmus.optimized.data.shape import KVShape
 
@@ -111,8 +112,9 @@ class HostPool(KVPool):
     """The pool in host memory, page-locked where there is a CUDA device.
 
     layout: ``page_first_direct`` keeps a page as storage wants it, without a copy.  pinned: by default what
-    ``torch.cuda.is_available()`` says.  The constructor touches every page of memory on the calling thread: memory
-    comes from the NUMA node of that thread (start it on the device's node), and no later copy pays for a first touch.
+    ``torch.cuda.is_available()`` says.  node: the NUMA node that the memory is to lie on, by default that of the
+    current CUDA device, or of the calling thread where there is none.  The constructor touches every page of memory,
+    so that no later copy pays for a first touch; see :mod:`kvlitmus.optimized.data.numa`.
     Where memory that is there can't be locked afterwards (some sandboxes), it is torch's own, up to twice as large.
     Raises ``RuntimeError`` if memory can't be locked at all.
     """
@@ -124,12 +126,15 @@ class HostPool(KVPool):
         *,
         layout: Layout = "page_first_direct",
         pinned: bool | None = None,
+        node: int | None = None,
     ) -> None:
         size = pages * shape.page_bytes
         if size < 1:
             raise ValueError(f"pages must be at least 1 (got {pages})", pages)
-        super().__init__(shape, pages, layout, _host_memory(size))
         self.pinned = torch.cuda.is_available() if pinned is None else pinned
+        if node is None and self.pinned and torch.cuda.is_available():
+            node = numa.node_of(torch.device("cuda", torch.cuda.current_device()))
+        super().__init__(shape, pages, layout, _host_memory(size, node))
         if self.pinned:
             try:
                 _pin(self.buffer)
@@ -139,7 +144,7 @@ class HostPool(KVPool):
                 weakref.finalize(self, _unpin, self.buffer)
 
 
-def _host_memory(size: int) -> torch.Tensor:
+def _host_memory(size: int, node: int | None) -> torch.Tensor:
     """Zeroed bytes at a page border, in huge pages where the system has them.
 
     torch's own pinned allocator rounds up to a power of two, which may be tens of gigabytes in vain.
@@ -148,7 +153,9 @@ def _host_memory(size: int) -> torch.Tensor:
     if hasattr(mmap, "MADV_HUGEPAGE"):
         with contextlib.suppress(OSError):  # a kernel without huge pages
             private.madvise(mmap.MADV_HUGEPAGE)
-    return torch.frombuffer(private, dtype=torch.uint8).zero_()
+    memory = torch.frombuffer(private, dtype=torch.uint8)
+    numa.zero(memory, node)
+    return memory
 
 
 def _pinned_by_torch(size: int) -> torch.Tensor:
