@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Collection, Sequence
 
 from kvlitmus.conformance.ports import Config
@@ -115,18 +114,12 @@ class TwoIdeasOfEvictable(RadixTree):
     holds, on the way up any node without children.
     """
 
-    def evict(self, n: int) -> int:
+    def next_candidate(self, victim: Node) -> Node | None:
         """On the way up nobody asks for locks."""
-        heap = [(self.worth(leaf), leaf) for leaf in self.leaves]
-        heapq.heapify(heap)
-        freed = 0
-        while freed < n and heap:
-            _, leaf = heapq.heappop(heap)
-            freed += self.trim(leaf, self.pages_to_trim(leaf, n - freed))
-            parent = leaf.parent
-            if not leaf.pages and parent is not None and parent.parent is not None and not parent.children:
-                heapq.heappush(heap, (self.worth(parent), parent))
-        return freed
+        parent = victim.parent
+        if victim.pages or parent is None or parent.parent is None or parent.children:
+            return None
+        return parent
 
 
 @mutant(

@@ -241,10 +241,7 @@ class PrefetchBehindAGap(Prefetcher):
         return True
 
 
-@mutant(
-    "prefetch-of-what-the-host-has",
-    kills=("FETCH-06",),
-)
+@mutant("prefetch-of-what-the-host-has", kills=("FETCH-06",))
 class PrefetchOfWhatTheHostHas(Prefetcher):
     """Storage is read for what the host has already: a prefetch begins where the device's prefix ends."""
 
@@ -563,10 +560,7 @@ class StrangerHasToWait(Prefetcher):
         return rid in self.ongoing and super().poll(rid)
 
 
-@mutant(
-    "added-is-told-twice",
-    kills=("FETCH-16",),
-)
+@mutant("added-is-told-twice", kills=("FETCH-16",))
 class AddedIsToldTwice(Prefetcher):
     """Hit statistics count a prefetch as often as somebody asks; a request with the same number inherits it."""
 
@@ -574,10 +568,7 @@ class AddedIsToldTwice(Prefetcher):
         return self.loaded.get(rid, 0)
 
 
-@mutant(
-    "added-includes-what-was-there",
-    kills=("FETCH-16",),
-)
+@mutant("added-includes-what-was-there", kills=("FETCH-16",))
 class AddedIncludesWhatWasThere(Prefetcher):
     """Storage is credited with hits of the host: what was cached meanwhile counts as added."""
 
@@ -725,10 +716,7 @@ class DropBelowTheUnbackedLeaks(Prefetcher):
         del self.host.releasing[waiting:]
 
 
-@mutant(
-    "reads-the-last-page-again",
-    kills=("FETCH-09", "FETCH-10"),
-)
+@mutant("reads-the-last-page-again", kills=("FETCH-09", "FETCH-10"))
 class ReadsTheLastPageAgain(Prefetcher):
     """Each batch of a read begins with the last page of the one before it."""
 

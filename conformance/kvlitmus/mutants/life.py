@@ -67,10 +67,7 @@ class ResetKeepsTheQuota(TieredSpecimen):
         self.fetches.occupied = occupied
 
 
-@mutant(
-    "reset-is-not-told",
-    kills=("EVENT-01", "EVENT-02", "EVENT-03"),
-)
+@mutant("reset-is-not-told", kills=("EVENT-01", "EVENT-02", "EVENT-03"))
 class ResetIsNotTold(TieredSpecimen):
     """Routers go on sending requests for what was flushed."""
 
@@ -171,10 +168,7 @@ class DetachLeavesPuts(PutQueue):
         """Nobody asks for them."""
 
 
-@mutant(
-    "detach-drops-the-host",
-    kills=("LIFE-04",),
-)
+@mutant("detach-drops-the-host", kills=("LIFE-04",))
 class DetachDropsTheHost(TieredSpecimen):
     """With its storage a cache loses what it had on the host."""
 
@@ -184,10 +178,7 @@ class DetachDropsTheHost(TieredSpecimen):
         return done
 
 
-@mutant(
-    "attach-replaces-storage",
-    kills=("LIFE-03",),
-)
+@mutant("attach-replaces-storage", kills=("LIFE-03",))
 class AttachReplacesStorage(TieredSpecimen):
     """Work in flight asks one storage and tells another: a second attach takes the place of the first."""
 

@@ -246,10 +246,7 @@ class ShortLoadsDeclined(Loader):
         return super().load_back(key, quota)
 
 
-@mutant(
-    "load-makes-no-room",
-    kills=("LOAD-03",),
-)
+@mutant("load-makes-no-room", kills=("LOAD-03",))
 class LoadMakesNoRoom(Loader):
     """The host tier is never hit once the device is full, although nothing there is in use."""
 
@@ -286,10 +283,7 @@ class LoadCopiesTheFirstPageOnly(Copier):
         super().to_device(sources[:1], targets[:1])
 
 
-@mutant(
-    "load-is-not-told",
-    kills=("EVENT-01", "EVENT-02"),
-)
+@mutant("load-is-not-told", kills=("EVENT-01", "EVENT-02"))
 class LoadIsNotTold(Loader):
     """Routers believe that a prefix is on the host when it is on the device again."""
 

@@ -68,6 +68,19 @@ class Fate:
     alarms: list[str] = field(default_factory=list)
     error: str = ""
 
+    @classmethod
+    def of(cls, mutant: Mutant, error: str = "") -> Fate:
+        """The fate of a mutant that has not been played, or could not be."""
+        return cls(
+            id=mutant.id,
+            null=mutant.null,
+            bugs=mutant.bugs,
+            links=mutant.links,
+            kills=mutant.kills,
+            long_because=mutant.long_because,
+            error=error,
+        )
+
     @property
     def well(self) -> bool:
         """Whether it went as it should."""
@@ -105,14 +118,7 @@ def items_of(mutant: Mutant, effort: Effort) -> Iterator[Item]:
 def run_mutant(id: str, effort: Effort) -> Fate:
     """Play one mutant until a rule that it names is broken, or the steps are spent."""
     mutant = all_mutants()[id]
-    fate = Fate(
-        id=id,
-        null=mutant.null,
-        bugs=mutant.bugs,
-        links=mutant.links,
-        kills=mutant.kills,
-        long_because=mutant.long_because,
-    )
+    fate = Fate.of(mutant)
     options = Options(shrink_trials=0, reruns=0 if mutant.null else 4)
     broken: dict[str, None] = {}
     drawn = 0
@@ -150,25 +156,7 @@ def run_mutant(id: str, effort: Effort) -> Fate:
 
 def shortest_of(mutant: Mutant, rule: str, finding: Finding, effort: Effort) -> Finding:
     """The shortest counterexample for this rule: litmus tests can't be shrunk, schedules may say it in fewer calls."""
-    best = shrunk(mutant, rule, finding, effort)
-    if not best.litmus or len(best.calls) <= LONG_LITMUS:
-        return best
-    muted = frozenset(all_rules().keys() - {rule})
-    for seed in range(effort.seed, effort.seed + 4):
-        for config in mutant.configs:
-            item = Item(kind="random", config=config, seed=seed, ops=plan.OPS)
-            options = Options(
-                muted=muted, reruns=0, shrink_trials=effort.shrink_trials, shrink_seconds=effort.shrink_seconds
-            )
-            found = [one for one in engine.run_item(mutant.target, item, options).findings if rule in one.rules]
-            if found:
-                return min([best, *found], key=lambda one: len(one.calls))
-    return best
-
-
-def shrunk(mutant: Mutant, rule: str, finding: Finding, effort: Effort) -> Finding:
-    """The shortest counterexample for this rule that shrinking finds, with all other rules muted."""
-    if not finding.schedule or finding.litmus:
+    if finding.litmus and len(finding.calls) <= LONG_LITMUS:
         return finding
     options = Options(
         muted=frozenset(all_rules().keys() - {rule}),
@@ -176,9 +164,15 @@ def shrunk(mutant: Mutant, rule: str, finding: Finding, effort: Effort) -> Findi
         shrink_trials=effort.shrink_trials,
         shrink_seconds=effort.shrink_seconds,
     )
-    item = Item(kind="schedule", config=finding.config, schedule=tuple(finding.schedule))
-    found = engine.run_item(mutant.target, item, options).findings
-    return min([finding, *(one for one in found if rule in one.rules)], key=lambda one: len(one.calls))
+    items = [Item(kind="schedule", config=finding.config, schedule=tuple(finding.schedule))]
+    if finding.litmus:
+        seeds = range(effort.seed, effort.seed + 4)
+        items = [Item(kind="random", config=one, seed=seed, ops=plan.OPS) for seed in seeds for one in mutant.configs]
+    for item in items:
+        found = [one for one in engine.run_item(mutant.target, item, options).findings if rule in one.rules]
+        if found:
+            return min([finding, *found], key=lambda one: len(one.calls))
+    return finding
 
 
 def run_all(ids: Sequence[str], effort: Effort, *, jobs: int = 1) -> Iterator[Fate]:
@@ -217,9 +211,8 @@ def fate_of(worker: Process, id: str, seconds: float) -> Fate | None:
     death = None if worker.answer is not None else worker.death(seconds)
     if worker.answer is None and death is None:
         return None
-    mutant = all_mutants()[id]
     error = f"playing it {death.text}" if death is not None else str((worker.answer or {}).get("failed"))
-    return Fate(id=id, null=mutant.null, bugs=mutant.bugs, links=mutant.links, kills=mutant.kills, error=error)
+    return Fate.of(all_mutants()[id], error)
 
 
 def summary(fates: Sequence[Fate]) -> str:

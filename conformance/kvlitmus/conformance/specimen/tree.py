@@ -248,10 +248,14 @@ class RadixTree:
         while freed < n and heap:
             _, leaf = heapq.heappop(heap)
             freed += self.trim(leaf, self.pages_to_trim(leaf, n - freed))
-            parent = leaf.parent
-            if not leaf.pages and parent in self.leaves:
-                heapq.heappush(heap, (self.worth(parent), parent))
+            following = self.next_candidate(leaf)
+            if following is not None:
+                heapq.heappush(heap, (self.worth(following), following))
         return freed
+
+    def next_candidate(self, victim: Node) -> Node | None:
+        """What an eviction may go on with after it took from this node: its parent, if it was the last child."""
+        return victim.parent if not victim.pages and victim.parent in self.leaves else None
 
     def candidates(self, n: int) -> Collection[Node]:
         """Where an eviction of ``n`` slots may begin."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -13,7 +12,9 @@ from kvlitmus.conformance.specimen.pool import PagedPool
 from kvlitmus.conformance.specimen.requests import RequestTable
 from kvlitmus.conformance.specimen.tree import Node, RadixTree, Unit
 from kvlitmus.mutants.keys import CAPPED, LastTokenComputed, LastTokenComputedRequests
+from kvlitmus.mutants.pool import AllocationEvictsUnasked
 from kvlitmus.mutants.registry import null_mutant
+from kvlitmus.mutants.tree import DuplicatesFreedByBoth
 from kvlitmus.spec.policies import POLICIES
 from kvlitmus.spec.units import Key
 
@@ -194,17 +195,12 @@ class NodesOrPages(RadixTree):
 class PageByPage(RadixTree):
     """Each single page is chosen anew: more work, the same victims."""
 
-    def evict(self, n: int) -> int:
-        heap = [(self.worth(leaf), leaf) for leaf in self.leaves]
-        heapq.heapify(heap)
-        freed = 0
-        while freed < n and heap:
-            _, leaf = heapq.heappop(heap)
-            freed += self.trim(leaf, 1)
-            rest = leaf if leaf.pages else leaf.parent
-            if rest in self.leaves and rest is not None:
-                heapq.heappush(heap, (self.worth(rest), rest))
-        return freed
+    def pages_to_trim(self, leaf: Node, n: int) -> int:
+        return 1
+
+    def next_candidate(self, victim: Node) -> Node | None:
+        """What is left of it, too."""
+        return victim if victim.pages else super().next_candidate(victim)
 
 
 @null_mutant("matches-count-as-hits", profile=replace(PROFILE, hit_counts="match"), configs=EVERYWHERE)
@@ -219,15 +215,13 @@ class MatchesCountAsHits(RadixTree):
 
 
 @null_mutant("cache-frees-duplicates", profile=replace(PROFILE, duplicates="cache_frees"), configs=BOTH)
-class CacheFreesDuplicates(Specimen):
+class CacheFreesDuplicates(DuplicatesFreedByBoth):
     """What an insert was offered in vain, the cache frees itself, as the profile declares."""
 
     def insert(
         self, key: Key, slots: Sequence[int], *, protected: int = 0, priority: int = 0, chunked: bool = False
     ) -> Stored:
         stored = super().insert(key, slots, protected=protected, priority=priority, chunked=chunked)
-        size = self.pool.page_size
-        self.pool.give_back([slot // size for slot in slots[protected : stored.already : size]])
         return Stored(stored.already, ())
 
 
@@ -246,15 +240,8 @@ class LastTokenIsComputed(LastTokenComputed):
     profile=replace(PROFILE, evict_moment="alloc"),
     configs=(Config(page_size=1, pages=8), Config(page_size=4, pages=8), *BOTH),
 )
-class AllocationsEvict(Specimen):
+class AllocationsEvict(AllocationEvictsUnasked):
     """An allocation takes from the tree what it lacks, as the profile declares."""
-
-    def alloc(self, n: int) -> Sequence[int] | None:
-        """Evict the shortfall, if that is enough."""
-        short = n - self.pool.available()
-        if 0 < short <= self.tree.evictable:
-            self.tree.evict(short)
-        return super().alloc(n)
 
 
 @null_mutant("begins-without-evicting", configs=(Config(page_size=1, pages=8), *BOTH))
