@@ -62,7 +62,7 @@ MOVED: dict[str, str] = {
     f"{HOME}report.brief": f"{HOME}support.brief",
     f"{HOME}adapters.reference": f"{HOME}adapters.reference.target",
     f"{HOME}adapters.reference_tiers": f"{HOME}adapters.reference.tiers",
-    f"{HOME}adapters.reference_choices": f"{HOME}adapters.reference.choices",
+    f"{HOME}adapters.reference_choices": "kvlitmus.spec.setting",
     f"{HOME}adapters.reference_contents": f"{HOME}adapters.reference.contents",
     f"{HOME}adapters.reference_store": f"{HOME}adapters.reference.store",
     f"{HOME}adapters.optimized": f"{HOME}adapters.optimized.target",
