@@ -13,7 +13,7 @@ import importlib
 import inspect
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -269,7 +269,7 @@ def fields_of(kind: type) -> str:
     if dataclasses.is_dataclass(kind):
         return f"({', '.join(one.name for one in dataclasses.fields(kind))})"
     if issubclass(kind, tuple) and hasattr(kind, "_fields"):
-        defaults: dict[str, Any] = getattr(kind, "_field_defaults", {})
+        defaults: Mapping[str, object] = getattr(kind, "_field_defaults", {})
         return f"({', '.join(f'{one}={defaults[one]!r}' if one in defaults else one for one in kind._fields)})"
     return ""
 

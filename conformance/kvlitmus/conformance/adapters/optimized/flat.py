@@ -168,20 +168,19 @@ class OptimizedPorts:
 
     def publish(self, rid: int, *, chunked: bool) -> Begun:
         """See :class:`~kvlitmus.conformance.ports.Requests`."""
-        running = self.cache.publish(rid, chunked=chunked)
-        return Begun(running.row.tolist(), running.cached)
+        return self.publish_upto(rid, None, chunked=chunked)
 
     def end(self, rid: int, *, keep: bool) -> None:
         """See :class:`~kvlitmus.conformance.ports.Requests`."""
-        self.cache.end(rid, keep=keep)
+        self.end_upto(rid, keep)
 
-    def publish_upto(self, rid: int, upto: int, *, chunked: bool) -> Begun:
-        """See :class:`~kvlitmus.conformance.ports.PartlyComputed`."""
+    def publish_upto(self, rid: int, upto: int | None, *, chunked: bool) -> Begun:
+        """See :class:`~kvlitmus.conformance.ports.PartlyComputed`; ``None``: all."""
         running = self.cache.publish(rid, chunked=chunked, upto=upto)
         return Begun(running.row.tolist(), running.cached)
 
     def end_upto(self, rid: int, upto: int) -> None:
-        """See :class:`~kvlitmus.conformance.ports.PartlyComputed`."""
+        """See :class:`~kvlitmus.conformance.ports.PartlyComputed`; ``True``: all, ``False``: aborted."""
         self.cache.end(rid, keep=upto)
 
     # -- hashes and prefetch -------------------------------------------------------------------

@@ -208,17 +208,7 @@ class TieredOptimized(OptimizedPorts):
         with self.short_of_memory():
             return super().begin(rid, key)
 
-    def publish(self, rid: int, *, chunked: bool) -> Begun:
-        """See :class:`~kvlitmus.conformance.ports.Requests`."""
-        with self.short_of_memory():
-            return super().publish(rid, chunked=chunked)
-
-    def end(self, rid: int, *, keep: bool) -> None:
-        """See :class:`~kvlitmus.conformance.ports.Requests`."""
-        with self.short_of_memory():
-            super().end(rid, keep=keep)
-
-    def publish_upto(self, rid: int, upto: int, *, chunked: bool) -> Begun:
+    def publish_upto(self, rid: int, upto: int | None, *, chunked: bool) -> Begun:
         """See :class:`~kvlitmus.conformance.ports.PartlyComputed`."""
         with self.short_of_memory():
             return super().publish_upto(rid, upto, chunked=chunked)

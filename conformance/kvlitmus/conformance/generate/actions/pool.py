@@ -1,4 +1,4 @@
-"""Moves on a pool: what a caller does with slots of its own."""
+"""Actions on a pool: what a caller does with slots of its own."""
 
 from __future__ import annotations
 

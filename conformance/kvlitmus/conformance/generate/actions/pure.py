@@ -1,4 +1,4 @@
-"""Moves that change nothing: hashes, and the plan of a prefetch."""
+"""Actions that change nothing: hashes, and the plan of a prefetch."""
 
 from __future__ import annotations
 

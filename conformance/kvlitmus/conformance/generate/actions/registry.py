@@ -15,7 +15,7 @@ MAX_LOANS = 4
 MAX_RECEIPTS = 4
 MAX_REQUESTS = 6
 GROUPED = 32
-"""Of 256 publications so many happen within a free group."""
+"""How many of 256 publications happen within a free group."""
 
 
 def action(kind: str) -> Callable[[Action], Action]:

@@ -1,4 +1,4 @@
-"""Moves of requests."""
+"""Actions on requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moves on a page store: few keys, so that puts, gets, damage and ranks meet."""
+"""Actions on a page store: few keys, so that puts, gets, damage and ranks meet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moves on the host tier, on what is under way, and on storage."""
+"""Actions on the host tier, on what is under way, and on storage."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ MAX_WAITING = 4
 """Maximum number of requests that wait for a prefetch at once."""
 
 FAULTY = 40
-"""Of 256 outcomes so many are faults."""
+"""How many of 256 outcomes are faults."""
 
 
 STEERED = 144
-"""Of 256 keys that are wanted back so many are looked for where something has to move."""
+"""How many of 256 keys that are wanted back are looked for where something has to move."""
 
 AGAIN = 208
 """Above this a request waits that waited before, or that waits."""

@@ -1,4 +1,4 @@
-"""Moves on the prefix tree."""
+"""Actions on the prefix tree."""
 
 from __future__ import annotations
 

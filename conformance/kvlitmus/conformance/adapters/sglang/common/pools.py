@@ -6,7 +6,8 @@ is the :class:`~kvlitmus.conformance.adapters.sglang.common.stubs.Plan`'s busine
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, Plan, install, torch_module
 from kvlitmus.conformance.ports import Config, Profile, View
@@ -112,18 +113,16 @@ class DevicePool(Handles):
         super().__init__()
         load = install(plan)
         self.page_size = config.page_size
-        made: dict[str, object] = {
-            "size": config.pages * config.page_size,
-            "dtype": self.torch.float16,
-            "device": "cpu",
-            "kvcache": None,
-            "need_sort": need_sort,
-        }
-        if config.page_size == 1:
-            self.allocator: Foreign = load(f"{MEM}.allocator.token").TokenToKVPoolAllocator(**made)
-        else:
-            paged = load(f"{MEM}.allocator.paged").PagedTokenToKVPoolAllocator
-            self.allocator = paged(page_size=config.page_size, **made)
+        made: Callable[..., Foreign] = load(f"{MEM}.allocator.token").TokenToKVPoolAllocator
+        if config.page_size > 1:
+            made = partial(load(f"{MEM}.allocator.paged").PagedTokenToKVPoolAllocator, page_size=config.page_size)
+        self.allocator: Foreign = made(
+            size=config.pages * config.page_size,
+            dtype=self.torch.float16,
+            device="cpu",
+            kvcache=None,
+            need_sort=need_sort,
+        )
 
     def alloc(self, n: int) -> list[int] | None:
         """``alloc(need_size)``."""

@@ -21,7 +21,7 @@ from kvlitmus.spec.interface.tiers import TierNode
 from kvlitmus.spec.units import Unit
 
 GAP = 48
-"""So many ids in a row that nobody has are looked at before the search for new nodes ends."""
+"""Maximum number of ids in a row that nobody has before the search for new nodes ends."""
 
 
 class Seen(NamedTuple):

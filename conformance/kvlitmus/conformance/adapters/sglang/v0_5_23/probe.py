@@ -24,7 +24,7 @@ class Probe:
     """
 
     LIMIT = 512
-    """So many keys are remembered at most before those that are no longer needed are dropped."""
+    """Maximum number of keys that are remembered before those that are no longer needed are dropped."""
 
     def __init__(self, cache: Foreign, to_foreign: Callable[[Key], Foreign]) -> None:
         self.cache = cache
