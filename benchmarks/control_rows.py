@@ -65,7 +65,7 @@ class Scale:
     few_leaves: int = 1_000
     times: int = 3
     turnover: int = 5_000
-    pool: int = 2_000_000
+    pool: int = 1_000_000
     turns: tuple[int, ...] = (10, 50, 200, 500)
 
     @property

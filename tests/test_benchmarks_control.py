@@ -22,7 +22,10 @@ from benchmarks.control_goals import NEW, OLD, Goal, goals
 from benchmarks.control_order import PAGE, PAGES, Both, compare
 from benchmarks.control_ours import OurRequests, Ours
 from benchmarks.control_report import TITLES, draw, table, verdicts
+from benchmarks.control_rows import QUICK, SMALL_POOL, Scale
 from benchmarks.control_timing import Action, Stat, measure
+from benchmarks.control_trace import CAPACITIES
+from kvlitmus.conformance.ports import Config
 from tests.test_layout import ROOT
 
 
@@ -146,6 +149,12 @@ def test_a_request_is_served_whole(kind: type[Ours]) -> None:
     units = np.arange(16, dtype=np.int32)
     assert [cache.serve(units), cache.serve(units), cache.serve(units + 100), cache.serve(units)] == [0, 16, 0, 12]
     assert cache.cache.sizes()[1] == 0, "nothing stays locked"
+
+
+def test_the_suite_takes_caches_as_large_as_those_that_are_measured() -> None:
+    for scale in (Scale(), QUICK):
+        for pages in (scale.pool, SMALL_POOL, scale.leaves + 256, *(capacity // 64 for capacity in CAPACITIES)):
+            assert Config(page_size=1, pages=pages).pages == pages
 
 
 def test_the_cost_of_starting_is_that_of_a_process_that_serves() -> None:
