@@ -26,7 +26,7 @@ def _folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def known(data: dict[str, Any], rule: str) -> dict[str, Any]:
+def known(data: Any, rule: str) -> Any:
     """The same report with a violation that the baseline knows."""
     at = [one["id"] for one in data["rules"]].index(rule)
     return changed(data, f"rules.{at}.known", {"reason": "r", "link": "https://x", "until": ""})

@@ -26,14 +26,14 @@ VERDICTS = {
 
 
 @functools.cache
-def base() -> dict[str, Any]:
+def base() -> Any:
     """The document of a run of one item with one finding."""
     ran = ItemResult(item="litmus:x [page=1 lru]", config="page=1 lru", steps=4, findings=evil_result().findings)
-    plain: dict[str, Any] = json.loads(document.dump(document.document(make_run(ran))))
+    plain: Any = json.loads(document.dump(document.document(make_run(ran))))
     return plain
 
 
-def finding(rule: str, calls: int = 2) -> dict[str, Any]:
+def finding(rule: str, calls: int = 2) -> Any:
     """A counterexample of a rule."""
     data = base()["findings"][0]
     plain = {
@@ -44,7 +44,7 @@ def finding(rule: str, calls: int = 2) -> dict[str, Any]:
     return {**data, **plain}
 
 
-def report(**verdicts: str) -> dict[str, Any]:
+def report(**verdicts: str) -> Any:
     """A report in which these rules (``POOL_01="violated"``) have these verdicts, and no others are in it."""
     wanted = {name.replace("_", "-"): verdict for name, verdict in verdicts.items()} or VERDICTS
     data = copy.deepcopy({**base(), "rules": []})
@@ -68,7 +68,7 @@ def report(**verdicts: str) -> dict[str, Any]:
     return data
 
 
-def changed(data: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+def changed(data: Any, path: str, value: Any) -> Any:
     """A copy with another value at ``rules.0.verdict``; ``...`` takes the field away."""
     made = copy.deepcopy(data)
     *way, last = (int(part) if part.isdigit() else part for part in path.split("."))

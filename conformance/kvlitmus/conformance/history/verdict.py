@@ -139,7 +139,7 @@ def meaning(run: document.Run, outcome: Outcome) -> str:
 
 def as_data(run: document.Run, outcome: Outcome) -> dict[str, Any]:
     """The report as plain data: that of every run, and under ``trace`` where in the file things are."""
-    data = document.document(run)
+    data: dict[str, Any] = {**document.document(run)}
     data["exit_meaning"] = meaning(run, outcome)
     data["trace"] = {
         "lines_judged": outcome.last,

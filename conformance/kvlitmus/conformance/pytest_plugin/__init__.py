@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 
     import pytest
 
+    from kvlitmus.conformance.report.form import Report
     from kvlitmus.conformance.report.outcomes import Outcome
-    from kvlitmus.conformance.report.saved import Report
     from kvlitmus.spec.rule import Rule
 
 RUNS = "kvlitmus runs"

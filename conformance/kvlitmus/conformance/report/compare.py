@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from kvlitmus.conformance.report.saved import Report, explained
+from kvlitmus.conformance.report.form import EMPTY, Report, RuleRow
+from kvlitmus.conformance.report.saved import explained
 from kvlitmus.conformance.support.text import harmless
 
 FORMAT = 1
@@ -33,6 +34,11 @@ LADDER = {
     "violated": 0,
 }
 """Verdicts from good to bad; *known* is a violation that the baseline excuses."""
+
+STAMPS: tuple[Literal["kvlitmus", "python", "platform"], ...] = ("kvlitmus", "python", "platform")
+CHOSEN: tuple[Literal["profile", "options"], ...] = ("profile", "options")
+TOTALS: tuple[Literal["items", "steps", "seconds"], ...] = ("items", "steps", "seconds")
+OVERDUE: tuple[Literal["stale", "expired"], ...] = ("stale", "expired")
 
 BROKEN = ("violated", "warned", "known")
 
@@ -103,13 +109,13 @@ def compare(a: Report, b: Report) -> Comparison:
     return found
 
 
-def said(rule: Mapping[str, Any]) -> str:
+def said(rule: RuleRow) -> str:
     """The verdict on a rule; a violation that the baseline knows is *known*."""
     known = rule["verdict"] in ("violated", "warned") and rule.get("known")
     return "known" if known else str(rule["verdict"])
 
 
-def changed(before: Mapping[str, Any] | None, after: dict[str, Any] | None, b: Report) -> Change | None:
+def changed(before: RuleRow | None, after: RuleRow | None, b: Report) -> Change | None:
     """What became of a rule, or ``None`` if its verdict is the same."""
     was, now = (said(rule) if rule else "" for rule in (before, after))
     if was == now:
@@ -146,11 +152,11 @@ def changed(before: Mapping[str, Any] | None, after: dict[str, Any] | None, b: R
 def setup(a: Report, b: Report) -> Iterator[Difference]:
     """What was judged, by what and how, as far as it differs; a reader must know before comparing verdicts."""
     yield from _differ("target", *(_target(one) for one in (a, b)))
-    for name in ("kvlitmus", "python", "platform"):
+    for name in STAMPS:
         yield from _differ(name, a["stamps"][name], b["stamps"][name])
-    for name in ("profile", "options"):
-        for key in dict.fromkeys([*a[name], *b[name]]):
-            yield from _differ(f"{name} {key}", _value(a[name], key), _value(b[name], key))
+    for what in CHOSEN:
+        for key in dict.fromkeys([*a[what], *b[what]]):
+            yield from _differ(f"{what} {key}", _value(a[what], key), _value(b[what], key))
     yield from _lists("capabilities", set(a["capabilities"]), set(b["capabilities"]))
     yield from _lists("configurations", *({one["label"] for one in report["configs"]} for report in (a, b)))
     yield from _lists(
@@ -163,7 +169,7 @@ def setup(a: Report, b: Report) -> Iterator[Difference]:
 
 def figures(a: Report, b: Report) -> Iterator[Difference]:
     """Numbers that changed; they decide nothing."""
-    for name in ("items", "steps", "seconds"):
+    for name in TOTALS:
         yield from _differ(name, f"{a['totals'][name]:,}", f"{b['totals'][name]:,}")
     totals = [sum(rule["evaluations"] for rule in report["rules"]) for report in (a, b)]
     yield from _differ("evaluations of rules", f"{totals[0]:,}", f"{totals[1]:,}")
@@ -180,8 +186,8 @@ def troubles(a: Report, b: Report) -> Iterator[str]:
     if fresh:
         more = f", and {len(fresh) - 1} more" if len(fresh) > 1 else ""
         yield f"items fail that did not: {harmless(fresh[0])}: {harmless(failed[1][fresh[0]])}{more}"
-    for name in ("stale", "expired"):
-        listed = [set((report.get("baseline") or {}).get(name, ())) for report in (a, b)]
+    for name in OVERDUE:
+        listed = [set((report.get("baseline") or EMPTY)[name]) for report in (a, b)]
         if listed[1] - listed[0]:
             rules = ", ".join(harmless(id, 40) for id in sorted(listed[1] - listed[0]))
             yield f"entries of the baseline are {name} that were not: {rules}"
@@ -204,7 +210,7 @@ def _lists(what: str, a: set[str], b: set[str]) -> Iterator[Difference]:
         yield Difference(what, f"only: {only[0]}" if only[0] else "", f"only: {only[1]}" if only[1] else "")
 
 
-def _value(data: Mapping[str, Any], key: str) -> str:
+def _value(data: Mapping[str, object], key: str) -> str:
     return harmless(data[key]) if key in data else "(not stated)"
 
 

@@ -12,11 +12,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from kvlitmus.conformance.checker.explain import harmless
 from kvlitmus.conformance.generate.schedule import describe
 from kvlitmus.conformance.ports import Config, Profile
+from kvlitmus.conformance.report.form import BaselineRow, ConfigRow, Coverage, FindingRow, ItemRow, Report, RuleRow
 from kvlitmus.conformance.run import baseline as baselines
 from kvlitmus.conformance.run.results import REPORT_FORMAT, ItemResult, RuleVerdict, Verdict, to_json
 from kvlitmus.conformance.run.verdicts import EXIT_WORDS, Group, Scope
@@ -38,7 +39,7 @@ class Run:
     capabilities: frozenset[str]
     configs: tuple[Config, ...]
     rules: Mapping[str, Rule]
-    options: dict[str, Any]
+    options: dict[str, object]
     scope: Scope
     version: str
     date: str
@@ -79,7 +80,7 @@ class Run:
         return Counter("known" if one.rule in self.known else one.verdict.value for one in self.verdicts)
 
 
-def document(run: Run) -> dict[str, Any]:
+def document(run: Run) -> Report:
     """The report as plain data."""
     return {
         "kind": "kvlitmus report",
@@ -120,7 +121,7 @@ def document(run: Run) -> dict[str, Any]:
     }
 
 
-def _config(run: Run, config: Config) -> dict[str, Any]:
+def _config(run: Run, config: Config) -> ConfigRow:
     results = [result for result in run.results if result.config == config.label]
     return {
         "label": config.label,
@@ -131,7 +132,7 @@ def _config(run: Run, config: Config) -> dict[str, Any]:
     }
 
 
-def _rule(run: Run, verdict: RuleVerdict) -> dict[str, Any]:
+def _rule(run: Run, verdict: RuleVerdict) -> RuleRow:
     rule = run.rules[verdict.rule]
     known = run.known.get(rule.id)
     return {
@@ -152,20 +153,20 @@ def _rule(run: Run, verdict: RuleVerdict) -> dict[str, Any]:
     }
 
 
-def _finding(run: Run, at: int, group: Group) -> dict[str, Any]:
-    finding = to_json(group.finding)
+def _finding(run: Run, at: int, group: Group) -> FindingRow:
     saved = run.saved.get(at)
-    return {
-        **finding,
+    row = {
+        **to_json(group.finding),
         "items": group.items[:MAX_ITEMS],
         "items_total": len(group.items),
         "leads": group.leads,
         "saved": str(saved) if saved else "",
         "replay": run.replay.get(at, ""),
     }
+    return cast("FindingRow", row)
 
 
-def _coverage(results: Sequence[ItemResult]) -> dict[str, dict[str, int]]:
+def _coverage(results: Sequence[ItemResult]) -> Coverage:
     reached: Counter[str] = Counter()
     evaluated: Counter[str] = Counter()
     unknown: Counter[str] = Counter()
@@ -173,11 +174,14 @@ def _coverage(results: Sequence[ItemResult]) -> dict[str, dict[str, int]]:
         reached.update(result.reached)
         evaluated.update(result.evaluated)
         unknown.update(result.unknown)
-    counted = {"reached": reached, "evaluated": evaluated, "unknown": unknown}
-    return {name: dict(sorted(counts.items())) for name, counts in counted.items()}
+    return {
+        "reached": dict(sorted(reached.items())),
+        "evaluated": dict(sorted(evaluated.items())),
+        "unknown": dict(sorted(unknown.items())),
+    }
 
 
-def _item(result: ItemResult) -> dict[str, Any]:
+def _item(result: ItemResult) -> ItemRow:
     return {
         "item": result.item,
         "config": result.config,
@@ -190,7 +194,7 @@ def _item(result: ItemResult) -> dict[str, Any]:
     }
 
 
-def _baseline(outcome: baselines.Outcome | None) -> dict[str, list[str]] | None:
+def _baseline(outcome: baselines.Outcome | None) -> BaselineRow | None:
     if outcome is None:
         return None
     return {

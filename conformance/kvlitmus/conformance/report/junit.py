@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Sequence
 from xml.etree import ElementTree as ET
 
+from kvlitmus.conformance.report.form import Report
 from kvlitmus.conformance.report.outcomes import RUN, Outcome, of_rule, of_run
-from kvlitmus.conformance.report.saved import Report
 from kvlitmus.conformance.support.text import harmless
 
 ELEMENTS = {"failed": "failure", "error": "error", "skipped": "skipped", "known": "skipped"}

@@ -21,9 +21,10 @@ A rule whose baseline entry is stale or expired fails whatever its verdict.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from kvlitmus.conformance.report.saved import Report, explained
+from kvlitmus.conformance.report.form import EMPTY, Report, RuleRow
+from kvlitmus.conformance.report.saved import explained
 from kvlitmus.conformance.support.text import harmless
 
 RUN = "RUN"
@@ -44,15 +45,15 @@ class Outcome(NamedTuple):
 UNDECIDED = {"not_exercised", "inconclusive", "harness_error"}
 
 
-def of_rule(report: Report, rule: dict[str, Any]) -> Outcome:
+def of_rule(report: Report, rule: RuleRow) -> Outcome:
     """The outcome of one rule of a report."""
     id, verdict = rule["id"], rule["verdict"]
     told = "\n".join(explained(report, rule))
     reason = harmless(f"{verdict.replace('_', ' ')}: {rule['reason']}".rstrip(": "), 2_000)
-    baseline = report.get("baseline") or {}
-    if id in baseline.get("stale", ()):
+    baseline = report.get("baseline") or EMPTY
+    if id in baseline["stale"]:
         return Outcome("failed", f"{harmless(id, 40)} is in the baseline, but it holds now: take the entry out")
-    if id in baseline.get("expired", ()):
+    if id in baseline["expired"]:
         return Outcome("failed", f"the baseline's entry for {harmless(id, 40)} has expired", told)
     if verdict in ("violated", "warned"):
         known = rule.get("known")

@@ -8,9 +8,10 @@ names the field.  Fields that other versions have in addition do no harm.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, get_args, get_origin, get_type_hints, is_typeddict
 
 from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.report.form import BaselineRow, Report, RuleRow
 from kvlitmus.conformance.run.failures import FailureError, read_json
 from kvlitmus.conformance.run.results import REPORT_FORMAT, Finding, Verdict
 from kvlitmus.conformance.run.verdicts import Group, shortest
@@ -20,9 +21,6 @@ from kvlitmus.conformance.support.text import harmless, shown
 MAX_BYTES = 64 << 20
 """A larger file is no report."""
 
-Report = dict[str, Any]
-"""A report as plain data; its form is ``schema/report.schema.json``."""
-
 NAMES = {
     dict: "an object",
     list: "a list",
@@ -31,45 +29,6 @@ NAMES = {
     float: "a number",
     bool: "true or false",
 }
-
-SHAPE: dict[str, Any] = {
-    "stamps": {
-        "kvlitmus": str,
-        "python": str,
-        "platform": str,
-        "date": str,
-        "target": {"name": str, "version": str, "reference": str},
-    },
-    "partial": bool,
-    "exit_code": int,
-    "exit_meaning": str,
-    "options": dict,
-    "profile": dict,
-    "capabilities": [str],
-    "configs": [{"label": str, "items": int, "steps": int, "declined": str}],
-    "rules": [
-        {
-            "id": str,
-            "title": str,
-            "text": str,
-            "pack": str,
-            "strength": str,
-            "digest": str,
-            "verdict": str,
-            "reason": str,
-            "evaluations": int,
-            "findings": [int],
-        }
-    ],
-    "findings": [
-        {"rules": [str], "item": str, "call": str, "calls": [str], "allowed": str, "seen": dict, "detail": str,
-         "items_total": int, "leads": bool, "replay": str}
-    ],
-    "coverage": {"reached": dict, "evaluated": dict},
-    "items": [{"item": str, "error": str}],
-    "totals": {"items": int, "items_planned": int, "steps": int, "seconds": float},
-}  # fmt: skip
-"""What is read of a report, and of what type it must be; a list has one entry, the form of each of its own."""
 
 
 class ReportError(Exception):
@@ -100,7 +59,7 @@ def checked(data: Any) -> Report:
             f"a report of another form: 'format' is {shown(form, 40)}, this kvlitmus reads {REPORT_FORMAT}; "
             "judge the target again with this version, or read the file with the version that wrote it"
         )
-    _check(data, SHAPE, "")
+    _check(data, Report, "")
     report: Report = data
     for name, value in report["options"].items():
         if name == "full" and type(value) is not bool:
@@ -121,7 +80,7 @@ def _check_rules(report: Report) -> None:
             raise ValueError(f"'rules[{at}].findings' names a finding that is not there")
         if rule["findings"] and not any(rule["id"] in report["findings"][one]["rules"] for one in rule["findings"]):
             raise ValueError(f"'rules[{at}].findings' names findings that are about other rules")
-        known = rule.get("known")
+        known: Any = rule.get("known")
         if known is not None and not (isinstance(known, dict) and all(type(text) is str for text in known.values())):
             raise ValueError(f"'rules[{at}].known' must be null or an object of texts")
         seen.add(rule["id"])
@@ -129,26 +88,28 @@ def _check_rules(report: Report) -> None:
     if baseline is not None:
         if not isinstance(baseline, dict):
             raise ValueError("'baseline' must be null or an object")
-        _check(baseline, {"known": [str], "stale": [str], "expired": [str]}, "baseline")
+        _check(baseline, BaselineRow, "baseline")
 
 
 def _check(value: Any, form: Any, at: str) -> None:
-    """Hold a value against the form of it."""
-    kind = type(form) if isinstance(form, dict | list) else form
+    """Hold a value against the form of it: a type, lists of one, or a ``TypedDict``."""
+    kind = dict if is_typeddict(form) else get_origin(form) or form
     fits = type(value) in (int, float) if kind is float else type(value) is kind
     if not fits:
         raise ValueError(f"'{at}' must be {NAMES[kind]} (got {type(value).__name__})")
     if kind in (int, float) and not 0 <= value < 1e18:
         raise ValueError(f"'{at}' must not be negative, nor beyond 1e18 (got {shown(value, 40)})")
-    if isinstance(form, dict):
-        for name, inner in form.items():
+    if is_typeddict(form):
+        for name, inner in get_type_hints(form, include_extras=True).items():
+            if get_origin(inner) is NotRequired:
+                continue
             where = f"{at}.{name}" if at else name
             if name not in value:
                 raise ValueError(f"'{where}' is missing")
             _check(value[name], inner, where)
-    elif isinstance(form, list):
+    elif kind is list:
         for number, one in enumerate(value):
-            _check(one, form[0], f"{at}[{number}]")
+            _check(one, get_args(form)[0], f"{at}[{number}]")
 
 
 def groups(report: Report) -> list[Group]:
@@ -172,7 +133,7 @@ def groups(report: Report) -> list[Group]:
     ]
 
 
-def explained(report: Report, rule: dict[str, Any]) -> list[str]:
+def explained(report: Report, rule: RuleRow) -> list[str]:
     """The shortest counterexample of a rule, in plain lines without control characters; none if it has none."""
     lines = [f"{harmless(rule['id'], 40)} {harmless(rule['title'])}", f"  {harmless(rule['text'], 2_000)}"]
     at = shortest(groups(report), rule["id"])

@@ -11,6 +11,7 @@ from kvlitmus.conformance.cli.commands.common import UsageError
 from kvlitmus.conformance.report import document, saved
 from kvlitmus.conformance.report.compare import Change, Comparison, Difference, compare
 from kvlitmus.conformance.report.compare import document as plain
+from kvlitmus.conformance.report.form import Report
 from kvlitmus.conformance.report.style import Style, style_of
 from kvlitmus.conformance.report.terminal import words
 
@@ -39,7 +40,7 @@ def main(args: argparse.Namespace) -> int:
     return found.exit_code
 
 
-def loaded(name: str) -> saved.Report:
+def loaded(name: str) -> Report:
     """A saved report; a file that is none is the user's mistake."""
     try:
         return saved.load(Path(name))

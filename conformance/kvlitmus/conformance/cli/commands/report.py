@@ -12,8 +12,8 @@ from kvlitmus.conformance.cli.commands import common
 from kvlitmus.conformance.cli.commands.common import UsageError
 from kvlitmus.conformance.cli.commands.diff import loaded
 from kvlitmus.conformance.report import junit, summary
+from kvlitmus.conformance.report.form import Report
 from kvlitmus.conformance.report.outcomes import of_rule, of_run
-from kvlitmus.conformance.report.saved import Report
 from kvlitmus.conformance.report.style import Style, style_of
 from kvlitmus.conformance.support import files
 from kvlitmus.conformance.support.text import harmless
