@@ -171,7 +171,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> Any:
         """Twice as many."""
         return 2 * told_pages
 
-    @rule("TREE-98", kind=Kind.STEP, on=(On.MATCH,), source="test")
+    @rule("TREE-98", on=(On.MATCH,), source="test")
     def pages_are_few(told_twice: int, page_size: int) -> bool:
         """Pages MUST be few."""
         return told_twice < page_size

@@ -157,17 +157,13 @@ INSERTS = (On.INSERT, On.PUBLISH, On.FINISH)
 """The calls that insert."""
 
 
-@rule(
-    "BACKUP-01", kind=Kind.STEP, on=INSERTS, needs=("tiers", "steps"), source="R-WB-01, R-WB-03", reference="backup.due"
-)
+@rule("BACKUP-01", on=INSERTS, needs=("tiers", "steps"), source="R-WB-01, R-WB-03", reference="backup.due")
 def what_is_due_is_backed_up(due_missed: Sequence[Name]) -> bool:
     """An insertion MUST begin the backup of every page of the path that the write policy makes due, if the host has room for all of them."""
     return not due_missed
 
 
-@rule(
-    "BACKUP-02", kind=Kind.STEP, on=INSERTS, needs=("tiers", "steps"), source="R-WB-01, R-WB-02", reference="backup.due"
-)
+@rule("BACKUP-02", on=INSERTS, needs=("tiers", "steps"), source="R-WB-01, R-WB-02", reference="backup.due")
 def nothing_is_backed_up_before_it_is_due(backed_early: Sequence[Name]) -> bool:
     """An insertion MUST NOT begin the backup of a page that isn't due: under write-back none, under write-through-selective none at its first use."""
     return not backed_early
@@ -241,7 +237,6 @@ def a_put_that_ended_well_has_stored_its_pages(put_missing: Sequence[Name]) -> b
 
 @rule(
     "BACKUP-09",
-    kind=Kind.STEP,
     on=(On.SETTLED,),
     strength=Strength.SHOULD,
     needs=("tiers", "lifecycle", "steps"),

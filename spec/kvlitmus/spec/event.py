@@ -53,7 +53,6 @@ def events_make_sense(odd_events: Sequence[object]) -> bool:
 
 @rule(
     "EVENT-02",
-    kind=Kind.STEP,
     on=(On.SETTLED, On.QUIET_TICK, On.FLAT_CALL),
     needs=("events",),
     source="R-EVT-02; map §4.12",
@@ -66,7 +65,6 @@ def events_tell_what_the_device_has(told_device: frozenset[Name], cached_after: 
 
 @rule(
     "EVENT-03",
-    kind=Kind.STEP,
     on=(On.SETTLED, On.QUIET_TICK),
     needs=("events", "tiers"),
     source="R-EVT-02; H-34",

@@ -78,7 +78,6 @@ def victims_again(call: PlayedAgain) -> Sequence[object]:
 
 @rule(
     "EVICT-01",
-    kind=Kind.STEP,
     on=(On.EVICT,),
     source="R-EV-01; sglang#5499",
     reference="perform.least_valuable",
@@ -97,7 +96,6 @@ def an_eviction_frees_what_was_asked_if_it_can(
 
 @rule(
     "EVICT-02",
-    kind=Kind.STEP,
     on=(On.EVICT,),
     source="R-EV-01; sglang#4989",
     reference="perform.least_valuable",
@@ -112,7 +110,6 @@ def an_eviction_reports_what_it_freed(
 
 @rule(
     "EVICT-03",
-    kind=Kind.STEP,
     on=(On.EVICT,),
     source="R-EV-01",
     reference="perform.least_valuable",
@@ -125,7 +122,6 @@ def an_eviction_spares_what_is_locked(vanished: frozenset[Name], locked_names: f
 
 @rule(
     "EVICT-04",
-    kind=Kind.STEP,
     on=(On.EVICT,),
     source="R-EV-01, R-EV-09; vllm#4764",
     reference="perform.least_valuable",
@@ -146,7 +142,6 @@ def what_is_evicted_becomes_free(
 
 @rule(
     "EVICT-05",
-    kind=Kind.STEP,
     on=(On.EVICT,),
     source="R-EV-03; sglang#18843, mini-sglang#124",
     reference="perform.least_valuable",
@@ -159,7 +154,6 @@ def victims_follow_the_policy(passed_over: frozenset[Name]) -> bool:
 
 @rule(
     "EVICT-06",
-    kind=Kind.STEP,
     on=(On.EVICT,),
     source="R-EV-04; sglang#4989",
     reference="perform.least_valuable",

@@ -322,7 +322,6 @@ def tree_changed(tiers_seen_before: TierSeen, tiers_seen: TierSeen) -> bool:
 
 @rule(
     "FETCH-01",
-    kind=Kind.STEP,
     on=(On.PREFETCH, On.REFUSED_PREFETCH),
     needs=("prefetching",),
     source="R-PF-01, R-PF-04, R-PF-11, R-PF-12",
@@ -336,7 +335,6 @@ def a_prefetch_behind_a_shut_gate_is_refused(gate: str, begun: bool) -> bool:
 
 @rule(
     "FETCH-02",
-    kind=Kind.STEP,
     on=(On.GATED_PREFETCH,),
     needs=("prefetching", "tiers"),
     source="R-PF-01",
@@ -351,7 +349,6 @@ def a_shut_gate_has_no_side_effect(
 
 @rule(
     "FETCH-03",
-    kind=Kind.STEP,
     on=(On.PREFETCH, On.REFUSED_PREFETCH),
     needs=("prefetching", "tiers", "host"),
     source="R-PF-03, R-PF-06, R-PF-08, R-PF-12; seeds #16370, H-01, H-03",
@@ -365,7 +362,6 @@ def a_prefetch_reserves_what_the_plan_says(fetch_asked: Tokens, reservable: Toke
 
 @rule(
     "FETCH-04",
-    kind=Kind.STEP,
     on=(On.PREFETCH, On.REFUSED_PREFETCH),
     needs=("prefetching", "tiers"),
     source="R-PF-07, R-PF-08",
@@ -379,7 +375,6 @@ def a_prefetch_holds_exactly_what_it_reserved(begun: bool, fetch_asked: Tokens, 
 
 @rule(
     "FETCH-05",
-    kind=Kind.STEP,
     on=(On.PREFETCH,),
     needs=("prefetching",),
     source="R-PF-02; H-08",
@@ -393,7 +388,6 @@ def a_prefetch_begins_where_its_anchor_ends(fetch_matched: Tokens, fetch_anchor:
 
 @rule(
     "FETCH-06",
-    kind=Kind.STEP,
     on=(On.PREFETCH,),
     needs=("prefetching",),
     source="R-PF-02, R-HT-03",
@@ -420,7 +414,6 @@ def prefetches_under_way_are_counted(occupied_now: Tokens, occupied_least: Token
 
 @rule(
     "FETCH-08",
-    kind=Kind.STEP,
     on=(On.QUERY,),
     needs=("prefetching", "steps"),
     source="R-PFT-01, R-PFT-02",
@@ -440,7 +433,6 @@ def a_fetch_reads_the_pages_found_in_order(fetch_disorder: Sequence[tuple[str, i
 
 @rule(
     "FETCH-10",
-    kind=Kind.STEP,
     on=(On.FETCH,),
     needs=("prefetching", "steps"),
     source="R-PFT-03, R-PFT-05",
@@ -454,7 +446,6 @@ def a_fetch_counts_what_has_arrived(fetch_done: Tokens, fetch_got: Tokens) -> bo
 
 @rule(
     "FETCH-11",
-    kind=Kind.STEP,
     on=(On.POLL,),
     needs=("prefetching",),
     source="R-PFT-04, R-PFT-05, R-PFT-06, R-PFT-07; H-12, H-64",
@@ -468,7 +459,6 @@ def a_request_waits_as_the_stop_policy_says(poll_answer: bool, stop_allowed: Seq
 
 @rule(
     "FETCH-12",
-    kind=Kind.STEP,
     on=(On.POLL, On.COMMIT),
     needs=("prefetching", "tiers"),
     source="R-PFC-01, R-PFC-06",
@@ -482,7 +472,6 @@ def a_commit_adds_nothing_but_what_was_fetched(host_appeared: frozenset[Name], c
 
 @rule(
     "FETCH-13",
-    kind=Kind.STEP,
     on=(On.POLL, On.COMMIT),
     needs=("prefetching", "tiers"),
     source="R-PFC-01, R-PFC-09",
@@ -495,7 +484,6 @@ def a_commit_adds_all_that_was_fetched(commit_missing: Sequence[Name]) -> bool:
 
 @rule(
     "FETCH-14",
-    kind=Kind.STEP,
     on=(On.POLL, On.ABANDON, On.QUERY, On.FETCH, On.PUT, On.PREFETCH_TICK),
     needs=("tiers",),
     source="R-PFC-03, R-PFC-08",
@@ -518,7 +506,6 @@ def what_was_cached_stays_where_it_was(
 
 @rule(
     "FETCH-15",
-    kind=Kind.STEP,
     on=(On.ABANDON, On.QUERY, On.FETCH, On.PUT, On.PREFETCH_TICK),
     needs=("tiers",),
     source="R-PFC-08, R-PFC-06",
@@ -531,7 +518,6 @@ def only_a_poll_commits(host_appeared: frozenset[Name]) -> bool:
 
 @rule(
     "FETCH-16",
-    kind=Kind.STEP,
     on=(On.LOADED,),
     needs=("prefetching",),
     source="R-PFC-03, R-PFT-07",
@@ -545,7 +531,6 @@ def what_a_prefetch_added_is_told_once(told_loaded: Tokens, loaded_least: Tokens
 
 @rule(
     "FETCH-17",
-    kind=Kind.STEP,
     on=(On.POLL, On.ABANDON),
     strength=Strength.MUST,
     needs=("tiers",),

@@ -19,7 +19,7 @@ from kvlitmus.spec.facts import fact
 from kvlitmus.spec.hash_calls import CompareHashes, HashLedger, HashPair, PageHashes, TwoHashes
 from kvlitmus.spec.on import On
 from kvlitmus.spec.prefetch_plan import PlanPrefetch
-from kvlitmus.spec.rule import Kind, Strength, rule
+from kvlitmus.spec.rule import Strength, rule
 from kvlitmus.spec.schemes import HASH_DIGITS, SCHEMES, Domain, HashFunction, Scheme, sha256
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.units import Name, Tokens, Unit, page_floor, same
@@ -146,7 +146,6 @@ def hashing_raised(answer: tuple[str, ...] | Raised) -> bool:
 
 @rule(
     "HASH-01",
-    kind=Kind.STEP,
     on=(On.PAGE_HASHES,),
     needs=("scheme",),
     source="R-HASH-01, R-HASH-02; vllm#12621, sglang#17193",
@@ -177,7 +176,6 @@ def a_page_hash_covers_the_page_before_and_its_own_units(
 
 @rule(
     "HASH-02",
-    kind=Kind.STEP,
     on=(On.PAGE_HASHES,),
     source="R-HASH-02; kvcached#451",
     reference="hashing.page_hashes",
@@ -190,7 +188,6 @@ def there_is_one_hash_for_each_whole_page(hashes: Sequence[str], hashed_length: 
 
 @rule(
     "HASH-03",
-    kind=Kind.STEP,
     on=(On.PAGE_HASHES,),
     needs=("scheme",),
     source="R-HASH-01; vllm#12621, LMCache#3301",
@@ -206,7 +203,6 @@ def a_page_hash_is_64_lower_case_hex_digits(hashes: Sequence[str]) -> bool:
 
 @rule(
     "HASH-04",
-    kind=Kind.STEP,
     on=(On.HASH_PAIR,),
     source="R-HASH-03; sglang#17265",
     reference="hashing.page_hashes",
@@ -222,7 +218,6 @@ def two_keys_share_the_hashes_of_their_common_pages(
 
 @rule(
     "HASH-05",
-    kind=Kind.STEP,
     on=(On.HASH_PIECES,),
     source="R-HASH-02; vllm#58119",
     reference="hashing.page_hashes",
@@ -237,7 +232,6 @@ def a_chain_can_be_computed_in_pieces(hashes: Sequence[str], hashes_in_pieces: S
 
 @rule(
     "HASH-06",
-    kind=Kind.STEP,
     on=(On.HASH_NAMESPACES,),
     source="R-HASH-04; sglang#26747, vllm#54342",
     reference="hashing.chain_start",
@@ -250,7 +244,6 @@ def namespaces_share_no_hash(hashes: Sequence[str], foreign_hashes: Sequence[str
 
 @rule(
     "HASH-07",
-    kind=Kind.STEP,
     on=(On.PAGE_HASHES,),
     needs=("scheme",),
     source="R-HASH-04",
@@ -275,7 +268,6 @@ def a_named_namespace_begins_with_its_seed(
 
 @rule(
     "HASH-08",
-    kind=Kind.STEP,
     on=(On.PAGE_HASHES, On.HASH_REFUSAL),
     source="R-HASH-07",
     reference="hashing.page_hashes",
@@ -288,7 +280,6 @@ def only_tokens_of_32_bits_are_hashed(hashable: bool, hashing_raised: bool) -> b
 
 @rule(
     "HASH-09",
-    kind=Kind.STEP,
     on=(On.HASHED,),
     source="R-HASH-03, R-HASH-04; sglang#26747",
     reference="hashing.page_hashes",
@@ -306,7 +297,6 @@ def a_name_stands_for_one_prefix(
 
 @rule(
     "HASH-10",
-    kind=Kind.STEP,
     on=(On.HASHED,),
     strength=Strength.SHOULD,
     source="R-HASH-03; sglang#17193, kvcached#451",

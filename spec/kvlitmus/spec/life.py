@@ -13,7 +13,7 @@ from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
 from kvlitmus.spec.calls import Reset
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.on import On
-from kvlitmus.spec.rule import Kind, rule
+from kvlitmus.spec.rule import rule
 from kvlitmus.spec.seen import TierSeen
 from kvlitmus.spec.state import State
 from kvlitmus.spec.tier_calls import Attach, Settled
@@ -93,7 +93,7 @@ def storage_work(below: Tiers) -> Sequence[str]:
 # Rules
 
 
-@rule("LIFE-01", kind=Kind.STEP, on=(On.RESET,), needs=("tiers",), source="R-LIFE-01; H-04", reference="life.reset")
+@rule("LIFE-01", on=(On.RESET,), needs=("tiers",), source="R-LIFE-01; H-04", reference="life.reset")
 def a_reset_hierarchy_is_as_new(
     in_tree: frozenset[Name],
     host_free: Sequence[PageNo],
@@ -107,7 +107,6 @@ def a_reset_hierarchy_is_as_new(
 
 @rule(
     "LIFE-02",
-    kind=Kind.STEP,
     on=(On.RESET, On.ATTACH, On.DETACH),
     needs=("lifecycle",),
     source="R-LIFE-02, R-LIFE-04",
@@ -120,7 +119,6 @@ def storage_outlives_the_cache(store_before: int, store_after: int) -> bool:
 
 @rule(
     "LIFE-03",
-    kind=Kind.STEP,
     on=(On.ATTACH, On.DETACH),
     needs=("reattach",),
     source="R-LIFE-03",
@@ -133,7 +131,6 @@ def storage_is_attached_once(accepted: bool, attached_before: bool, attaching: b
 
 @rule(
     "LIFE-04",
-    kind=Kind.STEP,
     on=(On.ATTACH, On.DETACH),
     needs=("reattach", "tiers"),
     source="R-LIFE-03, R-LIFE-04",
@@ -146,7 +143,6 @@ def what_is_cached_survives_a_change_of_storage(tree_changed: bool) -> bool:
 
 @rule(
     "LIFE-05",
-    kind=Kind.STEP,
     on=(On.DETACHED,),
     needs=("reattach", "tiers", "steps"),
     source="R-LIFE-04; H-06",
@@ -161,7 +157,6 @@ def a_detach_ends_all_work_with_storage(
 
 @rule(
     "LIFE-06",
-    kind=Kind.STEP,
     on=(On.SETTLED,),
     needs=("steps",),
     source="R-L3-09, R-PFT-06, R-LIFE-05; H-07, H-40",
@@ -174,7 +169,6 @@ def what_was_begun_ends(work_left: Sequence[str]) -> bool:
 
 @rule(
     "LIFE-07",
-    kind=Kind.STEP,
     on=(On.SETTLED,),
     needs=("prefetching", "steps"),
     source="R-PFT-06, R-LIFE-05; H-07",
@@ -187,7 +181,6 @@ def every_request_can_go_on_in_the_end(still_waiting: Sequence[int]) -> bool:
 
 @rule(
     "LIFE-08",
-    kind=Kind.STEP,
     on=(On.SETTLED,),
     needs=("tiers", "steps"),
     source="R-PFC-05, R-LIFE-05, R-LK-08, I9; H-05, H-40",
@@ -202,7 +195,6 @@ def nothing_is_held_when_nothing_is_under_way(
 
 @rule(
     "LIFE-09",
-    kind=Kind.STEP,
     on=(On.SETTLED,),
     needs=("prefetching", "steps"),
     source="R-PF-05, R-LIFE-05; H-40",
@@ -215,7 +207,6 @@ def no_quota_is_used_when_nothing_is_under_way(occupied_now: Tokens) -> bool:
 
 @rule(
     "LIFE-10",
-    kind=Kind.STEP,
     on=(On.OUT_OF_MEMORY,),
     needs=("tiers", "memory_faults"),
     source="R-LIFE-05",

@@ -164,7 +164,6 @@ def failed_sources(below: Tiers) -> Mapping[Name, PageNo]:
 
 @rule(
     "LOAD-01",
-    kind=Kind.STEP,
     on=(On.LOAD_BACK,),
     needs=("host",),
     source="R-LB-01; map §4.9",
@@ -180,7 +179,6 @@ def a_load_back_brings_everything(
 
 @rule(
     "LOAD-02",
-    kind=Kind.STEP,
     on=(On.LOAD_BACK,),
     needs=("host", "tiers"),
     source="R-LB-01, R-LB-02",
@@ -196,7 +194,6 @@ def what_is_loaded_is_where_it_was_said(
 
 @rule(
     "LOAD-03",
-    kind=Kind.STEP,
     on=(On.REFUSED_LOAD_BACK,),
     needs=("host", "tiers"),
     source="R-LB-03; H-53",
@@ -213,7 +210,6 @@ def a_load_back_is_declined_for_a_reason(
 
 @rule(
     "LOAD-04",
-    kind=Kind.STEP,
     on=(On.REFUSED_LOAD_BACK,),
     needs=("host", "tiers"),
     source="R-LB-01",
@@ -226,7 +222,6 @@ def a_load_back_that_is_declined_leaves_nothing(appeared: frozenset[Name], jobs_
 
 @rule(
     "LOAD-05",
-    kind=Kind.STEP,
     on=(On.LOAD_BACK,),
     needs=("host", "tiers"),
     source="R-LB-08",
@@ -240,7 +235,6 @@ def the_host_copy_survives_a_load_back(load_names: Sequence[Name], hosted: Mappi
 
 @rule(
     "LOAD-06",
-    kind=Kind.STEP,
     on=(On.LAYERED,),
     needs=("layers", "steps"),
     source="R-LB-07; map §4.9",
@@ -254,7 +248,6 @@ def a_layer_may_be_read_when_it_has_arrived(layers_told: int, layers_copied: int
 
 @rule(
     "LOAD-07",
-    kind=Kind.STEP,
     on=(On.LIMITED_LOAD_BACK,),
     needs=("quota",),
     source="R-LB-04; H-27",
@@ -280,7 +273,6 @@ def what_was_not_loaded_is_not_on_the_device(failed_resident: Sequence[Name]) ->
 
 @rule(
     "LOAD-09",
-    kind=Kind.STEP,
     on=(On.PREFETCH_TICK,),
     needs=("tiers", "steps", "copy_faults"),
     source="vllm#19329",
@@ -294,7 +286,6 @@ def a_load_that_failed_leaves_its_sources(failed_sources: Mapping[Name, PageNo],
 
 @rule(
     "LOAD-10",
-    kind=Kind.STEP,
     on=(On.FAILED_COPY,),
     needs=("steps", "copy_faults"),
     source="vllm#19329",

@@ -66,7 +66,6 @@ def every_node_has_as_many_locks_as_receipts(node_locks: Sequence[tuple[int, int
 
 @rule(
     "LOCK-05",
-    kind=Kind.STEP,
     on=(On.LOCK, On.UNLOCK),
     source="R-LK-04",
     reference="perform.lock",
@@ -97,7 +96,6 @@ def nothing_is_protected_when_nobody_holds_a_lock(quiet: bool, protected: Tokens
 
 @rule(
     "LOCK-07",
-    kind=Kind.STEP,
     on=(On.LOCK, On.UNLOCK),
     needs=("counters",),
     source="R-LK-04; vllm#11565",

@@ -13,7 +13,7 @@ from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
 from kvlitmus.spec.facts import fact
 from kvlitmus.spec.misuse_calls import Aftermath, page_granted
 from kvlitmus.spec.on import On
-from kvlitmus.spec.rule import Kind, rule
+from kvlitmus.spec.rule import rule
 from kvlitmus.spec.seen import Seen
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State
@@ -58,7 +58,6 @@ def handle_aliased(before: Seen, after: Seen, answer: Aftermath) -> bool:
 
 @rule(
     "MISUSE-01",
-    kind=Kind.STEP,
     on=(On.DOUBLE_FREE,),
     source="R-DEV-08, R-HOST-06",
     reference="perform.free",
@@ -71,7 +70,6 @@ def a_double_free_creates_no_memory(available_after: Tokens, capacity: Tokens, l
 
 @rule(
     "MISUSE-02",
-    kind=Kind.STEP,
     on=(On.DOUBLE_FREE, On.REPEATED_FREE, On.PARTIAL_FREE),
     source="R-DEV-08, R-HOST-05, R-HOST-06",
     reference="perform.free",
@@ -84,7 +82,6 @@ def misuse_is_treated_as_declared(raised: bool, declared_misuse: str) -> bool:
 
 @rule(
     "MISUSE-03",
-    kind=Kind.STEP,
     on=(On.REPEATED_FREE,),
     source="R-HOST-06; dynamo#13398",
     reference="perform.free",
@@ -97,7 +94,6 @@ def a_slot_named_twice_in_one_free_counts_once(available_after: Tokens, capacity
 
 @rule(
     "MISUSE-04",
-    kind=Kind.STEP,
     on=(On.PARTIAL_FREE,),
     source="R-HOST-05, R-DEV-07",
     reference="perform.free",
@@ -110,7 +106,6 @@ def freeing_part_of_a_page_breaks_no_page(later_sound: bool) -> bool:
 
 @rule(
     "MISUSE-05",
-    kind=Kind.STEP,
     on=(On.SCRIBBLE,),
     source="R-HOST-08; sglang#31296",
     reference="perform.alloc",
@@ -123,7 +118,6 @@ def a_returned_handle_is_the_callers_own(handle_aliased: bool, later_sound: bool
 
 @rule(
     "MISUSE-06",
-    kind=Kind.STEP,
     on=(On.STALE_UNLOCK,),
     source="R-LK-06",
     reference="perform.unlock",

@@ -103,7 +103,6 @@ def freed_pages(setting: Setting, call: Free | EndGroup) -> frozenset[PageNo]:
 
 @rule(
     "POOL-01",
-    kind=Kind.STEP,
     on=(On.ALLOC,),
     source="R-DEV-01, R-HOST-02, R-HOST-03",
     reference="perform.alloc",
@@ -116,7 +115,6 @@ def an_allocation_hands_out_what_was_asked_for(asked: Tokens, granted: Sequence[
 
 @rule(
     "POOL-02",
-    kind=Kind.STEP,
     on=(On.ALLOC,),
     source="R-DEV-01, R-HOST-04",
     reference="perform.alloc",
@@ -135,7 +133,7 @@ def an_allocation_is_made_of_whole_pages(granted: Sequence[Slot], page_size: int
     )
 
 
-@rule("POOL-03", kind=Kind.STEP, on=ALLOCATIONS, source="R-DEV-01, R-HOST-03", reference="perform.alloc")
+@rule("POOL-03", on=ALLOCATIONS, source="R-DEV-01, R-HOST-03", reference="perform.alloc")
 def an_allocation_names_no_slot_twice(granted: Sequence[Slot]) -> bool:
     """The slots of an allocation MUST be distinct."""
     return len(set(granted)) == len(granted)
@@ -143,7 +141,6 @@ def an_allocation_names_no_slot_twice(granted: Sequence[Slot]) -> bool:
 
 @rule(
     "POOL-04",
-    kind=Kind.STEP,
     on=(On.ALLOC,),
     source="R-DEV-01, R-HOST-03, R-LK-01",
     reference="perform.alloc",
@@ -158,7 +155,6 @@ def an_allocation_takes_nothing_that_somebody_holds(
 
 @rule(
     "POOL-05",
-    kind=Kind.STEP,
     on=(On.ALLOC,),
     source="R-DEV-01",
     reference="perform.alloc",
@@ -176,7 +172,6 @@ def an_allocation_comes_from_the_free_list(
 
 @rule(
     "POOL-06",
-    kind=Kind.STEP,
     on=ALLOCATIONS,
     source="R-DEV-02",
     reference="perform.free_pages",
@@ -189,7 +184,6 @@ def the_reserved_page_is_never_handed_out(granted_pages: frozenset[PageNo], usab
 
 @rule(
     "POOL-07",
-    kind=Kind.STEP,
     on=(On.REFUSED_ALLOC,),
     source="R-DEV-01, R-DEV-03",
     reference="perform.alloc",
@@ -202,7 +196,6 @@ def an_allocation_is_refused_only_when_memory_is_short(asked: Tokens, available_
 
 @rule(
     "POOL-08",
-    kind=Kind.STEP,
     on=(On.REFUSED_ALLOC, On.REFUSED_EXTEND),
     source="R-DEV-03, R-HOST-03, vllm#11565",
     reference="perform.alloc",
@@ -215,7 +208,6 @@ def a_refused_allocation_changes_nothing(available_before: Tokens, available_aft
 
 @rule(
     "POOL-09",
-    kind=Kind.STEP,
     on=(On.FREE,),
     source="R-DEV-04, R-DEV-07",
     reference="perform.free",
@@ -230,7 +222,6 @@ def freeing_returns_exactly_the_pages_touched(
 
 @rule(
     "POOL-10",
-    kind=Kind.STEP,
     on=(On.FREE,),
     source="R-DEV-04",
     reference="perform.free",
@@ -298,7 +289,6 @@ def no_two_requests_own_one_page(owned_twice: frozenset[PageNo]) -> bool:
 
 @rule(
     "POOL-16",
-    kind=Kind.STEP,
     on=(On.RESET,),
     strength=Strength.MUST,
     needs=("reset",),
@@ -315,7 +305,6 @@ def a_reset_restores_the_initial_state(
 
 @rule(
     "POOL-17",
-    kind=Kind.STEP,
     on=(On.ALLOC_EXTEND, On.ALLOC_DECODE, On.EXTEND_ONE),
     source="R-DEV-05, R-DEV-06",
     reference="perform.extend",
@@ -330,7 +319,6 @@ def an_extension_fills_the_last_page_first(
 
 @rule(
     "POOL-18",
-    kind=Kind.STEP,
     on=(On.ALLOC_EXTEND, On.ALLOC_DECODE, On.EXTEND_BATCH),
     source="R-DEV-05, R-DEV-06; sglang#27731",
     reference="perform.extend",
@@ -349,7 +337,6 @@ def an_extension_opens_no_more_pages_than_it_needs(
 
 @rule(
     "POOL-19",
-    kind=Kind.STEP,
     on=(On.GROUP_OPEN,),
     needs=("group",),
     source="R-DEV-06",
@@ -363,7 +350,6 @@ def frees_in_a_group_wait_for_its_end(available_before: Tokens, available_after:
 
 @rule(
     "POOL-20",
-    kind=Kind.STEP,
     on=(*ALLOCATIONS, On.REFUSED_ALLOC, On.REFUSED_EXTEND),
     source="R-EV-01, R-PF-09",
     reference="perform.alloc",

@@ -41,7 +41,7 @@ from kvlitmus.spec.prefetch_plan import (
     Planned,
     PlanPrefetch,
 )
-from kvlitmus.spec.rule import Kind, Strength, rule
+from kvlitmus.spec.rule import Strength, rule
 from kvlitmus.spec.units import Slot, Tokens
 
 # The gates
@@ -264,7 +264,6 @@ def truncated_length(call: PlanPrefetch, last_reading: int | None) -> Tokens:
 
 @rule(
     "PREFETCH-01",
-    kind=Kind.STEP,
     on=(On.PLAN_PREFETCH,),
     source="R-PF-01; sglang#16370",
     reference="prefetch.gate",
@@ -277,7 +276,6 @@ def nothing_happens_while_storage_is_off(storage_on: bool, started: bool, host_e
 
 @rule(
     "PREFETCH-02",
-    kind=Kind.STEP,
     on=(On.PLAN_PREFETCH,),
     source="R-PF-01, R-PF-03, R-PF-12; sglang#16370",
     reference="prefetch.gate",
@@ -294,7 +292,6 @@ def nothing_happens_below_the_threshold(
 
 @rule(
     "PREFETCH-03",
-    kind=Kind.STEP,
     on=(On.PLAN_PREFETCH,),
     source="R-PF-01, R-PF-04; sglang#16370",
     reference="prefetch.gate",
@@ -309,7 +306,6 @@ def nothing_happens_when_the_quota_is_full(occupied: Tokens, quota: int, started
 
 @rule(
     "PREFETCH-04",
-    kind=Kind.STEP,
     on=(On.PLAN_PREFETCH,),
     source="R-PF-04, R-PF-12; sglang#26449",
     reference="prefetch.gate",
@@ -324,7 +320,6 @@ def open_gates_let_a_prefetch_through(gates_open: bool, memory_calls: int) -> bo
 
 @rule(
     "PREFETCH-05",
-    kind=Kind.STEP,
     on=(On.PLAN_PREFETCH,),
     source="R-PF-03, R-PF-06",
     reference="prefetch.reserve",
@@ -341,7 +336,6 @@ def a_prefetch_asks_for_whole_pages_of_its_key(
 
 @rule(
     "PREFETCH-06",
-    kind=Kind.STEP,
     on=(On.PLAN_PREFETCH,),
     source="R-PF-08, R-PF-10; sglang#9927",
     reference="prefetch.reserve",
@@ -354,7 +348,6 @@ def the_anchor_is_protected_first(unpinned_calls: int) -> bool:
 
 @rule(
     "PREFETCH-07",
-    kind=Kind.STEP,
     on=(On.PLAN_PREFETCH,),
     source="R-PF-06, R-PF-09; sglang#16370",
     reference="prefetch.reserve",
@@ -371,7 +364,6 @@ def a_prefetch_gives_way_only_after_evicting(
 
 @rule(
     "PREFETCH-08",
-    kind=Kind.STEP,
     on=(On.PLAN_PREFETCH,),
     source="R-PF-06, R-PF-12; sglang#16370, sglang#26945",
     reference="prefetch.reserve",
@@ -395,7 +387,6 @@ def a_truncated_prefetch_takes_the_whole_pages_that_are_available(
 
 @rule(
     "PREFETCH-09",
-    kind=Kind.STEP,
     on=(On.PLAN_PREFETCH,),
     source="R-PF-09; sglang#26945",
     reference="prefetch.reserve",
@@ -408,7 +399,6 @@ def a_prefetch_evicts_at_most_once(eviction_sizes: Sequence[Tokens]) -> bool:
 
 @rule(
     "PREFETCH-10",
-    kind=Kind.STEP,
     on=(On.PLAN_PREFETCH,),
     source="R-PF-06, R-PF-12",
     reference="prefetch.reserve",
@@ -421,7 +411,6 @@ def a_started_prefetch_reaches_the_threshold(started: bool, reserved: Tokens, th
 
 @rule(
     "PREFETCH-11",
-    kind=Kind.STEP,
     on=(On.PLAN_PREFETCH,),
     source="R-PF-07; sglang#16370 (as released in 0.5.12 the key stayed untruncated)",
     reference="prefetch.start",
@@ -434,7 +423,6 @@ def the_key_is_as_long_as_the_memory(started: bool, reserved: Tokens, planned_le
 
 @rule(
     "PREFETCH-12",
-    kind=Kind.STEP,
     on=(On.PLAN_PREFETCH,),
     source="R-PF-07; sglang#16370",
     reference="prefetch.start",
@@ -449,7 +437,6 @@ def truncation_keeps_the_beginning_of_the_key(started: bool, planned_start: int)
 
 @rule(
     "PREFETCH-13",
-    kind=Kind.STEP,
     on=(On.PLAN_PREFETCH,),
     source="R-PF-07; sglang#16370",
     reference="prefetch.start",
@@ -462,7 +449,6 @@ def the_hashes_cover_what_is_reserved(started: bool, reserved: Tokens, hashed_pa
 
 @rule(
     "PREFETCH-14",
-    kind=Kind.STEP,
     on=(On.PLAN_PREFETCH,),
     source="R-PF-05, R-PF-07; sglang#16370",
     reference="prefetch.start",
@@ -475,7 +461,6 @@ def the_quota_counts_what_is_reserved(reserved: Tokens, accounted: Tokens) -> bo
 
 @rule(
     "PREFETCH-15",
-    kind=Kind.STEP,
     on=(On.PLAN_PREFETCH,),
     source="R-PF-08; sglang#16370, sglang#26945",
     reference="prefetch.reserve",
@@ -490,7 +475,6 @@ def a_prefetch_that_does_not_start_leaves_nothing_behind(started: bool, reserved
 
 @rule(
     "PREFETCH-16",
-    kind=Kind.STEP,
     on=(On.PLAN_PREFETCH,),
     source="R-PF-08, R-PF-10",
     reference="prefetch.reserve",
@@ -503,7 +487,6 @@ def a_started_prefetch_protects_its_anchor(started: bool, anchor_pins: int) -> b
 
 @rule(
     "PREFETCH-17",
-    kind=Kind.STEP,
     on=(On.PLAN_PREFETCH,),
     source="R-PF-07, R-PF-08",
     reference="prefetch.start",
@@ -516,7 +499,6 @@ def the_plan_names_the_slots_it_holds(stray_slots: Sequence[Slot]) -> bool:
 
 @rule(
     "PREFETCH-18",
-    kind=Kind.STEP,
     on=(On.PLAN_PREFETCH,),
     strength=Strength.SHOULD,
     source="R-PF-09; sglang#16370 (evicts the full length)",
@@ -532,7 +514,6 @@ def an_eviction_asks_for_the_deficit(eviction_sizes: Sequence[Tokens], eviction_
 
 @rule(
     "PREFETCH-19",
-    kind=Kind.STEP,
     on=(On.PLAN_PREFETCH,),
     strength=Strength.SHOULD,
     source="R-PF-01; sglang#26886, sglang#25520",

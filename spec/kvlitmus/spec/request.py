@@ -23,7 +23,7 @@ from kvlitmus.spec.advance import computed_pages
 from kvlitmus.spec.calls import Begin, End, Grow, Publish
 from kvlitmus.spec.facts import fact
 from kvlitmus.spec.on import On
-from kvlitmus.spec.rule import Kind, rule
+from kvlitmus.spec.rule import rule
 from kvlitmus.spec.seen import Seen
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import Running, State
@@ -121,7 +121,6 @@ def unreachable_names(request_after: Running, setting: Setting, call: Begin | Pu
 
 @rule(
     "REQ-01",
-    kind=Kind.STEP,
     on=ROWS,
     source="R-TR-10; mini-sglang#142, nano-vllm#211",
     reference="perform.begin",
@@ -134,7 +133,6 @@ def a_request_has_one_slot_for_each_token(row: Sequence[Slot], request_names: Se
 
 @rule(
     "REQ-02",
-    kind=Kind.STEP,
     on=ROWS,
     source="R-TR-10; mini-sglang#142",
     reference="perform.publish",
@@ -147,7 +145,6 @@ def a_request_reads_its_own_kv(row_names: Sequence[Name], computed_names: Sequen
 
 @rule(
     "REQ-03",
-    kind=Kind.STEP,
     on=(On.BEGIN, On.PUBLISH),
     source="R-TR-10; mini-sglang#142",
     reference="perform.publish",
@@ -160,7 +157,6 @@ def the_cached_part_of_a_request_is_the_trees(unreachable_names: Sequence[Name])
 
 @rule(
     "REQ-04",
-    kind=Kind.STEP,
     on=(On.PUBLISH_ALL,),
     source="R-TR-07, R-TR-10",
     reference="perform.publish",
@@ -176,7 +172,6 @@ def publishing_caches_every_whole_page(
 
 @rule(
     "REQ-05",
-    kind=Kind.STEP,
     on=(On.GROW,),
     source="R-DEV-05, R-DEV-06; sglang#31616, sglang#27731",
     reference="perform.grow",
@@ -191,7 +186,6 @@ def growth_fills_the_last_page_first(
 
 @rule(
     "REQ-06",
-    kind=Kind.STEP,
     on=(On.BEGIN, On.GROW),
     source="R-DEV-01, R-DEV-05; sglang#27731",
     reference="perform.grow",
@@ -209,7 +203,6 @@ def a_request_gets_free_pages(
 
 @rule(
     "REQ-07",
-    kind=Kind.STEP,
     on=(On.END,),
     source="R-TR-10; sglang#19518, sglang#12224, TensorRT-LLM#15018",
     reference="perform.end",
@@ -226,7 +219,6 @@ def an_ended_request_owns_nothing(
 
 @rule(
     "REQ-08",
-    kind=Kind.STEP,
     on=(On.FINISH,),
     source="R-TR-07, R-TR-10; sglang#38191",
     reference="perform.end",
@@ -244,7 +236,6 @@ def finishing_caches_every_whole_page(
 
 @rule(
     "REQ-09",
-    kind=Kind.STEP,
     on=(On.ABORT,),
     source="R-TR-10; vllm#43569, vllm#45498",
     reference="perform.end",
@@ -257,7 +248,6 @@ def aborting_caches_nothing(cached_before: Mapping[Name, PageNo], cached_after: 
 
 @rule(
     "REQ-10",
-    kind=Kind.STEP,
     on=(On.REFUSED_BEGIN, On.REFUSED_GROW),
     source="R-DEV-03; vllm#11565, sglang#16067",
     reference="perform.begin",
@@ -278,7 +268,6 @@ def a_refused_request_leaves_nothing_behind(
 
 @rule(
     "REQ-11",
-    kind=Kind.STEP,
     on=(On.PUBLISH,),
     source="R-TR-09, R-TR-10; sglang#1858",
     reference="perform.publish",
@@ -296,7 +285,6 @@ def publishing_loses_no_page(
 
 @rule(
     "REQ-12",
-    kind=Kind.STEP,
     on=(On.PUBLISH_UPTO,),
     source="R-TR-10; vllm#29387, vllm#38715",
     reference="perform.publish",
@@ -312,7 +300,6 @@ def publishing_a_part_caches_its_whole_pages(
 
 @rule(
     "REQ-13",
-    kind=Kind.STEP,
     on=(On.PUBLISH_UPTO, On.END_UPTO),
     source="R-TR-10; vllm#29387, vllm#38715",
     reference="perform.end",

@@ -95,7 +95,7 @@ RETIRED: dict[str, str] = {}
 def rule(
     id: str,
     *,
-    kind: Kind,
+    kind: Kind = Kind.STEP,
     on: tuple[On, ...] = (),
     strength: Strength = Strength.MUST,
     pack: str = "",
@@ -107,11 +107,12 @@ def rule(
     """Register a predicate as a rule; the predicate itself is returned unchanged.
 
     ``id`` is like ``TREE-03``; the part before the dash, in lower case, is the pack unless
-    ``pack`` says otherwise.  ``on`` names the occasions on which a step rule is judged.  ``needs``
-    names capabilities beyond those that the calls in ``on`` imply.  ``source`` is where the rule
-    comes from (the map's id, a paper, an upstream change).  ``reference`` is the function of the
-    reference that shows how one correct cache keeps the rule.  ``allowed`` is a format string
-    over the facts that says what would have been right; it is shown in explanations.
+    ``pack`` says otherwise.  ``kind`` says when it is judged: after steps, if it isn't given.
+    ``on`` names the occasions on which a step rule is judged.  ``needs`` names capabilities
+    beyond those that the calls in ``on`` imply.  ``source`` is where the rule comes from (the
+    map's id, a paper, an upstream change).  ``reference`` is the function of the reference that
+    shows how one correct cache keeps the rule.  ``allowed`` is a format string over the facts
+    that says what would have been right; it is shown in explanations.
 
     Raises ``ValueError`` for an id that is in use, retired or malformed, for an unknown fact, and
     for a rule without a sentence.

@@ -17,13 +17,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from kvlitmus.spec.on import On
-from kvlitmus.spec.rule import Kind, Strength, rule
+from kvlitmus.spec.rule import Strength, rule
 from kvlitmus.spec.store_facts import CORRUPT, SHORT, STRANGE, UNSEEN
 
 
 @rule(
     "STORE-01",
-    kind=Kind.STEP,
     on=(On.STORE_EXISTS,),
     source="R-L3-01",
     reference="store.exists",
@@ -40,7 +39,6 @@ def exists_counts_the_leading_run(store_counted: int, store_there: Sequence[bool
 
 @rule(
     "STORE-02",
-    kind=Kind.STEP,
     on=(On.STORE_GET, On.STORE_PUT, On.STORE_GET_INTO),
     source="R-L3-03",
     reference="store.get",
@@ -53,7 +51,6 @@ def each_position_is_answered(store_asked: int, store_answered: int) -> bool:
 
 @rule(
     "STORE-03",
-    kind=Kind.STEP,
     on=(On.STORE_GET,),
     source="R-L3-02, R-L3-03",
     reference="store.get",
@@ -74,7 +71,6 @@ def a_get_returns_what_was_put_under_its_key(
 
 @rule(
     "STORE-04",
-    kind=Kind.STEP,
     on=(On.STORE_GET,),
     source="R-L3-02",
     reference="store.get",
@@ -92,7 +88,6 @@ def what_was_put_is_found(
 
 @rule(
     "STORE-05",
-    kind=Kind.STEP,
     on=(On.STORE_GET,),
     source="R-L3-02",
     reference="store.get",
@@ -112,7 +107,6 @@ def what_is_not_there_is_a_miss(
 
 @rule(
     "STORE-06",
-    kind=Kind.STEP,
     on=(On.STORE_GET,),
     source="R-L3-02; design",
     reference="store.put",
@@ -132,7 +126,6 @@ def a_second_put_does_as_declared(
 
 @rule(
     "STORE-07",
-    kind=Kind.STEP,
     on=(On.STORE_GET,),
     needs=("store_faults",),
     source="R-L3-08; sglang#39269",
@@ -151,7 +144,6 @@ def a_short_object_is_a_miss(
 
 @rule(
     "STORE-08",
-    kind=Kind.STEP,
     on=(On.STORE_GET,),
     needs=("store_faults",),
     source="R-L3-08",
@@ -175,7 +167,6 @@ def a_corrupt_object_is_a_miss(
 
 @rule(
     "STORE-09",
-    kind=Kind.STEP,
     on=(On.STORE_GET,),
     strength=Strength.SHOULD,
     needs=("store_faults",),
@@ -200,7 +191,6 @@ def a_damaged_object_can_be_replaced(
 
 @rule(
     "STORE-10",
-    kind=Kind.STEP,
     on=(On.STORE_EXISTS, On.STORE_GET, On.STORE_PUT, On.STORE_GET_INTO),
     source="R-L3-03, R-L3-09; sglang#39269",
     reference="store.get",
@@ -213,7 +203,6 @@ def one_bad_object_fails_no_other(store_raised: bool, store_excused: bool) -> bo
 
 @rule(
     "STORE-11",
-    kind=Kind.STEP,
     on=(On.STORE_LOOKUP,),
     source="R-L3-01, R-L3-07; design",
     reference="store.exists",
@@ -233,7 +222,6 @@ def what_exists_can_be_read(
 
 @rule(
     "STORE-12",
-    kind=Kind.STEP,
     on=(On.STORE_GET,),
     needs=("store_ranks",),
     source="R-L3-10; sglang#10969, sglang#26670",
@@ -256,7 +244,6 @@ def no_rank_gets_the_pages_of_another(
 
 @rule(
     "STORE-13",
-    kind=Kind.STEP,
     on=(On.STORE_GET_INTO,),
     source="R-L3-02",
     reference="store.get",
@@ -284,7 +271,6 @@ def a_miss_leaves_its_buffer_alone(
 
 @rule(
     "STORE-14",
-    kind=Kind.STEP,
     on=(On.STORE_CRASH, On.STORE_RACE),
     source="R-L3-07, H-10; sglang#39269",
     reference="store.put",
@@ -301,7 +287,6 @@ def no_reader_sees_half_an_object(
 
 @rule(
     "STORE-15",
-    kind=Kind.STEP,
     on=(On.STORE_PUT,),
     needs=("store_yard",),
     source="design; CWE-22",
@@ -315,7 +300,6 @@ def a_key_cant_leave_the_store(store_strays: Sequence[str]) -> bool:
 
 @rule(
     "STORE-16",
-    kind=Kind.STEP,
     on=(On.STORE_CLEAR,),
     source="R-L3-02; design",
     reference="store.clear",
@@ -328,7 +312,6 @@ def clear_leaves_nothing(store_left: Sequence[str]) -> bool:
 
 @rule(
     "STORE-17",
-    kind=Kind.STEP,
     on=(On.STORE_PUT,),
     source="design",
     reference="store.put",
@@ -341,7 +324,6 @@ def an_ordinary_put_is_accepted(store_accepted: Sequence[bool], store_ordinary: 
 
 @rule(
     "STORE-18",
-    kind=Kind.STEP,
     on=(On.STORE_GET,),
     strength=Strength.SHOULD,
     source="design; CWE-22",
@@ -364,7 +346,6 @@ def an_odd_key_names_nothing_but_itself(
 
 @rule(
     "STORE-19",
-    kind=Kind.STEP,
     on=(On.STORE_GET,),
     needs=("store_faults",),
     source="R-L3-08, R-L3-09; design; CWE-59, CWE-770",

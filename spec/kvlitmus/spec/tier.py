@@ -372,7 +372,6 @@ def the_host_pool_counts_its_free_pages(host_available: Tokens, host_free: Seque
 
 @rule(
     "TIER-10",
-    kind=Kind.STEP,
     on=(On.MATCH,),
     needs=("host",),
     source="R-HT-03",
@@ -412,7 +411,6 @@ def the_anchor_of_a_prefetch_stays(anchors: frozenset[Name], in_tree: frozenset[
 
 @rule(
     "TIER-13",
-    kind=Kind.STEP,
     on=(On.EVICT,),
     needs=("tiers",),
     source="R-EV-05; map §4.6",
@@ -425,7 +423,6 @@ def an_eviction_of_the_device_leaves_the_host_copy(demoted_lost: Sequence[Name])
 
 @rule(
     "TIER-14",
-    kind=Kind.STEP,
     on=(On.EVICT_HOST,),
     source="R-EV-07; map §4.7",
     reference="tier.evict_host",
@@ -440,7 +437,6 @@ def an_eviction_of_the_host_drops_what_is_nowhere_else_and_holds_nothing(
 
 @rule(
     "TIER-15",
-    kind=Kind.STEP,
     on=(On.EVICT_HOST,),
     source="R-EV-07",
     reference="tier.evict_host",
@@ -459,7 +455,6 @@ def an_eviction_of_the_host_frees_what_was_asked_if_it_can(
 
 @rule(
     "TIER-16",
-    kind=Kind.STEP,
     on=(On.EVICT_HOST,),
     source="R-EV-07; map §4.7",
     reference="tier.evict_host",
@@ -480,7 +475,6 @@ def what_the_host_drops_becomes_free(
 
 @rule(
     "TIER-17",
-    kind=Kind.STEP,
     on=(On.EVICT_HOST,),
     strength=Strength.SHOULD,
     source="R-EV-07",

@@ -180,7 +180,6 @@ def _kept(running: Running, setting: Setting, call: End) -> Sequence[Name]:
 
 @rule(
     "TREE-01",
-    kind=Kind.STEP,
     on=LOOKUPS,
     source="R-TR-01; sglang#10637, sglang#28692",
     reference="perform.match",
@@ -193,7 +192,6 @@ def a_match_ends_at_a_page_boundary(match_length: Tokens, page_size: int) -> boo
 
 @rule(
     "TREE-02",
-    kind=Kind.STEP,
     on=LOOKUPS,
     source="R-TR-01; nano-vllm#144",
     reference="perform.match",
@@ -206,7 +204,6 @@ def a_match_is_the_longest_cached_prefix(match_length: Tokens, certain_length: T
 
 @rule(
     "TREE-03",
-    kind=Kind.STEP,
     on=LOOKUPS,
     source="R-TR-01, R-TR-02; vllm#4764, nano-vllm#163",
     reference="perform.match",
@@ -221,7 +218,6 @@ def a_match_returns_the_kv_of_that_very_prefix(
 
 @rule(
     "TREE-04",
-    kind=Kind.STEP,
     on=(On.MATCH,),
     source="R-TR-04, R-TR-06",
     reference="perform.match",
@@ -272,7 +268,6 @@ def one_page_is_cached_under_one_name(cached_listed: Sequence[PageNo], cached_af
 
 @rule(
     "TREE-08",
-    kind=Kind.STEP,
     on=(On.INSERT,),
     source="R-TR-07, R-TR-08",
     reference="perform.insert",
@@ -290,7 +285,6 @@ def an_insert_adds_exactly_the_missing_pages(
 
 @rule(
     "TREE-09",
-    kind=Kind.STEP,
     on=(On.INSERT,),
     source="R-TR-07; sglang-jax#1618",
     reference="perform.insert",
@@ -305,7 +299,6 @@ def an_insert_reports_what_was_cached_already(
 
 @rule(
     "TREE-10",
-    kind=Kind.STEP,
     on=LOOKUPS,
     source="R-TR-03; sglang#10846, sglang#24371",
     reference="perform.match",
@@ -318,7 +311,6 @@ def a_match_is_never_longer_than_the_key(match_length: Tokens, match_cap: Tokens
 
 @rule(
     "TREE-11",
-    kind=Kind.STEP,
     on=(On.INSERT,),
     source="R-TR-09; sglang-jax#1618, sglang#35270",
     reference="perform.insert",
@@ -333,7 +325,6 @@ def an_insert_says_which_slots_were_brought_in_vain(
 
 @rule(
     "TREE-12",
-    kind=Kind.STEP,
     on=(On.INSERT,),
     source="R-TR-09",
     reference="perform.insert",
