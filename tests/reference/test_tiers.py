@@ -9,10 +9,11 @@ import pytest
 from kvlitmus.conformance.adapters.reference.flat import PROFILE
 from kvlitmus.reference.hierarchy import alone_of, host_homes, host_of, pin
 from kvlitmus.reference.perform import Choice, perform
-from kvlitmus.spec.calls import Evict, Reset
+from kvlitmus.spec.calls import Begin, End, Evict, Reset
 from kvlitmus.spec.interface.tiers import DONE
 from kvlitmus.spec.prefetch_advance import tiers_of
-from kvlitmus.spec.units import Tokens
+from kvlitmus.spec.tier_calls import Tick
+from kvlitmus.spec.units import PageNo, Tokens
 from tests.reference.support.desk import Desk
 
 
@@ -155,10 +156,35 @@ def test_the_choice_of_victims_is_taken_and_impossible_ones_are_refused() -> Non
     assert step.answer == 2 and set(alone_of(step.after)) == {second}
     with pytest.raises(ValueError, match="no room"):
         perform(pin(step.after, [second]), setting, call, Choice(victims=(first,)))
-    with pytest.raises(ValueError, match="expected 1 pages"):
+    with pytest.raises(ValueError, match="to leave the device"):
         perform(desk.now, setting, call, Choice(victims=()))
     with pytest.raises(ValueError, match="no room"):
         perform(step.after, setting, call, Choice(victims=(first,), host_victims=()))
+
+
+def test_where_the_host_keeps_a_page_is_a_choice_among_its_free_pages() -> None:
+    desk = Desk()
+    names = desk.cache.path(desk.key(4)).pages
+    call = Begin(1, desk.cache.path(desk.key(4), row=True))
+    running = perform(desk.now, desk.cache.setting, call).after
+    chosen = dict(zip(names, map(PageNo, (5, 2)), strict=True))
+    after = perform(running, desk.cache.setting, End(1, True), Choice(host_pages=chosen)).after
+    assert {name: copy.page for name, copy in host_of(after).copies.items()} == chosen
+    for wrong in ({names[0]: PageNo(8)}, dict.fromkeys(names, PageNo(3))):
+        with pytest.raises(ValueError, match="free pages"):
+            perform(running, desk.cache.setting, End(1, True), Choice(host_pages=wrong))
+
+
+def test_a_tick_notes_no_more_than_it_chooses_to() -> None:
+    desk = Desk()
+    desk.compute(2)
+    desk.compute([7, 8])
+    first, second = desk.jobs("backup")
+    for job in (first, second):
+        desk.cache.advance(job.id, DONE)
+    for ended, left in (((), 2), ((second.id,), 2), ((first.id,), 1), (None, 0)):
+        after = perform(desk.now, desk.cache.setting, Tick(), Choice(ended=ended)).after
+        assert len(host_of(after).transfers) == left
 
 
 def test_books_that_do_not_add_up_are_told() -> None:

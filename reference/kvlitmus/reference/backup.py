@@ -17,7 +17,7 @@ the host copy (a copy below it, a pin) it is copied again instead, by another jo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import takewhile
+from itertools import pairwise, takewhile
 
 from kvlitmus.reference import tier
 from kvlitmus.reference.choose import Choice, Names
@@ -53,25 +53,36 @@ def used(state: State, setting: Setting, names: Sequence[Name], choice: Choice) 
     A node for which there isn't enough host memory, or whose copy can't begin, waits for its next use, and so does what
     is below it.  What follows a page that isn't backed up could not be found in storage, so it waits, too.
     """
-    for node in due(state, setting, names):
-        state, pages = tier.allocate_or_evict(state, setting, node, choice)
+    for run in [run for node in due(state, setting, names) for run in cut(node, choice.copies)]:
+        state, pages = tier.allocate_or_evict(state, setting, run, choice)
         if pages is None:
             break
         state, can = begins(state, BACKUP)
         if not can:
             state = tier.free(state, pages)
             break
-        state = submit(tier.back(state, node, pages, settled=False, stored=False), BACKUP, node)
+        state = tier.back(tier.cut(state, run[-1]), run, pages, settled=False, stored=False)
+        state = submit(state, BACKUP, run, choice)
     copies = host_of(state).copies
     return start_puts(state, list(takewhile(lambda name: name in copies, names)))
 
 
-def submit(state: State, kind: str, names: Names) -> State:
+def cut(node: Names, copies: Sequence[Names]) -> list[Names]:
+    """The pages of a node in runs: those that have a copy of their own, and the rest."""
+    bounds = {0, len(node)}
+    for run in copies:
+        if set(run) <= set(node):
+            bounds |= {node.index(run[0]), node.index(run[-1]) + 1}
+    return [node[start:end] for start, end in pairwise(sorted(bounds))]
+
+
+def submit(state: State, kind: str, names: Names, choice: Choice) -> State:
     """A copy between the tiers is under way: the path to its last page, which is resident, is locked."""
     host = host_of(state)
     serial = host.serial + 1
     transfers = (*host.transfers, Transfer(serial, kind, names))
-    return lock(state._replace(host=host._replace(transfers=transfers, serial=serial)), names[-1])
+    state = lock(state._replace(host=host._replace(transfers=transfers, serial=serial)), names[-1])
+    return land(state, serial) if choice.landed else state
 
 
 def land(state: State, job: int) -> State:
@@ -97,19 +108,26 @@ def change(state: State, transfer: Transfer) -> State:
     return state._replace(host=host._replace(transfers=transfers))
 
 
-def over(state: State, kind: str) -> tuple[State, tuple[Transfer, ...]]:
-    """The copies of a kind that are over, up to the first that is not; and the state without them."""
+def over(state: State, kind: str, choice: Choice) -> tuple[State, tuple[Transfer, ...]]:
+    """The copies of a kind that are over, up to the first that is not; and the state without them.
+
+    The choice may be fewer of them.
+    """
     host = host_of(state)
-    ended = tuple(takewhile(lambda one: one.landed, [one for one in host.transfers if one.kind == kind]))
+
+    def ends(one: Transfer) -> bool:
+        return one.landed and (choice.ended is None or one.id in choice.ended)
+
+    ended = tuple(takewhile(ends, [one for one in host.transfers if one.kind == kind]))
     left = tuple([one for one in host.transfers if one not in ended])
     return state._replace(host=host._replace(transfers=left)), ended
 
 
-def acknowledge_backups(state: State) -> State:
+def acknowledge_backups(state: State, choice: Choice) -> State:
     """Take note of the backups that are over, up to the first that is not: unlock, and begin to put."""
-    state, ended = over(state, BACKUP)
+    state, ended = over(state, BACKUP, choice)
     for one in ended:
-        if one.failed and _needed(state, one.names):
+        if one.failed and (one.id in choice.again or _needed(state, one.names)):
             state = tier.again(state, one)
             continue
         state = unlock(state, one.names[-1])

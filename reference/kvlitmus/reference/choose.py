@@ -33,6 +33,11 @@ class Choice(NamedTuple):
     ``host_victims``: the names that leave the host, in any order.  ``host_pages``: where the host's copy of a page
     goes, by name; those that are not named go to the lowest pages that are left.  ``outcome``: how a job went on that
     asks storage, where the call leaves that to storage; without it storage has, gives and takes everything.
+
+    Of copies between the tiers: ``copies``, the runs of pages that are backed up by one copy each, else whole nodes;
+    ``landed``, whether copies that begin have landed at once.  Of a tick: ``ended``, the copies that it takes note of,
+    of those that are over; ``again``, what has failed, or was refused by storage, and is begun anew though nothing
+    depends on it; ``released``, how many pages of the release queue it frees.
     """
 
     victims: Names | None = None
@@ -40,6 +45,11 @@ class Choice(NamedTuple):
     host_victims: Names | None = None
     host_pages: Mapping[Name, PageNo] | None = None
     outcome: Outcome | None = None
+    copies: tuple[Names, ...] = ()
+    landed: bool = False
+    ended: Collection[int] | None = None
+    again: Collection[int] = ()
+    released: int | None = None
 
 
 NO_CHOICE = Choice()
@@ -84,23 +94,21 @@ def hand_out(free: Collection[PageNo], wanted: int, choice: tuple[PageNo, ...] |
 # Eviction
 
 
-def next_to_go(
-    tree: Tree, most: int, setting: Setting, spared: Collection[Name] = (), among: Collection[Name] | None = None
-) -> Names:
+def next_to_go(tree: Tree, most: int, setting: Setting, spared: Collection[Name], first: Collection[Name]) -> Names:
     """The pages that go together next, last page first: the end of a node, ``most`` pages of it or the whole node.
 
-    It is the node whose leaf is worth least, the name breaking ties (EVICT-05, EVICT-07).  Locked and ``spared`` pages
-    stay (EVICT-03), and all but those ``among`` which the choice is.  Empty where nothing can go.
+    It is the node whose leaf is worth least (EVICT-05, EVICT-07); among equals one of those that are to go ``first``,
+    then the lower name.  Locked and ``spared`` pages stay (EVICT-03).  Empty where nothing can go.
     """
     value = worth(setting.config.policy, setting.profile.slru_hits)
 
     def goes(name: Name) -> bool:
-        return not tree.pages[name].locks and name not in spared and (among is None or name in among)
+        return not tree.pages[name].locks and name not in spared
 
     leaves = [name for name in effects.leaves(tree) if goes(name)]
     if not leaves:
         return ()
-    leaf = min(leaves, key=lambda name: (*value(tree.pages[name]), name))
+    leaf = min(leaves, key=lambda name: (value(tree.pages[name]), name not in first, name))
     node = tuple(takewhile(goes, effects.node_of(tree, leaf)))
     return node if setting.profile.evict_granularity == "node" else node[:most]
 
@@ -112,7 +120,7 @@ def make_room(
     tree_of: Callable[[Kept], Tree],
     let_go: Callable[[Kept, Names], tuple[Kept, Names]],
     spared: Collection[Name] = (),
-    among: Collection[Name] | None = None,
+    first: Collection[Name] = (),
 ) -> tuple[Kept, Names]:
     """Evict until ``wanted`` pages are gone or nothing can go; what is left, and what went, in order.
 
@@ -122,7 +130,7 @@ def make_room(
     victims: list[Name] = []
     stay = set(spared)
     while len(victims) < wanted:
-        run = next_to_go(tree_of(start), wanted - len(victims), setting, stay, among)
+        run = next_to_go(tree_of(start), wanted - len(victims), setting, stay, first)
         if not run:
             break
         start, gone = let_go(start, run)

@@ -70,8 +70,8 @@ def cached_changes(before: Tree, after: Tree) -> tuple[Told, ...]:
 def moves(before: State, after: State) -> tuple[Moved, ...]:
     """The copies that a call has made between the tiers."""
     old, new = host_of(before), host_of(after)
-    under_way = {one.id for one in old.transfers if not one.landed}
-    landed = [one for one in new.transfers if one.id in under_way and one.landed and not one.failed]
+    over = {one.id for one in old.transfers if one.landed}
+    landed = [one for one in new.transfers if one.landed and not one.failed and one.id not in over]
     moved: list[Moved] = []
     for one in landed:
         for name in one.names:

@@ -16,10 +16,11 @@ from kvlitmus.spec.state import State
 
 def tick(state: State, setting: Setting, choice: Choice) -> State:
     """Take note of what has landed, and let go of what is over."""
-    state = load.acknowledge_loads(backup.acknowledge_backups(state))
+    state = load.acknowledge_loads(backup.acknowledge_backups(state, choice), choice)
     host = host_of(state)
-    state = tier.free(state._replace(host=host._replace(release=())), host.release)
-    return put.acknowledge_puts(fetch.settle(state, setting, choice))
+    freed = len(host.release) if choice.released is None else choice.released
+    state = tier.free(state._replace(host=host._replace(release=host.release[freed:])), host.release[:freed])
+    return put.acknowledge_puts(fetch.settle(state, setting, choice), choice)
 
 
 def attach(state: State) -> tuple[State, bool]:

@@ -57,7 +57,7 @@ def load_back(state: State, setting: Setting, call: LoadBack, choice: Choice) ->
     state, can = begins(state, LOAD)
     if not can:
         return pin(state, sources, -1), declined
-    return submit(make_resident(state, sources, pages), LOAD, sources), Loaded(before, slots_of(pages, size))
+    return submit(make_resident(state, sources, pages), LOAD, sources, choice), Loaded(before, slots_of(pages, size))
 
 
 def room(state: State, setting: Setting, wanted: int, choice: Choice) -> State:
@@ -81,14 +81,14 @@ def copy_layers(state: State, job: int, layers: int) -> State:
     return land(state, job) if done == LAYERS else state
 
 
-def acknowledge_loads(state: State) -> State:
+def acknowledge_loads(state: State, choice: Choice) -> State:
     """Take note of the loads that are over, up to the first that is not: unlock the path, unpin the sources."""
-    state, ended = over(state, LOAD)
+    state, ended = over(state, LOAD, choice)
     for one in ended:
         released = pin(unlock(state, one.names[-1]), one.names, -1)
         if not one.failed:
             state = released
-        elif _needed(released, one.names):
+        elif one.id in choice.again or _needed(released, one.names):
             state = tier.again(state, one)
         else:
             state = tier.leave_device(released, one.names[::-1])

@@ -35,7 +35,8 @@ from kvlitmus.reference.pool import slots_of, whole_pages
 from kvlitmus.spec import calls, effects, tier_calls
 from kvlitmus.spec.advance import brought_in_vain, computed_pages, expect, offered_by_request, opened_needed_by
 from kvlitmus.spec.interface import Begun, Hit, Stored
-from kvlitmus.spec.interface.tiers import DONE, FETCH, LOAD, QUERY, Outcome
+from kvlitmus.spec.interface.tiers import BACKUP, DONE, FETCH, LOAD, PUT, QUERY, Outcome
+from kvlitmus.spec.names import page_names
 from kvlitmus.spec.order import needless_victims
 from kvlitmus.spec.policies import WRITE_BACK
 from kvlitmus.spec.prefetch_advance import tiers_of
@@ -43,6 +44,7 @@ from kvlitmus.spec.seen import Record, TierSeen
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import Running, State, Tree
 from kvlitmus.spec.step import Step
+from kvlitmus.spec.tier_state import COPIES
 from kvlitmus.spec.units import Name, PageNo, Pages, RequestId, Slot, pages_in_order, pages_needed
 
 __all__ = [
@@ -121,7 +123,26 @@ def choice_of(step: Step[Any], state: State, setting: Setting) -> Choice:
         return Choice(victims, pages)
     lost = dropped(before.parent_names, after.parent_names, before.hosted, setting) if may_drop(call, setting) else None
     places = {name: page for name, page in after.hosted.items() if before.hosted.get(name) != page}
-    return Choice(victims, pages, lost, places, outcome_of(call, after.record))
+    choice = Choice(victims, pages, lost, places, outcome_of(call, after.record))
+    return choice_of_jobs(choice, call, before, after, setting)
+
+
+def choice_of_jobs(choice: Choice, call: Any, before: TierSeen, after: TierSeen, setting: Setting) -> Choice:
+    """The same, with what a cache was seen to choose of work under way; jobs are called by its own numbers."""
+    fresh = [job for number, job in after.jobs.items() if number not in before.jobs]
+    runs = [
+        page_names(setting.names.of(job.key.namespace, job.key.units), setting.size)[job.start // setting.size :]
+        for job in fresh
+        if job.kind == BACKUP
+    ]
+    choice = choice._replace(copies=tuple(runs), landed=any(job.landed for job in fresh if job.kind in COPIES))
+    if not isinstance(call, tier_calls.Tick):
+        return choice
+    begun = {(job.kind, job.key) for job in fresh}
+    ended = [job for number, job in before.jobs.items() if number not in after.jobs]
+    again = [job.id for job in ended if (job.failed or job.kind == PUT) and (job.kind, job.key) in begun]
+    released = len(set(before.moving).intersection(after.host_free))
+    return choice._replace(ended=[job.id for job in ended], again=again, released=released)
 
 
 def may_drop(call: Any, setting: Setting) -> bool:
@@ -408,10 +429,8 @@ def evict_tiers(state: State, setting: Setting, call: calls.Evict, choice: Choic
     """Make room on the device: enough, if that can be, and nothing after that."""
     wanted = pages_needed(call.asked, setting.size)
     after, victims = tier.evict(state, setting, wanted, choice)
-    if choice.victims is not None:
-        short = len(victims) < wanted and tier.evict(after, setting, 1, NO_CHOICE)[1]
-        if short or needless(state.tree, victims, call.asked, setting):
-            refuse(f"expected {wanted} pages to be evicted, got {sorted(victims)}")
+    if choice.victims is not None and needless(state.tree, victims, call.asked, setting):
+        refuse(f"expected {wanted} pages to be evicted, got {sorted(victims)}")
     return after, len(victims) * setting.size
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kvlitmus.reference.choose import Choice
 from kvlitmus.reference.hierarchy import host_of, pin
 from kvlitmus.spec.host_state import Put
 from kvlitmus.spec.interface.tiers import BACKUP
@@ -59,13 +60,18 @@ def accepted(state: State, job: int, pages: int, *, over: bool) -> State:
     return state._replace(host=host._replace(copies=copies, puts=tuple(puts)))
 
 
-def acknowledge_puts(state: State) -> State:
-    """Take note of puts that are over: their pages are pinned no longer."""
-    for put in host_of(state).puts:
-        if put.landed:
-            state = pin(state, put.names, -1)
+def acknowledge_puts(state: State, choice: Choice) -> State:
+    """Take note of puts that are over: their pages are pinned no longer.
+
+    Pages that were refused are tried again when they are used; or, where the choice is that, now.
+    """
     host = host_of(state)
-    return state._replace(host=host._replace(puts=tuple([put for put in host.puts if not put.landed])))
+    over = [put for put in host.puts if put.landed]
+    state = state._replace(host=host._replace(puts=tuple([put for put in host.puts if not put.landed])))
+    for put in over:
+        state = pin(state, put.names, -1)
+        state = start_puts(state, put.names) if put.id in choice.again else state
+    return state
 
 
 def drop_puts(state: State) -> State:

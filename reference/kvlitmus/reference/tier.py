@@ -15,8 +15,9 @@ to.  A page that is resident too keeps its host copy: dropping it would gain lit
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 
-from kvlitmus.reference.choose import Choice, Names, hand_out, in_order, make_room, refuse
+from kvlitmus.reference.choose import Choice, Names, hand_out, make_room, refuse
 from kvlitmus.reference.hierarchy import (
     NOWHERE,
     alone_of,
@@ -172,21 +173,23 @@ def evict(state: State, setting: Setting, wanted: int, choice: Choice) -> tuple[
     """Make room for ``wanted`` device pages; and the pages that left the device, in order.
 
     Backed leaves are demoted, others deleted; under write-back these are copied to the host first, and where that
-    fails they stay and are passed over.  A choice of pages may be more or less, and all of them must be able to go.
+    fails they stay and are passed over.  What is chosen may be more than what is wanted, and less only where nothing
+    else can go; the policy's order is kept in any case.
     """
     chosen = choice.victims
-    if chosen is not None:
-        wanted = len(chosen)
-        if setting.config.write != WRITE_BACK:
-            in_order(state.tree, chosen, setting)
 
     def let_go(now: State, run: Names) -> tuple[State, Names]:
+        if chosen is not None and run[0] in chosen:
+            run = tuple(takewhile(lambda name: name in chosen, run))
         if run[0] not in host_of(now).copies and setting.config.write == WRITE_BACK:
             now, run = write_back(now, setting, run, choice)
+        if chosen is not None and not set(run) <= set(chosen):
+            refuse(f"expected {list(run)} to leave the device, {sorted(chosen)} did")
         return (leave_device(now, run), run) if run else (now, run)
 
-    state, victims = make_room(state, wanted, setting, lambda now: now.tree, let_go, among=chosen)
-    if chosen is not None and len(victims) < wanted:
+    most = max(wanted, len(chosen or ()))
+    state, victims = make_room(state, most, setting, lambda now: now.tree, let_go, first=chosen or ())
+    if chosen is not None and len(victims) < len(chosen):
         refuse(f"{sorted(set(chosen).difference(victims))} can't leave the device: locked, or the host has no room")
     return state, victims
 
@@ -231,6 +234,8 @@ def evict_host(state: State, setting: Setting, wanted: int, choice: Choice) -> t
     def let_go(now: State, run: Names) -> tuple[State, Names]:
         return unback(with_alone(now, effects.remove(alone_tree(now), run).pages), run), run
 
-    pinned = {name for name, copy in host_of(state).copies.items() if copy.pins}
-    state, victims = make_room(state, wanted, setting, alone_tree, let_go, pinned, choice.host_victims)
+    spared = {name for name, copy in host_of(state).copies.items() if copy.pins}
+    if choice.host_victims is not None:
+        spared |= alone_of(state).keys() - set(choice.host_victims)
+    state, victims = make_room(state, wanted, setting, alone_tree, let_go, spared)
     return state, Pages(len(victims))

@@ -273,7 +273,7 @@ class Twins:
         self.tree.make_resident(self.tree.runs(found.place, found.resident), pages)
         self.tree.lock(found.place)
         sources = names[found.resident :]
-        self.now = backup.submit(load.make_resident(self.now, sources, pages.tolist()), LOAD, sources)
+        self.now = backup.submit(load.make_resident(self.now, sources, pages.tolist()), LOAD, sources, NO_CHOICE)
         self.now = self.now._replace(host=host_of(self.now)._replace(transfers=()))
         self.locked.append((found.place, names[-1]))
 
