@@ -105,14 +105,12 @@ class Match(NamedTuple):
     known: Place
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Receipt:
     """What a lock is worth: one unlock of one path, in the tree that it was taken in."""
 
-    __slots__ = ("place", "tree")
-
-    def __init__(self, place: Place, tree: Tree) -> None:
-        self.place: Place | None = place
-        self.tree = tree
+    place: Place | None
+    tree: Tree
 
 
 class FlatCache:

@@ -22,6 +22,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -39,9 +40,16 @@ QUERYING, FETCHING, ENDED, REVOKED = "query", "fetch", "ended", "revoked"
 
 NO_PAGES: PageArray = np.empty(0, np.int32)
 
+
+def no_pages() -> PageArray:
+    """None: what work begins with."""
+    return NO_PAGES
+
+
 _log = logging.getLogger(__name__)
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Work:
     """One job.
 
@@ -54,46 +62,26 @@ class Work:
     more; the one field that threads look at while it may change.
     """
 
-    __slots__ = (
-        "cancelled",
-        "device_pages",
-        "done",
-        "error",
-        "host_pages",
-        "id",
-        "instead_of",
-        "kind",
-        "landed",
-        "layers",
-        "names",
-        "operation",
-        "place",
-        "rid",
-        "runs",
-        "store",
-        "ticket",
-    )
-
-    def __init__(self, id: int, kind: str, place: Place) -> None:
-        self.id = id
-        self.kind = kind
-        self.place = place
-        self.runs: Sequence[Run] = ()
-        self.device_pages = NO_PAGES
-        self.host_pages = NO_PAGES
-        self.names: Sequence[str] = ()
-        self.store: PageStore | None = None
-        self.ticket: Ticket | None = None
-        self.operation: Operation | None = None
-        self.rid: Any = -1
-        self.instead_of: Sequence[int] = ()
-        self.done = 0
-        self.layers = 0
-        self.error: BaseException | None = None
-        self.landed = False
-        self.cancelled = False
+    id: int
+    kind: str
+    place: Place
+    runs: Sequence[Run] = ()
+    device_pages: PageArray = field(default_factory=no_pages)
+    host_pages: PageArray = field(default_factory=no_pages)
+    names: Sequence[str] = ()
+    store: PageStore | None = None
+    ticket: Ticket | None = None
+    operation: Operation | None = None
+    rid: Any = -1
+    instead_of: Sequence[int] = ()
+    done: int = 0
+    layers: int = 0
+    error: BaseException | None = None
+    landed: bool = False
+    cancelled: bool = False
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Operation:
     """One prefetch.
 
@@ -104,36 +92,20 @@ class Operation:
     were read.  ``live``: whether a request waits for it.  ``since``: when its time began, ``None`` for not yet.
     """
 
-    __slots__ = (
-        "accounted",
-        "anchor",
-        "asked",
-        "completed",
-        "held",
-        "hit",
-        "live",
-        "names",
-        "rid",
-        "since",
-        "stage",
-        "start",
-        "units",
-        "work",
-    )
-
-    def __init__(self, rid: Hashable, anchor: Place, units: Units, start: int) -> None:
-        self.rid = rid
-        self.anchor = anchor
-        self.units = units
-        self.start = start
-        self.asked = self.accounted = 0
-        self.names: Sequence[str] = ()
-        self.held: PageArray = NO_PAGES
-        self.hit = self.completed = 0
-        self.live = True
-        self.stage = QUERYING
-        self.since: float | None = None
-        self.work: Work | None = None
+    rid: Hashable
+    anchor: Place
+    units: Units
+    start: int
+    names: Sequence[str] = ()
+    asked: int = 0
+    accounted: int = 0
+    held: PageArray = field(default_factory=no_pages)
+    hit: int = 0
+    completed: int = 0
+    live: bool = True
+    stage: str = QUERYING
+    since: float | None = None
+    work: Work | None = None
 
 
 class WorkTable:

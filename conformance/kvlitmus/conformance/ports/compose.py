@@ -8,6 +8,7 @@ brought in vain, match again and move the lock; free the rest and unlock.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from kvlitmus.conformance.ports import Begun, Profile, capabilities_of
@@ -17,16 +18,14 @@ PARTS = frozenset({"pool", "tree", "locks", "evict"})
 """What it takes to compose requests."""
 
 
+@dataclass(slots=True)
 class Running:
     """A running request: key, row, how much of the row is the tree's, and the receipt that protects it."""
 
-    __slots__ = ("cached", "key", "receipt", "row")
-
-    def __init__(self, key: Key, row: list[int], cached: int, receipt: object) -> None:
-        self.key = key
-        self.row = row
-        self.cached = cached
-        self.receipt = receipt
+    key: Key
+    row: list[int]
+    cached: int
+    receipt: object
 
 
 class Composed:
