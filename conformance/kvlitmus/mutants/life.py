@@ -6,11 +6,9 @@ from kvlitmus.conformance.specimen.fetching import Prefetcher
 from kvlitmus.conformance.specimen.hierarchy import TieredSpecimen
 from kvlitmus.conformance.specimen.putting import PutQueue
 from kvlitmus.conformance.specimen.works import Fetch
-from kvlitmus.mutants.hosted import HOSTED, SGLANG, BelievingHost
+from kvlitmus.mutants.hosted import SGLANG, BelievingHost
 from kvlitmus.mutants.registry import mutant
 from kvlitmus.spec.interface.tiers import PageStore
-
-LATER = tuple(config for config in HOSTED if config.storage == "later")
 
 
 @mutant(

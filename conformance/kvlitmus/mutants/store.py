@@ -7,14 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.conformance.specimen.store import LARGEST, Disk, PageShelf
 from kvlitmus.mutants.registry import mutant, null_mutant
 
 _GITHUB = "https://github.com/"
 _FILE = _GITHUB + "sgl-project/sglang/pull/39269"
-STORE = (Config(page_size=1, pool="store"),)
 LAST = replace(PROFILE, store_put="last")
 
 

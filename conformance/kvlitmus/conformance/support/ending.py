@@ -23,7 +23,10 @@ INTERRUPTED = "interrupted; what is reported up to here is valid"
 
 
 class Asked:
-    """What this process was asked.  by: the signal, 0 as long as there was none.  later: it has to wait."""
+    """What this process was asked.  by: the signal, 0 as long as there was none.  later: it has to wait.
+
+    A signal comes to the process, whatever runs in it, so there is one of these.
+    """
 
     by = 0
     later = False
