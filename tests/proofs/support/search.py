@@ -191,7 +191,7 @@ def refute(claim: Claim) -> Refuted | None:
 def explore(claim: Claim) -> tuple[Refuted | None, int]:
     """The same, with the number of paths that were taken."""
     open_: list[list[bool]] = [[]]
-    paths = 0
+    paths = possible = 0
     while open_:
         run = Run(open_.pop())
         paths += 1
@@ -199,6 +199,9 @@ def explore(claim: Claim) -> tuple[Refuted | None, int]:
         if found is not None:
             return again(claim, found), paths
         open_ += run.others
+        possible += run.possible()
+    if not possible:
+        raise Unsettled("no numbers are as it is assumed: anything would hold of them")
     return None, paths
 
 

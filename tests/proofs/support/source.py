@@ -35,9 +35,10 @@ class Source:
 
         Raises ``ValueError`` where the source no longer has the text of the slip exactly once.
         """
+        # dataclasses look their module up by its name, and this one is not among those that are imported
         slip = self.slip if self.slip is not None and self.slip.module == name else None
         self.read.add(name)
-        names: dict[str, Any] = {"__name__": name, **instead}
+        names: dict[str, Any] = {"__name__": __name__, **instead}
         exec(compiled(name, slip, frozenset(instead)), names)
         names.update(constants or {})
         return SimpleNamespace(**names)
