@@ -200,7 +200,7 @@ def second_release_of_an_anchor(original: Original) -> Any:
 
     def quit(self: Any, operation: Any) -> None:
         original(self, operation)
-        branch, end = operation.anchor
+        branch, end = operation.anchor[:2]
         if end and branch.pins is not None and branch.pins[end - 1]:
             self.tree.unpin_place(operation.anchor)
 

@@ -54,7 +54,7 @@ class OptimizedPorts:
         self.config = config
         self.profile = profile
         self.size = config.page_size
-        self.planner = PrefetchPlanner()
+        self.planner: PrefetchPlanner = getattr(parts, "planner", PrefetchPlanner)()
         self.hashes = page_hashes
         self.cache = self.make_cache(parts)
 
