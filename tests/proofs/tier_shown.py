@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from kvlitmus.reference import event
 from kvlitmus.reference.choose import free_pages, sizes
-from kvlitmus.reference.hierarchy import DEVICE, HOST, alone_of, host_of, moving, occupied
+from kvlitmus.reference.hierarchy import DEVICE, HOST, Listed, alone_of, host_of, jobs_of, moving, occupied
 from kvlitmus.spec.host_state import Operation
-from kvlitmus.spec.interface.tiers import FETCH, LOAD, PUT, QUERY, Event, Job
+from kvlitmus.spec.interface.tiers import LOAD, Event, Job
 from kvlitmus.spec.prefetch_advance import tiers_of
 from kvlitmus.spec.prefetch_life import ANSWERED, ENDED, REVOKED
 from kvlitmus.spec.seen import Held, Named, NodeInfo, NodeSeen, TierNodeSeen, TierSeen
@@ -121,35 +121,13 @@ class Shower:
 
     def jobs(self, now: State) -> dict[int, Job]:
         """The work under way, as it is listed."""
-        host = host_of(now)
-        listed = {
-            one.id: self.job(one.id, one.kind, one.names, landed=one.landed, failed=one.failed)
-            for one in host.transfers
-        }
-        for put in host.puts:
-            listed[put.id] = self.job(put.id, PUT, put.names, landed=put.landed)
-        for own in host_of(now).operations:
-            if own.stage != ENDED:
-                kind = FETCH if own.stage == FETCH else QUERY
-                landed = own.stage in (ANSWERED, REVOKED)
-                listed[own.job] = self.job(own.job, kind, own.names, own.rid, done=own.completed, landed=landed)
-        return listed
+        return {one.id: self.job(one) for one in jobs_of(now)}
 
-    def job(
-        self,
-        id: int,
-        kind: str,
-        names: tuple[Name, ...],
-        rid: int = -1,
-        *,
-        done: int = 0,
-        landed: bool = False,
-        failed: bool = False,
-    ) -> Job:
+    def job(self, one: Listed) -> Job:
         """One job."""
-        key = self.pages[names[-1]].key
-        start = len(key.tokens) - len(names) * self.size
-        return Job(id, kind, key, start, rid, done * self.size, landed, not landed, failed)
+        key = self.pages[one.names[-1]].key
+        start, done = len(key.tokens) - len(one.names) * self.size, one.completed * self.size
+        return Job(one.id, one.kind, key, start, one.rid, done, one.landed, not one.landed, one.failed)
 
     # -- what is known -------------------------------------------------------------------------
 

@@ -13,14 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kvlitmus.reference.hierarchy import alone_of, empty_hierarchy, host_of, moving, occupied
+from kvlitmus.reference.hierarchy import alone_of, empty_hierarchy, host_of, jobs_of, moving, occupied
 from kvlitmus.reference.perform import choice_of, free_pages, perform, sizes
 from kvlitmus.spec.calls import Compute
 from kvlitmus.spec.host_state import Operation
 from kvlitmus.spec.interface import Hit
-from kvlitmus.spec.interface.tiers import FETCH, PUT, QUERY, Job, Loaded, Prefetched
+from kvlitmus.spec.interface.tiers import FETCH, Job, Loaded, Prefetched
 from kvlitmus.spec.names import page_names
-from kvlitmus.spec.prefetch_life import ANSWERED, ENDED, REVOKED
 from kvlitmus.spec.seen import TierSeen
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State
@@ -28,9 +27,6 @@ from kvlitmus.spec.step import Step
 from kvlitmus.spec.tier_calls import Advance, Attach, Prefetch, Settled
 from kvlitmus.spec.units import PageNo
 from tests.support.oracle import Differs, Oracle, said
-
-JobSeen = tuple[str, tuple[int, ...], int, int, bool, bool]
-"""A job without its number: kind, pages, request, units done, whether it has landed, and whether it has failed."""
 
 
 class TieredOracle(Oracle):
@@ -91,28 +87,28 @@ class TieredOracle(Oracle):
         self.hold("what prefetches occupy", occupied(own), after.occupied)
         self.hold("what is to fail", frozenset(host.failing), after.failing)
         found = {number: self.job_seen(job) for number, job in after.jobs.items()}
-        listed = jobs_of(own, self.size)
-        self.hold("the jobs", {number: listed.get(self.numbers.get(number, -1)) for number in found}, found)
-        self.hold("how many jobs there are", len(listed), len(found))
+        cache = {mine: number for number, mine in self.numbers.items()}
+        self.hold("the jobs", {cache.get(one.id, -one.id): one[1:] for one in jobs_of(own)}, found)
         for node in after.tier_nodes:
             pins = max([host.copies[name].pins for name in node.named.pages if name in host.copies], default=0)
             if node.pins is not None and node.named.pages:
                 self.hold(f"pins of {node.named.pages}", pins, node.pins)
         self.compare_counts(own, after)
 
-    def job_seen(self, job: Job) -> JobSeen:
-        """A job of the cache, by the names of its pages."""
+    def job_seen(self, job: Job) -> tuple[object, ...]:
+        """A job of the cache as the reference lists it, without its number."""
         names = page_names(self.names.of(job.key.namespace, job.key.units), self.size)[job.start // self.size :]
-        return (job.kind, names, job.rid, job.done if job.kind == FETCH else 0, job.landed, job.failed)
+        done = job.done // self.size if job.kind == FETCH else 0
+        return job.kind, names, job.rid, done, job.landed, job.failed
 
     def number(self, after: TierSeen) -> None:
         """Jobs that are listed for the first time are the reference's new ones, in order of submission."""
-        listed = jobs_of(self.reference, self.size)
-        fresh = [number for number in sorted(listed) if number not in self.numbers.values()]
+        known = set(self.numbers.values())
+        fresh = [one for one in jobs_of(self.reference) if one.id not in known]
         for number in sorted(after.jobs.keys() - self.numbers.keys()):
-            alike = [one for one in fresh if listed[one][:3] == self.job_seen(after.jobs[number])[:3]]
+            alike = [one for one in fresh if one[1:4] == self.job_seen(after.jobs[number])[:3]]
             if alike:
-                self.numbers[number] = alike[0]
+                self.numbers[number] = alike[0].id
                 fresh.remove(alike[0])
 
     def renamed(self, before: State, after: TierSeen) -> State:
@@ -156,18 +152,6 @@ class TieredOracle(Oracle):
                 release=tuple(of(host.release)),
             )
         )
-
-
-def jobs_of(state: State, size: int) -> dict[int, JobSeen]:
-    """The jobs of the reference, by its numbers."""
-    host = host_of(state)
-    found: dict[int, JobSeen] = {one.id: (one.kind, one.names, -1, 0, one.landed, one.failed) for one in host.transfers}
-    found |= {one.id: (PUT, one.names, -1, 0, one.landed, False) for one in host.puts}
-    for one in host.operations:
-        if one.stage != ENDED:
-            kind, done = (FETCH, one.completed * size) if one.stage == FETCH else (QUERY, 0)
-            found[one.job] = (kind, one.names, one.rid, done, one.stage in (ANSWERED, REVOKED), False)
-    return found
 
 
 def said_below(step: Step[Any], setting: Setting) -> object:

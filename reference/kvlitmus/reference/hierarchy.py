@@ -20,11 +20,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from kvlitmus.spec import effects
 from kvlitmus.spec.host_state import Host, HostCopy
+from kvlitmus.spec.interface.tiers import FETCH, PUT, QUERY
 from kvlitmus.spec.page import Page, Tree
 from kvlitmus.spec.prefetch_advance import tiers_of
+from kvlitmus.spec.prefetch_life import ANSWERED, ENDED, REVOKED
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State, empty_state
 from kvlitmus.spec.tier_state import Tiers
@@ -109,6 +112,30 @@ def moving(state: State) -> tuple[PageNo, ...]:
     """The host pages in the hands of work under way: held by prefetches, or waiting to be freed."""
     host = host_of(state)
     return (*[page for operation in host.operations for page in operation.held], *host.release)
+
+
+class Listed(NamedTuple):
+    """A job under way: its pages, the request that it is for, and how many pages of a fetch are completed."""
+
+    id: int
+    kind: str
+    names: tuple[Name, ...]
+    rid: int = -1
+    completed: int = 0
+    landed: bool = False
+    failed: bool = False
+
+
+def jobs_of(state: State) -> list[Listed]:
+    """The jobs under way, in order of submission."""
+    host = host_of(state)
+    found = [Listed(one.id, one.kind, one.names, landed=one.landed, failed=one.failed) for one in host.transfers]
+    found += [Listed(one.id, PUT, one.names, landed=one.landed) for one in host.puts]
+    for own in host.operations:
+        if own.stage != ENDED:
+            kind = FETCH if own.stage == FETCH else QUERY
+            found.append(Listed(own.job, kind, own.names, own.rid, own.completed, own.stage in (ANSWERED, REVOKED)))
+    return sorted(found)
 
 
 def occupied(state: State) -> Tokens:

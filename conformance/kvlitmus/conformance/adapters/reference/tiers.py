@@ -15,13 +15,12 @@ from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.ports.memory import ShortMemory
 from kvlitmus.reference import event, load
 from kvlitmus.reference.hashing import chain_start, page_hash
-from kvlitmus.reference.hierarchy import alone_of, empty_hierarchy, host_of, moving, occupied, record
+from kvlitmus.reference.hierarchy import Listed, alone_of, empty_hierarchy, host_of, jobs_of, moving, occupied, record
 from kvlitmus.reference.perform import free_pages, perform
 from kvlitmus.reference.pool import slots_of
 from kvlitmus.spec.calls import Alloc, EndGroup, Extend, Free, FreeInGroup, Lock, Reset, Unlock
 from kvlitmus.spec.interface.tiers import (
     FETCH,
-    PUT,
     QUERY,
     Event,
     Job,
@@ -33,7 +32,6 @@ from kvlitmus.spec.interface.tiers import (
     TierView,
 )
 from kvlitmus.spec.names import Names
-from kvlitmus.spec.prefetch_life import ANSWERED, ENDED, REVOKED
 from kvlitmus.spec.schemes import Domain
 from kvlitmus.spec.state import State
 from kvlitmus.spec.step import Step
@@ -153,26 +151,13 @@ class TieredReference(ShortMemory, ReferencePorts):
 
     def jobs(self) -> Sequence[Job]:
         """See :class:`~kvlitmus.spec.interface.tiers.Steps`."""
-        host = host_of(self.state)
-        found = [
-            self.job(one.id, one.kind, one.names, landed=one.landed)._replace(failed=one.failed)
-            for one in host.transfers
-        ]
-        found += [self.job(one.id, PUT, one.names, landed=one.landed) for one in host.puts]
-        for one in host.operations:
-            if one.stage != ENDED:
-                kind = FETCH if one.stage == FETCH else QUERY
-                landed = one.stage in (ANSWERED, REVOKED)
-                found.append(self.job(one.job, kind, one.names, one.rid, done=one.completed, landed=landed))
-        return sorted(found)
+        return [self.job(one) for one in jobs_of(self.state)]
 
-    def job(
-        self, id: int, kind: str, names: Sequence[Name], rid: int = -1, *, done: int = 0, landed: bool = False
-    ) -> Job:
+    def job(self, one: Listed) -> Job:
         """A job as the port shows it."""
-        key = self.key_of(names[-1])
-        start = key.length - len(names) * self.size
-        return Job(id, kind, key, start, rid, done * self.size, landed, not landed)
+        key, size = self.key_of(one.names[-1]), self.size
+        start, done = key.length - len(one.names) * size, one.completed * size
+        return Job(one.id, one.kind, key, start, one.rid, done, one.landed, not one.landed, one.failed)
 
     def advance(self, job: int, outcome: Outcome) -> None:
         """See :class:`~kvlitmus.spec.interface.tiers.Steps`."""
