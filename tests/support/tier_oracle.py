@@ -24,7 +24,7 @@ from kvlitmus.spec.seen import TierSeen
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State
 from kvlitmus.spec.step import Step
-from kvlitmus.spec.tier_calls import Advance, Attach, Prefetch, Settled
+from kvlitmus.spec.tier_calls import Advance, Attach, Settled
 from kvlitmus.spec.units import PageNo
 from tests.support.oracle import Differs, Oracle, said
 
@@ -51,10 +51,6 @@ class TieredOracle(Oracle):
         if isinstance(call, Advance):
             call = call._replace(job=self.numbers[call.job])
         choice = choice_of(seen, state, self.setting)
-        if isinstance(call, Prefetch) and seen.answer.started:
-            taken = sorted(set(seen.after.moving) - set(seen.before.moving))
-            further = call.path.pages[seen.answer.matched // self.size :]
-            choice = choice._replace(host_pages=dict(zip(further, map(PageNo, taken), strict=False)))
         if choice.ended is not None:
             ended, again = ({self.numbers[job] for job in jobs} for jobs in (choice.ended, choice.again))
             choice = choice._replace(ended=ended, again=again)

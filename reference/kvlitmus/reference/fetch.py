@@ -27,7 +27,6 @@ from kvlitmus.reference.hierarchy import NOWHERE, alone_of, alone_tree, host_of,
 from kvlitmus.reference.pool import slots_of
 from kvlitmus.reference.prefetch import Answer, Call, converse, gate, plan_prefetch
 from kvlitmus.spec import effects, policies
-from kvlitmus.spec.calls import Path
 from kvlitmus.spec.host_state import Operation
 from kvlitmus.spec.interface.tiers import Prefetched
 from kvlitmus.spec.policies import WRITE_BACK
@@ -36,6 +35,7 @@ from kvlitmus.spec.prefetch_life import ANSWERED, ENDED, FETCH, QUERY, REVOKED
 from kvlitmus.spec.prefetch_plan import PrefetchAsk, full_length
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State
+from kvlitmus.spec.tier_calls import Abandon, Poll, Prefetch
 from kvlitmus.spec.units import Name, PageNo, Pages, RequestId, Tokens
 
 NO_PAGES = Pages(0)
@@ -44,7 +44,7 @@ NO_PAGES = Pages(0)
 # -- the request's side -----------------------------------------------------------------------------------
 
 
-def submit(state: State, setting: Setting, rid: RequestId, path: Path, choice: Choice) -> tuple[State, Prefetched]:
+def submit(state: State, setting: Setting, call: Prefetch, choice: Choice) -> tuple[State, Prefetched]:
     """Match a key, and begin to read what follows; or refuse, and have changed nothing but recency.
 
     Refused is a second prefetch of one request, one without storage, and one whose last known page has no host copy:
@@ -52,6 +52,7 @@ def submit(state: State, setting: Setting, rid: RequestId, path: Path, choice: C
     :func:`~kvlitmus.reference.prefetch.plan_prefetch`.
     """
     attached, size = tiers_of(state).attached, setting.size
+    rid, path = RequestId(call.rid), call.path
     if not attached or find(state, rid) is not None:
         return state, Prefetched(False, 0, 0)
     state, there, behind = tier.match_all(state, setting, path.pages)
@@ -118,9 +119,9 @@ def may_stop(state: State, setting: Setting, operation: Operation) -> bool:
     return policies.may_stop(setting.config.stop, operation.stage, elapsed, limit)
 
 
-def poll(state: State, setting: Setting, rid: RequestId) -> tuple[State, bool]:
+def poll(state: State, setting: Setting, call: Poll, _: Choice) -> tuple[State, bool]:
     """Whether the request need not wait any more; if so, what was read is committed."""
-    operation = find(state, rid)
+    operation = find(state, RequestId(call.rid))
     if operation is None:
         return state, True
     if operation.since is None:
@@ -139,13 +140,14 @@ def told(state: State, rid: RequestId) -> tuple[State, Tokens]:
     return state._replace(host=host._replace(loaded=loaded)), units
 
 
-def abandon(state: State, rid: RequestId) -> State:
+def abandon(state: State, setting: Setting, call: Abandon, _: Choice) -> tuple[State, None]:
     """The request is aborted: nothing of its prefetch is cached, and nothing is told of it."""
-    state, _ = told(state, rid)
+    rid = RequestId(call.rid)
+    state = told(state, rid)[0]
     operation = find(state, rid)
     if operation is None:
-        return state
-    return leave(release(state, operation.held[: operation.completed]), operation)
+        return state, None
+    return leave(release(state, operation.held[: operation.completed]), operation), None
 
 
 def leave(state: State, operation: Operation) -> State:

@@ -9,18 +9,20 @@ from __future__ import annotations
 from kvlitmus.reference import backup, fetch, load, put, tier
 from kvlitmus.reference.choose import Choice
 from kvlitmus.reference.hierarchy import empty_hierarchy, host_of
+from kvlitmus.spec.calls import Reset
 from kvlitmus.spec.prefetch_advance import tiers_of
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State
+from kvlitmus.spec.tier_calls import Tick
 
 
-def tick(state: State, setting: Setting, choice: Choice) -> State:
+def tick(state: State, setting: Setting, call: Tick, choice: Choice) -> tuple[State, None]:
     """Take note of what has landed, and let go of what is over."""
     state = load.acknowledge_loads(backup.acknowledge_backups(state, choice), choice)
     host = host_of(state)
     freed = len(host.release) if choice.released is None else choice.released
     state = tier.free(state._replace(host=host._replace(release=host.release[freed:])), host.release[:freed])
-    return put.acknowledge_puts(fetch.settle(state, setting, choice), choice)
+    return put.acknowledge_puts(fetch.settle(state, setting, choice), choice), None
 
 
 def attach(state: State) -> tuple[State, bool]:
@@ -37,12 +39,13 @@ def detach(state: State) -> tuple[State, bool]:
     return state._replace(tiers=tiers_of(state)._replace(attached=False)), True
 
 
-def reset(state: State, setting: Setting) -> State:
+def reset(state: State, setting: Setting, call: Reset, _: Choice) -> tuple[State, None]:
     """Everything fresh, whatever is under way; what stays is the time, the attached storage, and that no job's number
     comes again.
     """
     fresh, tiers = empty_hierarchy(setting), tiers_of(state)
-    return fresh._replace(
+    fresh = fresh._replace(
         tiers=tiers_of(fresh)._replace(attached=tiers.attached, clock=tiers.clock),
         host=host_of(fresh)._replace(serial=host_of(state).serial),
     )
+    return fresh, None

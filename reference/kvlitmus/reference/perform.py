@@ -4,8 +4,8 @@ What a call and its answer amount to is said in :mod:`kvlitmus.spec.advance`, fo
 the cache: whether there is memory enough, which free pages it hands out, and what it evicts to make room.
 
 :func:`perform` makes these choices itself, or is **given the choice** that another cache was seen to make
-(:func:`choice_of`); see :mod:`kvlitmus.reference.choose` for both.  Its answer, and the state after it, are then what
-that cache has to answer and to be.
+(:func:`~kvlitmus.reference.chosen.choice_of`); see :mod:`kvlitmus.reference.choose` for both.  Its answer, and the
+state after it, are then what that cache has to answer and to be.
 
 A hierarchy does on its device what a flat cache does.  What follows below it is at the end: who makes room, pages that
 come back, backups that are due, and the calls of the tiers.
@@ -29,23 +29,20 @@ from kvlitmus.reference.choose import (
     refuse,
     sizes,
 )
+from kvlitmus.reference.chosen import MAKES_ROOM, choice_of, dropped
 from kvlitmus.reference.hierarchy import alone_of, host_of
 from kvlitmus.reference.hierarchy import lock as lock_path
 from kvlitmus.reference.pool import slots_of, whole_pages
 from kvlitmus.spec import calls, effects, tier_calls
 from kvlitmus.spec.advance import brought_in_vain, computed_pages, expect, offered_by_request, opened_needed_by
 from kvlitmus.spec.interface import Begun, Hit, Stored
-from kvlitmus.spec.interface.tiers import BACKUP, DONE, FETCH, LOAD, PUT, QUERY, Outcome
-from kvlitmus.spec.names import page_names
+from kvlitmus.spec.interface.tiers import DONE, FETCH, LOAD, QUERY, Outcome
 from kvlitmus.spec.order import needless_victims
-from kvlitmus.spec.policies import WRITE_BACK
 from kvlitmus.spec.prefetch_advance import tiers_of
-from kvlitmus.spec.seen import Record, TierSeen
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import Running, State, Tree
 from kvlitmus.spec.step import Step
-from kvlitmus.spec.tier_state import COPIES
-from kvlitmus.spec.units import Name, PageNo, Pages, RequestId, Slot, pages_in_order, pages_needed
+from kvlitmus.spec.units import Name, PageNo, Pages, RequestId, Slot, pages_needed
 
 __all__ = [
     "DECIDE",
@@ -95,71 +92,6 @@ def flat(state: State, setting: Setting, call: Any, choice: Choice = NO_CHOICE) 
     if victims:
         after = after._replace(tree=effects.remove(after.tree, frozenset(victims)))
     return Step(call, answer, state, after)
-
-
-def choice_of(step: Step[Any], state: State, setting: Setting) -> Choice:
-    """The choice that a cache was seen to make: what vanished, the pages that it granted, where the host has what.
-
-    The step is between two snapshots (:class:`~kvlitmus.spec.seen.Seen`, of a hierarchy
-    :class:`~kvlitmus.spec.seen.TierSeen`).  ``state``: what was known before it.
-    """
-    call, answer, size = step.call, step.answer, setting.size
-    before, after = step.before, step.after
-    victims: Names = ()
-    if type(call) in MAKES_ROOM or type(call) is tier_calls.LoadBack:
-        victims = tuple(sorted(before.cached.keys() - after.cached.keys()))
-    granted: Sequence[Slot] | None = None
-    if answer is not None and isinstance(call, calls.Alloc):
-        granted = answer
-    elif answer is not None and isinstance(call, calls.Begin):
-        granted = answer.row[answer.cached :]
-    elif answer is not None and isinstance(call, calls.Extend | calls.Grow):
-        row = call.row if isinstance(call, calls.Extend) else state.requests[call.rid].row
-        granted = answer[-len(row) % size :]
-    elif isinstance(call, tier_calls.LoadBack):
-        granted = answer.slots
-    pages = None if granted is None else pages_in_order(granted, size)
-    if not isinstance(after, TierSeen):
-        return Choice(victims, pages)
-    lost = dropped(before.parent_names, after.parent_names, before.hosted, setting) if may_drop(call, setting) else None
-    places = {name: page for name, page in after.hosted.items() if before.hosted.get(name) != page}
-    choice = Choice(victims, pages, lost, places, outcome_of(call, after.record))
-    return choice_of_jobs(choice, call, before, after, setting)
-
-
-def choice_of_jobs(choice: Choice, call: Any, before: TierSeen, after: TierSeen, setting: Setting) -> Choice:
-    """The same, with what a cache was seen to choose of work under way; jobs are called by its own numbers."""
-    fresh = [job for number, job in after.jobs.items() if number not in before.jobs]
-    runs = [
-        page_names(setting.names.of(job.key.namespace, job.key.units), setting.size)[job.start // setting.size :]
-        for job in fresh
-        if job.kind == BACKUP
-    ]
-    choice = choice._replace(copies=tuple(runs), landed=any(job.landed for job in fresh if job.kind in COPIES))
-    if not isinstance(call, tier_calls.Tick):
-        return choice
-    begun = {(job.kind, job.key) for job in fresh}
-    ended = [job for number, job in before.jobs.items() if number not in after.jobs]
-    again = [job.id for job in ended if (job.failed or job.kind == PUT) and (job.kind, job.key) in begun]
-    released = len(set(before.moving).intersection(after.host_free))
-    return choice._replace(ended=[job.id for job in ended], again=again, released=released)
-
-
-def may_drop(call: Any, setting: Setting) -> bool:
-    """Whether a call may evict from the host: to make room there for what is backed up, read ahead, or written back."""
-    makes_room = type(call) in MAKES_ROOM or type(call) is tier_calls.LoadBack
-    return type(call) in TAKES_HOST or (makes_room and setting.config.write == WRITE_BACK)
-
-
-def outcome_of(call: Any, record: Record) -> Outcome | None:
-    """How a job went on that storage was asked for, as storage saw it; ``None`` where it saw nothing."""
-    if not isinstance(call, tier_calls.Advance) or not (record.asked or record.got or record.puts):
-        return None
-    if record.asked:
-        return Outcome("short", record.asked[-1].answer)
-    done = [one.whole for one in record.got] + [one.accepted for one in record.puts]
-    cut = not all(done) or call.outcome.how in ("short", "fail")
-    return Outcome("short" if cut else "part", sum(done))
 
 
 # Making room
@@ -355,14 +287,6 @@ def computed(running: Running, setting: Setting, upto: int | None) -> Names:
     return computed_pages(running, setting, upto)
 
 
-MAKES_ROOM = frozenset({calls.Alloc, calls.Evict, calls.Begin, calls.Grow})
-"""The calls that may evict; the profile says whether an allocation does."""
-
-TAKES_HOST = frozenset(
-    {calls.Insert, calls.Publish, calls.End, tier_calls.EvictHost, tier_calls.Prefetch, tier_calls.Tick}
-)
-"""The calls that may evict from the host under every write policy."""
-
 DECIDE: dict[type, Callable[..., Decision]] = {
     calls.Alloc: alloc,
     calls.Extend: extend,
@@ -400,15 +324,6 @@ def perform_tiered(state: State, setting: Setting, call: Any, choice: Choice) ->
         if gone != tuple(sorted(choice.host_victims)):
             refuse(f"{list(gone)} leave the host, not {sorted(choice.host_victims)}")
     return after, answer
-
-
-def dropped(before: Collection[Name], after: Collection[Name], copies: Collection[Name], setting: Setting) -> Names:
-    """What left the host, of what was cached ``before`` and ``after``, with the host copies that there were before.
-
-    Under write-back what leaves the device comes to the host, and may leave it in the same call.
-    """
-    spills = setting.config.write == WRITE_BACK
-    return tuple(sorted([name for name in before if name not in after and (spills or name in copies)]))
 
 
 def on_device(state: State, setting: Setting, call: Any, choice: Choice) -> tuple[State, Any]:
@@ -480,35 +395,15 @@ def insert_tiers(
     return (after if chunked else backup.used(after, setting, names, choice)), answer
 
 
-def reset_tiers(state: State, setting: Setting, call: calls.Reset, _: Choice) -> tuple[State, None]:
-    """Everything fresh."""
-    return life.reset(state, setting), None
-
-
 def evict_host(state: State, setting: Setting, call: tier_calls.EvictHost, choice: Choice) -> tuple[State, int]:
     """Make room on the host."""
     state, freed = tier.evict_host(state, setting, pages_needed(call.asked, setting.size), choice)
     return state, freed * setting.size
 
 
-def prefetch(state: State, setting: Setting, call: tier_calls.Prefetch, choice: Choice) -> tuple[State, Any]:
-    """Begin to read ahead, or refuse."""
-    return fetch.submit(state, setting, RequestId(call.rid), call.path, choice)
-
-
-def poll(state: State, setting: Setting, call: tier_calls.Poll, _: Choice) -> tuple[State, bool]:
-    """Whether a request need not wait any more."""
-    return fetch.poll(state, setting, RequestId(call.rid))
-
-
 def tell_loaded(state: State, setting: Setting, call: tier_calls.TellLoaded, _: Choice) -> tuple[State, int]:
     """What the prefetch of a request has added."""
     return fetch.told(state, RequestId(call.rid))
-
-
-def abandon(state: State, setting: Setting, call: tier_calls.Abandon, _: Choice) -> tuple[State, None]:
-    """The request that waits is aborted."""
-    return fetch.abandon(state, RequestId(call.rid)), None
 
 
 def advance(state: State, setting: Setting, call: tier_calls.Advance, choice: Choice) -> tuple[State, None]:
@@ -547,11 +442,6 @@ def steps_of(outcome: Outcome, left: int) -> tuple[int, bool]:
     return min(outcome.pages, left), outcome.how != "part"
 
 
-def tick(state: State, setting: Setting, call: tier_calls.Tick, choice: Choice) -> tuple[State, None]:
-    """Take note of what has landed."""
-    return life.tick(state, setting, choice), None
-
-
 def attach(state: State, setting: Setting, call: tier_calls.Attach, _: Choice) -> tuple[State, bool]:
     """Attach storage, or detach it."""
     return life.attach(state) if call.on else life.detach(state)
@@ -581,15 +471,15 @@ BELOW: dict[type, Callable[..., tuple[State, Any]]] = {
     calls.Insert: insert_tiers,
     calls.Publish: insert_tiers,
     calls.End: insert_tiers,
-    calls.Reset: reset_tiers,
+    calls.Reset: life.reset,
     tier_calls.EvictHost: evict_host,
     tier_calls.LoadBack: load.load_back,
-    tier_calls.Prefetch: prefetch,
-    tier_calls.Poll: poll,
+    tier_calls.Prefetch: fetch.submit,
+    tier_calls.Poll: fetch.poll,
     tier_calls.TellLoaded: tell_loaded,
-    tier_calls.Abandon: abandon,
+    tier_calls.Abandon: fetch.abandon,
     tier_calls.Advance: advance,
-    tier_calls.Tick: tick,
+    tier_calls.Tick: life.tick,
     tier_calls.Attach: attach,
     tier_calls.SetClock: set_clock,
     tier_calls.FailHostAlloc: fail_host_alloc,

@@ -1,0 +1,103 @@
+"""The choice that a cache was seen to make, read off two snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from kvlitmus.reference.choose import Choice, Names
+from kvlitmus.spec import calls, tier_calls
+from kvlitmus.spec.interface.tiers import BACKUP, PUT, Outcome
+from kvlitmus.spec.names import page_names
+from kvlitmus.spec.policies import WRITE_BACK
+from kvlitmus.spec.seen import Record, TierSeen
+from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.state import State
+from kvlitmus.spec.step import Step
+from kvlitmus.spec.tier_state import COPIES
+from kvlitmus.spec.units import Name, PageNo, Slot, pages_in_order
+
+MAKES_ROOM = frozenset({calls.Alloc, calls.Evict, calls.Begin, calls.Grow})
+"""The calls that may evict; the profile says whether an allocation does."""
+
+TAKES_HOST = frozenset(
+    {calls.Insert, calls.Publish, calls.End, tier_calls.EvictHost, tier_calls.Prefetch, tier_calls.Tick}
+)
+"""The calls that may evict from the host under every write policy."""
+
+
+def choice_of(step: Step[Any], state: State, setting: Setting) -> Choice:
+    """The choice that a cache was seen to make: what vanished, the pages that it granted, where the host has what.
+
+    The step is between two snapshots (:class:`~kvlitmus.spec.seen.Seen`, of a hierarchy
+    :class:`~kvlitmus.spec.seen.TierSeen`).  ``state``: what was known before it.
+    """
+    call, answer, size = step.call, step.answer, setting.size
+    before, after = step.before, step.after
+    victims: Names = ()
+    if type(call) in MAKES_ROOM or type(call) is tier_calls.LoadBack:
+        victims = tuple(sorted(before.cached.keys() - after.cached.keys()))
+    granted: Sequence[Slot] | None = None
+    if answer is not None and isinstance(call, calls.Alloc):
+        granted = answer
+    elif answer is not None and isinstance(call, calls.Begin):
+        granted = answer.row[answer.cached :]
+    elif answer is not None and isinstance(call, calls.Extend | calls.Grow):
+        row = call.row if isinstance(call, calls.Extend) else state.requests[call.rid].row
+        granted = answer[-len(row) % size :]
+    elif isinstance(call, tier_calls.LoadBack):
+        granted = answer.slots
+    pages = None if granted is None else pages_in_order(granted, size)
+    if not isinstance(after, TierSeen):
+        return Choice(victims, pages)
+    lost = dropped(before.parent_names, after.parent_names, before.hosted, setting) if may_drop(call, setting) else None
+    places = {name: page for name, page in after.hosted.items() if before.hosted.get(name) != page}
+    if isinstance(call, tier_calls.Prefetch) and answer.started:
+        taken = map(PageNo, sorted(set(after.moving).difference(before.moving)))
+        places |= zip(call.path.pages[answer.matched // size :], taken, strict=False)
+    choice = Choice(victims, pages, lost, places, outcome_of(call, after.record))
+    return choice_of_jobs(choice, call, before, after, setting)
+
+
+def choice_of_jobs(choice: Choice, call: Any, before: TierSeen, after: TierSeen, setting: Setting) -> Choice:
+    """The same, with what a cache was seen to choose of work under way; jobs are called by its own numbers."""
+    fresh = [job for number, job in after.jobs.items() if number not in before.jobs]
+    runs = [
+        page_names(setting.names.of(job.key.namespace, job.key.units), setting.size)[job.start // setting.size :]
+        for job in fresh
+        if job.kind == BACKUP
+    ]
+    choice = choice._replace(copies=tuple(runs), landed=any(job.landed for job in fresh if job.kind in COPIES))
+    if not isinstance(call, tier_calls.Tick):
+        return choice
+    begun = {(job.kind, job.key) for job in fresh}
+    ended = [job for number, job in before.jobs.items() if number not in after.jobs]
+    again = [job.id for job in ended if (job.failed or job.kind == PUT) and (job.kind, job.key) in begun]
+    released = len(set(before.moving).intersection(after.host_free))
+    return choice._replace(ended=[job.id for job in ended], again=again, released=released)
+
+
+def may_drop(call: Any, setting: Setting) -> bool:
+    """Whether a call may evict from the host: to make room there for what is backed up, read ahead, or written back."""
+    makes_room = type(call) in MAKES_ROOM or type(call) is tier_calls.LoadBack
+    return type(call) in TAKES_HOST or (makes_room and setting.config.write == WRITE_BACK)
+
+
+def outcome_of(call: Any, record: Record) -> Outcome | None:
+    """How a job went on that storage was asked for, as storage saw it; ``None`` where it saw nothing."""
+    if not isinstance(call, tier_calls.Advance) or not (record.asked or record.got or record.puts):
+        return None
+    if record.asked:
+        return Outcome("short", record.asked[-1].answer)
+    done = [one.whole for one in record.got] + [one.accepted for one in record.puts]
+    cut = not all(done) or call.outcome.how in ("short", "fail")
+    return Outcome("short" if cut else "part", sum(done))
+
+
+def dropped(before: Collection[Name], after: Collection[Name], copies: Collection[Name], setting: Setting) -> Names:
+    """What left the host, of what was cached ``before`` and ``after``, with the host copies that there were before.
+
+    Under write-back what leaves the device comes to the host, and may leave it in the same call.
+    """
+    spills = setting.config.write == WRITE_BACK
+    return tuple(sorted([name for name in before if name not in after and (spills or name in copies)]))
