@@ -8,7 +8,7 @@
 
 Schedules are drawn from consecutive seeds with the suite's own weights, configuration after configuration: those in
 which every cache is judged, and further ones.  After every call both caches are compared (see
-``tests.support.tandem``), and the first one is held against all rules.  A step is one call.
+``tests.support.differential``), and the first one is held against all rules.  A step is one call.
 
 The first difference is shrunk and shown, and the exit code is 1; after Ctrl-C it says how far it came, and exits with
 130.  The summary (``--json``) has steps per configuration, so that a run of several hours can be told from a short one.

@@ -1,6 +1,6 @@
 """The optimized cache and the reference in lock step: the same schedule, the same outcomes, after every call.
 
-What is compared is said in :mod:`tests.support.tandem`.  Here are the flat configurations;
+What is compared is said in :mod:`tests.support.differential`.  Here are the flat configurations;
 ``tools/differential.py`` plays as many steps as wanted.
 """
 

@@ -11,7 +11,7 @@ from kvlitmus.conformance.adapters.optimized.target import target
 from kvlitmus.conformance.adapters.reference.target import ReferenceTarget
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.specimen.parts import PROFILE
-from tests.support.tandem import Tandem
+from tests.support.differential import DifferentialAdapter
 
 CALLS = 25
 
@@ -21,7 +21,7 @@ def play(seed: int) -> None:
     dice = random.Random(seed)
     size = dice.choice((1, 2, 4, 16))
     config = Config(page_size=size, pages=dice.choice((6, 12, 40)))
-    both: Any = Tandem(target.make(config), ReferenceTarget(PROFILE).make(config), size)
+    both: Any = DifferentialAdapter(target.make(config), ReferenceTarget(PROFILE).make(config), size)
     rows: list[list[int]] = [[] for _ in range(dice.randint(1, 5))]
     for _ in range(CALLS):
         some = [rows[at] for at in dice.sample(range(len(rows)), dice.randint(1, len(rows)))]

@@ -20,7 +20,7 @@ from tests.optimized.support.small_tiers import BesideTiers, supported
 from tests.proofs.support import scopes, tier_scopes
 from tests.proofs.support.explore import Scope
 from tests.proofs.support.tier_bench import Scope as TierScope
-from tests.support.tandem import Difference
+from tests.support.differential import Difference
 
 pytestmark = pytest.mark.proof
 

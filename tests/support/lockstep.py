@@ -1,8 +1,8 @@
 """Schedules played on two targets in lock step.
 
-:func:`lockstep` plays a schedule on a :class:`~tests.support.tandem.Tandem`, under a judge: every call
-is made on both caches, the first one is held against all rules, and both are held against each other.  What ends it
-early is raised as :class:`Found`, with the calls that led there; :func:`shortest` looks for fewer operations with an
+:func:`lockstep` plays a schedule on a :class:`~tests.support.differential.DifferentialAdapter`, under a checker: every
+call is made on both caches, the first one is held against all rules, and both are held against each other.  What ends
+it early is raised as :class:`Found`, with the calls that led there; :func:`shortest` looks for fewer operations with an
 end like it.
 """
 
@@ -22,7 +22,7 @@ from kvlitmus.conformance.specimen.backup import BackupQueue
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.conformance.specimen.works import TieredNode
 from kvlitmus.spec.names import Names
-from tests.support.tandem import Difference, Tandem
+from tests.support.differential import Difference, DifferentialAdapter
 
 SHOWN = 12
 """Maximum number of calls shown: the last ones."""
@@ -59,8 +59,8 @@ def judge_of(
     first: Any, second: Any, config: Config, *, names: Names | None = None, muted: frozenset[str] = frozenset()
 ) -> Checker:
     """A judge over a fresh cache of each of two targets; rules and names are those of the first."""
-    tandem = Tandem(first.make(config), second.make(config), config.page_size)
-    return Checker(tandem, config, first.profile, names=names or Names(), muted=muted)
+    both = DifferentialAdapter(first.make(config), second.make(config), config.page_size)
+    return Checker(both, config, first.profile, names=names or Names(), muted=muted)
 
 
 def kinds_of(first: Any, second: Any, config: Config) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.spec.units import Name
 from tests.proofs.support.explore import Explorer, Report, Scope, State
-from tests.support.tandem import Difference, Tandem
+from tests.support.differential import Difference, DifferentialAdapter
 
 LOOKS = frozenset({"available", "sizes", "view", "tiers", "jobs", "events", "occupied", "host_available", "peek"})
 
@@ -67,7 +67,7 @@ class Logged:
 
 
 class Spot(NamedTuple):
-    """A state of the reference as it was reached, and how to bring the other cache and the tandem there."""
+    """A state of the reference as it was reached, and how to bring the other cache and what holds both there."""
 
     state: State
     log: Log
@@ -82,8 +82,8 @@ class Beside(Explorer):
     def __init__(self, scope: Scope, make: Callable[[], Any]) -> None:
         super().__init__(scope)
         self.make = make
-        self.tandem = Tandem(self.adapter, Logged(make()), scope.page_size)
-        self.checker = Checker(self.tandem, scope.config, scope.profile, names=self.names)
+        self.both = DifferentialAdapter(self.adapter, Logged(make()), scope.page_size)
+        self.checker = Checker(self.both, scope.config, scope.profile, names=self.names)
 
     def search(self, most_states: int = 1_000_000) -> Report:
         """Search to the fixpoint; raises :class:`~tests.proofs.support.explore.Counterexample` where the two differ."""
@@ -134,19 +134,19 @@ class Beside(Explorer):
     def bring(self, spot: Spot) -> None:
         """Bring both to a state: the reference is put there, the other one walks."""
         second = Logged(self.make(), spot.log)
-        tandem = self.tandem
-        tandem.second = second
-        tandem.device.pages = dict(spot.pages)
-        tandem.rows = dict(spot.rows)
+        both = self.both
+        both.second = second
+        both.device.pages = dict(spot.pages)
+        both.rows = dict(spot.rows)
         self.restore(spot.state, None)
         self.checker.tokens = {number: (number, second.given[at]) for number, (_, at) in enumerate(spot.receipts, 1)}
 
     def spot_now(self, state: State) -> Spot:
         """Where both are now."""
-        second: Logged = self.tandem.second
+        second: Logged = self.both.second
         held = sorted(
             (name, next(at for at, one in enumerate(second.given) if one is token[1]))
             for number, name in self.checker.receipts.items()
             if isinstance(token := self.checker.tokens[number], tuple)
         )
-        return Spot(state, tuple(second.log), dict(self.tandem.device.pages), dict(self.tandem.rows), tuple(held))
+        return Spot(state, tuple(second.log), dict(self.both.device.pages), dict(self.both.rows), tuple(held))

@@ -28,8 +28,8 @@ from kvlitmus.spec.units import Key
 from tests.optimized.support.small_states import Called, Log, Logged
 from tests.proofs.support.tier_bench import Scope
 from tests.proofs.support.tier_explore import Explorer, identity, within
-from tests.support.tandem import Difference, Tandem, Told
-from tests.support.tandem_store import Recorder, Replayer
+from tests.support.differential import Difference, DifferentialAdapter, Told
+from tests.support.differential_store import Recorder, Replayer
 
 HOLDER = 9
 LATE = 1_000.0
@@ -92,8 +92,8 @@ class BesideTiers:
         self.make = make
         self.explorer = Explorer(scope)
         self.reference = TieredReference(self.config, PROFILE)
-        self.tandem = Tandem(LoggedTier(make(self.config), self.storage()), self.reference, scope.page_size)
-        self.tandem.attach(HarnessStore(scope.page_size))  # type: ignore[attr-defined]
+        self.both = DifferentialAdapter(LoggedTier(make(self.config), self.storage()), self.reference, scope.page_size)
+        self.both.attach(HarnessStore(scope.page_size))  # type: ignore[attr-defined]
         self.came_from: dict[object, tuple[object, str]] = {}
         self.transitions = 0
 
@@ -166,40 +166,40 @@ class BesideTiers:
 
     def spot_now(self) -> Spot:
         """Where both are now."""
-        reference, tandem = self.reference, self.tandem
+        reference, both = self.reference, self.both
         pools = {tier: list(slots) for tier, slots in reference.contents.pools.items()}
         now = reference.state._replace(host=host_of(reference.state)._replace(loaded={}))
-        log: Log = tuple(tandem.first.log)
-        return Spot(now, pools, log, dict(tandem.device.pages), dict(tandem.rows))
+        log: Log = tuple(both.first.log)
+        return Spot(now, pools, log, dict(both.device.pages), dict(both.rows))
 
     def bring(self, spot: Spot) -> None:
         """Bring both to a state: the reference is put there, the other one walks."""
-        reference, tandem = self.reference, self.tandem
-        first = tandem.first = LoggedTier(self.make(self.config), self.storage(), spot.log)
-        tandem.told = Told(), tandem.told[1]
-        tandem.told[0].net(first.told)
-        tandem.recorder = first.recorder
-        tandem.device.pages = dict(spot.pages)
-        tandem.rows = dict(spot.rows)
+        reference, both = self.reference, self.both
+        first = both.first = LoggedTier(self.make(self.config), self.storage(), spot.log)
+        both.told = Told(), both.told[1]
+        both.told[0].net(first.told)
+        both.recorder = first.recorder
+        both.device.pages = dict(spot.pages)
+        both.rows = dict(spot.rows)
         reference.state = spot.now
         reference.contents.pools.update({tier: list(slots) for tier, slots in spot.pools.items()})
         reference.told = []
         reference.store = Replayer(first.recorder) if tiers_of(spot.now).attached else None
-        tandem.jobs()  # type: ignore[attr-defined]
+        both.jobs()  # type: ignore[attr-defined]
 
     def compare(self) -> None:
         """Look at everything."""
-        tandem: Any = self.tandem
-        view = tandem.tiers()
-        jobs = tandem.jobs()
-        tandem.sizes(), tandem.available(), tandem.host_available(), tandem.occupied(), tandem.events()
+        both: Any = self.both
+        view = both.tiers()
+        jobs = both.jobs()
+        both.sizes(), both.available(), both.host_available(), both.occupied(), both.events()
         ends: list[tuple[int, ...]] = []
         for node in view.nodes:
             ends.append((*(ends[node.parent] if node.parent >= 0 else ()), *node.units))
             for tier, slots, kind in (("device", node.slots, LOAD), ("host", node.host, BACKUP)):
                 if slots is not None and not any(self.moves_in(job, kind, ends[-1]) for job in jobs):
                     names = self.reference.path(Key(None, ends[-1])).names[-len(node.units) :]
-                    found = list(tandem.peek(tier, slots))
+                    found = list(both.peek(tier, slots))
                     if found != list(names):
                         raise Difference(f"{found} is on the {tier} where {list(names)} belongs")
 
@@ -219,60 +219,60 @@ class BesideTiers:
 
     def compute(self, tokens: tuple[int, ...], hold: bool) -> None:
         """A request computes a key's KV, if there is memory, and finishes or goes on."""
-        tandem: Any = self.tandem
+        both: Any = self.both
         key = Key(None, tokens)
-        begun = tandem.begin(HOLDER, key)
+        begun = both.begin(HOLDER, key)
         if begun is not None:
             names = self.reference.path(key).names
-            tandem.poke(list(begun.row[begun.cached :]), list(names[begun.cached :]))
+            both.poke(list(begun.row[begun.cached :]), list(names[begun.cached :]))
             if not hold:
-                tandem.end(HOLDER, keep=True)
+                both.end(HOLDER, keep=True)
 
     def cache_moves(self, now: State) -> Iterator[Move]:
         """Match, compute, hold, end."""
-        tandem: Any = self.tandem
+        both: Any = self.both
         running = HOLDER in now.requests
         for key in self.scope.keys:
-            yield f"match {key}", lambda key=key: tandem.match(Key(None, key))  # type: ignore[misc]
+            yield f"match {key}", lambda key=key: both.match(Key(None, key))  # type: ignore[misc]
             if not running:
                 yield f"compute {key}", lambda key=key: self.compute(key, False)  # type: ignore[misc]
                 if self.scope.holds:
                     yield f"compute {key} and hold it", lambda key=key: self.compute(key, True)  # type: ignore[misc]
         if running:
-            yield "finish", lambda: tandem.end(HOLDER, keep=True)
-            yield "abort the running request", lambda: tandem.end(HOLDER, keep=False)
-            yield "publish", lambda: tandem.publish(HOLDER, chunked=False)
-            yield "publish a chunk", lambda: tandem.publish(HOLDER, chunked=True)
+            yield "finish", lambda: both.end(HOLDER, keep=True)
+            yield "abort the running request", lambda: both.end(HOLDER, keep=False)
+            yield "publish", lambda: both.publish(HOLDER, chunked=False)
+            yield "publish a chunk", lambda: both.publish(HOLDER, chunked=True)
 
     def tier_moves(self) -> Iterator[Move]:
         """Evict on either tier, load back."""
-        tandem: Any = self.tandem
+        both: Any = self.both
         scope, size = self.scope, self.scope.page_size
         for pages in sorted({1, scope.pages}):
-            yield f"evict {pages} pages", lambda n=pages: tandem.evict(n * size)  # type: ignore[misc]
+            yield f"evict {pages} pages", lambda n=pages: both.evict(n * size)  # type: ignore[misc]
         for pages in sorted({1, scope.host_pages}):
-            yield f"evict {pages} pages of the host", lambda n=pages: tandem.evict_host(n * size)  # type: ignore[misc]
+            yield f"evict {pages} pages of the host", lambda n=pages: both.evict_host(n * size)  # type: ignore[misc]
         for key in scope.keys:
-            yield f"load back {key}", lambda k=key: tandem.load_back(Key(None, k))  # type: ignore[misc]
+            yield f"load back {key}", lambda k=key: both.load_back(Key(None, k))  # type: ignore[misc]
             for quota in scope.quotas:
                 yield (
                     f"load back {key} within {quota}",
-                    lambda k=key, q=quota: tandem.load_back_within(Key(None, k), q),  # type: ignore[misc]
+                    lambda k=key, q=quota: both.load_back_within(Key(None, k), q),  # type: ignore[misc]
                 )
 
     def fetch_moves(self) -> Iterator[Move]:
         """Prefetch, poll and be told, abort."""
-        tandem: Any = self.tandem
+        both: Any = self.both
 
         def poll(rid: int) -> None:
-            tandem.poll(rid)
-            tandem.loaded(rid)
+            both.poll(rid)
+            both.loaded(rid)
 
         for rid in range(1, self.scope.prefetches + 1):
             for key in self.scope.keys:
-                yield f"prefetch {key} for {rid}", lambda r=rid, k=key: tandem.prefetch(r, Key(None, k))  # type: ignore[misc]
+                yield f"prefetch {key} for {rid}", lambda r=rid, k=key: both.prefetch(r, Key(None, k))  # type: ignore[misc]
             yield f"poll {rid}", lambda r=rid: poll(r)  # type: ignore[misc]
-            yield f"abort the waiting request {rid}", lambda r=rid: tandem.abandon(r)  # type: ignore[misc]
+            yield f"abort the waiting request {rid}", lambda r=rid: both.abandon(r)  # type: ignore[misc]
 
     def job_moves(self, now: State) -> Iterator[Move]:
         """Each job goes on in each way."""
@@ -287,8 +287,8 @@ class BesideTiers:
 
     def advance(self, at: int, outcome: Outcome) -> None:
         """The job at this place goes on."""
-        tandem: Any = self.tandem
-        tandem.advance(tandem.jobs()[at].id, outcome)
+        both: Any = self.both
+        both.advance(both.jobs()[at].id, outcome)
 
     def outcomes(self, job: Job) -> list[Outcome]:
         """How a job can go on."""
@@ -303,25 +303,25 @@ class BesideTiers:
 
     def life_moves(self, now: State) -> Iterator[Move]:
         """Tick, attach, detach, reset, the clock, faults."""
-        tandem: Any = self.tandem
-        yield "tick", tandem.tick
+        both: Any = self.both
+        yield "tick", both.tick
         if self.scope.lives:
-            yield "detach", tandem.detach
+            yield "detach", both.detach
             yield "attach", self.attach
             if HOLDER not in now.requests:
-                yield "reset", tandem.reset
+                yield "reset", both.reset
         host, clock = host_of(now), tiers_of(now).clock
         if self.config.stop == TIMEOUT and any(
             one.since is not None and clock - one.since < LATE for one in host.operations
         ):
-            yield "time passes", lambda: tandem.set_clock(clock + LATE)
+            yield "time passes", lambda: both.set_clock(clock + LATE)
         if self.scope.faults and host.fault is None:
-            yield "the next allocation fails", lambda: tandem.fail_host_alloc(0)
+            yield "the next allocation fails", lambda: both.fail_host_alloc(0)
 
     def attach(self) -> None:
         """Attach the storage, on both sides the one of the first."""
-        tandem: Any = self.tandem
-        first: LoggedTier = tandem.first
+        both: Any = self.both
+        first: LoggedTier = both.first
         one, other = first.attach(None), self.reference.attach(Replayer(first.recorder))
         if one != other:
             raise Difference(f"attach: {one} is not {other}")

@@ -1,9 +1,9 @@
 """Two caches as one adapter: whatever the first one does, the second one has to do, too.
 
-A :class:`Tandem` has the ports that both have.  It hands every call to both, compares what they answer and what they
-raise, compares whatever is looked at, and answers as the first one does.  Under a judge, which looks at everything
-after every call, that makes a lock step: tree, nodes, locks, hits, priorities, pins, both free lists, what is under way
-and how far, counters, events, and what is asked of storage.
+A :class:`DifferentialAdapter` has the ports that both have.  It hands every call to both, compares what they answer and
+what they raise, compares whatever is looked at, and answers as the first one does.  Under a checker, which looks at
+everything after every call, that makes a lock step: tree, nodes, locks, hits, priorities, pins, both free lists, what
+is under way and how far, counters, events, and what is asked of storage.
 
 **Slots are compared by what they stand for.**  Which free page is taken is nobody's promise, so the two may number
 their pages differently: after every call there must be a one-to-one relation between the pages in use on either side
@@ -24,7 +24,7 @@ from kvlitmus.conformance.ports import PORTS, Begun, Hit, Stored
 from kvlitmus.spec.interface.tiers import Event, Job, Loaded, Outcome, PageStore, Prefetched
 from kvlitmus.spec.prefetch_plan import HostPool, PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.units import Key
-from tests.support.tandem_store import Recorder, Replayer
+from tests.support.differential_store import Recorder, Replayer
 
 DEVICE, HOST = "device", "host"
 MEMORY = "memory_faults"
@@ -102,7 +102,7 @@ class Told:
         return {(whats[-1], *page) for page, whats in told.items() if whats[0] == whats[-1]}
 
 
-class Tandem:
+class DifferentialAdapter:
     """The ports of two caches at once; ``first`` answers, ``second`` is compared with it."""
 
     def __init__(self, first: Any, second: Any, page_size: int) -> None:
