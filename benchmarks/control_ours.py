@@ -23,7 +23,9 @@ def native(tokens: Tokens | Units) -> Units:
 
 def running() -> str:
     """Which core runs where nobody chooses."""
-    return "python"
+    from kvlitmus.optimized.cores import AUTO, core_of
+
+    return core_of(AUTO)
 
 
 def cores() -> tuple[str, ...]:
@@ -33,8 +35,10 @@ def cores() -> tuple[str, ...]:
 
 def environment(core: str) -> dict[str, str]:
     """What makes a process use this core where nobody chooses."""
+    from kvlitmus.optimized.cores import VARIABLE
+
     assert core in CORES
-    return {}
+    return {VARIABLE: core}
 
 
 class Ours:
@@ -48,7 +52,7 @@ class Ours:
 
         self.name = f"ours{CORES[core]}{self.way}"
         self.page_size = page_size
-        self.cache = FlatCache(CacheConfig(page_size=page_size, pages=tokens // page_size, policy=policy))
+        self.cache = FlatCache(CacheConfig(page_size=page_size, pages=tokens // page_size, policy=policy, core=core))
         self.pool, self.tree = self.cache.pool, self.cache.tree
 
     def native(self, tokens: Tokens) -> Units:

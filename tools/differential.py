@@ -37,7 +37,7 @@ if __name__ in ("__main__", "__mp_main__"):
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from kvlitmus.conformance.generate.schedule import draw  # noqa: E402
-from kvlitmus.conformance.ports import Config  # noqa: E402
+from kvlitmus.conformance.ports import Config, Unsupported  # noqa: E402
 from kvlitmus.conformance.run.plan import CONFIGS, OPS, TIER_CONFIGS  # noqa: E402
 from kvlitmus.conformance.run.targets import load_target, resolve_target  # noqa: E402
 from tests.support.configs import TIER_POLICY_CONFIGS, TIGHT_CONFIGS  # noqa: E402
@@ -167,6 +167,17 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(given)
 
 
+def has_not(options: argparse.Namespace, config: Config) -> bool:
+    """Whether one of both targets can't be made in this configuration, which is then left out, and said."""
+    for name in (options.first, options.second):
+        try:
+            load_target(resolve_target(name)).make(config)
+        except Unsupported as why:
+            print(f"left out: [{config.label}] {name}: {why}")
+            return True
+    return False
+
+
 def main(given: Sequence[str] | None = None) -> int:
     """Run it; returns the exit code."""
     options = arguments(given)
@@ -180,6 +191,10 @@ def main(given: Sequence[str] | None = None) -> int:
         played = play((options.first, options.second), configs[0], int(options.replay[1]), 1, options.shrink)
         print(played.found or f"{played.steps} steps, no difference")
         return 1 if played.found else 0
+    configs = [config for config in configs if not has_not(options, config)]
+    if not configs:
+        print(f"there is nothing that both {options.first} and {options.second} can be")
+        return 2
     ears()
     summary = run(options, configs)
     if options.json:

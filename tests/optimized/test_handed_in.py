@@ -12,9 +12,9 @@ pytest.importorskip("numba")
 import numpy as np
 
 from kvlitmus.mutants.mutant import recipe_of
+from kvlitmus.optimized.arrays import CACHED
 from kvlitmus.optimized.branch import ALWAYS
 from kvlitmus.optimized.cache import FlatCache
-from kvlitmus.optimized.kernels import CACHED
 from kvlitmus.optimized.pool import PagePool
 from tests.optimized import test_inputs as inputs
 from tests.optimized import test_request as requests
@@ -182,6 +182,7 @@ MUTANTS = (
 
 
 @pytest.mark.parametrize(("one", "look"), MUTANTS, ids=[one.id for one, _ in MUTANTS])
+@pytest.mark.usefixtures("python_core")
 def test_a_mutant_is_found(one: Patched, look: Look) -> None:
     assert not look(one)
     assert_killed(one, look)

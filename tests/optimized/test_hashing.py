@@ -15,7 +15,6 @@ import numpy as np
 from kvlitmus.conformance.litmus.hashing_table import LARGEST, REFUSED, VECTORS, Vector
 from kvlitmus.optimized.cache import CacheConfig, FlatCache
 from kvlitmus.optimized.hashing import pack_bigrams, page_hashes
-from kvlitmus.optimized.tree import Place
 from kvlitmus.reference import hashing as reference
 from kvlitmus.spec.units import Key
 
@@ -123,7 +122,7 @@ def test_nothing_of_a_namespace_is_left_when_it_ends() -> None:
             names.update(found, asked)
     grown = sys.getallocatedblocks() - held
     assert len(names) == 400
-    assert not cache.tree.roots
+    assert not cache.tree.opened().roots
     assert grown < NAMESPACES // 100, "objects that are kept"
 
 
@@ -147,5 +146,5 @@ def test_a_name_is_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     first = cache.names.names(cache.match(tokens).place)
     cache.insert(tokens, pages)
     place = cache.match(tokens).place
-    assert cache.names.names(place)[:16] == first == cache.names.names(Place(place.branch, 16))
+    assert cache.names.names(place)[:16] == first == cache.names.names(cache.tree.ascend(place, 16))
     assert hashed == [16, 16]

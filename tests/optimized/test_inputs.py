@@ -14,6 +14,8 @@ from kvlitmus.optimized.audit import audit
 from kvlitmus.optimized.cache import CacheConfig, FlatCache
 from kvlitmus.optimized.hierarchy import HierarchicalCache
 
+pytestmark = pytest.mark.usefixtures("each_core")
+
 SETTINGS: dict[str, tuple[dict[str, Any], str]] = {
     "no page size": ({"page_size": 0}, r"page_size must be a whole number, at least 1 \(got 0\)"),
     "half a page": ({"page_size": 1.5}, r"page_size must be a whole number, at least 1 \(got 1.5\)"),

@@ -23,6 +23,8 @@ from kvlitmus.conformance.specimen.tree import Node, RadixTree
 from tests.support.configs import TIGHT_CONFIGS
 from tests.support.lockstep import Found, kinds_of, lockstep, shortest
 
+pytestmark = pytest.mark.usefixtures("each_core")
+
 ALL = (*CONFIGS, *TIGHT_CONFIGS)
 REFERENCE = ReferenceTarget(PROFILE)
 KINDS = {config: kinds_of(SpecimenTarget(), REFERENCE, config) for config in ALL}

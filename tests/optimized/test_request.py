@@ -24,6 +24,8 @@ from kvlitmus.spec.setting import SNAPSHOT, Setting
 from kvlitmus.spec.state import empty_state
 from kvlitmus.spec.units import Key, PageNo, Tokens, pages_in_order
 
+pytestmark = pytest.mark.usefixtures("each_core")
+
 CALLS = st.lists(
     st.tuples(
         st.sampled_from(("begin", "begin", "grow", "publish", "chunk", "part", "end", "ended part", "abort", "evict")),

@@ -17,6 +17,8 @@ from kvlitmus.optimized.hierarchy import HierarchicalCache
 from kvlitmus.optimized.inputs import StaleHandle
 from kvlitmus.optimized.tree import Place
 
+pytestmark = pytest.mark.usefixtures("each_core")
+
 PAGES = 8
 OLD, NEW = [1, 2, 3, 4], [1, 2, 9, 9]
 """Two keys that share their first page."""
@@ -68,11 +70,11 @@ def calls(cache: FlatCache, place: Place) -> dict[str, Callable[[], Any]]:
 
 def refused(cache: FlatCache, place: Place, match: str) -> None:
     """Every call refuses the place, and nothing changes."""
-    before = (cache.sizes(), cache.available(), cache.tree.clock, len(cache.tree.by_uid))
+    before = (cache.sizes(), cache.available(), cache.tree.clock, len(cache.tree.opened().by_uid))
     for name, call in calls(cache, place).items():
         with pytest.raises(StaleHandle, match=match):
             call()
-        assert (cache.sizes(), cache.available(), cache.tree.clock, len(cache.tree.by_uid)) == before, name
+        assert (cache.sizes(), cache.available(), cache.tree.clock, len(cache.tree.opened().by_uid)) == before, name
     audit(cache.tree)
 
 

@@ -7,6 +7,8 @@ Control plane (numpy, numba): who decides which page is where, who may touch it 
 
 - ``pool``, ``levels``, ``branch``, ``paths``, ``residency``, ``tree``, ``policy``, ``evict``: pages, and the tree that
   maps prefixes to them, from the ground up; ``kernels`` and ``sha`` have the compiled loops.
+- ``native/``, ``compiled``: pool, tree and victims of a flat cache a second time, in C++; ``cores`` says which of both
+  a cache has, ``slots`` and ``arrays`` are what they share, ``opened`` makes a Python tree of a compiled one.
 - ``request``, ``hashing``, ``cache``: a flat cache, for engines without tiers.
 - ``host``, ``backup``, ``load``, ``put``, ``prefetch``, ``fetch``, ``event``: the state machines of the tiers; ``work``
   is what is under way, ``mover`` and ``runner`` who does it.

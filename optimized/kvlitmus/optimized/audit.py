@@ -14,15 +14,17 @@ from itertools import pairwise
 
 import numpy as np
 
+from kvlitmus.optimized.arrays import IntArray
 from kvlitmus.optimized.branch import DIGEST_BYTES, Branch
 from kvlitmus.optimized.evict import Victims
-from kvlitmus.optimized.kernels import HEAP, WHERE, IntArray
+from kvlitmus.optimized.kernels import HEAP, WHERE
 from kvlitmus.optimized.pool import PagePool
 from kvlitmus.optimized.residency import Residency
 
 
 def complaints(tree: Residency) -> list[str]:
     """What is wrong with a tree; nothing, if it is well."""
+    tree = tree.opened()
     branches = [*tree.roots.values(), *tree.branches()]
     if tree.by_uid != {branch.uid: branch for branch in tree.branches()}:
         return ["by_uid does not have the branches of the tree"]

@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvlitmus.optimized import levels
-from kvlitmus.optimized.kernels import IntArray, PageArray
+from kvlitmus.optimized.arrays import IntArray, PageArray
 from kvlitmus.optimized.levels import Level, Nodes
 
 Units = IntArray
@@ -290,6 +290,19 @@ class Found(NamedTuple):
     place: Place
     resident: int
     known: int
+
+
+class Match(NamedTuple):
+    """What is cached of a key.
+
+    ``pages``: its resident pages, in order; ``place``: where they end, to be locked; ``behind``: how many pages follow
+    on the host alone; ``known``: where these end.
+    """
+
+    pages: PageArray
+    place: Place
+    behind: int
+    known: Place
 
 
 class Inserted(NamedTuple):

@@ -10,20 +10,23 @@ All methods belong to one thread, the scheduler's.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kvlitmus.optimized import inputs
+from kvlitmus.optimized import cores, inputs
+from kvlitmus.optimized.branch import Found, Inserted, Match, Place, Units
 from kvlitmus.optimized.hashing import PathNames, pack_bigrams
 from kvlitmus.optimized.inputs import StaleHandle, integers
-from kvlitmus.optimized.kernels import PageArray
 from kvlitmus.optimized.policy import POLICIES
-from kvlitmus.optimized.pool import Numbers, PagePool
 from kvlitmus.optimized.request import RequestTable, Running
-from kvlitmus.optimized.tree import Found, Inserted, Place, Tree, Units
+from kvlitmus.optimized.slots import Numbers
+
+if TYPE_CHECKING:
+    from kvlitmus.optimized.pool import PagePool
+    from kvlitmus.optimized.tree import Tree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +41,8 @@ class CacheConfig:
     ``threshold`` in units below which none is worth it, and a ``rate_limit`` in units that running ones may occupy; a
     ``timeout`` is base, seconds per 1024 units and most seconds (0: none), of the units ``requested`` or found in
     storage (``hit``), from the ``submit`` or the ``first_poll`` on.  Fewer than ``load_threshold`` units are not worth
-    a load; ``restored_counts``: whether the insert that brings a page back from the host is a hit.
+    a load; ``restored_counts``: whether the insert that brings a page back from the host is a hit.  ``core``: whose
+    pool and tree these are (see :mod:`kvlitmus.optimized.cores`).
 
     Raises ``ValueError`` for what can't be, naming the field, what was expected and what was got.
     """
@@ -59,6 +63,7 @@ class CacheConfig:
     timeout_from: str = "submit"
     load_threshold: int = 0
     restored_counts: bool = False
+    core: str = cores.AUTO
 
     def __post_init__(self) -> None:
         own: dict[str, object] = {  # as Python's numbers: those of NumPy wrap around
@@ -67,14 +72,15 @@ class CacheConfig:
             "pages": inputs.whole("pages", self.pages, 1, inputs.MOST_PAGES - reserved),
             "timeout": inputs.seconds("timeout", self.timeout, 3),
         }
-        for field in ("host_pages", "threshold", "rate_limit", "load_threshold"):
-            own[field] = inputs.whole(field, getattr(self, field), 0)
-        for field, value in own.items():
-            object.__setattr__(self, field, value)
+        for name in ("host_pages", "threshold", "rate_limit", "load_threshold"):
+            own[name] = inputs.whole(name, getattr(self, name), 0)
+        for name, value in own.items():
+            object.__setattr__(self, name, value)
         inputs.one_of("policy", self.policy, POLICIES)
+        inputs.one_of("core", self.core, cores.CORES)
         inputs.one_of("dtype", self.dtype, ("int32", "int64"))
-        for field in ("bigram", "restored_counts"):
-            inputs.flag(field, getattr(self, field))
+        for name in ("bigram", "restored_counts"):
+            inputs.flag(name, getattr(self, name))
 
     @property
     def unit_dtype(self) -> str:
@@ -82,27 +88,38 @@ class CacheConfig:
         return "int64" if self.bigram else self.dtype
 
 
+def python_pool() -> type[PagePool]:
+    """The Python core's pool: imported when it is asked for."""
+    from kvlitmus.optimized.pool import PagePool
+
+    return PagePool
+
+
+def python_tree() -> type[Tree]:
+    """The Python core's tree: imported when it is asked for."""
+    from kvlitmus.optimized.tree import Tree
+
+    return Tree
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """The classes that a cache is made of; whoever tries a variant replaces one."""
+    """The classes that a cache is made of: the Python core's; whoever tries a variant replaces one."""
 
-    pool: type[PagePool] = PagePool
-    tree: type[Tree] = Tree
+    pool: type[PagePool] = field(default_factory=python_pool)
+    tree: type[Tree] = field(default_factory=python_tree)
     requests: type[RequestTable] = RequestTable
     names: type[PathNames] = PathNames
 
 
-class Match(NamedTuple):
-    """What is cached of a key.
+def parts_of(core: str) -> Parts:
+    """The parts that make up a core; only that one is imported."""
+    if core == cores.PYTHON:
+        return Parts()
+    from kvlitmus.optimized import compiled
 
-    ``pages``: its resident pages, in order; ``place``: where they end, to be locked; ``behind``: how many pages follow
-    on the host alone; ``known``: where these end.
-    """
-
-    pages: PageArray
-    place: Place
-    behind: int
-    known: Place
+    native: Any = compiled  # it has the same methods, as far as a cache without tiers calls them
+    return Parts(pool=native.CompiledPool, tree=native.CompiledTree, requests=native.CompiledRequests)
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -114,11 +131,18 @@ class Receipt:
 
 
 class FlatCache:
-    """One cache; fresh at first and after :meth:`reset`."""
+    """One cache; fresh at first and after :meth:`reset`.
+
+    ``core``: which core it has (see :mod:`kvlitmus.optimized.cores`); ``parts`` are the Python core's.
+    """
+
+    only_python = ""
+    """Why the native core won't do, if it won't."""
 
     def __init__(self, config: CacheConfig, parts: Parts | None = None) -> None:
         self.config = config
-        self.parts = parts or Parts()
+        self.core = cores.core_of(config.core, self.only_python or ("it has parts of its own" if parts else ""))
+        self.parts = parts or parts_of(self.core)
         self.reset()
 
     def reset(self, *, abort: bool = False) -> Sequence[object]:
@@ -186,7 +210,7 @@ class FlatCache:
 
     def match(self, tokens: Numbers, namespace: Hashable = None) -> Match:
         """The longest cached prefix of a key, in whole pages; it is used now."""
-        return self._match(self.tree.match(namespace, self.units(tokens)))
+        return self.tree.match_pages(namespace, self.units(tokens))
 
     def resume(self, place: Place, tokens: Numbers) -> Found:
         """What is cached behind a place that the caller keeps locked: of a key that goes on with these tokens.
@@ -244,7 +268,7 @@ class FlatCache:
             raise ValueError("this receipt was given back already")
         if receipt.tree is not self.tree:
             raise StaleHandle("this receipt is of another cache, or from before a reset")
-        self.tree.release_lock(receipt.place.branch, receipt.place.end)
+        self.tree.release(receipt.place)
         receipt.place = None
 
     def evict(self, n: int) -> int:
@@ -272,9 +296,3 @@ class FlatCache:
     def end(self, rid: Hashable, *, keep: bool | int) -> None:
         """Finish a request, of which all is computed or the first ``keep`` units; or abort it: it owns nothing then."""
         self.requests.end(rid, keep=keep)
-
-    # -- internal ------------------------------------------------------------------------------
-
-    def _match(self, found: Found) -> Match:
-        place = self.tree.resident_place(found)
-        return Match(self.tree.path_pages(place), place, found.known - found.resident, found.place)

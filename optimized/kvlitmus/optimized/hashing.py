@@ -14,15 +14,17 @@ Rules of upkeep: ``branch.digests`` has 32 bytes for each of the first pages of 
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kvlitmus.optimized.arrays import IntArray
 from kvlitmus.optimized.branch import DIGEST_BYTES, Branch, Place
-from kvlitmus.optimized.kernels import IntArray
-from kvlitmus.optimized.paths import Paths
-from kvlitmus.optimized.sha import digests
 from kvlitmus.spec.hashing import raw
 from kvlitmus.spec.schemes import HASH_DIGITS, KVLITMUS_2, TOKEN_LIMIT, Domain
+
+if TYPE_CHECKING:
+    from kvlitmus.optimized.paths import Paths
 
 PAGE_TAG = KVLITMUS_2.page_tag
 
@@ -72,6 +74,13 @@ def page_hashes(
     whole = len(units) - len(units) % page_size
     data = encode(units[:whole], bigram=bigram)
     return spelled(digests(data, page_size * (8 if bigram else 4), before, PAGE_TAG))
+
+
+def digests(data: bytes, width: int, before: bytes, tag: bytes) -> bytes:
+    """The digests of pages that follow one another (see :func:`kvlitmus.optimized.sha.digests`)."""
+    from kvlitmus.optimized import sha  # with numba, whose import takes longer than a flat cache's first call
+
+    return sha.digests(data, width, before, tag)
 
 
 class PathNames:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kvlitmus.optimized.kernels import IntArray
+from kvlitmus.optimized.arrays import IntArray
 
 MOST_PAGES = 2**31 - 1
 """Page numbers have 32 bits."""
@@ -63,6 +63,28 @@ def seconds(field: str, value: object, count: int) -> tuple[float, ...]:
     if not fits or not all(0 <= one <= sys.float_info.max for one in numbers):
         raise ValueError(f"{field} must be {count} finite numbers of seconds, none negative (got {value!r})")
     return tuple(map(float, numbers))
+
+
+MOST_PRIORITY = 2**62
+"""No priority is further from 0."""
+
+
+def priority(given: object) -> int:
+    """A priority: a whole number of at most 62 bits."""
+    number = given if given.__class__ is int else whole("priority", given, -MOST_PRIORITY, MOST_PRIORITY)
+    assert isinstance(number, int)
+    if not -MOST_PRIORITY <= number <= MOST_PRIORITY:
+        raise ValueError(f"a priority must be within ±{MOST_PRIORITY} (got {number})")
+    return number
+
+
+def units(given: Any, dtype: np.dtype[Any]) -> IntArray:
+    """Units in a tree's own type; raises ``ValueError`` for one that doesn't fit and would be another, too."""
+    array = integers("units", given)
+    own = np.ascontiguousarray(array, dtype=dtype)
+    if array.dtype != dtype and len(own) and not np.array_equal(own, array):
+        raise ValueError(f"units must fit {dtype} (got {array.min()} to {array.max()})")
+    return own
 
 
 def integers(what: str, given: Any) -> IntArray:

@@ -7,21 +7,11 @@ ahead of time).  A call costs about half a microsecond before it does anything.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
+from kvlitmus.optimized.arrays import CACHED, FREE, USED, IntArray, PageArray
 from kvlitmus.optimized.jit import jitted
-
-IntArray = NDArray[Any]
-"""An array of integers."""
-
-PageArray = NDArray[np.int32]
-"""Page numbers of one pool."""
-
-FREE, USED, GROUPED, CACHED = 0, 1, 2, 3
-"""States of a page in a pool: free; some caller's; given back while a group is open; a tree's."""
 
 BLOCK = 1024
 """Units compared between two looks at the outcome: enough for vector instructions, little to repeat."""

@@ -74,6 +74,8 @@ class TieredCache(FlatCache):
     how many may wait for it.  ``clock``: what time it is, in seconds.
     """
 
+    only_python = "it has tiers"
+
     def __init__(
         self,
         config: CacheConfig,

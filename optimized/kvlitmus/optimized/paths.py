@@ -10,14 +10,16 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Iterator
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kvlitmus.optimized import inputs
+from kvlitmus.optimized.arrays import IntArray, PageArray
 from kvlitmus.optimized.branch import NO_PAGES, NOWHERE, Branch, Found, Place, Run
-from kvlitmus.optimized.inputs import StaleHandle, integers
-from kvlitmus.optimized.kernels import IntArray, PageArray, common
+from kvlitmus.optimized.inputs import StaleHandle
+from kvlitmus.optimized.kernels import common
 from kvlitmus.optimized.levels import value_at
 
 
@@ -56,11 +58,11 @@ class Paths:
         """
         if units.__class__ is np.ndarray and units.dtype is self.dtype and units.ndim == 1 and units.flags.c_contiguous:
             return units
-        given = integers("units", units)
-        own = np.ascontiguousarray(given, dtype=self.dtype)
-        if given.dtype != self.dtype and len(own) and not np.array_equal(own, given):
-            raise ValueError(f"units must fit {self.dtype} (got {given.min()} to {given.max()})")
-        return own
+        return inputs.units(units, self.dtype)
+
+    def opened(self) -> Self:
+        """The tree as one that can be looked into: itself."""
+        return self
 
     # -- finding -------------------------------------------------------------------------------
 

@@ -15,14 +15,18 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Hashable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kvlitmus.optimized.arrays import IntArray, PageArray
+from kvlitmus.optimized.branch import Inserted, Place, Units
 from kvlitmus.optimized.hashing import pack_bigrams
-from kvlitmus.optimized.kernels import IntArray, PageArray
-from kvlitmus.optimized.pool import PagePool
-from kvlitmus.optimized.tree import Inserted, Place, Tree, Units
+
+if TYPE_CHECKING:
+    from kvlitmus.optimized.pool import PagePool
+    from kvlitmus.optimized.tree import Tree
 
 
 class Running:
@@ -90,6 +94,11 @@ class RequestTable:
         """The units of some tokens: the tokens, or their bigrams."""
         return pack_bigrams(tokens) if self.bigram else tokens
 
+    def unknown(self, rid: Hashable) -> None:
+        """Raise ``ValueError`` for the id of a request that runs."""
+        if rid in self.running:
+            raise ValueError(f"request {rid} is running already", rid)
+
     def room(self, pages: int) -> PageArray | None:
         """Free pages, after evicting what is missing; ``None`` where even that isn't enough."""
         short = pages - self.pool.free_count
@@ -102,8 +111,7 @@ class RequestTable:
 
         What could be evicted is gone even so.  Raises ``ValueError`` when the id is in use.
         """
-        if rid in self.running:
-            raise ValueError(f"request {rid} is running already", rid)
+        self.unknown(rid)
         tree, tokens = self.tree, self.own(tokens).copy()
         place = tree.resident_place(tree.match(namespace, self.units(tokens)))
         tree.lock(place)
@@ -164,9 +172,7 @@ class RequestTable:
         request.place = place
         request.cached = self.tree.depth(place) * self.size
         if request.cached > before:
-            for branch, lo, hi in self.tree.runs(place, before // self.size):
-                start, stop = (branch.base + lo) * self.size, (branch.base + hi) * self.size
-                self.pool.put_slots(branch.dev_pages[lo:hi], request.row[start:stop])
+            self.fill(place, before, request.row)
         return request
 
     def end(self, rid: Hashable, *, keep: bool | int) -> Place:
@@ -184,8 +190,7 @@ class RequestTable:
             place = self.store(request, computed, counts=True).place
             kept = self.tree.depth(place) * self.size
         del self.running[rid]  # from here on nothing can fail
-        self.give_back(request, kept, request.length)
-        self.tree.unlock(request.place)
+        self.leave(request, kept)
         return place
 
     @staticmethod
@@ -208,6 +213,17 @@ class RequestTable:
         stored = self.tree.insert_behind(request.place, units, pages, counts=counts)
         self.give_back(request, start, stored.already * size)
         return stored
+
+    def fill(self, place: Place, before: int, row: NDArray[np.int64]) -> None:
+        """Write the slots of a path, from the unit ``before`` on, into a row; it takes no memory."""
+        for branch, lo, hi in self.tree.runs(place, before // self.size):
+            start, stop = (branch.base + lo) * self.size, (branch.base + hi) * self.size
+            self.pool.put_slots(branch.dev_pages[lo:hi], row[start:stop])
+
+    def leave(self, request: Running, kept: int) -> None:
+        """Free what a request has behind its first ``kept`` units, and give its lock back."""
+        self.give_back(request, kept, request.length)
+        self.tree.unlock(request.place)
 
     def give_back(self, request: Running, start: int, end: int) -> None:
         """Free the pages of these positions of a row."""

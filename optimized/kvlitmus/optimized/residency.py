@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
+from kvlitmus.optimized.arrays import IntArray
 from kvlitmus.optimized.branch import SETTLED, STORED, Branch, Place, Run
 from kvlitmus.optimized.evict import Victims
-from kvlitmus.optimized.kernels import IntArray
 from kvlitmus.optimized.paths import Paths
 from kvlitmus.optimized.policy import POLICIES
 from kvlitmus.optimized.pool import PagePool

@@ -17,8 +17,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from kvlitmus.optimized.arrays import IntArray, PageArray
 from kvlitmus.optimized.branch import Branch, Run
-from kvlitmus.optimized.kernels import IntArray, PageArray
 from kvlitmus.optimized.life import TierParts
 from kvlitmus.optimized.mover import Mover, Ticket
 from kvlitmus.optimized.pool import Numbers

@@ -20,16 +20,12 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Hashable
 
-from kvlitmus.optimized import levels
-from kvlitmus.optimized.branch import BUSY, SETTLED, STORED, Branch, Found, Inserted, Place, Run, Units
-from kvlitmus.optimized.inputs import whole
-from kvlitmus.optimized.kernels import IntArray
+from kvlitmus.optimized import inputs, levels
+from kvlitmus.optimized.arrays import IntArray
+from kvlitmus.optimized.branch import BUSY, SETTLED, STORED, Branch, Found, Inserted, Match, Place, Run, Units
 from kvlitmus.optimized.residency import ADDED, DEVICE, HOST, Residency, count
 
 __all__ = ["BUSY", "SETTLED", "STORED", "Branch", "Found", "Inserted", "Place", "Run", "Tree", "Units"]
-
-MOST_PRIORITY = 2**62
-"""No priority is further from 0."""
 
 
 class Tree(Residency):
@@ -40,6 +36,12 @@ class Tree(Residency):
     def match(self, namespace: Hashable, units: Units) -> Found:
         """The longest known prefix of a key; all of it is used now."""
         return self._matched(*self.walk(self.root(namespace), 0, self.units_of(units)))
+
+    def match_pages(self, namespace: Hashable, units: Units) -> Match:
+        """:meth:`match`, with the pages of what is resident."""
+        found = self.match(namespace, units)
+        place = self.resident_place(found)
+        return Match(self.path_pages(place), place, found.known - found.resident, found.place)
 
     def resume(self, place: Place, units_behind: Units) -> Found:
         """:meth:`match` for a caller that knows, and keeps locked, the place where a part of its key ends.
@@ -110,10 +112,7 @@ class Tree(Residency):
         wanted = len(pages) * size
         if len(units) < wanted:
             raise ValueError(f"{len(pages)} pages need {wanted} units (got {len(units)})")
-        if priority.__class__ is not int:
-            priority = whole("priority", priority, -MOST_PRIORITY, MOST_PRIORITY)
-        if not -MOST_PRIORITY <= priority <= MOST_PRIORITY:
-            raise ValueError(f"a priority must be within ±{MOST_PRIORITY} (got {priority})")
+        priority = inputs.priority(priority)
         branch, end = self.walk(top, start, units[:wanted] if len(units) > wanted else units)
         above = top.base + start
         known, already = branch.base + end - above, self.resident(branch, end)
@@ -296,10 +295,12 @@ class Tree(Residency):
 
         Raises ``ValueError`` where there is none, and :class:`StaleHandle` where the place is gone.
         """
-        self.release_lock(*self.check(place))
+        self.check(place)
+        self.release(place)
 
-    def release_lock(self, branch: Branch, end: int) -> None:
+    def release(self, place: Place) -> None:
         """The same for whoever holds the lock, so that the place can't be gone."""
+        branch, end, _ = place
         entry = 2 * end + 1
         while branch.parent is not None:
             locks = branch.locks

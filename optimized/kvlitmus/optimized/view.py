@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import NamedTuple
 
+from kvlitmus.optimized.arrays import PageArray
 from kvlitmus.optimized.branch import Branch, Place, Run
-from kvlitmus.optimized.kernels import PageArray
 from kvlitmus.optimized.levels import value_at
 from kvlitmus.optimized.paths import Paths
 from kvlitmus.optimized.tree import Units
@@ -40,6 +40,7 @@ class Node(NamedTuple):
 
 def nodes_of(paths: Paths) -> list[Node]:
     """All nodes of a tree, parents first."""
+    paths = paths.opened()
     nodes: list[Node] = []
     ending: dict[tuple[Branch, int], int] = {}
     locks = locks_of(paths)

@@ -33,7 +33,7 @@ SELECTIVE = (TIER_CONFIGS[2],)
 TIMED = (TIER_CONFIGS[2], TIER_CONFIGS[4])
 BACK = (TIER_CONFIGS[3], TIER_CONFIGS[4])
 
-USUAL: dict[str, type] = {one.name: one.default for one in fields(TierParts) if isinstance(one.default, type)}
+USUAL: dict[str, type] = {one.name: getattr(TierParts(), one.name) for one in fields(TierParts)}
 """The parts of the optimized cache."""
 
 MUTANTS = Register()
@@ -61,7 +61,7 @@ def mutant(
             "recipe": recipe_of(id, change),
             "kills": tuple(dict.fromkeys([rule for one in same for rule in one.kills] + list(more))),
             "bugs": tuple(dict.fromkeys(bug for one in same for bug in one.bugs)),
-            "target": OptimizedTarget(TierParts(**parts) if parts else None),
+            "target": OptimizedTarget(TierParts(**parts) if parts else None, core="python"),
             "configs": configs,
         }
         MUTANTS.add(Patched(**told, patches=patches) if patches else Mutant(**told))

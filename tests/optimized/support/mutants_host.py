@@ -182,7 +182,7 @@ def write_back_does_not_wait(original: Original) -> Any:
 )
 def chunks_count_as_uses(original: Original) -> Any:
     """A prompt that is computed in chunks counts as many uses of its beginning."""
-    return lambda self, rid, chunked=False: original(self, rid, chunked=False)
+    return lambda self, rid, *, chunked=False, upto=None: original(self, rid, chunked=False, upto=upto)
 
 
 @mutant("selective-is-not", "backup:Backups.due", like=("selective-is-not",), configs=SELECTIVE)

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from kvlitmus.optimized.arrays import PageArray
 from kvlitmus.optimized.audit import audit
 from kvlitmus.optimized.branch import SETTLED, STORED, Branch, Found, Place, Run, Units
 from kvlitmus.optimized.hashing import pack_bigrams
-from kvlitmus.optimized.kernels import PageArray
 from kvlitmus.optimized.levels import value_at
 from kvlitmus.optimized.pool import PagePool
 from kvlitmus.optimized.tree import Tree

@@ -1,14 +1,60 @@
-// The module kvlitmus.optimized._core: the compiled core of the control plane.
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+// The module kvlitmus.optimized._core: the compiled core of the control plane of a cache without tiers.
+//
+// Tree and Pool are what the classes of kvlitmus.optimized.compiled are made of; see there, and the Python tree, which
+// does the same, for what they mean.
+#include "python.h"
+
+namespace kvlitmus {
+
+Names names;
 
 namespace {
 
+PyObject* attribute(const char* module, const char* name) {
+    Ref from(PyImport_ImportModule(module));
+    return from ? PyObject_GetAttrString(from.get(), name) : nullptr;
+}
+
+bool take_names() {
+    Ref dtype(attribute("numpy", "dtype"));
+    if (!dtype) return false;
+    names.int32 = PyObject_CallFunction(dtype.get(), "s", "int32");
+    names.int64 = PyObject_CallFunction(dtype.get(), "s", "int64");
+    names.ndarray = attribute("numpy", "ndarray");
+    names.empty = attribute("numpy", "empty");
+    names.stale_handle = attribute("kvlitmus.optimized.inputs", "StaleHandle");
+    names.found = attribute("kvlitmus.optimized.branch", "Found");
+    names.inserted = attribute("kvlitmus.optimized.branch", "Inserted");
+    names.match = attribute("kvlitmus.optimized.branch", "Match");
+    names.run = attribute("kvlitmus.optimized.branch", "Run");
+    return !PyErr_Occurred();
+}
+
+// For tests: so many more allocations succeed, and all of them if it is negative.
+PyObject* set_fail_after(PyObject*, PyObject* given) {
+    long long count = PyLong_AsLongLong(given);
+    if (count == -1 && PyErr_Occurred()) return nullptr;
+    fail_after = count;
+    Py_RETURN_NONE;
+}
+
+PyMethodDef functions[] = {
+    {"fail_after", set_fail_after, METH_O, "For tests: so many more allocations succeed; negative: all."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
 PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "kvlitmus.optimized._core", "The compiled core of the control plane.", -1, nullptr,
-    nullptr,               nullptr,                    nullptr,                                   nullptr,
+    PyModuleDef_HEAD_INIT, "kvlitmus.optimized._core", "The compiled core of a cache without tiers.", -1, functions,
+    nullptr,               nullptr,                    nullptr,                                       nullptr,
 };
 
 }  // namespace
+}  // namespace kvlitmus
 
-PyMODINIT_FUNC PyInit__core() { return PyModule_Create(&definition); }
+PyMODINIT_FUNC PyInit__core() {
+    using namespace kvlitmus;
+    Ref module(PyModule_Create(&definition));
+    if (!module || !take_names()) return nullptr;
+    if (!add_pool(module.get()) || !add_places(module.get()) || !add_tree(module.get())) return nullptr;
+    return module.release();
+}

@@ -6,6 +6,8 @@
     the same, with the device pools of its hierarchies on a CUDA device, and the host pools page-locked.
 ``audited``
     on the CPU, and whenever it is looked at, its counters, sets and heaps are counted again.
+``native``, ``python``
+    without a host tier, with this core and no other; audited, too.
 
 Without numpy and numba there is no tree, and without torch no hierarchy: the target then says what to install.  A flat
 configuration imports no torch.
@@ -41,18 +43,20 @@ def missing() -> list[str]:
 class OptimizedPorts:
     """The ports of the optimized cache, with a host below the device or without.
 
-    A handle is a place of the tree, a receipt the cache's own.  ``audited``: whether a look counts everything again.
+    A handle is a place of the tree, a receipt the cache's own.  ``audited``: whether a look counts everything again;
+    ``core``: whose pool and tree these are.
     """
 
     cache: Any
     audited = False
 
-    def __init__(self, config: Config, profile: Profile, parts: Parts | None = None) -> None:
+    def __init__(self, config: Config, profile: Profile, parts: Parts | None = None, core: str = "auto") -> None:
         from kvlitmus.optimized.hashing import page_hashes
         from kvlitmus.optimized.prefetch import PrefetchPlanner
 
         self.config = config
         self.profile = profile
+        self.core = core
         self.size = config.page_size
         self.planner: PrefetchPlanner = getattr(parts, "planner", PrefetchPlanner)()
         self.hashes = page_hashes
@@ -85,6 +89,7 @@ class OptimizedPorts:
             timeout_from=profile.timeout_from,
             load_threshold=profile.load_threshold,
             restored_counts=profile.restored_counts,
+            core=self.core,
         )
 
     def reset(self) -> None:

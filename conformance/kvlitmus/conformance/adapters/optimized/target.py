@@ -18,8 +18,8 @@ class OptimizedTarget:
     """The target ``optimized``, or one made of other parts.
 
     ``variant``: kind of cache, element type and host layout of every hierarchy, instead of one by configuration;
-    ``shift``: others by configuration.  ``device``: where the device pool of a hierarchy is.  ``audited``: whether
-    everything is counted again whenever somebody looks.
+    ``shift``: others by configuration.  ``core``: that of caches without a host tier.  ``device``: where the device
+    pool of a hierarchy is.  ``audited``: whether everything is counted again whenever somebody looks.
     """
 
     pools = ("device", "host", "tiers", "store")
@@ -32,6 +32,7 @@ class OptimizedTarget:
         shift: int = 0,
         device: str = "cpu",
         audited: bool = False,
+        core: str = "auto",
     ) -> None:
         self.parts = parts
         self.profile = profile
@@ -39,10 +40,11 @@ class OptimizedTarget:
         self.shift = shift
         self.device = device
         self.audited = audited
+        self.core = core
 
     def shifted(self, shift: int) -> OptimizedTarget:
         """The same over other kinds of pools."""
-        return OptimizedTarget(self.parts, self.profile, self.variant, shift, self.device, self.audited)
+        return OptimizedTarget(self.parts, self.profile, self.variant, shift, self.device, self.audited, self.core)
 
     def make(self, config: Config) -> Any:
         """A fresh cache; its file store alone, where that is asked for."""
@@ -54,9 +56,11 @@ class OptimizedTarget:
             raise Unsupported(f"the optimized cache has no policy {config.policy!r}; it has {', '.join(POLICIES)}")
         made: OptimizedPorts
         if not config.tiered:
-            made = OptimizedCache(config, self.profile, self.parts)
+            made = OptimizedCache(config, self.profile, self.parts, self.core)
             made.audited = self.audited
             return made
+        if self.core == "native":
+            raise Unsupported("the native core has no tiers")
         from kvlitmus.conformance.adapters.optimized.tiers import TieredOptimized  # it needs torch
 
         variant = self.variant or variant_of(config, self.shift)
@@ -67,7 +71,7 @@ class OptimizedTarget:
 
 def __getattr__(name: str) -> Any:
     """A target, once it is known that everything it needs is there; raises :class:`TargetError` otherwise."""
-    if name not in ("target", "cuda", "audited"):
+    if name not in ("target", "cuda", "audited", "native", "python"):
         raise AttributeError(name)
     lacking = missing()
     if lacking:
@@ -80,5 +84,12 @@ def __getattr__(name: str) -> Any:
 
         if not torch.cuda.is_available():
             raise TargetError("not run: no CUDA device")
-    found = globals()[name] = OptimizedTarget(device="cuda" if name == "cuda" else "cpu", audited=name == "audited")
+    if name == "native":
+        from kvlitmus.optimized.cores import lacking as lacking_core
+
+        if why := lacking_core():
+            raise TargetError(f"not run: there is no native core: {why}")
+    core = name if name in ("native", "python") else "auto"
+    device = "cuda" if name == "cuda" else "cpu"
+    found = globals()[name] = OptimizedTarget(device=device, audited=name in ("audited", core), core=core)
     return found

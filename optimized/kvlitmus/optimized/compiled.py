@@ -1,0 +1,160 @@
+"""The compiled core: pool, tree and victims of a cache without tiers, in C++ (``native/``).
+
+It does what the Python tree does, to the last victim, page number and error; who wants to know what that is reads
+:mod:`kvlitmus.optimized.tree` and the modules below it.  What stands here is what is handed in and is no array yet, and
+the whole steps of requests, each of which is one call.
+
+:meth:`CompiledTree.opened` makes a Python tree in the same state: for audits, views, and for comparing both cores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kvlitmus.optimized import _core, inputs
+from kvlitmus.optimized.arrays import IntArray, PageArray
+from kvlitmus.optimized.branch import Found, Inserted, Place, Units
+from kvlitmus.optimized.policy import POLICIES
+from kvlitmus.optimized.request import RequestTable, Running
+from kvlitmus.optimized.slots import Numbers, SlotCalls, as_array, offsets_in
+
+
+class CompiledPool(_core.Pool, SlotCalls):
+    """:class:`~kvlitmus.optimized.pool.PagePool`, compiled."""
+
+    def __init__(self, pages: int, page_size: int, reserved: int) -> None:
+        del pages, reserved
+        self.offsets = offsets_in(page_size)
+        self.withheld: PageArray = np.empty(0, np.int32)
+
+    @property
+    def state(self) -> NDArray[np.uint8]:
+        """The states of all pages: a copy."""
+        return np.frombuffer(self.states(), np.uint8)
+
+    def brought(self, numbers: Numbers) -> IntArray:
+        """These integers as an array that the core takes."""
+        return as_array(numbers).astype(np.int64)
+
+    def free_pages(self) -> PageArray:
+        """The free pages, in ascending order."""
+        return np.sort(self.stacked())
+
+    def withhold(self, pages: PageArray) -> None:
+        """Hand these pages out no more, which are free or withheld already; of those, the others become free."""
+        back = np.setdiff1d(self.withheld, pages)
+        more = np.setdiff1d(pages, self.withheld).astype(np.int32)
+        self.withheld = pages
+        if len(back):
+            self.give_back(back)
+        if len(more):
+            free = self.stacked()
+            self.keep_free(np.ascontiguousarray(free[~np.isin(free, more)]), more)
+
+    def opened(self) -> Any:
+        """A Python pool in the same state, but for what waits in a group."""
+        from kvlitmus.optimized.pool import PagePool
+
+        pool = PagePool(self.pages, self.page_size, self.reserved)
+        free = self.stacked()
+        pool.free_count = len(free)
+        pool.stack[: len(free)] = free
+        pool.state[:] = self.state
+        pool.withheld = self.withheld
+        return pool
+
+
+class CompiledTree(_core.Tree):
+    """:class:`~kvlitmus.optimized.tree.Tree` without a host tier, compiled."""
+
+    host = None
+    write_back = False
+
+    def __new__(
+        cls,
+        page_size: int,
+        policy: str,
+        pool: CompiledPool,
+        *,
+        host: object = None,
+        write_back: bool = False,
+        restored_counts: bool = False,
+        dtype: Any = np.int32,
+    ) -> CompiledTree:
+        """Raises ``ValueError`` for a tree with a host tier."""
+        del write_back
+        if host is not None:
+            raise ValueError("the compiled core has no host tier: that takes the Python core")
+        made: CompiledTree = super().__new__(
+            cls, page_size, list(POLICIES).index(policy), pool, np.dtype(dtype).itemsize
+        )
+        made.dtype = np.dtype(dtype)
+        made.no_units = np.empty(0, made.dtype)
+        made.policy = policy
+        made.restored_counts = restored_counts
+        return made
+
+    dtype: np.dtype[Any]
+    no_units: IntArray
+    policy: str
+    restored_counts: bool
+
+    def units_of(self, units: IntArray) -> Units:
+        """See :meth:`~kvlitmus.optimized.paths.Paths.units_of`."""
+        if units.__class__ is np.ndarray and units.dtype is self.dtype and units.ndim == 1 and units.flags.c_contiguous:
+            return units
+        return inputs.units(units, self.dtype)
+
+    def priority_of(self, priority: object) -> int:
+        """A priority that is no plain integer."""
+        return inputs.priority(priority)
+
+    def resident_place(self, found: Found) -> Place:
+        """Where the resident part of what was found ends: all of it is resident."""
+        return found.place
+
+    def resident(self, branch: Any, end: int) -> int:
+        """How many of the first pages of this path are resident: all."""
+        return int(branch.base + end)
+
+    def opened(self) -> Any:
+        """A Python tree in the same state."""
+        from kvlitmus.optimized.opened import python_tree
+
+        return python_tree(self)
+
+
+class CompiledRequests(RequestTable):
+    """:class:`~kvlitmus.optimized.request.RequestTable`, each step of a request in one call of the core."""
+
+    tree: Any
+
+    def begin(self, rid: Hashable, namespace: Hashable, tokens: IntArray) -> Running | None:
+        """See :class:`~kvlitmus.optimized.request.RequestTable`."""
+        self.unknown(rid)
+        tokens = self.own(tokens).copy()
+        begun = self.tree.begin(namespace, self.units(tokens), len(tokens))
+        if begun is None:
+            return None
+        place, row, cached = begun
+        self.running[rid] = running = Running(namespace, tokens, row, cached, place)
+        return running
+
+    def store(self, request: Running, computed: int, *, counts: bool) -> Inserted:
+        """See :class:`~kvlitmus.optimized.request.RequestTable`."""
+        start = request.cached
+        units = self.units(request.tokens[start:])[: computed - start]
+        stored: Inserted = self.tree.store(request.place, units, request.row, start, counts)
+        return stored
+
+    def fill(self, place: Place, before: int, row: NDArray[np.int64]) -> None:
+        """See :class:`~kvlitmus.optimized.request.RequestTable`."""
+        self.tree.fill(place, before // self.size, row)
+
+    def leave(self, request: Running, kept: int) -> None:
+        """See :class:`~kvlitmus.optimized.request.RequestTable`."""
+        self.tree.leave(request.place, request.row, kept, request.length)

@@ -1,0 +1,71 @@
+"""Cores: who keeps pool, tree and victims, the compiled core or the Python one.
+
+Both do the same, to the last victim, page number and error.  The **Python** core (:mod:`~kvlitmus.optimized.tree` and
+what it stands on) is there wherever numba is, and has the tiers.  The **native** one
+(:mod:`~kvlitmus.optimized.compiled`) is there where a compiler was when the package was built, and has a cache without
+tiers.  ``auto``, the default, takes the native one where it can; the environment variable ``KVLITMUS_CORE`` says what
+``auto`` means.
+
+    $ python -m kvlitmus.optimized.cores
+    native: .../_core.cpython-311-x86_64-linux-gnu.so
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+AUTO, NATIVE, PYTHON = "auto", "native", "python"
+CORES = (AUTO, NATIVE, PYTHON)
+VARIABLE = "KVLITMUS_CORE"
+
+
+def lacking() -> str:
+    """Why there is no native core; nothing where there is one."""
+    try:
+        from kvlitmus.optimized import _core  # noqa: F401  whether it is there
+    except ImportError as error:
+        return f"it was not built with this package, or not for this Python ({error}); tools/build_core.py builds it"
+    return ""
+
+
+def wanted(core: str) -> str:
+    """What this setting means: ``auto`` is what the environment says; raises ``ValueError`` for what is no core."""
+    if core != AUTO:
+        return core
+    named = os.environ.get(VARIABLE, "") or AUTO
+    if named not in CORES:
+        raise ValueError(f"{VARIABLE} must be one of {', '.join(CORES)} (got {named!r})")
+    return named
+
+
+def core_of(core: str, only_python: str = "") -> str:
+    """Which core a cache with this setting has, or the Python one, where it says why only that will do.
+
+    Raises ``ValueError`` where the setting names one that can't be.
+    """
+    if only_python:
+        if core == NATIVE:
+            raise ValueError(f"core must be auto or python: {only_python}, which the native core has not")
+        return PYTHON
+    named = wanted(core)
+    why = "" if named == PYTHON else lacking()
+    if why and named == NATIVE:
+        raise ValueError(f"there is no native core: {why}")
+    return PYTHON if named == PYTHON or why else NATIVE
+
+
+def report() -> str:
+    """Which core a cache without tiers has here, and why."""
+    if wanted(AUTO) == PYTHON:
+        return f"python: {VARIABLE} says so"
+    why = lacking()
+    if why:
+        return f"python: there is no native core: {why}"
+    from kvlitmus.optimized import _core
+
+    return f"native: {_core.__file__}"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(f"{report()}\n")

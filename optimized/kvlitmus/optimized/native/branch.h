@@ -1,0 +1,189 @@
+// Branches: what the tree is made of (kvlitmus.optimized.branch says it all).
+//
+// A branch is a run of pages that follow one another in some prompt.  It grows and shrinks at its tip and is never
+// split: another branch may hang off the middle of it.  Here all of them are on the device: a tree with a host tier is
+// the Python core's.
+//
+// A branch has a number, 0 or more, used again when it is gone; the root of a namespace has one below 0.
+#pragma once
+
+#include "levels.h"
+
+namespace kvlitmus {
+
+// The protections of a branch, sorted: 2 * end + 1 for a lock of a place, 2 * at for a branch below it that has some.
+// Mostly there is one, which takes no memory.  (31 bits of pages, so 32 of entries.)
+class Locks {
+  public:
+    Locks() = default;
+    Locks(const Locks&) = delete;
+    Locks& operator=(const Locks&) = delete;
+    ~Locks() { std::free(many_); }
+
+    bool empty() const { return !size_; }
+    uint32_t size() const { return size_; }
+    uint32_t operator[](uint32_t at) const { return many_ ? many_[at] : one_; }
+    uint32_t largest() const { return (*this)[size_ - 1]; }
+
+    // Throws std::bad_alloc, with nothing changed; never where it is empty.
+    void add(uint32_t entry) {
+        if (!size_ && !many_) {
+            one_ = entry;
+            size_ = 1;
+            return;
+        }
+        if (!many_ || size_ == room_) {
+            uint32_t room = many_ ? room_ * 2 : 4;
+            auto* more = static_cast<uint32_t*>(reallocate(many_, room * sizeof(uint32_t)));
+            if (!many_) more[0] = one_;
+            many_ = more;
+            room_ = room;
+        }
+        uint32_t at = from(entry);
+        std::memmove(many_ + at + 1, many_ + at, (size_ - at) * sizeof(uint32_t));
+        many_[at] = entry;
+        ++size_;
+    }
+
+    // Takes one such entry out; whether there was one.
+    bool remove(uint32_t entry) {
+        if (!many_) {
+            if (!size_ || one_ != entry) return false;
+            size_ = 0;
+            return true;
+        }
+        uint32_t at = from(entry);
+        if (at == size_ || many_[at] != entry) return false;
+        std::memmove(many_ + at, many_ + at + 1, (size_ - at - 1) * sizeof(uint32_t));
+        --size_;
+        if (!size_) {
+            std::free(many_);
+            many_ = nullptr;
+        }
+        return true;
+    }
+
+  private:
+    uint32_t from(uint32_t entry) const {
+        uint32_t low = 0, high = size_;
+        while (low < high) {
+            uint32_t middle = (low + high) / 2;
+            if (many_[middle] < entry)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        return low;
+    }
+
+    uint32_t* many_ = nullptr;
+    union {
+        uint32_t one_ = 0;  // without `many_`
+        uint32_t room_;     // of `many_`
+    };
+    uint32_t size_ = 0;
+};
+
+constexpr int32_t NOT_IN_HEAP = -1;
+
+struct Branch {
+    char* data = nullptr;   // its units, room for all of them, and then its pages
+    int32_t n = 0;          // pages
+    int32_t room = 0;       // pages that there is room for
+    int32_t parent = 0;     // the branch it hangs off, or a root
+    int32_t at = 0;         // where it hangs
+    int32_t base = 0;       // its depth
+    uint32_t tag = 0;       // what its first page comes to in the table of pages
+    int32_t kids_end = 0;   // how many branches hang where it ends
+    int32_t heap = NOT_IN_HEAP;
+    Level touched, created, priority;
+    Nodes nodes;
+    Locks locks;
+    void* shadow = nullptr;  // what Python knows of it, if it has asked; told when the branch shrinks or goes
+
+    int32_t protected_pages() const { return locks.empty() ? 0 : static_cast<int32_t>(locks.largest() >> 1); }
+
+    // Where the page is that could go, or -1: unlocked, and nothing behind it.
+    int32_t tip() const { return !n || protected_pages() >= n || kids_end ? -1 : n - 1; }
+
+    int32_t kids_at(int32_t position) const { return position == n ? kids_end : nodes.kids_at(position); }
+};
+
+static_assert(sizeof(Branch) <= 128, "two lines of the processor's cache");
+
+// The units and the pages of a branch are one block: `room` pages of units, then `room` page numbers.
+inline int32_t* pages_of(const Branch& branch, size_t page_bytes) {
+    return reinterpret_cast<int32_t*>(branch.data + branch.room * page_bytes);
+}
+
+inline void move_data(Branch& branch, int32_t room, size_t page_bytes) {
+    char* data = static_cast<char*>(allocate(room * (page_bytes + sizeof(int32_t))));
+    if (branch.n) {
+        std::memcpy(data, branch.data, branch.n * page_bytes);
+        std::memcpy(data + room * page_bytes, pages_of(branch, page_bytes), branch.n * sizeof(int32_t));
+    }
+    std::free(branch.data);
+    branch.data = data;
+    branch.room = room;
+}
+
+// All branches, by number.  They never move.
+class Branches {
+  public:
+    Branches() = default;
+    Branches(const Branches&) = delete;
+    Branches& operator=(const Branches&) = delete;
+    ~Branches() {
+        for (size_t at = 0; at < made_; ++at) {
+            std::free((*this)[at].data);
+            (*this)[at].~Branch();
+        }
+        for (Branch* chunk : chunks_) std::free(chunk);
+    }
+
+    Branch& operator[](size_t number) { return chunks_[number / CHUNK][number % CHUNK]; }
+    const Branch& operator[](size_t number) const { return chunks_[number / CHUNK][number % CHUNK]; }
+
+    size_t made() const { return made_; }                        // numbers that were ever given
+    size_t in_use() const { return made_ - free_.size(); }
+    const Array<int32_t>& free_numbers() const { return free_; }
+
+    // Which number the next one has.
+    int32_t next() const { return free_.empty() ? static_cast<int32_t>(made_) : free_.back(); }
+
+    // Have a branch for the next number, without giving it; throws std::bad_alloc.
+    void room() {
+        if (!free_.empty() || ready_ > made_) return;
+        free_.reserve(made_ + 1);
+        if (made_ == chunks_.size() * CHUNK) {
+            chunks_.reserve(chunks_.size() + 1);
+            chunks_.push(static_cast<Branch*>(allocate(CHUNK * sizeof(Branch))));
+        }
+        new (&(*this)[made_]) Branch();
+        ready_ = made_ + 1;
+    }
+
+    // Give the next number away; there is room.
+    int32_t take() {
+        if (!free_.empty()) return free_.pop();
+        return static_cast<int32_t>(made_++);
+    }
+
+    // This branch is gone.
+    void give_back(int32_t number) {
+        Branch& branch = (*this)[number];
+        std::free(branch.data);
+        branch.~Branch();
+        new (&branch) Branch();
+        free_.push(number);
+    }
+
+  private:
+    static constexpr size_t CHUNK = 512;
+    Array<Branch*> chunks_;
+    Array<int32_t> free_;
+    size_t made_ = 0;
+    size_t ready_ = 0;  // branches that are constructed
+};
+
+}  // namespace kvlitmus

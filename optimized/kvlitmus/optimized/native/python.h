@@ -1,0 +1,202 @@
+// What the types of the module share: references, arrays in and out, errors.
+#pragma once
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <new>
+
+#include "tree.h"
+
+namespace kvlitmus {
+
+// An owned reference.
+class Ref {
+  public:
+    Ref() = default;
+    explicit Ref(PyObject* owned) : object_(owned) {}
+    Ref(Ref&& other) noexcept : object_(other.release()) {}
+    Ref& operator=(Ref&& other) noexcept {
+        Ref old(object_);
+        object_ = other.release();
+        return *this;
+    }
+    Ref(const Ref&) = delete;
+    Ref& operator=(const Ref&) = delete;
+    ~Ref() { Py_XDECREF(object_); }
+
+    explicit operator bool() const { return object_ != nullptr; }
+    PyObject* get() const { return object_; }
+    PyObject* release() {
+        PyObject* object = object_;
+        object_ = nullptr;
+        return object;
+    }
+
+  private:
+    PyObject* object_ = nullptr;
+};
+
+// What of Python the module needs: taken once, when it is imported.
+struct Names {
+    PyObject* ndarray;       // numpy.ndarray
+    PyObject* empty;         // numpy.empty
+    PyObject* int32;         // numpy.dtype("int32")
+    PyObject* int64;         // numpy.dtype("int64")
+    PyObject* stale_handle;  // kvlitmus.optimized.inputs.StaleHandle
+    PyObject* found;         // branch.Found, Inserted, Match, Run: named tuples
+    PyObject* inserted;
+    PyObject* match;
+    PyObject* run;
+};
+extern Names names;
+
+// Runs what may lack memory; nullptr, with MemoryError set, where it does.
+template <typename Work>
+PyObject* guarded(Work work) {
+    try {
+        return work();
+    } catch (const std::bad_alloc&) {
+        return PyErr_NoMemory();
+    }
+}
+
+// A named tuple of these, which it takes over; nullptr where one is nullptr, or memory is short.
+template <typename... Items>
+PyObject* named_tuple(PyObject* type, Items... items) {
+    PyObject* all[] = {items...};
+    auto* made_of = reinterpret_cast<PyTypeObject*>(type);
+    Ref made(made_of->tp_alloc(made_of, sizeof...(items)));
+    bool whole = static_cast<bool>(made);
+    Py_ssize_t at = 0;
+    for (PyObject* item : all) {
+        whole = whole && item;
+        if (made)
+            PyTuple_SET_ITEM(made.get(), at++, item);
+        else
+            Py_XDECREF(item);
+    }
+    return whole ? made.release() : nullptr;
+}
+
+// The memory of a numpy array in one dimension without gaps, of signed integers with 32 or 64 bits.
+class View {
+  public:
+    View() = default;
+    View(const View&) = delete;
+    View& operator=(const View&) = delete;
+    ~View() { close(); }
+
+    // Whether this is such an array; no exception is set where it isn't.
+    bool open(PyObject* given, bool writable = false) {
+        if (reinterpret_cast<PyObject*>(Py_TYPE(given)) != names.ndarray) return false;
+        int flags = PyBUF_FORMAT | PyBUF_C_CONTIGUOUS | (writable ? PyBUF_WRITABLE : 0);
+        if (PyObject_GetBuffer(given, &buffer_, flags) < 0) {
+            PyErr_Clear();
+            return false;
+        }
+        open_ = true;
+        const char* format = buffer_.format;
+        bool signed_integers = format && (*format == 'i' || *format == 'l' || *format == 'q') && !format[1];
+        if (signed_integers && buffer_.ndim == 1 && (width() == 4 || width() == 8)) return true;
+        close();
+        return false;
+    }
+
+    // The same, after `bring(*given)` has made such an array of what was given; false with its exception.
+    bool open(PyObject* given, PyObject* owner, const char* bring) { return open(given) || open_brought(given, owner, bring); }
+
+    bool open_brought(PyObject* given, PyObject* owner, const char* bring) {
+        Ref name(PyUnicode_InternFromString(bring));
+        if (!name) return false;
+        brought_ = Ref(PyObject_CallMethodOneArg(owner, name.get(), given));
+        if (!brought_) return false;
+        if (open(brought_.get())) return true;
+        PyErr_Format(PyExc_TypeError, "%s() gave no array of the tree's type", bring);
+        return false;
+    }
+
+    int64_t count() const { return buffer_.shape ? buffer_.shape[0] : buffer_.len / buffer_.itemsize; }
+    int64_t width() const { return buffer_.itemsize; }
+    char* bytes() const { return static_cast<char*>(buffer_.buf); }
+
+    // Calls `work` with a pointer to its numbers.
+    template <typename Work>
+    auto numbers(Work work) const {
+        if (width() == 4) return work(reinterpret_cast<const int32_t*>(bytes()));
+        return work(reinterpret_cast<const int64_t*>(bytes()));
+    }
+
+    void close() {
+        if (open_) PyBuffer_Release(&buffer_);
+        open_ = false;
+    }
+
+  private:
+    Py_buffer buffer_{};
+    bool open_ = false;
+    Ref brought_;
+};
+
+// A new numpy array; its memory is in `view`.  Empty, with an exception, where memory is short.
+inline Ref new_array(int64_t count, PyObject* dtype, View& view) {
+    Ref length(PyLong_FromLongLong(count));
+    if (!length) return Ref();
+    PyObject* given[] = {length.get(), dtype};
+    Ref made(PyObject_Vectorcall(names.empty, given, 2, nullptr));
+    if (made && !view.open(made.get(), true)) PyErr_NoMemory();
+    return PyErr_Occurred() ? Ref() : Ref(made.release());
+}
+
+bool add_pool(PyObject* module);
+bool add_places(PyObject* module);
+bool add_tree(PyObject* module);
+
+extern PyTypeObject* pool_type;
+extern PyTypeObject* place_type;
+extern PyTypeObject* shadow_type;
+
+struct PoolObject {
+    PyObject_HEAD
+    Pool* pool;
+};
+
+struct TreeObject {
+    PyObject_HEAD
+    Tree* tree;
+    PyObject* pool;   // the PoolObject
+    PyObject* roots;  // namespace -> serial and number of its root
+    int unit_bytes;
+    bool busy;        // a namespace is being looked up, which may run anything
+};
+
+// The prefix that ends after the first `end` pages of a branch, as of the tick `tick`; `born` is when that branch was
+// hung, for its number is used again.  Of a root `branch` is NOWHERE.
+struct PlaceObject {
+    PyObject_HEAD
+    TreeObject* tree;
+    PyObject* name;  // of a root, its namespace; else nullptr
+    int64_t tick, born;
+    int32_t branch, end;
+};
+
+// What Python sees of a branch or a root.
+struct ShadowObject {
+    PyObject_HEAD
+    TreeObject* tree;  // borrowed; nullptr when it is no more
+    PyObject* name;    // the namespace
+    PyObject* digests;
+    int32_t number;    // NOWHERE when the branch is gone, or of a root that the tree doesn't know
+    bool is_root;
+};
+
+// A place of this spot; a root's has the namespace.
+PyObject* new_place(TreeObject* tree, Spot spot, PyObject* name, int64_t tick);
+// The shadow of this branch or root, a new reference.
+PyObject* shadow_of(TreeObject* tree, int32_t number, PyObject* name);
+// The root of a namespace, NOWHERE where nothing is cached of it; false with an exception.
+bool root_of(TreeObject* tree, PyObject* name, int32_t& root);
+// Whether the branch that this place is in is still the same one.
+bool alive(const PlaceObject* place);
+
+}  // namespace kvlitmus

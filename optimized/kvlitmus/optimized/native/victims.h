@@ -1,0 +1,114 @@
+// Victims: which branch gives the next page (kvlitmus.optimized.evict), and what a page at a tip is worth (policy).
+//
+// A heap of the branches whose tips could go, the least worth first.  A branch whose tip can't go may be in it at any
+// worth; it is dropped when it comes up.
+#pragma once
+
+#include "branch.h"
+
+namespace kvlitmus {
+
+enum class Policy { lru, mru, lfu, fifo, filo, priority, slru };
+
+constexpr int64_t SLRU_HITS = 2;
+
+struct Worth {
+    int64_t first, second;
+};
+
+inline Worth worth(Policy policy, const Branch& branch, int32_t position) {
+    switch (policy) {
+        case Policy::lru: return {branch.touched.at(position), 0};
+        case Policy::mru: return {-branch.touched.at(position), 0};
+        case Policy::lfu: return {branch.nodes.hits_at(position), branch.touched.at(position)};
+        case Policy::fifo: return {branch.created.at(position), 0};
+        case Policy::filo: return {-branch.created.at(position), 0};
+        case Policy::priority: return {branch.priority.at(position), branch.touched.at(position)};
+        case Policy::slru: return {branch.nodes.hits_at(position) >= SLRU_HITS, branch.touched.at(position)};
+    }
+    return {0, 0};
+}
+
+class Victims {
+  public:
+    struct Entry {
+        int64_t first, second;
+        int32_t branch;
+    };
+
+    Victims(Policy policy, Branches& branches) : policy_(policy), branches_(branches) {}
+
+    size_t size() const { return heap_.size(); }
+    const Array<Entry>& entries() const { return heap_; }
+
+    // Room for all branches and one more; throws std::bad_alloc.
+    void room() { heap_.reserve(branches_.in_use() + 1); }
+
+    // The tip of this branch may be evictable now, or worth something else than before.
+    void offer(int32_t number) {
+        Branch& branch = branches_[number];
+        int32_t position = branch.tip();
+        if (position < 0) return;
+        Worth now = worth(policy_, branch, position);
+        size_t at = branch.heap;
+        if (branch.heap == NOT_IN_HEAP) {
+            at = heap_.size();
+            heap_.resize(at + 1);
+        }
+        settle({now.first, now.second, number}, at);
+    }
+
+    // The branch whose tip goes first, or -1 where nothing can.
+    int32_t best() {
+        while (!heap_.empty()) {
+            int32_t number = heap_[0].branch;
+            if (branches_[number].tip() >= 0) return number;
+            drop(number);
+        }
+        return -1;
+    }
+
+    // This branch gives nothing until it is offered again.
+    void drop(int32_t number) {
+        Branch& branch = branches_[number];
+        if (branch.heap == NOT_IN_HEAP) return;
+        size_t at = branch.heap;
+        branch.heap = NOT_IN_HEAP;
+        Entry last = heap_.pop();
+        if (at < heap_.size()) settle(last, at);
+    }
+
+  private:
+    static bool before(const Entry& one, const Entry& other) {
+        if (one.first != other.first) return one.first < other.first;
+        if (one.second != other.second) return one.second < other.second;
+        return one.branch < other.branch;
+    }
+
+    void put(const Entry& entry, size_t at) {
+        heap_[at] = entry;
+        branches_[entry.branch].heap = static_cast<int32_t>(at);
+    }
+
+    // Put an entry at the free place `at`, or above it or below it, where it belongs.
+    void settle(Entry entry, size_t at) {
+        while (at > 0 && before(entry, heap_[(at - 1) / 2])) {
+            put(heap_[(at - 1) / 2], at);
+            at = (at - 1) / 2;
+        }
+        while (2 * at + 1 < heap_.size()) {
+            size_t child = 2 * at + 1;
+            if (child + 1 < heap_.size() && before(heap_[child + 1], heap_[child])) ++child;
+            if (!before(heap_[child], entry)) break;
+            put(heap_[child], at);
+            at = child;
+        }
+        put(entry, at);
+    }
+
+    Policy policy_;
+    Branches& branches_;
+    Array<Entry> heap_;
+};
+
+}  // namespace kvlitmus

@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""Both cores of the optimized cache side by side, for as many steps as wanted.
+
+    python tools/differential_cores.py --steps 1000000                 from seed 0
+    python tools/differential_cores.py --steps 20000 --sanitize        the compiled core with AddressSanitizer and UBSan
+
+A step is one call of both, whose answers or errors are compared; after every ``--every``-th call the whole state is
+(see ``tests/optimized/support/cores.py``).  With ``--sanitize`` the core is built anew, into a folder of its own, and a
+process with the sanitizers' libraries loaded plays it.  Exit codes: 0 no difference, 1 one, or what a sanitizer says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "tools"), *(str(ROOT / room) for room in ("spec", "reference", "optimized"))]
+
+CALLS = 200
+"""Calls of one pair of caches."""
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    summary, _, rest = (__doc__ or "").partition("\n\n")
+    parser = argparse.ArgumentParser(
+        description=summary, epilog=rest, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--steps", type=int, default=100_000, help="stop after so many (100,000)")
+    parser.add_argument("--seed", type=int, default=0, help="the first seed (0)")
+    parser.add_argument("--every", type=int, default=10, help="compare the state after every so many calls (10)")
+    parser.add_argument("--sanitize", action="store_true", help="with AddressSanitizer and UBSan")
+    parser.add_argument("--core", type=Path, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def sanitized(given: argparse.Namespace) -> int:
+    """Build the core with the sanitizers, and play it in a process of its own."""
+    from build_core import build, compiler
+
+    with tempfile.TemporaryDirectory(prefix="kvlitmus-") as folder:
+        module = build(into=Path(folder), sanitize=True)
+        found = [
+            subprocess.run([*compiler(), f"-print-file-name={name}"], check=True, capture_output=True, text=True)
+            for name in ("libasan.so", "libubsan.so", "libstdc++.so.6")
+        ]
+        environment = {
+            **os.environ,
+            "LD_PRELOAD": " ".join(one.stdout.strip() for one in found),
+            "ASAN_OPTIONS": "detect_leaks=0",  # Python's own allocations live until the end; see tests for the core's
+            "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+            "PYTHONMALLOC": "malloc",
+            "NUMBA_DISABLE_JIT": "1",
+        }
+        options = ["--steps", str(given.steps), "--seed", str(given.seed), "--every", str(given.every)]
+        command = [sys.executable, __file__, *options, "--core", str(module)]
+        return subprocess.run(command, check=False, env=environment).returncode
+
+
+def load(module: Path) -> None:
+    """Take this extension module for the core."""
+    import importlib.util
+
+    from kvlitmus import optimized
+
+    spec = importlib.util.spec_from_file_location("kvlitmus.optimized._core", module)
+    assert spec is not None and spec.loader is not None
+    core = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(core)
+    sys.modules["kvlitmus.optimized._core"] = core
+    setattr(optimized, "_core", core)  # noqa: B010  as its import would have done
+
+
+def main() -> int:
+    """The command."""
+    given = arguments()
+    if given.sanitize:
+        return sanitized(given)
+    if given.core:
+        load(given.core)
+    from kvlitmus.optimized import _core
+    from kvlitmus.optimized.policy import POLICIES
+    from tests.optimized.support.cores import Cores, play
+
+    steps, seed, began, shown = 0, given.seed, time.monotonic(), time.monotonic()
+    while steps < given.steps:
+        source = random.Random(seed)
+        config = {"page_size": source.choice((1, 2, 4, 16)), "pages": source.choice((5, 12, 40, 200))}
+        policy, bigram = source.choice(list(POLICIES)), source.random() < 0.25
+        cores = Cores(**config, policy=policy, bigram=bigram, dtype=source.choice(("int32", "int64")))
+        try:
+            steps += play(cores, source, CALLS, given.every)
+        except AssertionError as error:
+            print(f"seed {seed}, {cores.config}, after {cores.steps} steps:\n{error}")
+            return 1
+        seed += 1
+        if time.monotonic() - shown > 10:
+            shown = time.monotonic()
+            print(f"{steps:,} steps, {seed - given.seed} caches", flush=True)
+    seconds = time.monotonic() - began
+    print(f"{_core.__file__}: {steps:,} steps of {seed - given.seed} pairs of caches, 0 differences ({seconds:.0f} s)")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
