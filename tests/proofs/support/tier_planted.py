@@ -1,10 +1,11 @@
-"""Slips put into the transitions of the hierarchy, to show that the enumeration looks: each must be found."""
+"""Mutants of the transitions of the hierarchy, to show that the enumeration looks: each must be found."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
+from kvlitmus.mutants.mutant import Mutant, recipe_of
 from kvlitmus.reference import fetch, tier
 from kvlitmus.reference.hierarchy import alone_of, host_of, pin, with_alone
 from kvlitmus.spec import calls
@@ -21,23 +22,28 @@ from tests.proofs.support.tier_bench import Model, Scope
 from tests.proofs.support.tier_scopes import ONE, ONE_PATH
 
 
-class Planted(NamedTuple):
-    """A slip, a scope in which it shows, and the rules and laws of which one must name it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planted(Mutant):
+    """A mutant of the reference of hierarchies, and a scope in which it shows."""
 
-    model: type[Slip]
-    broken: tuple[str, ...]
-    scope: Scope = ONE
+    scope: Scope
 
 
-class Slip(Model):
+def planted(model: type[Wrong], kills: tuple[str, ...], scope: Scope = ONE) -> Planted:
+    """A model with a bug, and the rules and laws of which one must name it."""
+    name = model.__name__
+    return Planted(id=name, recipe=recipe_of(name, model), kills=kills, target=model, scope=scope)
+
+
+class Wrong(Model):
     """Does something else at calls of one kind."""
 
     at: type
 
     def perform(self, now: State, setting: Setting, call: Any) -> Step[State]:
-        return self.slip(now, setting, call) if type(call) is self.at else super().perform(now, setting, call)
+        return self.wrong(now, setting, call) if type(call) is self.at else super().perform(now, setting, call)
 
-    def slip(self, now: State, setting: Setting, call: Any) -> Step[State]:
+    def wrong(self, now: State, setting: Setting, call: Any) -> Step[State]:
         """The step that it makes instead; unless said otherwise the right one, and something afterwards."""
         step = super().perform(now, setting, call)
         return step._replace(after=self.afterwards(step))
@@ -56,12 +62,12 @@ def with_host(state: State, host: Host) -> State:
     return state._replace(host=host)
 
 
-class HostEvictionOverlooksPins(Slip):
+class HostEvictionOverlooksPins(Wrong):
     """An eviction of the host takes what is being read, and what a prefetch begins behind."""
 
     at = EvictHost
 
-    def slip(self, now: State, setting: Setting, call: EvictHost) -> Step[State]:
+    def wrong(self, now: State, setting: Setting, call: EvictHost) -> Step[State]:
         host = host_of(now)
         bare = {name: copy._replace(pins=0) for name, copy in host.copies.items()}
         step = self.right(with_host(now, host._replace(copies=bare)), setting, call)
@@ -70,7 +76,7 @@ class HostEvictionOverlooksPins(Slip):
         return step._replace(after=with_host(step.after, left._replace(copies=copies)))
 
 
-class AbortReturnsItsMemoryTwice(Slip):
+class AbortReturnsItsMemoryTwice(Wrong):
     """An abort returns all memory of the prefetch, also what the job under way will return."""
 
     at = Abandon
@@ -80,7 +86,7 @@ class AbortReturnsItsMemoryTwice(Slip):
         return step.after if own is None else fetch.release(step.after, own.held[own.completed :])
 
 
-class DetachForgetsTheAnchor(Slip):
+class DetachForgetsTheAnchor(Wrong):
     """A detach ends prefetches without unpinning where they begin."""
 
     at = Attach
@@ -90,7 +96,7 @@ class DetachForgetsTheAnchor(Slip):
         return pin(step.after, anchors) if step.answer and not step.call.on else step.after
 
 
-class DetachReturnsWhatTheQueueHas(Slip):
+class DetachReturnsWhatTheQueueHas(Wrong):
     """A detach returns the memory of a prefetch directly, and leaves it in the release queue too."""
 
     at = Attach
@@ -100,7 +106,7 @@ class DetachReturnsWhatTheQueueHas(Slip):
         return tier.free(step.after, host_of(step.after).release) if ends else step.after
 
 
-class CommitKeepsDuplicates(Slip):
+class CommitKeepsDuplicates(Wrong):
     """What was read of pages that were cached meanwhile is never freed."""
 
     at = Poll
@@ -109,16 +115,16 @@ class CommitKeepsDuplicates(Slip):
         return with_host(step.after, host_of(step.after)._replace(free=host_of(step.before).free))
 
 
-class CommitHangsBelowWhatIsNotBacked(Slip):
+class CommitHangsBelowWhatIsNotBacked(Wrong):
     """A commit doesn't look whether the page before has a host copy."""
 
     at = Poll
 
-    def slip(self, now: State, setting: Setting, call: Poll) -> Step[State]:
+    def wrong(self, now: State, setting: Setting, call: Poll) -> Step[State]:
         return self.right(now, replace(setting, config=replace(setting.config, write=WRITE_BACK)), call)
 
 
-class LoadDoesNotPin(Slip):
+class LoadDoesNotPin(Wrong):
     """The host pages that a load reads from are not protected."""
 
     at = LoadBack
@@ -129,18 +135,18 @@ class LoadDoesNotPin(Slip):
         return pin(step.after, [name for one in begun for name in one.names], -1)
 
 
-class TickAcknowledgesWhatHasNotLanded(Slip):
+class TickAcknowledgesWhatHasNotLanded(Wrong):
     """Every copy counts as landed at the next tick."""
 
     at = Tick
 
-    def slip(self, now: State, setting: Setting, call: Tick) -> Step[State]:
+    def wrong(self, now: State, setting: Setting, call: Tick) -> Step[State]:
         host = host_of(now)
         landed = tuple([one._replace(landed=True) for one in host.transfers])
         return self.right(with_host(now, host._replace(transfers=landed)), setting, call)
 
 
-class TickForgetsToUnlock(Slip):
+class TickForgetsToUnlock(Wrong):
     """The path of a backup stays locked after its acknowledgement."""
 
     at = Tick
@@ -151,7 +157,7 @@ class TickForgetsToUnlock(Slip):
         return step.after._replace(tree=tree._replace(pages=pages))
 
 
-class ARevocationMeetsTheNext(Slip):
+class ARevocationMeetsTheNext(Wrong):
     """A revocation ends whatever prefetch its request has by then."""
 
     at = Tick
@@ -165,7 +171,7 @@ class ARevocationMeetsTheNext(Slip):
         return after
 
 
-class ResetForgetsTheReleaseQueue(Slip):
+class ResetForgetsTheReleaseQueue(Wrong):
     """What waits to be freed is freed again after a reset."""
 
     at = calls.Reset
@@ -174,7 +180,7 @@ class ResetForgetsTheReleaseQueue(Slip):
         return with_host(step.after, host_of(step.after)._replace(release=host_of(step.before).release))
 
 
-class TheTailOfAQueryIsLost(Slip):
+class TheTailOfAQueryIsLost(Wrong):
     """What was reserved beyond what storage has is not returned."""
 
     at = Advance
@@ -185,7 +191,7 @@ class TheTailOfAQueryIsLost(Slip):
         return with_host(step.after, host_of(step.after)._replace(release=before.release)) if asks else step.after
 
 
-class DemotionLosesTheCopy(Slip):
+class DemotionLosesTheCopy(Wrong):
     """A page that leaves the device leaves the host too."""
 
     at = calls.Evict
@@ -197,45 +203,45 @@ class DemotionLosesTheCopy(Slip):
         return tier.unback(left, gone)
 
 
-class MatchOverlooksTheHost(Slip):
+class MatchOverlooksTheHost(Wrong):
     """A match tells nothing of what is on the host."""
 
     at = calls.Match
 
-    def slip(self, now: State, setting: Setting, call: calls.Match) -> Step[State]:
+    def wrong(self, now: State, setting: Setting, call: calls.Match) -> Step[State]:
         step = self.right(now, setting, call)
         return step._replace(answer=step.answer._replace(host=0))
 
 
-class AnEndedReadStopsNothing(Slip):
+class AnEndedReadStopsNothing(Wrong):
     """A read that storage cut short goes on being waited for."""
 
     at = Poll
 
-    def slip(self, now: State, setting: Setting, call: Poll) -> Step[State]:
+    def wrong(self, now: State, setting: Setting, call: Poll) -> Step[State]:
         own = fetch.find(now, RequestId(call.rid))
         if own is not None and own.stage == ENDED and own.completed < (own.hit or 0):
             return Step(call, False, now, now)
         return self.right(now, setting, call)
 
 
-class AReadCountsAPageTooMany(Slip):
+class AReadCountsAPageTooMany(Wrong):
     """A read that is cut short counts the page that did not come."""
 
     at = Advance
 
-    def slip(self, now: State, setting: Setting, call: Advance) -> Step[State]:
+    def wrong(self, now: State, setting: Setting, call: Advance) -> Step[State]:
         if reads(now, call) and call.outcome.how == "short":
             call = call._replace(outcome=Outcome("short", call.outcome.pages + 1))
         return self.right(now, setting, call)
 
 
-class AReadForgetsItsLastPage(Slip):
+class AReadForgetsItsLastPage(Wrong):
     """What the last step of a read has brought is not counted."""
 
     at = Advance
 
-    def slip(self, now: State, setting: Setting, call: Advance) -> Step[State]:
+    def wrong(self, now: State, setting: Setting, call: Advance) -> Step[State]:
         own = reads(now, call)
         if own is not None and own.live and own.completed + call.outcome.pages == own.hit:
             call = call._replace(outcome=Outcome("short", 0))
@@ -247,12 +253,12 @@ def reads(now: State, call: Advance) -> Operation | None:
     return next((one for one in host_of(now).operations if one.job == call.job and one.stage == FETCH), None)
 
 
-class AQuotaIsLoosened(Slip):
+class AQuotaIsLoosened(Wrong):
     """What a load newly locks is added to its quota instead of taken off."""
 
     at = LoadBack
 
-    def slip(self, now: State, setting: Setting, call: LoadBack) -> Step[State]:
+    def wrong(self, now: State, setting: Setting, call: LoadBack) -> Step[State]:
         if call.quota is not None:
             resident = now.tree.pages
             locked = [name for name in call.path.pages if name in resident and not resident[name].locks]
@@ -261,24 +267,24 @@ class AQuotaIsLoosened(Slip):
 
 
 PLANTED = (
-    Planted(AQuotaIsLoosened, ("LOAD-07",), replace(ONE, quotas=(1,))),
-    Planted(AReadCountsAPageTooMany, ("what was read is there",)),
-    Planted(AReadForgetsItsLastPage, ("what storage gave is counted",)),
-    Planted(HostEvictionOverlooksPins, ("TIER-11", "TIER-12", "TIER-14")),
-    Planted(AbortReturnsItsMemoryTwice, ("TIER-01",)),
-    Planted(DetachForgetsTheAnchor, ("pins are those of holders", "LIFE-08"), replace(ONE, lives=True)),
-    Planted(DetachReturnsWhatTheQueueHas, ("TIER-01",), replace(ONE, lives=True)),
-    Planted(CommitKeepsDuplicates, ("TIER-02",)),
-    Planted(CommitHangsBelowWhatIsNotBacked, ("TIER-06", "FETCH-16")),
-    Planted(LoadDoesNotPin, ("pins are those of holders",)),
-    Planted(TickAcknowledgesWhatHasNotLanded, ("BACKUP-03", "TIER-07")),
-    Planted(TickForgetsToUnlock, ("locks are those of holders", "LIFE-08")),
-    Planted(ARevocationMeetsTheNext, ("TIER-02",), ONE_PATH),
-    Planted(ResetForgetsTheReleaseQueue, ("TIER-01", "LIFE-01"), replace(ONE, lives=True)),
-    Planted(TheTailOfAQueryIsLost, ("TIER-02",)),
-    Planted(DemotionLosesTheCopy, ("TIER-13",)),
-    Planted(MatchOverlooksTheHost, ("TIER-10",)),
-    Planted(
+    planted(AQuotaIsLoosened, ("LOAD-07",), replace(ONE, quotas=(1,))),
+    planted(AReadCountsAPageTooMany, ("what was read is there",)),
+    planted(AReadForgetsItsLastPage, ("what storage gave is counted",)),
+    planted(HostEvictionOverlooksPins, ("TIER-11", "TIER-12", "TIER-14")),
+    planted(AbortReturnsItsMemoryTwice, ("TIER-01",)),
+    planted(DetachForgetsTheAnchor, ("pins are those of holders", "LIFE-08"), replace(ONE, lives=True)),
+    planted(DetachReturnsWhatTheQueueHas, ("TIER-01",), replace(ONE, lives=True)),
+    planted(CommitKeepsDuplicates, ("TIER-02",)),
+    planted(CommitHangsBelowWhatIsNotBacked, ("TIER-06", "FETCH-16")),
+    planted(LoadDoesNotPin, ("pins are those of holders",)),
+    planted(TickAcknowledgesWhatHasNotLanded, ("BACKUP-03", "TIER-07")),
+    planted(TickForgetsToUnlock, ("locks are those of holders", "LIFE-08")),
+    planted(ARevocationMeetsTheNext, ("TIER-02",), ONE_PATH),
+    planted(ResetForgetsTheReleaseQueue, ("TIER-01", "LIFE-01"), replace(ONE, lives=True)),
+    planted(TheTailOfAQueryIsLost, ("TIER-02",)),
+    planted(DemotionLosesTheCopy, ("TIER-13",)),
+    planted(MatchOverlooksTheHost, ("TIER-10",)),
+    planted(
         AnEndedReadStopsNothing,
         ("FETCH-11", "LIFE-06", "LIFE-07"),
         replace(ONE, asked=replace(ONE.asked, stop="wait_complete")),
