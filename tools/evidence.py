@@ -1,11 +1,14 @@
 """What establishes each rule, computed: the registers are read, small runs are made, nothing is claimed.
 
-Five columns, each a mapping from rule ids to what was found:
+Six columns, each a mapping from rule ids to what was found:
 
 * ``reference``: the function of the reference that the rule names, imported;
 * ``litmus``: the litmus tests that say they lead there (that they do is checked by every run);
 * ``random``: the targets whose lawful random schedules evaluated the rule, a few thousand steps each;
 * ``proof``: the lemmas that say they prove it, with their bounds, and the enumerations that evaluated it;
+* ``optimized``: the same of the optimized cache: proofs of its own source, and the enumerations in which it is equal to
+  the reference in every state (that they hold is checked by ``tests/proofs/test_optimized_symbolic.py`` and
+  ``tests/optimized/test_small_states.py``);
 * ``mutant``: the mutants that the rule is to kill (that it does is checked by ``kvlitmus mutants``).
 
 ``targets`` is for information: how the rule fared in the committed reports.
@@ -34,7 +37,7 @@ from kvlitmus.spec.rule import Rule, all_rules
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results"
-COLUMNS = ("reference", "litmus", "random", "proof", "mutant")
+COLUMNS = ("reference", "litmus", "random", "proof", "optimized", "mutant")
 
 FLAT = (Config(page_size=1), Config(page_size=4), Config(page_size=4, pages=8), Config(page_size=4, bigram=True))
 TARGETS: dict[str, tuple[Any, tuple[Config, ...]]] = {
@@ -120,15 +123,20 @@ def play_schedules(rules: Mapping[str, Rule], found: Evidence) -> None:
 
 def find_proofs(rules: Mapping[str, Rule], found: Evidence) -> None:
     """Ask the proofs: the lemmas with their bounds, and what the quick enumerations evaluated."""
-    from tests.proofs.support.coverage import by_enumeration, by_lemmas
+    from tests.proofs.support import coverage
 
-    for id, lemmas in by_lemmas().items():
-        for name, bounds in lemmas:
-            found.add("proof", rules, id, f"`{name}`", f"lemma {name}")
-            found.bounds[name] = bounds
-    for id, times in by_enumeration().items():
-        if times:
-            found.add("proof", rules, id, "all states of small caches", "the enumeration")
+    for column, proven in (("proof", coverage.by_lemmas()), ("optimized", coverage.by_optimized_proofs())):
+        for id, lemmas in proven.items():
+            for name, bounds in lemmas:
+                found.add(column, rules, id, f"`{name}`", f"lemma {name}")
+                found.bounds[name] = bounds
+    for column, text, evaluated in (
+        ("proof", "all states of small caches", coverage.by_enumeration()),
+        ("optimized", "equal to the reference in all states of small caches", coverage.by_optimized_enumeration()),
+    ):
+        for id, times in evaluated.items():
+            if times:
+                found.add(column, rules, id, text, "the enumeration")
 
 
 def reports(folder: Path) -> Iterator[dict[str, Any]]:

@@ -38,17 +38,26 @@ TITLES = {
     "litmus": "litmus tests",
     "random": "random schedules",
     "proof": "symbolic or exhaustive",
+    "optimized": "the same of the optimized cache",
     "mutant": "mutants it kills",
 }
 
-SHORT = {"reference": "reference", "litmus": "litmus", "random": "random", "proof": "proofs", "mutant": "mutants"}
+SHORT = {
+    "reference": "reference",
+    "litmus": "litmus",
+    "random": "random",
+    "proof": "proofs",
+    "optimized": "optimized",
+    "mutant": "mutants",
+}
 """The same as heads of narrow columns."""
 
 INTRO = """# Traceability matrix
 
 For each rule: the function of the reference that shows how it is kept, the litmus tests that lead to it, the
 targets whose random schedules evaluated it, the proofs that cover it (lemmas, whose bounds are at the end, or an
-enumeration of all states of small caches), and the known bugs, put back into a correct cache, that it must catch.
+enumeration of all states of small caches), those of the optimized cache, of its own source (or its equality with the
+reference in all states of small caches), and the known bugs, put back into a correct cache, that it must catch.
 The last column is for information: how the rule fared in the committed [results](results/index.md).  The tables
 say how many there are of each; a rule's details, below its table, say which.
 
@@ -147,7 +156,7 @@ def _details(rule: Rule, found: Evidence, excused: Mapping[tuple[str, str], str]
     """What covers a rule, column by column, and why a column is empty."""
     for column in COLUMNS:
         texts = found.cells[column].get(rule.id, [])
-        listed = ", ".join(text if column == "proof" else f"`{text}`" for text in texts)
+        listed = ", ".join(text if column in ("proof", "optimized") else f"`{text}`" for text in texts)
         yield f"- {TITLES[column]}: {listed or '– ' + excused.get((rule.id, column), '**missing**')}"
     if judged := found.targets.get(rule.id):
         yield f"- judged caches: {', '.join(judged)}"

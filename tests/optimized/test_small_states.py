@@ -3,56 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from kvlitmus.conformance.adapters.optimized.target import target
-from kvlitmus.conformance.adapters.reference.flat import PROFILE
 from kvlitmus.conformance.specimen.backup import BackupQueue
 from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.conformance.specimen.parts import Parts
 from kvlitmus.conformance.specimen.tree import Node, RadixTree
 from kvlitmus.conformance.specimen.works import TieredNode
+from tests.optimized.support.small_scopes import FLAT, QUICK, QUICK_TIERED, TIERED
 from tests.optimized.support.small_states import Beside
-from tests.optimized.support.small_tiers import BesideTiers, supported
-from tests.proofs.support import scopes, tier_scopes
+from tests.optimized.support.small_tiers import BesideTiers
 from tests.proofs.support.explore import Scope
-from tests.proofs.support.tier_bench import Scope as TierScope
 from tests.support.differential import Difference
 
 pytestmark = pytest.mark.proof
-
-
-def lawful(found: dict[str, Scope]) -> dict[str, Scope]:
-    """The scopes with the choices that the optimized cache makes, and lawful callers.
-
-    One request at a time: the enumeration renumbers requests, and the other cache can't.
-    """
-    return {
-        name: replace(scope, misuse=False, requests=min(1, scope.requests))
-        for name, scope in found.items()
-        if scope.profile == PROFILE
-    }
-
-
-def possible(found: dict[str, TierScope]) -> dict[str, TierScope]:
-    """The scopes with the choices that the optimized cache makes."""
-    return {name: supported(scope) for name, scope in found.items()}
-
-
-FLAT = lawful(
-    {
-        **scopes.EVERY_RUN,
-        "branches": Scope(units=3, loans=0, receipts=0),
-        "branches and a receipt": Scope(units=3, loans=0),
-        "four pages": Scope(pages=4, units=3, loans=0, receipts=0),
-    }
-)
-TIERED = possible(tier_scopes.EVERY_RUN)
-QUICK = ("bigrams", "pages of two", "mru")
-QUICK_TIERED = ("pages of two, filled",)
 
 
 def beside(scope: Scope, made: Any = target) -> Beside:

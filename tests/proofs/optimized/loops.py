@@ -53,6 +53,7 @@ SLOTS = ((1, 1), (1, 2), (2, 1), (2, 2), (2, 4), (3, 2), (3, 3), (3, 4))
 @proof(
     "POOL-09",
     "POOL-10",
+    "MISUSE-04",
     bounds="every slot of 63 bits; pages of one to three slots, at most two (to five and three in the nightly run)",
     slips=[
         Slip(KERNELS, "        if k + size > count:\n            return count\n", ""),
@@ -80,6 +81,7 @@ def slots_are_whole_pages_or_refused(source: Source, run: Run, case: tuple[int, 
 
 @proof(
     "POOL-02",
+    "TIER-03",
     bounds="every page that numbers of 32 bits name; pages of one to four slots, at most three pages",
     slips=[
         Slip(KERNELS, "            slots[k * size + j] = first + j", "            slots[k * size + j] = first + k"),
@@ -183,6 +185,8 @@ def pool_of(run: Run, kernels: Any) -> tuple[Cells, list[Any]]:
     "POOL-09",
     "POOL-11",
     "POOL-12",
+    "MISUSE-01",
+    "MISUSE-03",
     bounds="every page of 64 bits and every state; a pool of four pages, at most three given back at once",
     slips=[
         Slip(KERNELS, "if page < first or page >= end", "if page < first or page > end"),
@@ -305,6 +309,7 @@ def in_order(places: Rows, keys: Rows, size: int, members: set[int]) -> object:
 
 @proof(
     "EVICT-05",
+    "EVICT-07",
     bounds="every key; heaps of two entries in any order and some of three (nightly: all of three, some of six)",
     slips=[
         Slip(KERNELS, "    while at > 0:\n", "    while at > 1:\n"),
@@ -330,6 +335,7 @@ def a_branch_that_is_offered_comes_up_in_its_turn(
 
 @proof(
     "EVICT-05",
+    "EVICT-07",
     bounds="every key; heaps of two entries in any order and some of three (nightly: all of three, some of six)",
     slips=[
         Slip(KERNELS, "    places[WHERE, entry] = -1\n    size -= 1", "    size -= 1"),

@@ -5,15 +5,18 @@ from __future__ import annotations
 from itertools import pairwise, product
 from typing import Any
 
+import numpy as np
 import z3
 
-from kvlitmus.spec.schemes import TOKEN_LIMIT
+from kvlitmus.spec.schemes import KVLITMUS_2, TOKEN_LIMIT, Domain, sha256
+from kvlitmus.spec.units import Key
 from tests.proofs.optimized.claims import proof
 from tests.proofs.support.search import Run, alike, every
 from tests.proofs.support.source import Slip, Source
 from tests.proofs.support.vectors import Numpy, Scalar, Vector, named, width
 
 HASHING = "kvlitmus.optimized.hashing"
+SHA = "kvlitmus.optimized.sha"
 TYPES = ("int32", "int64", "uint32", "uint64")
 CASES = tuple(product(TYPES, (1, 2, 3)))
 
@@ -113,3 +116,52 @@ def bigrams_are_hashed_as_both_their_tokens(source: Source, run: Run, case: tupl
     numbers = known(tokens)
     pairs = [token for pair in pairwise(numbers) for token in pair]
     return kept(made, tokens, [byte for one in pairs for byte in little(one)])
+
+
+NAMESPACES = (None, "", "tenant")
+LENGTHS = range(9)
+
+
+@proof(
+    "HASH-02",
+    "HASH-03",
+    "HASH-04",
+    "HASH-05",
+    "HASH-06",
+    "HASH-07",
+    "HASH-09",
+    "HASH-10",
+    bounds="keys of at most eight units, cut at each page; pages of one to four units; three namespaces; unlike tokens",
+    slips=[
+        Slip(HASHING, "whole = len(units) - len(units) % page_size", "whole = len(units)"),
+        Slip(HASHING, "before = raw(prior) if prior else seed(", "before = seed("),
+        Slip(HASHING, "page_size * (8 if bigram else 4), before, PAGE_TAG", "page_size * 4, before, PAGE_TAG"),
+        Slip(HASHING, "Domain(page_size, bigram, namespace)", "Domain(page_size, False, namespace)"),
+        Slip(SHA, "sha256(tag + before + data[at : at + width])", "sha256(before + data[at : at + width])"),
+        Slip(SHA, "digests.append(before)", "digests.append(before[::-1])"),
+    ],
+    cases=tuple(product((1, 2, 3, 4), (False, True), NAMESPACES)),
+)
+def names_are_chained_as_the_scheme_says(source: Source, run: Run, case: tuple[int, bool, str | None]) -> object:
+    """The name of each whole page is the digest of the spec's message for it, however a key is cut into calls.
+
+    Nothing looks at the value of a token on the way, so tokens are numbers that are all unlike here.
+    """
+    size, bigram, namespace = case
+    sha = source.module(SHA)
+    hashing = source.module(HASHING, digests=sha.plain)
+    for length in LENGTHS:
+        tokens = np.arange(7, 7 + length + bigram, dtype=np.int64)
+        units = hashing.pack_bigrams(tokens) if bigram else tokens
+        spoken = Key(namespace, tuple(tokens.tolist()), bigram).units
+        before, expected = KVLITMUS_2.seed(Domain(size, bigram, namespace)), []
+        for at in range(0, length - length % size, size):
+            before = sha256(KVLITMUS_2.page_message(before, spoken[at : at + size]))
+            expected.append(before.hex())
+        for cut in range(len(expected) + 1):
+            first = hashing.page_hashes(units[: cut * size], size, namespace, bigram=bigram)
+            prior = first[-1] if first else None
+            rest = hashing.page_hashes(units[cut * size :], size, namespace, prior, bigram=bigram)
+            if [*first, *rest] != expected:
+                return False
+    return True

@@ -102,6 +102,43 @@ def _unbounded() -> list[tuple[str, str]]:
     return [(rule, name) for name, claim in CLAIMS.items() for rule in claim.rules]
 
 
+@functools.cache
+def by_optimized_enumeration() -> Counter[str]:
+    """How often each rule was evaluated in the searches of every run that the optimized cache takes part in.
+
+    That it is equal to the reference there, step by step, is what ``tests/optimized/test_small_states.py`` shows.
+    """
+    from tests.optimized.support import small_scopes
+    from tests.proofs.support import explore, tier_explore
+
+    counts: Counter[str] = Counter()
+    for name in small_scopes.QUICK:
+        counts += explore.Explorer(small_scopes.FLAT[name]).run().evaluated
+    for name in small_scopes.QUICK_TIERED:
+        counts += tier_explore.Explorer(small_scopes.TIERED[name]).run().evaluated
+    return Counter({id: count for id, count in counts.items() if id in all_rules()})
+
+
+def by_optimized_proofs() -> dict[str, tuple[tuple[str, str], ...]]:
+    """The proofs of the optimized cache that a rule rests on, with their bounds; none without z3."""
+    try:
+        import z3  # noqa: F401
+    except ImportError:
+        return {}
+    from tests.proofs.optimized import addresses, loops, packing, pieces, plans
+    from tests.proofs.optimized.claims import PROOFS
+
+    # importing them is what registers their proofs
+    assert {one.claim.__module__ for one in PROOFS.values()} >= {
+        module.__name__ for module in (addresses, loops, packing, pieces, plans)
+    }
+    found: dict[str, list[tuple[str, str]]] = {}
+    for one in PROOFS.values():
+        for rule in one.rules:
+            found.setdefault(rule, []).append((one.name, one.bounds))
+    return {rule: tuple(proofs) for rule, proofs in found.items()}
+
+
 def evidence() -> dict[str, Evidence]:
     """The evidence for every rule; nought and nothing where there is none."""
     random, searched, lemmas = by_random_schedules(), by_enumeration(), by_lemmas()
