@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from typing import Any
 
 import numpy as np
 
-from benchmarks.control_ours import Ours
+from benchmarks.control_goals import CORES
+from benchmarks.control_ours import Ours, cores
 from kvlitmus.conformance.ports import Config
 from kvlitmus.spec.units import Key
 
@@ -21,12 +23,12 @@ LONGEST = 24
 class Both:
     """The specimen, which is step for step what the reference is, and the optimized cache, fed the same."""
 
-    def __init__(self, policy: str, seed: int) -> None:
+    def __init__(self, policy: str, seed: int, core: str) -> None:
         from kvlitmus.conformance.specimen.cache import target
 
         self.random = random.Random(seed)
         self.theirs: Any = target.make(Config(page_size=PAGE, pages=PAGES, policy=policy))
-        self.ours = Ours(PAGE, PAGES * PAGE, policy)
+        self.ours = Ours(PAGE, PAGES * PAGE, policy, core)
         self.prompts: list[tuple[int, ...]] = [()]
         self.victims = 0
 
@@ -98,11 +100,11 @@ class Both:
 
 
 def compare(steps: int) -> dict[str, Any]:
-    """Play ``steps`` uses under each policy; how many victims there were, and the policies that differed."""
+    """Play ``steps`` uses under each policy on each core; how many victims there were, and where they differed."""
     victims, different = 0, []
-    for number, policy in enumerate(POLICIES):
-        both = Both(policy, number)
+    for core, (number, policy) in itertools.product(cores(), enumerate(POLICIES)):
+        both = Both(policy, number, core)
         if not all(both.step() for _ in range(steps)):
-            different.append(policy)
+            different.append(f"{policy}{CORES[core]}")
         victims += both.victims
-    return {"steps": steps * len(POLICIES), "victims": victims, "different": different}
+    return {"steps": steps * len(POLICIES) * len(cores()), "victims": victims, "different": different}

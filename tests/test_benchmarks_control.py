@@ -18,9 +18,9 @@ pytest.importorskip("numba")
 
 from benchmarks import control_cold, control_timing
 from benchmarks.control_chats import Chat, comb, stripped
-from benchmarks.control_goals import NEW, OLD, Goal, goals
+from benchmarks.control_goals import CORES, NEW, OLD, Goal, goals
 from benchmarks.control_order import PAGE, PAGES, Both, compare
-from benchmarks.control_ours import OurRequests, Ours
+from benchmarks.control_ours import OurRequests, Ours, cores
 from benchmarks.control_report import TITLES, draw, table, verdicts
 from benchmarks.control_rows import QUICK, SMALL_POOL, Scale
 from benchmarks.control_timing import Action, Stat, measure
@@ -186,13 +186,13 @@ def test_victims_are_compared_and_a_difference_is_seen(monkeypatch: pytest.Monke
     assert found["victims"] > 100
     made = Both.__init__
 
-    def wrong(self: Both, policy: str, seed: int) -> None:
-        made(self, policy, seed)
+    def wrong(self: Both, policy: str, seed: int, core: str) -> None:
+        made(self, policy, seed, core)
         if policy == "lru":
-            self.ours = Ours(PAGE, PAGES * PAGE, "mru")
+            self.ours = Ours(PAGE, PAGES * PAGE, "mru", core)
 
     monkeypatch.setattr(Both, "__init__", wrong)
-    assert compare(150)["different"] == ["lru"]
+    assert compare(150)["different"] == [f"lru{CORES[core]}" for core in cores()]
 
 
 @pytest.mark.parametrize(
