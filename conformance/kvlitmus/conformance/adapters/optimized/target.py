@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kvlitmus.conformance.adapters.optimized.contents import Variant, variant_of
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from kvlitmus.optimized.cache import Parts
 
 
+@dataclass(eq=False)
 class OptimizedTarget:
     """The target ``optimized``, or one made of other parts.
 
@@ -22,29 +24,18 @@ class OptimizedTarget:
     pool of a hierarchy is.  ``audited``: whether everything is counted again whenever somebody looks.
     """
 
+    parts: Parts | None = None
+    profile: Profile = PROFILE
+    variant: Variant | None = None
+    shift: int = 0
+    device: str = "cpu"
+    audited: bool = False
+    core: str = "auto"
     pools = ("device", "host", "tiers", "store")
-
-    def __init__(
-        self,
-        parts: Parts | None = None,
-        profile: Profile = PROFILE,
-        variant: Variant | None = None,
-        shift: int = 0,
-        device: str = "cpu",
-        audited: bool = False,
-        core: str = "auto",
-    ) -> None:
-        self.parts = parts
-        self.profile = profile
-        self.variant = variant
-        self.shift = shift
-        self.device = device
-        self.audited = audited
-        self.core = core
 
     def shifted(self, shift: int) -> OptimizedTarget:
         """The same over other kinds of pools."""
-        return OptimizedTarget(self.parts, self.profile, self.variant, shift, self.device, self.audited, self.core)
+        return replace(self, shift=shift)
 
     def make(self, config: Config) -> Any:
         """A fresh cache; its file store alone, where that is asked for."""
@@ -55,16 +46,13 @@ class OptimizedTarget:
         if config.policy not in POLICIES:
             raise Unsupported(f"the optimized cache has no policy {config.policy!r}; it has {', '.join(POLICIES)}")
         made: OptimizedPorts
-        if not config.tiered:
-            made = OptimizedCache(config, self.profile, self.parts, self.core)
-            made.audited = self.audited
-            return made
-        if self.core == "native":
-            raise Unsupported("the native core has no tiers")
-        from kvlitmus.conformance.adapters.optimized.tiers import TieredOptimized  # it needs torch
+        if config.tiered:
+            from kvlitmus.conformance.adapters.optimized.tiers import TieredOptimized  # it needs torch
 
-        variant = self.variant or variant_of(config, self.shift)
-        made = TieredOptimized(config, self.profile, self.parts, variant, self.device)
+            variant = self.variant or variant_of(config, self.shift)
+            made = TieredOptimized(config, self.profile, self.parts, variant, self.device)
+        else:
+            made = OptimizedCache(config, self.profile, self.parts, self.core)
         made.audited = self.audited
         return made
 
