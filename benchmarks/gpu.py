@@ -2,30 +2,40 @@
 
     PYTHONPATH=spec:reference:optimized:conformance python benchmarks/gpu.py [--out DIR] [--only STAGE,...] [--dry-run]
 
-It needs a checkout, Python 3.11 or later, torch with CUDA, Triton, numba, hypothesis and pytest; no installation and no
-network.  Correctness comes first: every pair of layouts byte by byte with sentinels, layer-wise readiness, cancelled
-transfers and delayed streams, the suite and the end-to-end example on CUDA, and the tests marked ``gpu``.  Then the
-ceilings of this machine, then the table of goals, then what other ways of moving the same bytes achieve.
+It needs a checkout, Python 3.11 or later, torch with CUDA, Triton, numba, hypothesis and pytest; no installation, no
+network and no C compiler.  What is missing is said first, in one line each (``preflight``).  Then each engine has
+twenty seconds to show that it can copy some pages (``smoke``), then come the ceilings of this machine and the table of
+goals, then what other ways of moving the same bytes achieve, and last correctness at length: every pair of layouts byte
+by byte with sentinels, layer-wise readiness, cancelled transfers and delayed streams, the suite, the end-to-end
+example, stress, and the tests marked ``gpu``.
 
-After every stage ``gpu-DATE.json`` is written anew, at the end also ``gpu-DATE.svg``: what an interruption or a time
-limit cuts off is only what had not been measured.  A goal that is missed is reported and is no error.
+Each stage is a process group of its own with a limit; the limits add up to less than the whole.  Whatever fails, hangs
+or loses the device's context, there is a table: each stage ends as ``ok``, ``failed``, ``hung`` or ``not run``, with
+its reason, and its rows so far are in it.  After every stage ``gpu-DATE.json`` is written anew, at the end also
+``gpu-DATE.svg``.  A goal that is missed is reported and is no error.
 
-Exit codes: 0 all that was checked is correct, 1 incorrect data, 3 a stage of this script failed, 4 no CUDA device (and
-nothing is written), 130 interrupted.  ``--dry-run`` takes every stage through CPU tensors of tiny sizes, with Triton's
-interpreter, and writes only if ``--out`` says where: it tests this script, its figures mean nothing.
+Exit codes: 0 every stage ran and all that was checked is correct, 1 incorrect data, 2 no such stage, 3 a stage failed,
+hung or was not run, 4 no CUDA device (and nothing is written), 130 interrupted.  ``--dry-run`` takes the stages through
+CPU tensors of tiny sizes, with Triton's interpreter, and writes only if ``--out`` says where: it tests this script, its
+figures mean nothing.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
 import time
 import types
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kvlitmus.optimized.data.copies import Engine
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("spec", "reference", "optimized", "conformance")
@@ -36,16 +46,18 @@ if "benchmarks" not in sys.modules:
     _here.__path__ = [str(ROOT / "benchmarks")]
     sys.modules["benchmarks"] = _here
 
-from benchmarks.gpu_stage import HARNESS, INTERRUPTED, NO_DEVICE, Bench, Record, Stage, run  # noqa: E402
+from benchmarks.gpu_stage import HARNESS, INTERRUPTED, NO_DEVICE, Bench, Record, Stage, budget  # noqa: E402
 
 LIMIT = 520.0
-"""Seconds of a whole run; a stage that is running then gives up, and a watchdog ends what does not."""
-ALWAYS = ("environment", "ceilings")
+"""Seconds of a whole run."""
+ALWAYS = ("preflight", "ceilings")
 """Stages that the others need."""
 NOT_RUN = "not run: no CUDA device"
+LAST = "correctness at length"
+"""The group of what takes long and measures nothing: it comes when the table is there."""
 
 
-def stages() -> list[Stage]:
+def stages(*, dry: bool) -> list[Stage]:
     """What is run, in this order, with the seconds that each may take."""
     from benchmarks import (
         gpu_ahead,
@@ -55,28 +67,45 @@ def stages() -> list[Stage]:
         gpu_copies,
         gpu_correct,
         gpu_overlap,
+        gpu_preflight,
         gpu_programs,
+        gpu_smoke,
     )
 
-    return [
-        Stage("environment", 30, gpu_programs.start),
-        Stage("kernels", 60, gpu_ahead.compile_ahead),
-        Stage("layout pairs", 40, gpu_correct.pairs),
-        Stage("movers", 30, gpu_correct.movers),
-        Stage("streams", 30, gpu_correct.streams),
-        Stage("suite, example, stress, tests", 100, gpu_programs.collect),
+    # In a dry run there is no copy engine.
+    engines: tuple[Engine, ...] = ("torch", "kernel") if dry else ("kernel", "dma", "staged", "torch")
+    timed: tuple[Engine, ...] = engines[:3]
+    chosen = [
+        Stage("preflight", 20, gpu_preflight.preflight, needs=(), machine=False),
+        *[Stage(f"smoke {engine}", 20, partial(gpu_smoke.smoke, engine), group="smoke") for engine in engines],
+        Stage("kernels", 40, gpu_ahead.compile_ahead, group="smoke", machine=False),
         Stage("ceilings", 20, gpu_ceilings.ceilings),
-        Stage("transfers", 70, gpu_copies.transfers),
-        Stage("both ways", 10, gpu_copies.both_ways),
-        Stage("on device", 15, gpu_copies.on_device),
-        Stage("submission", 10, gpu_overlap.submission),
-        Stage("layers", 15, gpu_overlap.layers),
-        Stage("interference", 30, gpu_overlap.interference),
-        Stage("quota", 50, gpu_overlap.quota),
-        Stage("choice", 25, gpu_choice.choice),
-        Stage("baselines", 40, gpu_baselines.baselines),
-        Stage("ceilings after", 15, gpu_ceilings.ceilings_after),
     ]
+    chosen += [
+        Stage(f"transfers {way}", 28, partial(gpu_copies.transfers, way), needs=("preflight", f"smoke {way}"))
+        for way in timed
+    ]
+    chosen += [
+        Stage("both ways", 20, gpu_copies.both_ways),
+        Stage("small loads", 20, gpu_overlap.small_loads),
+        Stage("submission", 15, gpu_overlap.submission),
+        Stage("layers", 20, gpu_overlap.layers),
+        Stage("on device", 20, gpu_copies.on_device),
+        Stage("interference", 30, gpu_overlap.interference),
+        Stage("choice", 30, gpu_choice.choice),
+        Stage("baselines", 35, gpu_baselines.baselines),
+        Stage("quota", 35, gpu_overlap.quota),
+        Stage("ceilings after", 15, gpu_ceilings.ceilings_after),
+        Stage("layout pairs", 60, gpu_correct.pairs, group=LAST),
+        Stage("movers", 60, gpu_correct.movers, group=LAST),
+        Stage("streams", 60, gpu_correct.streams, group=LAST),
+    ]
+    if not dry:  # they are exercised on CUDA only
+        chosen += [
+            Stage(name, 85, partial(gpu_programs.program, name=name), group=LAST, machine=False)
+            for name in gpu_programs.NAMES
+        ]
+    return chosen
 
 
 def parser() -> argparse.ArgumentParser:
@@ -97,10 +126,6 @@ DRY_SLACK = 30
 """How much longer a dry run may take: it measures nothing, and may be on a busy machine."""
 
 
-def _interrupted(number: int, _frame: object) -> None:
-    raise KeyboardInterrupt(number)
-
-
 def say(line: str) -> None:
     """Print at once: what a killed run has printed is all that is known of it."""
     print(line, flush=True)
@@ -112,60 +137,65 @@ def main(arguments: list[str] | None = None) -> int:
     if given.dry_run:
         os.environ["TRITON_INTERPRET"] = "1"
     try:
-        import torch
+        chosen = stages(dry=given.dry_run)
     except ImportError as error:
-        say(f"{NOT_RUN} (torch can't be imported: {error})")
+        say(f"{NOT_RUN} (what the stages need can't be imported: {error})")
         return NO_DEVICE
-    if not given.dry_run and not torch.cuda.is_available():
-        say(NOT_RUN)
-        return NO_DEVICE
-    signal.signal(signal.SIGTERM, _interrupted)
-    out = given.out or (None if given.dry_run else ROOT / "benchmarks" / "results")
-    name = f"gpu-{given.date}{'-dry' if given.dry_run else ''}"
-    record = Record(
-        out / f"{name}.json" if out else None, {"date": given.date, "dry": given.dry_run, "seed": given.seed}
-    )
-    bench = Bench("cpu" if given.dry_run else "cuda", given.dry_run, record, ROOT, given.seed)
-    try:
-        return _measure(bench, given, name)
-    except KeyboardInterrupt:
-        record.write()
-        return INTERRUPTED
-    except Exception as error:  # noqa: BLE001 (what has been measured is written first)
-        record.head["failure"] = f"{type(error).__name__}: {error}"
-        record.write()
-        say(f"the harness failed: {record.head['failure']}")
-        return HARNESS
-
-
-def _measure(bench: Bench, given: argparse.Namespace, name: str) -> int:
-    from benchmarks import gpu_plot, gpu_programs, gpu_report
-
-    record = bench.record
-    chosen = stages()
     if given.only:
         wanted = {*ALWAYS, *given.only.split(",")}
         if unknown := wanted - {stage.name for stage in chosen}:
             say(f"no such stage: {', '.join(sorted(unknown))}; there are {', '.join(stage.name for stage in chosen)}")
             return 2
         chosen = [stage for stage in chosen if stage.name in wanted]
+        chosen = [replace(stage, needs=tuple(wanted.intersection(stage.needs))) for stage in chosen]
     slack = DRY_SLACK if given.dry_run else 1
     chosen = [replace(stage, seconds=slack * stage.seconds) for stage in chosen]
+    return measure(given, chosen, slack * given.limit)
+
+
+def measure(given: argparse.Namespace, chosen: list[Stage], limit: float) -> int:
+    """Run these stages and tell what came of them, whatever came of them; the exit code."""
+    from benchmarks import gpu_parent
+
+    out = given.out or (None if given.dry_run else ROOT / "benchmarks" / "results")
+    name = f"gpu-{given.date}{'-dry' if given.dry_run else ''}"
+    head = {"date": given.date, "began": datetime.now(UTC).isoformat(timespec="seconds"), "dry": given.dry_run}
+    record = Record(out / f"{name}.json" if out else None, {**head, "seed": given.seed, "budget": budget(chosen)})
+    bench = Bench("cpu" if given.dry_run else "cuda", given.dry_run, record, ROOT, given.seed)
     started = time.monotonic()
+    interrupted = False
     try:
-        run(bench, chosen, slack * given.limit, say)
-    finally:
-        gpu_programs.end_all(bench)
+        with gpu_parent.interruptible():
+            gpu_parent.run(bench, chosen, limit, say)
+    except KeyboardInterrupt:
+        interrupted = True
+    except Exception as error:  # noqa: BLE001 (what has been measured is told all the same)
+        record.head["failure"] = f"{type(error).__name__}: {error}"
+        say(f"the harness failed: {record.head['failure']}")
+    if record.head.get("no_device"):
+        say(NOT_RUN)
+        if record.path:
+            record.path.unlink(missing_ok=True)
+            with suppress(OSError):  # it was there before, with somebody else's files
+                record.path.parent.rmdir()
+        return NO_DEVICE
     record.head["seconds"] = round(time.monotonic() - started, 1)
     record.head["goals_met"] = sum(goal.met for goal in record.goals)
     record.head["goals_measured"] = len(record.goals)
-    record.head["exit_code"] = record.code()
+    code = HARNESS if "failure" in record.head else record.code()
+    record.head["exit_code"] = INTERRUPTED if interrupted and code != 1 else code
     record.write()
+    _tell(record, name)
+    return int(record.head["exit_code"])
+
+
+def _tell(record: Record, name: str) -> None:
+    from benchmarks import gpu_plot, gpu_report
+
     say(gpu_report.report(record))
     if record.path:
         record.path.with_suffix(".svg").write_text(gpu_plot.plot(record))
         say(f"\nwritten: {record.path} and {name}.svg")
-    return record.code()
 
 
 if __name__ == "__main__":

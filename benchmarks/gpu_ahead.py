@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from benchmarks import gpu_choice, gpu_copies, gpu_correct, gpu_movers, gpu_overlap, gpu_pairs
 from benchmarks.gpu_device import GIB
 from benchmarks.gpu_stage import Bench
-from kvlitmus.optimized.data.kernels import DEVICE, LINK, Launch, compile_for
+from kvlitmus.optimized.data.kernels import DEVICE, LINK, Launch, compile_for, target_of
 from kvlitmus.optimized.data.layout import Layout, Nest, nest, strides
 from kvlitmus.optimized.data.shape import KVShape
 from kvlitmus.optimized.data.staged import PARTS, PIECE
@@ -77,10 +77,8 @@ def compile_ahead(bench: Bench) -> None:
     if bench.dry:
         bench.record.head["compiled_ahead"] = f"none of {len(wanted)}: a dry run interprets"
         return
-    from triton.runtime import driver
-
     workers = max(2, min(14, (os.cpu_count() or 2) - 1))
-    target = driver.active.get_current_target()
+    target = target_of(0)
     pool = concurrent.futures.ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
     waiting = [pool.submit(_compile, job, target) for job in wanted]
     done, late = concurrent.futures.wait(waiting, timeout=max(5.0, bench.left() - 5.0))

@@ -15,13 +15,12 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
+from benchmarks.gpu_chunks import Chunks, made
 from benchmarks.gpu_device import Machine, repeat, summary
 from benchmarks.gpu_kernels import register_copy, simple_copy
 from benchmarks.gpu_stage import Bench, Skip
@@ -29,34 +28,6 @@ from benchmarks.gpu_stage import Bench, Skip
 REPEATS = 5
 LOOPED = 4_096
 """Chunks that the loop copies: at some microseconds each, the whole of a transfer would take the stage's time."""
-
-
-@dataclass
-class Chunks:
-    """Two layer-first pools of ``[parts, pages, chunk]`` bytes, and which pages go where."""
-
-    host: torch.Tensor
-    device: torch.Tensor
-    host_pages: np.ndarray[Any, np.dtype[np.int32]]
-    device_pages: np.ndarray[Any, np.dtype[np.int32]]
-
-    @property
-    def payload(self) -> int:
-        """Bytes that one transfer moves."""
-        return len(self.host_pages) * int(self.host.shape[0]) * int(self.host.shape[2])
-
-    def sides(self, direction: str) -> tuple[torch.Tensor, torch.Tensor, Any, Any]:
-        """Source, target, and their pages."""
-        if direction == "h2d":
-            return self.host, self.device, self.host_pages, self.device_pages
-        return self.device, self.host, self.device_pages, self.host_pages
-
-
-def made(machine: Machine, parts: int, pages: int, chunk: int) -> Chunks:
-    """Pools with random contents, and a random order of the pages on both sides."""
-    host = machine.host_bytes(parts * pages * chunk).view(parts, pages, chunk)
-    device = machine.device_bytes(parts * pages * chunk).view(parts, pages, chunk)
-    return Chunks(host, device, machine.pages(pages, 0), machine.pages(pages, 0))
 
 
 def index(chunks: Chunks, direction: str) -> Callable[[], None]:
@@ -197,14 +168,7 @@ def baselines(bench: Bench) -> None:
                     chunks.sides(direction)[1].zero_()
                     found = repeat(lambda work=work: machine.events(work), bench.repeats(REPEATS))  # type: ignore[misc]
                 except (Skip, RuntimeError, AttributeError) as trouble:
-                    # Somebody else's way that can't be measured here is no failure of ours.
-                    bench.record.row(
-                        "baselines",
-                        way=name,
-                        chunk=chunk,
-                        direction=direction,
-                        note=str(trouble).partition("\n")[0][:200],
-                    )
+                    bench.record.failed("baselines", {"way": name, "chunk": chunk, "direction": direction}, trouble)
                     continue
                 cases += 1
                 if not exact(chunks, direction, payload):

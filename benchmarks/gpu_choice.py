@@ -95,8 +95,8 @@ def _rectangles(bench: Bench, page: int) -> None:
         try:
             work = partial(_rectangle_copies, host, device, list(zip(here, there, strict=True)), direction)
             found = summary(repeat(lambda work=work: machine.events(work), bench.repeats(4)), parts * pages * chunk)  # type: ignore[misc]
-        except (Skip, RuntimeError, AttributeError) as trouble:
-            bench.record.row("choice", name=name, note=str(trouble).partition("\n")[0][:200])
+        except (Skip, RuntimeError, AttributeError, OSError) as trouble:
+            bench.record.failed("choice", {"name": name}, trouble)
             continue
         exact = all(
             torch.equal(host[int(one)].cpu(), device[:, int(other)].cpu())

@@ -82,6 +82,17 @@ class Machine:
         """A fresh random order of all pages but the reserved ones: page lists of a real cache are scattered."""
         return (self.rng.permutation(pages - reserved) + reserved).astype(np.int32)
 
+    def alive(self) -> None:
+        """Raise ``RuntimeError`` if the device's context is lost, or plain copies are wrong."""
+        try:
+            self.sync()
+            there = torch.arange(1000, device=self.device)
+            whole = bool((there.cpu() == torch.arange(1000)).all())
+        except RuntimeError as error:
+            raise RuntimeError(f"the context was lost: {str(error).partition(chr(10))[0]}") from error
+        if not whole:
+            raise RuntimeError("a plain copy to the device and back is wrong")
+
     def free(self) -> None:
         """Give device memory back to the driver between stages."""
         if self.cuda:

@@ -298,17 +298,23 @@ class World:
         """Seconds of one transfer of all pages in a fresh order, by events on the caller's stream."""
         orders[:] = [machine.pages(self.host.pages), machine.pages(self.host.pages)]
         last = self.host.shape.layers - 1
+        tickets: list[Any] = []
 
         def work() -> None:
-            self.start(direction, orders).wait_layer(last)
+            tickets.append(self.start(direction, orders))
+            tickets[0].wait_layer(last)
 
         seconds = machine.events(work)
+        tickets[0].wait()  # raises what a thread could not submit: the stream has gone on then
         machine.sync()
         return seconds
 
-    def timed_load(self, machine: Machine) -> tuple[float, float]:
-        """Seconds until the first layer, and until all of them, are there for the caller's stream."""
-        there, here = machine.pages(self.host.pages), machine.pages(self.device.pages)
+    def timed_load(self, machine: Machine, count: int | None = None) -> tuple[float, float]:
+        """Seconds until the first layer, and until all of them, are there for the caller's stream.
+
+        count: pages, by default all of them.
+        """
+        there, here = (machine.pages(pool.pages)[:count] for pool in (self.host, self.device))
         last = self.host.shape.layers - 1
         if not machine.cuda:
             started = time.perf_counter()

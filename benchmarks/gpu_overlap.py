@@ -95,6 +95,8 @@ def beside_copy(bench: Bench, product: Product, world: World, direction: str, ea
     for _ in range(2 if bench.dry else 4):
         alone.append(product.time_alone())
         seconds, whole, longer = product.beside(start, stop)
+        for ticket in tickets:
+            ticket.wait()
         beside.append(seconds)
         rates.append(rounds * world.payload / whole / 1e9)
         lasted = lasted and longer
@@ -225,6 +227,49 @@ def _layers(bench: Bench, row: Row) -> None:
             bench.record.goal(at_most(f"first layer ready, {row.label}", wanted * 1e3, first * 1e3, "ms"))
             bench.record.goal(at_most(f"all layers against one shot, {row.label}", ALL, total / whole, "x"))
     world.close()
+
+
+SMALL_LOADS = (1, 4, 16, 64, 256)
+"""Pages of a load: with bf16 and two KV heads of 128, 16 tokens and 32 layers a page is 512 KiB."""
+
+
+def small_loads(bench: Bench) -> None:
+    """Loads of few pages, layer by layer and all layers at once: a barrier per layer is not for small ones.
+
+    ``together`` in the record is the largest load whose last layer comes sooner at once, and no later than the first
+    would layer by layer plus what the goal allows: what the lane's own limit should be.
+    """
+    machine: Machine = bench.kept["machine"]
+    row = ROWS[3]
+    world = World.make(machine, row.shape(bench), row.host, (4 if bench.dry else SMALL_LOADS[-1]) + 1)
+    together = 0
+    engines = ("kernel", "dma") if machine.cuda else ("torch",)
+    for count in SMALL_LOADS[:2] if bench.dry else SMALL_LOADS:
+        size = count * world.host.shape.page_bytes
+        times: dict[str, tuple[float, float]] = {}
+        for engine in engines:
+            for name, small in (("at once", 1 << 62), ("by layers", 0)) if engine == "kernel" else (("by layers", 0),):
+                facts = {"name": f"load of {count} pages, {size / KIB:g} KiB, by {engine} {name}", "way": engine}
+                measure = partial(_small_load, bench, world, engine, small, count)
+                if bench.record.tried("small loads", {**facts, "pages": count, "bytes_of_load": size}, measure):
+                    found = bench.record.rows[-1]
+                    times[f"{engine} {name}"] = (found["first_ms"], found["all_ms"])
+        once, layered = times.get("kernel at once"), times.get("kernel by layers")
+        if once and layered and once[1] < layered[1] and once[1] < layered[0] + 20e-3:
+            together = size
+    world.close()
+    bench.record.head["together"] = together
+
+
+def _small_load(bench: Bench, world: World, engine: str, small: int, count: int) -> dict[str, Any]:
+    machine: Machine = bench.kept["machine"]
+    mine = world.by(load_engine=engine)
+    if mine.mover.load_lane is not None:
+        mine.mover.load_lane.small = small
+    times = [mine.timed_load(machine, count) for _ in range(bench.repeats(20) + 2)][2:]
+    mine.close()
+    first, total = (statistics.median(column) for column in zip(*times, strict=True))
+    return {"first_ms": first * 1e3, "all_ms": total * 1e3}
 
 
 def one_shot(machine: Machine, copy: PageCopy) -> float:

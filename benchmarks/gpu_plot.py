@@ -71,7 +71,8 @@ def _colour(row: dict[str, Any]) -> str:
 
 
 def _shares(record: Record) -> list[Bar]:
-    rows = [row for row in [*record.of("transfers"), *record.of("on device")] if row.get("judged") and "gb_s" in row]
+    every = [*record.of("transfers"), *record.of("on device")]
+    rows = [row for row in every if row.get("judged") and row.get("share") is not None]
     return [
         Bar(
             f"{row['label']}, {row['way']}",

@@ -22,20 +22,36 @@ def report(record: Record) -> str:
     lines = [f"kvlitmus on {head.get('device', '?')}, {head.get('date', '?')}, {_versions(head)}", ""]
     if head.get("dry"):
         lines += ["DRY RUN on CPU tensors of tiny sizes: no figure below means anything", ""]
-    lines += (
-        _checks(record) + _ceilings(record) + _transfers(record) + _baselines(record) + _choice(record) + _quota(record)
-    )
-    lines += _rest(record)
+    lines += _stages(record)
+    for table in (_checks, _ceilings, _transfers, _baselines, _choice, _quota, _rest):
+        try:
+            lines += table(record)
+        except Exception as error:  # noqa: BLE001  a row that nobody expected costs its table, not the others
+            lines += [f"{table.__name__.strip('_')} can't be shown: {type(error).__name__}: {error}", ""]
     lines += ["", f"{'goal':66} {'measured':>10}  {'wanted':>9}"]
     lines += [
         f"{'met' if goal.met else 'MISSED':7}{goal.row:59} {goal.measured:10.3f}  {goal.wanted:>9} {goal.unit}"
         for goal in record.goals
     ]
-    lines += [
-        "",
-        "stages: " + ", ".join(f"{one['stage']} {one['outcome']} {one['seconds']:.0f} s" for one in record.stages),
-    ]
+    bad = [one for one in record.stages if one["outcome"] != "ok"]
+    lines += ["", f"{len(record.stages) - len(bad)} of {len(record.stages)} stages are ok"]
+    lines += [f"  {one['stage']}: {one['outcome']}, {one['note']}" for one in bad]
     return "\n".join(lines)
+
+
+def _stages(record: Record) -> list[str]:
+    lines = [f"missing: {line}" for line in record.head.get("missing", [])]
+    lines += ["stage                           outcome      seconds  reason"]
+    lines += [
+        f"  {one['stage']:28}  {one['outcome']:11} {one['seconds']:8.1f}  {one['note'][:160]}".rstrip()
+        for one in record.stages
+    ]
+    return [*lines, ""]
+
+
+def _share(row: dict[str, Any]) -> str:
+    """Its share of the ceiling, where there is one."""
+    return f"{row['share']:12.1%}" if row.get("share") is not None else f"{'-':>12}"
 
 
 def _versions(head: dict[str, Any]) -> str:
@@ -64,11 +80,10 @@ def _transfers(record: Record) -> list[str]:
     lines = ["transfer, random pages                  way        GB/s   share of ceiling   GB moved"]
     for row in [*record.of("transfers"), *record.of("on device"), *record.of("both ways")]:
         if "gb_s" not in row:
-            lines.append(f"  {row['name']:38} {row.get('note', '')}")
+            lines.append(f"  {row['name']:38} {row.get('way', ''):8} {row.get('note', '')}")
             continue
         lines.append(
-            f"  {row['name']:38} {row.get('way', ''):8} {row['gb_s']:8.2f} {row['share']:12.1%}"
-            f"{row['bytes'] / 1e9:16.3f}"
+            f"  {row['name']:38} {row.get('way', ''):8} {row['gb_s']:8.2f} {_share(row)}{row['bytes'] / 1e9:16.3f}"
         )
     return [*lines, ""]
 
@@ -101,8 +116,9 @@ def _quota(record: Record) -> list[str]:
 
 
 def _rest(record: Record) -> list[str]:
-    lines = ["submission, layers, interference"]
-    for row in [*record.of("submission"), *record.of("layers"), *record.of("interference")]:
+    lines = ["small loads, submission, layers, interference"]
+    tables = ("small loads", "submission", "layers", "interference")
+    for row in [row for table in tables for row in record.of(table)]:
         facts = ", ".join(
             f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}"
             for key, value in row.items()

@@ -1,20 +1,18 @@
-"""Stages, their budgets, and the record that is written after each of them.
+"""Stages, and the record of what they find.
 
-A run is a list of stages.  Each has a budget in seconds, which its loops ask for by :meth:`Bench.left`, and the whole
-has a limit that a watchdog enforces: what a hanging kernel or a lost machine cuts off, is what had not been measured
-yet.  The record is written, whole and atomically, after every stage.
+A run is a list of stages.  Each has a limit in seconds, which its loops ask for by :meth:`Bench.left` and which
+:mod:`benchmarks.gpu_parent` enforces.  The record is written, whole and atomically, after every stage, and by a stage
+itself after every row.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import os
-import threading
 import time
-import traceback
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -68,17 +66,24 @@ class Record:
     goals: list[Goal] = field(default_factory=list)
     unfinished: list[str] = field(default_factory=list)
     interrupted: bool = False
+    live: bool = False
+    troubles: list[str] = field(default_factory=list)
+    """What failed of a stage that went on all the same."""
+    ended: dict[str, str] = field(default_factory=dict)
+    """How a stage ended; empty before that."""
 
     def check(self, name: str, cases: int, wrong: list[str], note: str = "") -> None:
         """One kind of correctness check: how many cases, and which of them were wrong."""
         self.checks.append(
             {"check": name, "cases": cases, "wrong": wrong[:20], "wrong_cases": len(wrong), "note": note}
         )
+        self._noted()
 
     def row(self, table: str, **facts: Any) -> dict[str, Any]:
         """One measured row; numbers are rounded where they are printed, not here."""
         made = {"table": table, **facts}
         self.rows.append(made)
+        self._noted()
         return made
 
     def goal(self, goal: Goal) -> None:
@@ -87,19 +92,47 @@ class Record:
             self.head["goals_not_judged"] = self.head.get("goals_not_judged", 0) + 1
         else:
             self.goals.append(goal)
+        self._noted()
+
+    def _noted(self) -> None:
+        """Something was added; what a stage has found must be there even if it never ends."""
+        if self.live:
+            self.write()
+
+    def absorb(self, found: dict[str, Any]) -> None:
+        """Add what a stage has written (:meth:`data`), whether or not it came to its end."""
+        self.checks += found["checks"]
+        self.rows += found["rows"]
+        self.unfinished += found["unfinished"]
+        self.goals += [Goal(**goal) for goal in found["goals"]]
+        for name, value in found["head"].items():
+            if name == "goals_not_judged":
+                self.head[name] = self.head.get(name, 0) + value
+            elif isinstance(value, dict):
+                self.head.setdefault(name, {}).update(value)
+            elif name != "dry":
+                self.head[name] = value
 
     def tried(self, table: str, facts: dict[str, Any], measure: Callable[[], dict[str, Any] | None]) -> bool:
         """Make a row of what ``measure`` finds; if it fails, the row says why, and the rest of the table goes on."""
         try:
             found = measure()
         except (RuntimeError, ValueError, OSError) as trouble:
-            self.row(
-                table, **facts, note=f"failed: {type(trouble).__name__}: {str(trouble).partition(chr(10))[0][:200]}"
-            )
+            self.failed(table, facts, trouble)
             return False
         if found is not None:
             self.row(table, **facts, **found)
         return True
+
+    def failed(self, table: str, facts: dict[str, Any], trouble: Exception) -> None:
+        """Make a row that says why there is no figure."""
+        said = f"{type(trouble).__name__}: {str(trouble).partition(chr(10))[0][:200]}"
+        if isinstance(trouble, Skip):
+            said = str(trouble)
+        else:
+            self.troubles.append(f"{facts.get('name', table)}: {said}")
+            said = f"failed: {said}"
+        self.row(table, **facts, note=said)
 
     def of(self, table: str) -> list[dict[str, Any]]:
         """The rows of one table."""
@@ -108,7 +141,7 @@ class Record:
     def data(self) -> dict[str, Any]:
         """The record as it is written."""
         return {
-            **self.head,
+            **({"head": self.head, "ended": self.ended} if self.live else self.head),
             "stages": self.stages,
             "checks": self.checks,
             "unfinished": self.unfinished,
@@ -129,11 +162,12 @@ class Record:
         """The exit code of what has been recorded."""
         if any(check["wrong_cases"] for check in self.checks):
             return INCORRECT
-        if self.unfinished or any(stage["outcome"] in ("failed", "cut off") for stage in self.stages):
+        outcomes = {stage["outcome"] for stage in self.stages}
+        if self.unfinished or outcomes & {"failed", "hung"}:
             return HARNESS
-        if self.interrupted or any(stage["outcome"] == "interrupted" for stage in self.stages):
+        if self.interrupted or "interrupted" in outcomes:
             return INTERRUPTED
-        return CORRECT
+        return CORRECT if outcomes <= {"ok"} else HARNESS
 
 
 @dataclass
@@ -152,6 +186,13 @@ class Bench:
     overall: float = 0.0
     kept: dict[str, Any] = field(default_factory=dict)
 
+    def prepare(self) -> None:
+        """What a stage that uses the device has at hand."""
+        from benchmarks.gpu_device import Machine
+
+        self.kept.setdefault("machine", Machine(self.device, self.seed))
+        self.kept.setdefault("chunk_sizes", [512, 4096] if self.dry else [128 << 10, 32 << 10, 8 << 10])
+
     def left(self) -> float:
         """Seconds that the running stage, and the run as a whole, still have."""
         return min(self.ends, self.overall) - time.monotonic()
@@ -163,82 +204,21 @@ class Bench:
 
 @dataclass(frozen=True)
 class Stage:
-    """One part of a run, with the seconds it may take."""
+    """One part of a run.
+
+    seconds: after which it is killed.  group: stages of one group run at once.  needs: stages without which it is not
+    run.  machine: whether it uses the device itself.
+    """
 
     name: str
     seconds: float
     work: Callable[[Bench], None]
+    group: str = ""
+    needs: tuple[str, ...] = ("preflight",)
+    machine: bool = True
 
 
-GRACE = 5.0
-"""Seconds after the limit in which a stage may still return by itself."""
-
-
-def run(bench: Bench, stages: list[Stage], limit: float, say: Callable[[str], None], grace: float = GRACE) -> None:
-    """Run the stages one after another; whatever happens in one, the record is written and the next begins.
-
-    limit: seconds for all of them; stages that would begin later are not run, and one that has not returned ``grace``
-    later ends the process.
-    """
-    bench.overall = time.monotonic() + limit
-    with_watchdog = _Watchdog(bench.record, limit + grace, say)
-    try:
-        for stage in stages:
-            outcome = _one(bench, stage, say)
-            bench.record.write()
-            if outcome == "interrupted":
-                return
-    except KeyboardInterrupt:  # between two stages, or where one begins or ends
-        for entry in bench.record.stages[-1:]:
-            if entry["outcome"] == "running":
-                entry.update(outcome="interrupted", note="interrupted")
-        bench.record.interrupted = True
-        bench.record.write()
-    finally:
-        with_watchdog.cancel()
-
-
-def _one(bench: Bench, stage: Stage, say: Callable[[str], None]) -> str:
-    begun = time.monotonic()
-    entry: dict[str, Any] = {"stage": stage.name, "outcome": "running", "seconds": 0.0, "note": ""}
-    bench.record.stages.append(entry)
-    if begun >= bench.overall:
-        entry.update(outcome="not run", note="the run's time was used up")
-        say(f"-- {stage.name}: not run, the run's time was used up")
-        return "not run"
-    bench.ends = begun + stage.seconds
-    say(f"-- {stage.name} (at most {stage.seconds:.0f} s)")
-    try:
-        stage.work(bench)
-        entry["outcome"] = "done"
-    except Skip as skip:
-        entry.update(outcome="skipped", note=str(skip))
-    except KeyboardInterrupt:
-        entry.update(outcome="interrupted", note="interrupted")
-    except Exception as error:  # noqa: BLE001 (one stage's failure must not cost the others)
-        entry.update(outcome="failed", note=f"{type(error).__name__}: {error}", trace=traceback.format_exc()[-4_000:])
-    entry["seconds"] = round(time.monotonic() - begun, 2)
-    say(f"   {entry['outcome']} in {entry['seconds']:.1f} s{': ' + entry['note'] if entry['note'] else ''}")
-    return str(entry["outcome"])
-
-
-class _Watchdog:
-    """Ends the process when the whole run is over its limit: a call that never returns can't be interrupted."""
-
-    def __init__(self, record: Record, seconds: float, say: Callable[[str], None]) -> None:
-        self._record = record
-        self._say = say
-        self._timer = threading.Timer(seconds, self._end)
-        self._timer.daemon = True
-        self._timer.start()
-
-    def cancel(self) -> None:
-        self._timer.cancel()
-
-    def _end(self) -> None:
-        for stage in self._record.stages:
-            if stage["outcome"] == "running":
-                stage.update(outcome="cut off", note="the run was over its limit and this stage did not return")
-        self._record.write()
-        self._say("cut off: the run was over its limit and a stage did not return")
-        os._exit(INCORRECT if self._record.code() == INCORRECT else HARNESS)
+def budget(stages: list[Stage]) -> float:
+    """Seconds that a run takes at most: of a group its longest stage."""
+    groups = groupby(stages, key=lambda stage: stage.group or stage.name)
+    return sum(max(stage.seconds for stage in group) for _, group in groups)

@@ -1,16 +1,15 @@
-"""What benchmarks/gpu.py does on CUDA only, without CUDA: streams that do at once what they are given.
+"""What benchmarks/gpu.py does on CUDA only, without CUDA: on a machine that takes itself for a device.
 
-Lanes, tickets, events and batches of copies run as on a device, on the streams of ``support/streams.py``; what a
-kernel would do is done by loops.  Times mean nothing; that every branch runs, and that its data is right, does.
+See ``tests/optimized/support/device.py``.  Times mean nothing; that every branch runs, with the right data, does.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,108 +26,47 @@ from benchmarks import (
     gpu_copies,
     gpu_correct,
     gpu_device,
-    gpu_movers,
     gpu_overlap,
+    gpu_parent,
     gpu_plot,
     gpu_report,
+    gpu_smoke,
 )
-from benchmarks.gpu_stage import Bench, Record, Stage, run
+from benchmarks.gpu_stage import Bench, Record, Stage
 from kvlitmus.optimized.data import driver
-from kvlitmus.optimized.data.pools import HostPool
-from tests.optimized.support import streams
+from kvlitmus.optimized.data.copies import ENGINES
+from tests.optimized.support.device import Library, pretend
 from tests.support.processes import LIMIT
 
 
-class AtOnce(streams.Stream):
-    """A stream that has done what it is given before anybody else can look."""
-
-    def push(self, operation: Callable[[], bool]) -> None:
-        if not operation():
-            raise streams.Deadlock("this can't happen any more, for nothing is submitted later that it waits for")
-
-
-class Timed(streams.Event):
-    """An event with a time."""
-
-    def __init__(self, world: streams.World) -> None:
-        super().__init__(world)
-        self.at = 0.0
-
-    def record(self, stream: Any = None) -> None:
-        super().record(stream or self.world.current)
-        self.at = time.perf_counter()
-
-    def elapsed_time(self, other: Timed) -> float:
-        return max(1e-3, (other.at - self.at) * 1e3)
-
-
-class Library:
-    """The two calls of the CUDA runtime that the other ways need."""
-
-    def cudaMemcpyBatchAsync(self, *given: Any) -> int:  # noqa: N802
-        targets, sources, sizes, count, *_ = given
-        arrays = [(ctypes.c_uint64 * count.value).from_address(each.value) for each in (targets, sources, sizes)]
-        for target, source, size in zip(*arrays, strict=True):
-            ctypes.memmove(target, source, size)
-        return 0
-
-    def cudaMemcpy2DAsync(self, *given: Any) -> int:  # noqa: N802
-        target, target_pitch, source, source_pitch, width, height, kind, _ = given
-        assert kind.value == 4
-        for row in range(height.value):
-            to, start = target.value + row * target_pitch.value, source.value + row * source_pitch.value
-            ctypes.memmove(to, start, width.value)
-        return 0
-
-
-def here(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """``Tensor.to`` for which the device is here."""
-
-    def to(self: torch.Tensor, *given: Any, **more: Any) -> torch.Tensor:
-        there = [torch.device("cpu") if isinstance(one, torch.device) else one for one in given]
-        return original(self, *there, **more)
-
-    return to
-
-
 @pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+def bench() -> Iterator[Bench]:
     """A bench whose machine takes itself for a CUDA device."""
-    with streams.install(entries=1 << 18, slots=256) as world:
-        world.current = AtOnce(world)
-        made = SimpleNamespace(name="NVIDIA H200", major=9, minor=0, multi_processor_count=132, total_memory=1 << 37)
-        for name, fake in {
-            "Stream": lambda device=None, priority=0: AtOnce(world),
-            "Event": lambda enable_timing=False: Timed(world),
-            "synchronize": lambda device=None: None,
-            "empty_cache": lambda: None,
-            "_sleep": lambda cycles: None,
-            "get_device_properties": lambda number: made,
-        }.items():
-            monkeypatch.setattr(torch.cuda, name, fake)
-        monkeypatch.setattr(torch.Tensor, "to", here(torch.Tensor.to))
-        for module in (gpu_movers, gpu_copies, gpu_choice):
-            monkeypatch.setattr(
-                module, "DevicePool", lambda of, pages, device="cpu", **more: streams.OnDevice(of, pages, **more)
-            )
-        for module in (gpu_movers, gpu_choice):
-            monkeypatch.setattr(module, "HostPool", lambda *given, **more: streams.locked(HostPool(*given, **more)))
-        for module in (gpu_baselines, gpu_choice):
-            monkeypatch.setattr(module, "runtime", Library)
-        machine = gpu_device.Machine("cpu", 5)
-        machine.cuda = True
-        monkeypatch.setattr(machine, "host_bytes", machine.device_bytes)
-        bench = Bench("cuda", True, Record(None, {"dry": False}), Path())
-        bench.kept.update(machine=machine, chunk_sizes=[512, 4096])
-        yield bench
-        monkeypatch.undo()  # before what install has replaced: undone later, it would bring the stand-ins back
+    with pretend() as (made, _):
+        yield made
 
 
-STAGES = {
+def run(bench: Bench, stages: list[tuple[str, Callable[[Bench], None]]]) -> list[tuple[str, str]]:
+    """The stages one after another in this process; how each ended."""
+    found = []
+    for name, work in stages:
+        bench.record.troubles.clear()
+        bench.ends = bench.overall = time.monotonic() + LIMIT
+        found.append(gpu_parent._worked(Stage(name, LIMIT, work), bench))
+    bench.record.stages = [
+        {"stage": name, "outcome": outcome, "seconds": 0.0, "note": note}
+        for (name, _), (outcome, note) in zip(stages, found, strict=True)
+    ]
+    return found
+
+
+STAGES: dict[str, Callable[[Bench], None]] = {
+    **{f"smoke {engine}": partial(gpu_smoke.smoke, engine) for engine in ENGINES},
     "movers": gpu_correct.movers,
     "streams": gpu_correct.streams,
     "ceilings": gpu_ceilings.ceilings,
-    "transfers": gpu_copies.transfers,
+    **{f"transfers {engine}": partial(gpu_copies.transfers, engine) for engine in ENGINES if engine != "torch"},
+    "small loads": gpu_overlap.small_loads,
     "both ways": gpu_copies.both_ways,
     "on device": gpu_copies.on_device,
     "submission": gpu_overlap.submission,
@@ -142,11 +80,9 @@ STAGES = {
 
 @pytest.mark.slow
 def test_every_stage_does_what_it_does_on_a_device(bench: Bench) -> None:
-    run(bench, [Stage(name, LIMIT, work) for name, work in STAGES.items()], LIMIT, lambda line: None)
+    assert run(bench, list(STAGES.items())) == [("ok", "")] * len(STAGES)
     record = bench.record
-    assert [(one["stage"], one["outcome"], one["note"]) for one in record.stages] == [
-        (name, "done", "") for name in STAGES
-    ]
+    assert {row["way"] for row in record.of("small loads")} == {"kernel", "dma"} and "together" in record.head
     assert not [check for check in record.checks if check["wrong_cases"]], record.checks
     ways = {(row["direction"], row["way"]) for row in record.of("transfers")}
     assert ways == {(direction, way) for direction in ("h2d", "d2h") for way in ("kernel", "dma", "staged")}
@@ -190,9 +126,10 @@ def test_an_engine_that_fails_costs_the_others_nothing(bench: Bench, monkeypatch
         raise driver.DriverError("cuMemcpyBatchAsync failed with CUDA error 801", "cuMemcpyBatchAsync", 801)
 
     monkeypatch.setattr(driver, "copy_batch", refuse)
-    stages = [Stage("ceilings", LIMIT, gpu_ceilings.ceilings), Stage("transfers", LIMIT, gpu_copies.transfers)]
-    run(bench, [*stages, Stage("choice", LIMIT, gpu_choice.choice)], LIMIT, lambda line: None)
-    assert [one["outcome"] for one in bench.record.stages] == ["done"] * 3
+    names = ("ceilings", "transfers kernel", "transfers dma", "transfers staged", "choice")
+    found = run(bench, [(name, STAGES[name]) for name in names])
+    assert [outcome for outcome, _ in found] == ["ok", "ok", "failed", "failed", "failed"]
+    assert found[2][1].startswith("RuntimeError: 12 of 12 rows by dma failed, the first of them h2d whole pages of")
     for table in ("transfers", "choice"):
         rows = bench.record.of(table)
         assert {row["way"] for row in rows if "gb_s" not in row} == {"dma", "staged"} - (
@@ -202,14 +139,6 @@ def test_an_engine_that_fails_costs_the_others_nothing(bench: Bench, monkeypatch
         assert all(row["note"].startswith("failed: ") for row in rows if "gb_s" not in row)
     assert bench.record.head["choice"] == {"to_device": gpu_choice.NEVER, "to_host": gpu_choice.NEVER}
     assert "failed: " in gpu_report.report(bench.record)
-
-    monkeypatch.setattr(
-        gpu_copies, "ways", lambda *given, **more: [("dma", {"load_engine": "dma", "backup_engine": "dma"})]
-    )
-    run(bench, [Stage("transfers", LIMIT, gpu_copies.transfers)], LIMIT, lambda line: None)
-    assert bench.record.stages[-1]["note"].startswith(
-        "RuntimeError: the engine that the cache uses failed: h2d whole pages"
-    )
 
 
 def test_what_a_device_says_of_itself(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,8 +166,7 @@ def test_kernels_are_compiled_by_other_processes(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("TRITON_DEFAULT_FP_FUSION", "1")  # Triton 3.9 warns of its default
     target = triton.backends.compiler.GPUTarget("cuda", 90, 32)
-    active = SimpleNamespace(get_current_target=lambda: target)
-    monkeypatch.setattr("triton.runtime.driver", SimpleNamespace(active=active))
+    monkeypatch.setattr(gpu_ahead, "target_of", lambda device: target)
     bench = Bench("cuda", False, Record(None), Path())
     few = list(gpu_ahead.transfers_of(gpu_overlap.SMALL, "layer_first", 9))
     assert len(list(gpu_ahead.jobs(bench))) > 400

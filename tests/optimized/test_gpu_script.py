@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
@@ -17,26 +18,24 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import gpu, gpu_movers, gpu_programs, gpu_report
+from benchmarks import gpu, gpu_movers, gpu_preflight, gpu_programs, gpu_report
 from benchmarks.gpu_device import Machine
 from benchmarks.gpu_movers import World
 from benchmarks.gpu_stage import (
     CORRECT,
-    HARNESS,
     INCORRECT,
     INTERRUPTED,
     NO_DEVICE,
     Bench,
     Record,
     Skip,
-    Stage,
     at_least,
     at_most,
-    run,
 )
+from kvlitmus.optimized.data import driver
 from kvlitmus.optimized.data.transfer import TorchMover
+from tests.optimized.support.device import pretend
 from tests.optimized.support.pausing import PausingMover
-from tests.support.processes import LIMIT
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = [sys.executable, str(ROOT / "benchmarks" / "gpu.py")]
@@ -55,13 +54,16 @@ def test_a_dry_run_takes_every_stage(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, env=place(), capture_output=True, text=True, check=False)
     assert done.returncode == CORRECT, done.stdout + done.stderr
     data = json.loads((tmp_path / "gpu-2026-01-02-dry.json").read_text())
-    assert [stage["stage"] for stage in data["stages"]] == [stage.name for stage in gpu.stages()]
-    assert {stage["outcome"] for stage in data["stages"]} == {"done"}
+    assert [stage["stage"] for stage in data["stages"]] == [stage.name for stage in gpu.stages(dry=True)]
+    assert {stage["outcome"] for stage in data["stages"]} == {"ok"}
+    assert data["versions"]["torch"] == torch.__version__ and data["device"] == "cpu" and data["missing"] == []
+    assert data["date"] == "2026-01-02" and data["began"].startswith("20")
     tables = (
         "ceilings",
         "transfers",
         "both ways",
         "on device",
+        "small loads",
         "submission",
         "layers",
         "interference",
@@ -84,17 +86,19 @@ def test_without_a_device_it_says_so_and_writes_nothing(tmp_path: Path) -> None:
     done = subprocess.run(
         [*SCRIPT, "--out", str(tmp_path / "there")], cwd=ROOT, env=place(), capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stdout, done.stderr) == (NO_DEVICE, "not run: no CUDA device\n", "")
+    assert (done.returncode, done.stderr) == (NO_DEVICE, "")
+    assert done.stdout.splitlines()[-1] == "not run: no CUDA device" and ": ok" not in done.stdout
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow
 def test_what_an_interruption_leaves_is_a_whole_record(tmp_path: Path) -> None:
-    command = [*SCRIPT, "--dry-run", "--out", str(tmp_path), "--date", "x", "--only", "ceilings,transfers,baselines"]
+    stages = "ceilings,transfers torch,baselines"
+    command = [*SCRIPT, "--dry-run", "--out", str(tmp_path), "--date", "x", "--only", stages]
     process = subprocess.Popen(command, cwd=ROOT, env=place(), stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     for line in process.stdout:
-        if line.startswith("-- transfers"):
+        if line.startswith("-- transfers torch"):
             process.send_signal(signal.SIGTERM)
             break
     rest = process.stdout.read()
@@ -102,7 +106,7 @@ def test_what_an_interruption_leaves_is_a_whole_record(tmp_path: Path) -> None:
     assert process.wait() == INTERRUPTED, rest
     data = json.loads((tmp_path / "gpu-x-dry.json").read_text())
     outcomes = {stage["stage"]: stage["outcome"] for stage in data["stages"]}
-    assert outcomes == {"environment": "done", "ceilings": "done", "transfers": "interrupted"}
+    assert outcomes == {"preflight": "ok", "ceilings": "ok", "transfers torch": "interrupted"}
     assert data["rows"]
     assert "baselines" not in rest.split("stages:")[-1]
 
@@ -112,100 +116,11 @@ def test_no_such_stage() -> None:
         [*SCRIPT, "--dry-run", "--only", "cielings"], cwd=ROOT, env=place(), capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
-    assert done.stdout.startswith("no such stage: cielings; there are environment, kernels, layout pairs")
+    assert done.stdout.startswith("no such stage: cielings; there are preflight, smoke torch, smoke kernel, kernels")
 
 
 def bench_of(path: Path | None = None) -> Bench:
     return Bench("cpu", True, Record(path, {"dry": False}), ROOT)
-
-
-def fail(bench: Bench) -> None:
-    raise RuntimeError("it broke")
-
-
-def wrong(bench: Bench) -> None:
-    bench.record.check("something", 3, ["the second"])
-
-
-def right(bench: Bench) -> None:
-    bench.record.check("something else", 5, [])
-
-
-def skip(bench: Bench) -> None:
-    raise Skip("not possible here")
-
-
-def interrupt(bench: Bench) -> None:
-    raise KeyboardInterrupt
-
-
-@pytest.mark.parametrize(
-    ("works", "outcomes", "code"),
-    [
-        ([right, right], ["done", "done"], CORRECT),
-        ([skip, right], ["skipped", "done"], CORRECT),
-        ([fail, right], ["failed", "done"], HARNESS),
-        ([fail, wrong], ["failed", "done"], INCORRECT),
-        ([wrong, interrupt, right], ["done", "interrupted"], INCORRECT),
-        ([right, interrupt, right], ["done", "interrupted"], INTERRUPTED),
-    ],
-)
-def test_a_stage_that_fails_costs_the_others_nothing(
-    tmp_path: Path, works: list[Any], outcomes: list[str], code: int
-) -> None:
-    path = tmp_path / "folder" / "record.json"
-    bench = bench_of(path)
-    run(bench, [Stage(f"{at} {work.__name__}", 5.0, work) for at, work in enumerate(works)], LIMIT, lambda line: None)
-    assert [stage["outcome"] for stage in bench.record.stages] == outcomes
-    assert bench.record.code() == code
-    written = json.loads(path.read_text())
-    assert written["checks"] == bench.record.checks and len(written["stages"]) == len(outcomes)
-    assert (bench.record.stages[0]["note"] != "") == (works[0] in (fail, skip))
-
-
-@pytest.mark.parametrize("at", ["-- one", "   done", "-- two"])
-def test_an_interruption_between_stages_is_one_too(tmp_path: Path, at: str) -> None:
-    path = tmp_path / "record.json"
-    bench = bench_of(path)
-
-    def say(line: str) -> None:
-        if line.startswith(at):
-            raise KeyboardInterrupt
-
-    run(bench, [Stage("one", 5.0, right), Stage("two", 5.0, right)], LIMIT, say)
-    assert bench.record.code() == INTERRUPTED
-    written = json.loads(path.read_text())
-    assert [stage["outcome"] for stage in written["stages"]] == {
-        "-- one": ["interrupted"],
-        "   done": ["done"],
-        "-- two": ["done", "interrupted"],
-    }[at]
-
-
-def test_what_comes_after_the_limit_is_not_run() -> None:
-    bench = bench_of()
-    run(
-        bench,
-        [Stage("one", 1.0, lambda bench: time.sleep(0.3)), Stage("two", 9.0, right)],
-        0.2,
-        lambda line: None,
-        LIMIT,
-    )
-    assert [stage["outcome"] for stage in bench.record.stages] == ["done", "not run"]
-
-
-def test_a_stage_that_never_returns_is_cut_off(tmp_path: Path) -> None:
-    path = tmp_path / "record.json"
-    code = (
-        "import time; from pathlib import Path; from benchmarks.gpu_stage import Bench, Record, Stage, run\n"
-        f"bench = Bench('cpu', True, Record(Path({str(path)!r})), Path('.'))\n"
-        "bench.record.check('before', 1, [])\n"
-        "run(bench, [Stage('hangs', 1.0, lambda bench: time.sleep(100))], 0.3, print, 0.3)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False, capture_output=True)
-    assert done.returncode == HARNESS, done.stderr
-    data = json.loads(path.read_text())
-    assert data["stages"][0]["outcome"] == "cut off" and data["checks"][0]["check"] == "before"
 
 
 def test_goals() -> None:
@@ -292,15 +207,57 @@ def test_installed_packages_of_the_same_names_are_in_nobodys_way(tmp_path: Path)
 
 
 def test_programs_are_judged_by_their_exit_codes() -> None:
-    record = bench_of()
-    gpu_programs.judge(record, "one", 0, "3 passed")
-    assert record.record.code() == CORRECT
-    gpu_programs.judge(record, "two", None, "")
-    assert record.record.code() == HARNESS
-    gpu_programs.judge(record, "three", 1, "1 failed")
-    assert record.record.code() == INCORRECT
-    with pytest.raises(RuntimeError, match="four ended with exit code 3"):
-        gpu_programs.judge(record, "four", 3, "boom")
+    bench = bench_of()
+    gpu_programs.judge(bench, "one", 0)
+    assert bench.record.code() == CORRECT
+    with pytest.raises(RuntimeError, match="exit code 3"):
+        gpu_programs.judge(bench, "two", 3)
+    assert bench.record.code() == CORRECT, "it says nothing of the data; that the stage failed is said by its outcome"
+    with pytest.raises(RuntimeError, match="exit code 1"):
+        gpu_programs.judge(bench, "three", 1)
+    assert bench.record.code() == INCORRECT
+
+
+def test_a_program_is_run_to_its_end(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    """In this process's group, so that whoever ends that ends it, with its output where the stage's goes."""
+    code = "import os; print(os.getpgrp(), os.environ['KVLITMUS_DEVICE']); raise SystemExit(1)"
+    monkeypatch.setattr(gpu_programs, "suite_command", lambda: [sys.executable, "-c", code])
+    bench = bench_of()
+    with pytest.raises(RuntimeError, match="exit code 1"):
+        gpu_programs.program(bench, "suite")
+    assert capfd.readouterr().out.split() == [str(os.getpgrp()), "cpu"]
+    monkeypatch.setattr(gpu_programs, "suite_command", lambda: None)
+    with pytest.raises(Skip):
+        gpu_programs.program(bench, "suite")
+
+
+def test_what_is_missing_is_said_in_a_line_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *more: None if name in ("triton", "pytest") else find(name, *more)
+    )
+
+    def fail(bench: Bench) -> list[str]:
+        raise OSError("no such file")
+
+    monkeypatch.setattr(gpu_preflight, "memory", fail)
+    bench = bench_of()
+    gpu_preflight.preflight(bench)
+    missing = bench.record.head["missing"]
+    assert [line.partition(":")[0] for line in missing] == ["triton", "pytest", "fail could not be looked at"]
+    assert all(f"missing: {line}" in gpu_report.report(bench.record) for line in missing)
+
+
+@pytest.mark.parametrize("lacks", [(), ("cuStreamWaitValue32_v2",), driver.BATCHES])
+def test_the_drivers_calls_are_found_out_by_making_them(lacks: tuple[str, ...]) -> None:
+    with pretend() as (bench, world):
+        world.cuda.before = lambda name: 801 if name in lacks else 0
+        world.cuda.absent = lacks
+        said = gpu_preflight.driver_calls(bench)
+        facts = bench.record.head["driver_calls"]
+    assert facts["batch"] == (None if lacks == driver.BATCHES else "cuMemcpyBatchAsync_v2")
+    assert facts["values_in_streams"] == (lacks != ("cuStreamWaitValue32_v2",))
+    assert len(said) == bool(lacks)
 
 
 @pytest.mark.slow
@@ -309,7 +266,7 @@ def test_kernels_of_other_shapes_compile_for_hopper(monkeypatch: pytest.MonkeyPa
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    from benchmarks.gpu_kernels import register, simple
+    from benchmarks.gpu_kernels import kinds_of, register, simple
 
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("TRITON_DEFAULT_FP_FUSION", "1")  # Triton 3.9 warns of its default
@@ -317,8 +274,7 @@ def test_kernels_of_other_shapes_compile_for_hopper(monkeypatch: pytest.MonkeyPa
         (register, {"ROWS": 32, "WORDS": 256, "PER": 16}, 32),
         (simple, {"WORDS": 4096, "BLOCK": 1024}, 8),
     ):
-        kinds = {"source": "i64", "target": "i64", "source_pages": "*i32", "target_pages": "*i32"}
-        signature = {name: "constexpr" if name in fixed else kinds.get(name, "i32") for name in kernel.arg_names}
+        signature = kinds_of(kernel, fixed) | dict.fromkeys(fixed, "constexpr")
         made = triton.compile(
             ASTSource(kernel, signature, fixed), target=GPUTarget("cuda", 90, 32), options={"num_warps": warps}
         )

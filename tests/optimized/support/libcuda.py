@@ -51,7 +51,8 @@ class Cuda:
     """``libcuda`` with the functions that the data plane calls.
 
     before: is told the name of every call, of the runtime's too (``event.record``, ``stream.synchronize``), and
-    answers with the error that it is to have, 0 for none.  calls: their names.  poisoned: the error of a context that
+    answers with the error that it is to have, 0 for none.  absent: functions that this driver hasn't got.  calls: their
+    names.  poisoned: the error of a context that
     is lost, 0 as long as it isn't.
     """
 
@@ -72,13 +73,14 @@ class Cuda:
         self.world = world
         self.before: Callable[[str], int] = lambda name: 0
         self.calls: list[str] = []
+        self.absent: tuple[str, ...] = ()
         self.poisoned = 0
         self._threads = threading.local()
         self._kernels: dict[int, tuple[Nest, Launch, bool]] = {}
         self._handles = itertools.count(1)
 
     def __getattr__(self, name: str) -> Function:
-        if name not in self.NAMES:
+        if name not in self.NAMES or name in self.absent:
             raise AttributeError(name)
         made = Function(self, name)
         setattr(self, name, made)

@@ -138,6 +138,15 @@ def copy_async(target: int, source: int, size: int, stream: int) -> None:
         _check("cuMemcpyAsync", code)
 
 
+BATCHES = ("cuMemcpyBatchAsync_v2", "cuMemcpyBatchAsync")
+"""Batches of copies, by CUDA 13's and by CUDA 12.8's signature."""
+
+
+def has(name: str) -> bool:
+    """Whether this driver has a function."""
+    return getattr(_library(), name, None) is not None
+
+
 def copy_batch(targets: AddressArray, sources: AddressArray, sizes: AddressArray, stream: int) -> None:
     """Many copies in one call, without the interpreter's lock; about 0.5 us each (``cuMemcpyBatchAsync``, CUDA 12.8).
 
@@ -153,9 +162,9 @@ def copy_batch(targets: AddressArray, sources: AddressArray, sizes: AddressArray
     common = (*pointers, count, ctypes.addressof(order), ctypes.addressof(which), 1)
     types = (_PTR, _PTR, _PTR, ctypes.c_size_t, _PTR, _PTR, ctypes.c_size_t)
     code = _NOT_SUPPORTED
-    if stream and (newer := _function("cuMemcpyBatchAsync_v2", *types, _PTR)) is not None:
+    if stream and (newer := _function(BATCHES[0], *types, _PTR)) is not None:
         code = newer(*common, stream)
-    elif stream and (older := _function("cuMemcpyBatchAsync", *types, _PTR, _PTR)) is not None:
+    elif stream and (older := _function(BATCHES[1], *types, _PTR, _PTR)) is not None:
         failed = ctypes.c_size_t(0)
         code = older(*common, ctypes.addressof(failed), stream)
     if code not in (_INVALID_VALUE, _NOT_SUPPORTED):

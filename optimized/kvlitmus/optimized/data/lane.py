@@ -217,6 +217,8 @@ class Lane:
         self._leave = weakref.finalize(self, leave, self._used)
         self._leave.atexit = False
         self._ring(_ENTRIES)
+        self.small = _SMALL
+        """Bytes of a load up to which a kernel copies all layers at once."""
         self._saying = copy.engine == "kernel" and copy.by_layer
         with torch.cuda.device(self.device):
             self.bind()
@@ -314,7 +316,7 @@ class Lane:
 
     def _launch(self, where: int, count: int, start: int) -> LaneTicket:
         """One kernel for all: layer by layer, unless that takes longer than all of it."""
-        if not self._saying or count * self.copy.source.shape.page_bytes <= _SMALL:
+        if not self._saying or count * self.copy.source.shape.page_bytes <= self.small:
             ticket = self._ticket(start, submitted=True)
             small = self._start_small if self._saying else self._start
             small(where, where + 4 * count, count, self._raw)

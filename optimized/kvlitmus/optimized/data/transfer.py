@@ -104,6 +104,11 @@ class TorchMover:
         """
         return self._submit(1, host_pages, device_pages)
 
+    @property
+    def load_lane(self) -> Lane | None:
+        """The lane of loads, where they are free-running on CUDA."""
+        return self._lanes[1] if self._lanes is not None else None
+
     def _submit(self, way: int, sources: PageArray, targets: PageArray) -> TorchTicket:
         if self._lanes is not None:
             return self._lanes[way].submit(sources, targets)
