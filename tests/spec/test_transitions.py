@@ -21,6 +21,7 @@ from kvlitmus.conformance.run.plan import TIER_CONFIGS
 from kvlitmus.conformance.specimen import works
 from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.conformance.specimen.parts import PROFILE
+from kvlitmus.reference.hierarchy import host_of
 from kvlitmus.spec.interface import JOB_KINDS, Outcome
 from kvlitmus.spec.job import ADVANCES, GONE, JOBS, LANDED, UNDER_WAY
 from kvlitmus.spec.names import Names
@@ -34,7 +35,7 @@ SPECIMENS = {works.QUERYING: QUERY, works.FETCHING: FETCH, works.ENDED: ENDED, w
 
 def of_reference(cache: Any) -> Mapping[int, str]:
     """The stages of the reference's prefetches."""
-    return {one.rid: one.stage for one in cache.now.operations if one.live}
+    return {one.rid: one.stage for one in host_of(cache.state).operations if one.live}
 
 
 def of_specimen(cache: Any) -> Mapping[int, str]:
