@@ -52,7 +52,7 @@ def rendered(data: Mapping[str, Any], name: str) -> str:
     lines = [
         f"`benchmarks/results/{name}` (and `.png`): {data['date']}, {machine['cpu']}, {machine['cores']} cores,",
         f"load average {data['load_before'][0]:.1f} when it began. {met} of {len(data['goals'])} goals are met.",
-        f"*kvlitmus* is its core {' or '.join(sorted(cores)) or 'in Python'}.",
+        f"*kvlitmus* runs on its core `{'` or `'.join(sorted(cores)) or 'python'}`.",
         "",
         *goal_table(data["goals"]),
         "",

@@ -16,7 +16,7 @@ import pytest
 
 pytest.importorskip("numba")
 
-from benchmarks import control_cold, control_timing
+from benchmarks import control_cold, control_page, control_timing
 from benchmarks.control_chats import Chat, comb, stripped
 from benchmarks.control_goals import CORES, NEW, OLD, Goal, goals
 from benchmarks.control_order import PAGE, PAGES, Both, compare
@@ -201,6 +201,7 @@ def test_victims_are_compared_and_a_difference_is_seen(monkeypatch: pytest.Monke
         (["--rows", "nonsense"], "no such row: nonsense"),
         (["--rows", ","], "no such row: (none)"),
         (["--trace", "/nowhere.jsonl"], "expected a file that can be read"),
+        (["--quick", "--page"], "--page shows results that are written"),
     ],
 )
 def test_usage_errors_are_one_line(arguments: list[str], message: str) -> None:
@@ -232,9 +233,29 @@ def test_a_small_run_without_any_peer(tmp_path: Path) -> None:
     assert set(rows["memory"]["facts"]["bytes_per_page"]) == {"long prompts", "conversations", "forks"}
 
 
-def test_the_page_shows_what_was_measured() -> None:
-    from benchmarks import control_page
+def test_the_page_is_written_from_results_and_says_which_core_ran(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, result = tmp_path / "speed.md", tmp_path / "control-now.json"
+    page.write_text(f"before\n{control_page.START}old figures\n{control_page.END}after\n")
+    rows = {"comb": {"cells": {"10 turns, match": {"ours": stat(1), "ours, in Python": stat(2, 5)}}, "facts": {}}}
+    data = {
+        "date": "now",
+        "machine": {"cpu": "a processor", "cores": 2},
+        "load_before": [0.5],
+        "goals": [],
+        "runs": {NEW: {"versions": {"core": "native"}, "rows": rows}},
+    }
+    result.write_text(json.dumps(data))
+    monkeypatch.setattr(control_page, "PAGE", page)
+    control_page.write(result)
+    text = page.read_text()
+    assert text.startswith("before\n") and text.endswith("after\n") and "old figures" not in text
+    assert "runs on its core `native`" in text
+    assert "kvlitmus 1.00 (1.00) · kvlitmus, in Python 2.00 (5.00, *noisy*)" in text
 
+
+def test_the_page_shows_what_was_measured() -> None:
     path = control_page.newest()
     page = control_page.PAGE.read_text(encoding="utf-8")
     assert control_page.replaced(page, control_page.rendered(json.loads(path.read_text()), path.name)) == page
