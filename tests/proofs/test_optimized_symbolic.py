@@ -6,7 +6,7 @@ import pytest
 
 z3 = pytest.importorskip("z3")
 pytest.importorskip("numba")
-from tests.proofs.optimized import addresses, loops, packing, pieces, plans  # noqa: E402, F401 - they register their proofs
+from tests.proofs.optimized import addresses, loops, packing, pieces, plans, transfers  # noqa: E402, F401 - they register their proofs
 from tests.proofs.optimized.claims import PROOFS, Proof  # noqa: E402 - needs z3
 
 pytestmark = pytest.mark.proof

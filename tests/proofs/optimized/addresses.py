@@ -6,10 +6,10 @@ copied, and the program, turn and lane of the kernel are not.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import z3
 
@@ -131,6 +131,26 @@ def no_two_elements_share_an_address(source: Source, run: Run, case: tuple[str, 
 # The kernel
 
 
+class Copying(Protocol):
+    """What a copy is: between which strides, by which loops, and of how many units of a page (and of a layer)."""
+
+    @property
+    def shape(self) -> Shape:
+        """What a page holds."""
+
+    @property
+    def strides(self) -> Sequence[Any]:
+        """Those of the source, and those of the target."""
+
+    @property
+    def loops(self) -> Any:
+        """The plan of the copy."""
+
+    @property
+    def page_units(self) -> int:
+        """Accesses to a page."""
+
+
 class Digits:
     """A unit as the digits of its number: the place of its page, its index along each axis, its place within a chunk.
 
@@ -139,8 +159,10 @@ class Digits:
     the loops lead there, by the proof.
     """
 
-    def __init__(self, run: Run, made: Launched) -> None:
+    def __init__(self, run: Run, made: Copying) -> None:
         shape, loops = made.shape, made.loops
+        self.turns = [z3.IntVal(0) for _ in loops.axes]
+        """The index of each loop of the copy."""
         self.unit_bytes, self.chunk = loops.unit, loops.chunk
         extents = {"component": shape.components, "token": shape.page_size, "head": shape.heads, "layer": shape.layers}
         layers = extents.pop("layer") if loops.layer else 1
@@ -148,26 +170,27 @@ class Digits:
         for axis, extent in extents.items():
             steps = [getattr(strides, axis) for strides in made.strides]
             if extent > 1 and (steps[0] != steps[1] or steps[0] >= loops.chunk):
-                factors[axis] = self.factor(loops, steps)
+                loop, times, factors[axis] = self.factor(loops, steps)
+                self.turns[loop] += whole(run.number(axis, 0, extent)) * times
         factors["byte"], extents["byte"] = 1, loops.chunk // loops.unit
         expected = 1
         for axis, factor in sorted(factors.items(), key=lambda one: (one[1], extents[one[0]])):
             assert factor == expected, f"{factors} are not the factors of digits"
             expected *= extents[axis]
-        assert expected == made.copy._units, f"{expected} units of a page, not {made.copy._units}"
+        assert expected == made.page_units, f"{expected} units of a page, not {made.page_units}"
         assert expected * loops.unit * layers == shape.page_bytes, "the units are not all bytes of a page"
         self.digits = {axis: whole(run.number(axis, 0, extents[axis])) for axis in factors}
         self.place = whole(run.number("place", 0, MOST_PAGES))
         self.unit = self.place * expected + z3.Sum([self.digits[axis] * factor for axis, factor in factors.items()])
 
     @staticmethod
-    def factor(loops: Any, steps: list[int]) -> int:
-        """How many units a copy goes through before this index is the next one."""
+    def factor(loops: Any, steps: list[int]) -> tuple[int, int, int]:
+        """Which loop goes along an axis, how often for one step, and through how many units until then."""
         inner = loops.chunk // loops.unit
-        for loop in reversed(loops.axes):
+        for number, loop in reversed(list(enumerate(loops.axes))):
             times = steps[0] // loop.source
             if 0 < times < loop.extent and steps == [times * loop.source, times * loop.target]:
-                return int(times * inner)
+                return number, times, times * inner
             inner *= loop.extent
         raise AssertionError(f"no loop has these steps: {steps}")
 
@@ -223,6 +246,11 @@ class Launched:
         self.places = [one.offset for one in self.tile.accesses if one.region.endswith("table")]
         (self.stored,) = [one for one in self.tile.accesses if one.kind == "store" and one.region == "target"]
         return self
+
+    @property
+    def page_units(self) -> int:
+        """As the launch counts them."""
+        return int(self.copy._units)
 
     def one_launch(self, start: int, stop: Any, step: int) -> Iterator[Any]:
         """Any one of the launches that a copy is split into."""

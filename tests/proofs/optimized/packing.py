@@ -149,7 +149,7 @@ def names_are_chained_as_the_scheme_says(source: Source, run: Run, case: tuple[i
     """
     size, bigram, namespace = case
     sha = source.module(SHA)
-    hashing = source.module(HASHING, digests=sha.plain)
+    hashing = source.module(HASHING, {"digests": sha.plain})
     for length in LENGTHS:
         tokens = np.arange(7, 7 + length + bigram, dtype=np.int64)
         units = hashing.pack_bigrams(tokens) if bigram else tokens

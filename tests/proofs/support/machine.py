@@ -79,6 +79,9 @@ class Cells:
         return self.cells[self.place(index)]
 
     def __setitem__(self, index: Any, value: Any) -> None:
+        if isinstance(index, slice):
+            self.cells[index] = value
+            return
         self.run.owe(fits(value, self.kind), f"this is written to an array of {self.kind}, and does not fit")
         self.cells[self.place(index)] = value
 

@@ -33,13 +33,17 @@ class Source:
     def module(self, name: str, constants: Mapping[str, Any] | None = None, **instead: Any) -> Any:
         """The names of a module, run with these stand-ins; ``constants`` of its own get other values.
 
-        Raises ``ValueError`` where the source no longer has the text of the slip exactly once.
+        Raises ``ValueError`` where the source no longer has the text of the slip exactly once, or where it defines
+        something itself for which there is a stand-in.
         """
         # dataclasses look their module up by its name, and this one is not among those that are imported
         slip = self.slip if self.slip is not None and self.slip.module == name else None
         self.read.add(name)
         names: dict[str, Any] = {"__name__": __name__, **instead}
         exec(compiled(name, slip, frozenset(instead)), names)
+        lost = [one for one, value in instead.items() if names[one] is not value]
+        if lost:
+            raise ValueError(f"{name} has {', '.join(lost)} of its own: no stand-in is used for them", lost)
         names.update(constants or {})
         return SimpleNamespace(**names)
 

@@ -72,6 +72,9 @@ class Term:
         return self.made(-self.formula)
 
     def __add__(self, other: object) -> Term:
+        """An array of numpy adds it to each of its elements."""
+        if hasattr(other, "__array_interface__"):
+            return NotImplemented
         return self.made(self.formula + plain(other))
 
     __radd__ = __add__
@@ -105,6 +108,8 @@ class Term:
     def __or__(self, other: object) -> Term:
         """Of numbers with so many bits."""
         return self.made(self.formula | plain(other))
+
+    __ror__ = __or__
 
     def __lt__(self, other: object) -> Comparison:
         return Comparison(self.formula < plain(other), self.paths)
