@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tools"), *(str(ROOT / room) for room in ("spec", "reference", "optimized"))]
+sys.path[:0] = [str(ROOT), *(str(ROOT / room) for room in ("spec", "reference", "optimized"))]
 
 CALLS = 200
 """Calls of one pair of caches."""
@@ -43,7 +43,7 @@ def arguments() -> argparse.Namespace:
 
 def sanitized(given: argparse.Namespace) -> int:
     """Build the core with the sanitizers, and play it in a process of its own."""
-    from build_core import build, compiler
+    from tools.build_core import build, compiler
 
     with tempfile.TemporaryDirectory(prefix="kvlitmus-") as folder:
         module = build(into=Path(folder), sanitize=True)
