@@ -54,7 +54,7 @@ def sanitized(given: argparse.Namespace) -> int:
         environment = {
             **os.environ,
             "LD_PRELOAD": " ".join(one.stdout.strip() for one in found),
-            "ASAN_OPTIONS": "detect_leaks=0",  # Python's own allocations live until the end; see tests for the core's
+            "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "detect_leaks=0"),
             "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
             "PYTHONMALLOC": "malloc",
             "NUMBA_DISABLE_JIT": "1",
