@@ -37,16 +37,17 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="the first seed (0)")
     parser.add_argument("--every", type=int, default=10, help="compare the state after every so many calls (10)")
     parser.add_argument("--sanitize", action="store_true", help="with AddressSanitizer and UBSan")
+    parser.add_argument("--package", type=Path, help="build the core of native/ in this folder, not the tree's own")
     parser.add_argument("--core", type=Path, help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
 def sanitized(given: argparse.Namespace) -> int:
     """Build the core with the sanitizers, and play it in a process of its own."""
-    from tools.build_core import build, compiler
+    from tools.build_core import PACKAGE, build, compiler
 
     with tempfile.TemporaryDirectory(prefix="kvlitmus-") as folder:
-        module = build(into=Path(folder), sanitize=True)
+        module = build(given.package or PACKAGE, Path(folder), sanitize=True)
         found = [
             subprocess.run([*compiler(), f"-print-file-name={name}"], check=True, capture_output=True, text=True)
             for name in ("libasan.so", "libubsan.so", "libstdc++.so.6")

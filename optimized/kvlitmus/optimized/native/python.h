@@ -196,6 +196,13 @@ PyObject* new_place(TreeObject* tree, Spot spot, PyObject* name, int64_t tick);
 PyObject* shadow_of(TreeObject* tree, int32_t number, PyObject* name);
 // The root of a namespace, NOWHERE where nothing is cached of it; false with an exception.
 bool root_of(TreeObject* tree, PyObject* name, int32_t& root);
+// The steps of requests, as methods of Tree.
+PyObject* begin(PyObject* self, PyObject* const* args, Py_ssize_t count);
+PyObject* store(PyObject* self, PyObject* const* args, Py_ssize_t count);
+PyObject* leave(PyObject* self, PyObject* const* args, Py_ssize_t count);
+PyObject* fill(PyObject* self, PyObject* const* args, Py_ssize_t count);
+// All that a tree is, in plain tuples.
+PyObject* export_all(PyObject* tree, PyObject* nothing);
 // Whether the branch that this place is in is still the same one.
 bool alive(const PlaceObject* place);
 

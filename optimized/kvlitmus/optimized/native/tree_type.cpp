@@ -1,18 +1,14 @@
 // The type Tree: kvlitmus.optimized.tree.Tree's core, for Python.
 //
-// Each call looks at what it is handed, then makes one call of the tree, and only then anything that may run Python
-// again.  What it can't take it leaves to the methods of its Python class: `units_of` and `pages_of` make arrays,
+// What a call can't take it leaves to the methods of its Python class: `units_of` and the pool's `brought` make arrays,
 // `priority_of` an integer, and the pool's `refuse` says why a page is refused.
-#include "python.h"
+#include "calls.h"
 
 namespace kvlitmus {
 namespace {
 
 constexpr long long MOST_PRIORITY = 1ll << 62;
 constexpr Py_ssize_t DIGEST_BYTES = 32;
-
-TreeObject* owner(PyObject* self) { return reinterpret_cast<TreeObject*>(self); }
-Tree& tree_of(PyObject* self) { return *owner(self)->tree; }
 
 // -- coming and going ---------------------------------------------------------------------------------------------
 
@@ -88,180 +84,7 @@ void drop(PyObject* self) {
     Py_DECREF(type);
 }
 
-// -- namespaces ---------------------------------------------------------------------------------------------------
-
-// While a namespace is compared with others, which may run anything, nothing is to be done with the tree.
-class Lookup {
-  public:
-    explicit Lookup(TreeObject* tree) : tree_(tree) { tree_->busy = true; }
-    ~Lookup() { tree_->busy = false; }
-
-  private:
-    TreeObject* tree_;
-};
-
-
-bool ready(TreeObject* tree) {
-    if (!tree->busy) return true;
-    PyErr_SetString(PyExc_RuntimeError, "a namespace must not use the tree that looks it up");
-    return false;
-}
-
-// What a root is known by: its serial says whether an entry is still of this one.
-int64_t entry_of(Tree& tree, int32_t root) {
-    return static_cast<int64_t>((static_cast<uint64_t>(tree.root(root).serial & INT32_MAX) << 32) |
-                                static_cast<uint32_t>(-root));
-}
-
-// The root of a namespace, which may be a new one; false with an exception.
-bool have_root(TreeObject* tree, PyObject* name, int32_t& root) {
-    if (!root_of(tree, name, root)) return false;
-    if (root != NOWHERE) return true;
-    try {
-        root = tree->tree->new_root(Py_NewRef(name));
-    } catch (const std::bad_alloc&) {
-        Py_DECREF(name);
-        PyErr_NoMemory();
-        return false;
-    }
-    tree->tree->emptied.push(root);  // until something hangs there
-    Ref entry(PyLong_FromLongLong(entry_of(*tree->tree, root)));
-    Lookup looking(tree);
-    return entry && PyDict_SetItem(tree->roots, name, entry.get()) == 0;
-}
-
-// Roots that nothing hangs at are forgotten.
-void sweep(TreeObject* owner) {
-    Tree& tree = *owner->tree;
-    if (tree.emptied.empty()) return;
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    while (!tree.emptied.empty()) {
-        int32_t root = tree.emptied.pop();
-        if (tree.root(root).kids || !tree.root(root).name) continue;
-        Ref name(static_cast<PyObject*>(tree.root(root).name));
-        tree.drop_root(root);
-        Lookup looking(owner);
-        if (PyDict_DelItem(owner->roots, name.get()) < 0) PyErr_Clear();  // its serial is nobody's any more
-    }
-    PyErr_Restore(type, value, traceback);
-}
-
-// -- what is handed in --------------------------------------------------------------------------------------------
-
-bool stale(const char* text) {
-    PyErr_SetString(names.stale_handle, text);
-    return false;
-}
-
-// The spot that this place names; false with an exception where it is gone, or of another tree.
-bool checked(PyObject* self, PyObject* given, Spot& spot, PyObject** name = nullptr) {
-    const char* const another = "this place is of another cache, or from before a reset";
-    if (!PyObject_TypeCheck(given, place_type)) {
-        if (PyTuple_Check(given)) return stale(another);
-        PyErr_Format(PyExc_TypeError, "a place was expected (got %R)", given);
-        return false;
-    }
-    auto* place = reinterpret_cast<PlaceObject*>(given);
-    bool lives = alive(place);
-    if (place->tree != owner(self) && lives) return stale(another);
-    if (place->branch < 0) {
-        if (name) *name = place->name;
-        spot.end = 0;
-        return root_of(owner(self), place->name, spot.branch);
-    }
-    int32_t n = lives ? tree_of(self).branches[place->branch].n : 0;
-    if (place->end < 1 || place->end > n) {
-        PyErr_Format(names.stale_handle, "this place is gone: its branch has %d pages, not %d", n, place->end);
-        return false;
-    }
-    if (tree_of(self).branches[place->branch].created.at(place->end - 1) > place->tick)
-        return stale("this place is gone: other pages have been cached where it was");
-    spot = {place->branch, place->end};
-    return ready(owner(self));
-}
-
-// The same for one that somebody keeps locked.
-bool kept(PyObject* self, PyObject* given, Spot& spot, PyObject** name) {
-    if (!checked(self, given, spot, name)) return false;
-    if (spot.branch < 0 || spot.end <= tree_of(self).branches[spot.branch].protected_pages()) return true;
-    PyErr_Format(PyExc_ValueError, "the prefix of %lld pages is not locked: it may be gone any time",
-                 static_cast<long long>(tree_of(self).depth(spot)));
-    return false;
-}
-
-// The same for one that was looked at when it was handed in: it need only be there.
-bool there(PyObject* self, PyObject* given, Spot& spot) {
-    auto* place = reinterpret_cast<PlaceObject*>(given);
-    if (!PyObject_TypeCheck(given, place_type) || place->tree != owner(self) || place->branch < 0 || !alive(place))
-        return checked(self, given, spot);
-    spot = {place->branch, place->end};
-    return ready(owner(self));
-}
-
-bool open_units(PyObject* self, PyObject* given, View& view) {
-    int width = owner(self)->unit_bytes;
-    if (view.open(given) && view.width() == width) return true;
-    view.close();
-    if (!view.open_brought(given, self, "units_of")) return false;
-    if (view.width() == width) return true;
-    PyErr_SetString(PyExc_TypeError, "units_of() gave no array of the tree's type");
-    return false;
-}
-
-bool open_row(PyObject* given, View& view) {
-    if (view.open(given) && view.width() == 8) return true;
-    PyErr_SetString(PyExc_TypeError, "a row is an array of 64 bits");
-    return false;
-}
-
-bool count_of(PyObject* given, int64_t& into) {
-    into = PyLong_AsLongLong(given);
-    return into != -1 || !PyErr_Occurred();
-}
-
-bool given_as_many(Py_ssize_t count, Py_ssize_t wanted, const char* what) {
-    if (count == wanted) return true;
-    PyErr_Format(PyExc_TypeError, "%s takes %zd arguments (got %zd)", what, wanted, count);
-    return false;
-}
-
-// -- answers ------------------------------------------------------------------------------------------------------
-
-PyObject* place_at(PyObject* self, Spot spot, PyObject* name) {
-    return new_place(owner(self), spot, name, tree_of(self).clock);
-}
-
-PyObject* found(PyObject* self, Spot spot, PyObject* name) {
-    int64_t depth = tree_of(self).depth(spot);
-    return named_tuple(names.found, place_at(self, spot, name), PyLong_FromLongLong(depth), PyLong_FromLongLong(depth));
-}
-
-Ref pages_on(PyObject* self, Spot spot, int64_t lo) {
-    View out;
-    int64_t depth = tree_of(self).depth(spot);
-    Ref made = new_array(depth > lo ? depth - lo : 0, names.int32, out);
-    if (made && depth > lo) tree_of(self).path_pages(spot, lo, reinterpret_cast<int32_t*>(out.bytes()));
-    return made;
-}
-
 // -- match --------------------------------------------------------------------------------------------------------
-
-// match(namespace, units), as far as Python has nothing to do with it.
-bool matched(PyObject* self, PyObject* name, PyObject* units, Spot& spot, bool use = true) {
-    View view;
-    if (!open_units(self, units, view) || !root_of(owner(self), name, spot.branch)) return false;
-    spot.end = 0;
-    Tree& tree = tree_of(self);
-    int64_t pages = view.count() / tree.page_size;
-    try {
-        spot = use ? tree.match(spot, view.bytes(), pages) : tree.walk(spot, view.bytes(), pages);
-    } catch (const std::bad_alloc&) {
-        PyErr_NoMemory();
-        return false;
-    }
-    return true;
-}
 
 PyObject* match(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     Spot spot;
@@ -341,20 +164,6 @@ PyObject* refused(PyObject* self, PyObject* pages, int64_t known, int64_t wrong)
     return nullptr;
 }
 
-// Insert behind this spot; `inserted` is what came of it, unless the answer is false, with an exception.
-template <typename Pages>
-bool insert_at(PyObject* self, Spot spot, PyObject* name, const char* units, Pages pages, int64_t count,
-               int64_t priority, bool counts, Tree::Inserted& inserted) {
-    if (spot.branch == NOWHERE && count && !have_root(owner(self), name, spot.branch)) return false;
-    try {
-        inserted = tree_of(self).insert(spot, units, pages, count, priority, counts);
-    } catch (const std::bad_alloc&) {
-        PyErr_NoMemory();
-        return false;
-    }
-    return true;
-}
-
 PyObject* insert_offer(PyObject* self, Spot spot, PyObject* name, PyObject* pages, const Offer& offer) {
     Tree& tree = tree_of(self);
     int64_t above = tree.depth(spot);
@@ -419,12 +228,6 @@ PyObject* lock(PyObject* self, PyObject* place) {
     });
 }
 
-PyObject* unlocked(PyObject* self, Spot spot) {
-    if (tree_of(self).unlock(spot)) Py_RETURN_NONE;
-    return PyErr_Format(PyExc_ValueError, "the prefix of %lld pages is not locked",
-                        static_cast<long long>(tree_of(self).depth(spot)));
-}
-
 PyObject* unlock(PyObject* self, PyObject* place) {
     Spot spot;
     return checked(self, place, spot) ? unlocked(self, spot) : nullptr;
@@ -441,115 +244,6 @@ PyObject* evict(PyObject* self, PyObject* given) {
     PyObject* answer = guarded([&] { return PyLong_FromLongLong(tree_of(self).evict(pages)); });
     sweep(owner(self));
     return answer;
-}
-
-// -- requests -----------------------------------------------------------------------------------------------------
-
-// begin(namespace, units, length): match and lock, make room, and spell the row of so many slots out; (place, row,
-// cached slots), or None where there is no room.
-PyObject* begin(PyObject* self, PyObject* const* args, Py_ssize_t count) {
-    Spot spot;
-    int64_t length;
-    if (!given_as_many(count, 3, "begin") || !count_of(args[2], length)) return nullptr;
-    Tree& tree = tree_of(self);
-    Pool& pool = tree.pool;
-    if (!matched(self, args[0], args[1], spot)) return nullptr;
-    int64_t size = pool.page_size, shared = tree.depth(spot), own = (length + size - 1) / size - shared;
-    Ref place(place_at(self, spot, args[0]));
-    bool locked = false;
-    Array<int32_t> pages;
-    Ref row;
-    PyObject* answer = guarded([&]() -> PyObject* {
-        if (!place) return nullptr;
-        pages.reserve(shared + (own > 0 ? own : 0));
-        tree.lock(spot);
-        locked = true;
-        if (own > pool.free_count()) tree.evict(own - pool.free_count());
-        if (own > pool.free_count()) Py_RETURN_NONE;
-        View out;
-        row = new_array(length, names.int64, out);
-        if (!row) return nullptr;
-        tree.path_pages(spot, 0, pages.begin());
-        pool.take(own, pages.begin() + shared);
-        auto* into = reinterpret_cast<int64_t*>(out.bytes());
-        for (int64_t at = 0; at < length; ++at) {
-            int64_t slot = pages[at / size] * size, stop = at + size < length ? at + size : length;
-            for (into[at] = slot; ++at < stop;) into[at] = ++slot;
-            --at;
-        }
-        return Py_BuildValue("OOL", place.get(), row.get(), static_cast<long long>(shared * size));
-    });
-    if (locked && (!answer || answer == Py_None)) tree.unlock(spot);
-    sweep(owner(self));
-    return answer;
-}
-
-// store(place, units, row, start, counts): insert the pages of the row from `start` on, as many as the units fill, and
-// take those back that were cached already; as insert_behind answers.
-PyObject* store(PyObject* self, PyObject* const* args, Py_ssize_t count) {
-    Spot spot;
-    PyObject* name = nullptr;
-    View units, row;
-    int64_t start;
-    if (!given_as_many(count, 5, "store") || !count_of(args[3], start) || !kept(self, args[0], spot, &name) ||
-        !open_units(self, args[1], units) || !open_row(args[2], row) || !kept(self, args[0], spot, &name))
-        return nullptr;
-    Tree& tree = tree_of(self);
-    int64_t size = tree.page_size, pages = units.count() / size, above = tree.depth(spot);
-    if (start != above * size || start + pages * size > row.count())
-        return PyErr_Format(PyExc_ValueError, "the row does not go with the units");
-    RowPages own = {reinterpret_cast<const int64_t*>(row.bytes()) + start, size};
-    Tree::Inserted inserted{};
-    bool done = insert_at(self, spot, name, units.bytes(), own, pages, 0, args[4] == Py_True, inserted);
-    sweep(owner(self));
-    if (!done) return nullptr;
-    int64_t wrong = inserted.wrong;
-    if (wrong == FINE) {
-        PyObject* vain = guarded([&]() -> PyObject* {
-            wrong = tree.pool.take_back(own, inserted.known, USED);
-            Py_RETURN_NONE;
-        });
-        if (!vain) return nullptr;
-        Py_DECREF(vain);
-        if (wrong == FINE)
-            return named_tuple(names.inserted, PyLong_FromLongLong(above + inserted.known),
-                               place_at(self, inserted.spot, name));
-    }
-    int64_t first = inserted.wrong == FINE ? 0 : inserted.known, last = inserted.wrong == FINE ? inserted.known : pages;
-    Ref made(PyObject_CallMethod(owner(self)->pool, "refuse_row", "OLLLs", args[2], static_cast<long long>(start + first * size),
-                                 static_cast<long long>(start + last * size), static_cast<long long>(wrong - first),
-                                 inserted.wrong == FINE ? "freed" : "cached"));
-    if (made) PyErr_SetString(PyExc_SystemError, "a page that is refused was not");
-    return nullptr;
-}
-
-// leave(place, row, start, end): take the pages of these slots of a row back, and unlock the place.
-PyObject* leave(PyObject* self, PyObject* const* args, Py_ssize_t count) {
-    Spot spot;
-    View row;
-    int64_t start, end;
-    if (!given_as_many(count, 4, "leave") || !count_of(args[2], start) || !count_of(args[3], end) ||
-        !open_row(args[1], row) || !there(self, args[0], spot))
-        return nullptr;
-    Tree& tree = tree_of(self);
-    int64_t size = tree.page_size, wrong = FINE;
-    if (start < 0 || start % size || end > row.count())
-        return PyErr_Format(PyExc_ValueError, "the row has no slots %lld to %lld", static_cast<long long>(start),
-                            static_cast<long long>(end));
-    if (start < end) {
-        RowPages own = {reinterpret_cast<const int64_t*>(row.bytes()) + start, size};
-        PyObject* back = guarded([&]() -> PyObject* {
-            wrong = tree.pool.take_back(own, (end - start + size - 1) / size, USED);
-            Py_RETURN_NONE;
-        });
-        if (!back) return nullptr;
-        Py_DECREF(back);
-    }
-    if (wrong == FINE) return unlocked(self, spot);
-    Ref made(PyObject_CallMethod(owner(self)->pool, "refuse_row", "OLLLs", args[1], static_cast<long long>(start),
-                                 static_cast<long long>(end), static_cast<long long>(wrong), "freed"));
-    if (made) PyErr_SetString(PyExc_SystemError, "a page that is refused was not");
-    return nullptr;
 }
 
 // -- what is along a path -----------------------------------------------------------------------------------------
@@ -580,18 +274,6 @@ PyObject* ascend(PyObject* self, PyObject* const* args, Py_ssize_t count) {
                      : place->branch >= 0  ? static_cast<PyObject*>(tree.root(spot.branch).name)
                                            : place->name;
     return new_place(owner(self), spot, name, place->tick);
-}
-
-// A place and, if it is given, the page where what is asked for begins.
-bool along(PyObject* self, PyObject* const* args, Py_ssize_t count, Spot& spot, int64_t& lo) {
-    lo = 0;
-    if (count != 1 && count != 2) return given_as_many(count, 1, "this");
-    if ((count == 2 && !count_of(args[1], lo)) || !there(self, args[0], spot)) return false;
-    if (lo < 0) lo = 0;
-    if (spot.branch < 0 || spot.end <= tree_of(self).branches[spot.branch].n) return true;
-    const Branch& branch = tree_of(self).branches[spot.branch];
-    PyErr_Format(PyExc_ValueError, "of this path only %d pages are resident", branch.base + branch.n);
-    return false;
 }
 
 PyObject* path_pages(PyObject* self, PyObject* const* args, Py_ssize_t count) {
@@ -640,103 +322,10 @@ PyObject* runs(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     return made.release();
 }
 
-// fill(place, lo, row): the slots of the pages lo .. depth-1 of a path, written to where they belong in a row.
-PyObject* fill(PyObject* self, PyObject* const* args, Py_ssize_t count) {
-    Spot spot;
-    int64_t lo;
-    View row;
-    if (!given_as_many(count, 3, "fill") || !along(self, args, 2, spot, lo) || !open_row(args[2], row)) return nullptr;
-    Tree& tree = tree_of(self);
-    int64_t size = tree.page_size;
-    if (tree.depth(spot) * size > row.count()) return PyErr_Format(PyExc_ValueError, "the row is too short");
-    auto* into = reinterpret_cast<int64_t*>(row.bytes());
-    for (; spot.branch >= 0; spot = {tree.branches[spot.branch].parent, tree.branches[spot.branch].at}) {
-        const Branch& branch = tree.branches[spot.branch];
-        const int32_t* pages = kvlitmus::pages_of(branch, tree.page_bytes);
-        for (int64_t at = lo > branch.base ? lo - branch.base : 0; at < spot.end; ++at)
-            for (int64_t j = 0; j < size; ++j) into[(branch.base + at) * size + j] = pages[at] * size + j;
-        if (lo >= branch.base) break;
-    }
-    Py_RETURN_NONE;
-}
-
 PyObject* hits(PyObject* self, PyObject* place) {
     Spot spot;
     if (!there(self, place, spot)) return nullptr;
     return PyLong_FromLongLong(spot.branch < 0 ? 0 : tree_of(self).branches[spot.branch].nodes.hits_at(spot.end - 1));
-}
-
-// -- everything, for whoever looks --------------------------------------------------------------------------------
-
-PyObject* level_list(const Level& level) {
-    if (!level.pieced()) return PyLong_FromLongLong(level.one);
-    Ref list(PyList_New(0));
-    for (const Piece& piece : level.pieces()) {
-        for (int64_t number : {int64_t{piece.end}, piece.value}) {
-            Ref item(PyLong_FromLongLong(number));
-            if (!list || !item || PyList_Append(list.get(), item.get()) < 0) return nullptr;
-        }
-    }
-    return list.release();
-}
-
-// One item for each of these; `item` makes it.
-template <typename Items, typename Item>
-PyObject* list_of(const Items& items, size_t count, Item item) {
-    Ref list(PyList_New(0));
-    for (size_t at = 0; list && at < count; ++at) {
-        Ref one(item(items, at));
-        if (!one || PyList_Append(list.get(), one.get()) < 0) return nullptr;
-    }
-    return list.release();
-}
-
-PyObject* branch_list(Tree& tree, size_t number) {
-    const Branch& b = tree.branches[number];
-    PyObject* nodes = !b.nodes.many() ? PyLong_FromLongLong(b.nodes.hits)
-                                      : list_of(b.nodes.all(), b.nodes.all().size(), [](auto& all, size_t at) {
-                                            return Py_BuildValue("iLi", all[at].start, static_cast<long long>(all[at].count),
-                                                                 all[at].kids);
-                                        });
-    PyObject* locks = list_of(b.locks, b.locks.size(), [](auto& all, size_t at) { return PyLong_FromLong(all[at]); });
-    PyObject* digests = Py_NewRef(b.shadow && static_cast<ShadowObject*>(b.shadow)->digests
-                                      ? static_cast<ShadowObject*>(b.shadow)->digests
-                                      : Py_None);
-    return Py_BuildValue(
-        "niiiiNNNNNNiy#y#N", number, b.parent, b.at, b.base, b.room, level_list(b.touched), level_list(b.created),
-        level_list(b.priority), nodes, locks, PyLong_FromLong(b.heap), b.kids_end, b.data,
-        static_cast<Py_ssize_t>(b.n * tree.page_bytes), reinterpret_cast<const char*>(kvlitmus::pages_of(b, tree.page_bytes)),
-        static_cast<Py_ssize_t>(b.n * sizeof(int32_t)), digests);
-}
-
-// export(): all that there is, in plain tuples; kvlitmus.optimized.compiled makes a Python tree of it.
-PyObject* export_all(PyObject* self, PyObject*) {
-    Tree& tree = tree_of(self);
-    if (!ready(owner(self))) return nullptr;
-    Ref branches(PyList_New(0)), roots(PyList_New(0));
-    for (size_t at = 0; at < tree.branches.made(); ++at) {
-        if (!tree.branches[at].n) continue;
-        Ref one(branch_list(tree, at));
-        if (!one || PyList_Append(branches.get(), one.get()) < 0) return nullptr;
-    }
-    PyObject *name, *entry;
-    for (Py_ssize_t at = 0; PyDict_Next(owner(self)->roots, &at, &name, &entry);) {
-        auto root = -static_cast<int32_t>(PyLong_AsLongLong(entry) & UINT32_MAX);
-        auto* shadow = static_cast<ShadowObject*>(tree.root(root).shadow);
-        Ref one(Py_BuildValue("OiiO", name, root, tree.root(root).kids,
-                              shadow && shadow->digests ? shadow->digests : Py_None));
-        if (!one || PyList_Append(roots.get(), one.get()) < 0) return nullptr;
-    }
-    const Array<int32_t>& free = tree.branches.free_numbers();
-    PyObject* numbers = list_of(free, free.size(), [](auto& all, size_t at) { return PyLong_FromLong(all[at]); });
-    const Array<Victims::Entry>& heap = tree.victims.entries();
-    PyObject* entries = list_of(heap, heap.size(), [](auto& all, size_t at) {
-        return Py_BuildValue("LLi", static_cast<long long>(all[at].first), static_cast<long long>(all[at].second),
-                             all[at].branch);
-    });
-    return Py_BuildValue("NNNNLLL", branches.release(), roots.release(), numbers, entries,
-                         static_cast<long long>(tree.clock), static_cast<long long>(tree.evictable),
-                         static_cast<long long>(tree.guarded));
 }
 
 PyObject* get_clock(PyObject* self, void*) { return PyLong_FromLongLong(tree_of(self).clock); }
