@@ -16,11 +16,14 @@ from typing import Any
 import torch
 
 from benchmarks.gpu_baselines import runtime
+from benchmarks.gpu_copies import ROWS
 from benchmarks.gpu_device import KIB, MIB, Machine, repeat, summary
+from benchmarks.gpu_movers import World
 from benchmarks.gpu_overlap import one_shot
 from benchmarks.gpu_stage import Bench, Skip
 from kvlitmus.optimized.data.copies import PageCopy
 from kvlitmus.optimized.data.kernels import Launch
+from kvlitmus.optimized.data.measured import fastest
 from kvlitmus.optimized.data.pools import DevicePool, HostPool
 from kvlitmus.optimized.data.shape import KVShape
 
@@ -60,8 +63,26 @@ def choice(bench: Bench) -> None:
                     speeds[direction].setdefault(chunk, {})[engine] = bench.record.rows[-1]["gb_s"]
     names = {"h2d": "to_device", "d2h": "to_host"}
     bench.record.head["choice"] = {names[way]: crossing(speeds[way], engines) for way in speeds}
+    _tried(bench)
     for size in (1 * MIB, 2 * MIB, 8 * MIB):
         _rectangles(bench, size)
+
+
+def _tried(bench: Bench) -> None:
+    """Which engines a mover takes for the rows of the table when it is asked to measure."""
+    found = bench.record.head["measured"] = {}
+    for row in ROWS:
+        if bench.left() < 2.0 and not bench.dry:
+            break
+        world = World.make(bench.kept["machine"], row.shape(bench), row.host, pages=3)
+        room = 4096 if bench.dry else None
+        sides = {way: world.sides(way) for way in ("h2d", "d2h")}
+        trials = {way: fastest(*sides[way], by_layer=way == "h2d", room=room) for way in sides}
+        found[row.label] = {way: trial.engine for way, trial in trials.items()}
+        for way, trial in trials.items():
+            for engine, why in trial.refused.items():
+                bench.record.failed("choice", {"name": f"{way} {row.label}, tried", "way": engine}, RuntimeError(why))
+        world.close()
 
 
 def crossing(speeds: dict[int, dict[str, float]], engines: tuple[str, str]) -> int:

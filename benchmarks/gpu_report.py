@@ -101,6 +101,7 @@ def _choice(record: Record) -> list[str]:
     for row in record.of("choice"):
         said = f"{row['way']:8} {row['gb_s']:10.2f}" if "gb_s" in row else row["note"]
         lines.append(f"  {row['name']:40} {said}{'' if row.get('exact', True) else '  NOT EXACT'}")
+    lines += [f"  tried for {row}: {ways}" for row, ways in record.head.get("measured", {}).items()]
     return [*lines, f"  the copy engine is never slower from these bytes on: {record.head.get('choice', {})}", ""]
 
 

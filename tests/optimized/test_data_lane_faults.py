@@ -181,6 +181,26 @@ def test_a_thread_that_submits_needs_no_context_of_its_own(engine: Engine, layou
         mover.close()
 
 
+@pytest.mark.parametrize("way", ["load", "backup"])
+@pytest.mark.parametrize("count", [1, 5])
+def test_a_staged_copy_that_failed_is_over_when_it_says_so(way: str, count: int) -> None:
+    """On neither of its two streams anything is left that touches a page or the stage."""
+    with streams.install() as world:
+        mover = mover_of("page_head", load_engine="staged", backup_engine="staged")
+        pages = np.arange(count, dtype=np.int32)
+        for name in ("cuMemcpyBatchAsync_v2", "cuLaunchKernel"):
+            for which in range(2):
+                left = iter([0] * which)
+                world.cuda.before = lambda call, name=name, left=left: (  # type: ignore[misc]
+                    next(left, 719) if call == name else 0
+                )
+                ticket: Any = getattr(mover, way)(pages, pages)
+                ended(lambda: [ticket.forget()])  # noqa: B023  (it is over before the next)
+                assert not any(stream.queue for stream in world.streams), (name, which)
+                world.cuda.before = lambda call: 0
+        mover.close()
+
+
 def test_a_call_without_a_context_is_refused() -> None:
     """What the driver of these tests is as strict in as the real one."""
     with streams.install() as world:

@@ -69,16 +69,6 @@ class Library:
         return 0
 
 
-def here(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """``Tensor.to`` for which the device is here."""
-
-    def to(self: torch.Tensor, *given: Any, **more: Any) -> torch.Tensor:
-        there = [torch.device("cpu") if isinstance(one, torch.device) else one for one in given]
-        return original(self, *there, **more)
-
-    return to
-
-
 def _not_here(*given: Any, **more: Any) -> Any:
     raise Skip("kernels of other people's shape are compiled for a device, and run on none here")
 
@@ -88,7 +78,7 @@ def pretend() -> Iterator[tuple[Bench, streams.World]]:
     """A bench on such a machine, and the world of its streams."""
     with streams.install(entries=1 << 18, slots=256) as world:
         patch = world.patch
-        world.current = AtOnce(world)
+        world.default = AtOnce(world)
         made = SimpleNamespace(name="NVIDIA H200", major=9, minor=0, multi_processor_count=132, total_memory=1 << 37)
         for name, fake in {
             "Stream": lambda device=None, priority=0: AtOnce(world),
@@ -99,7 +89,6 @@ def pretend() -> Iterator[tuple[Bench, streams.World]]:
             "get_device_properties": lambda number: made,
         }.items():
             patch.setattr(torch.cuda, name, fake)
-        patch.setattr(torch.Tensor, "to", here(torch.Tensor.to))
         for module in (gpu_movers, gpu_copies, gpu_choice):
             patch.setattr(
                 module, "DevicePool", lambda of, pages, device="cpu", **more: streams.OnDevice(of, pages, **more)

@@ -14,14 +14,16 @@ import collections
 import contextlib
 import importlib.util
 import random
+import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
 
-from kvlitmus.optimized.data import driver, flags, kernels, lane, staged
-from kvlitmus.optimized.data.pools import DevicePool, HostPool
+from kvlitmus.optimized.data import driver, flags, kernels, lane, measured, staged
+from kvlitmus.optimized.data.pools import DevicePool, HostPool, KVPool
 from kvlitmus.optimized.data.threads import Worker
 from tests.optimized.support.libcuda import Cuda
 
@@ -113,7 +115,24 @@ class World:
         self.blocked = 0
         """How often the host had to wait for the device."""
         self.cuda = Cuda(self)
-        self.current = Stream(self)
+        self.default = Stream(self)
+        self._threads = threading.local()
+
+    @property
+    def current(self) -> Stream:
+        """The stream that is current on the calling thread."""
+        found: Stream = getattr(self._threads, "stream", None) or self.default
+        return found
+
+    @contextlib.contextmanager
+    def stream(self, stream: Stream | None) -> Iterator[None]:
+        """In the place of ``torch.cuda.stream``."""
+        before = getattr(self._threads, "stream", None)
+        self._threads.stream = stream or before
+        try:
+            yield
+        finally:
+            self._threads.stream = before
 
     def step(self, which: int) -> bool:
         """Let one stream go on by one operation, if it has one that isn't blocked."""
@@ -155,6 +174,22 @@ def locked(pool: HostPool) -> HostPool:
     return pool
 
 
+def here(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """``Tensor.to`` for which the device is here."""
+
+    def to(self: torch.Tensor, *given: Any, **more: Any) -> torch.Tensor:
+        there = [torch.device("cpu") if isinstance(one, torch.device) else one for one in given]
+        return original(self, *there, **more)
+
+    return to
+
+
+def _scratch(pool: KVPool, pages: int) -> KVPool:
+    if isinstance(pool, HostPool):
+        return locked(HostPool(pool.shape, pages, layout=pool.layout, pinned=False))
+    return OnDevice(pool.shape, pages, layout=pool.layout)
+
+
 LIBRARY = driver._library
 
 
@@ -172,12 +207,13 @@ def install(seed: int = 0, *, entries: int = 32, slots: int = 4, piece: int = 51
     nothing = contextlib.nullcontext()
     with pytest.MonkeyPatch.context() as patch:
         world.patch = patch
+        patch.setattr(torch.Tensor, "to", here(torch.Tensor.to))
         patch.setattr(torch.cuda, "Stream", lambda device=None, priority=0: Stream(world))
         patch.setattr(torch.cuda, "Event", lambda: Event(world))
         patch.setattr(torch.cuda, "current_stream", lambda device=None: world.current)
         patch.setattr(torch.cuda, "current_device", lambda: 0)
         patch.setattr(torch.cuda, "device", lambda device: nothing)
-        patch.setattr(torch.cuda, "stream", lambda stream: nothing)
+        patch.setattr(torch.cuda, "stream", world.stream)
         patch.setattr(driver, "_library", lambda: world.cuda)
         patch.setattr(kernels, "compile_for", world.cuda.compile_for)
         patch.setattr(kernels, "target_of", lambda device: None)
@@ -189,6 +225,7 @@ def install(seed: int = 0, *, entries: int = 32, slots: int = 4, piece: int = 51
             patch.setattr(module, "pinned", lambda count: torch.zeros(count, dtype=torch.int32))
             patch.setattr(module, "on_device", lambda count, device: torch.zeros(count, dtype=torch.int32))
         patch.setattr(staged, "_stage", lambda shape, pages, device, layout: OnDevice(shape, pages, layout=layout))
+        patch.setattr(measured, "scratch", _scratch)
         patch.setattr(staged, "_numbers", lambda count, device: torch.arange(count, dtype=torch.int32))
         patch.setattr(staged, "PIECE", piece)
         post = Worker.post

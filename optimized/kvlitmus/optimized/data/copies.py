@@ -56,7 +56,8 @@ class Choice:
     """From how many bytes of a chunk on the copy engine is chosen; from how many of a page on, copies are staged.
 
     Declared, not measured: published figures see the copy engine ahead from some 64 KiB on, and kernels far ahead
-    below 28 KiB.  ``benchmarks/gpu.py`` measures both; hand its result to :class:`PageCopy`.
+    below 28 KiB.  ``benchmarks/gpu.py`` measures both; hand its result to :class:`PageCopy`.  Staging is never chosen
+    so, but by trying (:mod:`kvlitmus.optimized.data.measured`), unless ``staged`` says from which page on.
     """
 
     to_device: int = 64 * 1024
@@ -122,7 +123,7 @@ class PageCopy:
         if self.engine == "kernel" and not interpreted():
             if device is None:
                 raise ValueError("kernels need a pool on a CUDA device, or Triton's interpreter (TRITON_INTERPRET=1)")
-            if not (_reachable(source) and _reachable(target)):
+            if not (reachable(source) and reachable(target)):
                 raise ValueError("kernels need pinned host memory: other memory is out of a device's reach")
         self.launch = launch or (DEVICE if source.device == target.device else LINK)
         if self.engine == "staged" and by_layer:
@@ -193,9 +194,11 @@ class PageCopy:
             return
         with torch.cuda.device(self.device):
             self._side.wait_stream(torch.cuda.current_stream(self.device))
-            with torch.cuda.stream(self._side):
-                self.enqueue(tables, lo=lo, hi=hi)
-            self._side.synchronize()
+            try:
+                with torch.cuda.stream(self._side):
+                    self.enqueue(tables, lo=lo, hi=hi)
+            finally:  # what was started of a copy that fails goes on: nothing touches a page when this returns
+                self._side.synchronize()
 
     @functools.cached_property
     def _side(self) -> Any:
@@ -285,7 +288,7 @@ class PageCopy:
         target.index_copy_(0, torch.from_numpy(tables.target).to(target.device), gathered.to(target.device))
 
 
-def _reachable(pool: KVPool) -> bool:
+def reachable(pool: KVPool) -> bool:
     """Whether the device can read and write a pool: its own memory, or host memory that is locked."""
     return pool.device.type == "cuda" or (isinstance(pool, HostPool) and pool.pinned)
 

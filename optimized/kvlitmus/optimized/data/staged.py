@@ -16,6 +16,7 @@ the link 600 us (32 MiB).  Layers come all at once at the end: layer by layer, a
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -91,8 +92,16 @@ class StagedCopy:
 
         One thread at a time, and copies one after the other on one stream: they share the stage.
         """
-        first, last = (self._other, stream)
-        first.wait_stream(stream)
+        self._other.wait_stream(stream)
+        try:
+            self._enqueue(tables, self._other, stream)
+        except BaseException:
+            # What was started goes on, and ends before what comes next on the caller's stream.
+            with contextlib.suppress(RuntimeError):
+                stream.wait_stream(self._other)
+            raise
+
+    def _enqueue(self, tables: Tables, first: Any, last: Any) -> None:
         for number in range(self.pieces(len(tables))):
             lo = number * self.each
             hi = min(len(tables), lo + self.each)

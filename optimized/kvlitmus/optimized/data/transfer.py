@@ -19,11 +19,12 @@ that pins them.
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from kvlitmus.optimized.data.copies import DECLARED, Choice, Engine, PageCopy
 from kvlitmus.optimized.data.kernels import Launch
 from kvlitmus.optimized.data.lane import Lane, LaneTicket
+from kvlitmus.optimized.data.measured import Trial, fastest
 from kvlitmus.optimized.data.pages import read_page, write_page
 from kvlitmus.optimized.data.pools import DevicePool, HostPool
 from kvlitmus.optimized.data.tables import Tables
@@ -41,8 +42,10 @@ class TorchMover:
     stepped: whether copies wait to be advanced.  backup_engine, load_engine: see
     :mod:`kvlitmus.optimized.data.copies`; by default what ``choice`` says of the chunks: those of a backup, which has
     all layers at once, may be longer than those of a load, which goes layer by layer by either engine; a ``staged``
-    load has all its layers ready together.  launch: of the kernels.  Everything is
-    compiled and allocated here, so that no transfer pays for it.  :meth:`close` it at the end.
+    load has all its layers ready together.  choice: declared sizes, or ``"measured"``: each direction tries the engines
+    that could serve it and takes the fastest (:mod:`kvlitmus.optimized.data.measured`); ``trials`` says what came of
+    it.  launch: of the kernels.  Everything is compiled and allocated here, so that no transfer pays for it.
+    :meth:`close` it at the end.
     """
 
     def __init__(
@@ -54,7 +57,7 @@ class TorchMover:
         backup_engine: Engine | None = None,
         load_engine: Engine | None = None,
         launch: Launch | None = None,
-        choice: Choice = DECLARED,
+        choice: Choice | Literal["measured"] = DECLARED,
     ) -> None:
         self.device_pool = device_pool
         self.host_pool = host_pool
@@ -65,6 +68,15 @@ class TorchMover:
         self._lanes: tuple[Lane, Lane] | None = None
         cuda = device_pool.device.type == "cuda"
         free_on_cuda = cuda and not stepped
+        self.trials: dict[str, Trial] = {}
+        if choice == "measured":
+            if backup_engine is None:
+                trial = fastest(device_pool, host_pool, by_layer=not free_on_cuda, launch=launch)
+                self.trials["backup"], backup_engine = trial, trial.engine
+            if load_engine is None:
+                trial = fastest(host_pool, device_pool, by_layer=True, launch=launch)
+                self.trials["load"], load_engine = trial, trial.engine
+            choice = DECLARED
         self._backup = PageCopy(
             device_pool,
             host_pool,
