@@ -26,7 +26,8 @@ from kvlitmus.spec import effects
 from kvlitmus.spec.names import Names
 from kvlitmus.spec.state import Page, Tree
 from kvlitmus.spec.units import Name, PageNo, Slot, Tick
-from tests.support.lockstep import lockstep
+from tests.support.configs import TIER_POLICY_CONFIGS
+from tests.support.lockstep import kinds_of, lockstep
 from tests.support.mutants import Change, Patched, assert_killed, fails, found_at
 
 SEEDS = range(6)
@@ -75,6 +76,14 @@ def lock_step() -> None:
             lockstep(SpecimenTarget(), ReferenceTarget(PROFILE), config, ops)
 
 
+def below() -> None:
+    """The specimen's hierarchy beside the reference's: what lives on through the tiers, and is worth there."""
+    for config in TIER_POLICY_CONFIGS:
+        kinds = kinds_of(SpecimenTarget(), ReferenceTarget(PROFILE), config)
+        for seed in range(3):
+            lockstep(SpecimenTarget(), ReferenceTarget(PROFILE), config, draw(seed, 250, kinds))
+
+
 def chain(*names: int, at: int = 10) -> Tree:
     """One node of these pages, in order, below the root 0; page ``n`` is in page ``n + at`` of the pool."""
     pages = {
@@ -112,6 +121,7 @@ NOTICES: dict[str, Callable[[], None]] = {
     "the specimen that renews": renewing,
     "the specimen, unseen": blind,
     "lock step": lock_step,
+    "lock step below": below,
     "the law of moves": law_of_moves,
     "the law of nodes": law_of_nodes,
 }
@@ -215,6 +225,33 @@ def twice(right: Any) -> Any:
     return lambda tree, name, by=1: right(tree, name, 2 * by)
 
 
+def known_wrong(**fields: Any) -> Change:
+    """What is known of pages that change tiers is not what it was."""
+
+    def wrong(right: Any) -> Any:
+        def mutated(tree: Tree, alone: Any, names: Any, **options: Any) -> Any:
+            after, left = right(tree, alone, names, **options)
+            both = [
+                {name: page._replace(**fields) if name in names else page for name, page in pages.items()}
+                for pages in (after.pages, left)
+            ]
+            return Tree(both[0], after.clock), both[1]
+
+        return mutated
+
+    return wrong
+
+
+def on_both(right: Any) -> Any:
+    """Pages that come back stay on the host alone as well."""
+    return lambda tree, alone, names, **options: (right(tree, alone, names, **options)[0], alone)
+
+
+def on_none(right: Any) -> Any:
+    """What leaves the device is forgotten."""
+    return lambda tree, alone, names: (right(tree, alone, names)[0], alone)
+
+
 def never_back(right: Any) -> Any:
     """Giving a lock back takes one more."""
     return lambda tree, name, by=1: right(tree, name, abs(by))
@@ -253,6 +290,14 @@ MUTANTS = (
     mutant("remove", "what is unseen never goes", "the specimen, unseen", nothing),
     mutant("move", "nothing moves", "the law of moves", nothing),
     mutant("move", "what moves is forgotten", "the law of moves", changed(locks=9)),
+    mutant("demote", "what leaves is forgotten", "lock step below", on_none),
+    mutant("demote", "what leaves loses its hits", "lock step below", known_wrong(hits=0)),
+    mutant("demote", "what leaves is old", "lock step below", known_wrong(touched=Tick(0))),
+    mutant("demote", "each page is a node", "lock step below", known_wrong(first=True)),
+    mutant("promote", "what comes back stays below", "lock step below", on_both),
+    mutant("promote", "what comes back is new", "lock step below", known_wrong(created=Tick(10**6))),
+    mutant("promote", "what comes back has no priority", "lock step below", known_wrong(priority=0)),
+    mutant("promote", "coming back always counts", "lock step below", without(counts=True)),
     mutant("lock", "nothing is locked", "the specimen", nothing),
     mutant("lock", "locks count twice", "the specimen", twice),
     mutant("lock", "a lock is never given back", "the specimen", never_back),

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 
 from kvlitmus.reference import tier
 from kvlitmus.reference.choose import Choice, Names
-from kvlitmus.reference.hierarchy import NOWHERE, alone_of, alone_tree, host_of, occupied, pin, record, with_alone
+from kvlitmus.reference.hierarchy import alone_of, alone_tree, host_of, occupied, pin, record, with_alone
 from kvlitmus.reference.pool import slots_of
 from kvlitmus.reference.prefetch import Answer, Call, converse, gate, plan_prefetch
 from kvlitmus.spec import effects, policies
@@ -212,7 +212,7 @@ def attach(
         return release(state, pages[already:]), NO_PAGES
     cached = above in state.tree.pages or above in alone_of(state)
     priority = record(state, above).priority if cached else 0
-    placed = effects.place(alone_tree(state), above, new, [NOWHERE] * len(new), priority=priority)
+    placed = effects.place(alone_tree(state), above, new, [effects.NOWHERE] * len(new), priority=priority)
     state = with_alone(state, placed.pages)
     return tier.back(state, new, pages[already:], settled=True, stored=True), Pages(len(new))
 

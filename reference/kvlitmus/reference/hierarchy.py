@@ -36,9 +36,6 @@ from kvlitmus.spec.units import FREE, Name, PageNo, Tokens
 DEVICE, HOST = "device", "host"
 """The tiers that have slots."""
 
-NOWHERE = PageNo(-1)
-"""Where on the device a page is that is on the host alone."""
-
 
 def host_pages(setting: Setting) -> frozenset[PageNo]:
     """All pages of the host."""

@@ -21,6 +21,7 @@ from kvlitmus.reference.backup import change, land, over, submit
 from kvlitmus.reference.choose import Choice, Names, free_pages, hand_out
 from kvlitmus.reference.hierarchy import alone_of, begins, host_of, lock, pin, unlock, with_alone
 from kvlitmus.reference.pool import slots_of
+from kvlitmus.spec import effects
 from kvlitmus.spec.interface.tiers import LOAD, Loaded
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State
@@ -67,10 +68,10 @@ def room(state: State, setting: Setting, wanted: int, choice: Choice) -> State:
 
 def make_resident(state: State, names: Names, pages: Sequence[PageNo]) -> State:
     """Pages that were on the host alone are on the device, in these pages."""
-    resident, alone = dict(state.tree.pages), dict(alone_of(state))
-    for name, page in zip(names, pages, strict=True):
-        resident[name] = alone.pop(name)._replace(page=page)
-    return with_alone(state, alone)._replace(tree=state.tree._replace(pages=resident))
+    alone = alone_of(state)
+    placed = effects.place(state.tree, alone[names[0]].parent, names, pages)
+    tree, left = effects.promote(placed, alone, names)
+    return with_alone(state, left)._replace(tree=tree)
 
 
 def copy_layers(state: State, job: int, layers: int) -> State:

@@ -19,7 +19,6 @@ from itertools import takewhile
 
 from kvlitmus.reference.choose import Choice, Names, hand_out, make_room, refuse
 from kvlitmus.reference.hierarchy import (
-    NOWHERE,
     alone_of,
     alone_tree,
     begins,
@@ -91,15 +90,12 @@ def adopt(state: State, setting: Setting, names: Sequence[Name]) -> State:
     back = [name for name in names if name in alone_of(state)]
     if not back:
         return state
-    pages, alone = dict(state.tree.pages), dict(effects.split(alone_tree(state), back[-1]).pages)
-    for name in back:
-        new, old = pages[name], alone.pop(name)
-        hits = old.hits + (new.hits if setting.profile.restored_counts else 0)
-        priority = max(new.priority, old.priority)
-        pages[name] = new._replace(created=old.created, hits=hits, priority=priority, first=old.first)
+    cut = effects.split(alone_tree(state), back[-1]).pages
+    tree, alone = effects.promote(state.tree, cut, back, counts=setting.profile.restored_counts)
+    pages = dict(tree.pages)
     for name in names[names.index(back[-1]) + 1 :][:1]:
         pages[name] = pages[name]._replace(first=True)
-    return with_alone(state, alone)._replace(tree=state.tree._replace(pages=pages))
+    return with_alone(state, alone)._replace(tree=tree._replace(pages=pages))
 
 
 # -- the host's memory ------------------------------------------------------------------------------------
@@ -196,13 +192,10 @@ def evict(state: State, setting: Setting, wanted: int, choice: Choice) -> tuple[
 
 def leave_device(state: State, run: Sequence[Name]) -> State:
     """Free the device slots of the end of a branch, last page first: it is demoted if it has host copies, else gone."""
-    resident = state.tree.pages
-    state = state._replace(tree=effects.remove(state.tree, run))
     if run[0] not in host_of(state).copies:
-        return state
-    demoted = {name: resident[name]._replace(page=NOWHERE) for name in run}
-    demoted[run[-1]] = demoted[run[-1]]._replace(first=True)
-    return with_alone(state, {**alone_of(state), **demoted})
+        return state._replace(tree=effects.remove(state.tree, run))
+    tree, alone = effects.demote(state.tree, alone_of(state), run)
+    return with_alone(state, alone)._replace(tree=tree)
 
 
 def write_back(state: State, setting: Setting, run: Names, choice: Choice) -> tuple[State, Names]:

@@ -2,8 +2,9 @@
 
 Every call amounts to a few of these (:mod:`kvlitmus.spec.advance`), and the reference chooses among them.  They are pure
 functions from a value to the value after it.  On the tree: :func:`touch`, :func:`split`, :func:`place`, :func:`remove`,
-:func:`move`, :func:`lock`, and :func:`insert`, which is made of them.  On what is owned: :func:`take`, :func:`release`.
-On what slots hold: :func:`write`.
+:func:`move`, :func:`lock`, and :func:`insert`, which is made of them.  Between the device's tree and what is on the host
+alone: :func:`demote`, :func:`promote`.  On what is owned: :func:`take`, :func:`release`.  On what slots hold:
+:func:`write`.
 
 A bug here is invisible to a comparison of two caches that share it.  What shows it instead; each of these is given
 mutants in ``tests/spec/test_effects.py``:
@@ -11,6 +12,7 @@ mutants in ``tests/spec/test_effects.py``:
 * ``touch``, ``split``, ``place``, ``insert``, ``lock``, ``cached_prefix``: the specimen keeps its own counts and nodes;
   under the judge TREE-02, TREE-08, TREE-09, TREE-13, TREE-14, LOCK-02, LOCK-04 and EVICT-05 hold them against these, and
   beside the reference its nodes are compared with the reference's;
+* ``demote``, ``promote``: the specimen's nodes live on through the tiers, and are compared with the reference's;
 * ``take``, ``release``: what is free, cached and owned must add up on the specimen (POOL-12, POOL-14);
 * ``write``: the specimen's slots hold what was written there by the caller's own account (TREE-03, REQ-01);
 * ``remove``, ``leaves``: the reference evicts with these, the specimen doesn't, and their victims are compared; without
@@ -24,6 +26,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from kvlitmus.spec.state import Page, Tree
 from kvlitmus.spec.units import Name, PageNo, Pages, Slot, Tick
+
+NOWHERE = PageNo(-1)
+"""Where on the device a page is that is on the host alone."""
 
 
 def touch(tree: Tree, names: Iterable[Name], *, hits: int = 0, priority: int | None = None) -> Tree:
@@ -73,6 +78,34 @@ def move(tree: Tree, places: Mapping[Name, PageNo]) -> Tree:
     for name, page in places.items():
         pages[name] = pages[name]._replace(page=page)
     return Tree(pages, tree.clock)
+
+
+def demote(tree: Tree, alone: Mapping[Name, Page], names: Collection[Name]) -> tuple[Tree, Mapping[Name, Page]]:
+    """These pages leave the device and are on the host ``alone``, where everything else about them lives on (TIER-05).
+
+    They are the ends of branches, and their host copies are there.  A node begins where they were cut off.
+    """
+    left = {}
+    for name in names:
+        old = tree.pages[name]
+        left[name] = old._replace(page=NOWHERE, first=old.first or old.parent not in names)
+    return remove(tree, names), {**alone, **left}
+
+
+def promote(
+    tree: Tree, alone: Mapping[Name, Page], names: Collection[Name], *, counts: bool = True
+) -> tuple[Tree, Mapping[Name, Page]]:
+    """These pages, just placed on the device, are on the host ``alone`` no more: what was known of them is theirs.
+
+    They were created when they were, and begin nodes where they did; their hits add up, unless coming back doesn't
+    count, and priority never falls (TREE-14).
+    """
+    pages, left = dict(tree.pages), dict(alone)
+    for name in names:
+        new, old = pages[name], left.pop(name)
+        hits, priority = old.hits + new.hits * counts, max(old.priority, new.priority)
+        pages[name] = new._replace(created=old.created, hits=hits, priority=priority, first=old.first)
+    return Tree(pages, tree.clock), left
 
 
 def lock(tree: Tree, name: Name, by: int = 1) -> Tree:

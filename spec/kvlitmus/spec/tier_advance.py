@@ -19,7 +19,7 @@ from kvlitmus.spec import calls, effects, tier_calls
 from kvlitmus.spec.advance import follow, used
 from kvlitmus.spec.interface.tiers import BACKUP, DONE, FETCH, LOAD, PUT, QUERY, Event, Loaded
 from kvlitmus.spec.names import page_names
-from kvlitmus.spec.page import Page, Tree
+from kvlitmus.spec.page import Tree
 from kvlitmus.spec.prefetch_advance import (
     allocated,
     begin_prefetch,
@@ -244,18 +244,18 @@ def restored(state: State, setting: Setting, before: TierSeen, after: TierSeen) 
     back = [name for name in after.cached if name not in before.cached and name in before.hosted]
     if not back:
         return state
-    tiers, tree = tiers_of(state), state.tree
+    tiers = tiers_of(state)
     shown = {name: node for node in after.nodes for name in node.info.names}
-    pages, unsure = dict(tree.pages), set(tiers.unsure)
+    unsure = set(tiers.unsure)
+    if setting.config.policy in BY_AGE:  # what came from storage: when it was created there is nobody's promise
+        unsure.update(name for name in back if name not in tiers.alone)
+    tree, _ = effects.promote(state.tree, tiers.alone, [name for name in back if name in tiers.alone])
+    pages = dict(tree.pages)
     for name in back:
-        old, node = pages[name], shown[name]
-        record: Page = tiers.alone.get(name, old)
-        if name not in tiers.alone and setting.config.policy in BY_AGE:
-            unsure.add(name)  # it came from storage: when it was created there is nobody's promise
-        pages[name] = old._replace(
-            created=record.created,
-            hits=old.hits if node.hits is None else node.hits,
-            priority=old.priority if node.priority is None else node.priority,
+        own, node = pages[name], shown[name]
+        pages[name] = own._replace(
+            hits=own.hits if node.hits is None else node.hits,
+            priority=own.priority if node.priority is None else node.priority,
         )
     return state._replace(tree=Tree(pages, tree.clock), tiers=tiers._replace(unsure=frozenset(unsure)))
 
@@ -286,13 +286,11 @@ def remembered(state: State, then: State, after: TierSeen) -> State:
     tiers = tiers_of(then)
     if not after.hosted and not tiers.alone:
         return then
-    known, pages = state.tree.pages, then.tree.pages
-    alone = {
-        name: record
-        for name in after.hosted
-        if name not in pages and (record := known.get(name) or tiers.alone.get(name)) is not None
-    }
-    return put(then, tiers._replace(alone=alone, unsure=tiers.unsure & pages.keys()))
+    resident = then.tree.pages
+    left = [name for name in after.hosted if name in state.tree.pages and name not in resident]
+    _, known = effects.demote(state.tree, tiers.alone, left) if left else (state.tree, tiers.alone)
+    alone = {name: known[name] for name in after.hosted if name not in resident and name in known}
+    return put(then, tiers._replace(alone=alone, unsure=tiers.unsure & resident.keys()))
 
 
 def follow_tiers(
