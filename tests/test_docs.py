@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import importlib.util
 import os
@@ -14,6 +15,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 import kvlitmus.spec
+from kvlitmus.optimized.cores import lacking as lacking_core
 from kvlitmus.spec import job, prefetch_life
 from kvlitmus.spec.facts import FACTS
 from kvlitmus.spec.parts import PARTS
@@ -180,6 +182,12 @@ _ROLE = re.compile(r":(?:mod|func|class|meth|data|attr|exc):`~?(kvlitmus\.[\w.]+
 
 
 @functools.cache
+def _defined(path: Path) -> set[str]:
+    """The functions and classes of a module, by its text."""
+    kinds = (ast.FunctionDef, ast.ClassDef)
+    return {one.name for one in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(one, kinds)}
+
+
 def _resolves(name: str) -> bool:
     """Whether a dotted name stands for a module, or for something in one; fields are something, too."""
     parts = name.split(".")
@@ -188,6 +196,10 @@ def _resolves(name: str) -> bool:
             found: object = importlib.import_module(".".join(parts[:at]))
         except ModuleNotFoundError:
             continue
+        except ImportError:  # what stands on the compiled core can't be imported where that wasn't built
+            source = importlib.util.find_spec(".".join(parts[:at]))
+            assert source is not None and source.origin is not None and lacking_core(), name
+            return set(parts[at : at + 1]) <= _defined(Path(source.origin))
         for part in parts[at:]:
             if not hasattr(found, part) and part not in getattr(found, "__annotations__", {}):
                 return False
