@@ -20,6 +20,7 @@ import numpy as np
 
 from kvlitmus.optimized import cores, levels, residency, tree
 from kvlitmus.optimized.cache import CacheConfig, FlatCache, Parts
+from kvlitmus.optimized.inputs import StaleHandle
 from kvlitmus.optimized.policy import POLICIES
 from kvlitmus.optimized.tree import Tree
 from tests.optimized.support.cores import Cores, everything, play
@@ -179,6 +180,81 @@ def test_a_call_without_memory_changes_nothing(what: str) -> None:
     failed = [starved(what, allocations) for allocations in range(40)]
     assert failed[0] and not failed[-1]
     assert failed == sorted(failed, reverse=True)
+
+
+# -- what is handed in ---------------------------------------------------------------------------------------------
+
+OTHERS = {"native": "python", "python": "native"}
+
+
+def cached(core: str, tokens: int = 8) -> FlatCache:
+    """A cache of pages of one token, with a prompt in it."""
+    cache = FlatCache(CacheConfig(core=core, page_size=1, pages=16, reserved=0))
+    cache.insert(range(tokens), cache.pool.take(tokens))  # type: ignore[arg-type]
+    return cache
+
+
+@needs_native
+@pytest.mark.parametrize("core", OTHERS)
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_arrays_may_lie_anywhere(core: str, dtype: str) -> None:
+    """As those do that are a part of a message, say."""
+    cache = cached(core)
+    tokens = np.frombuffer(b"x" + np.arange(8, dtype=dtype).tobytes(), dtype, offset=1)
+    assert not tokens.flags.aligned
+    found = cache.match(tokens)
+    assert len(found.pages) == 8
+    assert cache.insert(tokens, tokens).already == 8
+    receipt = cache.lock(cache.match(tokens[:4]).place)
+    assert receipt.place is not None and cache.resume(receipt.place, tokens[4:]).known == 8
+    running = cache.begin("one", tokens)
+    assert running is not None and running.cached == 8
+    slots = cache.alloc(2)
+    assert slots is not None and cache.available() == 6
+    cache.free(np.frombuffer(b"x" + slots.astype(dtype).tobytes(), dtype, offset=1))
+    assert cache.available() == 8
+
+
+@needs_native
+@pytest.mark.parametrize("core", OTHERS)
+def test_numbers_are_python_s_whatever_was_given(core: str) -> None:
+    for number in (np.int8(3), np.uint8(3), np.uint64(3), np.array(3)):
+        cache = cached(core)
+        slots = cache.alloc(number)  # type: ignore[arg-type]
+        assert slots is not None and len(slots) == 3
+        assert (cache.evict(number), cache.sizes(), cache.available()) == (3, (5, 0), 8)  # type: ignore[arg-type]
+        assert {type(one) for one in (*cache.sizes(), cache.available())} == {int}
+    for everything_else in (2**31, 2**63, 10**30):
+        cache = cached(core)
+        assert cache.alloc(everything_else) is None
+        assert (cache.evict(everything_else), cache.sizes()) == (8, (0, 0))
+    assert cached(core).evict(-(10**30)) == 0
+    with pytest.raises(TypeError, match="'float' object cannot be interpreted as an integer"):
+        cached(core).evict(2.0)  # type: ignore[arg-type]
+
+
+@needs_native
+@pytest.mark.parametrize("core", OTHERS)
+def test_places_of_the_other_core_are_refused(core: str) -> None:
+    cache, other = cached(core), cached(OTHERS[core])
+    for tokens in (range(8), range(3), ()):
+        place = other.match(tokens).place
+        for call in (cache.lock, lambda place: cache.resume(place, [1]), lambda place: cache.unlock(other.lock(place))):
+            with pytest.raises(StaleHandle, match="of another cache"):
+                call(place)
+
+
+@needs_native
+@pytest.mark.parametrize("core", OTHERS)
+def test_a_row_that_was_written_into_frees_no_page_of_others(core: str) -> None:
+    cache = FlatCache(CacheConfig(core=core, page_size=4, pages=4, reserved=0))
+    assert cache.alloc(4) is not None
+    running = cache.begin("one", range(4))
+    assert running is not None
+    running.row[:] = -1
+    with pytest.raises(ValueError, match="page -1 can't be freed: the pool has pages 0 to 3"):
+        cache.end("one", keep=False)
+    assert cache.available() == 8
 
 
 # -- which core ----------------------------------------------------------------------------------------------------

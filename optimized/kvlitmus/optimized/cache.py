@@ -9,6 +9,7 @@ All methods belong to one thread, the scheduler's.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -273,7 +274,7 @@ class FlatCache:
 
     def evict(self, n: int) -> int:
         """Make ``n`` slots free, the least valuable pages first, or as many as are not locked; how many became free."""
-        return self.tree.evict(-(-n // self.config.page_size)) * self.config.page_size
+        return self.tree.evict(-(-operator.index(n) // self.config.page_size)) * self.config.page_size
 
     def sizes(self) -> tuple[int, int]:
         """How many cached slots could be evicted, and how many are protected."""

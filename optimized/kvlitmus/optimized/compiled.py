@@ -38,7 +38,7 @@ class CompiledPool(_core.Pool, SlotCalls):
 
     def brought(self, numbers: Numbers) -> IntArray:
         """These integers as an array that the core takes."""
-        return as_array(numbers).astype(np.int64)
+        return np.array(as_array(numbers), dtype=np.int64)
 
     def free_pages(self) -> PageArray:
         """The free pages, in ascending order."""
@@ -104,10 +104,13 @@ class CompiledTree(_core.Tree):
     restored_counts: bool
 
     def units_of(self, units: IntArray) -> Units:
-        """See :meth:`~kvlitmus.optimized.paths.Paths.units_of`."""
-        if units.__class__ is np.ndarray and units.dtype is self.dtype and units.ndim == 1 and units.flags.c_contiguous:
-            return units
-        return inputs.units(units, self.dtype)
+        """See :meth:`~kvlitmus.optimized.paths.Paths.units_of`; the core takes no array at an odd address."""
+        if units.__class__ is np.ndarray and units.dtype is self.dtype and units.ndim == 1:
+            flags = units.flags
+            if flags.c_contiguous and flags.aligned:
+                return units
+        own = inputs.units(units, self.dtype)
+        return own if own.flags.aligned else own.copy()
 
     def priority_of(self, priority: object) -> int:
         """A priority that is no plain integer."""

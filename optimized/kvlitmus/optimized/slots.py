@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -123,6 +124,7 @@ class SlotCalls:
 
     def alloc(self, n: int) -> NDArray[np.int64] | None:
         """``n`` slots in whole pages, or ``None``; raises ``ValueError`` where ``n`` is no whole number of pages."""
+        n = operator.index(n)  # NumPy's own numbers wrap around
         if n < 0 or n % self.page_size:
             raise ValueError(f"n must be a multiple of {self.page_size} and not negative (got {n})", n)
         pages = self.take(n // self.page_size)

@@ -62,9 +62,11 @@ inline void sweep(TreeObject* owner) {
         int32_t root = tree.emptied.pop();
         if (tree.root(root).kids || !tree.root(root).name) continue;
         Ref name(static_cast<PyObject*>(tree.root(root).name));
-        tree.drop_root(root);
-        Lookup looking(owner);
-        if (PyDict_DelItem(owner->roots, name.get()) < 0) PyErr_Clear();  // its serial is nobody's any more
+        {
+            Lookup looking(owner);
+            if (PyDict_DelItem(owner->roots, name.get()) < 0) PyErr_Clear();  // its serial will be nobody's
+        }
+        tree.drop_root(root);  // which may run anything, as may letting its name go
     }
     PyErr_Restore(type, value, traceback);
 }

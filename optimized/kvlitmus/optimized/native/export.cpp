@@ -1,11 +1,9 @@
 // Everything that a tree is, in plain tuples: kvlitmus.optimized.opened makes a Python tree of it, to be audited, looked
 // at and compared.  It costs what is cached.
-#include "python.h"
+#include "calls.h"
 
 namespace kvlitmus {
 namespace {
-
-TreeObject* owner(PyObject* self) { return reinterpret_cast<TreeObject*>(self); }
 
 PyObject* level_list(const Level& level) {
     if (!level.pieced()) return PyLong_FromLongLong(level.one);
@@ -54,6 +52,7 @@ PyObject* branch_list(Tree& tree, size_t number) {
 PyObject* export_all(PyObject* self, PyObject*) {
     Tree& tree = *owner(self)->tree;
     if (owner(self)->busy) return PyErr_Format(PyExc_RuntimeError, "the tree is in use");
+    NoCollection none;
     Ref branches(PyList_New(0)), roots(PyList_New(0));
     for (size_t at = 0; at < tree.branches.made(); ++at) {
         if (!tree.branches[at].n) continue;
@@ -63,6 +62,7 @@ PyObject* export_all(PyObject* self, PyObject*) {
     PyObject *name, *entry;
     for (Py_ssize_t at = 0; PyDict_Next(owner(self)->roots, &at, &name, &entry);) {
         auto root = -static_cast<int32_t>(PyLong_AsLongLong(entry) & UINT32_MAX);
+        if (entry_of(tree, root) != PyLong_AsLongLong(entry)) continue;  // of a root that is gone
         auto* shadow = static_cast<ShadowObject*>(tree.root(root).shadow);
         Ref one(Py_BuildValue("OiiO", name, root, tree.root(root).kids,
                               shadow && shadow->digests ? shadow->digests : Py_None));

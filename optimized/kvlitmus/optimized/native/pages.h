@@ -5,6 +5,8 @@
 // secret of this process, so that nobody can choose prompts that are slow to find.
 #pragma once
 
+#include <chrono>
+#include <exception>
 #include <random>
 
 #include "branch.h"
@@ -32,8 +34,13 @@ inline size_t common(const char* mine, const char* other, size_t bytes, size_t p
 
 inline uint64_t secret() {
     static const uint64_t drawn = [] {
-        std::random_device source;
-        return (static_cast<uint64_t>(source()) << 32) | source();
+        try {
+            std::random_device source;
+            return (static_cast<uint64_t>(source()) << 32) | source();
+        } catch (const std::exception&) {  // a system without randomness: where its memory lies, and the time
+            return reinterpret_cast<uintptr_t>(std::malloc) ^
+                   static_cast<uint64_t>(std::chrono::high_resolution_clock::now().time_since_epoch().count());
+        }
     }();
     return drawn;
 }

@@ -1,4 +1,5 @@
-// The types Place and Branch: what Python holds of a tree.
+// The types Place and Branch: what Python holds of a tree.  Both take part in collections, for a namespace may know the
+// cache that it is in; what is cleared then is the tree (`clear` in tree_type.cpp), which is in each such cycle.
 //
 // A Place is looked at anew with every call that gets one (`checked` in tree_type.cpp).  A Branch is the shadow of one:
 // it is made when somebody asks for it, is the same for as long as the branch lives, and is empty afterwards.
@@ -10,7 +11,9 @@ PyTypeObject* place_type;
 PyTypeObject* shadow_type;
 
 PyObject* new_place(TreeObject* tree, Spot spot, PyObject* name, int64_t tick) {
-    auto* place = reinterpret_cast<PlaceObject*>(place_type->tp_alloc(place_type, 0));
+    int64_t born = spot.branch >= 0 ? tree->tree->branches[spot.branch].created.at_root() : 0;
+    Ref kept(spot.branch >= 0 ? nullptr : Py_NewRef(name ? name : Py_None));
+    auto* place = reinterpret_cast<PlaceObject*>(place_type->tp_alloc(place_type, 0));  // it may collect
     if (!place) return nullptr;
     Py_INCREF(tree);
     place->tree = tree;
@@ -18,10 +21,10 @@ PyObject* new_place(TreeObject* tree, Spot spot, PyObject* name, int64_t tick) {
     place->end = spot.end;
     if (spot.branch >= 0) {
         place->branch = spot.branch;
-        place->born = tree->tree->branches[spot.branch].created.at_root();
+        place->born = born;
     } else {
         place->branch = NOWHERE;
-        place->name = Py_NewRef(name ? name : Py_None);
+        place->name = kept.release();
     }
     return reinterpret_cast<PyObject*>(place);
 }
@@ -33,6 +36,7 @@ bool alive(const PlaceObject* place) {
 }
 
 PyObject* shadow_of(TreeObject* owner, int32_t number, PyObject* name) {
+    NoCollection none;
     void** kept = number >= 0         ? &owner->tree->branches[number].shadow
                   : number != NOWHERE ? &owner->tree->root(number).shadow
                                       : nullptr;
@@ -43,8 +47,12 @@ PyObject* shadow_of(TreeObject* owner, int32_t number, PyObject* name) {
     shadow->number = number;
     shadow->is_root = number < 0;
     shadow->name = Py_NewRef(name ? name : Py_None);
-    if (kept) *kept = Py_NewRef(reinterpret_cast<PyObject*>(shadow));
-    if (!kept) shadow->tree = nullptr;
+    if (kept) {
+        *kept = Py_NewRef(reinterpret_cast<PyObject*>(shadow));
+        ++owner->shadows;
+    } else {
+        shadow->tree = nullptr;
+    }
     return reinterpret_cast<PyObject*>(shadow);
 }
 
@@ -55,8 +63,16 @@ ShadowObject* shadow(PyObject* self) { return reinterpret_cast<ShadowObject*>(se
 
 // -- Place --------------------------------------------------------------------------------------------------------
 
+int traverse_place(PyObject* self, visitproc visit, void* arg) {
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(place_of(self)->tree);
+    Py_VISIT(place_of(self)->name);
+    return 0;
+}
+
 void drop_place(PyObject* self) {
     PyTypeObject* type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
     Py_XDECREF(place_of(self)->tree);
     Py_XDECREF(place_of(self)->name);
     type->tp_free(self);
@@ -132,6 +148,7 @@ PyGetSetDef place_attributes[] = {
 
 PyType_Slot place_slots[] = {
     {Py_tp_dealloc, reinterpret_cast<void*>(drop_place)},
+    {Py_tp_traverse, reinterpret_cast<void*>(traverse_place)},
     {Py_tp_getset, place_attributes},
     {Py_tp_richcompare, reinterpret_cast<void*>(place_compare)},
     {Py_tp_hash, reinterpret_cast<void*>(place_hash)},
@@ -143,12 +160,19 @@ PyType_Slot place_slots[] = {
 };
 
 PyType_Spec place_spec = {"kvlitmus.optimized._core.Place", sizeof(PlaceObject), 0,
-                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, place_slots};
+                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, place_slots};
 
 // -- Branch -------------------------------------------------------------------------------------------------------
 
+int traverse_shadow(PyObject* self, visitproc visit, void* arg) {
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(shadow(self)->name);
+    return 0;
+}
+
 void drop_shadow(PyObject* self) {
     PyTypeObject* type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
     Py_XDECREF(shadow(self)->name);
     Py_XDECREF(shadow(self)->digests);
     type->tp_free(self);
@@ -174,6 +198,9 @@ PyObject* get_at(PyObject* self, void*) {
 }
 PyObject* get_base(PyObject* self, void*) {
     return number(self, [](const Branch& b) -> int64_t { return b.base; }, 0);
+}
+PyObject* get_created(PyObject* self, void*) {
+    return number(self, [](const Branch& b) -> int64_t { return b.created.at_root(); }, 0);
 }
 PyObject* get_namespace(PyObject* self, void*) { return Py_NewRef(shadow(self)->name); }
 
@@ -223,6 +250,7 @@ PyGetSetDef shadow_attributes[] = {
     {"dev", get_n, nullptr, "How many of them are resident: all.", nullptr},
     {"at", get_at, nullptr, "Where it hangs.", nullptr},
     {"base", get_base, nullptr, "Its depth.", nullptr},
+    {"created", get_created, nullptr, "The tree's clock when it was hung.", nullptr},
     {"namespace", get_namespace, nullptr, "Whose prompts these are.", nullptr},
     {"parent", get_parent, nullptr, "What it hangs off; None for a root.", nullptr},
     {"units", get_units, nullptr, "A copy of its units.", nullptr},
@@ -233,13 +261,14 @@ PyGetSetDef shadow_attributes[] = {
 
 PyType_Slot shadow_slots[] = {
     {Py_tp_dealloc, reinterpret_cast<void*>(drop_shadow)},
+    {Py_tp_traverse, reinterpret_cast<void*>(traverse_shadow)},
     {Py_tp_getset, shadow_attributes},
     {Py_tp_doc, const_cast<char*>("A branch of a tree, or a root.")},
     {0, nullptr},
 };
 
 PyType_Spec shadow_spec = {"kvlitmus.optimized._core.Branch", sizeof(ShadowObject), 0,
-                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, shadow_slots};
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, shadow_slots};
 
 }  // namespace
 

@@ -17,7 +17,10 @@ struct RowPages {
     const int64_t* row;
     int64_t page_size;
 
-    int64_t operator[](int64_t at) const { return row[at * page_size] / page_size; }
+    int64_t operator[](int64_t at) const {
+        int64_t slot = row[at * page_size];
+        return slot < 0 ? -1 : slot / page_size;  // a row that somebody has written into may have anything
+    }
     RowPages operator+(int64_t by) const { return {row + by * page_size, page_size}; }
 };
 

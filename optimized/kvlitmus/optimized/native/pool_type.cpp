@@ -37,19 +37,9 @@ void drop(PyObject* self) {
     Py_DECREF(type);
 }
 
-// An integer argument; false with an exception where it is none, or has more than 63 bits.
-bool integer(PyObject* given, int64_t& into) {
-    Ref number(PyNumber_Index(given));
-    if (!number) return false;
-    int over = 0;
-    into = PyLong_AsLongLongAndOverflow(number.get(), &over);
-    if (over) into = over < 0 ? INT64_MIN : INT64_MAX;
-    return !PyErr_Occurred();
-}
-
 PyObject* take(PyObject* self, PyObject* given) {
     int64_t count;
-    if (!integer(given, count)) return nullptr;
+    if (!whole(given, count)) return nullptr;
     if (count > pool_of(self).free_count()) Py_RETURN_NONE;
     if (count < 0) return PyErr_Format(PyExc_ValueError, "no pool hands out %lld pages", static_cast<long long>(count));
     View view;
@@ -142,7 +132,7 @@ PyObject* keep_free(PyObject* self, PyObject* const* args, Py_ssize_t count) {
 
 PyObject* state(PyObject* self, PyObject* given) {
     int64_t page;
-    if (!integer(given, page)) return nullptr;
+    if (!whole(given, page)) return nullptr;
     if (page < 0) page += pool_of(self).end();  // as in an array
     if (page < 0 || page >= pool_of(self).end())
         return PyErr_Format(PyExc_IndexError, "the pool has %lld pages", static_cast<long long>(pool_of(self).end()));

@@ -37,6 +37,20 @@ class Ref {
     PyObject* object_ = nullptr;
 };
 
+// While there is one, nothing is collected: collections run whatever finalizers there are, also those that use the tree.
+class NoCollection {
+  public:
+    NoCollection() : was_(PyGC_Disable()) {}
+    NoCollection(const NoCollection&) = delete;
+    NoCollection& operator=(const NoCollection&) = delete;
+    ~NoCollection() {
+        if (was_) PyGC_Enable();
+    }
+
+  private:
+    int was_;
+};
+
 // What of Python the module needs: taken once, when it is imported.
 struct Names {
     PyObject* ndarray;       // numpy.ndarray
@@ -138,6 +152,16 @@ class View {
     Ref brought_;
 };
 
+// An integer argument, those of more than 63 bits as the nearest one; false with an exception where it is none.
+inline bool whole(PyObject* given, int64_t& into) {
+    Ref number(PyNumber_Index(given));
+    if (!number) return false;
+    int over = 0;
+    into = PyLong_AsLongLongAndOverflow(number.get(), &over);
+    if (over) into = over < 0 ? INT64_MIN : INT64_MAX;
+    return !PyErr_Occurred();
+}
+
 // A new numpy array; its memory is in `view`.  Empty, with an exception, where memory is short.
 inline Ref new_array(int64_t count, PyObject* dtype, View& view) {
     Ref length(PyLong_FromLongLong(count));
@@ -166,6 +190,7 @@ struct TreeObject {
     Tree* tree;
     PyObject* pool;   // the PoolObject
     PyObject* roots;  // namespace -> serial and number of its root
+    int64_t shadows;  // how many branches and roots Python has asked for
     int unit_bytes;
     bool busy;        // a namespace is being looked up, which may run anything
 };

@@ -13,20 +13,21 @@ PyObject* begin(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     Pool& pool = tree.pool;
     if (!matched(self, args[0], args[1], spot)) return nullptr;
     int64_t size = pool.page_size, shared = tree.depth(spot), own = (length + size - 1) / size - shared;
-    Ref place(place_at(self, spot, args[0]));
     bool locked = false;
     Array<int32_t> pages;
-    Ref row;
     PyObject* answer = guarded([&]() -> PyObject* {
-        if (!place) return nullptr;
+        NoCollection none;  // from the lock on until the pages are taken
         pages.reserve(shared + (own > 0 ? own : 0));
         tree.lock(spot);
         locked = true;
+        Ref place(place_at(self, spot, args[0]));
+        if (!place) return nullptr;
         if (own > pool.free_count()) tree.evict(own - pool.free_count());
         if (own > pool.free_count()) Py_RETURN_NONE;
         View out;
-        row = new_array(length, names.int64, out);
-        if (!row) return nullptr;
+        Ref row = new_array(length, names.int64, out), cached(PyLong_FromLongLong(shared * size));
+        Ref begun(row && cached ? PyTuple_Pack(3, place.get(), row.get(), cached.get()) : nullptr);
+        if (!begun) return nullptr;
         tree.path_pages(spot, 0, pages.begin());
         pool.take(own, pages.begin() + shared);
         auto* into = reinterpret_cast<int64_t*>(out.bytes());
@@ -35,7 +36,7 @@ PyObject* begin(PyObject* self, PyObject* const* args, Py_ssize_t count) {
             for (into[at] = slot; ++at < stop;) into[at] = ++slot;
             --at;
         }
-        return Py_BuildValue("OOL", place.get(), row.get(), static_cast<long long>(shared * size));
+        return begun.release();
     });
     if (locked && (!answer || answer == Py_None)) tree.unlock(spot);
     sweep(owner(self));

@@ -64,10 +64,10 @@ class Tree {
     }
 
     void drop_root(int32_t number) {
-        Root& left = root(number);
-        if (left.shadow) gone(left.shadow);
-        left = {0, 0, nullptr, nullptr};
+        void* shadow = root(number).shadow;
+        root(number) = {0, 0, nullptr, nullptr};
         free_roots_.push(number);
+        if (shadow) gone(shadow);  // the last thing: it may run anything
     }
 
     // -- finding --------------------------------------------------------------------------------------------------
@@ -273,6 +273,8 @@ class Tree {
         branch.created.room();
         branch.priority.room(2);
         int64_t wanted = branch.n + fresh, more = int64_t{branch.n} + (branch.n >> 2);
+        if (more > INT32_MAX) more = INT32_MAX;
+        if (wanted > INT32_MAX) throw std::bad_alloc();  // more than any pool has
         if (wanted > branch.room) move_data(branch, static_cast<int32_t>(wanted > more ? wanted : more), page_bytes);
     }
 
@@ -393,15 +395,16 @@ class Tree {
     void remove(int32_t number) {
         Branch& branch = branches[number];
         Spot above = {branch.parent, branch.at};
+        void* shadow = branch.shadow;
         table_.remove(branch.tag, number);
         victims.drop(number);
-        if (branch.shadow) gone(branch.shadow);
         branches.give_back(number);
         count_kid(above, -1);
         if (above.branch >= 0)
             victims.offer(above.branch);
         else if (!root(above.branch).kids)
             emptied.push(above.branch);
+        if (shadow) gone(shadow);  // the last thing: it may run anything
     }
 
     // What `lock` has done below the branch `stop`.

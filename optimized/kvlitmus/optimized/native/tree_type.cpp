@@ -15,9 +15,31 @@ constexpr Py_ssize_t DIGEST_BYTES = 32;
 // The branch of this shadow is gone.
 void shadow_gone(void* given) {
     auto* shadow = static_cast<ShadowObject*>(given);
+    if (shadow->tree) --shadow->tree->shadows;
     shadow->tree = nullptr;
     shadow->number = NOWHERE;
     Py_DECREF(shadow);
+}
+
+// Calls `work` with the shadow of each branch and root that has one, until it says something but 0, and returns that.
+template <typename Work>
+int each_shadow(TreeObject* owner, Work work) {
+    Tree& tree = *owner->tree;
+    int said = 0;
+    if (!owner->shadows) return said;
+    for (size_t at = 0; !said && at < tree.branches.made(); ++at)
+        if (void* shadow = tree.branches[at].shadow) said = work(static_cast<ShadowObject*>(shadow));
+    for (int32_t at = 1; !said && at <= tree.roots(); ++at)
+        if (void* shadow = tree.root(-at).shadow) said = work(static_cast<ShadowObject*>(shadow));
+    return said;
+}
+
+// Let the names of all roots go, which may run anything.
+void forget_names(TreeObject* owner) {
+    for (int32_t at = 1; at <= owner->tree->roots(); ++at) {
+        Ref name(static_cast<PyObject*>(owner->tree->root(-at).name));
+        owner->tree->root(-at).name = nullptr;
+    }
 }
 
 // The digests of pages that are gone are, too.
@@ -60,11 +82,17 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(owner(self)->roots);
     Py_VISIT(owner(self)->pool);
-    return 0;
+    if (!owner(self)->tree) return 0;
+    for (int32_t at = 1; at <= tree_of(self).roots(); ++at) Py_VISIT(static_cast<PyObject*>(tree_of(self).root(-at).name));
+    return each_shadow(owner(self), [&](ShadowObject* shadow) {
+        Py_VISIT(shadow);
+        return 0;
+    });
 }
 
 int clear(PyObject* self) {
     if (owner(self)->roots) PyDict_Clear(owner(self)->roots);  // the pool stays: the tree works on it
+    if (owner(self)->tree) forget_names(owner(self));
     return 0;
 }
 
@@ -72,10 +100,16 @@ void drop(PyObject* self) {
     PyTypeObject* type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
     if (Tree* tree = owner(self)->tree) {
-        for (size_t at = 0; at < tree->branches.made(); ++at)
-            if (void* shadow = tree->branches[at].shadow) shadow_gone(shadow);
-        for (int32_t at = 1; at <= tree->roots(); ++at)
-            if (void* shadow = tree->root(-at).shadow) shadow_gone(shadow);
+        each_shadow(owner(self), [](ShadowObject* shadow) {  // nobody reaches the tree by any of them from here on
+            shadow->tree = nullptr;
+            shadow->number = NOWHERE;
+            return 0;
+        });
+        each_shadow(owner(self), [](ShadowObject* shadow) {
+            Py_DECREF(shadow);
+            return 0;
+        });
+        forget_names(owner(self));
         delete tree;
     }
     Py_XDECREF(owner(self)->roots);
@@ -240,7 +274,7 @@ PyObject* release(PyObject* self, PyObject* place) {
 
 PyObject* evict(PyObject* self, PyObject* given) {
     int64_t pages;
-    if (!count_of(given, pages) || !ready(owner(self))) return nullptr;
+    if (!whole(given, pages) || !ready(owner(self))) return nullptr;
     PyObject* answer = guarded([&] { return PyLong_FromLongLong(tree_of(self).evict(pages)); });
     sweep(owner(self));
     return answer;
@@ -307,6 +341,7 @@ PyObject* runs(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     int64_t lo;
     if (!along(self, args, count, spot, lo)) return nullptr;
     Tree& tree = tree_of(self);
+    NoCollection none;
     Ref made(PyList_New(0));
     int32_t root = spot.branch;
     while (root >= 0) root = tree.branches[root].parent;
