@@ -66,7 +66,20 @@ def test_the_effects_of_a_call_are_read_from_its_source() -> None:
     assert implement_page.effects_of(calls.Reset) == []
     assert implement_page.used(effects, "insert") >= {"touch", "split", "place"}
     assert set(implement_page.elementary()) == {
-        *("touch", "split", "place", "remove", "move", "lock", "insert", "take", "release", "write")
+        *(
+            "touch",
+            "split",
+            "place",
+            "remove",
+            "move",
+            "demote",
+            "promote",
+            "lock",
+            "insert",
+            "take",
+            "release",
+            "write",
+        )
     }
 
 

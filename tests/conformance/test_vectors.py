@@ -175,7 +175,9 @@ def test_what_never_leads_to_the_rule_is_refused(tmp_path: Path, capsys: Capture
 
 def test_what_the_reference_breaks_is_refused(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     """No schedule does that today, so a mutant takes the place of the specimen."""
-    monkeypatch.setattr("kvlitmus.conformance.cli.commands.promote.JUDGES", ("reference", f"{MUTANT}memo_of_matches"))
+    monkeypatch.setattr(
+        "kvlitmus.conformance.cli.commands.promote.MUST_PASS", ("reference", f"{MUTANT}memo_of_matches")
+    )
     assert main(["promote", saved(tmp_path), "--into", str(tmp_path / "mine")]) == 1
     assert "breaks TREE-02" in capsys.readouterr().out
     assert not (tmp_path / "mine").exists()

@@ -326,6 +326,7 @@ def staged_well(staged: Any, each: int, parts: int, inward: bool, count: int) ->
 
     side._across = SimpleNamespace(enqueue=enqueue)
     side._kernel = kernel
+    side._enqueue = lambda *given: staged._enqueue(side, *given)
     side._cross = lambda *given: staged._cross(side, *given)
     side._within = lambda *given: staged._within(side, *given)
     table = SizedTables(numpy.arange(count), numpy.arange(count), (0, 0))
