@@ -175,3 +175,29 @@ def test_a_collection_may_evict_in_the_middle(what: str, collected: Callable[[in
         opened = cache.tree.opened()
         assert evicted and cache.tree.opened().by_uid.keys() == opened.by_uid.keys()
         assert sum(cache.sizes()) == int((cache.pool.state == CACHED).sum())
+
+
+class Liar:
+    """A namespace that is another one when it is entered, and at no other time."""
+
+    asked = 0
+
+    def __hash__(self) -> int:
+        return hash("name")
+
+    def __eq__(self, other: object) -> bool:
+        self.asked += 1
+        return self.asked == 3
+
+
+def test_a_namespace_that_lies_loses_what_is_cached_and_no_more() -> None:
+    cache = fresh()
+    put(cache, [1], "name")
+    liar = Liar()
+    put(cache, [2], liar)
+    assert liar.asked == 3 and len(cache.tree.opened().by_uid) == 2  # of which one can't be found any more
+    assert cache.sizes() == (2, 0)
+    assert cache.evict(8) == 2 and cache.available() == 8
+    assert not len(cache.match([1], "name").pages)
+    put(cache, [1], "name")
+    assert len(cache.match([1], "name").pages) == 1

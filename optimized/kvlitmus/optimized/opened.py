@@ -6,6 +6,7 @@ It costs what is cached, and is for audits, views and tests.
 from __future__ import annotations
 
 from array import array
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ def python_tree(compiled: Any) -> Tree:
     tree.restored_counts = compiled.restored_counts
     tree.clock, tree.evictable, tree.protected = tree_clock, evictable, guarded
     made: dict[int, Branch] = {}
-    for name, number, kids, digests in roots:
+    for _, name, number, kids, digests in sorted(roots, key=itemgetter(0)):  # as they came
         tree.roots[name] = made[number] = Branch(name, None, 0, -1, 0, tree.no_units)
         made[number].resident_at = {0: kids} if kids else None
         made[number].digests = digests

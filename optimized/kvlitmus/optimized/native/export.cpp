@@ -59,12 +59,12 @@ PyObject* export_all(PyObject* self, PyObject*) {
         Ref one(branch_list(tree, at));
         if (!one || PyList_Append(branches.get(), one.get()) < 0) return nullptr;
     }
-    PyObject *name, *entry;
-    for (Py_ssize_t at = 0; PyDict_Next(owner(self)->roots, &at, &name, &entry);) {
-        auto root = -static_cast<int32_t>(PyLong_AsLongLong(entry) & UINT32_MAX);
-        if (entry_of(tree, root) != PyLong_AsLongLong(entry)) continue;  // of a root that is gone
+    for (int32_t at = 1; at <= tree.roots(); ++at) {  // all of them, also one that was entered under the name of another
+        int32_t root = -at;
+        auto* name = static_cast<PyObject*>(tree.root(root).name);
+        if (!name) continue;
         auto* shadow = static_cast<ShadowObject*>(tree.root(root).shadow);
-        Ref one(Py_BuildValue("OiiO", name, root, tree.root(root).kids,
+        Ref one(Py_BuildValue("IOiiO", tree.root(root).serial, name, root, tree.root(root).kids,
                               shadow && shadow->digests ? shadow->digests : Py_None));
         if (!one || PyList_Append(roots.get(), one.get()) < 0) return nullptr;
     }
