@@ -19,6 +19,7 @@ class Branch:
     at: int
     base: int
     namespace: Hashable
+    created: int
     parent: Branch | None
     units: IntArray
     dev_pages: PageArray
