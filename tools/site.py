@@ -34,8 +34,8 @@ from tools import implement_page  # noqa: E402
 from tools.autodoc import markdown, modules_page  # noqa: E402
 
 REFERENCE = (
-    *("perform", "pool", "hashing", "prefetch"),
-    *("hierarchy", "tier", "backup", "load", "put", "fetch", "life", "event", "store"),
+    *("perform", "choose", "pool", "hashing", "prefetch"),
+    *("hierarchy", "tier", "backup", "load", "put", "fetch", "life", "event", "store", "chosen"),
 )
 """The modules of the reference, in the order in which they are best read."""
 

@@ -1,9 +1,12 @@
-"""The fast cache: device and host pools, radix tree, tiers and storage, on CUDA or on CPU tensors.
+"""The fast cache: device and host pools, radix tree, tiers and storage, on CPU tensors or on CUDA.
+
+On CUDA it has not run yet (``docs/gpu.md``).
 
 What stands here imports :mod:`kvlitmus.spec` and never :mod:`kvlitmus.reference`; to the suite it is one more target,
 met through an adapter like everybody else's cache.  The parts have the names that they have in the other rooms.
 
-Control plane (numpy, numba): who decides which page is where, who may touch it and when.
+Control plane (numpy; numba, but for a flat cache on the compiled core): who decides which page is where, who may touch
+it and when.
 
 - ``pool``, ``levels``, ``branch``, ``paths``, ``residency``, ``tree``, ``policy``, ``evict``: pages, and the tree that
   maps prefixes to them, from the ground up; ``kernels`` and ``sha`` have the compiled loops.
