@@ -112,9 +112,7 @@ def parser() -> argparse.ArgumentParser:
     """The options."""
     made = argparse.ArgumentParser(description="The optimized cache on a GPU: correctness, then speed.")
     made.add_argument("--out", type=Path, help="where the JSON and the plot go (benchmarks/results)")
-    made.add_argument(
-        "--only", default="", help="comma-separated stages; environment and ceilings are always among them"
-    )
+    made.add_argument("--only", default="", help="comma-separated stages; preflight and ceilings are always among them")
     made.add_argument("--date", default=datetime.now(UTC).strftime("%Y-%m-%d"), help="the date in the files' names")
     made.add_argument("--limit", type=float, default=LIMIT, help="seconds for the whole run")
     made.add_argument("--seed", type=int, default=20260101, help="of the page orders and the random contents")

@@ -3,7 +3,6 @@
 
     python tools/build_core.py                     for the interpreter that runs this
     python tools/build_core.py --sanitize          with AddressSanitizer and UBSan, for tools/differential_cores.py
-
     python tools/build_core.py --if-stale          only where it is not there, or its sources have changed
 
 It takes a C++17 compiler (``CXX``, else ``c++``, ``g++`` or ``clang++``) and Python's headers, nothing else.  Exit
