@@ -22,7 +22,7 @@ from kvlitmus.spec.step import Step as Made
 from kvlitmus.spec.tier_calls import Advance, Attach, Poll, Tick
 from kvlitmus.spec.units import Key, Name, PageNo, RequestId
 from tests.proofs.support.tier_judge import Judge
-from tests.proofs.tier_shown import Shower
+from tests.proofs.support.tier_shown import Shower
 
 SHOWN = frozenset(
     {"pool", "counters", "tree", "evict", "requests", "host", "tiers", "steps", "prefetching", "data", "copy_faults"}

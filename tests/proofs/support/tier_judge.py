@@ -1,7 +1,7 @@
 """Who judges the steps of a small hierarchy: by the spec's rules, and their facts by the spec's own functions.
 
-What is known before a step is read off the state that the search is in (:mod:`tests.proofs.tier_shown`); what is known
-after it is what the call and its answer amount to, corrected by what is seen, as for any cache.
+What is known before a step is read off the state that the search is in (:mod:`tests.proofs.support.tier_shown`); what
+is known after it is what the call and its answer amount to, corrected by what is seen, as for any cache.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kvlitmus.spec.setting import SNAPSHOT, Setting
 from kvlitmus.spec.state import State
 from kvlitmus.spec.tier_advance import follow_tiers, replay
 from kvlitmus.spec.tier_calls import Advance, Settled
-from tests.proofs.tier_shown import Contents, Shower
+from tests.proofs.support.tier_shown import Contents, Shower
 
 RULES = all_rules()
 PACKS = ("tier", "backup", "load", "fetch", "life", "event")

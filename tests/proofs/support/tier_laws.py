@@ -15,7 +15,7 @@ from kvlitmus.spec.interface.tiers import BACKUP, FETCH, LOAD
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State
 from kvlitmus.spec.units import Name, PageNo
-from tests.proofs.tier_shown import Contents
+from tests.proofs.support.tier_shown import Contents
 
 
 def sources(now: State) -> list[Name]:

@@ -30,7 +30,7 @@ from kvlitmus.spec.tier_calls import (
 )
 from kvlitmus.spec.units import RequestId, Tokens
 from tests.proofs.support.tier_bench import HOLDER, Bench, Step
-from tests.proofs.tier_shown import in_storage
+from tests.proofs.support.tier_shown import in_storage
 
 LONG = 1_000.0
 """Later than any limit."""
