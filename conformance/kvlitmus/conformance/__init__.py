@@ -2,9 +2,8 @@
 
 One package per role, in the order in which they are best read; each builds on those before it:
 
-``ports/``: what a cache offers: the protocols that an adapter implements (``cache``, ``tiers`` for a hierarchy,
-``stores`` for a page store judged alone), configuration and profile, requests composed of smaller parts
-(``compose``), and an adapter to fill in (``template``).
+``ports/``: what a cache offers: the protocols that an adapter implements (those of ``kvlitmus.spec.interface``),
+configuration and profile, requests composed of smaller parts (``compose``), and an adapter to fill in (``template``).
 
 ``checker/``: around one call. ``guard`` makes the call, whose answer may be anything; ``checker`` looks before and
 after, and has the step judged by the spec, which holds the state, its facts and the rules; ``observation`` and

@@ -5,6 +5,8 @@ call at the cache's boundary, and the checker that otherwise drives a cache is f
 
 * :mod:`~kvlitmus.conformance.history.lines` reads the file: a header, then a call on each line;
 * :mod:`~kvlitmus.conformance.history.forms` knows the calls: their parameters and what an answer looks like;
+* :mod:`~kvlitmus.conformance.history.actions` plays each of them on a checker, with what
+  :mod:`~kvlitmus.conformance.history.state` knows of the engine so far;
 * :mod:`~kvlitmus.conformance.history.playback` stands in for the cache: it answers what was recorded, and its
   checker goes on after a broken rule where that is wanted;
 * :mod:`~kvlitmus.conformance.history.contract` says what the *engine* must not do;
