@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
+from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.run.results import Finding
+from kvlitmus.conformance.run import engine
+from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options
 from kvlitmus.mutants import run as mutants_run
 from kvlitmus.mutants.registry import all_mutants
 from tests.conformance.support.schemas import fits
@@ -41,3 +45,19 @@ def test_the_last_line_counts_survivors_and_alarms() -> None:
         mutants_run.Fate(id="e", null=True, alarms=["x"]),
     ]
     assert mutants_run.summary(fates) == "mutants: 1/3 killed, null: 1/2 alarms"
+
+
+def test_whoever_watches_sees_each_play_of_a_mutant(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search for a shorter counterexample takes longer than a call may: without a sign it would read as a hang."""
+    current = CurrentRun()
+    seen: list[tuple[str, CurrentRun | None]] = []
+    play = engine.run_item
+
+    def watched(target: object, item: Item, options: Options, run: CurrentRun | None = None) -> ItemResult:
+        seen.append((item.kind, run))
+        return play(target, item, options, run)
+
+    monkeypatch.setattr(engine, "run_item", watched)
+    mutants_run.run_mutant("load-sources-not-pinned", mutants_run.Effort(steps=500, shrink_trials=5), current)
+    assert {kind for kind, _ in seen} >= {"litmus", "random"} and all(run is current for _, run in seen)
+    assert current.plays >= len(seen)

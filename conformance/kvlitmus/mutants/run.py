@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.isolation.process import Process, wait
 from kvlitmus.conformance.isolation.worker_pool import Limits, WorkerPool
 from kvlitmus.conformance.run import engine, plan
@@ -115,8 +116,11 @@ def items_of(mutant: Mutant, effort: Effort) -> Iterator[Item]:
         seed += 1
 
 
-def run_mutant(id: str, effort: Effort) -> Fate:
-    """Play one mutant until a rule that it names is broken, or the steps are spent."""
+def run_mutant(id: str, effort: Effort, current: CurrentRun | None = None) -> Fate:
+    """Play one mutant until a rule that it names is broken, or the steps are spent.
+
+    ``current``: where a watcher sees that it goes on.
+    """
     mutant = all_mutants()[id]
     fate = Fate.of(mutant)
     options = Options(shrink_trials=0, reruns=0 if mutant.null else 4)
@@ -128,7 +132,7 @@ def run_mutant(id: str, effort: Effort) -> Fate:
         if item.kind == "random" and (killer or drawn >= effort.steps):
             break
         try:
-            result = engine.run_item(mutant.target, item, options)
+            result = engine.run_item(mutant.target, item, options, current)
         except Exception as error:  # noqa: BLE001  # one mutant that upsets the judge must not cost the others
             fate.error = f"{item.id}: the judge failed: {raised_text(error)}"
             break
@@ -147,14 +151,16 @@ def run_mutant(id: str, effort: Effort) -> Fate:
                 fate.seconds = time.monotonic() - started
     fate.broken = [rule for rule in all_rules() if rule in broken]
     if killer:
-        shortest = shortest_of(mutant, fate.killed_by, killer, effort)
+        shortest = shortest_of(mutant, fate.killed_by, killer, effort, current)
         fate.length, fate.calls = len(shortest.calls), shortest.calls
     else:
         fate.seconds = time.monotonic() - started
     return fate
 
 
-def shortest_of(mutant: Mutant, rule: str, finding: Finding, effort: Effort) -> Finding:
+def shortest_of(
+    mutant: Mutant, rule: str, finding: Finding, effort: Effort, current: CurrentRun | None = None
+) -> Finding:
     """The shortest counterexample for this rule: litmus tests can't be shrunk, schedules may say it in fewer calls."""
     if finding.litmus and len(finding.calls) <= LONG_LITMUS:
         return finding
@@ -169,7 +175,7 @@ def shortest_of(mutant: Mutant, rule: str, finding: Finding, effort: Effort) -> 
         seeds = range(effort.seed, effort.seed + 4)
         items = [Item(kind="random", config=one, seed=seed, ops=plan.OPS) for seed in seeds for one in mutant.configs]
     for item in items:
-        found = [one for one in engine.run_item(mutant.target, item, options).findings if rule in one.rules]
+        found = [one for one in engine.run_item(mutant.target, item, options, current).findings if rule in one.rules]
         if found:
             return min([finding, *found], key=lambda one: len(one.calls))
     return finding

@@ -279,7 +279,9 @@ class Worker:
         """Play one mutant; the target that is loaded has nothing to do with it."""
         from kvlitmus.mutants import run as mutants_run
 
-        return {"fate": asdict(mutants_run.run_mutant(command["id"], mutants_run.Effort(**command["effort"])))}
+        return {
+            "fate": asdict(mutants_run.run_mutant(command["id"], mutants_run.Effort(**command["effort"]), self.run))
+        }
 
     def serve(self) -> None:
         """Do what the supervisor asks, until it hangs up."""
