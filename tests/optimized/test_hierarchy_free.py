@@ -25,6 +25,7 @@ from kvlitmus.optimized.tree import STORED, Branch, Place
 from kvlitmus.optimized.work import FETCH, PUT
 from tests.optimized.support.hierarchy_late import LateMover, LateRunner, move
 from tests.optimized.support.hierarchy_sides import LAYERS, ScriptedStore, fingerprint
+from tests.optimized.support.homes import assert_one_home_each, host_copies
 
 WRITES = ("write_through", "write_through_selective", "write_back")
 
@@ -148,28 +149,18 @@ class Free:
     # -- what must be true ---------------------------------------------------------------------
 
     def check(self) -> None:
-        tree, host = self.cache.tree, self.cache.host.pool
         own = [page for row in self.rows.values() for page in (row.row[row.cached :: self.size] // self.size).tolist()]
-        device = [page for branch in tree.branches() for page in branch.dev_pages[: branch.dev].tolist()]
-        assert sorted(device + own + self.cache.pool.free_pages().tolist()) == list(range(1, self.cache.pool.pages + 1))
-        kept = [
-            page
-            for branch in tree.branches()
-            if branch.host_pages is not None
-            for page in branch.host_pages[: branch.n].tolist()
-            if page >= 0
-        ]
-        moving = self.cache.moving().tolist()
-        assert sorted(kept + moving + host.free_pages().tolist()) == list(range(host.pages))
+        assert_one_home_each(self.cache, own, pages=self.cache.pool.pages, host_pages=self.cache.host.pool.pages)
+        moving, kept = set(self.cache.moving().tolist()), set(host_copies(self.cache))
         for work, at in self.runner.works.values():
             pages = set(work.host_pages[at:].tolist())
             if work.kind == FETCH:
-                assert pages <= set(moving), "a thread may write to a page that is somebody else's"
+                assert pages <= moving, "a thread may write to a page that is somebody else's"
             elif work.kind == PUT:
-                assert pages <= set(kept), "a thread reads a page that may be somebody else's"
+                assert pages <= kept, "a thread reads a page that may be somebody else's"
         for name, page in self.store.pages.items():
             assert self.whole(np.frombuffer(page, np.int64).reshape(LAYERS, -1)) == self.names[name]
-        audit(tree)
+        audit(self.cache.tree)
         self.check_pins()
         self.check_contents()
 

@@ -22,6 +22,7 @@ from kvlitmus.optimized.testing import Faults, FaultyMover, SetClock, faulty_par
 from kvlitmus.optimized.tree import Place
 from kvlitmus.optimized.work import LOAD
 from tests.optimized.support.hierarchy_sides import LAYERS, ArrayMover, ScriptedStore, fingerprint
+from tests.optimized.support.homes import assert_one_home_each
 
 SIZE = 2
 ALL = 99 * SIZE
@@ -133,16 +134,8 @@ class Desk:
     def check_owners(self) -> None:
         """Each page of either pool is at one place."""
         cache = self.cache
-        branches = list(cache.tree.branches())
-        device = [page for branch in branches for page in branch.dev_pages[: branch.dev].tolist()]
-        for row in self.rows.values():
-            device += (row.row[row.cached :: SIZE] // SIZE).tolist()
-        device += cache.pool.free_pages().tolist()
-        assert sorted(device) == list(range(1, cache.pool.pages + 1)), "device pages are lost, or have two owners"
-        copies = [branch.host_pages[: branch.n] for branch in branches if branch.host_pages is not None]
-        host = [page for some in copies for page in some.tolist() if page >= 0]
-        host += cache.moving().tolist() + cache.host.pool.free_pages().tolist()
-        assert sorted(host) == list(range(cache.host.pool.pages)), "host pages are lost, or have two owners"
+        own = [page for row in self.rows.values() for page in (row.row[row.cached :: SIZE] // SIZE).tolist()]
+        assert_one_home_each(cache, own, pages=cache.pool.pages, host_pages=cache.host.pool.pages)
 
     def check_contents(self) -> None:
         """Each resident page holds what belongs there, but those of loads under way; each settled host copy does."""

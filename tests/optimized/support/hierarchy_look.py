@@ -16,6 +16,7 @@ from kvlitmus.optimized.tree import Place
 from kvlitmus.reference.hierarchy import alone_of, host_homes, host_of
 from kvlitmus.spec.units import Key
 from tests.optimized.support.hierarchy_sides import LAYERS, ArrayMover, ScriptedStore
+from tests.optimized.support.homes import assert_one_home_each
 
 
 class Look:
@@ -133,19 +134,8 @@ class Look:
 
     def compare_homes(self) -> None:
         """Each page of either pool is at one place."""
-        tree = self.two.tree
-        device = [page for branch in tree.branches() for page in branch.dev_pages[: branch.dev].tolist()]
         own = [p for row in self.rows.values() for p in set((row[1].row[row[1].cached :] // self.size).tolist())]
-        assert sorted([*device, *own, *self.two.pool.free_pages().tolist()]) == list(range(1, self.config.pages + 1))
-        host = [
-            page
-            for branch in tree.branches()
-            if branch.host_pages is not None
-            for page in branch.host_pages[: branch.n].tolist()
-            if page >= 0
-        ]
-        host += self.two.moving().tolist() + self.two.host.pool.free_pages().tolist()
-        assert sorted(host) == list(range(self.config.host_pages))
+        assert_one_home_each(self.two, own, pages=self.config.pages, host_pages=self.config.host_pages)
 
     def compare_events(self) -> None:
         mine = [
