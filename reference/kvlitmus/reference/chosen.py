@@ -20,6 +20,9 @@ from kvlitmus.spec.units import Name, PageNo, Slot, pages_in_order
 MAKES_ROOM = frozenset({calls.Alloc, calls.Evict, calls.Begin, calls.Grow})
 """The calls that may evict; the profile says whether an allocation does."""
 
+LEAVES_DEVICE = MAKES_ROOM | {tier_calls.LoadBack}
+"""The same of a hierarchy."""
+
 TAKES_HOST = frozenset(
     {calls.Insert, calls.Publish, calls.End, tier_calls.EvictHost, tier_calls.Prefetch, tier_calls.Tick}
 )
@@ -35,7 +38,7 @@ def choice_of(step: Step[Any], state: State, setting: Setting) -> Choice:
     call, answer, size = step.call, step.answer, setting.size
     before, after = step.before, step.after
     victims: Names = ()
-    if type(call) in MAKES_ROOM or type(call) is tier_calls.LoadBack:
+    if type(call) in LEAVES_DEVICE:
         victims = tuple(sorted(before.cached.keys() - after.cached.keys()))
     granted: Sequence[Slot] | None = None
     if answer is not None and isinstance(call, calls.Alloc):
@@ -79,8 +82,7 @@ def choice_of_jobs(choice: Choice, call: Any, before: TierSeen, after: TierSeen,
 
 def may_drop(call: Any, setting: Setting) -> bool:
     """Whether a call may evict from the host: to make room there for what is backed up, read ahead, or written back."""
-    makes_room = type(call) in MAKES_ROOM or type(call) is tier_calls.LoadBack
-    return type(call) in TAKES_HOST or (makes_room and setting.config.write == WRITE_BACK)
+    return type(call) in TAKES_HOST or (type(call) in LEAVES_DEVICE and setting.config.write == WRITE_BACK)
 
 
 def outcome_of(call: Any, record: Record) -> Outcome | None:

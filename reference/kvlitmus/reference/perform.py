@@ -42,7 +42,7 @@ from kvlitmus.spec.prefetch_advance import tiers_of
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import Running, State, Tree
 from kvlitmus.spec.step import Step
-from kvlitmus.spec.units import Name, PageNo, Pages, RequestId, Slot, pages_needed
+from kvlitmus.spec.units import Name, PageNo, Pages, RequestId, Slot, Tokens, pages_needed
 
 __all__ = [
     "DECIDE",
@@ -254,11 +254,15 @@ def begin(state: State, setting: Setting, call: calls.Begin, choice: Choice) -> 
 
 def grow(state: State, setting: Setting, call: calls.Grow, choice: Choice) -> Decision:
     """Slots for further tokens, the last page filled first (REQ-05); without memory nothing (REQ-10)."""
-    size, row, unused = setting.size, state.requests[call.rid].row, free_pages(state, setting)
-    wanted = pages_needed(len(row) + len(call.tokens), size) - pages_needed(len(row), size)
+    row, unused, wanted = state.requests[call.rid].row, free_pages(state, setting), opened_by(state, setting, call)
     victims = room_for(wanted, state.tree, unused, setting, choice)
     own = hand_out(unused | freed_by(state.tree, victims), wanted, choice.pages)
-    return Decision(None if own is None else lengthened(row, len(call.tokens), own, size), victims)
+    return Decision(None if own is None else lengthened(row, len(call.tokens), own, setting.size), victims)
+
+
+def opened_by(state: State, setting: Setting, call: calls.Grow) -> int:
+    """How many pages further tokens of a request need beyond its last page."""
+    return opened_needed_by(calls.Extend(state.requests[call.rid].row, Tokens(len(call.tokens))), setting)
 
 
 def publish(state: State, setting: Setting, call: calls.Publish, _: Choice) -> Decision:
@@ -364,9 +368,7 @@ def begin_tiers(state: State, setting: Setting, call: calls.Begin, choice: Choic
 
 def grow_tiers(state: State, setting: Setting, call: calls.Grow, choice: Choice) -> tuple[State, Slots | None]:
     """Slots for further tokens of a request."""
-    size, row = setting.size, state.requests[call.rid].row
-    wanted = pages_needed(len(row) + len(call.tokens), size) - pages_needed(len(row), size)
-    return in_room(state, load.room(state, setting, wanted, choice), setting, call, choice)
+    return in_room(state, load.room(state, setting, opened_by(state, setting, call), choice), setting, call, choice)
 
 
 def in_room(
