@@ -23,6 +23,7 @@ named).  What goes on in the background has legal :mod:`~kvlitmus.spec.transitio
 
 How a step is judged: :mod:`~kvlitmus.spec.setting` (what a run is about), :mod:`~kvlitmus.spec.seen` (what was seen of
 the cache), :mod:`~kvlitmus.spec.step`, :mod:`~kvlitmus.spec.on` and :mod:`~kvlitmus.spec.occasions` (what kind of step it is),
+:mod:`~kvlitmus.spec.actions` (what a step of each kind may change, and why),
 :mod:`~kvlitmus.spec.facts` (what a fact is), :mod:`~kvlitmus.spec.observed`, :mod:`~kvlitmus.spec.order` and
 :mod:`~kvlitmus.spec.store_facts` (facts of several parts), :mod:`~kvlitmus.spec.rule` (what a rule is),
 :mod:`~kvlitmus.spec.plan` (the facts and rules of alike steps, as one function).

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
+from kvlitmus.spec.actions import What, occasions_of_rule
 from kvlitmus.spec.facts import FACTS, worked_out_from
 from kvlitmus.spec.on import On
 
@@ -96,7 +97,7 @@ def rule(
     id: str,
     *,
     kind: Kind = Kind.STEP,
-    on: tuple[On, ...] = (),
+    on: On | What | tuple[On | What, ...] = (),
     strength: Strength = Strength.MUST,
     pack: str = "",
     needs: tuple[str, ...] = (),
@@ -108,7 +109,8 @@ def rule(
 
     ``id`` is like ``TREE-03``; the part before the dash, in lower case, is the pack unless
     ``pack`` says otherwise.  ``kind`` says when it is judged: after steps, if it isn't given.
-    ``on`` names the occasions on which a step rule is judged.  ``needs`` names capabilities
+    ``on`` names the occasions on which a step rule is judged, or an effect: then these are all
+    occasions that may have it (:mod:`kvlitmus.spec.actions`).  ``needs`` names capabilities
     beyond those that the calls in ``on`` imply.  ``source`` is where the rule comes from (the
     map's id, a paper, an upstream change).  ``reference`` is the function of the reference that
     shows how one correct cache keeps the rule.  ``allowed`` is a format string over the facts
@@ -138,7 +140,7 @@ def rule(
             strength=strength,
             kind=kind,
             pack=pack or prefix.lower(),
-            on=on,
+            on=occasions_of_rule(on),
             facts=facts,
             needs=frozenset(needs),
             source=source,

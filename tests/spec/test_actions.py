@@ -1,0 +1,90 @@
+"""The table of actions says something of every occasion, effect and cause."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kvlitmus.spec import facts
+from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
+from kvlitmus.spec import rule as register
+from kvlitmus.spec.actions import (
+    ACTIONS,
+    CAUSES,
+    EFFECTS,
+    ELSEWHERE,
+    FACETS,
+    Because,
+    Cause,
+    Group,
+    What,
+    because,
+    joined,
+    occasions_of_rule,
+    occasions_with,
+)
+from kvlitmus.spec.on import On
+from kvlitmus.spec.profile import Profile
+from kvlitmus.spec.rule import rule
+
+
+def test_every_occasion_has_a_row_or_says_why_not() -> None:
+    tables = [ACTIONS.keys(), FACETS.keys(), ELSEWHERE.keys()]
+
+    assert {one for table in tables for one in table} == set(On)
+    assert sum(map(len, tables)) == len(On)
+    assert {row for rows in FACETS.values() for row in rows} <= ACTIONS.keys()
+    assert all(FACETS.values()) and all(ELSEWHERE.values())
+
+
+def test_every_effect_and_cause_has_a_meaning_and_a_use() -> None:
+    assert EFFECTS.keys() == set(What)
+    assert {one.group for one in What} == set(Group)
+    assert CAUSES.keys() == set(Cause)
+    assert all(one.meaning for one in What) and all(CAUSES.values())
+    causes = {one.cause for row in ACTIONS.values() for cell in row.values() for one in cell}
+    assert causes == set(Cause)
+    # No call may move what is cached.
+    assert {what for row in ACTIONS.values() for what in row} == set(What) - {What.MOVE, What.MOVE_COPY}
+
+
+def test_no_cell_is_there_without_a_cause() -> None:
+    assert [(on, what) for on, row in ACTIONS.items() for what, causes in row.items() if not causes] == []
+
+
+def test_causes_are_limited_to_profiles_that_there_are() -> None:
+    limits = {(one.field, one.value) for row in ACTIONS.values() for cell in row.values() for one in cell if one.field}
+
+    assert limits
+    for field, value in limits:
+        assert getattr(replace(Profile(), **{field: value}), field) == value  # type: ignore[arg-type]
+
+
+def test_rows_that_are_joined_have_the_causes_of_all() -> None:
+    row = joined({What.EVICT: because(Cause.NEED)}, {What.EVICT: because(Cause.NEED, Cause.ASKED)}, {What.USE: ()})
+
+    assert row == {What.EVICT: (Because(Cause.NEED), Because(Cause.ASKED)), What.USE: ()}
+    assert because(Cause.NEED, reserve="hit") == (Because(Cause.NEED, "reserve", "hit"),)
+
+
+def test_an_effect_stands_for_every_occasion_that_may_have_it() -> None:
+    evicting = occasions_with(What.EVICT)
+
+    assert {On.EVICT, On.BEGIN, On.GROW, On.LOAD_BACK, On.RESET} <= set(evicting)
+    assert not {On.MATCH, On.LOCK, On.PUBLISH, On.TICK} & set(evicting)
+    assert occasions_of_rule(On.MATCH) == (On.MATCH,)
+    assert occasions_of_rule(()) == ()
+    assert occasions_of_rule((On.MATCH, What.EVICT, On.EVICT)) == (On.MATCH, *evicting)
+
+
+def test_a_rule_attaches_to_an_effect(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(register, "RULES", {})
+    assert facts.FACTS.keys() >= {"page_size"}
+
+    @rule("EVICT-99", on=What.DROP, source="test")
+    def nothing_is_dropped(page_size: int) -> bool:
+        """A page MUST stay."""
+        return page_size > 0
+
+    assert register.RULES["EVICT-99"].on == occasions_with(What.DROP)
