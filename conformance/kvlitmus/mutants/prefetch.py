@@ -245,6 +245,19 @@ class SilentRefusal(PrefetchPlanner):
         return plan if plan.refusal is None else plan._replace(refusal="not started")
 
 
+@mutant("prefetch-gives-up-what-it-was-granted", links=(ADAPTIVE,), kills=("PREFETCH-20",))
+class GivesUpWhatItWasGranted(PrefetchPlanner):
+    """A truncated prefetch gets its memory, gives it back and doesn't start: whenever the host is nearly full, storage
+    is not read.
+    """
+
+    def last_alloc(self, host: HostPool, length: int) -> Sequence[int] | None:
+        slots = host.alloc(length)
+        if slots is not None:
+            host.free(slots)
+        return None
+
+
 @null_mutant("null-prefetch-looks-first")
 class LooksFirst(PrefetchPlanner):
     """Looks at what is available before it allocates, as later releases do, and so needs fewer allocations."""

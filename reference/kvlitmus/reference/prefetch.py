@@ -39,7 +39,7 @@ Conversation = Generator[Call, Answer, PrefetchPlan]
 
 
 def plan_prefetch(ask: PrefetchAsk) -> Conversation:
-    """Plan one prefetch: the gates, the memory, and what follows from how much there is (PREFETCH-01 … PREFETCH-19)."""
+    """Plan one prefetch: the gates, the memory, and what follows from how much there is (PREFETCH-01 … PREFETCH-20)."""
     refusal = gate(ask)
     if refusal is not None:
         return PrefetchPlan(refusal)

@@ -254,6 +254,13 @@ def last_try(fallback: Fallback) -> Tokens:
 
 
 @fact(0)
+def last_granted(answer: Planned) -> Tokens:
+    """How much the last allocation was granted; 0 where it was refused, or nothing was asked for."""
+    last = next((call for call in reversed(answer.calls) if call.name == "alloc"), None)
+    return Tokens(0 if last is None or last.answer is None else last.answer)
+
+
+@fact(0)
 def truncated_length(call: PlanPrefetch, last_reading: int | None) -> Tokens:
     """The whole pages of the last reading, at most the full length; 0 below the threshold."""
     return Tokens(0) if last_reading is None else lengths.truncated_length(call.ask, last_reading)
@@ -539,3 +546,17 @@ def a_refusal_gives_its_reason(
         or (refusal == RATE_LIMITED and occupied >= quota)
         or (refusal == NO_MEMORY and gates_open)
     )
+
+
+@rule(
+    "PREFETCH-20",
+    on=(On.PLAN_PREFETCH,),
+    source="R-PF-06, R-PF-08; sglang#16370",
+    reference="prefetch.reserve",
+    allowed="a start with the {last_granted} slots that were granted",
+)
+def what_is_granted_last_is_what_a_prefetch_starts_with(started: bool, reserved: Tokens, last_granted: Tokens) -> bool:
+    """A prefetch whose last allocation was granted MUST start with exactly what it was granted: there is nothing left
+    for which it could give up.
+    """
+    return last_granted == 0 or (started and reserved == last_granted)
