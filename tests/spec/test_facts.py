@@ -11,6 +11,7 @@ from typing import Any, get_type_hints
 import pytest
 
 from kvlitmus.spec import calls, facts, occasions, plan
+from kvlitmus.spec import rule as register
 from kvlitmus.spec.config import Config
 from kvlitmus.spec.facts import FACTS, INPUTS, UNKNOWN, Fact, Unknown, fact
 from kvlitmus.spec.occasions import On
@@ -154,8 +155,6 @@ def test_an_unknown_fact_has_no_truth_value() -> None:
 @pytest.fixture
 def planned(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Two facts, one of which may be unknown, and two rules about them."""
-    from kvlitmus.spec import rule as register
-
     monkeypatch.setattr(facts, "FACTS", dict(FACTS))
     monkeypatch.setattr(plan, "FACTS", facts.FACTS)
     monkeypatch.setattr(register, "FACTS", facts.FACTS)
@@ -207,6 +206,36 @@ def test_facts_are_told_where_a_rule_is_broken_and_when_asked_for(planned: plan.
 
     assert told == plan.Judged((), (), {"page_size": 4, "told_pages": 0, "told_twice": 0})
     assert plan.value_of("told_twice", {"state": empty_state()}, {}) == 0
+
+
+def test_a_rule_whose_premise_is_not_true_is_judged_but_not_counted(planned: plan.Plan) -> None:
+    @rule("TREE-97", kind=Kind.STATE, source="test", premise="not page_size")
+    def pages_are_no_more_than_four(page_size: int) -> bool:
+        """A page MUST NOT have more than four slots."""
+        return page_size <= 4
+
+    made_rule = register.RULES["TREE-97"]
+    made = plan.compile_plan([made_rule], (On.MATCH,), depth=3, capabilities=frozenset())
+    counts = [0]
+    for size in (4, 8):
+        setting = Setting(Config(page_size=size), Profile(), 3, frozenset())
+        known = empty_state()
+        judged = made.run(setting, known, known, known, calls.Reset(), None, Seen(), Seen(), None, None, False, counts)
+        assert (judged is None) == (size == 4)
+
+    assert made.premised == ("TREE-97",) and counts == [2]
+    assert made_rule.premise_text == "not: slots in a page"
+
+
+def test_a_premise_must_be_a_fact_that_is_known_wherever_the_rule_is_judged(planned: plan.Plan) -> None:
+    def slots(page_size: int) -> bool:
+        """A page MUST have slots."""
+        return page_size > 0
+
+    with pytest.raises(ValueError, match="no fact"):
+        rule("TREE-96", source="test", premise="moon")(slots)
+    with pytest.raises(ValueError, match="can't be known wherever"):
+        rule("TREE-96", source="test", premise="vanished")(slots)
 
 
 def test_only_one_plan_names_what_is_judged_below_the_depth_of_a_fact() -> None:

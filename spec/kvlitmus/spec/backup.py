@@ -254,6 +254,7 @@ def what_is_backed_up_gets_into_storage(unstored: Sequence[Name]) -> bool:
     needs=("tiers", "steps", "copy_faults"),
     source="sglang#38427",
     reference="backup.acknowledge_backups",
+    premise="failed_backups",
 )
 def what_was_not_copied_has_no_host_copy(failed_hosted: Sequence[Name]) -> bool:
     """When a backup that failed has ended, its pages MUST NOT have a host copy, unless another backup is under way for them."""

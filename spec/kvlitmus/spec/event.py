@@ -57,6 +57,7 @@ def events_make_sense(odd_events: Sequence[object]) -> bool:
     needs=("events",),
     source="R-EVT-02; map §4.12",
     reference="event.changes",
+    premise="told_device",
 )
 def events_tell_what_the_device_has(told_device: frozenset[Name], cached_after: Mapping[Name, PageNo]) -> bool:
     """When nothing is under way, in a flat cache after every call, the events so far MUST tell exactly the pages that are on the device."""
@@ -69,6 +70,7 @@ def events_tell_what_the_device_has(told_device: frozenset[Name], cached_after: 
     needs=("events", "tiers"),
     source="R-EVT-02; H-34",
     reference="event.changes",
+    premise="told_host",
 )
 def events_tell_what_the_host_has(told_host: frozenset[Name], hosted: Mapping[Name, PageNo]) -> bool:
     """When nothing is under way, the events so far MUST tell exactly the pages that are on the host."""

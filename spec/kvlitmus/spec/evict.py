@@ -82,6 +82,7 @@ def victims_again(call: PlayedAgain) -> Sequence[object]:
     source="R-EV-01; sglang#5499",
     reference="perform.least_valuable",
     allowed="at least min({asked}, {unlocked_before}) slots freed",
+    premise="unlocked_before",
 )
 def an_eviction_frees_what_was_asked_if_it_can(
     asked: Tokens,
@@ -114,6 +115,7 @@ def an_eviction_reports_what_it_freed(
     source="R-EV-01",
     reference="perform.least_valuable",
     allowed="victims outside {locked_names}",
+    premise="locked_names",
 )
 def an_eviction_spares_what_is_locked(vanished: frozenset[Name], locked_names: frozenset[Name]) -> bool:
     """An eviction MUST NOT take a page that a receipt or a running request protects."""
@@ -126,6 +128,7 @@ def an_eviction_spares_what_is_locked(vanished: frozenset[Name], locked_names: f
     source="R-EV-01, R-EV-09; vllm#4764",
     reference="perform.least_valuable",
     allowed="the free list grown by exactly the pages of the victims",
+    premise="vanished",
 )
 def what_is_evicted_becomes_free(
     vanished: frozenset[Name],
@@ -146,6 +149,7 @@ def what_is_evicted_becomes_free(
     source="R-EV-03; sglang#18843, mini-sglang#124",
     reference="perform.least_valuable",
     allowed="{passed_over} first, as the policy orders",
+    premise="vanished",
 )
 def victims_follow_the_policy(passed_over: frozenset[Name]) -> bool:
     """Victims MUST be taken in the order of the declared policy: no leaf is passed over for one that is worth more."""
@@ -158,6 +162,7 @@ def victims_follow_the_policy(passed_over: frozenset[Name]) -> bool:
     source="R-EV-04; sglang#4989",
     reference="perform.least_valuable",
     allowed="{needless} left alone",
+    premise="vanished",
 )
 def an_eviction_stops_when_enough_is_free(needless: frozenset[Name]) -> bool:
     """An eviction MUST stop as soon as the target is reached: no victim is taken after that."""
@@ -172,6 +177,7 @@ def an_eviction_stops_when_enough_is_free(needless: frozenset[Name]) -> bool:
     source="R-EV-03",
     reference="perform.least_valuable",
     allowed="the victims of the first cache: {victims}",
+    premise="victims",
 )
 def the_same_calls_have_the_same_victims(victims: Sequence[object], victims_again: Sequence[object]) -> bool:
     """Two fresh caches that get the same calls SHOULD evict the same pages: ties are broken by something that both have, else ranks drift apart."""

@@ -327,6 +327,7 @@ def tree_changed(tiers_seen_before: TierSeen, tiers_seen: TierSeen) -> bool:
     source="R-PF-01, R-PF-04, R-PF-11, R-PF-12",
     reference="fetch.submit",
     allowed="refused: {gate}",
+    premise="gate",
 )
 def a_prefetch_behind_a_shut_gate_is_refused(gate: str, begun: bool) -> bool:
     """A prefetch MUST be refused without storage, below the threshold, at the rate limit, and, where the profile says so, while one of the same request is under way."""
@@ -367,6 +368,7 @@ def a_prefetch_reserves_what_the_plan_says(fetch_asked: Tokens, reservable: Toke
     source="R-PF-07, R-PF-08",
     reference="fetch.submit",
     allowed="{fetch_asked} units more in flight",
+    premise="begun",
 )
 def a_prefetch_holds_exactly_what_it_reserved(begun: bool, fetch_asked: Tokens, taken: Tokens) -> bool:
     """A prefetch that begins MUST hold as much host memory as it set out to read, and one that is refused none."""
@@ -419,6 +421,7 @@ def prefetches_under_way_are_counted(occupied_now: Tokens, occupied_least: Token
     source="R-PFT-01, R-PFT-02",
     reference="fetch.answer",
     allowed="a fetch of {query_hit} units if these are at least {query_least}, else none",
+    premise="query_hit",
 )
 def a_query_leads_to_a_fetch_of_what_was_found(query_hit: Tokens, query_least: Tokens, fetch_length: Tokens) -> bool:
     """A prefetch MUST go on to fetch exactly what storage has from the first page on, if that reaches the threshold, and be revoked if not."""
@@ -438,6 +441,7 @@ def a_fetch_reads_the_pages_found_in_order(fetch_disorder: Sequence[tuple[str, i
     source="R-PFT-03, R-PFT-05",
     reference="fetch.read",
     allowed="{fetch_got} units",
+    premise="fetch_got",
 )
 def a_fetch_counts_what_has_arrived(fetch_done: Tokens, fetch_got: Tokens) -> bool:
     """A fetch MUST count as completed exactly the whole pages that have arrived, up to the first that has not."""
@@ -464,6 +468,7 @@ def a_request_waits_as_the_stop_policy_says(poll_answer: bool, stop_allowed: Seq
     source="R-PFC-01, R-PFC-06",
     reference="fetch.commit",
     allowed="at most {commit_range}",
+    premise="host_appeared",
 )
 def a_commit_adds_nothing_but_what_was_fetched(host_appeared: frozenset[Name], commit_range: frozenset[Name]) -> bool:
     """A commit MUST add to the tree no page beyond those that were fetched completely."""
@@ -476,6 +481,7 @@ def a_commit_adds_nothing_but_what_was_fetched(host_appeared: frozenset[Name], c
     needs=("prefetching", "tiers"),
     source="R-PFC-01, R-PFC-09",
     reference="fetch.commit",
+    premise="commit_range",
 )
 def a_commit_adds_all_that_was_fetched(commit_missing: Sequence[Name]) -> bool:
     """After a commit every page that was fetched MUST be in the tree, unless it would hang below a page without a host copy."""
@@ -488,6 +494,7 @@ def a_commit_adds_all_that_was_fetched(commit_missing: Sequence[Name]) -> bool:
     needs=("tiers",),
     source="R-PFC-03, R-PFC-08",
     reference="fetch.commit",
+    premise="hosted_before",
 )
 def what_was_cached_stays_where_it_was(
     hosted_before: Mapping[Name, PageNo],
@@ -523,6 +530,7 @@ def only_a_poll_commits(host_appeared: frozenset[Name]) -> bool:
     source="R-PFC-03, R-PFT-07",
     reference="fetch.told",
     allowed="from {loaded_least} to {loaded_most} units",
+    premise="loaded_most",
 )
 def what_a_prefetch_added_is_told_once(told_loaded: Tokens, loaded_least: Tokens, loaded_most: Tokens) -> bool:
     """A request that asks after the poll that let it go on MUST be told truly, once, how many units its prefetch has added, and any other request 0."""
@@ -536,6 +544,7 @@ def what_a_prefetch_added_is_told_once(told_loaded: Tokens, loaded_least: Tokens
     needs=("tiers",),
     source="R-PFT-07; H-58",
     reference="fetch.poll",
+    premise="not own_prefetch",
 )
 def asking_about_a_stranger_changes_nothing(
     own_prefetch: bool, tree_changed: bool, pins_changed: Sequence[Name]

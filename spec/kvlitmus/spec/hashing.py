@@ -151,6 +151,7 @@ def hashing_raised(answer: tuple[str, ...] | Raised) -> bool:
     source="R-HASH-01, R-HASH-02; vllm#12621, sglang#17193",
     reference="hashing.page_hashes",
     allowed="SHA-256 of the scheme's tag, the page before (raw) and the units of {page_units}, 4 bytes per token",
+    premise="hashes",
 )
 def a_page_hash_covers_the_page_before_and_its_own_units(
     hashes: Sequence[str],
@@ -193,6 +194,7 @@ def there_is_one_hash_for_each_whole_page(hashes: Sequence[str], hashed_length: 
     source="R-HASH-01; vllm#12621, LMCache#3301",
     reference="hashing.page_hashes",
     allowed="64 lower-case hex digits each",
+    premise="hashes",
 )
 def a_page_hash_is_64_lower_case_hex_digits(hashes: Sequence[str]) -> bool:
     """Under a scheme that is known, a page hash MUST be written as 64 lower-case hex digits: nothing of the digest is cut
@@ -207,6 +209,7 @@ def a_page_hash_is_64_lower_case_hex_digits(hashes: Sequence[str]) -> bool:
     source="R-HASH-03; sglang#17265",
     reference="hashing.page_hashes",
     allowed="the same hashes for the first {common_pages} pages, and different ones after them",
+    premise="common_pages",
 )
 def two_keys_share_the_hashes_of_their_common_pages(
     hashes: Sequence[str], other_hashes: Sequence[str], common_pages: int
@@ -222,6 +225,7 @@ def two_keys_share_the_hashes_of_their_common_pages(
     source="R-HASH-02; vllm#58119",
     reference="hashing.page_hashes",
     allowed="the hashes of the key in one piece: {hashes}",
+    premise="hashes",
 )
 def a_chain_can_be_computed_in_pieces(hashes: Sequence[str], hashes_in_pieces: Sequence[str]) -> bool:
     """The hashes of a key MUST NOT depend on how its pages are split over nodes or calls: going on from the last hash
@@ -236,6 +240,7 @@ def a_chain_can_be_computed_in_pieces(hashes: Sequence[str], hashes_in_pieces: S
     source="R-HASH-04; sglang#26747, vllm#54342",
     reference="hashing.chain_start",
     allowed="no hash in common with another namespace",
+    premise="hashes",
 )
 def namespaces_share_no_hash(hashes: Sequence[str], foreign_hashes: Sequence[str]) -> bool:
     """The same units in two namespaces MUST NOT have a hash in common."""
@@ -249,6 +254,7 @@ def namespaces_share_no_hash(hashes: Sequence[str], foreign_hashes: Sequence[str
     source="R-HASH-04",
     reference="hashing.chain_start",
     allowed="a first page that follows the seed of the namespace",
+    premise="hashes",
 )
 def a_named_namespace_begins_with_its_seed(
     hashes: Sequence[str],
@@ -272,6 +278,7 @@ def a_named_namespace_begins_with_its_seed(
     source="R-HASH-07",
     reference="hashing.page_hashes",
     allowed="an error if and only if a token is outside [0, 2**32)",
+    premise="not hashable",
 )
 def only_tokens_of_32_bits_are_hashed(hashable: bool, hashing_raised: bool) -> bool:
     """A page with a token outside [0, 2**32) MUST be refused with an error, and no other page may be."""
@@ -284,6 +291,7 @@ def only_tokens_of_32_bits_are_hashed(hashable: bool, hashing_raised: bool) -> b
     source="R-HASH-03, R-HASH-04; sglang#26747",
     reference="hashing.page_hashes",
     allowed="names that no other prefix has, in any namespace",
+    premise="hashes",
 )
 def a_name_stands_for_one_prefix(
     hashes: Sequence[str], hashed_prefixes: Sequence[Name], bearers: Mapping[str, Name]

@@ -111,6 +111,7 @@ def a_reset_hierarchy_is_as_new(
     needs=("lifecycle",),
     source="R-LIFE-02, R-LIFE-04",
     reference="life.reset",
+    premise="store_before",
 )
 def storage_outlives_the_cache(store_before: int, store_after: int) -> bool:
     """A reset, an attach or a detach MUST NOT remove anything from storage."""

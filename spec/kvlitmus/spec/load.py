@@ -169,6 +169,7 @@ def failed_sources(below: Tiers) -> Mapping[Name, PageNo]:
     source="R-LB-01; map §4.9",
     reference="load.load_back",
     allowed="{load_wanted} slots behind {load_resident} units",
+    premise="load_wanted",
 )
 def a_load_back_brings_everything(
     load_slots: Sequence[Slot], load_wanted: Tokens, load_before: Tokens, load_resident: Tokens
@@ -183,6 +184,7 @@ def a_load_back_brings_everything(
     needs=("host", "tiers"),
     source="R-LB-01, R-LB-02",
     reference="load.load_back",
+    premise="load_slots",
 )
 def what_is_loaded_is_where_it_was_said(
     load_slots: Sequence[Slot], load_names: Sequence[Name], cached_after: Mapping[Name, PageNo], page_size: int
@@ -199,6 +201,7 @@ def what_is_loaded_is_where_it_was_said(
     source="R-LB-03; H-53",
     reference="load.load_back",
     allowed="a load of {load_wanted} units, with room for {load_room}",
+    premise="load_wanted",
 )
 def a_load_back_is_declined_for_a_reason(
     load_wanted: Tokens, load_threshold: Tokens, load_room: Tokens, load_limit: Tokens, load_struck: bool
@@ -227,6 +230,7 @@ def a_load_back_that_is_declined_leaves_nothing(appeared: frozenset[Name], jobs_
     source="R-LB-08",
     reference="load.load_back",
     allowed="the host copies of {load_names} still there",
+    premise="load_names",
 )
 def the_host_copy_survives_a_load_back(load_names: Sequence[Name], hosted: Mapping[Name, PageNo]) -> bool:
     """A page that is loaded back MUST keep its host copy."""
@@ -240,6 +244,7 @@ def the_host_copy_survives_a_load_back(load_names: Sequence[Name], hosted: Mappi
     source="R-LB-07; map §4.9",
     reference="load.copy_layers",
     allowed="{layers_copied} layers",
+    premise="layers_copied",
 )
 def a_layer_may_be_read_when_it_has_arrived(layers_told: int, layers_copied: int) -> bool:
     """A load MUST tell as readable exactly the layers that it has copied, from the first one on."""
@@ -253,6 +258,7 @@ def a_layer_may_be_read_when_it_has_arrived(layers_told: int, layers_copied: int
     source="R-LB-04; H-27",
     reference="load.load_back",
     allowed="at most {load_limit} units",
+    premise="load_slots",
 )
 def a_load_back_stays_within_its_quota(load_slots: Sequence[Slot], load_limit: Tokens) -> bool:
     """A load back with a quota MUST load no more than the quota leaves after what the load newly locks."""
@@ -278,6 +284,7 @@ def what_was_not_loaded_is_not_on_the_device(failed_resident: Sequence[Name]) ->
     source="vllm#19329",
     reference="load.acknowledge_loads",
     allowed="{failed_sources} still on the host",
+    premise="failed_sources",
 )
 def a_load_that_failed_leaves_its_sources(failed_sources: Mapping[Name, PageNo], hosted: Mapping[Name, PageNo]) -> bool:
     """A load that failed MUST leave the host copies that it read from where they are, when a tick ends it that makes no room on the host."""

@@ -24,6 +24,7 @@ from kvlitmus.spec.units import Name, PageNo, Tokens
     source="R-LK-01, R-EV-01; LMCache#993",
     reference="perform.least_valuable",
     allowed="{locked_pages} still cached where they were",
+    premise="locked_pages",
 )
 def what_is_locked_stays_where_it_is(locked_pages: Mapping[Name, PageNo], cached_after: Mapping[Name, PageNo]) -> bool:
     """A page that a receipt or a running request protects MUST stay cached in the same place."""
@@ -58,6 +59,7 @@ def a_parent_is_locked_at_least_as_often_as_its_child(lock_inversions: Sequence[
     source="R-LK-04, R-LK-05; sglang#29471, mini-sglang#45, bytedance/sglang#508",
     reference="perform.lock",
     allowed="as many locks as receipts on every node",
+    premise="node_locks",
 )
 def every_node_has_as_many_locks_as_receipts(node_locks: Sequence[tuple[int, int]]) -> bool:
     """A node MUST carry exactly one lock for each receipt and each running request that covers it."""
@@ -70,6 +72,7 @@ def every_node_has_as_many_locks_as_receipts(node_locks: Sequence[tuple[int, int
     source="R-LK-04",
     reference="perform.lock",
     allowed="the same pages cached and free as before",
+    premise="cached_before",
 )
 def locking_moves_nothing(
     cached_before: Mapping[Name, PageNo],
@@ -88,6 +91,7 @@ def locking_moves_nothing(
     source="R-LK-05; LMCache#1075",
     reference="perform.unlock",
     allowed="nothing protected",
+    premise="quiet",
 )
 def nothing_is_protected_when_nobody_holds_a_lock(quiet: bool, protected: Tokens) -> bool:
     """When no receipt is out and no request runs, the tree MUST count nothing as protected."""

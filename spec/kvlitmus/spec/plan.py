@@ -29,13 +29,15 @@ class Judged(NamedTuple):
 class Plan(NamedTuple):
     """The rules to judge after steps that are alike.
 
-    ``run`` takes the inputs of facts (:data:`~kvlitmus.spec.facts.INPUTS`, in order), and whether all facts are to be
-    told; it returns ``None`` where they are not, and every rule was judged and kept.
+    ``run`` takes the inputs of facts (:data:`~kvlitmus.spec.facts.INPUTS`, in order), whether all facts are to be
+    told, and one count for each rule of ``premised``, to which it adds where the rule's premise was not true; it returns
+    ``None`` where facts are not to be told, and every rule was judged and kept.
     """
 
     rules: tuple[str, ...]
     source: str
     run: Callable[..., Judged | None]
+    premised: tuple[str, ...] = ()
 
 
 def applies(one: Rule, occasions: Collection[str], capabilities: frozenset[str]) -> bool:
@@ -64,8 +66,12 @@ def compile_plan(
     depth: int,
     capabilities: frozenset[str],
     unknown: frozenset[str] = frozenset(),
+    premises: bool = True,
 ) -> Plan:
-    """The plan for steps on these occasions.  ``unknown``: facts that nobody knows.
+    """The plan for steps on these occasions.
+
+    ``unknown``: facts that nobody knows.  ``premises``: whether to count where premises are not true, which proofs
+    don't need.
 
     After misuse the rules of that pack are judged, and no others.
     """
@@ -80,13 +86,20 @@ def compile_plan(
     ]
     names: dict[str, Any] = {"UNKNOWN": UNKNOWN, "Judged": Judged}
     lines, done = ["broken, unknown = [], []"], set(INPUTS)
+    premised: list[str] = []
     for one in judged:
-        for name in worked_out_from(one.facts):
+        premise = one.premise_fact
+        if premise and not (premises and knowable(premise, unknown, capabilities)):
+            premise = ""
+        for name in worked_out_from((*one.facts, premise)):
             if name not in done:
                 done.add(name)
                 lines.append(assignment(name, names))
         names[f"keeps_{len(names)}"] = one.predicate
         call = f"keeps_{len(names) - 1}({', '.join(one.facts)})"
+        if premise:
+            lines.append(f"if {idle(one)}: idle[{len(premised)}] += 1")
+            premised.append(one.id)
         open_ = [name for name in one.facts if is_open(name)]
         if open_:
             known = " and ".join(f"{name} is not UNKNOWN" for name in open_)
@@ -99,9 +112,17 @@ def compile_plan(
             lines.append(f"if not {call}: broken.append({one.id!r})")
     facts = ", ".join(f"{name!r}: {name}" for name in sorted(done - INPUTS.keys()))
     lines.append(f"if broken or unknown or told: return Judged(tuple(broken), tuple(unknown), {{{facts}}})")
-    source = f"def run({', '.join(INPUTS)}, told):\n" + "".join(f"    {line}\n" for line in lines)
+    source = f"def run({', '.join(INPUTS)}, told, idle=()):\n" + "".join(f"    {line}\n" for line in lines)
     exec(compile(source, f"<plan {'+'.join(sorted(occasions))}>", "exec"), names)  # noqa: S102 - of this tree's own names
-    return Plan(tuple(one.id for one in judged), source, names["run"])
+    return Plan(tuple(one.id for one in judged), source, names["run"], tuple(premised))
+
+
+def idle(one: Rule) -> str:
+    """The condition under which a rule's premise isn't true, where its facts are known."""
+    name = one.premise_fact
+    true = name if one.premise != name else f"not {name}"
+    open_ = sorted(fact for fact in {name, *one.facts} if is_open(fact))
+    return " and ".join([*(f"{fact} is not UNKNOWN" for fact in open_), true])
 
 
 def is_open(name: str) -> bool:

@@ -119,6 +119,7 @@ def an_allocation_hands_out_what_was_asked_for(asked: Tokens, granted: Sequence[
     source="R-DEV-01, R-HOST-04",
     reference="perform.alloc",
     allowed="runs of {page_size} consecutive slots, each beginning at a multiple of {page_size}",
+    premise="granted",
 )
 def an_allocation_is_made_of_whole_pages(granted: Sequence[Slot], page_size: int) -> bool:
     """An allocation MUST consist of whole pages: runs of consecutive slots, each beginning at a multiple of the page size."""
@@ -145,6 +146,7 @@ def an_allocation_names_no_slot_twice(granted: Sequence[Slot]) -> bool:
     source="R-DEV-01, R-HOST-03, R-LK-01",
     reference="perform.alloc",
     allowed="pages other than {held_before}",
+    premise="held_before",
 )
 def an_allocation_takes_nothing_that_somebody_holds(
     granted_pages: frozenset[PageNo], held_before: frozenset[PageNo]
@@ -159,6 +161,7 @@ def an_allocation_takes_nothing_that_somebody_holds(
     source="R-DEV-01",
     reference="perform.alloc",
     allowed="pages of the free list: {free_before}",
+    premise="granted_pages",
 )
 def an_allocation_comes_from_the_free_list(
     granted_pages: frozenset[PageNo],
@@ -176,6 +179,7 @@ def an_allocation_comes_from_the_free_list(
     source="R-DEV-02",
     reference="perform.free_pages",
     allowed="pages {usable}",
+    premise="granted_pages",
 )
 def the_reserved_page_is_never_handed_out(granted_pages: frozenset[PageNo], usable: frozenset[PageNo]) -> bool:
     """An allocation MUST stay within the usable pages: never the reserved page, never beyond the pool's end."""
@@ -212,6 +216,7 @@ def a_refused_allocation_changes_nothing(available_before: Tokens, available_aft
     source="R-DEV-04, R-DEV-07",
     reference="perform.free",
     allowed="the free list grown by exactly {freed_pages}",
+    premise="freed_pages",
 )
 def freeing_returns_exactly_the_pages_touched(
     freed_pages: frozenset[PageNo], free_before: frozenset[PageNo], free_after: frozenset[PageNo]
@@ -226,6 +231,7 @@ def freeing_returns_exactly_the_pages_touched(
     source="R-DEV-04",
     reference="perform.free",
     allowed="{available_before} + {page_size} × {freed_pages} slots available",
+    premise="freed_pages",
 )
 def freeing_makes_the_pages_available(
     freed_pages: frozenset[PageNo], available_before: Tokens, available_after: Tokens, page_size: int
@@ -354,6 +360,7 @@ def frees_in_a_group_wait_for_its_end(available_before: Tokens, available_after:
     source="R-EV-01, R-PF-09",
     reference="perform.alloc",
     allowed="nothing evicted: {vanished} still cached",
+    premise="cached_before",
 )
 def an_allocation_evicts_only_where_it_is_declared(vanished: frozenset[Name], may_evict: bool) -> bool:
     """An allocation MUST NOT evict anything, unless the profile says that eviction happens inside allocations."""

@@ -275,6 +275,7 @@ def truncated_length(call: PlanPrefetch, last_reading: int | None) -> Tokens:
     source="R-PF-01; sglang#16370",
     reference="prefetch.gate",
     allowed="no prefetch and no effect, since storage is off",
+    premise="not storage_on",
 )
 def nothing_happens_while_storage_is_off(storage_on: bool, started: bool, host_effects: int) -> bool:
     """While storage is off, a prefetch MUST NOT start nor touch the host's memory or the anchor."""
@@ -317,6 +318,7 @@ def nothing_happens_when_the_quota_is_full(occupied: Tokens, quota: int, started
     source="R-PF-04, R-PF-12; sglang#26449",
     reference="prefetch.gate",
     allowed="an attempt to get memory, since storage is on, {full_length} ≥ {threshold} and {occupied} < {quota}",
+    premise="gates_open",
 )
 def open_gates_let_a_prefetch_through(gates_open: bool, memory_calls: int) -> bool:
     """When no gate is shut, a prefetch MUST try to get memory: a length of exactly the threshold passes, and so does the
@@ -331,6 +333,7 @@ def open_gates_let_a_prefetch_through(gates_open: bool, memory_calls: int) -> bo
     source="R-PF-03, R-PF-06",
     reference="prefetch.reserve",
     allowed="allocations of whole pages, {full_length} at most",
+    premise="alloc_sizes",
 )
 def a_prefetch_asks_for_whole_pages_of_its_key(
     alloc_sizes: Sequence[Tokens], full_length: Tokens, units_per_page: int
@@ -347,6 +350,7 @@ def a_prefetch_asks_for_whole_pages_of_its_key(
     source="R-PF-08, R-PF-10; sglang#9927",
     reference="prefetch.reserve",
     allowed="the anchor protected before, and still protected",
+    premise="memory_calls",
 )
 def the_anchor_is_protected_first(unpinned_calls: int) -> bool:
     """The anchor MUST be protected during every allocation and eviction, since these could take it away."""
@@ -359,6 +363,7 @@ def the_anchor_is_protected_first(unpinned_calls: int) -> bool:
     source="R-PF-06, R-PF-09; sglang#16370",
     reference="prefetch.reserve",
     allowed="the full length of {full_length} tried again after one eviction",
+    premise="gates_open",
 )
 def a_prefetch_gives_way_only_after_evicting(
     gates_open: bool, reserved: Tokens, full_length: Tokens, eviction_sizes: Sequence[Tokens], full_refused: bool
@@ -375,6 +380,7 @@ def a_prefetch_gives_way_only_after_evicting(
     source="R-PF-06, R-PF-12; sglang#16370, sglang#26945",
     reference="prefetch.reserve",
     allowed="an allocation of {truncated_length}, since {last_reading} are available (0: none)",
+    premise="last_reading",
 )
 def a_truncated_prefetch_takes_the_whole_pages_that_are_available(
     gates_open: bool,
@@ -398,6 +404,7 @@ def a_truncated_prefetch_takes_the_whole_pages_that_are_available(
     source="R-PF-09; sglang#26945",
     reference="prefetch.reserve",
     allowed="one eviction at most, and none for the truncated length",
+    premise="eviction_sizes",
 )
 def a_prefetch_evicts_at_most_once(eviction_sizes: Sequence[Tokens]) -> bool:
     """A prefetch MUST evict at most once: the truncated allocation is made from what is available, without evicting."""
@@ -410,6 +417,7 @@ def a_prefetch_evicts_at_most_once(eviction_sizes: Sequence[Tokens]) -> bool:
     source="R-PF-06, R-PF-12",
     reference="prefetch.reserve",
     allowed="{threshold} slots at least",
+    premise="started",
 )
 def a_started_prefetch_reaches_the_threshold(started: bool, reserved: Tokens, threshold: Tokens) -> bool:
     """A prefetch that starts MUST have reserved the threshold at least, after truncation too."""
@@ -422,6 +430,7 @@ def a_started_prefetch_reaches_the_threshold(started: bool, reserved: Tokens, th
     source="R-PF-07; sglang#16370 (as released in 0.5.12 the key stayed untruncated)",
     reference="prefetch.start",
     allowed="a key of {reserved} units",
+    premise="started",
 )
 def the_key_is_as_long_as_the_memory(started: bool, reserved: Tokens, planned_length: Tokens) -> bool:
     """A prefetch that starts MUST read exactly as many units of its key as it has slots reserved."""
@@ -434,6 +443,7 @@ def the_key_is_as_long_as_the_memory(started: bool, reserved: Tokens, planned_le
     source="R-PF-07; sglang#16370",
     reference="prefetch.start",
     allowed="a read from unit 0 on",
+    premise="started",
 )
 def truncation_keeps_the_beginning_of_the_key(started: bool, planned_start: int) -> bool:
     """Truncation MUST keep the first units of the key, so that the last page hash and the anchor, which describe what
@@ -448,6 +458,7 @@ def truncation_keeps_the_beginning_of_the_key(started: bool, planned_start: int)
     source="R-PF-07; sglang#16370",
     reference="prefetch.start",
     allowed="hashes for {reserved} units, {units_per_page} a page",
+    premise="started",
 )
 def the_hashes_cover_what_is_reserved(started: bool, reserved: Tokens, hashed_pages: int, units_per_page: int) -> bool:
     """A prefetch that starts MUST ask the storage for the hashes of exactly the pages that it has memory for."""
@@ -460,6 +471,7 @@ def the_hashes_cover_what_is_reserved(started: bool, reserved: Tokens, hashed_pa
     source="R-PF-05, R-PF-07; sglang#16370",
     reference="prefetch.start",
     allowed="{reserved} accounted for",
+    premise="reserved",
 )
 def the_quota_counts_what_is_reserved(reserved: Tokens, accounted: Tokens) -> bool:
     """A prefetch MUST add to the quota exactly what it has reserved; one that doesn't start adds nothing."""
@@ -472,6 +484,7 @@ def the_quota_counts_what_is_reserved(reserved: Tokens, accounted: Tokens) -> bo
     source="R-PF-08; sglang#16370, sglang#26945",
     reference="prefetch.reserve",
     allowed="nothing reserved and the anchor released",
+    premise="not started",
 )
 def a_prefetch_that_does_not_start_leaves_nothing_behind(started: bool, reserved: Tokens, anchor_pins: int) -> bool:
     """A prefetch that doesn't start MUST keep no slot and leave the anchor unprotected, whichever allocation failed,
@@ -486,6 +499,7 @@ def a_prefetch_that_does_not_start_leaves_nothing_behind(started: bool, reserved
     source="R-PF-08, R-PF-10",
     reference="prefetch.reserve",
     allowed="the anchor protected once",
+    premise="started",
 )
 def a_started_prefetch_protects_its_anchor(started: bool, anchor_pins: int) -> bool:
     """A prefetch that starts MUST leave its anchor protected exactly once."""
@@ -498,6 +512,7 @@ def a_started_prefetch_protects_its_anchor(started: bool, anchor_pins: int) -> b
     source="R-PF-07, R-PF-08",
     reference="prefetch.start",
     allowed="the slots that the host granted, each once",
+    premise="reserved",
 )
 def the_plan_names_the_slots_it_holds(stray_slots: Sequence[Slot]) -> bool:
     """A plan MUST name exactly the slots that it was granted and did not give back, each once."""
@@ -511,6 +526,7 @@ def the_plan_names_the_slots_it_holds(stray_slots: Sequence[Slot]) -> bool:
     source="R-PF-09; sglang#16370 (evicts the full length)",
     reference="prefetch.reserve",
     allowed="{eviction_deficit} evicted at most",
+    premise="eviction_sizes",
 )
 def an_eviction_asks_for_the_deficit(eviction_sizes: Sequence[Tokens], eviction_deficit: Tokens) -> bool:
     """A prefetch SHOULD evict no more than it lacks for the full length, in whole pages, and one page where it lacks
@@ -526,6 +542,7 @@ def an_eviction_asks_for_the_deficit(eviction_sizes: Sequence[Tokens], eviction_
     source="R-PF-01; sglang#26886, sglang#25520",
     reference="prefetch.gate",
     allowed="a reason that is true of this prefetch",
+    premise="not started",
 )
 def a_refusal_gives_its_reason(
     started: bool,

@@ -149,6 +149,7 @@ def a_request_reads_its_own_kv(row_names: Sequence[Name], computed_names: Sequen
     source="R-TR-10; mini-sglang#142",
     reference="perform.publish",
     allowed="the tree's own slots for the first {row_cached} tokens",
+    premise="row_cached",
 )
 def the_cached_part_of_a_request_is_the_trees(unreachable_names: Sequence[Name]) -> bool:
     """The leading slots that a request shares MUST be the very slots under which the tree caches them."""
@@ -190,6 +191,7 @@ def growth_fills_the_last_page_first(
     source="R-DEV-01, R-DEV-05; sglang#27731",
     reference="perform.grow",
     allowed="new pages from the free list {free_before}, beside the request's own last page",
+    premise="granted_pages",
 )
 def a_request_gets_free_pages(
     granted_pages: frozenset[PageNo],
@@ -207,6 +209,7 @@ def a_request_gets_free_pages(
     source="R-TR-10; sglang#19518, sglang#12224, TensorRT-LLM#15018",
     reference="perform.end",
     allowed="each of {request_pages} free or cached",
+    premise="request_pages",
 )
 def an_ended_request_owns_nothing(
     request_pages: frozenset[PageNo], free_after: frozenset[PageNo], cached_listed: Sequence[PageNo]
@@ -223,6 +226,7 @@ def an_ended_request_owns_nothing(
     source="R-TR-07, R-TR-10; sglang#38191",
     reference="perform.end",
     allowed="{missing_before} cached in the request's own pages {offered}, and nothing else changed",
+    premise="missing_before",
 )
 def finishing_caches_every_whole_page(
     cached_before: Mapping[Name, PageNo],
@@ -240,6 +244,7 @@ def finishing_caches_every_whole_page(
     source="R-TR-10; vllm#43569, vllm#45498",
     reference="perform.end",
     allowed="what was cached before, unchanged",
+    premise="cached_before",
 )
 def aborting_caches_nothing(cached_before: Mapping[Name, PageNo], cached_after: Mapping[Name, PageNo]) -> bool:
     """Aborting or retracting a request MUST neither add to what is cached nor take from it."""
@@ -272,6 +277,7 @@ def a_refused_request_leaves_nothing_behind(
     source="R-TR-09, R-TR-10; sglang#1858",
     reference="perform.publish",
     allowed="nothing lost: every page the request owned is now cached, free or still its own",
+    premise="request_pages",
 )
 def publishing_loses_no_page(
     request_pages: frozenset[PageNo],
@@ -304,6 +310,7 @@ def publishing_a_part_caches_its_whole_pages(
     source="R-TR-10; vllm#29387, vllm#38715",
     reference="perform.end",
     allowed="none of the pages {uncomputed_pages} cached",
+    premise="uncomputed_pages",
 )
 def nothing_is_cached_that_was_not_computed(
     uncomputed_pages: frozenset[PageNo], cached_listed: Sequence[PageNo]

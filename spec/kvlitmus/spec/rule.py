@@ -18,7 +18,7 @@ from __future__ import annotations
 import enum
 import hashlib
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -53,7 +53,12 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One rule with everything that is known about it."""
+    """One rule with everything that is known about it.
+
+    ``premise`` names the fact that says when the rule has something to say: where it is false, zero or empty (with
+    ``not`` before it: where it is true) the rule is kept whatever the cache does, or as good as.  It is judged all the
+    same, but that doesn't count as an evaluation, so a rule that never had anything to say doesn't read as passed.
+    """
 
     id: str
     title: str
@@ -68,6 +73,7 @@ class Rule:
     reference: str
     allowed: str
     predicate: Callable[..., bool]
+    premise: str = ""
 
     @property
     def depth(self) -> int:
@@ -80,11 +86,35 @@ class Rule:
 
         Of a fact that is worked out, the text of its function counts, and of those that it is worked out from.
         """
-        judged = (self.id, self.strength.value, self.kind.value, tuple(map(str, self.on)), sorted(self.needs))
+        judged: tuple[object, ...] = (
+            self.id,
+            self.strength.value,
+            self.kind.value,
+            tuple(map(str, self.on)),
+            sorted(self.needs),
+        )
+        if self.premise:
+            judged += (self.premise,)
         facts = [(name, FACTS[name].digested) for name in worked_out_from(self.facts)]
         body = inspect.getsource(self.predicate)
         return hashlib.sha256(f"{judged}\n{facts}\n{body}".encode()).hexdigest()[:12]
 
+    @property
+    def premise_fact(self) -> str:
+        """The fact that the premise is about; empty without a premise."""
+        return self.premise.removeprefix(NOT)
+
+    @property
+    def premise_text(self) -> str:
+        """The premise in words; empty without one."""
+        if not self.premise:
+            return ""
+        text = FACTS[self.premise_fact].meaning
+        return f"not: {text}" if self.premise.startswith(NOT) else text
+
+
+NOT = "not "
+"""How a premise begins that is true where its fact is not."""
 
 RULES: dict[str, Rule] = {}
 """All rules by id, in the order of their parts."""
@@ -104,6 +134,7 @@ def rule(
     source: str,
     reference: str = "",
     allowed: str = "",
+    premise: str = "",
 ) -> Callable[[Predicate], Predicate]:
     """Register a predicate as a rule; the predicate itself is returned unchanged.
 
@@ -114,7 +145,7 @@ def rule(
     beyond those that the calls in ``on`` imply.  ``source`` is where the rule comes from (the
     map's id, a paper, an upstream change).  ``reference`` is the function of the reference that
     shows how one correct cache keeps the rule.  ``allowed`` is a format string over the facts
-    that says what would have been right; it is shown in explanations.
+    that says what would have been right; it is shown in explanations.  ``premise``: see :class:`Rule`.
 
     Raises ``ValueError`` for an id that is in use, retired or malformed, for an unknown fact, and
     for a rule without a sentence.
@@ -133,6 +164,7 @@ def rule(
             raise ValueError(f"{id}: unknown facts {unknown}; add them to kvlitmus.spec.facts", id, unknown)
         if not text:
             raise ValueError(f"{id} has no sentence", id)
+        check_premise(id, premise.removeprefix(NOT), facts)
         RULES[id] = Rule(
             id=id,
             title=predicate.__name__.replace("_", " "),
@@ -147,10 +179,26 @@ def rule(
             reference=reference,
             allowed=allowed,
             predicate=predicate,
+            premise=premise,
         )
         return predicate
 
     return register
+
+
+def check_premise(id: str, name: str, facts: Collection[str]) -> None:
+    """Raise ``ValueError`` for a premise that is no fact, or that can't be known wherever the rule is judged."""
+    if not name:
+        return
+    if name not in FACTS:
+        raise ValueError(f"{id}: its premise {name!r} is no fact", id, name)
+    known = {one for fact in worked_out_from(facts) for one in (fact, *FACTS[fact].needs)}
+    depth = max((FACTS[one].depth for one in facts), default=0)
+    ports = frozenset[str]().union(*(FACTS[one].ports for one in worked_out_from(facts)))
+    asked = [one for one in worked_out_from((name,)) if one not in known]
+    deeper = [one for one in asked if FACTS[one].depth > depth or not FACTS[one].ports <= ports]
+    if deeper:
+        raise ValueError(f"{id}: its premise needs {deeper}, which can't be known wherever the rule is judged", id)
 
 
 def all_rules() -> dict[str, Rule]:

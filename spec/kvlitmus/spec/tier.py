@@ -327,6 +327,7 @@ def what_is_on_the_device_is_reachable_there(gaps: Sequence[Name]) -> bool:
     needs=("tiers",),
     source="R-HT-01 (S2), R-PFC-07; H-28, sglang#30106",
     reference="backup.due",
+    premise="hosted",
 )
 def what_is_on_the_host_is_reachable_there(unbacked_parents: Sequence[Name]) -> bool:
     """With a write-through policy, the parent of a page with a host copy MUST have a host copy."""
@@ -339,6 +340,7 @@ def what_is_on_the_host_is_reachable_there(unbacked_parents: Sequence[Name]) -> 
     needs=("tiers", "data"),
     source="R-WB-05, R-WB-08, R-EV-06, R-HOST-09, R-PFC-04, R-PFT-03; H-13, H-14",
     reference="backup.land",
+    premise="hosted",
 )
 def the_host_holds_what_belongs_there(host_wrong: Sequence[Held]) -> bool:
     """A host copy that no copy or read is still filling MUST hold the KV of exactly its prefix, in its namespace."""
@@ -351,6 +353,7 @@ def the_host_holds_what_belongs_there(host_wrong: Sequence[Held]) -> bool:
     needs=("tiers", "data"),
     source="R-LB-06; H-29, sglang#27631, sglang#31427",
     reference="backup.land",
+    premise="cached_after",
 )
 def the_device_holds_what_belongs_there(device_wrong: Sequence[Held]) -> bool:
     """A cached page on the device that no load is still filling MUST hold the KV of exactly its prefix, in its namespace."""
@@ -377,6 +380,7 @@ def the_host_pool_counts_its_free_pages(host_available: Tokens, host_free: Seque
     source="R-HT-03",
     reference="tier.match",
     allowed="{host_hit_certain} units",
+    premise="host_hit_certain",
 )
 def a_match_tells_what_the_host_has(host_hit: Tokens, host_hit_certain: Tokens) -> bool:
     """A match MUST report how many units are cached on the host alone directly behind those on the device."""
@@ -390,6 +394,7 @@ def a_match_tells_what_the_host_has(host_hit: Tokens, host_hit_certain: Tokens) 
     source="R-PF-10, R-BK-02, R-LB-06, R-LK-08; H-29",
     reference="tier.evict_host",
     allowed="{held_sources} still there",
+    premise="held_sources",
 )
 def what_is_read_from_stays(held_sources: Mapping[Name, PageNo], hosted: Mapping[Name, PageNo]) -> bool:
     """A host copy that a load or a put under way reads from MUST stay where it is until that has ended."""
@@ -403,6 +408,7 @@ def what_is_read_from_stays(held_sources: Mapping[Name, PageNo], hosted: Mapping
     source="R-PF-10",
     reference="tier.evict_host",
     allowed="{anchors} still in the tree",
+    premise="anchors",
 )
 def the_anchor_of_a_prefetch_stays(anchors: frozenset[Name], in_tree: frozenset[Name]) -> bool:
     """The page behind which a prefetch reads MUST stay in the tree as long as the prefetch is under way."""
@@ -415,6 +421,7 @@ def the_anchor_of_a_prefetch_stays(anchors: frozenset[Name], in_tree: frozenset[
     needs=("tiers",),
     source="R-EV-05; map §4.6",
     reference="tier.leave_device",
+    premise="vanished",
 )
 def an_eviction_of_the_device_leaves_the_host_copy(demoted_lost: Sequence[Name]) -> bool:
     """A page that has a host copy MUST keep it when an eviction takes the page from the device."""
@@ -427,6 +434,7 @@ def an_eviction_of_the_device_leaves_the_host_copy(demoted_lost: Sequence[Name])
     source="R-EV-07; map §4.7",
     reference="tier.evict_host",
     allowed="none of {host_undroppable} dropped",
+    premise="host_vanished",
 )
 def an_eviction_of_the_host_drops_what_is_nowhere_else_and_holds_nothing(
     host_vanished: frozenset[Name], host_undroppable: frozenset[Name]
@@ -441,6 +449,7 @@ def an_eviction_of_the_host_drops_what_is_nowhere_else_and_holds_nothing(
     source="R-EV-07",
     reference="tier.evict_host",
     allowed="at least min({host_asked}, {host_droppable}) slots freed",
+    premise="host_droppable",
 )
 def an_eviction_of_the_host_frees_what_was_asked_if_it_can(
     host_asked: Tokens,
@@ -459,6 +468,7 @@ def an_eviction_of_the_host_frees_what_was_asked_if_it_can(
     source="R-EV-07; map §4.7",
     reference="tier.evict_host",
     allowed="the host pages of {host_vanished} free, and no other change",
+    premise="host_vanished",
 )
 def what_the_host_drops_becomes_free(
     host_vanished: frozenset[Name],
@@ -479,6 +489,7 @@ def what_the_host_drops_becomes_free(
     strength=Strength.SHOULD,
     source="R-EV-07",
     reference="tier.evict_host",
+    premise="host_vanished",
 )
 def an_eviction_of_the_host_reports_what_it_freed(
     host_reported: Tokens, host_vanished: frozenset[Name], page_size: int

@@ -184,6 +184,7 @@ def _kept(running: Running, setting: Setting, call: End) -> Sequence[Name]:
     source="R-TR-01; sglang#10637, sglang#28692",
     reference="perform.match",
     allowed="a multiple of {page_size}",
+    premise="match_length",
 )
 def a_match_ends_at_a_page_boundary(match_length: Tokens, page_size: int) -> bool:
     """A match MUST cover whole pages only."""
@@ -208,6 +209,7 @@ def a_match_is_the_longest_cached_prefix(match_length: Tokens, certain_length: T
     source="R-TR-01, R-TR-02; vllm#4764, nano-vllm#163",
     reference="perform.match",
     allowed="slots that hold exactly this prefix: {key_names}",
+    premise="match_length",
 )
 def a_match_returns_the_kv_of_that_very_prefix(
     match_length: Tokens, match_slots: Sequence[Slot], found_names: Sequence[Name], key_names: Sequence[Name]
@@ -222,6 +224,7 @@ def a_match_returns_the_kv_of_that_very_prefix(
     source="R-TR-04, R-TR-06",
     reference="perform.match",
     allowed="the same pages cached and free as before",
+    premise="cached_before",
 )
 def a_match_moves_nothing(
     cached_before: Mapping[Name, PageNo],
@@ -247,6 +250,7 @@ def what_is_cached_can_be_reached(parents: frozenset[Name], cached_after: Mappin
     needs=("tree", "inspect"),
     source="R-TR-05, R-HOST-04; sglang#28692, sglang#36696",
     reference="perform.least_valuable",
+    premise="cached_listed",
 )
 def nodes_form_a_trie_of_whole_pages(broken_nodes: Sequence[object], broken_pages: Sequence[object]) -> bool:
     """Nodes MUST be non-empty runs of whole pages, siblings MUST differ in their first page, and each page's slots MUST be one whole page."""
@@ -260,6 +264,7 @@ def nodes_form_a_trie_of_whole_pages(broken_nodes: Sequence[object], broken_page
     source="R-TR-09; sglang#35270",
     reference="perform.free_pages",
     allowed="each page cached once",
+    premise="cached_listed",
 )
 def one_page_is_cached_under_one_name(cached_listed: Sequence[PageNo], cached_after: Mapping[Name, PageNo]) -> bool:
     """A page MUST NOT be cached for two prefixes, nor a prefix in two pages."""
@@ -272,6 +277,7 @@ def one_page_is_cached_under_one_name(cached_listed: Sequence[PageNo], cached_af
     source="R-TR-07, R-TR-08",
     reference="perform.insert",
     allowed="what was cached, and the missing pages {missing_before} in the pages offered: {offered}",
+    premise="missing_before",
 )
 def an_insert_adds_exactly_the_missing_pages(
     cached_before: Mapping[Name, PageNo],
@@ -315,6 +321,7 @@ def a_match_is_never_longer_than_the_key(match_length: Tokens, match_cap: Tokens
     source="R-TR-09; sglang-jax#1618, sglang#35270",
     reference="perform.insert",
     allowed="{expected_to_free} for the caller to free",
+    premise="reported_already",
 )
 def an_insert_says_which_slots_were_brought_in_vain(
     to_free: frozenset[Slot], expected_to_free: frozenset[Slot]
@@ -344,6 +351,7 @@ def an_insert_frees_nothing_but_duplicates(
     source="R-TR-11; sglang#9776, sglang#18843",
     reference="perform.insert",
     allowed="the hit counts that the profile's hit_counts amount to",
+    premise="node_hits",
 )
 def hits_are_counted_as_declared(node_hits: Sequence[tuple[int, int]]) -> bool:
     """A node's hit count MUST rise with each use that the profile counts, once, and with nothing else; a chunk of the same request is no new use."""
@@ -357,6 +365,7 @@ def hits_are_counted_as_declared(node_hits: Sequence[tuple[int, int]]) -> bool:
     source="R-TR-11",
     reference="perform.insert",
     allowed="the highest priority that each page was given",
+    premise="node_priorities",
 )
 def priority_only_rises(node_priorities: Sequence[tuple[int, int]]) -> bool:
     """A node's priority MUST be the highest with which any of its pages was inserted."""

@@ -121,7 +121,7 @@ def claim(*rules: str, on: tuple[str, ...], capabilities: frozenset[str] = CAPAB
 
     Raises ``ValueError`` for a rule that isn't judged then: a lemma of it would prove nothing.
     """
-    plan = compile_plan([RULES[id] for id in rules], on, depth=SNAPSHOT, capabilities=capabilities)
+    plan = compile_plan([RULES[id] for id in rules], on, depth=SNAPSHOT, capabilities=capabilities, premises=False)
     if sorted(plan.rules) != sorted(rules):
         raise ValueError(f"{sorted({*rules} - {*plan.rules})} are not judged on {on}", rules)
     needs = {need for id in rules for name in worked_out_from(RULES[id].facts) for need in FACTS[name].needs}

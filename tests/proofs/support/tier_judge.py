@@ -47,6 +47,7 @@ class Judge:
         self.plans: dict[tuple[On, ...], Plan] = {}
         self.times: Counter[tuple[On, ...]] = Counter()
         self.unknown: Counter[str] = Counter()
+        self.idle: dict[tuple[On, ...], list[int]] = {}
         self.now: State
         self.state: State
         self.before: TierSeen
@@ -80,8 +81,11 @@ class Judge:
             plan = self.plans[occasions] = compile_plan(
                 self.rules, occasions, depth=SNAPSHOT, capabilities=setting.capabilities, unknown=UNSEEN
             )
+            self.idle[occasions] = [0] * len(plan.premised)
         self.times[occasions] += 1
-        judged = plan.run(setting, state, expected, then, call, answer, before, after, None, None, False)
+        judged = plan.run(
+            setting, state, expected, then, call, answer, before, after, None, None, False, self.idle[occasions]
+        )
         if judged is not None:
             self.conclude(judged)
 
@@ -111,11 +115,12 @@ class Judge:
         self.observe(now, contents, Settled(waiting), None, Record())
 
     def evaluated(self) -> Counter[str]:
-        """How often each rule was evaluated."""
+        """How often each rule was evaluated where its premise was true."""
         total: Counter[str] = Counter()
         for occasions, plan in self.plans.items():
             for id in plan.rules:
                 total[id] += self.times[occasions]
+            total.subtract(dict(zip(plan.premised, self.idle[occasions], strict=True)))
         total.subtract(self.unknown)
         return +total
 

@@ -71,15 +71,19 @@ class Loan(NamedTuple):
 
 
 class Tally:
-    """Which rules to evaluate after calls that are alike, how often that was done, and how often one was unknown."""
+    """Which rules to evaluate after calls that are alike, how often that was done, and how often one was unknown.
 
-    __slots__ = ("occasions", "plan", "times", "unknown")
+    ``idle``: how often the premise of each rule that has one was not true.
+    """
+
+    __slots__ = ("idle", "occasions", "plan", "times", "unknown")
 
     def __init__(self, occasions: tuple[str, ...], plan: Plan) -> None:
         self.occasions = occasions
         self.plan = plan
         self.times = 0
         self.unknown: Counter[str] = Counter()
+        self.idle = [0] * len(plan.premised)
 
 
 class Checker(Guard):
@@ -327,7 +331,7 @@ class Checker(Guard):
             )
         tally.times += 1
         self.tally, self.not_judged = tally, ()
-        judged = tally.plan.run(*inputs, self.wants_facts)
+        judged = tally.plan.run(*inputs, self.wants_facts, tally.idle)
         if judged is None:
             return
         if self.wants_facts:
@@ -364,12 +368,20 @@ class Checker(Guard):
         return total
 
     def counted(self) -> Counter[str]:
-        """How often each rule was evaluated."""
+        """How often each rule was evaluated where its premise was true."""
         total = Counter(self.evaluated)
         for tally in self.plans.values():
             for id in tally.plan.rules:
                 if id not in self.muted:
                     total[id] += tally.times - tally.unknown[id]
+        total.subtract(self.idle())
+        return +total
+
+    def idle(self) -> Counter[str]:
+        """How often each rule was judged though its premise was not true: it had nothing to say."""
+        total: Counter[str] = Counter()
+        for tally in self.plans.values():
+            total.update({id: n for id, n in zip(tally.plan.premised, tally.idle, strict=True) if id not in self.muted})
         return +total
 
     def unknown(self) -> Counter[str]:

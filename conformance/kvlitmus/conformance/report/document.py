@@ -170,14 +170,17 @@ def _coverage(results: Sequence[ItemResult]) -> Coverage:
     reached: Counter[str] = Counter()
     evaluated: Counter[str] = Counter()
     unknown: Counter[str] = Counter()
+    idle: Counter[str] = Counter()
     for result in results:
         reached.update(result.reached)
         evaluated.update(result.evaluated)
         unknown.update(result.unknown)
+        idle.update(result.idle)
     return {
         "reached": dict(sorted(reached.items())),
         "evaluated": dict(sorted(evaluated.items())),
         "unknown": dict(sorted(unknown.items())),
+        "idle": dict(sorted(idle.items())),
     }
 
 

@@ -84,11 +84,12 @@ class FindingRow(TypedDict):
 
 
 class Coverage(TypedDict):
-    """How often there was each occasion, and how often each rule was evaluated, or could not be judged."""
+    """How often there was each occasion, and how often each rule was evaluated, unknown, or had nothing to say."""
 
     reached: dict[str, int]
     evaluated: dict[str, int]
     unknown: NotRequired[dict[str, int]]
+    idle: NotRequired[dict[str, int]]
 
 
 class ItemRow(TypedDict):

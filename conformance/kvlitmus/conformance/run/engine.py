@@ -187,7 +187,7 @@ def _run(target: Any, item: Item, options: Options, result: ItemResult, run: Cur
         checker, violation = play(target, item.config, now, program, run)
         count(checker, result)
         if attempt == 0 and item.kind == "litmus" and violation is None:
-            counted = checker.counted()
+            counted = checker.counted() + checker.idle()
             result.unexercised = [rule for rule in all_litmus()[item.name].rules if not counted[rule]]
         if violation is None:
             return
@@ -221,6 +221,7 @@ def count(checker: Checker, result: ItemResult) -> None:
     result.steps += checker.steps
     result.evaluated += checker.counted()
     result.unknown += checker.unknown()
+    result.idle += checker.idle()
     for rule in ("PORT-01", "PORT-02", "PORT-03", "PORT-04"):
         result.evaluated[rule] += checker.steps
     result.reached += checker.reached

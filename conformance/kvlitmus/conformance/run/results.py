@@ -98,7 +98,7 @@ class ItemResult:
     """What came of one item.
 
     ``evaluated`` counts evaluations per rule, ``unknown`` how often one was not judged since a fact could not be known,
-    ``reached`` calls per kind and outcome.  ``error`` says
+    ``idle`` how often its premise was not true, ``reached`` calls per kind and outcome.  ``error`` says
     what stopped the item from being judged at all; ``unsupported`` that the target declined it.
     """
 
@@ -107,6 +107,7 @@ class ItemResult:
     steps: int = 0
     evaluated: Counter[str] = field(default_factory=Counter)
     unknown: Counter[str] = field(default_factory=Counter)
+    idle: Counter[str] = field(default_factory=Counter)
     reached: Counter[str] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
     error: str = ""
@@ -208,7 +209,7 @@ def finding_from_json(data: dict[str, Any]) -> Finding:
 def result_from_json(data: dict[str, Any]) -> ItemResult:
     """A result from plain data."""
     plain = dict(data)
-    for name in ("evaluated", "unknown", "reached"):
+    for name in ("evaluated", "unknown", "idle", "reached"):
         plain[name] = Counter(data.get(name, {}))
     plain["findings"] = [finding_from_json(one) for one in data["findings"]]
     return ItemResult(**plain)

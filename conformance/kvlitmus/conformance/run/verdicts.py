@@ -206,6 +206,9 @@ def unevaluated(rule: Rule, results: Sequence[ItemResult], stops: Counter[str], 
         return Verdict.HARNESS_ERROR, f"{errors[0].item}: {errors[0].error}"
     if not results:
         return Verdict.INCONCLUSIVE, "nothing was run"
+    idle = sum(result.idle[rule.id] for result in results)
+    if idle:
+        return Verdict.NOT_EXERCISED, f"judged {idle:,} times, but never where it matters ({rule.premise_text})"
     return Verdict.NOT_EXERCISED, "the capability is declared, but no call led there"
 
 
