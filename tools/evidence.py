@@ -11,13 +11,15 @@ Six columns, each a mapping from rule ids to what was found:
   ``tests/optimized/test_small_states.py``);
 * ``mutant``: the mutants that the rule is to kill (that it does is checked by ``kvlitmus mutants``).
 
-``targets`` is for information: how the rule fared in the committed reports.
+``targets`` is for information: how the rule fared in the committed reports; ``times``: how often those schedules
+evaluated it, where its premise was true.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,6 +62,7 @@ class Evidence:
     cells: dict[str, Found] = field(default_factory=lambda: {column: {} for column in COLUMNS})
     bounds: dict[str, str] = field(default_factory=dict)
     targets: Found = field(default_factory=dict)
+    times: Counter[str] = field(default_factory=Counter)
     complaints: list[str] = field(default_factory=list)
 
     def add(self, column: str, rules: Mapping[str, Rule], id: str, text: str, where: str) -> None:
@@ -116,6 +119,7 @@ def play_schedules(rules: Mapping[str, Rule], found: Evidence) -> None:
                 for trouble in (result.error, result.unsupported, *(one.call for one in result.findings)):
                     if trouble:
                         found.complaints.append(f"{name}, {item.id}: {trouble}")
+                found.times += result.evaluated
                 for id, times in result.evaluated.items():
                     if times:
                         found.add("random", rules, id, name, f"{name}, {item.id}")

@@ -158,8 +158,22 @@ def _details(rule: Rule, found: Evidence, excused: Mapping[tuple[str, str], str]
         texts = found.cells[column].get(rule.id, [])
         listed = ", ".join(text if column in ("proof", "optimized") else f"`{text}`" for text in texts)
         yield f"- {TITLES[column]}: {listed or '– ' + excused.get((rule.id, column), '**missing**')}"
+    yield f"- evaluated in random schedules: {about(found.times[rule.id])}{where(rule)}"
     if judged := found.targets.get(rule.id):
         yield f"- judged caches: {', '.join(judged)}"
+
+
+def about(times: int) -> str:
+    """A count in words, exact to its first digit: the rest changes with every schedule."""
+    if not times:
+        return "never"
+    unit = 10 ** (len(str(times)) - 1)
+    return f"at least {times // unit * unit:,} times"
+
+
+def where(rule: Rule) -> str:
+    """When an evaluation of a rule counts."""
+    return f", where there was something to say: {rule.premise_text}" if rule.premise else ""
 
 
 def render_digests(rules: Mapping[str, Rule]) -> str:

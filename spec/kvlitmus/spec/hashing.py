@@ -278,7 +278,6 @@ def a_named_namespace_begins_with_its_seed(
     source="R-HASH-07",
     reference="hashing.page_hashes",
     allowed="an error if and only if a token is outside [0, 2**32)",
-    premise="not hashable",
 )
 def only_tokens_of_32_bits_are_hashed(hashable: bool, hashing_raised: bool) -> bool:
     """A page with a token outside [0, 2**32) MUST be refused with an error, and no other page may be."""
