@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kvlitmus.spec import calls, effects, partial
+from kvlitmus.spec import calls, effects, partial, tables
 from kvlitmus.spec.interface import Begun, Hit, Stored
 from kvlitmus.spec.names import page_names
 from kvlitmus.spec.seen import Seen
@@ -28,8 +28,10 @@ def expect(state: State, setting: Setting, call: Any, answer: Any) -> State:
     return EXPECT[type(call)](state, setting, call, answer)
 
 
-def follow(state: State, after: Seen) -> State:
+def follow(state: State, setting: Setting, after: Seen) -> State:
     """What was expected, as the snapshot shows it: pages that vanished are gone, pages that appeared are there."""
+    if setting.table:
+        state = state._replace(table=tables.as_seen(state.table, after.places()))
     cached, tree = after.cached, state.tree
     if cached == {name: page.page for name, page in tree.pages.items()}:
         return state
@@ -123,7 +125,12 @@ def alloc(state: State, setting: Setting, call: calls.Alloc, answer: Slots | Non
     if answer is None:
         return state
     state = state._replace(owners=effects.take(state.owners, owned_by(answer, setting)))
-    return partial.taken(state, setting, pages_of(answer, setting.size))
+    return taken(state, setting, pages_of(answer, setting.size))
+
+
+def taken(state: State, setting: Setting, pages: frozenset[PageNo]) -> State:
+    """These pages were handed out: whatever was cached in them isn't any more."""
+    return tables.hand_out(state, pages) if setting.table else partial.taken(state, setting, pages)
 
 
 def extended_by(call: calls.Extend | calls.ExtendBatch, answer: Slots, setting: Setting) -> frozenset[PageNo]:
@@ -142,7 +149,7 @@ def extend(state: State, setting: Setting, call: calls.Extend | calls.ExtendBatc
     opened = extended_by(call, answer, setting)
     slots = [slot for page in opened for slot in page_slots(page, setting.size)]
     state = state._replace(owners=effects.take(state.owners, owned_by(slots, setting)))
-    return partial.taken(state, setting, opened)
+    return taken(state, setting, opened)
 
 
 def free(state: State, setting: Setting, call: calls.Free | calls.EndGroup, answer: None) -> State:
@@ -174,7 +181,9 @@ def match(state: State, setting: Setting, call: calls.Match, answer: Hit) -> Sta
 
 
 def matched(tree: Tree, setting: Setting, covered: Sequence[Name]) -> Tree:
-    """The tree after a match that covered these pages."""
+    """The tree after a match that covered these pages; in a block table only giving them back counts as a use."""
+    if setting.table:
+        return tree
     return used(tree, setting, covered, hits=int(setting.profile.hit_counts == "match"))
 
 
@@ -229,11 +238,13 @@ def evict(state: State, setting: Setting, call: calls.Evict, answer: int) -> Sta
 
 
 def begin(state: State, setting: Setting, call: calls.Begin, answer: Begun | None) -> State:
-    """The cached prefix is used and locked, the rest of the row is the request's."""
+    """The cached prefix is used and locked, the rest of the row is the request's; a block table enters what is full."""
     size, paged = setting.size, call.path.pages
     cap = setting.cap(len(call.path.names))
     sure, possible = partial.cached_range(state, paged)
     if answer is None:
+        if setting.table:
+            return state
         state = partial.unsure(state, setting)
         return state._replace(tree=matched(state.tree, setting, paged[: min(sure, cap // size)]))
     row, cached = tuple(map(Slot, answer.row)), answer.cached
@@ -249,13 +260,15 @@ def begin(state: State, setting: Setting, call: calls.Begin, answer: Begun | Non
     tree = effects.lock(matched(state.tree, setting, covered), at)
     state = state._replace(tree=tree, requests={**state.requests, call.rid: running})
     opened = pages_of(row[cached:], size)
+    if setting.table:
+        return tables.enter(tables.hand_out(state, opened), setting, call.rid, 0)
     return partial.taken(partial.unsure(state, setting, len(opened)), setting, opened)
 
 
 def grow(state: State, setting: Setting, call: calls.Grow, answer: Slots | None) -> State:
-    """The row is longer, in the request's own slots."""
+    """The row is longer, in the request's own slots; a block table enters those that are full now."""
     if answer is None or call.path is None:
-        return partial.unsure(state, setting)
+        return state if setting.table else partial.unsure(state, setting)
     running = state.requests[call.rid]
     row = running.row + answer
     opened = opened_by(running.row, answer, setting)
@@ -263,6 +276,8 @@ def grow(state: State, setting: Setting, call: calls.Grow, answer: Slots | None)
     state = written(state, setting, call, answer)
     grown = running._replace(path=call.path, row=row, computed=computed)
     state = state._replace(owners=effects.take(state.owners, opened), requests={**state.requests, call.rid: grown})
+    if setting.table:
+        return tables.enter(tables.hand_out(state, opened), setting, call.rid, running.cached // setting.size)
     return partial.taken(partial.unsure(state, setting, len(opened)), setting, opened)
 
 
@@ -292,7 +307,9 @@ def publish(state: State, setting: Setting, call: calls.Publish, answer: Begun) 
 
 
 def end(state: State, setting: Setting, call: calls.End, answer: None) -> State:
-    """What is kept is cached; the request owns and protects nothing."""
+    """What is kept is cached; the request owns and protects nothing.  A block table has cached it long since."""
+    if setting.table:
+        return tables.leave(state, setting, call.rid)
     running = state.requests[call.rid]
     paged = computed_pages(running, setting, call.upto) if call.keep else ()
     tree = stored(state.tree, setting, running, paged, chunked=False) if call.keep else state.tree

@@ -9,6 +9,7 @@ with it, whatever was split or inserted in between.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from kvlitmus.spec import evict as _evict  # noqa: F401 - its facts
 from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
@@ -20,15 +21,17 @@ from kvlitmus.spec.units import Name, PageNo, Tokens
 @rule(
     "LOCK-01",
     kind=Kind.STATE,
-    needs=("tree",),
+    needs=("lookup",),
     source="R-LK-01, R-EV-01; LMCache#993",
     reference="perform.least_valuable",
     allowed="{locked_pages} still cached where they were",
     premise="locked_pages",
 )
-def what_is_locked_stays_where_it_is(locked_pages: Mapping[Name, PageNo], cached_after: Mapping[Name, PageNo]) -> bool:
+def what_is_locked_stays_where_it_is(
+    locked_pages: AbstractSet[tuple[Name, PageNo]], cached_places: AbstractSet[tuple[Name, PageNo]]
+) -> bool:
     """A page that a receipt or a running request protects MUST stay cached in the same place."""
-    return locked_pages.items() <= cached_after.items()
+    return locked_pages <= cached_places
 
 
 @rule(
@@ -55,7 +58,7 @@ def a_parent_is_locked_at_least_as_often_as_its_child(lock_inversions: Sequence[
 @rule(
     "LOCK-04",
     kind=Kind.STATE,
-    needs=("locks", "inspect"),
+    needs=("lookup", "inspect"),
     source="R-LK-04, R-LK-05; sglang#29471, mini-sglang#45, bytedance/sglang#508",
     reference="perform.lock",
     allowed="as many locks as receipts on every node",

@@ -183,7 +183,7 @@ class NodeCounts(NamedTuple):
 @fact(3)
 def node_counts(after: Seen, then: State) -> NodeCounts:
     """What the nodes show of themselves, beside what their use amounts to."""
-    pages, nodes = then.tree.pages, after.nodes
+    pages, nodes, table = then.tree.pages, after.nodes, then.table
     counts = NodeCounts([], [], [], [])
     locks, hits, priorities, inversions = counts
     for info, parent, own, shown, priority in nodes:
@@ -192,7 +192,9 @@ def node_counts(after: Seen, then: State) -> NodeCounts:
         first, last = pages.get(info.names[0]), pages.get(info.names[-1])
         if first is None or last is None:
             continue
-        if own is not None:
+        if own is not None and table:
+            locks += [(own, table[page].holders) for page in info.pages if page in table]
+        elif own is not None:
             locks.append((own, last.locks))
             if first.locks != last.locks:
                 locks.append((own, first.locks))
@@ -243,12 +245,32 @@ def unlocked_count(then: State, locked_count: Tokens, page_size: int) -> Tokens:
 
 
 @fact(0)
-def locked_pages(expected: State) -> Mapping[Name, PageNo]:
-    """Where the protected pages were when they were locked: name to page."""
-    return {name: page.page for name, page in expected.tree.pages.items() if page.locks}
+def locked_pages(expected: State) -> AbstractSet[tuple[Name, PageNo]]:
+    """What is protected, with the place where it was when it was locked."""
+    if expected.table:
+        return {(block.name, page) for page, block in expected.table.items() if block.holders}
+    return {(name, page.page) for name, page in expected.tree.pages.items() if page.locks}
+
+
+@fact(3)
+def cached_places(after: Seen, setting: Setting) -> AbstractSet[tuple[Name, PageNo]]:
+    """Every cached page with its place, after the call; in a block table a name may have several."""
+    if setting.table:
+        return {(name, page) for page, name in after.places().items()}
+    return after.cached.items()
+
+
+@fact(3)
+def cached_homes(after: Seen, then: State, setting: Setting) -> Sequence[PageNo]:
+    """The cached pages that must not be free: of a block table, whose free list can be searched, those that somebody holds or owns."""
+    if setting.table:
+        return [page for page in after.cached_listed if page in then.owners or then.table[page].holders]
+    return after.cached_listed
 
 
 @fact(0)
 def locked_before(state: State) -> frozenset[PageNo]:
     """The pages of what was protected, before the call."""
+    if state.table:
+        return frozenset(page for page, block in state.table.items() if block.holders)
     return frozenset(page.page for page in state.tree.pages.values() if page.locks)

@@ -37,6 +37,13 @@ class Tree(NamedTuple):
     clock: Tick
 
 
+class Block(NamedTuple):
+    """One entered page of a block table: the prefix that is found there, and how many requests hold this very page."""
+
+    name: Name
+    holders: int
+
+
 def empty_tree() -> Tree:
     """A tree in which nothing is cached."""
     return Tree({}, Tick(0))

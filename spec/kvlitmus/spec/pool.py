@@ -256,13 +256,13 @@ def the_free_list_repeats_nothing(free_listed: Sequence[PageNo], free_after: fro
 def every_page_has_exactly_one_home(
     usable: frozenset[PageNo],
     free_after: frozenset[PageNo],
-    cached_listed: Sequence[PageNo],
+    cached_homes: Sequence[PageNo],
     owned_after: frozenset[PageNo],
 ) -> bool:
-    """After every call each usable page MUST be in exactly one home: free, cached, or owned by one request or caller."""
+    """After every call each usable page MUST be in exactly one home: free, cached, or owned by one request or caller; where free pages can be found, what nobody holds MUST be free."""
     return (
-        len(free_after) + len(cached_listed) + len(owned_after) == len(usable)
-        and free_after.union(cached_listed, owned_after) == usable
+        len(free_after) + len(cached_homes) + len(owned_after) == len(usable)
+        and free_after.union(cached_homes, owned_after) == usable
     )
 
 

@@ -49,9 +49,9 @@ class Profile:
         (``len-1``).
     duplicates: after an insert of what was cached already, the slots brought in vain are freed
         by the caller (``caller_frees``), by the cache (``cache_frees``), or stay the caller's
-        (``kept``).
-    publish: pages become matchable by an explicit call (``explicit``) or when they are allocated
-        (``at_alloc``).
+        (``kept``); in a block table, which has no insert, all places of a prefix are kept.
+    publish: pages become matchable by an explicit call (``explicit``) or when they are allocated (``at_alloc``): a
+        block table (:mod:`kvlitmus.spec.tables`), whose free pages are found until they are handed out.
     hit_counts: what raises the count used by LFU and SLRU: ``insert`` (a new node starts with 1),
         ``match``, or ``none``.
     lock_touches: whether taking a lock counts as a use for recency.

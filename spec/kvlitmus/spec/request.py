@@ -108,9 +108,17 @@ def request_pages(request_before: Running, setting: Setting) -> frozenset[PageNo
 @fact(3)
 def unreachable_names(request_after: Running, setting: Setting, call: Begin | Publish, after: Seen) -> Sequence[Name]:
     """Names of the request's cached part that are not cached, or elsewhere, after the call."""
-    size, cached, row = setting.size, after.cached, request_after.row
+    size, row = setting.size, request_after.row
     upto = call.upto if isinstance(call, Publish) else None
     shared = computed_pages(request_after, setting, upto)[: request_after.cached // size]
+    if setting.table:
+        found = after.places()
+        return [
+            name
+            for at, name in enumerate(shared)
+            if at * size >= len(row) or found.get(PageNo(row[at * size] // size)) != name
+        ]
+    cached = after.cached
     return [
         name for at, name in enumerate(shared) if at * size >= len(row) or cached.get(name) != row[at * size] // size
     ]

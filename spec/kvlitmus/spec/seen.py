@@ -60,6 +60,10 @@ class Seen:
     broken: list[str] = field(default_factory=list)
     events: tuple[Event, ...] = ()
 
+    def places(self) -> dict[PageNo, Name]:
+        """What is found in each cached page: a name may have several places."""
+        return {page: name for node in self.nodes for name, page in node.info.items.items()}
+
     def parent_of(self, name: Name) -> Name:
         """The name of the page (or root) before this page."""
         for node in self.nodes:

@@ -18,7 +18,7 @@ class Setting:
     """What facts need to know beside the steps.
 
     ``names``: the table by which prefixes are named; it grows, but a prefix keeps its name.  ``usable``: the pages that the pool may hand out.  ``seen``: whether there is a snapshot after each call, so that
-    nothing is doubtful.
+    nothing is doubtful.  ``table``: whether the cache is a block table (:mod:`kvlitmus.spec.tables`).
     """
 
     config: Config
@@ -30,6 +30,7 @@ class Setting:
     usable: frozenset[PageNo] = field(init=False)
     seen: bool = field(init=False)
     renews: bool = field(init=False)
+    table: bool = field(init=False)
 
     def __post_init__(self) -> None:
         config, profile = self.config, self.profile
@@ -38,6 +39,7 @@ class Setting:
         object.__setattr__(self, "size", config.page_size)
         object.__setattr__(self, "usable", frozenset(map(PageNo, range(reserved, reserved + config.pages))))
         object.__setattr__(self, "seen", self.depth >= SNAPSHOT)
+        object.__setattr__(self, "table", profile.publish == "at_alloc")
         # Of hierarchies nobody asks: their nodes come and go with demotions, and the policies that go by creation are
         # judged on flat caches.
         object.__setattr__(self, "renews", not tiered and profile.split_created == "renews")

@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 from kvlitmus.spec.calls import Path
 from kvlitmus.spec.host_state import Host
-from kvlitmus.spec.page import Page, Tree, empty_tree
+from kvlitmus.spec.page import Block, Page, Tree, empty_tree
 from kvlitmus.spec.tier_state import Tiers
 from kvlitmus.spec.units import Name, PageNo, Slot
 
-__all__ = ["Page", "Running", "State", "Told", "Tree", "empty_state", "empty_tree"]
+__all__ = ["Block", "Page", "Running", "State", "Told", "Tree", "empty_state", "empty_tree"]
 
 
 class Running(NamedTuple):
@@ -61,7 +61,8 @@ class State(NamedTuple):
     the protected path ends.  ``contents``: which prefix's KV was written last into each slot.
     ``tiers``: what is known of what is below the device, where anything is; ``told``: what somebody knows who replays the
     events, where there are any.  ``host``: what only the cache itself knows of the host, where the state is the cache's
-    own, as the reference's is.
+    own, as the reference's is.  ``table``: of a block table (:mod:`kvlitmus.spec.tables`) the entered pages; the ``page``
+    of a name in the tree is then one of its places.
     """
 
     tree: Tree
@@ -73,6 +74,7 @@ class State(NamedTuple):
     tiers: Tiers | None = None
     told: Told | None = None
     host: Host | None = None
+    table: Mapping[PageNo, Block] = {}
 
 
 def empty_state() -> State:

@@ -302,7 +302,7 @@ def follow_tiers(
         step = {"state": expected, "setting": setting, "call": call, "answer": answer, "before": before, "after": after}
         expected = below(*[step[name] for name in INPUTS_OF[type(call)]])
     expected = note_ended(expected, setting, after, forgot=type(call) is calls.Reset)
-    then = note_begun(restored(follow(expected, after), setting, before, after), setting, after)
+    then = note_begun(restored(follow(expected, setting, after), setting, before, after), setting, after)
     return expected, conclude(state, then, setting, call, answer, before, after)
 
 

@@ -134,7 +134,7 @@ def keeps(step: Step, claimed: Claim) -> bool:
     expected = then = state
     if claimed.follows and "misuse" not in claimed.on:
         expected = advance.expect(state, setting, call, answer)
-        then = advance.follow(expected, after)
+        then = advance.follow(expected, setting, after)
     return judged_by(claimed, setting, state, expected, then, call, answer, before, after)
 
 

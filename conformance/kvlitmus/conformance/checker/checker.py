@@ -133,7 +133,7 @@ class Checker(Guard):
         self.victims: list[frozenset[Name]] = []
         self.again: Callable[[], Checker] | None = None
         most = 4 * (config.pages + config.host_pages) * self.size + SPARE
-        self.observer = Observer(self.names, self.size, most)
+        self.observer = Observer(self.names, self.size, most, table=self.setting.table)
         self.store: HarnessStore | None = None
         self.has_events = "events" in self.capabilities and self.depth >= EVENTS
         if "tiers" in self.capabilities and self.depth >= DEEPEST:
@@ -295,7 +295,7 @@ class Checker(Guard):
             self.look_below(after, call)
             expected, then = follow_tiers(state, expected, self.setting, call, answer, before, after)
         elif after.seen:
-            then = follow(expected, after)
+            then = follow(expected, self.setting, after)
         if self.has_events:
             after.events = self.look_at_events()
             assert then.told is not None

@@ -43,6 +43,9 @@ def named() -> frozenset[str]:
     return frozenset(typed | worked_out)
 
 
+PLACES = frozenset({"locked_pages", "cached_places"})
+"""Facts that are sets of names, each with a page where it is."""
+
 PAGES = frozenset(
     {
         "store_got",
@@ -88,6 +91,8 @@ def fact_text(names: Names, fact: str, value: Any) -> str:
     """A fact as a reader wants it; of a long one what stands out is told first, and the middle is left out."""
     if fact in named() and isinstance(value, Mapping):
         text = "{" + ", ".join(f"{name_text(names, name)}: page {page}" for name, page in value.items()) + "}"
+    elif fact in PLACES and isinstance(value, Set):
+        text = "{" + ", ".join(f"{name_text(names, name)}: page {page}" for name, page in sorted(value)) + "}"
     elif fact in named() and isinstance(value, Set | tuple | list):
         ordered = sorted(value) if isinstance(value, Set) else value
         text = "[" + ", ".join(name_text(names, name) for name in ordered) + "]"

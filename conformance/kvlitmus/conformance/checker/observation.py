@@ -27,10 +27,11 @@ PAIR = 2
 
 
 class Observer:
-    """Reads snapshots of caches with one page size, with one table of names."""
+    """Reads snapshots of caches with one page size, with one table of names; of block tables, if ``table`` says so."""
 
-    def __init__(self, names: Names, page_size: int, most: int = 100_000) -> None:
+    def __init__(self, names: Names, page_size: int, most: int = 100_000, *, table: bool = False) -> None:
         self.names = names
+        self.table = table
         self.size = page_size
         self.most = most
         self.known: dict[Any, NodeInfo] = {}
@@ -79,7 +80,10 @@ class Observer:
             if info is None:
                 info = self.name_node(start, units, slots)
             nodes.append(NodeSeen(info, parent, locks, hits, priority))
-            cached.update(info.items)
+            if self.table:
+                cached.update({name: min(page, cached.get(name, page)) for name, page in info.items.items()})
+            else:
+                cached.update(info.items)
             listed += info.pages
             parents.add(start)
         parents -= roots
@@ -102,7 +106,10 @@ class Observer:
     def check_form(self, seen: Seen) -> None:
         """Nodes that are empty or partial, and siblings that begin alike."""
         firsts = {node.info.names[0] for node in seen.nodes if node.info.names}
-        if len(firsts) < len(seen.nodes) or len(seen.cached) < len(seen.cached_listed):
+        if self.table:
+            if any(not node.info.names for node in seen.nodes):
+                seen.broken.append("a node is empty")
+        elif len(firsts) < len(seen.nodes) or len(seen.cached) < len(seen.cached_listed):
             seen.broken.append("two siblings share their first page, or a node is empty")
         seen.broken += [node.info.broken_node for node in seen.nodes if node.info.broken_node]
 

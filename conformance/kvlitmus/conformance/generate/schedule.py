@@ -39,7 +39,7 @@ OPERATIONS: dict[str, tuple[int, Set[str]]] = {
     "extend": (3, {"pool", "extend"}),
     "decode": (3, {"pool", "extend"}),
     "group": (2, {"pool", "group"}),
-    "match": (6, {"tree"}),
+    "match": (6, {"lookup"}),
     "insert": (14, {"pool", "tree"}),
     "lock": (6, {"tree", "locks"}),
     "unlock": (7, {"tree", "locks"}),

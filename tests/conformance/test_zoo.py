@@ -1,0 +1,156 @@
+"""Whole legal caches, each a program of its own: no alarm at any depth.  And a block table with a bug: an alarm."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from kvlitmus import zoo
+from kvlitmus.conformance.ports import Config, Profile
+from kvlitmus.conformance.run.engine import run_item
+from kvlitmus.conformance.run.plan import configs_of, items
+from kvlitmus.conformance.run.results import Item, Options
+from kvlitmus.spec.units import Key
+from kvlitmus.zoo.block_table import PROFILE, Block, BlockKey, BlockTable, Running
+
+STEPS = 250
+"""In each configuration, at each depth; the nightly command plays more."""
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2, 3])
+@pytest.mark.parametrize("name", zoo.ZOO)
+def test_a_legal_cache_raises_no_alarm(name: str, depth: int) -> None:
+    target, steps = zoo.target_of(name), 0
+    assert target.profile != Profile(), "what is different is declared"
+    for item in items(configs_of(target), target.profile, steps=STEPS):
+        result = run_item(target, item, Options(depth=depth))
+
+        assert not result.findings, (item.id, result.findings)
+        assert not result.error, (item.id, result.error)
+        steps += result.steps
+    assert steps >= STEPS
+
+
+class Buggy:
+    """Block tables of one class."""
+
+    def __init__(self, kind: type[BlockTable], profile: Profile = PROFILE) -> None:
+        self.kind = kind
+        self.profile = profile
+
+    def make(self, config: Config) -> BlockTable:
+        return self.kind(config)
+
+
+class HitsStayInTheQueue(BlockTable):
+    """A block that was hit is handed out to somebody else."""
+
+    def acquire(self, block: Block) -> None:
+        if block.key is None:
+            super().acquire(block)
+        else:
+            block.references += 1
+
+
+class KeysOutliveBlocks(BlockTable):
+    """A block that was handed out is still found under its old key."""
+
+    def forget(self, block: Block) -> None:
+        block.key = None
+
+
+class ReferencesLeak(BlockTable):
+    """The blocks that a request began with are never let go."""
+
+    def end(self, rid: int, *, keep: bool) -> None:
+        self.running[rid].blocks = [block for block in self.running[rid].blocks if block.references < 2]
+        super().end(rid, keep=keep)
+
+
+class KeysOfOneBlock(BlockTable):
+    """The key of a block is its own units, wherever they stand."""
+
+    def keys(self, key: Key, length: int) -> list[BlockKey]:
+        return [(key.namespace, units) for _, units in super().keys(key, length)]
+
+
+class EntersTheTail(BlockTable):
+    """The last block is entered before it is full."""
+
+    def enter_full(self, request: Running) -> None:
+        super().enter_full(request)
+        for block in request.blocks[request.entered :]:
+            if block.key is None and request.entered:
+                self.enter(block, (request.blocks[request.entered - 1].key, (0,) * self.size))
+
+
+class OnePlaceOnly(BlockTable):
+    """A second block under one key takes the first one's place, and using it up takes the key away."""
+
+    def enter_full(self, request: Running) -> None:
+        for key in self.keys(request.key, request.key.length)[request.entered :]:
+            for block in list(self.found.get(key, {}).values()):
+                self.forget(block)
+        super().enter_full(request)
+
+
+class CountsHeldBlocks(BlockTable):
+    """What requests hold counts as available."""
+
+    def available(self) -> int:
+        return self.count * self.size
+
+
+class FlushesOnEnd(BlockTable):
+    """The end of a request takes all keys away of which nobody holds the block."""
+
+    def end(self, rid: int, *, keep: bool) -> None:
+        super().end(rid, keep=keep)
+        for block in self.queue.values():
+            self.forget(block)
+
+
+@pytest.mark.parametrize(
+    ("kind", "rules"),
+    [
+        (HitsStayInTheQueue, {"POOL-12"}),
+        (KeysOutliveBlocks, {"TREE-02", "TREE-03", "TREE-07"}),
+        (ReferencesLeak, {"POOL-12", "LOCK-04"}),
+        (KeysOfOneBlock, {"TREE-02", "TREE-03", "REQ-03"}),
+        (EntersTheTail, {"TREE-02", "POOL-12"}),
+        (OnePlaceOnly, {"LOCK-01"}),
+        (CountsHeldBlocks, {"POOL-13"}),
+        (FlushesOnEnd, {"REQ-08", "REQ-09"}),
+    ],
+)
+def test_a_bug_of_a_block_table_is_found(kind: type[BlockTable], rules: set[str]) -> None:
+    assert found(Buggy(kind)) & rules, found(Buggy(kind))
+
+
+def found(target: Buggy, depth: int = 3) -> set[str]:
+    """The rules that a few schedules find broken first."""
+    broken: set[str] = set()
+    for seed in range(4):
+        for config in (Config(page_size=1, pages=8), Config(page_size=4, pages=8)):
+            item = Item(kind="random", config=config, seed=seed, ops=250)
+            result = run_item(target, item, Options(depth=depth, reruns=0, shrink_trials=0))
+            broken.update(*(finding.rules for finding in result.findings))
+    return broken
+
+
+class Undeclared(BlockTable):
+    """A correct block table."""
+
+
+@pytest.mark.parametrize("depth", [0, 3])
+def test_a_block_table_must_be_declared(depth: int) -> None:
+    assert found(Buggy(Undeclared), depth) == set()
+    assert found(Buggy(Undeclared, Profile(match_cap="len-1", evict_moment="alloc", hit_counts="none")), depth)
+
+
+def test_most_rules_of_a_block_table_have_something_to_say() -> None:
+    target, said = zoo.target_of("block_table"), Counter[str]()
+    for item in items(configs_of(target), target.profile, steps=4_000):
+        said += run_item(target, item, Options(depth=3)).evaluated
+    assert len([rule for rule, times in said.items() if times >= 100]) >= 53
