@@ -252,6 +252,11 @@ def on_none(right: Any) -> Any:
     return lambda tree, alone, names: (right(tree, alone, names)[0], alone)
 
 
+def not_below(right: Any) -> Any:
+    """What is on the host alone stays as it is."""
+    return lambda tree, alone, names, **options: alone
+
+
 def never_back(right: Any) -> Any:
     """Giving a lock back takes one more."""
     return lambda tree, name, by=1: right(tree, name, abs(by))
@@ -298,6 +303,8 @@ MUTANTS = (
     mutant("promote", "what comes back is new", "lock step below", known_wrong(created=Tick(10**6))),
     mutant("promote", "what comes back has no priority", "lock step below", known_wrong(priority=0)),
     mutant("promote", "coming back always counts", "lock step below", without(counts=True)),
+    mutant("touch_alone", "what is below isn't used", "lock step below", not_below),
+    mutant("touch_alone", "every use below is a hit", "lock step below", without(hits=1)),
     mutant("lock", "nothing is locked", "the specimen", nothing),
     mutant("lock", "locks count twice", "the specimen", twice),
     mutant("lock", "a lock is never given back", "the specimen", never_back),

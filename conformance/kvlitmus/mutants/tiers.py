@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
+from dataclasses import replace
 
 from kvlitmus.conformance.ports import Hit
 from kvlitmus.conformance.specimen.hierarchy import TieredSpecimen
 from kvlitmus.conformance.specimen.tiers import TierTree
 from kvlitmus.conformance.specimen.tree import Node, Unit
 from kvlitmus.conformance.specimen.works import TieredNode
-from kvlitmus.mutants.hosted import SGLANG, VLLM
+from kvlitmus.mutants.hosted import NOT_BACK, SGLANG, VLLM
 from kvlitmus.mutants.registry import mutant
 from kvlitmus.spec.units import Key
 
@@ -189,6 +190,72 @@ class RestoredNeverCounted(TierTree):
     def restore(self, node: TieredNode, pages: list[int]) -> None:
         super().restore(node, pages)
         self.evictable -= len(node.key)
+
+
+@mutant(
+    "restored-is-worth-nothing",
+    kills=("TREE-13",),
+    links=(SGLANG + "pull/9776",),
+)
+class RestoredIsWorthNothing(TierTree):
+    """Under LFU what was used often goes first: a page that comes back from the host has lost its hits."""
+
+    def restore(self, node: TieredNode, pages: list[int]) -> None:
+        super().restore(node, pages)
+        node.hits = 0
+
+
+@mutant("restored-has-no-priority", kills=("TREE-14",))
+class RestoredHasNoPriority(TierTree):
+    """What was inserted with a high priority is evicted first, once it was on the host alone for a while."""
+
+    def restore(self, node: TieredNode, pages: list[int]) -> None:
+        super().restore(node, pages)
+        node.priority = 0
+
+
+@mutant(
+    "restored-counts-as-created-now",
+    kills=("EVICT-05",),
+    configs=tuple(replace(config, policy=policy) for config in NOT_BACK for policy in ("fifo", "filo")),
+)
+class RestoredCountsAsCreatedNow(TierTree):
+    """First in, first out is broken by each load back: what has been there longest becomes the newest."""
+
+    def restore(self, node: TieredNode, pages: list[int]) -> None:
+        super().restore(node, pages)
+        node.created = self.clock
+
+
+@mutant("demoted-is-worth-nothing", kills=("TIER-25",))
+class DemotedIsWorthNothing(TierTree):
+    """The host keeps no count of uses: what leaves the device starts anew there, as if nobody had used it."""
+
+    def demote(self, leaf: TieredNode, pages: int) -> int:
+        freed = super().demote(leaf, pages)
+        leaf.hits = 0
+        return freed
+
+
+@mutant("demoted-has-no-priority", kills=("TIER-26",))
+class DemotedHasNoPriority(TierTree):
+    """Priorities are kept on the device alone: on the host the most important page is worth as much as any other."""
+
+    def demote(self, leaf: TieredNode, pages: int) -> int:
+        freed = super().demote(leaf, pages)
+        leaf.priority = 0
+        return freed
+
+
+@mutant("read-from-storage-counts-as-a-hit", kills=("TIER-25",))
+class ReadFromStorageCountsAsAHit(TierTree):
+    """What was prefetched and never used outlives what was used once: the commit counts it as a use."""
+
+    def insert_host(self, node: TieredNode, units: tuple[Unit, ...], pages: list[int]) -> tuple[int, int]:
+        known, added = super().insert_host(node, units, pages)
+        if added:
+            self.walk(node, units)[-1].hits += 1
+        return known, added
 
 
 @mutant(

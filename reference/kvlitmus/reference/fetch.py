@@ -177,7 +177,7 @@ def commit(state: State, setting: Setting, operation: Operation) -> State:
         there, behind = tier.known_prefix(state, names)
         already = there + behind
         state = state._replace(tree=effects.touch(state.tree, names[:there]))
-        state = tier.use_alone(state, names[there:already])
+        state = tier.use_alone(state, setting, names[there:already])
         state = tier.cut(state, names[already - 1] if already else operation.anchor)
         state = fill(state, setting, names[:already], pages[:already])
         state, added = attach(state, setting, operation.anchor, names, pages, Pages(already))

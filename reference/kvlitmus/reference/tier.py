@@ -14,7 +14,7 @@ to.  A page that is resident too keeps its host copy: dropping it would gain lit
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import takewhile
 
 from kvlitmus.reference.choose import Choice, Names, hand_out, make_room, refuse
@@ -27,7 +27,7 @@ from kvlitmus.reference.hierarchy import (
 )
 from kvlitmus.reference.put import start_puts
 from kvlitmus.spec import effects
-from kvlitmus.spec.advance import matched
+from kvlitmus.spec.advance import matched, used
 from kvlitmus.spec.host_state import HostCopy, Transfer
 from kvlitmus.spec.interface.tiers import SPILL, SPILLED
 from kvlitmus.spec.policies import WRITE_BACK
@@ -52,23 +52,22 @@ def match(state: State, setting: Setting, names: Sequence[Name], units: int) -> 
     """
     there, behind = known_prefix(state, names[: setting.cap(units) // setting.size])
     state = state._replace(tree=matched(state.tree, setting, names[:there]))
-    if behind:
-        counts = int(setting.profile.hit_counts == "match")
-        state = use_alone(state, names[there : there + behind], counts)
-        state = cut(state, names[there + behind - 1])
-    return state, there, behind
+    hits = int(setting.profile.hit_counts == "match")
+    return use_alone(state, setting, names[there : there + behind], hits=hits), there, behind
 
 
 def match_all(state: State, setting: Setting, names: Sequence[Name]) -> tuple[State, Pages, Pages]:
-    """As :func:`match`, and everything that is cached: what is moved between tiers need not be computed."""
-    return match(state, setting, names, len(names) * setting.size + 1)
+    """All that a key has cached was used now: what is moved between tiers need not be computed, and isn't a hit yet."""
+    there, behind = known_prefix(state, names)
+    state = state._replace(tree=used(state.tree, setting, names[:there]))
+    return use_alone(state, setting, names[there : there + behind]), there, behind
 
 
-def use_alone(state: State, names: Iterable[Name], hits: int = 0) -> State:
-    """Note a use of these pages, all on the host alone, at the present tick."""
-    alone, tick = dict(alone_of(state)), state.tree.clock
-    for name in names:
-        alone[name] = alone[name]._replace(touched=tick, hits=alone[name].hits + hits)
+def use_alone(state: State, setting: Setting, names: Sequence[Name], *, hits: int = 0) -> State:
+    """Note a use of these pages of one path, all on the host alone, at the present tick."""
+    if not names:
+        return state
+    alone = effects.touch_alone(state.tree, alone_of(state), names, hits=hits, renews=setting.renews)
     return with_alone(state, alone)
 
 

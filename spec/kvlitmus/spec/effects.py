@@ -3,7 +3,7 @@
 Every call amounts to a few of these (:mod:`kvlitmus.spec.advance`), and the reference chooses among them.  They are pure
 functions from a value to the value after it.  On the tree: :func:`touch`, :func:`split`, :func:`place`, :func:`remove`,
 :func:`move`, :func:`lock`, and :func:`insert`, which is made of them.  Between the device's tree and what is on the host
-alone: :func:`demote`, :func:`promote`.  On what is owned: :func:`take`, :func:`release`.  On what slots hold:
+alone: :func:`demote`, :func:`promote`, :func:`touch_alone`.  On what is owned: :func:`take`, :func:`release`.  On what slots hold:
 :func:`write`.
 
 A bug here is invisible to a comparison of two caches that share it.  What shows it instead; each of these is given
@@ -12,7 +12,8 @@ mutants in ``tests/spec/test_effects.py``:
 * ``touch``, ``split``, ``place``, ``insert``, ``lock``, ``cached_prefix``: the specimen keeps its own counts and nodes;
   under the judge TREE-02, TREE-08, TREE-09, TREE-13, TREE-14, LOCK-02, LOCK-04 and EVICT-05 hold them against these, and
   beside the reference its nodes are compared with the reference's;
-* ``demote``, ``promote``: the specimen's nodes live on through the tiers, and are compared with the reference's;
+* ``demote``, ``promote``, ``touch_alone``: the specimen's nodes live on through the tiers; under the judge TREE-13, TREE-14,
+  TIER-25 and TIER-26 hold them against these, and beside the reference they are compared with the reference's;
 * ``take``, ``release``: what is free, cached and owned must add up on the specimen (POOL-12, POOL-14);
 * ``write``: the specimen's slots hold what was written there by the caller's own account (TREE-03, REQ-01);
 * ``remove``, ``leaves``: the reference evicts with these, the specimen doesn't, and their victims are compared; without
@@ -106,6 +107,20 @@ def promote(
         hits, priority = old.hits + new.hits * counts, max(old.priority, new.priority)
         pages[name] = new._replace(created=old.created, hits=hits, priority=priority, first=old.first)
     return Tree(pages, tree.clock), left
+
+
+def touch_alone(
+    tree: Tree, alone: Mapping[Name, Page], names: Sequence[Name], *, hits: int = 0, renews: bool = False
+) -> Mapping[Name, Page]:
+    """Note a use of these pages of one path, on the host ``alone``, at the tree's present tick; a node ends there.
+
+    They were used together with what is above them on the device, so they are as recent as that.  See :func:`split` for
+    ``renews``.
+    """
+    used = dict(alone)
+    for name in names:
+        used[name] = used[name]._replace(touched=tree.clock, hits=used[name].hits + hits)
+    return split(Tree(used, tree.clock), names[-1], renews=renews).pages if names else used
 
 
 def lock(tree: Tree, name: Name, by: int = 1) -> Tree:

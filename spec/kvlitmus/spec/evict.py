@@ -49,7 +49,9 @@ def unlocked_before(state: State, before: Seen, setting: Setting, locked_names: 
 def passed_over(state: State, setting: Setting, vanished: AbstractSet[Name]) -> frozenset[Name] | Unknown:
     """Names that the policy would have evicted before one that was evicted."""
     tiers, pages = state.tiers, state.tree.pages
-    if tiers is not None and (setting.config.write == "write_back" or not tiers.unsure.isdisjoint(pages)):
+    if tiers is not None and (
+        setting.config.write == "write_back" or not tiers.ageless(setting.config.policy).isdisjoint(pages)
+    ):
         return UNKNOWN  # how recently each page was used isn't known, or not any may go
     return passed_over_by(state.tree, vanished, setting.config.policy, setting.profile.slru_hits)
 

@@ -82,13 +82,15 @@ class Named(NamedTuple):
 
 
 class TierNodeSeen(NamedTuple):
-    """One node: its names, the name before it, and where it is."""
+    """One node: its names, the name before it, where it is, and what it shows of its worth."""
 
     named: Named
     before: Name
     slots: tuple[int, ...] | None
     host: tuple[int, ...] | None
     pins: int | None
+    hits: int | None
+    priority: int | None
 
 
 class Asked(NamedTuple):

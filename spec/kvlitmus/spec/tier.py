@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from typing import NamedTuple
 
 from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
 from kvlitmus.spec import pool as _pool  # noqa: F401 - its facts
@@ -214,6 +215,42 @@ def host_wrong(below: Tiers, tiers_seen: TierSeen) -> Sequence[Held]:
 def device_wrong(below: Tiers, tiers_seen: TierSeen) -> Sequence[Held]:
     """Pages on the device that don't hold the KV of their prefix, copies under way left out."""
     return wrong_on("device", LOAD, below, tiers_seen)
+
+
+class HostCounts(NamedTuple):
+    """What nodes on the host alone show of their worth, beside what their pages' use amounts to, in pairs."""
+
+    hits: list[tuple[int, int]]
+    priorities: list[tuple[int, int]]
+
+
+@fact(3)
+def host_counts(below: Tiers, tiers_seen: TierSeen) -> HostCounts:
+    """What nodes on the host alone show of themselves, beside what their use amounts to."""
+    counts, alone = HostCounts([], []), below.alone
+    for node in tiers_seen.tier_nodes if alone else ():
+        if node.slots is not None or not node.named.pages:
+            continue
+        last = alone.get(node.named.pages[-1])
+        if last is None:
+            continue
+        if node.hits is not None:
+            counts.hits.append((node.hits, last.hits))
+        if node.priority is not None:
+            counts.priorities.append((node.priority, last.priority))
+    return counts
+
+
+@fact(3)
+def host_node_hits(host_counts: HostCounts) -> Sequence[tuple[int, int]]:
+    """The hit count of each node on the host alone, beside the count that its use amounts to."""
+    return host_counts.hits
+
+
+@fact(3)
+def host_node_priorities(host_counts: HostCounts) -> Sequence[tuple[int, int]]:
+    """The priority of each node on the host alone, beside the highest it was given."""
+    return host_counts.priorities
 
 
 @fact(3)
@@ -496,3 +533,29 @@ def an_eviction_of_the_host_reports_what_it_freed(
 ) -> bool:
     """An eviction of the host SHOULD report the number of slots that became free."""
     return host_reported == len(host_vanished) * page_size
+
+
+@rule(
+    "TIER-25",
+    kind=Kind.STATE,
+    needs=("tiers",),
+    source="R-TR-11, R-HT-01",
+    reference="tier.leave_device",
+    allowed="the hit counts that the profile's hit_counts amount to",
+)
+def hits_are_kept_on_the_host(host_node_hits: Sequence[tuple[int, int]]) -> bool:
+    """A node on the host alone MUST have the hits with which its pages left the device, and those since; one from storage begins without."""
+    return all(seen == expected for seen, expected in host_node_hits)
+
+
+@rule(
+    "TIER-26",
+    kind=Kind.STATE,
+    needs=("tiers",),
+    source="R-TR-11, R-HT-01",
+    reference="tier.leave_device",
+    allowed="the highest priority that each page was given",
+)
+def priority_is_kept_on_the_host(host_node_priorities: Sequence[tuple[int, int]]) -> bool:
+    """A node on the host alone MUST keep the priority with which its pages left the device, or came from storage."""
+    return all(seen == expected for seen, expected in host_node_priorities)

@@ -12,14 +12,14 @@ A step of a hierarchy is folded in this order:
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from kvlitmus.spec import calls, effects, tier_calls
 from kvlitmus.spec.advance import follow, used
 from kvlitmus.spec.interface.tiers import BACKUP, DONE, FETCH, LOAD, PUT, QUERY, Event, Loaded
 from kvlitmus.spec.names import page_names
-from kvlitmus.spec.page import Tree
+from kvlitmus.spec.page import Page, Tree
 from kvlitmus.spec.prefetch_advance import (
     allocated,
     begin_prefetch,
@@ -42,24 +42,50 @@ from kvlitmus.spec.prefetch_advance import (
 from kvlitmus.spec.seen import TierSeen
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State, Told
-from kvlitmus.spec.tier_state import (
-    BY_AGE,
-    COPIES,
-    WITH_STORAGE,
-    Work,
-)
+from kvlitmus.spec.tier_state import COPIES, WITH_STORAGE, Tiers, Work
+from kvlitmus.spec.units import Name, Tick
 
 # -- the calls -------------------------------------------------------------------------------------
 
 
+def alone_behind(state: State, paged: Sequence[Name]) -> Sequence[Name]:
+    """The pages of a key that are on the host alone, directly behind those on the device."""
+    alone = tiers_of(state).alone
+    start = end = effects.cached_prefix(state.tree, paged) if alone else 0
+    while end < len(paged) and paged[end] in alone:
+        end += 1
+    return paged[start:end]
+
+
+def used_behind(state: State, setting: Setting, paged: Sequence[Name], *, hits: int = 0) -> State:
+    """What of a key is on the host alone was used together with what is on the device, a moment ago."""
+    behind = alone_behind(state, paged)
+    if not behind:
+        return state
+    tiers = tiers_of(state)
+    alone = effects.touch_alone(state.tree, tiers.alone, behind, hits=hits, renews=setting.renews)
+    return put(state, tiers._replace(alone=alone))
+
+
+def perhaps_used(state: State, names: Iterable[Name]) -> State:
+    """These pages were used, or not: nobody says."""
+    tiers = tiers_of(state)
+    return put(state, tiers._replace(unsure=tiers.unsure.union(names)))
+
+
+def match(state: State, setting: Setting, call: calls.Match | calls.Begin) -> State:
+    """What is on the host alone is matched too, as far as the key's cap lets it; a request begins with a match."""
+    paged = call.path.pages[: setting.cap(len(call.path.names)) // setting.size]
+    return used_behind(state, setting, paged, hits=int(setting.profile.hit_counts == "match"))
+
+
 def load_back(state: State, setting: Setting, call: tier_calls.LoadBack, answer: Loaded) -> State:
-    """The part on the device was used; whether it was, nobody says where the load is declined."""
+    """The key was used, on both tiers; whether it was, nobody says where the load is declined."""
     paged = call.path.pages
-    resident = paged[: effects.cached_prefix(state.tree, paged)]
+    there = effects.cached_prefix(state.tree, paged)
     if answer.slots is None:
-        tiers = tiers_of(state)
-        return put(state, tiers._replace(unsure=tiers.unsure.union(resident)))
-    return state._replace(tree=used(state.tree, setting, resident))
+        return perhaps_used(state, paged[: there + len(alone_behind(state, paged))])
+    return used_behind(state._replace(tree=used(state.tree, setting, paged[:there])), setting, paged)
 
 
 def advance(state: State, setting: Setting, call: tier_calls.Advance, after: TierSeen) -> State:
@@ -131,14 +157,13 @@ def settled(state: State) -> State:
 def prefetch(state: State, setting: Setting, call: tier_calls.Prefetch, answer: Any, before: TierSeen) -> State:
     """The part that is cached was used; whether it was, nobody says where the prefetch is refused."""
     paged = call.path.pages
-    tiers = tiers_of(state)
     if not answer.started:
-        return put(state, tiers._replace(unsure=tiers.unsure.union(known_part(before, paged))))
+        return perhaps_used(state, known_part(before, paged))
     state = begin_prefetch(state, setting, call, answer.matched, answer.asked)
     tree = used(state.tree, setting, paged[: effects.cached_prefix(state.tree, paged)])
     if setting.profile.reserve == "submit":
         state = put(state, allocated(tiers_of(state)))
-    return state._replace(tree=tree)
+    return used_behind(state._replace(tree=tree), setting, paged)
 
 
 def poll(state: State, call: tier_calls.Poll, answer: bool) -> State:
@@ -186,8 +211,7 @@ def fail_memory(state: State, call: tier_calls.FailMemory) -> State:
 
 def out_of_memory(state: State, call: tier_calls.OutOfMemory) -> State:
     """Whether the call counts as a use of the key is nobody's promise."""
-    tiers = tiers_of(state)
-    return put(state, tiers._replace(unsure=tiers.unsure.union(call.path.pages)))
+    return perhaps_used(state, call.path.pages)
 
 
 def set_clock(state: State, call: tier_calls.SetClock) -> State:
@@ -196,6 +220,8 @@ def set_clock(state: State, call: tier_calls.SetClock) -> State:
 
 
 EXPECT: dict[type, Callable[..., State]] = {
+    calls.Match: match,
+    calls.Begin: match,
     tier_calls.LoadBack: load_back,
     tier_calls.Advance: advance,
     tier_calls.Tick: tick,
@@ -240,24 +266,13 @@ def note_ended(state: State, setting: Setting, after: TierSeen, *, forgot: bool)
 
 
 def restored(state: State, setting: Setting, before: TierSeen, after: TierSeen) -> State:
-    """Pages that are back on the device are worth what the cache says; when they were created is remembered."""
-    back = [name for name in after.cached if name not in before.cached and name in before.hosted]
+    """Pages that are back on the device are worth what they were worth when they left it, and what brought them back."""
+    alone = tiers_of(state).alone
+    back = [name for name in alone if name in after.cached and name not in before.cached]
     if not back:
         return state
-    tiers = tiers_of(state)
-    shown = {name: node for node in after.nodes for name in node.info.names}
-    unsure = set(tiers.unsure)
-    if setting.config.policy in BY_AGE:  # what came from storage: when it was created there is nobody's promise
-        unsure.update(name for name in back if name not in tiers.alone)
-    tree, _ = effects.promote(state.tree, tiers.alone, [name for name in back if name in tiers.alone])
-    pages = dict(tree.pages)
-    for name in back:
-        own, node = pages[name], shown[name]
-        pages[name] = own._replace(
-            hits=own.hits if node.hits is None else node.hits,
-            priority=own.priority if node.priority is None else node.priority,
-        )
-    return state._replace(tree=Tree(pages, tree.clock), tiers=tiers._replace(unsure=frozenset(unsure)))
+    tree, _ = effects.promote(state.tree, alone, back, counts=setting.profile.restored_counts)
+    return state._replace(tree=tree)
 
 
 def note_begun(state: State, setting: Setting, after: TierSeen) -> State:
@@ -282,7 +297,7 @@ def note_begun(state: State, setting: Setting, after: TierSeen) -> State:
 
 
 def remembered(state: State, then: State, after: TierSeen) -> State:
-    """The records of pages that are on the host alone now are kept."""
+    """The records of pages that are on the host alone now are kept; of those that came from storage they begin."""
     tiers = tiers_of(then)
     if not after.hosted and not tiers.alone:
         return then
@@ -290,7 +305,39 @@ def remembered(state: State, then: State, after: TierSeen) -> State:
     left = [name for name in after.hosted if name in state.tree.pages and name not in resident]
     _, known = effects.demote(state.tree, tiers.alone, left) if left else (state.tree, tiers.alone)
     alone = {name: known[name] for name in after.hosted if name not in resident and name in known}
-    return put(then, tiers._replace(alone=alone, unsure=tiers.unsure & resident.keys()))
+    fresh = [name for name in after.hosted if name not in resident and name not in known]
+    if fresh:
+        alone.update(from_storage(then.tree.clock, fresh, after))
+    return put(then, in_doubt(tiers_of(state), tiers._replace(alone=alone), state.tree, then.tree, fresh))
+
+
+def from_storage(clock: Tick, names: Collection[Name], after: TierSeen) -> dict[Name, Page]:
+    """The records of pages that came from storage: without hits, and of the priority that the cache gave them."""
+    found = {}
+    for node in after.tier_nodes:
+        for name in node.named.pages:
+            if name in names:
+                first, over = name == node.named.pages[0], after.parent_names[name]
+                found[name] = Page(over, effects.NOWHERE, clock, clock, 0, node.priority or 0, 0, first)
+    return found
+
+
+def in_doubt(before: Tiers, tiers: Tiers, then: Tree, now: Tree, fresh: Collection[Name]) -> Tiers:
+    """The tiers with what is doubtful now: what came from storage (``fresh``), and what was till it is used again.
+
+    ``before``, ``then``: the tiers and the tree before the call; ``now``: the tree after it.
+    """
+    if not tiers.unsure and not tiers.undated and not fresh:
+        return tiers
+
+    def sure_again(name: Name) -> bool:
+        old, new = then.pages.get(name) or before.alone.get(name), now.pages.get(name) or tiers.alone.get(name)
+        return new is None or (name in before.unsure and old is not None and new.touched != old.touched)
+
+    unsure = frozenset([name for name in tiers.unsure.union(fresh) if not sure_again(name)])
+    undated = tiers.undated.union(fresh)
+    undated = undated.intersection([*now.pages, *tiers.alone])
+    return tiers._replace(unsure=unsure, undated=undated)
 
 
 def follow_tiers(

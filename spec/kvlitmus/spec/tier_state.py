@@ -139,8 +139,9 @@ class Stored(NamedTuple):
 class Tiers(NamedTuple):
     """What is known of the tiers below the device.
 
-    ``work``: the jobs under way.  ``alone``: the records of pages that are on the host alone.  ``unsure``: pages of
-    which nobody knows how recently they were used.  ``backed``: pages whose backup was acknowledged with storage
+    ``work``: the jobs under way.  ``alone``: the records of pages that are on the host alone.  ``unsure``: pages, on
+    either tier, of which nobody knows how recently they were used; ``undated``: of which nobody knows when they were
+    created.  ``backed``: pages whose backup was acknowledged with storage
     attached.  ``prefetches``, ``stored``: see there.
 
     ``attached``: whether storage is; ``whole_time``: since the beginning, and without a break.  ``clock``: the time, in
@@ -153,6 +154,7 @@ class Tiers(NamedTuple):
     work: Mapping[int, Work] = {}
     alone: Mapping[Name, Page] = {}
     unsure: frozenset[Name] = frozenset()
+    undated: frozenset[Name] = frozenset()
     backed: frozenset[Name] = frozenset()
     prefetches: Prefetches = Prefetches()
     stored: Stored = Stored()
@@ -164,6 +166,10 @@ class Tiers(NamedTuple):
     starved: bool = False
     ended: tuple[Work, ...] = ()
     begun: tuple[Work, ...] = ()
+
+    def ageless(self, policy: str) -> frozenset[Name]:
+        """The pages whose place in the order of a policy nobody knows for certain."""
+        return self.undated if policy in BY_AGE else self.unsure
 
     @property
     def copying(self) -> bool:

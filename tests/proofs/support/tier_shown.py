@@ -99,7 +99,8 @@ class Shower:
                     seen.hosted[name] = copy.page
                     seen.host_listed.append(copy.page)
                 pins = copy.pins if copy is not None else 0
-                seen.tier_nodes.append(TierNodeSeen(self.pages[name].named, over, there, host, pins))
+                named = self.pages[name].named
+                seen.tier_nodes.append(TierNodeSeen(named, over, there, host, pins, page.hits, page.priority))
         parents = seen.parent_names
         seen.homeless += [name for name, over in parents.items() if over not in parents and over != self.root]
         seen.homeless += [name for name in copies if name not in parents]

@@ -39,11 +39,11 @@ class TierObserver(Observer):
         places: list[int] = []
         for row in rows:
             parent, namespace, units, slots, host, locks, hits, priority, pins = row
-            self.check_row(parent, len(places), units, slots, host, pins)
+            self.check_row(parent, len(places), units, slots, host, (pins, hits, priority))
             above = seen.tier_nodes[parent] if parent >= 0 else None
             before = self.names.root(namespace) if above is None else (above.named.units or (above.before,))[-1]
             named = self.name_units(before, units)
-            seen.tier_nodes.append(TierNodeSeen(named, before, slots, host, pins))
+            seen.tier_nodes.append(TierNodeSeen(named, before, slots, host, pins, hits, priority))
             over = before
             for name in named.pages:
                 seen.parent_names[name] = over
@@ -70,14 +70,17 @@ class TierObserver(Observer):
         seen.jobs = self.read_jobs(jobs)
         return seen
 
-    def check_row(self, parent: Any, rows: int, units: Any, slots: Any, host: Any, pins: Any) -> None:
+    def check_row(
+        self, parent: Any, rows: int, units: Any, slots: Any, host: Any, counts: tuple[Any, Any, Any]
+    ) -> None:
         """The form of one node."""
         if type(parent) is not int or parent >= rows:
             raise ValueError("the parent of a node must be the number of a node before it, or -1")
         if type(units) is not tuple or len(units) > self.most:
             raise ValueError(f"the units of a node must be a tuple (got {type_name(units)})")
-        if pins is not None and type(pins) is not int:
-            raise ValueError(f"pins of a node must be an integer or None (got {type_name(pins)})")
+        for what, count in zip(("pins", "hits", "priority"), counts, strict=True):
+            if count is not None and type(count) is not int:
+                raise ValueError(f"{what} of a node must be an integer or None (got {type_name(count)})")
         if (len(units), slots, host) in self.checked:
             return
         for what, places in (("slots", slots), ("host", host)):

@@ -19,6 +19,7 @@ from kvlitmus.conformance.litmus.scenes import (
     stored,
     written_back,
 )
+from kvlitmus.conformance.litmus.tree import store
 from kvlitmus.spec.interface.tiers import SPILL, SPILLED
 
 STATES = ("TIER-01", "TIER-02", "TIER-03", "TIER-04", "TIER-05", "TIER-09")
@@ -70,6 +71,29 @@ def what_was_computed_again_is_not_dropped_by_the_host(checker: Checker) -> None
     tree.match(checker, prompt(checker, "abc"))
     emptied(checker)
     tiers.settle(checker)
+
+
+@litmus(rules=("TIER-25", "TIER-26", "TREE-13", "TREE-14"), needs=TIERS)
+def worth_survives_the_host(checker: Checker) -> None:
+    """What was used often, and given a priority, comes back with both, by a load and by being computed again."""
+    for ways, priority in (("ab", 3), ("cd", 1)):
+        store(checker, prompt(checker, ways), priority=priority)
+        backed(checker, prompt(checker, ways))
+    tree.evict(checker, checker.capacity)
+    tiers.load_back(checker, prompt(checker, "ab"))
+    store(checker, prompt(checker, "cde"), priority=2)
+    tiers.settle(checker)
+
+
+@litmus(rules=("EVICT-05",), needs=TIERS, policies=("fifo", "filo"), writes=WRITE_THROUGH)
+def age_survives_the_host(checker: Checker) -> None:
+    """The oldest page comes back and is the oldest still: it goes first, and what was created meanwhile stays."""
+    backed(checker, prompt(checker, "a"))
+    tree.evict(checker, checker.capacity)
+    computed(checker, prompt(checker, "b"))
+    tiers.load_back(checker, prompt(checker, "a"))
+    tiers.settle(checker)
+    tree.evict(checker, checker.size)
 
 
 @litmus(rules=("TIER-06",), needs=TIERS, writes=WRITE_THROUGH)

@@ -117,7 +117,7 @@ class TieredSpecimen(ShortMemory, Specimen):
 
     def match(self, key: Key) -> Hit:
         """See :class:`~kvlitmus.conformance.ports.PrefixTree`."""
-        pages, node, behind = self.tree.reach(key.namespace, key.units)
+        pages, node, behind = self.tree.reach(key.namespace, key.units, hit=True)
         return Hit(
             len(pages) * self.pool.page_size, self.pool.slots(pages), node, sum([len(node.key) for node in behind])
         )

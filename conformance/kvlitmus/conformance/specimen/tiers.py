@@ -50,11 +50,13 @@ class TierTree(RadixTree):
 
     def match(self, namespace: str | None, units: tuple[Unit, ...]) -> tuple[list[int], Node]:
         """The pages of the longest resident prefix, and the node where it ends."""
-        pages, node, _ = self.reach(namespace, units)
+        pages, node, _ = self.reach(namespace, units, hit=True)
         return pages, node
 
-    def reach(self, namespace: str | None, units: tuple[Unit, ...]) -> tuple[list[int], TieredNode, list[TieredNode]]:
-        """As :meth:`match`, and the nodes behind it that are on the host alone."""
+    def reach(
+        self, namespace: str | None, units: tuple[Unit, ...], *, hit: bool = False
+    ) -> tuple[list[int], TieredNode, list[TieredNode]]:
+        """As :meth:`match`, and the nodes behind it that are on the host alone; ``hit``: whether it is a match."""
         self.clock += 1
         pages: list[int] = []
         behind: list[TieredNode] = []
@@ -65,7 +67,8 @@ class TierTree(RadixTree):
                 node = child
             else:
                 behind.append(child)
-            self.on_match(child)
+            if hit:
+                self.on_match(child)
         return pages, node, behind
 
     def walk(self, node: Node, units: tuple[Unit, ...]) -> list[TieredNode]:  # type: ignore[override]

@@ -12,7 +12,7 @@ from kvlitmus.conformance.specimen.loading import Loader
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.conformance.specimen.putting import PutQueue
 from kvlitmus.conformance.specimen.tiers import TierTree
-from kvlitmus.conformance.specimen.tree import Unit
+from kvlitmus.conformance.specimen.tree import Node, Unit
 from kvlitmus.conformance.specimen.works import QUERYING, Fetch, TieredNode, Work
 from kvlitmus.mutants.hosted import HOSTED, THROUGH, TIMED
 from kvlitmus.mutants.prefetch import LooksFirst
@@ -219,6 +219,21 @@ class WaitsFromTheFirstPoll(Prefetcher):
 @null_mutant("restoring-counts", profile=replace(PROFILE, restored_counts=True))
 class RestoringCounts(TierTree):
     """The insert that brings a page back to the device is a use of it, as the profile declares."""
+
+
+@null_mutant(
+    "matches-count-on-both-tiers",
+    profile=replace(PROFILE, hit_counts="match", restored_counts=True),
+    configs=tuple(replace(config, policy=policy) for config, policy in zip(HOSTED, ("lfu", "slru") * 4, strict=False)),
+)
+class MatchesCountOnBothTiers(TierTree):
+    """A match is what counts as a use, of what is on the host alone as well; inserts, loads and prefetches aren't."""
+
+    def on_match(self, node: Node) -> None:
+        node.hits += 1
+
+    def use(self, node: Node, priority: int, chunked: bool) -> None:
+        node.priority = max(node.priority, priority)
 
 
 @null_mutant("copies-at-once")
