@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from kvlitmus.conformance.checker.calls import request
+from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.ports import Config, Profile, Stored, capabilities_of
 from kvlitmus.conformance.ports.compose import Composed, with_requests
 from kvlitmus.conformance.run.engine import run_item
@@ -14,6 +16,7 @@ from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.conformance.specimen.cache import target
 from kvlitmus.conformance.specimen.flat import Specimen
 from kvlitmus.conformance.specimen.parts import PROFILE
+from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.units import Key
 
 PARTIAL = {"publish_upto", "end_upto"}
@@ -52,14 +55,14 @@ class Whole(Bare):
 class BareTarget:
     """Makes bare specimens."""
 
-    profile = PROFILE
-
-    def __init__(self, kind: type[Bare] = Bare) -> None:
+    def __init__(self, kind: type[Bare] = Bare, inner: Any = target) -> None:
         self.kind = kind
+        self.inner = inner
+        self.profile = inner.profile
 
     def make(self, config: Config) -> Bare:
         """A fresh one."""
-        return self.kind(target.make(config))
+        return self.kind(self.inner.make(config))
 
 
 @pytest.mark.parametrize(
@@ -76,6 +79,33 @@ def test_composed_requests_keep_every_rule(config: Config) -> None:
         assert result.evaluated["REQ-07"]
         assert result.evaluated["REQ-12"]
         assert result.evaluated["REQ-13"]
+
+
+@pytest.mark.parametrize("config", [Config(), Config(page_size=4), Config(page_size=4, policy="lfu")], ids=str)
+@pytest.mark.parametrize(
+    "name", ["matches-count-as-hits", "duplicates-stay-the-callers", "cache-frees-duplicates", "last-token-computed"]
+)
+def test_requests_composed_of_a_cache_with_choices_of_its_own_keep_every_rule(name: str, config: Config) -> None:
+    inner = all_mutants()[name].target
+    for seed in range(3):
+        for depth in (1, 3):
+            item = Item(kind="random", config=config, seed=seed, ops=300)
+            result = run_item(BareTarget(inner=inner), item, Options(depth=depth))
+
+            assert (result.findings, result.error) == ([], "")
+            assert result.evaluated["REQ-01"]
+
+
+def test_what_a_composed_request_was_made_of_is_shown() -> None:
+    checker = Checker(Bare(target.make(Config(page_size=4, pages=8))), Config(page_size=4, pages=8), PROFILE)
+    key = Key(None, (1,) * 10, False)
+    assert request.begin(checker, 1, key)
+    request.publish(checker, 1, chunked=False)
+    request.end(checker, 1, keep=False)
+
+    assert [line.partition("(match")[2].partition(")")[0] for line in checker.history[:1]] == [", lock, alloc(12"]
+    assert "(insert of 8, protected=0, match of 8, lock, unlock)" in checker.history[1]
+    assert checker.history[2].startswith("end(1, keep=False) (free([")
 
 
 def test_requests_that_can_not_be_computed_in_part_are_judged_without_that() -> None:

@@ -296,6 +296,8 @@ def publish(state: State, setting: Setting, call: calls.Publish, answer: Begun) 
     row, cached = tuple(map(Slot, answer.row)), answer.cached
     at = paged[-1] if paged else running.path.root
     tree = stored(state.tree, setting, running, paged, chunked=call.chunked)
+    if paged and "composed" in setting.capabilities:  # the request's slots come from a match of their own
+        tree = matched(tree, setting, paged)
     tree = effects.lock(effects.lock(tree, at), running.locked, -1)
     owners = effects.release(state.owners, pages_of(running.row[running.cached :], size))
     state = state._replace(

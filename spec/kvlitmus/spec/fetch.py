@@ -29,7 +29,7 @@ from kvlitmus.spec.seen import TierSeen
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State
 from kvlitmus.spec.tier_calls import Abandon, Advance, Poll, Prefetch, TellLoaded, Tick
-from kvlitmus.spec.tier_state import Prefetched, Tiers, droppable
+from kvlitmus.spec.tier_state import Prefetched, Tiers, droppable, reclaimable
 from kvlitmus.spec.units import Name, PageNo, Tokens, page_floor
 
 # Asking for one
@@ -109,6 +109,7 @@ def reservable(
         return Tokens(0)
     seen = tiers_seen_before
     most, least = (len(droppable(below_before, seen, known_before, nodes=nodes)) for nodes in (False, True))
+    most += len(reclaimable(below_before, seen, setting).difference(known_before))
     anchored = not known_before or known_before[-1] in seen.hosted
     if most != least or not (anchored or begun) or below_before.fault is not None:
         return UNKNOWN

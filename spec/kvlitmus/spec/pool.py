@@ -98,6 +98,12 @@ def freed_pages(setting: Setting, call: Free | EndGroup) -> frozenset[PageNo]:
     return pages_of(call.slots, setting.size)
 
 
+@fact(3)
+def claimable(unlocked_count: Tokens, may_evict: bool) -> Tokens:
+    """Units of cached pages that an allocation could evict, where the profile lets it (``evict_moment``)."""
+    return unlocked_count if may_evict else Tokens(0)
+
+
 # Rules
 
 
@@ -205,9 +211,9 @@ def an_allocation_is_refused_only_when_memory_is_short(asked: Tokens, available_
     reference="perform.alloc",
     allowed="{available_before} slots available as before",
 )
-def a_refused_allocation_changes_nothing(available_before: Tokens, available_after: Tokens) -> bool:
-    """A refused allocation MUST leave as much available as before."""
-    return available_before == available_after
+def a_refused_allocation_changes_nothing(available_before: Tokens, available_after: Tokens, may_evict: bool) -> bool:
+    """A refused allocation MUST leave as much available as before; more only where the profile lets it evict."""
+    return available_before == available_after or (may_evict and available_before < available_after)
 
 
 @rule(
@@ -267,9 +273,11 @@ def every_page_has_exactly_one_home(
 
 
 @rule("POOL-13", kind=Kind.STATE, source="R-DEV-04", reference="perform.available")
-def the_pool_counts_its_free_list(available_after: Tokens, free_listed: Sequence[PageNo], page_size: int) -> bool:
-    """What the pool says is available MUST be what its free list holds."""
-    return available_after == len(free_listed) * page_size
+def the_pool_counts_its_free_list(
+    available_after: Tokens, free_listed: Sequence[PageNo], page_size: int, claimable: Tokens
+) -> bool:
+    """What the pool says is available MUST be what its free list holds; where the profile lets allocations evict, what they could evict may be counted too."""
+    return 0 <= available_after - len(free_listed) * page_size <= claimable
 
 
 @rule(
@@ -281,10 +289,16 @@ def the_pool_counts_its_free_list(available_after: Tokens, free_listed: Sequence
     allowed="available + evictable + protected + owned = {capacity}",
 )
 def the_counters_add_up(
-    available_after: Tokens, evictable: Tokens, protected: Tokens, owned_slots: Tokens, capacity: Tokens
+    available_after: Tokens,
+    evictable: Tokens,
+    protected: Tokens,
+    owned_slots: Tokens,
+    capacity: Tokens,
+    may_evict: bool,
 ) -> bool:
-    """What is available, evictable, protected and owned MUST add up to the capacity after every call."""
-    return available_after + evictable + protected + owned_slots == capacity
+    """What is available, evictable, protected and owned MUST add up to the capacity after every call; where the profile lets allocations evict, what is evictable may count as available too."""
+    beyond = available_after + evictable + protected + owned_slots - capacity
+    return 0 <= beyond <= (evictable if may_evict else 0)
 
 
 @rule("POOL-15", kind=Kind.STATE, source="R-DEV-08; sglang#27731, sglang#38941", reference="perform.free_pages")

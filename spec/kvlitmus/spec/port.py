@@ -24,7 +24,7 @@ def a_call_ends() -> bool:
 
 @rule("PORT-03", kind=Kind.PROCEDURE, source="design")
 def an_answer_has_the_promised_form() -> bool:
-    """An answer MUST have the form that the port promises: slots are non-negative integers, lengths are counts, a snapshot lists parents before children."""
+    """An answer MUST have the form that the port promises: slots are non-negative integers of whatever class, lengths are counts, a snapshot lists parents before children."""
     return True
 
 

@@ -26,7 +26,7 @@ from kvlitmus.spec.seen import Held, Seen, TierSeen
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State
 from kvlitmus.spec.tier_calls import EvictHost
-from kvlitmus.spec.tier_state import COPIES, Tiers, droppable
+from kvlitmus.spec.tier_state import COPIES, Tiers, droppable, reclaimable
 from kvlitmus.spec.units import Name, PageNo, Tokens
 
 
@@ -161,10 +161,8 @@ def host_droppable(below_before: Tiers, tiers_seen_before: TierSeen, setting: Se
 @fact(3)
 def host_undroppable(below_before: Tiers, tiers_seen_before: TierSeen, setting: Setting) -> frozenset[Name]:
     """Names that were on the device too, had something below them, or were held, before the call."""
-    seen, reclaimable = tiers_seen_before, set[Name]()
-    if setting.profile.host_duplicates == "reclaimed" and setting.config.write == "write_back":
-        reclaimable = seen.cached.keys() - below_before.held_sources().keys()
-    return frozenset(seen.hosted.keys() - droppable(below_before, seen, nodes=False) - reclaimable)
+    seen, spare = tiers_seen_before, reclaimable(below_before, tiers_seen_before, setting)
+    return frozenset(seen.hosted.keys() - droppable(below_before, seen, nodes=False) - spare)
 
 
 @fact(3)

@@ -220,6 +220,13 @@ def droppable(tiers: Tiers, seen: TierSeen, spared: Collection[Name] = (), *, no
     return found
 
 
+def reclaimable(tiers: Tiers, seen: TierSeen, setting: Setting) -> frozenset[Name]:
+    """The pages whose host copies may go though they are on the device too (``host_duplicates``): nothing reads them."""
+    if setting.profile.host_duplicates != "reclaimed" or setting.config.write != "write_back":
+        return frozenset()
+    return frozenset(seen.hosted.keys() & seen.cached.keys() - tiers.held_sources().keys())
+
+
 def path_to(name: Name, seen: TierSeen) -> list[Name]:
     """A page and everything above it."""
     found = []

@@ -20,11 +20,12 @@ from typing import Any, NamedTuple
 
 from kvlitmus.conformance.checker.guard import SPARE, Guard, Violation
 from kvlitmus.conformance.checker.harness_store import HarnessStore
-from kvlitmus.conformance.checker.observation import INTEGER, Observer
+from kvlitmus.conformance.checker.observation import Observer
 from kvlitmus.conformance.checker.selection import plan_for
 from kvlitmus.conformance.checker.tier_observation import TierObserver
 from kvlitmus.conformance.ports import Config, Profile, capabilities_of
-from kvlitmus.conformance.ports.compose import with_requests
+from kvlitmus.conformance.ports.compose import Composed, with_requests
+from kvlitmus.conformance.support.integers import integers, is_integer
 from kvlitmus.conformance.support.text import harmless, shown, type_name
 from kvlitmus.spec import effects
 from kvlitmus.spec.advance import EXPECT, expect, follow, written_by
@@ -109,12 +110,15 @@ class Checker(Guard):
     ) -> None:
         ports = with_requests(adapter, config.page_size, profile)
         super().__init__(ports, config.pages * config.page_size, memory_mb)
+        self.composed = ports if isinstance(ports, Composed) else None
         self.config = config
         self.profile = profile
         self.size = config.page_size
         capabilities = capabilities_of(self.adapter)
         if "lifecycle" in capabilities and profile.attach == "any_time":
             capabilities |= {"reattach"}
+        if self.composed is not None:
+            capabilities |= {"composed"}
         self.scheme = SCHEMES.get(profile.hash_scheme)
         if "hashes" in capabilities and self.scheme is not None:
             capabilities |= {"scheme"}
@@ -150,6 +154,14 @@ class Checker(Guard):
         if self.store is not None and config.storage == "attached":
             attached = bool(self.call("attach(the suite's storage)", "attach", self.store))
             self.state = self.state._replace(tiers=self.below._replace(attached=attached))
+
+    def call(self, text: str, method: str, *args: Any, **kwargs: Any) -> Any:
+        """Make one port call; of one that the suite composes the history says what it was made of."""
+        try:
+            return super().call(text, method, *args, **kwargs)
+        finally:
+            if self.composed is not None and (made := self.composed.made_of()):
+                self.history[-1] += f" ({', '.join(made)})"
 
     def forget(self) -> None:
         """Start from an empty cache again."""
@@ -469,9 +481,9 @@ class Checker(Guard):
     def peek(self, tier: str, slots: Sequence[int]) -> list[int]:
         """What slots of a tier hold."""
         values = list(self.look("peek", tier, list(slots)))
-        if len(values) != len(slots) or not {*map(type, values)} <= INTEGER:
+        if len(values) != len(slots) or not all(map(is_integer, values)):
             raise self.broken("PORT-03", f"expected {len(slots)} integers from peek, got {values[:8]}")
-        return values
+        return list(integers(values))
 
     def own(self, slots: Sequence[Slot]) -> None:
         """The suite owns the pages of these slots from now on."""

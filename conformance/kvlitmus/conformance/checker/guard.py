@@ -8,11 +8,12 @@ what the port promises, and what it does to sequences that aren't its own become
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from itertools import islice
 from typing import Any, cast
 
 from kvlitmus.conformance.ports import Begun, Hit, Stored
+from kvlitmus.conformance.support.integers import integer, integers, is_integer, whether
 from kvlitmus.conformance.support.text import raised_text, shown, type_name
 from kvlitmus.spec.facts import Facts
 from kvlitmus.spec.units import Slot
@@ -138,16 +139,23 @@ class Guard:
         got = answer if type(answer) is list or type(answer) is tuple else self.listed(answer)
         if len(got) > 4 * self.capacity + SPARE:
             raise self.broken("PORT-03", f"expected at most {self.capacity} slots, got {len(got)} or more")
-        if any(type(slot) is not int for slot in got):
-            odd = next(slot for slot in got if type(slot) is not int)
-            raise self.broken("PORT-03", f"expected integer slots, got {shown(odd)} of type {type_name(odd)}")
-        if got and not (min(got) >= 0 and max(got) < MAX_SLOT):
-            lowest, highest = shown(min(got)), shown(max(got))
+        mine = self.plain(got)
+        if mine and not (min(mine) >= 0 and max(mine) < MAX_SLOT):
+            lowest, highest = shown(min(mine)), shown(max(mine))
             raise self.broken("PORT-03", f"expected slots from 0 on, got {lowest} to {highest}")
         if got is answer and type(got) is list and len(self.kept) < KEPT:
             self.kept.append((got, list(got)))
-        self.history[-1] += f" → {list(got) if len(got) <= SHOWN else f'{len(got)} slots'}"
-        return tuple(got)
+        self.history[-1] += f" → {list(mine) if len(mine) <= SHOWN else f'{len(mine)} slots'}"
+        return tuple(map(Slot, mine))
+
+    def plain(self, got: Sequence[Any]) -> Collection[int]:
+        """What a sequence of integers of whatever class holds; anything else breaks PORT-03."""
+        try:
+            return integers(got)
+        except TypeError as error:
+            odd = next(slot for slot in got if not is_integer(slot))
+            detail = f"expected integer slots, got {shown(odd)} of type {type_name(odd)}"
+            raise self.broken("PORT-03", detail) from error
 
     def slots_or_none(self, answer: object) -> tuple[Slot, ...] | None:
         """The answer as slots, where it is no refusal."""
@@ -179,15 +187,17 @@ class Guard:
 
     def count(self, answer: object, what: str) -> int:
         """The answer as a count; anything but a non-negative integer breaks PORT-03."""
-        if type(answer) is not int or not 0 <= answer < MAX_SLOT:
+        number = integer(answer) if is_integer(answer) else -1
+        if not 0 <= number < MAX_SLOT:
             raise self.broken("PORT-03", f"expected {what} as a count, got {shown(answer)}")
-        return answer
+        return number
 
     def flag(self, answer: object, what: str) -> bool:
         """The answer as yes or no; anything else breaks PORT-03."""
-        if type(answer) is not bool:
-            raise self.broken("PORT-03", f"expected {what}, True or False, got {shown(answer)}")
-        return answer
+        try:
+            return whether(answer)
+        except TypeError as error:
+            raise self.broken("PORT-03", f"expected {what}, True or False, got {shown(answer)}") from error
 
     def broken(self, rule: str, detail: str) -> Violation:
         """A violation of a rule that has no facts."""

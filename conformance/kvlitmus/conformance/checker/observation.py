@@ -7,17 +7,19 @@ node costs one look-up.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import islice
 from typing import Any
 
 from kvlitmus.conformance.ports import View
+from kvlitmus.conformance.support.integers import integer, integers, is_integer
 from kvlitmus.conformance.support.text import shown, type_name
 from kvlitmus.spec.names import Names
 from kvlitmus.spec.seen import NodeInfo, NodeSeen, Seen
 from kvlitmus.spec.units import Name, PageNo
 
-INTEGER = {int}
+PLAIN = frozenset({int, type(None)})
+"""Types of what a node says of itself, in most caches."""
 
 MAX_NUMBER = 1 << 62
 """A token or slot beyond this is nonsense."""
@@ -53,20 +55,16 @@ class Observer:
         if view is None:
             return
         seen.seen = True
-        seen.listed = tuple(self.bounded(view.free, "the free list"))
+        listed_free = self.bounded(view.free, "the free list")
+        seen.listed = tuple(map(PageNo, self.plain(listed_free, "the free list must consist of integers")))
         seen.free = frozenset(seen.listed)
-        if seen.listed and set(map(type, seen.listed)) != INTEGER:
-            raise ValueError("the free list must consist of integers")
         known, cached, listed, parents, nodes = self.known, seen.cached, seen.cached_listed, seen.parents, seen.nodes
         roots = set()
         for parent, namespace, units, slots, locks, hits, priority in self.bounded(view.nodes, "the list of nodes"):
-            if (
-                type(parent) is not int
-                or (locks is not None and type(locks) is not int)
-                or (hits is not None and type(hits) is not int)
-                or (priority is not None and type(priority) is not int)
-            ):
-                raise ValueError("parent, locks, hits and priority of a node must be integers")
+            if not {type(parent), type(locks), type(hits), type(priority)} <= PLAIN:
+                parent, locks, hits, priority = self.numbers(parent, locks, hits, priority)
+            if type(slots) is not tuple or type(units) is not tuple:
+                units, slots = tuple(self.bounded(units, "a node")), tuple(self.bounded(slots, "a node"))
             if parent >= len(nodes):
                 raise ValueError("parents must come before their children")
             if parent < 0:
@@ -99,9 +97,28 @@ class Observer:
     def read_sizes(self, sizes: Any) -> tuple[int, int]:
         """The tree's counters."""
         evictable, protected = islice(sizes, 3)
-        if type(evictable) is not int or type(protected) is not int:
+        if not is_integer(evictable) or not is_integer(protected):
             raise ValueError(f"sizes must be integers (got {type_name(evictable)} and {type_name(protected)})")
-        return evictable, protected
+        return integer(evictable), integer(protected)
+
+    def plain(self, given: Sequence[Any], wrong: str) -> Collection[int]:
+        """Integers of whatever class as plain ones; raises ``ValueError`` with these words for anything else."""
+        try:
+            return integers(given)
+        except TypeError as error:
+            raise ValueError(wrong) from error
+
+    def numbers(self, parent: Any, *counts: Any) -> tuple[Any, ...]:
+        """What a node says of itself, in plain integers and ``None``."""
+        told = [one for one in counts if one is not None]
+        self.plain([parent, *told], "parent, locks, hits and priority of a node must be integers")
+        return (integer(parent), *(None if one is None else integer(one) for one in counts))
+
+    def unit(self, given: Any) -> Any:
+        """A unit in plain integers: a token, or a pair of them; raises ``TypeError`` for anything else."""
+        if type(given) is tuple and len(given) == PAIR:
+            return integer(given[0]), integer(given[1])
+        return integer(given)
 
     def check_form(self, seen: Seen) -> None:
         """Nodes that are empty or partial, and siblings that begin alike."""
@@ -115,16 +132,13 @@ class Observer:
 
     def name_node(self, start: Name, units: Any, slots: Any) -> NodeInfo:
         """Name the pages of a node; remembered by content."""
-        units, slots = tuple(self.bounded(units, "a node")), tuple(self.bounded(slots, "a node"))
+        given_units, given = tuple(self.bounded(units, "a node")), tuple(self.bounded(slots, "a node"))
         size = self.size
-        if any(type(slot) is not int or not 0 <= slot < MAX_NUMBER for slot in slots):
-            raise ValueError(f"slots of a node must be integers from 0 on (got {shown(slots[:8])})")
-        if any(
-            not (type(unit) is int and -MAX_NUMBER < unit < MAX_NUMBER)
-            and not (type(unit) is tuple and len(unit) == PAIR and type(unit[0]) is type(unit[1]) is int)
-            for unit in units
-        ):
-            raise ValueError(f"units of a node must be integers, or pairs of them (got {shown(units[:8])})")
+        wrong = f"slots of a node must be integers from 0 on (got {shown(given[:8])})"
+        slots = tuple(self.plain(given, wrong))
+        if any(not 0 <= slot < MAX_NUMBER for slot in slots):
+            raise ValueError(wrong)
+        units = self.named_by(given_units)
         names = self.names.extend(start, units)
         ends = names[size - 1 :: size]
         pages = tuple(PageNo(slot // size) for slot in slots[::size])[: len(ends)]
@@ -143,3 +157,14 @@ class Observer:
             self.known.clear()
         self.known[start, units, slots] = info
         return info
+
+    def named_by(self, given: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The units of a node in plain integers."""
+        wrong = f"units of a node must be integers, or pairs of them (got {shown(given[:8])})"
+        try:
+            units = given if all(type(one) is int for one in given) else tuple(map(self.unit, given))
+        except TypeError as error:
+            raise ValueError(wrong) from error
+        if any(type(unit) is int and not -MAX_NUMBER < unit < MAX_NUMBER for unit in units):
+            raise ValueError(wrong)
+        return units

@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from kvlitmus.conformance.checker.observation import MAX_NUMBER, Observer
+from kvlitmus.conformance.checker.observation import MAX_NUMBER, PLAIN, Observer
 from kvlitmus.conformance.ports import NodeView, View
+from kvlitmus.conformance.support.integers import integer, is_integer
 from kvlitmus.conformance.support.text import shown, type_name
 from kvlitmus.spec.interface.tiers import JOB_KINDS, Job
 from kvlitmus.spec.names import Names
@@ -20,6 +21,10 @@ from kvlitmus.spec.units import Key, Name, PageNo
 
 MANY = 200_000
 """Maximum number of nodes that are remembered by content."""
+
+
+PLACES = frozenset({tuple, type(None)})
+"""Types of where nodes are, in most caches."""
 
 
 class TierObserver(Observer):
@@ -39,7 +44,10 @@ class TierObserver(Observer):
         places: list[int] = []
         for row in rows:
             parent, namespace, units, slots, host, locks, hits, priority, pins = row
-            self.check_row(parent, len(places), units, slots, host, (pins, hits, priority))
+            if not {type(parent), type(locks), type(hits), type(priority), type(pins)} <= PLAIN:
+                parent, locks, hits, priority = self.numbers(parent, locks, hits, priority)
+                pins = self.pinned(pins)
+            units, slots, host = self.row_of(parent, len(places), units, slots, host)
             above = seen.tier_nodes[parent] if parent >= 0 else None
             before = self.names.root(namespace) if above is None else (above.named.units or (above.before,))[-1]
             named = self.name_units(before, units)
@@ -63,36 +71,46 @@ class TierObserver(Observer):
                     NodeView(places[parent] if parent >= 0 else -1, namespace, units, slots, locks, hits, priority)
                 )
         self.read_into(seen, available, sizes, View(free, resident))
-        seen.host_free = tuple(self.bounded(host_free, "the host's free list"))
-        if any(type(page) is not int for page in seen.host_free):
-            raise ValueError("the host's free list must consist of integers")
+        wrong = "the host's free list must consist of integers"
+        host_listed = self.bounded(host_free, "the host's free list")
+        seen.host_free = tuple(map(PageNo, self.plain(host_listed, wrong)))
         seen.moving = self.whole_pages(seen, self.bounded(moving, "what is moving"))
         seen.jobs = self.read_jobs(jobs)
         return seen
 
-    def check_row(
-        self, parent: Any, rows: int, units: Any, slots: Any, host: Any, counts: tuple[Any, Any, Any]
-    ) -> None:
-        """The form of one node."""
-        if type(parent) is not int or parent >= rows:
+    def pinned(self, pins: Any) -> int | None:
+        """How often a node is pinned."""
+        if pins is not None and not is_integer(pins):
+            raise ValueError(f"pins of a node must be an integer or None (got {type_name(pins)})")
+        return None if pins is None else integer(pins)
+
+    def row_of(
+        self, parent: int, rows: int, units: Any, slots: Any, host: Any
+    ) -> tuple[tuple[Any, ...], tuple[int, ...] | None, tuple[int, ...] | None]:
+        """The units of one node and its places on both tiers, in plain integers; raises when the form is wrong."""
+        if parent >= rows:
             raise ValueError("the parent of a node must be the number of a node before it, or -1")
         if type(units) is not tuple or len(units) > self.most:
             raise ValueError(f"the units of a node must be a tuple (got {type_name(units)})")
-        for what, count in zip(("pins", "hits", "priority"), counts, strict=True):
-            if count is not None and type(count) is not int:
-                raise ValueError(f"{what} of a node must be an integer or None (got {type_name(count)})")
-        if (len(units), slots, host) in self.checked:
-            return
-        for what, places in (("slots", slots), ("host", host)):
-            if places is not None and (
-                type(places) is not tuple
-                or len(places) != len(units)
-                or any(type(slot) is not int or not 0 <= slot < MAX_NUMBER for slot in places)
-            ):
-                raise ValueError(f"{what} of a node must be None or one integer per unit (got {shown(places)})")
+        if {type(slots), type(host)} <= PLACES and (len(units), slots, host) in self.checked:
+            return self.named_by(units), slots, host
+        slots, host = self.places_of("slots", slots, len(units)), self.places_of("host", host, len(units))
         if len(self.checked) > MANY:
             self.checked.clear()
         self.checked.add((len(units), slots, host))
+        return self.named_by(units), slots, host
+
+    def places_of(self, what: str, given: Any, many: int) -> tuple[int, ...] | None:
+        """Where a node is on a tier, one slot for each of so many units; ``None`` where it isn't there."""
+        if given is None:
+            return None
+        wrong = f"{what} of a node must be None or one integer per unit (got {shown(given)})"
+        if type(given) is str:
+            raise ValueError(wrong)
+        places = tuple(self.plain(tuple(self.bounded(given, "a node")), wrong))
+        if len(places) != many or any(not 0 <= slot < MAX_NUMBER for slot in places):
+            raise ValueError(wrong)
+        return places
 
     def name_units(self, before: Name, units: tuple[Any, ...]) -> Named:
         """Name the units of a node; remembered by content."""
@@ -119,9 +137,7 @@ class TierObserver(Observer):
 
     def whole_pages(self, seen: TierSeen, slots: Sequence[Any]) -> list[PageNo]:
         """The pages that slots in flight make up, each as often as its slots are listed."""
-        if any(type(slot) is not int for slot in slots):
-            raise ValueError("what is moving must consist of integers")
-        counted = Counter(slots)
+        counted = Counter(self.plain(slots, "what is moving must consist of integers"))
         size = self.size
         pages: list[PageNo] = []
         for page in dict.fromkeys(slot // size for slot in counted):
@@ -135,15 +151,13 @@ class TierObserver(Observer):
         """The work under way, by its number."""
         found: dict[int, Job] = {}
         for row in self.bounded(jobs, "the list of jobs") if jobs is not None else ():
-            job = Job(*row)
-            key = Key(*job.key)
-            if (
-                type(job.id) is not int
-                or job.kind not in JOB_KINDS
-                or any(type(number) is not int for number in (job.start, job.rid, job.done))
-                or not 0 <= job.start <= key.length
-                or job.id in found
-            ):
+            given = Job(*row)
+            key = Key(*given.key)
+            numbers = (given.id, given.start, given.rid, given.done)
+            if given.kind not in JOB_KINDS or not all(map(is_integer, numbers)):
+                raise ValueError(f"this is no job: {shown(row)}")
+            id, start, rid, done = map(integer, numbers)
+            if not 0 <= start <= key.length or id in found:
                 raise ValueError(f"this is no job, or one that is listed twice: {shown(row)}")
-            found[job.id] = job._replace(key=key)
+            found[id] = given._replace(id=id, key=key, start=start, rid=rid, done=done)
         return found

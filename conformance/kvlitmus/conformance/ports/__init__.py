@@ -2,8 +2,8 @@
 
 An adapter is any object with some of these methods.  Nothing needs to be inherited, and the
 presence of a method *is* the capability; a cache that has no tree simply has no ``match``.
-Slots are plain integers; a returned sequence may be a list, a tuple or anything else that
-iterates (an adapter for tensors returns ``tensor.tolist()``).
+Slots and counts are integers, of whatever class (Python's, numpy's); a returned sequence may be a
+list, a tuple or anything else that iterates (an adapter for tensors returns ``tensor.tolist()``).
 
 What makes adapters is a **target**: an object (often a module) with
 

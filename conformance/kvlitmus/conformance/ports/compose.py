@@ -3,15 +3,19 @@
 An engine's scheduler does this work; where it isn't part of the cache (SGLang's isn't), the suite
 does it in the plainest lawful way: match, lock, make room, allocate; insert, free what was
 brought in vain, match again and move the lock; free the rest and unlock.
+
+That second match is a use like any other: the capability ``composed`` says that publications have one
+(:func:`kvlitmus.spec.advance.publish`).  Which calls a request was made of is noted, for whoever shows it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kvlitmus.conformance.ports import Begun, Profile, capabilities_of
+from kvlitmus.conformance.support.integers import integers
 from kvlitmus.spec.units import Key, page_floor
 
 PARTS = frozenset({"pool", "tree", "locks", "evict"})
@@ -36,6 +40,7 @@ class Composed:
         self._size = page_size
         self._profile = profile
         self._running: dict[int, Running] = {}
+        self._made: list[str] = []
         if hasattr(adapter, "reset"):
             self.reset = self._reset
 
@@ -46,16 +51,27 @@ class Composed:
         self._running.clear()
         self._adapter.reset()
 
+    def made_of(self) -> tuple[str, ...]:
+        """The calls that were made of the cache since this was asked last, as a reader should see them."""
+        made = tuple(self._made)
+        self._made.clear()
+        return made
+
+    def _call(self, text: str, method: str, *args: Any, **how: Any) -> Any:
+        """Make one call of the cache, and note it."""
+        self._made.append(text)
+        return getattr(self._adapter, method)(*args, **how)
+
     def begin(self, rid: int, key: Key) -> Begun | None:
         """Match, lock, make room, allocate; without room the lock is given back."""
-        adapter, size = self._adapter, self._size
-        hit = adapter.match(key)
-        receipt = adapter.lock(hit.handle)
+        size = self._size
+        hit = self._call("match", "match", key)
+        receipt = self._call("lock", "lock", hit.handle)
         own = self._room(-(-len(key.tokens) // size) * size - hit.length)
         if own is None:
-            adapter.unlock(receipt)
+            self._call("unlock", "unlock", receipt)
             return None
-        row = [*hit.slots, *own][: len(key.tokens)]
+        row = [*integers(tuple(hit.slots)), *own][: len(key.tokens)]
         self._running[rid] = Running(key, row, hit.length, receipt)
         return Begun(tuple(row), hit.length)
 
@@ -85,10 +101,10 @@ class Composed:
             self._store(request, whole, chunked=chunked)
             # One token more than is wanted: a match may leave the last one to be computed.
             tokens = (*request.key.tokens[: whole + int(request.key.bigram)], 0)
-            hit = self._adapter.match(request.key._replace(tokens=tokens))
-            receipt = self._adapter.lock(hit.handle)
-            self._adapter.unlock(request.receipt)
-            request.row[:whole] = list(hit.slots)[:whole]
+            hit = self._call(f"match of {whole}", "match", request.key._replace(tokens=tokens))
+            receipt = self._call("lock", "lock", hit.handle)
+            self._call("unlock", "unlock", request.receipt)
+            request.row[:whole] = integers(tuple(hit.slots)[:whole])
             request.cached, request.receipt = whole, receipt
         return Begun(tuple(request.row), request.cached)
 
@@ -107,7 +123,7 @@ class Composed:
         if kept:
             self._store(request, kept, chunked=False)
         self._free(request.row[max(kept, request.cached) :])
-        self._adapter.unlock(request.receipt)
+        self._call("unlock", "unlock", request.receipt)
 
     def _whole(self, request: Running, upto: int) -> int:
         """How many of so many units fill whole pages."""
@@ -116,30 +132,37 @@ class Composed:
     def _store(self, request: Running, whole: int, *, chunked: bool) -> None:
         """Insert the first ``whole`` units, and free the slots that the contract leaves to the caller."""
         tokens = request.key.tokens[: whole + int(request.key.bigram)]
-        stored = self._adapter.insert(
-            request.key._replace(tokens=tokens), request.row[:whole], protected=request.cached, chunked=chunked
+        stored = self._call(
+            f"insert of {whole}, protected={request.cached}",
+            "insert",
+            request.key._replace(tokens=tokens),
+            request.row[:whole],
+            protected=request.cached,
+            chunked=chunked,
         )
-        if stored.to_free is not None:
-            self._free(stored.to_free)
-        elif self._profile.duplicates == "caller_frees":
-            self._free(request.row[request.cached : stored.already])
+        told, duplicates = stored.to_free, self._profile.duplicates
+        left = [] if told is None else [*integers(tuple(told))]
+        if duplicates == "kept" or (told is None and duplicates == "caller_frees"):
+            left += request.row[request.cached : stored.already]  # who composes has no use for what is its own twice
+        self._free(left)
 
-    def _free(self, slots: Sequence[int]) -> None:
+    def _free(self, slots: Iterable[int]) -> None:
         """Free the whole pages that these slots begin."""
         size = self._size
         pages = dict.fromkeys(slot // size for slot in slots)
         if pages:
-            self._adapter.free([slot for page in pages for slot in range(page * size, page * size + size)])
+            slots = [slot for page in pages for slot in range(page * size, page * size + size)]
+            self._call(f"free({slots})", "free", slots)
 
-    def _room(self, n: int) -> Sequence[int] | None:
+    def _room(self, n: int) -> Collection[int] | None:
         """``n`` slots, evicting what is missing; ``None`` when there is no room."""
         if n <= 0:
             return ()
         short = n - self._adapter.available()
         if short > 0:
-            self._adapter.evict(short)
-        got: Sequence[int] | None = self._adapter.alloc(n)
-        return got
+            self._call(f"evict({short})", "evict", short)
+        got = self._call(f"alloc({n})", "alloc", n)
+        return None if got is None else integers(tuple(got))
 
 
 def with_requests(adapter: Any, page_size: int, profile: Profile) -> Any:

@@ -225,6 +225,18 @@ class CacheFreesDuplicates(DuplicatesFreedByBoth):
         return Stored(stored.already, ())
 
 
+@null_mutant("duplicates-stay-the-callers", profile=replace(PROFILE, duplicates="kept"), configs=BOTH)
+class DuplicatesStayTheCallers(Specimen):
+    """What an insert was offered in vain stays its caller's, who may go on using it, as the profile declares."""
+
+    def insert(
+        self, key: Key, slots: Sequence[int], *, protected: int = 0, priority: int = 0, chunked: bool = False
+    ) -> Stored:
+        """Nobody has to free anything."""
+        stored = super().insert(key, slots, protected=protected, priority=priority, chunked=chunked)
+        return Stored(stored.already, ()) if slots and slots[0] % 2 else stored
+
+
 @null_mutant(
     "last-token-computed",
     profile=CAPPED,
@@ -242,6 +254,18 @@ class LastTokenIsComputed(LastTokenComputed):
 )
 class AllocationsEvict(AllocationEvictsUnasked):
     """An allocation takes from the tree what it lacks, as the profile declares."""
+
+
+@null_mutant(
+    "counts-what-could-go",
+    profile=replace(PROFILE, evict_moment="alloc"),
+    configs=(Config(page_size=1, pages=8), Config(page_size=4, pages=8), *BOTH),
+)
+class CountsWhatCouldGo(AllocationEvictsUnasked):
+    """Where allocations evict, what they could evict counts as available: it could be handed out now."""
+
+    def available(self) -> int:
+        return super().available() + self.tree.evictable
 
 
 @null_mutant("begins-without-evicting", configs=(Config(page_size=1, pages=8), *BOTH))

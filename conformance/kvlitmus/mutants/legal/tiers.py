@@ -14,7 +14,7 @@ from kvlitmus.conformance.specimen.putting import PutQueue
 from kvlitmus.conformance.specimen.tiers import TierTree
 from kvlitmus.conformance.specimen.tree import Node, Unit
 from kvlitmus.conformance.specimen.works import QUERYING, Fetch, TieredNode, Work
-from kvlitmus.mutants.hosted import HOSTED, THROUGH, TIMED
+from kvlitmus.mutants.hosted import HOSTED, THROUGH, TIMED, WRITE_BACK
 from kvlitmus.mutants.prefetch import LooksFirst
 from kvlitmus.mutants.registry import null_mutant
 from kvlitmus.spec.interface import PageStore
@@ -80,6 +80,30 @@ class WholeHostNodesGo(TierTree):
 
     def host_pages_to_trim(self, leaf: TieredNode, n: int) -> int:
         return len(leaf.host)
+
+
+@null_mutant("host-duplicates-go-first", profile=replace(PROFILE, host_duplicates="reclaimed"), configs=WRITE_BACK)
+class HostDuplicatesGoFirst(TierTree):
+    """Under write-back an eviction of the host drops copies of what is on the device too, as the profile declares."""
+
+    def evict_host(self, n: int) -> int:
+        """Those first, then what is on the host alone."""
+        freed = 0
+        waiting = [child for root in self.roots.values() for child in root.children.values()]
+        while waiting and freed < n:
+            node = waiting.pop()
+            waiting += node.children.values()
+            assert isinstance(node, TieredNode)
+            if node.pages and node.host and not node.pins:
+                freed += self.reclaim(node)
+        return freed + (super().evict_host(n - freed) if freed < n else 0)
+
+    def reclaim(self, node: TieredNode) -> int:
+        """Drop the host copy of a node that is on the device; returns the slots freed."""
+        victims, node.host = node.host, []
+        self.tell_removed("host", node.names)
+        self.host.give_back(victims)
+        return len(victims) * self.page_size
 
 
 @null_mutant("ancestors-go-first", profile=replace(PROFILE, backup_parent="chain"))

@@ -1,7 +1,7 @@
 """The interface of a flat cache: a pool of slots, a prefix tree, locks, eviction, requests; what they answer.
 
-Slots are plain integers; a returned sequence may be a list, a tuple or anything else that
-iterates.  A protocol is a **port**: a cache has it by having its methods, and nothing needs to be inherited.
+Slots and counts are integers, of whatever class (Python's, numpy's); a returned sequence may be a
+list, a tuple or anything else that iterates.  A protocol is a **port**: a cache has it by having its methods, and nothing needs to be inherited.
 """
 
 from __future__ import annotations
@@ -87,7 +87,9 @@ class Pool(Protocol):
         """Take back the pages that these slots lie in: whole pages, each once; a part of one is misuse."""
 
     def available(self) -> int:
-        """How many slots could be handed out now."""
+        """How many slots could be handed out now: those that are free; where allocations evict, what they could evict
+        may be counted too.
+        """
 
 
 class Extend(Protocol):

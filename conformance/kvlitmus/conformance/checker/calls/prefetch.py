@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from kvlitmus.conformance.checker.scripted_host import HostScript, ScriptedHost
 from kvlitmus.conformance.ports import Prefetch
+from kvlitmus.conformance.support.integers import integer, integers, is_integer
 from kvlitmus.spec.prefetch_plan import Planned, PlanPrefetch, PrefetchPlan
 from kvlitmus.spec.units import Slot
 
@@ -35,8 +36,11 @@ def checked_plan(answer: object) -> PrefetchPlan:
         raise TypeError(f"plan_prefetch must answer a PrefetchPlan (got {type(answer).__name__})")
     slots = tuple(answer.slots)
     counts = (answer.key_start, answer.key_length, answer.hashed_pages, answer.accounted)
-    if any(type(number) is not int for number in (*slots, *counts)):
+    if not all(map(is_integer, (*slots, *counts))):
         raise TypeError("the slots, lengths and counts of a PrefetchPlan must be integers")
     if not (answer.refusal is None or isinstance(answer.refusal, str)):
         raise TypeError("the refusal of a PrefetchPlan must be text or None")
-    return answer._replace(slots=slots)
+    start, length, hashed, accounted = map(integer, counts)
+    return answer._replace(
+        slots=tuple(integers(slots)), key_start=start, key_length=length, hashed_pages=hashed, accounted=accounted
+    )

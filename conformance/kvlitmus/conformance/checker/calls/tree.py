@@ -26,10 +26,10 @@ def match(checker: Checker, key: Key) -> Hit:
 def insert(
     checker: Checker, key: Key, slots: Sequence[Slot], *, protected: int = 0, priority: int = 0, chunked: bool = False
 ) -> tuple[Slot, ...]:
-    """Insert a key with the suite's own slots beyond ``protected``; returns the slots that are the caller's to free.
+    """Insert a key with the suite's own slots beyond ``protected``; returns the slots that are still the suite's.
 
     The suite writes the KV of the key into its own slots first.  What the tree takes is the tree's
-    afterwards.
+    afterwards; what was brought in vain is the caller's to free, stays its own, or is the cache's, as the profile says.
     """
     call = Insert(checker.path(key), tuple(slots), protected, priority, chunked)
     checker.poke(call, None)
@@ -43,9 +43,11 @@ def insert(
         chunked=chunked,
     )
     stored = _stored(checker, answer)
-    to_free = left_to_caller(checker.setting, call, stored)
+    left = left_to_caller(checker.setting, call, stored)
+    if checker.profile.duplicates == "kept":
+        left = tuple(dict.fromkeys((*left, *call.slots[protected : stored.already])))
     checker.step(call, stored)
-    return to_free
+    return left
 
 
 def lock(checker: Checker, hit: Hit, key: Key, receipt: int) -> None:

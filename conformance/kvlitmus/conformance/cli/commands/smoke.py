@@ -106,7 +106,7 @@ def hints(found: session.Session, results: Sequence[ItemResult]) -> Iterator[str
             f"start with 'kvlitmus rules {broken.most_common(1)[0][0]}'"
         )
     if broken["PORT-03"]:
-        yield "PORT-03: slots must be plain integers (tensor.tolist()), lengths must be int"
+        yield "PORT-03: slots and lengths must be integers (tensor.tolist(), or an array of integers)"
     if broken["PORT-01"]:
         yield "PORT-01: out of memory is answered with None, not with an exception; else look at the call that raised"
     if any(about_page_0(finding, found.profile.reserved) for result in played for finding in result.findings[:1]):
