@@ -53,7 +53,9 @@ def choice_of(step: Step[Any], state: State, setting: Setting) -> Choice:
     pages = None if granted is None else pages_in_order(granted, size)
     if not isinstance(after, TierSeen):
         return Choice(victims, pages)
-    lost = dropped(before.parent_names, after.parent_names, before.hosted, setting) if may_drop(call, setting) else None
+    lost: Names | None = None
+    if may_drop(call, setting):
+        lost = dropped(before.parent_names, after.parent_names, before.hosted, after.hosted, setting)
     places = {name: page for name, page in after.hosted.items() if before.hosted.get(name) != page}
     if isinstance(call, tier_calls.Prefetch) and answer.started:
         taken = map(PageNo, sorted(set(after.moving).difference(before.moving)))
@@ -96,10 +98,20 @@ def outcome_of(call: Any, record: Record) -> Outcome | None:
     return Outcome("short" if cut else "part", sum(done))
 
 
-def dropped(before: Collection[Name], after: Collection[Name], copies: Collection[Name], setting: Setting) -> Names:
-    """What left the host, of what was cached ``before`` and ``after``, with the host copies that there were before.
+def dropped(
+    before: Collection[Name],
+    after: Collection[Name],
+    copies: Collection[Name],
+    left: Collection[Name],
+    setting: Setting,
+) -> Names:
+    """What left the host, of what was cached ``before`` and ``after``; host copies there were, and some are ``left``.
 
-    Under write-back what leaves the device comes to the host, and may leave it in the same call.
+    Under write-back what leaves the device comes to the host, and may leave it in the same call; and copies of what is
+    on the device too may leave it, where the profile says so.
     """
     spills = setting.config.write == WRITE_BACK
-    return tuple(sorted([name for name in before if name not in after and (spills or name in copies)]))
+    gone = [name for name in before if name not in after and (spills or name in copies)]
+    if spills and setting.profile.host_duplicates == "reclaimed":
+        gone += [name for name in copies if name in after and name not in left]
+    return tuple(sorted(gone))

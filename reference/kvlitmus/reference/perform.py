@@ -324,7 +324,8 @@ def perform_tiered(state: State, setting: Setting, call: Any, choice: Choice) ->
     after, answer = goes(state, setting, call, choice)
     if choice.host_victims is not None:
         before = {*state.tree.pages, *alone_of(state)}
-        gone = dropped(before, {*after.tree.pages, *alone_of(after)}, host_of(state).copies, setting)
+        copies, left = host_of(state).copies, host_of(after).copies
+        gone = dropped(before, {*after.tree.pages, *alone_of(after)}, copies, left, setting)
         if gone != tuple(sorted(choice.host_victims)):
             refuse(f"{list(gone)} leave the host, not {sorted(choice.host_victims)}")
     return after, answer

@@ -220,8 +220,12 @@ def write_back(state: State, setting: Setting, run: Names, choice: Choice) -> tu
 def evict_host(state: State, setting: Setting, wanted: int, choice: Choice) -> tuple[State, Pages]:
     """Delete pages that are on the host alone, childless and unpinned, until ``wanted`` host pages became free.
 
-    Returns how many became free; fewer where there is no more.
+    Returns how many became free; fewer where there is no more.  Copies of what is on the device too go where that is
+    chosen, and the profile allows it.
     """
+    reclaimed = reclaimed_by(state, setting, choice)
+    if reclaimed:
+        state, wanted = unback(state, reclaimed), wanted - len(reclaimed)
 
     def let_go(now: State, run: Names) -> tuple[State, Names]:
         return unback(with_alone(now, effects.remove(alone_tree(now), run).pages), run), run
@@ -230,4 +234,14 @@ def evict_host(state: State, setting: Setting, wanted: int, choice: Choice) -> t
     if choice.host_victims is not None:
         spared |= alone_of(state).keys() - set(choice.host_victims)
     state, victims = make_room(state, wanted, setting, alone_tree, let_go, spared)
-    return state, Pages(len(victims))
+    return state, Pages(len(victims) + len(reclaimed))
+
+
+def reclaimed_by(state: State, setting: Setting, choice: Choice) -> Names:
+    """The pages on the device whose host copies are chosen to go: under write-back a profile may allow it."""
+    if setting.profile.host_duplicates != "reclaimed" or setting.config.write != WRITE_BACK:
+        return ()
+    tree, copies = state.tree, host_of(state).copies
+    return tuple(
+        name for name in choice.host_victims or () if name in tree.pages and name in copies and not copies[name].pins
+    )

@@ -82,14 +82,24 @@ class WholeHostNodesGo(TierTree):
         return len(leaf.host)
 
 
-@null_mutant("host-duplicates-go-first", profile=replace(PROFILE, host_duplicates="reclaimed"), configs=WRITE_BACK)
+@null_mutant("host-duplicates-go-first", profile=replace(PROFILE, host_duplicates="reclaimed"), configs=WRITE_BACK[:1])
 class HostDuplicatesGoFirst(TierTree):
-    """Under write-back an eviction of the host drops copies of what is on the device too, as the profile declares."""
+    """Under write-back an eviction of the host drops copies of what is on the device too, as the profile declares; but
+    not to make room for what is leaving the device, which may be the next of these.
+    """
+
+    leaving = False
+
+    def evict(self, n: int) -> int:
+        self.leaving = True
+        freed = super().evict(n)
+        self.leaving = False
+        return freed
 
     def evict_host(self, n: int) -> int:
         """Those first, then what is on the host alone."""
         freed = 0
-        waiting = [child for root in self.roots.values() for child in root.children.values()]
+        waiting = [child for root in self.roots.values() for child in root.children.values() if not self.leaving]
         while waiting and freed < n:
             node = waiting.pop()
             waiting += node.children.values()
