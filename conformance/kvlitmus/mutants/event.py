@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from kvlitmus.conformance.specimen.flat import Specimen
 from kvlitmus.conformance.specimen.tiers import TierTree
@@ -117,7 +117,7 @@ class PagesOfACallAreToldBelowOneParent(RadixTree):
 @mutant(
     "eviction-is-not-told",
     links=(SGLANG + "pull/29750",),
-    kills=("EVENT-02",),
+    kills=("EVENT-02", "EVENT-09"),
 )
 class EvictionIsNotTold(RadixTree):
     """Routers send requests to where nothing is cached any more: one of the paths that free pages tells nobody."""
@@ -137,3 +137,96 @@ class ResetOfAFlatCacheIsNotTold(Specimen):
     def reset(self) -> None:
         super().reset()
         self.tree.told.clear()
+
+
+@mutant("stored-is-told-twice", kills=("EVENT-04",))
+class StoredIsToldTwice(RadixTree):
+    """Routers that count copies never get rid of a page: a part of each new node is told again with the next one."""
+
+    def tell_stored(self, tier: str, node: Node, start: int = 0) -> None:
+        """The parent's last page once more, and then the node."""
+        parent = node.parent
+        if not start and parent is not None and parent.parent is not None:
+            super().tell_stored(tier, parent, len(parent.names) - 1)
+        super().tell_stored(tier, node, start)
+
+
+@mutant("backed-up-is-told-as-stored-again", kills=("EVENT-04",))
+class BackedUpIsToldAsStoredAgain(TierTree):
+    """Routers count pages of the device twice: what gets a copy on the host is told for both tiers."""
+
+    def tell_stored(self, tier: str, node: Node, start: int = 0) -> None:
+        """The other copy, too."""
+        super().tell_stored(tier, node, start)
+        if tier == "host" and node.pages:
+            super().tell_stored("device", node, start)
+
+
+@mutant("ids-of-events-wrap", kills=("EVENT-05",))
+class IdsOfEventsWrap(RadixTree):
+    """Routers take one page for another: the ids of pages are short, and come again while the first is there still."""
+
+    def name_pages(self, node: Node) -> None:
+        """Two bits are enough."""
+        super().name_pages(node)
+        node.names = [name % 4 for name in node.names]
+
+
+@mutant("only-first-pages-have-a-namespace", kills=("EVENT-06",))
+class OnlyFirstPagesHaveANamespace(RadixTree):
+    """Routers put the pages of all tenants but their first ones into the default namespace, or can't place them."""
+
+    def tell_stored(self, tier: str, node: Node, start: int = 0) -> None:
+        """What has a parent is told without."""
+        first = len(self.told)
+        super().tell_stored(tier, node, start)
+        self.told[first:] = [
+            (what, where, page, before, units, None if before is not None else namespace)
+            for what, where, page, before, units, namespace in self.told[first:]
+        ]
+
+
+@mutant("part-of-an-insert-is-not-told", kills=("EVENT-08", "EVENT-02"))
+class PartOfAnInsertIsNotTold(RadixTree):
+    """Routers never send a request to where its prefix is: of what continues a cached prefix they aren't told."""
+
+    def tell_stored(self, tier: str, node: Node, start: int = 0) -> None:
+        if node.parent is not None and node.parent.parent is not None:
+            return
+        super().tell_stored(tier, node, start)
+
+
+class NamedByContent(RadixTree):
+    """A tree whose pages are called by what they hold and follow: a page that comes again has its name again."""
+
+    def __init__(self, page_size: int, policy: str, release: Callable[[Sequence[int]], None]) -> None:
+        super().__init__(page_size, policy, release)
+        self.known: dict[object, int] = {}
+
+    def name_pages(self, node: Node) -> None:
+        """The number of the prefix."""
+        size, names = self.page_size, list(node.names)
+        above = node.parent.names[-1:] if node.parent is not None else []
+        for at in range(len(names), len(node.key) // size):
+            before = names[at - 1 : at] or above
+            page = (node.namespace, tuple(before), node.key[at * size : at * size + size])
+            names.append(self.known.setdefault(page, len(self.known) + 1))
+        node.names = names
+
+
+@mutant("children-are-told-first", kills=("EVENT-07",))
+class ChildrenAreToldFirst(NamedByContent):
+    """Routers drop what they can't hang up: pages that come again are told from the last one on."""
+
+    def __init__(self, page_size: int, policy: str, release: Callable[[Sequence[int]], None]) -> None:
+        super().__init__(page_size, policy, release)
+        self.seen: set[object] = set()
+
+    def tell_stored(self, tier: str, node: Node, start: int = 0) -> None:
+        """In the wrong order, where all of them were told before."""
+        first = len(self.told)
+        super().tell_stored(tier, node, start)
+        pages = {entry[2] for entry in self.told[first:]}
+        if pages <= self.seen:
+            self.told[first:] = reversed(self.told[first:])
+        self.seen |= pages

@@ -10,11 +10,16 @@ from collections.abc import Mapping, Sequence
 
 from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
 from kvlitmus.spec import tier as _tier  # noqa: F401 - its facts
-from kvlitmus.spec.facts import fact
+from kvlitmus.spec.calls import Begin, Match
+from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
+from kvlitmus.spec.interface.tiers import Event
 from kvlitmus.spec.on import On
 from kvlitmus.spec.rule import Kind, rule
+from kvlitmus.spec.seen import Seen
+from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State, Told
-from kvlitmus.spec.units import Name, PageNo
+from kvlitmus.spec.tree import LOOKUPS
+from kvlitmus.spec.units import Name, PageNo, Tokens
 
 
 @fact(2, ports=("events",))
@@ -26,8 +31,51 @@ def told(then: State) -> Told:
 
 @fact(2)
 def odd_events(told: Told) -> Sequence[str]:
-    """Events that make no sense: an unknown page or parent, a page stored twice or removed while absent."""
+    """Events that make no sense: an unknown page or parent, or a page removed while absent."""
     return told.odd
+
+
+@fact(2, ports=("events",))
+def stored_events(after: Seen) -> Sequence[Event]:
+    """The events of the call that tell of pages that are on a tier from now on."""
+    return [event for event in after.events if event.what == "stored"]
+
+
+@fact(2)
+def told_twice(told: Told, setting: Setting) -> Sequence[str] | Unknown:
+    """Events of pages that are on that tier by the events before; in a block table a page may have many places."""
+    return UNKNOWN if setting.table else told.twice
+
+
+@fact(2)
+def told_renamed(told: Told) -> Sequence[str]:
+    """Events that give a page the id of another one that is on some tier by the events before."""
+    return told.renamed
+
+
+@fact(2)
+def told_strays(told: Told) -> Sequence[str]:
+    """Events of pages in another namespace than the page before them."""
+    return told.strays
+
+
+@fact(2)
+def told_orphans(told: Told) -> Sequence[str]:
+    """Events of pages below one that is on no tier by the events before."""
+    return told.orphans
+
+
+@fact(2, ports=("events",))
+def told_length(state: State, setting: Setting, call: Match | Begin, match_cap: Tokens) -> Tokens | Unknown:
+    """Units of the key, as far as a match may cover it, that are cached by the events before the call; of a flat cache."""
+    if state.told is None or setting.config.tiered:
+        return UNKNOWN
+    length = 0
+    for name in call.path.pages[: match_cap // setting.size]:
+        if name not in state.told.device:
+            break
+        length += setting.size
+    return Tokens(length)
 
 
 @fact(2)
@@ -75,3 +123,81 @@ def events_tell_what_the_device_has(told_device: frozenset[Name], cached_after: 
 def events_tell_what_the_host_has(told_host: frozenset[Name], hosted: Mapping[Name, PageNo]) -> bool:
     """When nothing is under way, the events so far MUST tell exactly the pages that are on the host."""
     return told_host == frozenset(hosted)
+
+
+@rule(
+    "EVENT-04",
+    kind=Kind.STATE,
+    needs=("events",),
+    source="R-EVT-01",
+    reference="event.changes",
+    premise="stored_events",
+)
+def a_page_is_told_once(told_twice: Sequence[str]) -> bool:
+    """A page MUST NOT be told as stored on a tier where it is already by the events before."""
+    return not told_twice
+
+
+@rule(
+    "EVENT-05",
+    kind=Kind.STATE,
+    needs=("events",),
+    source="R-EVT-01",
+    reference="event.changes",
+    premise="stored_events",
+)
+def an_id_stands_for_one_page(told_renamed: Sequence[str]) -> bool:
+    """What a page is called in events MUST NOT be another page's name as long as that one is on any tier by the events."""
+    return not told_renamed
+
+
+@rule(
+    "EVENT-06",
+    kind=Kind.STATE,
+    needs=("events",),
+    source="R-EVT-01",
+    reference="event.changes",
+    premise="stored_events",
+)
+def an_event_names_the_namespace(told_strays: Sequence[str]) -> bool:
+    """An event of a stored page MUST name the namespace of the page before it."""
+    return not told_strays
+
+
+@rule(
+    "EVENT-07",
+    kind=Kind.STATE,
+    needs=("events",),
+    source="R-EVT-01",
+    reference="event.changes",
+    premise="stored_events",
+)
+def parents_are_told_first(told_orphans: Sequence[str]) -> bool:
+    """A page MUST NOT be told as stored while the page before it is on no tier by the events before."""
+    return not told_orphans
+
+
+@rule(
+    "EVENT-08",
+    on=LOOKUPS,
+    needs=("events",),
+    source="R-EVT-02",
+    reference="event.cached_changes",
+    allowed="at most {told_length} units",
+)
+def what_is_matched_was_told(match_length: Tokens, told_length: Tokens) -> bool:
+    """Each page that a match on a flat cache covers MUST be there by the events before it."""
+    return match_length <= told_length
+
+
+@rule(
+    "EVENT-09",
+    on=LOOKUPS,
+    needs=("events",),
+    source="R-EVT-02",
+    reference="event.cached_changes",
+    allowed="at least {told_length} units",
+)
+def what_was_told_is_matched(match_length: Tokens, told_length: Tokens) -> bool:
+    """A match on a flat cache MUST cover what is there by the events before it, as far as the profile's cap lets it."""
+    return match_length >= told_length

@@ -44,13 +44,27 @@ class Running(NamedTuple):
 class Told(NamedTuple):
     """What all events so far tell: the names of the pages on each tier, and which page each page id stands for.
 
-    ``odd``: events of the last step that make no sense, in words.
+    ``roots``: of each page that was told, the root of its namespace.
+
+    Of the last step alone, in words, events: that make no sense (``odd``), of pages that are there already (``twice``),
+    with the id of another page that is there (``renamed``), in another namespace than their parent (``strays``), of
+    pages whose parent is on no tier (``orphans``).
     """
 
     device: frozenset[Name] = frozenset()
     host: frozenset[Name] = frozenset()
     pages: Mapping[object, Name] = {}
+    roots: Mapping[Name, Name] = {}
     odd: tuple[str, ...] = ()
+    twice: tuple[str, ...] = ()
+    renamed: tuple[str, ...] = ()
+    strays: tuple[str, ...] = ()
+    orphans: tuple[str, ...] = ()
+
+    @property
+    def faultless(self) -> bool:
+        """Whether nothing was wrong with the events of the last step."""
+        return not (self.odd or self.twice or self.renamed or self.strays or self.orphans)
 
 
 class State(NamedTuple):

@@ -17,7 +17,7 @@ from typing import Any
 
 from kvlitmus.spec import calls, effects, tier_calls
 from kvlitmus.spec.advance import follow, used
-from kvlitmus.spec.interface.tiers import BACKUP, DONE, FETCH, LOAD, PUT, QUERY, Event, Loaded
+from kvlitmus.spec.interface.tiers import BACKUP, DONE, FETCH, LOAD, PUT, QUERY, Loaded
 from kvlitmus.spec.names import page_names
 from kvlitmus.spec.page import Page, Tree
 from kvlitmus.spec.prefetch_advance import (
@@ -41,7 +41,7 @@ from kvlitmus.spec.prefetch_advance import (
 )
 from kvlitmus.spec.seen import TierSeen
 from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.state import State, Told
+from kvlitmus.spec.state import State
 from kvlitmus.spec.tier_state import COPIES, WITH_STORAGE, Tiers, Work
 from kvlitmus.spec.units import Name, Tick
 
@@ -382,36 +382,3 @@ def conclude(
         number = tiers_of(state).prefetches.running.get(call.rid)
         then = polled(then, setting, number, call, answer, before, after)
     return pruned(then)
-
-
-# -- events ----------------------------------------------------------------------------------------
-
-
-def replay(told: Told, setting: Setting, events: Iterable[Event], shown: Callable[[object], str] = repr) -> Told:
-    """What is known after these events too; those that make no sense are put down as odd."""
-    tiers = {"device": set(told.device), "host": set(told.host)}
-    pages = dict(told.pages)
-    odd: list[str] = []
-    for event in events:
-        if event.what == "cleared":
-            tiers, pages = {"device": set(), "host": set()}, {}
-            continue
-        if event.what not in ("stored", "removed") or event.tier not in tiers:
-            odd.append(f"no such event: {shown(event)}")
-        elif event.what == "removed":
-            name = pages.get(event.page)
-            if name is None or name not in tiers[event.tier]:
-                odd.append(f"removed from the {event.tier} without being there: {shown(event.page)}")
-            else:
-                tiers[event.tier].discard(name)
-        else:
-            start = setting.names.root(event.namespace) if event.parent is None else pages.get(event.parent)
-            units = tuple(event.units)
-            if start is None:
-                odd.append(f"stored below a page that was never told: {shown(event)}")
-            elif len(units) != setting.size:
-                odd.append(f"a page of {len(units)} units: {shown(event)}")
-            else:
-                pages[event.page] = setting.names.extend(start, units)[-1]
-                tiers[event.tier].add(pages[event.page])
-    return Told(frozenset(tiers["device"]), frozenset(tiers["host"]), pages, tuple(odd))

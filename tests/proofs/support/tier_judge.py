@@ -15,11 +15,12 @@ from kvlitmus.spec.calls import Reset
 from kvlitmus.spec.interface.tiers import Event
 from kvlitmus.spec.occasions import On, occasions_of
 from kvlitmus.spec.plan import Judged, Plan, compile_plan
+from kvlitmus.spec.replay import replay
 from kvlitmus.spec.rule import all_rules
 from kvlitmus.spec.seen import Record, TierSeen
 from kvlitmus.spec.setting import SNAPSHOT, Setting
 from kvlitmus.spec.state import State
-from kvlitmus.spec.tier_advance import follow_tiers, replay
+from kvlitmus.spec.tier_advance import follow_tiers
 from kvlitmus.spec.tier_calls import Advance, Settled
 from tests.proofs.support.tier_shown import Contents, Shower
 
@@ -73,8 +74,7 @@ class Judge:
         if now is not self.now:
             after.events = (Event("cleared"),) if type(call) is Reset else tuple(self.shower.events(self.now, now))
         assert then.told is not None
-        if after.events or then.told.odd:
-            then = then._replace(told=replay(then.told, setting, after.events))
+        then = then._replace(told=replay(then.told, setting, after.events))
         self.now, self.state, self.before = now, then, after
         plan = self.plans.get(occasions)
         if plan is None:

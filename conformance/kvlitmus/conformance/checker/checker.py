@@ -38,6 +38,7 @@ from kvlitmus.spec.misuse_calls import Aftermath, MisuseCall
 from kvlitmus.spec.names import Names
 from kvlitmus.spec.occasions import occasions_of
 from kvlitmus.spec.plan import Judged, Plan, value_of
+from kvlitmus.spec.replay import replay
 from kvlitmus.spec.request import computed_slots
 from kvlitmus.spec.rule import all_rules
 from kvlitmus.spec.schemes import SCHEMES
@@ -45,7 +46,7 @@ from kvlitmus.spec.seen import Held, Seen, TierSeen
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State, Told, Tree, empty_state
 from kvlitmus.spec.store_state import EMPTY_STORE, StoreState
-from kvlitmus.spec.tier_advance import follow_tiers, replay
+from kvlitmus.spec.tier_advance import follow_tiers
 from kvlitmus.spec.tier_calls import Advance
 from kvlitmus.spec.tier_state import Tiers
 from kvlitmus.spec.units import Key, Name, PageNo, Slot

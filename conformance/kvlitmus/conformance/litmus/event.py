@@ -8,8 +8,11 @@ from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.litmus.registry import litmus
 from kvlitmus.conformance.litmus.scenes import READS, TIERS, backed, brought, emptied, letters, stored
 
+FLAT = ("EVENT-01", "EVENT-02", "EVENT-08", "EVENT-09")
+TOLD = ("EVENT-04", "EVENT-05", "EVENT-06", "EVENT-07")
 
-@litmus(rules=("EVENT-01", "EVENT-02"), needs=("events", "inspect", "requests", "tree", "evict"))
+
+@litmus(rules=(*FLAT, *TOLD), needs=("events", "inspect", "requests", "tree", "evict"))
 def events_follow_what_is_cached(checker: Checker) -> None:
     """Prompts that share pages, in two namespaces, come, go in part and come again; events tell each page."""
     keys = [prompt(checker, "abc"), prompt(checker, "abd"), prompt(checker, "abc", namespace="tenant-a")]
@@ -24,7 +27,7 @@ def events_follow_what_is_cached(checker: Checker) -> None:
     tree.evict(checker, checker.capacity)
 
 
-@litmus(rules=("EVENT-01", "EVENT-02"), needs=("events", "inspect", "requests", "reset"))
+@litmus(rules=FLAT, needs=("events", "inspect", "requests", "reset"))
 def events_tell_of_a_reset(checker: Checker) -> None:
     """What was cached before a reset is gone for those who listen as well; what comes after it is told anew."""
     for rid in (1, 2):
@@ -33,7 +36,7 @@ def events_tell_of_a_reset(checker: Checker) -> None:
         pool.reset(checker)
 
 
-@litmus(rules=("EVENT-01", "EVENT-02", "EVENT-03"), needs=(*TIERS, "events"))
+@litmus(rules=("EVENT-01", "EVENT-02", "EVENT-03", *TOLD), needs=(*TIERS, "events"))
 def events_follow_a_page_through_the_tiers(checker: Checker) -> None:
     """Pages are inserted, backed up, demoted, loaded back and dropped; after each the events tell where they are."""
     key = letters(checker, 3)

@@ -11,6 +11,7 @@ from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.conformance.specimen.pool import PagedPool
 from kvlitmus.conformance.specimen.requests import RequestTable
 from kvlitmus.conformance.specimen.tree import Node, RadixTree, Unit
+from kvlitmus.mutants.event import NamedByContent
 from kvlitmus.mutants.keys import CAPPED, LastTokenComputed, LastTokenComputedRequests
 from kvlitmus.mutants.pool import AllocationEvictsUnasked
 from kvlitmus.mutants.registry import null_mutant
@@ -201,6 +202,15 @@ class PageByPage(RadixTree):
     def next_candidate(self, victim: Node) -> Node | None:
         """What is left of it, too."""
         return victim if victim.pages else super().next_candidate(victim)
+
+
+@null_mutant("pages-are-named-by-content")
+class PagesAreNamedByContent(NamedByContent):
+    """Events call a page by what it holds, so that it comes again as the same; removals begin at the root."""
+
+    def tell_removed(self, tier: str, names: Sequence[int]) -> None:
+        """From the root on: within a call nobody looks."""
+        super().tell_removed(tier, names[::-1])
 
 
 @null_mutant("matches-count-as-hits", profile=replace(PROFILE, hit_counts="match"), configs=EVERYWHERE)
