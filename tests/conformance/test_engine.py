@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kvlitmus.conformance.generate import shrink as shrinking
 from kvlitmus.conformance.generate.schedule import NEEDS, WEIGHTS, Op, decode, draw, make_key, table
-from kvlitmus.conformance.generate.shrink import shrink
+from kvlitmus.conformance.generate.shrink import Case, Failed, shrink
 from kvlitmus.conformance.litmus.registry import LITMUS, all_litmus
 from kvlitmus.conformance.ports import Config, capabilities_of
 from kvlitmus.conformance.run.engine import run_item
@@ -165,44 +166,85 @@ def test_items_and_results_survive_json(kind: str) -> None:
     assert to_json(result_from_json(to_json(result))) == to_json(result)
 
 
+def calls_of(case: Case, _: int | None) -> Failed | None:
+    """Every schedule fails, with a call for each operation."""
+    return Failed(len(case.ops))
+
+
 @given(st.lists(st.integers(0, 255), min_size=1, max_size=40), st.integers(0, 255))
 def test_shrinking_keeps_failing_and_finds_the_smallest_cause(numbers: list[int], needle: int) -> None:
-    ops = [Op("match", number) for number in [*numbers, needle | 1]]
+    ops = tuple(Op("match", number) for number in [*numbers, needle | 1])
 
-    def fails(trial: Sequence[Op]) -> int | None:
-        return len(trial) if any(op.a & 1 for op in trial) else None
+    def fails(case: Case, _: int | None) -> Failed | None:
+        return Failed(len(case.ops)) if case.config == PAGED and any(op.a & 1 for op in case.ops) else None
 
-    assert shrink(ops, fails, trials=10_000, seconds=600) == ([Op("match", 1)], "")
+    assert shrink(Case(PAGED, ops), fails, trials=10_000) == (Case(PAGED, (Op("match", 1),)), "")
 
 
 def test_a_budget_of_nothing_shrinks_nothing() -> None:
-    ops = [Op("match", 5), Op("evict", 7)]
+    case = Case(PAGED, (Op("match", 5), Op("evict", 7)))
 
-    assert shrink(ops, len, trials=0) == (ops, "shrinking stopped after 0 tries")
-    assert shrink(ops, len, seconds=0) == (ops, "shrinking stopped after 0 s")
+    assert shrink(case, calls_of, trials=0) == (case, "shrinking stopped after 0 tries")
+    assert shrink(case, calls_of, seconds=0) == (case, "shrinking stopped after 0 s")
 
 
 def test_shrinking_says_whether_it_ended_by_itself() -> None:
-    ops = [Op("match", number) for number in range(60)]
+    case = Case(PAGED, tuple(Op("match", number) for number in range(60)))
 
-    def all_of_them(trial: Sequence[Op]) -> int | None:
-        return len(trial) if [op.kind for op in trial] == ["match"] * 60 else None
+    def all_of_them(trial: Case, _: int | None) -> Failed | None:
+        return Failed(60) if len(trial.ops) == 60 else None
 
-    assert shrink(ops, len, trials=100_000, seconds=600).stopped == ""
-    assert shrink(ops, len, trials=1, seconds=600).stopped == "shrinking stopped after 1 try"
-    assert shrink(ops, all_of_them, trials=100_000, seconds=600).stopped == "too long for trying pairs of operations"
+    def never(*_: object) -> None:
+        return None
+
+    assert shrink(case, calls_of, trials=100_000).stopped == ""
+    assert shrink(case, calls_of, trials=1).stopped == "shrinking stopped after 1 try"
+    assert shrink(case, all_of_them, trials=100_000).stopped == "too long for trying pairs of operations"
+    assert shrink(case, never, trials=100_000).stopped == "it did not occur again when it was shrunk"
 
 
 def test_a_smaller_number_that_makes_more_calls_is_not_simpler() -> None:
     """Published by itself a request takes one call, within a group of frees three: small numbers say the latter."""
 
-    def calls(trial: Sequence[Op]) -> int | None:
-        return sum(1 if op.b >= 48 else 3 for op in trial) or None
+    def calls(case: Case, _: int | None) -> Failed | None:
+        return Failed(sum(1 if op.b >= 48 else 3 for op in case.ops)) if case.ops else None
 
     for drawn in (200, 5):
-        ((op,), _) = shrink([Op("publish", 9, drawn, 9)], calls, trials=10_000, seconds=600)
+        ((_, (op,)), _) = shrink(Case(PAGED, (Op("publish", 9, drawn, 9),)), calls, trials=10_000)
         assert (op.a, op.c) == (0, 0)
         assert op.b >= 48
+
+
+def test_a_request_is_dropped_with_all_that_is_its_and_what_follows_the_failure_with_it() -> None:
+    """Of three requests one fails; neither runs of operations nor pairs of them are one request."""
+    ops = [Op(kind, 0, 0, rid) for kind in ("begin", "grow", "finish") for rid in (1, 2, 3)]
+    ops += [Op("tick")] * 200
+
+    def fails(case: Case, _: int | None) -> Failed | None:
+        ours = [op for op in case.ops if op.c]
+        if any(sum(op.c == rid for op in ours) not in (0, 3) for rid in (1, 2, 3)) or 3 not in {op.c for op in ours}:
+            return None
+        last = max(at for at, op in enumerate(case.ops) if op == Op("finish", 0, 0, 3))
+        history = [f"{op.kind.replace('finish', 'end')}({op.c})" for op in case.ops[: last + 1]]
+        return Failed(len(history), tuple(range(len(history))), tuple(history))
+
+    found = shrink(Case(PAGED, tuple(ops)), fails, trials=60)
+    assert [op.kind for op in found.case.ops] == ["begin", "grow", "finish"]
+
+
+def test_a_counterexample_is_shrunk_alike_however_slow_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a finding lists must not depend on how many plays fit into some seconds."""
+
+    def shrunk(seconds_per_look: float) -> tuple[Case, str]:
+        clock = itertools.count(0, seconds_per_look)
+        monkeypatch.setattr(shrinking, "monotonic", lambda: float(next(clock)))
+        result = run_item(
+            SpecimenTarget(Parts(requests=LeaksTail)), Item(kind="random", config=PAGED, ops=100), Options(reruns=0)
+        )
+        (found,) = result.findings
+        return Case(found.config, tuple(found.schedule)), found.not_minimal
+
+    assert shrunk(0.0) == shrunk(0.1)
 
 
 def test_muted_rules_are_not_judged() -> None:

@@ -270,19 +270,20 @@ def test_minimising_ends_when_nothing_breaks_again() -> None:
     assert rounds == [1]
 
 
-def test_the_time_for_shrinking_is_shared_and_never_less_than_a_second() -> None:
+def test_trials_are_shared_whatever_the_time_and_time_is_a_net() -> None:
     rules = [f"POOL-{number:02}" for number in range(1, 16)]
     results = [result(findings=[finding(rule, calls=90)]) for rule in rules]
-    shares: list[float] = []
+    shares: list[tuple[int, float]] = []
 
     def play(items: list[Item], options: Options) -> list[ItemResult]:
-        shares.append(options.shrink_seconds)
+        shares.append((options.shrink_trials, options.shrink_seconds))
         return [result("schedule") for _ in items]
 
     minimise(results, play, Options(), seconds=10.0, jobs=2, total=60.0)  # type: ignore[arg-type]
     minimise(results, play, Options(), seconds=10.0, jobs=1, total=0.0)  # type: ignore[arg-type]
-    assert 7.5 < shares[0] <= 8.0
-    assert shares[1:] == [1.0]
+    assert [trials for trials, _ in shares] == [16_000 // 15] * len(shares)
+    assert 7.5 < shares[0][1] <= 8.0
+    assert [seconds for _, seconds in shares[1:]] == [1.0]
 
 
 def test_litmus_findings_and_deaths_are_not_shrunk_again() -> None:

@@ -16,7 +16,7 @@ from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import Op, table
-from kvlitmus.conformance.generate.shrink import shrink
+from kvlitmus.conformance.generate.shrink import Case, Failed, shrink
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.specimen.backup import BackupQueue
 from kvlitmus.conformance.specimen.parts import PROFILE
@@ -89,11 +89,11 @@ def said(violation: Violation) -> str:
 def shortest(first: Any, second: Any, config: Config, ops: Sequence[Op], seconds: float = 20.0) -> Found | None:
     """What is found on a schedule of as few operations as can be; ``None`` where nothing is."""
 
-    def fails(fewer: Sequence[Op]) -> int | None:
-        found = trial(first, second, config, fewer)
-        return None if found is None else len(found.calls)
+    def fails(case: Case, _: int | None) -> Failed | None:
+        found = trial(first, second, config, case.ops) if case.config == config else None
+        return None if found is None else Failed(len(found.calls))
 
-    return trial(first, second, config, shrink(ops, fails, seconds=seconds).ops)
+    return trial(first, second, *shrink(Case(config, tuple(ops)), fails, seconds=seconds).case)
 
 
 def trial(first: Any, second: Any, config: Config, ops: Sequence[Op]) -> Found | None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from kvlitmus.conformance.generate.shrink import SAFETY, TRIALS, small
 from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.isolation.process import Process, wait
 from kvlitmus.conformance.isolation.worker_pool import Limits, WorkerPool
@@ -32,6 +33,12 @@ FORMAT = 1
 LONG_LITMUS = 8
 """A litmus test of more calls is worth the search for a shorter schedule."""
 
+SEARCH = 16_000
+"""Operations that are drawn in this search, in all configurations together."""
+
+CANDIDATES = 3
+"""So many schedules are shrunk, until one is short; each has its share of the trials."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
@@ -40,8 +47,8 @@ class Effort:
     steps: int = STEPS
     seed: int = 0
     litmus: bool = True
-    shrink_trials: int = 2_000
-    shrink_seconds: float = 10.0
+    shrink_trials: int = TRIALS
+    shrink_seconds: float = SAFETY
 
 
 @dataclass(slots=True, kw_only=True)
@@ -151,34 +158,52 @@ def run_mutant(id: str, effort: Effort, current: CurrentRun | None = None) -> Fa
                 fate.seconds = time.monotonic() - started
     fate.broken = [rule for rule in all_rules() if rule in broken]
     if killer:
-        shortest = shortest_of(mutant, fate.killed_by, killer, effort, current)
+        shortest = shortest_of(mutant, killer, effort, current)
         fate.length, fate.calls = len(shortest.calls), shortest.calls
     else:
         fate.seconds = time.monotonic() - started
     return fate
 
 
-def shortest_of(
-    mutant: Mutant, rule: str, finding: Finding, effort: Effort, current: CurrentRun | None = None
-) -> Finding:
-    """The shortest counterexample for this rule: litmus tests can't be shrunk, schedules may say it in fewer calls."""
+def shortest_of(mutant: Mutant, finding: Finding, effort: Effort, current: CurrentRun | None = None) -> Finding:
+    """The shortest counterexample for a rule that the mutant names.
+
+    Litmus tests can't be shrunk; schedules may say it in fewer calls.
+    """
     if finding.litmus and len(finding.calls) <= LONG_LITMUS:
         return finding
-    options = Options(
-        muted=frozenset(all_rules().keys() - {rule}),
-        reruns=0,
-        shrink_trials=effort.shrink_trials,
-        shrink_seconds=effort.shrink_seconds,
-    )
-    items = [Item(kind="schedule", config=finding.config, schedule=tuple(finding.schedule))]
-    if finding.litmus:
-        seeds = range(effort.seed, effort.seed + 4)
-        items = [Item(kind="random", config=one, seed=seed, ops=plan.OPS) for seed in seeds for one in mutant.configs]
+    plain = Options(muted=frozenset(all_rules().keys() - set(mutant.kills)), reruns=0, shrink_trials=0)
+    trials = effort.shrink_trials // CANDIDATES
+    shrinking = replace(plain, shrink_trials=trials, shrink_seconds=effort.shrink_seconds)
+
+    def played(item: Item, options: Options) -> Finding | None:
+        return next(iter(engine.run_item(mutant.target, item, options, current).findings), None)
+
+    raw = [finding] if not finding.litmus else drawn(mutant, effort, played, plain)
+    raw = sorted(raw, key=lambda one: len(one.calls))[:CANDIDATES]
+    items = [Item(kind="schedule", config=one.config, schedule=tuple(one.schedule)) for one in raw]
+    best = finding
     for item in items:
-        found = [one for one in engine.run_item(mutant.target, item, options, current).findings if rule in one.rules]
-        if found:
-            return min([finding, *found], key=lambda one: len(one.calls))
-    return finding
+        shorter = played(item, shrinking)
+        best = min(best, shorter or best, key=lambda one: len(one.calls))
+        if len(best.calls) <= LONG_LITMUS:
+            break
+    return best
+
+
+def drawn(
+    mutant: Mutant, effort: Effort, played: Callable[[Item, Options], Finding | None], options: Options
+) -> list[Finding]:
+    """What drawn schedules find, in the mutant's configurations and in such of little memory: it is filled sooner."""
+    configs = list(dict.fromkeys([*mutant.configs, *(one for config in mutant.configs for one in small(config))]))
+    found: list[Finding] = []
+    for seed in range(effort.seed, effort.seed + max(1, SEARCH // (plan.OPS * len(configs)))):
+        for config in configs:
+            one = played(Item(kind="random", config=config, seed=seed, ops=plan.OPS), options)
+            found += [] if one is None else [one]
+        if len(found) >= CANDIDATES:
+            break
+    return found
 
 
 def run_all(ids: Sequence[str], effort: Effort, *, jobs: int = 1) -> Iterator[Fate]:

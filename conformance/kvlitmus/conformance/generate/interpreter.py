@@ -17,12 +17,21 @@ class Interpreter(Caller):
 
     actions = ACTIONS
 
-    def play(self, ops: Sequence[Op]) -> None:
-        """Play all operations, then settle: give back what is held and empty the cache."""
-        actions = self.actions
+    def play(self, ops: Sequence[Op], *, most: int | None = None, began: list[int] | None = None) -> None:
+        """Play all operations, then settle: give back what is held and empty the cache.
+
+        ``most``: it ends after so many calls, if given.  ``began``: where it is noted how many had been made when each
+        operation began.
+        """
+        actions, history = self.actions, self.checker.history
+        began = [] if began is None else began
         for kind, a, b, c in ops:
+            if most is not None and len(history) >= most:
+                return
+            began.append(len(history))
             actions[kind](self, a, b, c)
-        self.settle()
+        if most is None or len(history) < most:
+            self.settle()
 
     def do(self, kind: str, a: int = 0, b: int = 0, c: int = 0) -> None:
         """Play one operation."""

@@ -1,22 +1,73 @@
 """Shrinking: the shortest schedule that still breaks the rule.
 
 Works on the schedule itself, with nothing but a question "does this one still fail, and after how many calls?", so it
-serves caches in other processes and other languages too.  First chunks of operations are
-dropped, ever smaller ones; then pairs, since what begins something and what ends it can only go
-together; then the numbers of each operation are lowered, where that makes no further calls, or raised, where it saves
-some; then all again, until nothing helps or the budget is spent.
+serves caches in other processes and other languages too.  What can be said of the calls that each operation made is
+used where it is said.
+
+What comes after the failure is dropped.  Then the configuration is simplified, since a small memory is filled by few
+calls; operations are dropped: those that made no call, those of one request, those of one kind, runs of them, ever
+shorter ones; and the numbers of each operation are lowered, where that makes no further calls, or raised, where it
+saves some.  When nothing of that helps any more, pairs are dropped, since what begins something and what ends it can
+only go together; then it begins again.
+
+The result depends on the schedule and on the number of trials alone.  A limit in seconds is there for a target that
+hangs; where it ends the search, that is said.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from time import monotonic
 from typing import NamedTuple
 
-from kvlitmus.conformance.generate.schedule import Op
+from kvlitmus.conformance.generate.schedule import Op, draw
+from kvlitmus.spec.config import Config
 
-Fails = Callable[[Sequence[Op]], int | None]
-"""After how many calls a schedule fails; ``None`` for one that doesn't."""
+
+class Case(NamedTuple):
+    """What is played: a schedule in a configuration."""
+
+    config: Config
+    ops: tuple[Op, ...]
+
+
+class Failed(NamedTuple):
+    """How a schedule failed.
+
+    ``calls``: after how many calls.  ``began``: how many calls had been made when each of its operations began, as far
+    as it came; ``history``: the calls, as texts.  Both are empty where nobody can say.
+    """
+
+    calls: int
+    began: tuple[int, ...] = ()
+    history: tuple[str, ...] = ()
+
+    def made(self, at: int) -> tuple[str, ...]:
+        """The calls that an operation made."""
+        end = self.began[at + 1] if at + 1 < len(self.began) else len(self.history)
+        return self.history[self.began[at] : end]
+
+    def requests(self) -> list[set[int]]:
+        """The requests that each operation is about."""
+        return [
+            {int(found[1]) for call in self.made(at) if (found := ABOUT_REQUEST.match(call))}
+            for at in range(len(self.began))
+        ]
+
+
+Fails = Callable[[Case, int | None], Failed | None]
+"""How a schedule fails; ``None`` for one that doesn't.
+
+It may be ended after so many calls: a later failure is of no use.
+"""
+
+TRIALS = 2_000
+"""So many schedules are tried."""
+
+SAFETY = 300.0
+"""Seconds after which shrinking ends in any case; who has a target that may hang gives it fewer."""
 
 PAIRS_UP_TO = 40
 """The longest schedule in which pairs are tried: their number grows with the square."""
@@ -27,25 +78,70 @@ FIELDS = range(3)
 HIGHEST = 255
 """The largest number of an operation."""
 
+SHORT = 8
+"""Calls of a counterexample that is short enough."""
+
+DRAWS = 200
+"""So many schedules are drawn in the hope of a shorter one."""
+
+SAVING = (("publish", 1), ("fail", 1), ("flush", 0), ("poll", 1))
+"""Numbers that make fewer calls where they are high: a publication by itself, an end that comes later."""
+
+FEW_PAGES = (4, 8, 12)
+"""Memory that is small enough to be filled by a few calls, and large enough for what is called."""
+
+ABOUT_REQUEST = re.compile(r"(?:begin|grow|publish|publish_upto|end|end_upto|prefetch|poll|loaded|abandon)\((\d+)\b")
+"""A call that is about one request."""
+
+
+def simpler(config: Config) -> Iterator[Config]:
+    """Configurations that are simpler in one respect, those that help most first."""
+    if config.page_size > 1:
+        yield replace(config, page_size=1, threshold=min(config.threshold, 1))
+    for pages in FEW_PAGES:
+        if pages < config.pages:
+            yield replace(config, pages=pages)
+        if pages < config.host_pages:
+            yield replace(config, host_pages=pages)
+    if config.bigram:
+        yield replace(config, bigram=False)
+    if config.storage == "later":
+        yield replace(config, storage="attached")
+    if config.storage != "none":
+        yield replace(config, storage="none")
+
+
+def small(config: Config) -> list[Config]:
+    """The configurations of little memory that are like a given one."""
+    one = replace(config, page_size=1, threshold=min(config.threshold, 1))
+    host = FEW_PAGES[0] if config.tiered else 0
+    return [replace(one, pages=pages, host_pages=host) for pages in FEW_PAGES]
+
 
 class Shrunk(NamedTuple):
     """What shrinking came to.  ``stopped``: why there may be a shorter one; empty where nothing helped any more."""
 
-    ops: list[Op]
+    case: Case
     stopped: str
 
 
 class Shrinker:
-    """The best schedule so far, the calls that it makes (``None``: not known yet), and what may still be spent."""
+    """The best schedule so far, how it fails (``None``: not known yet), and what may still be spent."""
 
-    def __init__(self, ops: Sequence[Op], fails: Fails, trials: int, seconds: float) -> None:
-        self.ops = list(ops)
-        self.calls: int | None = None
+    def __init__(self, case: Case, fails: Fails, trials: int, seconds: float) -> None:
+        self.case = case
+        self.failed: Failed | None = None
         self.fails = fails
         self.trials = self.left = trials
         self.seconds = seconds
         self.until = monotonic() + seconds
         self.stopped = ""
+        self.tried: set[Case] = set()
+
+    @property
+    def ops(self) -> tuple[Op, ...]:
+        """The operations of the best schedule so far."""
+        return self.case.ops
 
     def spend(self) -> bool:
         """Take one trial, if there is one left."""
@@ -58,25 +154,65 @@ class Shrinker:
             return True
         return False
 
-    def take(self, trial: list[Op], *, saves: bool = False) -> bool:
-        """Go on with this one if it fails, with no more calls than the best so far; ``saves``: with fewer."""
-        if not self.spend():
+    def take(self, case: Case, *, saves: bool = False) -> bool:
+        """Go on with this one if it fails, with no more calls than the best so far; ``saves``: with fewer.
+
+        What was tried before is not tried again.
+        """
+        if case in self.tried or not self.spend():
             return False
-        calls = self.fails(trial)
-        if calls is None or (self.calls is None and saves) or (self.calls is not None and calls + saves > self.calls):
+        self.tried.add(case)
+        most = None if self.failed is None else self.failed.calls - saves
+        failed = self.fails(case, most)
+        if failed is None or (most is not None and failed.calls > most):
             return False
-        self.ops, self.calls = trial, calls
+        self.case = case._replace(ops=case.ops[: len(failed.began)]) if failed.began else case
+        self.failed = failed
+        self.tried.add(self.case)
         return True
+
+    def take_ops(self, ops: Iterable[Op], *, saves: bool = False) -> bool:
+        """The same of other operations."""
+        return self.take(self.case._replace(ops=tuple(ops)), saves=saves)
+
+    def drop(self, positions: Iterable[int]) -> bool:
+        """Try it without the operations at these positions."""
+        gone = set(positions)
+        return bool(gone) and self.take_ops(op for at, op in enumerate(self.ops) if at not in gone)
+
+    def simplify_config(self) -> None:
+        """Simplify the configuration in one respect after the other, as long as that saves calls."""
+        before = None
+        while self.case.config != before:
+            before = self.case.config
+            for config in simpler(before):
+                self.take(Case(config, self.case.ops), saves=True)
+
+    def drop_idle(self) -> None:
+        """Drop what made no call."""
+        if self.failed is not None:
+            self.drop(at for at in range(len(self.failed.began)) if not self.failed.made(at))
+
+    def drop_requests(self) -> None:
+        """Drop all operations that are about one request alone, request by request, later ones first."""
+        assert self.failed is not None
+        for rid in sorted({rid for rids in self.failed.requests() for rid in rids}, reverse=True):
+            self.drop(at for at, rids in enumerate(self.failed.requests()) if rids == {rid})
+
+    def drop_kinds(self) -> None:
+        """Drop all operations of a kind."""
+        for kind in sorted({op.kind for op in self.ops}):
+            self.drop(at for at, op in enumerate(self.ops) if op.kind == kind)
 
     def drop_chunks(self) -> None:
         """Drop runs of operations, from long ones to single ones, later ones first."""
         length = max(1, len(self.ops) // 2)
         while length:
-            for at in range(max(0, len(self.ops) - length), -length, -length):
+            at = len(self.ops) - length
+            while at > -length:
                 start = max(0, at)
-                shorter = self.ops[:start] + self.ops[start + length :]
-                if len(shorter) < len(self.ops):
-                    self.take(shorter)
+                self.take_ops(self.ops[:start] + self.ops[start + length :])
+                at = min(at, len(self.ops)) - length
             length //= 2
 
     def drop_pairs(self) -> None:
@@ -86,7 +222,7 @@ class Shrinker:
         first = 0
         while first < len(self.ops):
             for second in range(first + 1, len(self.ops)):
-                if self.take(self.ops[:first] + self.ops[first + 1 : second] + self.ops[second + 1 :]):
+                if self.take_ops(self.ops[:first] + self.ops[first + 1 : second] + self.ops[second + 1 :]):
                     break
             else:
                 first += 1
@@ -98,34 +234,74 @@ class Shrinker:
         """
         for field in FIELDS:
             if any(op[1:][field] for op in self.ops):
-                self.take([Op(op.kind, *[0 if at == field else op[1:][at] for at in FIELDS]) for op in self.ops])
-        for at in range(len(self.ops)):
+                self.take_ops([Op(op.kind, *[0 if at == field else op[1:][at] for at in FIELDS]) for op in self.ops])
+        at = 0
+        while at < len(self.ops):
             for field in FIELDS:
-                value = self.ops[at][1:][field]
-                bits = [value & ~(1 << bit) for bit in range(7, -1, -1) if value & (1 << bit)]
-                for smaller in (0, 1, *bits, value - 1):
-                    if 0 <= smaller < self.ops[at][1:][field]:
-                        self.take(self.with_number(at, field, smaller))
-                if self.calls is not None and value < HIGHEST:
-                    self.take(self.with_number(at, field, HIGHEST), saves=True)
+                self.change_number(at, field)
+            at += 1
 
-    def with_number(self, at: int, field: int, value: int) -> list[Op]:
+    def change_number(self, at: int, field: int) -> None:
+        """The same of one number."""
+        if at >= len(self.ops):  # a change before it made the schedule shorter
+            return
+        kind, value = self.ops[at].kind, self.ops[at][1:][field]
+        bits = [value & ~(1 << bit) for bit in range(7, -1, -1) if value & (1 << bit)]
+        for smaller in (0, 1, *bits, value - 1):
+            if at < len(self.ops) and 0 <= smaller < self.ops[at][1:][field]:
+                self.take_ops(self.with_number(at, field, smaller))
+        if at < len(self.ops) and value < HIGHEST and (kind, field) in SAVING:
+            self.take_ops(self.with_number(at, field, HIGHEST), saves=True)
+
+    def with_number(self, at: int, field: int, value: int) -> Sequence[Op]:
         """The schedule with one number changed."""
         numbers = list(self.ops[at][1:])
         numbers[field] = value
         return [*self.ops[:at], Op(self.ops[at].kind, *numbers), *self.ops[at + 1 :]]
 
+    def draw_again(self) -> None:
+        """Where it is long: draw schedules of the kinds that are left, until one is found that is shorter.
 
-def shrink(ops: Sequence[Op], fails: Fails, *, trials: int = 2_000, seconds: float = 10.0) -> Shrunk:
-    """A shorter and simpler schedule that still fails; ``ops`` itself if none is found."""
-    shrinker = Shrinker(ops, fails, trials, seconds)
-    while True:
-        before = shrinker.ops
-        shrinker.drop_chunks()
-        shrinker.drop_pairs()
-        shrinker.change_numbers()
-        if shrinker.stopped or shrinker.ops == before:
-            break
+        What is left after dropping one thing after another may be a long way round; in a simple configuration, with
+        these kinds alone, a few hundred draws are likely to find a short one.
+        """
+        assert self.failed is not None
+        if self.failed.calls <= SHORT:
+            return
+        kinds = [op.kind for op in self.ops]
+        configs = list(dict.fromkeys([self.case.config, *small(self.case.config)]))
+        for seed in range(DRAWS):
+            ops = tuple(draw(seed, 2 * len(kinds), kinds))
+            if self.take(Case(configs[seed % len(configs)], ops), saves=True) or self.stopped:
+                return
+
+    def until_still(self, *passes: Callable[[], None]) -> None:
+        """Make these passes until none of them changes anything, or nothing may be spent any more."""
+        before = None
+        while self.case != before and not self.stopped:
+            before = self.case
+            for one in passes:
+                one()
+
+
+def shrink(case: Case, fails: Fails, *, trials: int = TRIALS, seconds: float = SAFETY) -> Shrunk:
+    """A shorter and simpler schedule that still fails; the given one if none is found."""
+    shrinker = Shrinker(case, fails, trials, seconds)
+    if not shrinker.take(case):
+        return Shrunk(case, shrinker.stopped or "it did not occur again when it was shrunk")
+
+    def without_pairs() -> None:
+        shrinker.until_still(
+            shrinker.simplify_config,
+            shrinker.drop_idle,
+            shrinker.drop_requests,
+            shrinker.drop_kinds,
+            shrinker.drop_chunks,
+            shrinker.change_numbers,
+        )
+
+    shrinker.until_still(without_pairs, shrinker.drop_pairs, shrinker.draw_again)
+    shrinker.take(Case(case.config, shrinker.ops))  # the one that was asked for, where it does as well
     if not shrinker.stopped and len(shrinker.ops) > PAIRS_UP_TO:
         shrinker.stopped = "too long for trying pairs of operations"
-    return Shrunk(shrinker.ops, shrinker.stopped)
+    return Shrunk(shrinker.case, shrinker.stopped)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kvlitmus.conformance.generate.schedule import Op
-from kvlitmus.conformance.generate.shrink import Shrunk, shrink
+from kvlitmus.conformance.generate.shrink import Case, Failed, Shrunk, shrink
 from kvlitmus.conformance.isolation.process import Death, Process
 from kvlitmus.conformance.isolation.worker_pool import WorkerPool
 from kvlitmus.conformance.run.results import Finding, Item, Options, schedule_from_json, to_json
@@ -124,13 +124,14 @@ class CrashTriage:
 
     def examine(self, item: Item, options: Options, played: Played, death: Death, first: Trial) -> tuple[Finding, str]:
         """Cut, shrink, and tell; ``first`` is what came of playing it again."""
-        ops, best, stopped = list(played.schedule), first, "it was not shrunk"
+        ops, best, stopped, config = list(played.schedule), first, "it was not shrunk", item.config
         kind = (death.kind, death.number, first.method)
         if first.death is not None and ops:
             ops = ops[: first.op + 1]
             if kind not in self.shrunk and first.death.same(death):
                 self.shrunk.add(kind)
-                (ops, stopped), best = self.smaller(item, options, ops, first)
+                ((config, smaller), stopped), best = self.smaller(item, options, ops, first)
+                ops = list(smaller)
         again = "" if first.death is not None else "; it did not when the same was played once more in a new process"
         told = best.death if best.death is not None and best.death.same(death) else death
         told = replace(told, seconds=death.seconds)
@@ -142,7 +143,7 @@ class CrashTriage:
         found = Finding(
             rules=[RULE],
             item=item.id,
-            config=item.config,
+            config=config,
             call=last,
             calls=calls,
             allowed="the call comes back within the time limit, and the process lives on",
@@ -164,18 +165,19 @@ class CrashTriage:
         def alike(came: Trial) -> bool:
             return came.death is not None and came.death.same(wanted) and came.method == method
 
-        def kills(trial: Sequence[Op]) -> int | None:
-            if not trial:
+        def kills(case: Case, _: int | None = None) -> Failed | None:
+            if not case.ops:
                 return None
-            came = self.play(item, options, trial, self.patience)
-            return len(came.calls) if alike(came) else None
+            came = self.play(replace(item, config=case.config), options, case.ops, self.patience)
+            return Failed(len(came.calls)) if alike(came) else None
 
-        start = next((ops[-tail:] for tail in (1, 2, 4, 8) if tail < len(ops) and kills(ops[-tail:]) is not None), ops)
+        tails = [Case(item.config, tuple(ops[-tail:])) for tail in (1, 2, 4, 8) if tail < len(ops)]
+        start = next((one for one in tails if kills(one) is not None), Case(item.config, tuple(ops)))
         best = shrink(start, kills, trials=TRIALS, seconds=self.shrink_seconds)
-        final = self.play(item, options, best.ops, self.call_seconds)
+        final = self.play(replace(item, config=best.case.config), options, best.case.ops, self.call_seconds)
         if alike(final):
             return best, final
-        return Shrunk(ops, "it did not occur again when it was shrunk"), found
+        return Shrunk(Case(item.config, tuple(ops)), "it did not occur again when it was shrunk"), found
 
     def play(self, item: Item, options: Options, ops: Sequence[Op], seconds: float) -> Trial:
         """Play once in a worker that may die of it."""

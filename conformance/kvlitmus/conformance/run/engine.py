@@ -11,7 +11,7 @@ rules muted, so that one bug does not hide the rest; what could not be reached b
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -21,7 +21,7 @@ from kvlitmus.conformance.checker.explain import allowed_text, seen_texts
 from kvlitmus.conformance.checker.guard import Violation, short_of_memory
 from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import Op, draw, table
-from kvlitmus.conformance.generate.shrink import shrink
+from kvlitmus.conformance.generate.shrink import Case, Failed, shrink
 from kvlitmus.conformance.history import steps
 from kvlitmus.conformance.isolation.current_run import CurrentRun, MethodMask
 from kvlitmus.conformance.litmus.registry import all_litmus
@@ -42,13 +42,19 @@ class HarnessError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Scheduled:
-    """The program that plays a schedule."""
+    """The program that plays a schedule.
+
+    ``most``: it ends after so many calls, if given.  ``began``: how many had been made when each operation began.
+    """
 
     ops: Sequence[Op]
+    most: int | None = None
+    began: list[int] = field(default_factory=list, compare=False)
 
     def __call__(self, checker: Checker) -> None:
         """Play all operations and settle."""
-        Interpreter(checker).play(self.ops)
+        self.began.clear()
+        Interpreter(checker).play(self.ops, most=self.most, began=self.began)
 
 
 def make_checker(target: Any, config: Config, options: Options, run: CurrentRun | None = None) -> Checker:
@@ -239,35 +245,38 @@ def finding(
 ) -> Finding:
     """A counterexample, shrunk if it came from a schedule."""
     drawn = checker.steps
-    best: list[Op] = list(ops)
+    best = Case(item.config, tuple(ops))
     stopped = "it was not shrunk" if ops else ""
     if ops and options.shrink_trials > 0:
         first = violation.rules[0]
 
-        def still_fails(trial: Sequence[Op]) -> int | None:
+        def still_fails(case: Case, most: int | None) -> Failed | None:
+            program = Scheduled(case.ops, most)
             try:
-                played, other = play(target, item.config, options, Scheduled(trial), run)
+                played, other = play(target, case.config, options, program, run)
             except (HarnessError, Unsupported):
                 return None
-            return len(played.history) if other is not None and first in other.rules else None
+            if other is None or first not in other.rules:
+                return None
+            return Failed(len(played.history), tuple(program.began), tuple(played.history))
 
-        best, stopped = shrink(ops, still_fails, trials=options.shrink_trials, seconds=options.shrink_seconds)
-        again, shorter = play(target, item.config, options, Scheduled(best), run)
+        best, stopped = shrink(best, still_fails, trials=options.shrink_trials, seconds=options.shrink_seconds)
+        again, shorter = play(target, best.config, options, Scheduled(best.ops), run)
         if shorter is not None and first in shorter.rules:
             checker, violation = again, shorter
         else:
-            best, stopped = list(ops), "it did not occur again when it was shrunk"
+            best, stopped = Case(item.config, tuple(ops)), "it did not occur again when it was shrunk"
     rule = checker.rules[violation.rules[0]]
     return Finding(
         rules=list(violation.rules),
         item=item.id,
-        config=item.config,
+        config=best.config,
         call=harmless(violation.call),
         calls=[harmless(call) for call in checker.history],
         allowed=allowed_text(rule, checker.names, violation.facts),
         seen=seen_texts(rule, checker.names, violation.facts),
         detail=harmless(violation.detail),
-        schedule=best,
+        schedule=list(best.ops),
         not_minimal=stopped,
         litmus=item.name if item.kind == "litmus" else "",
         drawn_steps=drawn,

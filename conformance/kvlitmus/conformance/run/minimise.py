@@ -27,8 +27,14 @@ CANDIDATES = 3
 MOST = 48
 """Shrunk per rule and round, and in all per round."""
 
-TOTAL = 40.0
-"""Seconds for shrinking, in all."""
+TRIALS = 16_000
+"""Schedules that are tried in a round, shared among those that are shrunk in it."""
+
+LEAST_TRIALS = 100
+"""Each of them has so many trials at least."""
+
+TOTAL = 120.0
+"""Seconds for shrinking, in all: a net for targets that are slow or hang.  Where it ends the search, that is said."""
 
 BRIEF = 8
 """Calls of a counterexample that is short enough to explain all rules that it breaks at once."""
@@ -57,14 +63,15 @@ def minimise(
     play: Play,
     options: Options,
     *,
-    seconds: float = 10.0,
+    seconds: float = TOTAL,
     jobs: int = 1,
     total: float = TOTAL,
 ) -> list[Short]:
     """Short counterexamples from the drawn schedules of a run.
 
-    ``seconds`` bounds each single one.  All together get about ``total``: when many rules are broken, or
-    calls are slow, each of ``jobs`` processes shrinks for its share of what is left, a second at least.
+    Each is shrunk by so many trials, so that what is found depends on the schedules alone.  ``seconds`` bounds each
+    single one, and all together get about ``total``: when calls are slow, each of ``jobs`` processes shrinks for its
+    share of what is left, a second at least.
     """
     until = monotonic() + total
     raw = [one for result in results for one in ranked(result)]
@@ -79,7 +86,8 @@ def minimise(
         items = [Item(kind="schedule", config=one.config, schedule=tuple(one.schedule)) for one in chosen]
         muted = options.muted | done
         share = max(1.0, min(seconds, left * jobs / max(1, len(items))))
-        again = replace(options, muted=muted, reruns=0, shrink_seconds=share)
+        trials = max(LEAST_TRIALS, min(options.shrink_trials, TRIALS // max(1, len(items))))
+        again = replace(options, muted=muted, reruns=0, shrink_trials=trials, shrink_seconds=share)
         for one, result in zip(chosen, play(items, again), strict=False):
             if not result.findings:
                 # It broke nothing by itself; it would only be tried again in vain.

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from kvlitmus.conformance.generate.schedule import MAX_OPS, NEEDS, Op
+from kvlitmus.conformance.generate.shrink import SAFETY, TRIALS
 from kvlitmus.conformance.ports import Config, Profile
 
 REPORT_FORMAT = 1
@@ -58,15 +59,16 @@ class Item:
 class Options:
     """How items are judged: depth of observation, muted rules, whether misuse is forced, how hard to shrink.
 
-    ``record``: the folder in which the steps are recorded, if any.
+    ``shrink_seconds`` is a net for targets that hang; what decides is ``shrink_trials``.  ``record``: the folder in
+    which the steps are recorded, if any.
     """
 
     depth: int = 3
     muted: frozenset[str] = frozenset()
     force_misuse: bool = False
     reruns: int = 4
-    shrink_trials: int = 2_000
-    shrink_seconds: float = 10.0
+    shrink_trials: int = TRIALS
+    shrink_seconds: float = SAFETY
     record: str = ""
 
 

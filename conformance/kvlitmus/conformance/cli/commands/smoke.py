@@ -34,7 +34,7 @@ def main(args: argparse.Namespace) -> int:
     for line in introduced(found, style):
         print(line)
     items = [Item(kind="random", config=config, seed=1, ops=OPS) for config in found.configs]
-    options = Options(reruns=0, shrink_trials=60, shrink_seconds=0.3)
+    options = Options(reruns=0, shrink_trials=60, shrink_seconds=5.0)
     results = []
     print()
     for result, config in zip(found.run(items, options), found.configs, strict=True):
