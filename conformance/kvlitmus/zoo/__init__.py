@@ -13,7 +13,16 @@ from importlib import import_module
 
 from kvlitmus.conformance.ports import Target
 
-ZOO: tuple[str, ...] = ("block_table",)
+ZOO: tuple[str, ...] = (
+    "block_table",
+    "page_map",
+    "both_ends",
+    "dedup",
+    "persistent",
+    "batch",
+    "desk",
+    "slab",
+)
 """The names of all caches."""
 
 
