@@ -63,6 +63,9 @@ DIRECTIONS = (  # the most specific prefix comes first
     Direction("kvlitmus.conformance.pytest_plugin", _JUDGE, others_lazily=("*",)),
     Direction("kvlitmus.conformance", _JUDGE, never=_COMMAND, others_lazily=("*",)),
     Direction("kvlitmus.mutants", _JUDGE, never=_COMMAND),
+    Direction(
+        "kvlitmus.zoo", ("kvlitmus.spec", "kvlitmus.conformance.ports", "kvlitmus.zoo"), others_lazily=("numpy",)
+    ),
     Direction("kvlitmus.__main__", ("kvlitmus.conformance.cli",)),
     Direction("kvlitmus.spec", ("kvlitmus.spec",)),
     Direction("kvlitmus.reference", ("kvlitmus.spec", "kvlitmus.reference")),
@@ -173,9 +176,9 @@ def wrong_folders(root: Path) -> list[str]:
     for room in ROOMS:
         namespace = root / room / "kvlitmus"
         found = {path.name for path in namespace.iterdir()} - {"__pycache__"} if namespace.is_dir() else set()
-        here = {room, "mutants", "__main__.py"} if room == "conformance" else {room}  # python -m kvlitmus
+        here = {room, "mutants", "zoo", "__main__.py"} if room == "conformance" else {room}  # python -m kvlitmus
         complaints += [f"{room}/kvlitmus/{name}: not here; only {room}/ is" for name in sorted(found - here)]
-        packages = [name for name in (room, "mutants") if (namespace / name).is_dir()]
+        packages = [name for name in (room, "mutants", "zoo") if (namespace / name).is_dir()]
         complaints += [
             f"{room}/kvlitmus/{name}/py.typed is missing"
             for name in packages
@@ -246,7 +249,7 @@ def import_all(paths: list[Path], rooms: tuple[str, ...]) -> subprocess.Complete
         "error",
         "-c",
         _IMPORT_ALL,
-        " ".join((*rooms, "mutants")),
+        " ".join((*rooms, "mutants", "zoo")),
         *map(str, paths),
     ]
     return subprocess.run(command, capture_output=True, text=True, check=False)

@@ -14,7 +14,7 @@ from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options,
 from kvlitmus.conformance.run.verdicts import CALL_NEEDS, FLAT, Scope, conclude, exit_code, group, missing, shortest
 from kvlitmus.spec.rule import Rule, Strength, all_rules
 
-ALL = frozenset(PORTS) | {"reattach", "scheme"}
+ALL = frozenset(PORTS) | {"lookup", "reattach", "scheme"}
 RULES = all_rules()
 ONE = Config()
 
@@ -81,7 +81,7 @@ def test_a_broken_should_is_a_warning() -> None:
         ("POOL-09", "inspect", "inspect"),
         ("POOL-19", "group", "group"),
         ("REQ-01", "requests", "requests"),
-        ("TREE-01", "tree", "tree"),
+        ("TREE-01", "lookup", "lookup"),
         ("HASH-01", "hashes", "hashes"),
         ("HASH-01", "scheme", "hash_scheme"),
         ("PREFETCH-01", "prefetch", "prefetch"),
@@ -98,7 +98,7 @@ def test_what_the_target_lacks_is_not_applicable(id: str, lacking: str, named: s
 
 
 def test_a_rule_about_several_calls_needs_only_one_of_them() -> None:
-    assert missing(RULES["TREE-01"], ALL - {"tree"}) == frozenset()
+    assert missing(RULES["TREE-01"], ALL - {"lookup"}) == frozenset()
     assert missing(RULES["TREE-01"], ALL - {"requests"}) == frozenset()
 
 

@@ -153,4 +153,4 @@ def test_most_rules_of_a_block_table_have_something_to_say() -> None:
     target, said = zoo.target_of("block_table"), Counter[str]()
     for item in items(configs_of(target), target.profile, steps=4_000):
         said += run_item(target, item, Options(depth=3)).evaluated
-    assert len([rule for rule, times in said.items() if times >= 100]) >= 53
+    assert len([rule for rule, times in said.items() if times >= 100]) >= 50

@@ -1,9 +1,9 @@
 """A desk for requests: no tree, no receipts, no eviction that anybody could ask for.
 
-All that callers know are their requests.  Shared pages are looked up in one dictionary by the number of the page before
-and the page's own units; how many requests stand on a page is counted per page.  A request may be computed in part; what
-it publishes becomes shared, and what another one has shared first takes the place of its own.  A page that nobody stands
-on is kept until memory is short; then the one that was left alone for longest goes.
+All that callers know are their requests.  Shared pages are looked up in one dictionary by the number of the page
+before and the page's own units; how many requests stand on a page is counted per page.  A request may be computed in
+part; what it publishes becomes shared, and what another one has shared first takes the place of its own.  A page that
+nobody stands on is kept until memory is short; then the one that was left alone for longest goes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A flat hash map of pages: no nodes, no pointers; a page is found under its whole prefix.
 
-The key of an entry is the namespace and every unit up to the end of its page, so a match is one look-up per page and a
-split or a merge never happens.  Whether a page is a leaf is found out by looking whether any other begins with it: slow,
-and nothing to keep up to date.  Counters are recounted whenever they are asked for.  The free pages are a set; the
-lowest one goes first, and there is no reserved page.
+The key of an entry is the namespace and every unit up to the end of its page, so a match is one look-up per page and
+a split or a merge never happens.  Whether a page is a leaf is found out by looking whether any other begins with it:
+slow, and nothing to keep up to date.  Counters are recounted whenever they are asked for.  The free pages are a set;
+the lowest one goes first, and there is no reserved page.
 """
 
 from __future__ import annotations

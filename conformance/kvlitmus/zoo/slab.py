@@ -1,4 +1,4 @@
-"""A pool alone, as runs of free pages: what is freed is joined with its neighbours, and the smallest run that fits is used.
+"""A pool alone, as runs of free pages: what is freed is joined with its neighbours, the smallest run that fits is used.
 
 There is no tree and there are no requests.  An allocation is one run if there is one, else it is put together from
 several.  Frees can be grouped; what is freed in a group is no part of any run until the group ends.

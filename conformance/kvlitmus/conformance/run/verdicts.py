@@ -35,7 +35,7 @@ CALLS_BY_NEED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("pool", "extend"): ("alloc_extend", "alloc_decode", "extend", "extend_batch", "extend_one"),
     ("pool", "group"): ("group_open", "group_end"),
     ("reset",): ("reset",),
-    ("tree",): ("match",),
+    ("lookup",): ("match",),
     ("pool", "tree"): ("insert",),
     ("tree", "locks"): ("lock", "unlock", "stale_unlock"),
     ("evict",): ("evict", "again"),

@@ -115,13 +115,6 @@ class FreeGroup(Protocol):
         """All collected frees take effect."""
 
 
-class Lookup(Protocol):
-    """Finding what is cached; a cache of requests alone may offer it without a tree."""
-
-    def match(self, key: Key) -> Hit:
-        """The longest cached prefix of the key, in whole pages."""
-
-
 class PrefixTree(Protocol):
     """A map from prefixes to slots."""
 
@@ -221,7 +214,6 @@ CACHE_PORTS: dict[str, tuple[str, ...]] = {
     "pool": ("alloc", "free", "available"),
     "extend": ("alloc_extend", "alloc_decode"),
     "group": ("free_group_begin", "free_group_end"),
-    "lookup": ("match",),
     "tree": ("match", "insert"),
     "locks": ("lock", "unlock"),
     "evict": ("evict",),

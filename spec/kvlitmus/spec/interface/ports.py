@@ -11,8 +11,13 @@ PORTS: dict[str, tuple[str, ...]] = {**CACHE_PORTS, **EVENT_PORTS, **TIER_PORTS,
 
 
 def capabilities_of(adapter: object) -> frozenset[str]:
-    """The capabilities that an adapter has, by the presence of all methods of a port."""
+    """The capabilities that an adapter has, by the presence of all methods of a port.
+
+    ``lookup`` is what every tree has, and a cache that can be asked what it has cached (``match``) without being one.
+    """
     has = frozenset(
         port for port, methods in PORTS.items() if all(callable(getattr(adapter, name, None)) for name in methods)
     )
+    if callable(getattr(adapter, "match", None)):
+        has |= {"lookup"}
     return has | {"inspect"} if "tiers" in has else has
