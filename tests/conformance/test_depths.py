@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import pytest
 
 from kvlitmus.conformance.ports import Config
@@ -14,6 +16,7 @@ from kvlitmus.conformance.specimen.flat import Specimen
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
 from kvlitmus.conformance.specimen.requests import RequestTable, Running
 from kvlitmus.conformance.specimen.tree import Node, RadixTree
+from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.rule import all_rules
 
 
@@ -65,6 +68,96 @@ def test_a_correct_cache_raises_no_alarm_however_little_is_seen(depth: int) -> N
     rules = [one for one in all_rules().values() if one.pack not in ELSEWHERE]
     judged_here = {one.id for one in rules if one.depth <= depth and "inspect" not in one.needs}
     assert judged_here - evaluated == set()
+
+
+FLAT_NULLS = {
+    id: one for id, one in all_mutants().items() if one.null and not any(config.tiered for config in one.configs)
+}
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2])
+@pytest.mark.parametrize("id", FLAT_NULLS)
+def test_a_legal_variation_raises_no_alarm_however_little_is_seen(id: str, depth: int) -> None:
+    one = FLAT_NULLS[id]
+    for config in one.configs:
+        item = Item(kind="random", config=config, seed=depth, ops=120)
+        result = run_item(one.target, item, Options(depth=depth, reruns=0, shrink_trials=0))
+
+        assert not result.findings, (item.id, result.findings)
+        assert not result.error
+
+
+class DropsEverything(RadixTree):
+    """An eviction empties the tree, and says that it did as asked."""
+
+    def evict(self, n: int) -> int:
+        return min(super().evict(1 << 20), n + -n % self.page_size)
+
+
+class DropsNothing(RadixTree):
+    """An eviction leaves all as it is."""
+
+    def evict(self, n: int) -> int:
+        return 0
+
+
+class NewestFirst(RadixTree):
+    """The most recently used goes first."""
+
+    def __init__(self, page_size: int, policy: str, release: Callable[[Sequence[int]], None]) -> None:
+        super().__init__(page_size, policy, release)
+        self.worth = lambda node: (-node.touched, node.serial)
+
+
+class FlushesForRequests(RequestTable):
+    """Room for a request is made by evicting all that may go."""
+
+    def make_room(self, pages: int) -> bool:
+        if pages > len(self.pool.free_list):
+            self.tree.evict(1 << 20)
+        return pages <= len(self.pool.free_list)
+
+
+@pytest.mark.parametrize(
+    ("parts", "at_0", "at_1"),
+    [
+        (Parts(tree=DropsEverything), {"EVICT-20"}, {"EVICT-22"}),
+        (Parts(tree=DropsNothing), {"EVICT-21"}, {"EVICT-21"}),
+        (Parts(tree=NewestFirst), {"EVICT-20"}, {"EVICT-20"}),
+        (Parts(requests=FlushesForRequests), {"EVICT-20"}, {"EVICT-23"}),
+    ],
+    ids=["drops everything", "drops nothing", "newest first", "flushes for requests"],
+)
+def test_what_an_eviction_should_have_done_shows_without_a_snapshot(
+    parts: Parts, at_0: set[str], at_1: set[str]
+) -> None:
+    assert at_0 <= findings(parts, 0)
+    assert at_1 <= findings(parts, 1)
+
+
+@pytest.mark.parametrize(
+    ("id", "depth", "rule"),
+    [
+        ("allocation-evicts-unasked", 1, "EVICT-24"),
+        ("tail-page-stranded", 1, "TREE-19"),
+        ("two-ideas-of-evictable", 0, "TREE-20"),
+        ("slot-forked-in-match", 1, "TREE-22"),
+        ("refused-keeps-its-slot", 1, "TREE-23"),
+        ("lookup-pins", 1, "TREE-24"),
+    ],
+)
+def test_counters_and_answers_say_what_a_snapshot_would(id: str, depth: int, rule: str) -> None:
+    one = all_mutants()[id]
+    broken: set[str] = set()
+    for seed in range(8):
+        for config in one.configs:
+            item = Item(kind="random", config=config, seed=seed, ops=250)
+            for finding in run_item(one.target, item, Options(depth=depth, reruns=4, shrink_trials=0)).findings:
+                broken.update(finding.rules)
+        if rule in broken:
+            return
+
+    assert rule in broken
 
 
 def test_stale_kv_shows_at_depth_0() -> None:

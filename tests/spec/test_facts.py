@@ -21,6 +21,7 @@ from kvlitmus.spec.seen import Seen
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State, empty_state
 from kvlitmus.spec.units import Name
+from kvlitmus.spec.windows import Doubt
 
 RULES = all_rules()
 ROOM = Path(__file__).resolve().parent.parent.parent
@@ -163,17 +164,17 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> Any:
     @fact(0)
     def told_pages(state: State) -> int | Unknown:
         """Pages."""
-        return UNKNOWN if state.doubtful else len(state.tree.pages)
+        return UNKNOWN if state.doubt.unsure else len(state.tree.pages)
 
     @fact(0)
-    def told_twice(told_pages: int) -> int:
+    def pages_twice(told_pages: int) -> int:
         """Twice as many."""
         return 2 * told_pages
 
     @rule("TREE-98", on=(On.MATCH,), source="test")
-    def pages_are_few(told_twice: int, page_size: int) -> bool:
+    def pages_are_few(pages_twice: int, page_size: int) -> bool:
         """Pages MUST be few."""
-        return told_twice < page_size
+        return pages_twice < page_size
 
     @rule("TREE-99", kind=Kind.STATE, source="test")
     def pages_are_sized(page_size: int) -> bool:
@@ -191,7 +192,7 @@ def run(made: plan.Plan, state: State, size: int, *, told: bool = False) -> plan
 
 def test_a_rule_of_an_unknown_fact_is_not_judged_and_says_so(planned: plan.Plan) -> None:
     known = empty_state()
-    doubtful = known._replace(doubtful=frozenset([Name(1)]))
+    doubtful = known._replace(doubt=Doubt(unsure=frozenset([Name(1)])))
 
     assert planned.rules == ("TREE-98", "TREE-99")
     assert run(planned, known, 1) is None
@@ -204,8 +205,8 @@ def test_a_rule_of_an_unknown_fact_is_not_judged_and_says_so(planned: plan.Plan)
 def test_facts_are_told_where_a_rule_is_broken_and_when_asked_for(planned: plan.Plan) -> None:
     told = run(planned, empty_state(), 4, told=True)
 
-    assert told == plan.Judged((), (), {"page_size": 4, "told_pages": 0, "told_twice": 0})
-    assert plan.value_of("told_twice", {"state": empty_state()}, {}) == 0
+    assert told == plan.Judged((), (), {"page_size": 4, "told_pages": 0, "pages_twice": 0})
+    assert plan.value_of("pages_twice", {"state": empty_state()}, {}) == 0
 
 
 def test_a_rule_whose_premise_is_not_true_is_judged_but_not_counted(planned: plan.Plan) -> None:

@@ -25,6 +25,8 @@ Slots = tuple[Slot, ...]
 
 def expect(state: State, setting: Setting, call: Any, answer: Any) -> State:
     """The state after a call that was answered so."""
+    if state.doubt.odd:
+        state = state._replace(doubt=state.doubt._replace(odd=()))
     return EXPECT[type(call)](state, setting, call, answer)
 
 
@@ -106,8 +108,9 @@ def written_by(state: State, setting: Setting, call: Any, answer: Any) -> tuple[
         return row[start : len(tokens)], tokens[start : len(row)]
     if type(call) is calls.Compute:
         running = state.requests[call.rid]
-        start, end = running.computed, min(running.computed + call.units, len(running.row))
-        return running.row[start:end][: len(running.path.tokens)], running.path.tokens[start:end]
+        start = running.computed
+        end = min(start + call.units, len(running.row), len(running.path.tokens))
+        return running.row[start:end], running.path.tokens[start:end]
     return None
 
 
@@ -123,14 +126,25 @@ def written(state: State, setting: Setting, call: Any, answer: Any) -> State:
 def alloc(state: State, setting: Setting, call: calls.Alloc, answer: Slots | None) -> State:
     """The slots are the caller's."""
     if answer is None:
-        return state
+        return refused(state, setting, pages_needed(call.asked, setting.size))
     state = state._replace(owners=effects.take(state.owners, owned_by(answer, setting)))
-    return taken(state, setting, pages_of(answer, setting.size))
+    return allocated(state, setting, pages_of(answer, setting.size))
 
 
-def taken(state: State, setting: Setting, pages: frozenset[PageNo]) -> State:
-    """These pages were handed out: whatever was cached in them isn't any more."""
-    return tables.hand_out(state, pages) if setting.table else partial.taken(state, setting, pages)
+def allocated(state: State, setting: Setting, pages: frozenset[PageNo]) -> State:
+    """These pages were handed out, after an eviction where allocations evict: what was cached in them isn't any more."""
+    if setting.table:
+        return tables.hand_out(state, pages)
+    if setting.profile.evict_moment == "alloc":
+        state = partial.made_room(state, setting, len(pages))
+    return partial.taken(state, setting, pages)
+
+
+def refused(state: State, setting: Setting, needed: int) -> State:
+    """An allocation of so many pages was refused, after an eviction where allocations evict."""
+    if setting.table or setting.profile.evict_moment != "alloc":
+        return state
+    return partial.tried(state, setting, needed)
 
 
 def extended_by(call: calls.Extend | calls.ExtendBatch, answer: Slots, setting: Setting) -> frozenset[PageNo]:
@@ -145,11 +159,11 @@ def extended_by(call: calls.Extend | calls.ExtendBatch, answer: Slots, setting: 
 def extend(state: State, setting: Setting, call: calls.Extend | calls.ExtendBatch, answer: Slots | None) -> State:
     """The pages that were opened are the caller's."""
     if answer is None:
-        return state
+        return refused(state, setting, opened_needed_by(call, setting))
     opened = extended_by(call, answer, setting)
     slots = [slot for page in opened for slot in page_slots(page, setting.size)]
     state = state._replace(owners=effects.take(state.owners, owned_by(slots, setting)))
-    return taken(state, setting, opened)
+    return allocated(state, setting, opened)
 
 
 def free(state: State, setting: Setting, call: calls.Free | calls.EndGroup, answer: None) -> State:
@@ -234,7 +248,7 @@ def unlock(state: State, setting: Setting, call: calls.Unlock, answer: object) -
 
 def evict(state: State, setting: Setting, call: calls.Evict, answer: int) -> State:
     """The victims are gone and free; which those are is no part of the answer, so it is seen, or in doubt."""
-    return partial.unsure(state, setting)
+    return partial.evicted(state, setting, answer)
 
 
 def begin(state: State, setting: Setting, call: calls.Begin, answer: Begun | None) -> State:
@@ -245,8 +259,10 @@ def begin(state: State, setting: Setting, call: calls.Begin, answer: Begun | Non
     if answer is None:
         if setting.table:
             return state
-        state = partial.unsure(state, setting)
-        return state._replace(tree=matched(state.tree, setting, paged[: min(sure, cap // size)]))
+        used = paged[: min(possible, cap // size)]
+        touched = state._replace(tree=matched(state.tree, setting, used))
+        touched = partial.used(touched, setting, state, used[sure:])
+        return partial.tried(touched, setting, pages_needed(len(call.path.key.tokens), size), used)
     row, cached = tuple(map(Slot, answer.row)), answer.cached
     state = written(state, setting, call, answer)
     state = state._replace(owners=effects.take(state.owners, owned_by(row[cached:], setting)))
@@ -262,14 +278,17 @@ def begin(state: State, setting: Setting, call: calls.Begin, answer: Begun | Non
     opened = pages_of(row[cached:], size)
     if setting.table:
         return tables.enter(tables.hand_out(state, opened), setting, call.rid, 0)
-    return partial.taken(partial.unsure(state, setting, len(opened)), setting, opened)
+    return partial.taken(partial.made_room(state, setting, len(opened)), setting, opened)
 
 
 def grow(state: State, setting: Setting, call: calls.Grow, answer: Slots | None) -> State:
     """The row is longer, in the request's own slots; a block table enters those that are full now."""
-    if answer is None or call.path is None:
-        return state if setting.table else partial.unsure(state, setting)
     running = state.requests[call.rid]
+    if answer is None or call.path is None:
+        if setting.table:
+            return state
+        before, size = len(running.row), setting.size
+        return partial.tried(state, setting, pages_needed(before + len(call.tokens), size) - pages_needed(before, size))
     row = running.row + answer
     opened = opened_by(running.row, answer, setting)
     computed = len(row) if running.upto is None else running.computed
@@ -278,7 +297,7 @@ def grow(state: State, setting: Setting, call: calls.Grow, answer: Slots | None)
     state = state._replace(owners=effects.take(state.owners, opened), requests={**state.requests, call.rid: grown})
     if setting.table:
         return tables.enter(tables.hand_out(state, opened), setting, call.rid, running.cached // setting.size)
-    return partial.taken(partial.unsure(state, setting, len(opened)), setting, opened)
+    return partial.taken(partial.made_room(state, setting, len(opened)), setting, opened)
 
 
 def compute(state: State, setting: Setting, call: calls.Compute, answer: None) -> State:
@@ -294,6 +313,7 @@ def publish(state: State, setting: Setting, call: calls.Publish, answer: Begun) 
     size, running = setting.size, state.requests[call.rid]
     paged = computed_pages(running, setting, call.upto)
     row, cached = tuple(map(Slot, answer.row)), answer.cached
+    state = partial.gone(state, setting, paged[kept_from(state, setting, running, paged, row) :])
     at = paged[-1] if paged else running.path.root
     tree = stored(state.tree, setting, running, paged, chunked=call.chunked)
     if paged and "composed" in setting.capabilities:  # the request's slots come from a match of their own
@@ -308,6 +328,17 @@ def publish(state: State, setting: Setting, call: calls.Publish, answer: Begun) 
     return partial.known(state, setting, paged, pages_in_order(row, size))
 
 
+def kept_from(state: State, setting: Setting, running: Running, paged: Sequence[Name], row: Slots) -> int:
+    """The first of the pages to publish that wasn't cached, since the request keeps its own page for it; only of those in doubt."""
+    if not state.doubt.unsure:
+        return len(paged)
+    own, now = offered_by_request(running, setting, paged), pages_in_order(row, setting.size)
+    for at, (name, old, new) in enumerate(zip(paged, own, now, strict=False)):
+        if name in state.doubt.unsure and old == new and at >= running.cached // setting.size:
+            return at
+    return len(paged)
+
+
 def end(state: State, setting: Setting, call: calls.End, answer: None) -> State:
     """What is kept is cached; the request owns and protects nothing.  A block table has cached it long since."""
     if setting.table:
@@ -320,8 +351,11 @@ def end(state: State, setting: Setting, call: calls.End, answer: None) -> State:
         owners=effects.release(state.owners, pages_of(running.row[running.cached :], setting.size)),
         requests={rid: one for rid, one in state.requests.items() if rid != call.rid},
     )
-    doubtful = [name for name in paged if name in state.doubtful]
-    state = partial.known(state, setting, doubtful, [partial.SOMEWHERE] * len(doubtful))
+    unsure = [name for name in paged if name in state.doubt.unsure]
+    if unsure:
+        fresh = int(setting.profile.hit_counts == "insert")
+        others = [tree.pages[name]._replace(created=tree.clock, hits=fresh, priority=0) for name in unsure]
+        state = partial.renewed(state, setting, unsure, others)
     return state._replace(tree=effects.lock(state.tree, running.locked, -1))
 
 

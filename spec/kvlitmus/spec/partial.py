@@ -1,8 +1,10 @@
 """Partial observation: what can be known of a cache that shows no snapshot.
 
 Below depth 3 evictions aren't seen.  The state then keeps every page that may still be cached and
-remembers which of them are doubtful; answers settle the doubt: a match that covers a page says that
-it is there and where, one that stops short says that the next page is gone, with everything below.
+remembers which of them are in doubt (:class:`~kvlitmus.spec.windows.Doubt`): which may be gone at all, and which of
+these the policy and the amounts leave open.  Answers settle the doubt: a match that covers a page says that
+it is there and where, one that stops short says that the next page is gone, with everything below; a page that is handed
+out holds nothing any more; counters say how many pages are cached.
 
 With a snapshot there is no doubt, and these functions leave the state alone.
 """
@@ -11,27 +13,108 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from kvlitmus.spec import effects
+from kvlitmus.spec import effects, windows
+from kvlitmus.spec.seen import Seen
 from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.state import State
-from kvlitmus.spec.units import Name, PageNo
+from kvlitmus.spec.state import Page, State
+from kvlitmus.spec.units import Name, PageNo, Pages, pages_needed
 
 SOMEWHERE = PageNo(-1)
 """The place of a page that is cached nobody knows where."""
 
 
-def unsure(state: State, setting: Setting, needed: int | None = None) -> State:
-    """Something may have been evicted: whatever isn't locked is doubtful from now on.
+# What may have been evicted
 
-    ``needed`` pages were wanted; when so many were free for certain, nothing was evicted.
+
+def evicted(state: State, setting: Setting, reported: int) -> State:
+    """An eviction says that it has freed so many slots."""
+    if setting.seen:
+        return state
+    if not counts(setting):
+        return doubted(state, setting, 0, len(state.tree.pages))
+    size = setting.size
+    return doubted(state, setting, reported // size, pages_needed(reported, size))
+
+
+def made_room(state: State, setting: Setting, needed: int) -> State:
+    """A call was granted that took so many pages, which are owned by now: what the free list lacked was evicted."""
+    if setting.seen:
+        return state
+    if not counts(setting):
+        return doubted(state, setting, 0, len(state.tree.pages))
+    sure, possible = cached_pages(state)
+    taken = len(state.owners) - len(setting.usable)
+    return doubted(state, setting, sure + taken, most_evicted(state, setting, possible + taken, needed))
+
+
+def tried(state: State, setting: Setting, needed: int, held: Sequence[Name] = ()) -> State:
+    """A call was refused that would have taken up to so many pages: what was lacking may have been evicted.
+
+    ``held``: what it found cached, which may have been protected meanwhile.
     """
     if setting.seen:
         return state
+    pages = len(state.tree.pages)
+    if not counts(setting):
+        return doubted(state, setting, 0, pages)
+    lacking = cached_pages(state)[1] + len(state.owners) + needed - len(setting.usable)
+    return doubted(state, setting, 0, most_evicted(state, setting, lacking, needed), held)
+
+
+def most_evicted(state: State, setting: Setting, lacking: int, needed: int) -> int:
+    """How many pages may be evicted at most for a call that lacks and needs so many."""
+    profile = setting.profile
+    most = lacking + profile.evict_slack
+    if most <= 0:
+        return 0
+    if profile.evict_amount == "need":
+        most = max(most, needed + profile.evict_slack)
+    return most + beyond(state, setting)
+
+
+def beyond(state: State, setting: Setting) -> int:
+    """How many pages more may go with the last victim, where whole nodes do: how pages are grouped isn't seen."""
+    if setting.profile.evict_granularity == "page":
+        return 0
     pages = state.tree.pages
-    if needed is not None and needed <= len(setting.usable) - len(state.owners) - len(pages):
+    longest = 0
+    for page in pages.values():
+        length = 0
+        above: Page | None = page
+        while above is not None and not above.locks:
+            length += 1
+            above = pages.get(above.parent)
+        longest = max(longest, length)
+    return max(0, longest - 1)
+
+
+def doubted(state: State, setting: Setting, least: int, most: int, held: Sequence[Name] = ()) -> State:
+    """Between so many pages were evicted: whatever isn't locked may be gone from now on."""
+    if most <= 0:
         return state
-    unlocked = [name for name, page in pages.items() if not page.locks]
-    return state._replace(doubtful=state.doubtful.union(unlocked))
+    tree = state.tree
+    doubt = state.doubt._replace(
+        unsure=state.doubt.unsure.union([name for name, page in tree.pages.items() if not page.locks])
+    )
+    policy, hits = order_known(setting), setting.profile.slru_hits
+    return state._replace(doubt=windows.opened(doubt, tree, least, most, policy, hits, held))
+
+
+def counts(setting: Setting) -> bool:
+    """Whether what is neither free nor owned is cached, page for page."""
+    return setting.profile.duplicates != "kept" and setting.profile.publish == "explicit"
+
+
+def order_known(setting: Setting) -> str:
+    """The policy, where the state says all that it goes by; else nothing."""
+    policy, profile = setting.config.policy, setting.profile
+    if profile.clock != "counter" or not counts(setting):
+        return ""
+    # A split renews what is above it, and where others were is not known for certain.
+    return "" if setting.renews and policy in ("fifo", "filo") else policy
+
+
+# What an answer shows
 
 
 def known(state: State, setting: Setting, names: Sequence[Name], pages: Sequence[PageNo]) -> State:
@@ -40,14 +123,31 @@ def known(state: State, setting: Setting, names: Sequence[Name], pages: Sequence
         return state
     tree = state.tree
     places = {name: page for name, page in zip(names, pages, strict=False) if name in tree.pages}
-    return state._replace(tree=effects.move(tree, places), doubtful=state.doubtful.difference(names))
+    return certain(state._replace(tree=effects.move(tree, places)), setting, names)
 
 
 def certain(state: State, setting: Setting, names: Sequence[Name]) -> State:
     """These pages are cached for certain, wherever they are."""
+    if setting.seen or not state.doubt.unsure:
+        return state
+    return state._replace(doubt=windows.present(state.doubt, frozenset(names)))
+
+
+def renewed(state: State, setting: Setting, names: Sequence[Name], others: Sequence[Page]) -> State:
+    """These pages are cached for certain, whether they were before or not; if not, each was used as the other says."""
+    if setting.seen or not names:
+        return state
+    places = dict.fromkeys(names, SOMEWHERE)
+    doubt = windows.blurred(windows.forgotten(state.doubt, names), zip(names, others, strict=True))
+    return state._replace(tree=effects.move(state.tree, places), doubt=doubt)
+
+
+def used(state: State, setting: Setting, before: State, names: Collection[Name]) -> State:
+    """These pages may have been used since ``before``, or not."""
     if setting.seen:
         return state
-    return state._replace(doubtful=state.doubtful.difference(names))
+    others = [(name, before.tree.pages[name]) for name in names if name in before.tree.pages]
+    return state._replace(doubt=windows.blurred(state.doubt, others))
 
 
 def gone(state: State, setting: Setting, names: Collection[Name]) -> State:
@@ -59,7 +159,7 @@ def gone(state: State, setting: Setting, names: Collection[Name]) -> State:
     if not lost:
         return state
     all_lost = effects.below(tree, lost)
-    return state._replace(tree=effects.remove(tree, all_lost), doubtful=state.doubtful - all_lost)
+    return state._replace(tree=effects.remove(tree, all_lost), doubt=windows.absent(state.doubt, all_lost))
 
 
 def taken(state: State, setting: Setting, pages: Collection[PageNo]) -> State:
@@ -69,14 +169,43 @@ def taken(state: State, setting: Setting, pages: Collection[PageNo]) -> State:
     return gone(state, setting, [name for name, page in state.tree.pages.items() if page.page in pages])
 
 
+def counted(state: State, then: State, setting: Setting, before: Seen, after: Seen) -> State:
+    """What is known after a step from ``state`` to ``then``, where the pool was asked what is available."""
+    if setting.seen or not then.doubt.windows:
+        return then
+    was, now = cached_count(state, setting, before), cached_count(then, setting, after)
+    if was is None or now is None:
+        return then
+    last = was - now if then.doubt.made > state.doubt.made else None
+    return then._replace(doubt=windows.counted(then.doubt, then.tree, last, now))
+
+
+# What is known
+
+
+def cached_count(state: State, setting: Setting, seen: Seen) -> Pages | None:
+    """How many pages are cached, by what the pool says is available; ``None`` where that can't be told."""
+    available = seen.available
+    if available is None or not counts(setting) or setting.profile.evict_moment != "call":
+        return None
+    return Pages(len(setting.usable) - len(state.owners) - available // setting.size)
+
+
+def cached_pages(state: State) -> tuple[int, int]:
+    """How many pages are certainly cached, and how many possibly, if what was evicted is what should be."""
+    possible = len(state.tree.pages) - len(state.doubt.fallen)
+    return possible - len(state.doubt.open), possible
+
+
 def cached_range(state: State, names: Sequence[Name]) -> tuple[int, int]:
     """How many of a key's pages are certainly cached, and how many possibly."""
-    pages, doubtful = state.tree.pages, state.doubtful
+    pages, fallen = state.tree.pages, state.doubt.fallen
+    open_ = state.doubt.open
     sure = possible = 0
     for name in names:
-        if name not in pages:
+        if name not in pages or name in fallen:
             break
         possible += 1
-        if sure == possible - 1 and name not in doubtful:
+        if sure == possible - 1 and name not in open_:
             sure += 1
     return sure, possible

@@ -11,6 +11,7 @@ PARTS = (
     "lock",
     "evict",
     "request",
+    "unseen",
     "hashing",
     "prefetch",
     "tier",

@@ -12,6 +12,9 @@ PROFILE_VALUES: dict[str, Values] = {
     "align": ("reject", "round_up"),
     "evict_granularity": ("page", "node"),
     "evict_moment": ("call", "alloc"),
+    "evict_slack": range((1 << 20) + 1),
+    "evict_amount": ("lack", "need"),
+    "refused_begin": ("renews", "keeps"),
     "match_cap": ("full", "len-1"),
     "duplicates": ("caller_frees", "cache_frees", "kept"),
     "publish": ("explicit", "at_alloc"),
@@ -45,6 +48,12 @@ class Profile:
     evict_granularity: an eviction removes whole ``node`` s or single ``page`` s.
     evict_moment: memory is only taken from the tree in an explicit ``evict`` (``call``), or also
         inside an allocation (``alloc``).
+    evict_slack: pages that a cache which makes room on its own account may keep free beyond what the call takes.  An
+        explicit ``evict`` takes what was asked for.
+    evict_amount: where memory is short a cache evicts what it lacks (``lack``), or as much as the call needs in all,
+        whatever is free (``need``).
+    refused_begin: whether a request that is refused was a use of the prefix that was found for it (``renews``) or
+        not (``keeps``).
     match_cap: a match may cover the whole key (``full``) or leaves one token to compute
         (``len-1``).
     duplicates: after an insert of what was cached already, the slots brought in vain are freed
@@ -98,6 +107,9 @@ class Profile:
     align: str = "reject"
     evict_granularity: str = "page"
     evict_moment: str = "call"
+    evict_slack: int = 0
+    evict_amount: str = "lack"
+    refused_begin: str = "renews"
     match_cap: str = "full"
     duplicates: str = "caller_frees"
     publish: str = "explicit"

@@ -5,7 +5,7 @@ a step that leaves a group alone keeps the very object, so that unchanged groups
 
 The same type serves the reference, where it is all that there is, and the checker, where it is what the calls so far
 amount to, corrected by what was seen.  What a checker can't know for certain, because evictions are not seen below
-depth 3, is :attr:`State.doubtful`.
+depth 3, is :attr:`State.doubt`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from kvlitmus.spec.host_state import Host
 from kvlitmus.spec.page import Block, Page, Tree, empty_tree
 from kvlitmus.spec.tier_state import Tiers
 from kvlitmus.spec.units import Name, PageNo, Slot
+from kvlitmus.spec.windows import NO_DOUBT, Doubt
 
 __all__ = ["Block", "Page", "Running", "State", "Told", "Tree", "empty_state", "empty_tree"]
 
@@ -70,7 +71,7 @@ class Told(NamedTuple):
 class State(NamedTuple):
     """What is known of one cache.
 
-    ``tree``: what is cached.  ``doubtful``: the names of it that may be gone, since nobody saw.  ``owners``: how many
+    ``tree``: what is cached, or may be.  ``doubt``: what isn't known of it, where nobody saw evictions.  ``owners``: how many
     requests and callers own each page that is owned.  ``requests``: by id.  ``receipts``: by the suite's number, where
     the protected path ends.  ``contents``: which prefix's KV was written last into each slot.
     ``tiers``: what is known of what is below the device, where anything is; ``told``: what somebody knows who replays the
@@ -80,7 +81,7 @@ class State(NamedTuple):
     """
 
     tree: Tree
-    doubtful: frozenset[Name]
+    doubt: Doubt
     owners: Mapping[PageNo, int]
     requests: Mapping[int, Running]
     receipts: Mapping[int, Name]
@@ -93,4 +94,4 @@ class State(NamedTuple):
 
 def empty_state() -> State:
     """Nothing is cached, owned, locked or written."""
-    return State(empty_tree(), frozenset(), {}, {}, {}, {})
+    return State(empty_tree(), NO_DOUBT, {}, {}, {}, {})

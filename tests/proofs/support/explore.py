@@ -35,6 +35,7 @@ from kvlitmus.spec.seen import Seen
 from kvlitmus.spec.state import Page, Running, Told, Tree
 from kvlitmus.spec.state import State as Known
 from kvlitmus.spec.units import Key, Name, PageNo, Pages, Slot, Tick, page_slots
+from kvlitmus.spec.windows import NO_DOUBT
 
 BY_RECENCY = ("lru", "mru", "lfu", "priority", "slru")
 BY_AGE = ("fifo", "filo")
@@ -272,7 +273,7 @@ class Explorer:
         return State(
             Known(
                 tree,
-                frozenset(),
+                NO_DOUBT,
                 {number[page]: times for page, times in known.owners.items()},
                 requests,
                 dict(enumerate(sorted(known.receipts.values()), 1)),

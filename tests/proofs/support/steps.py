@@ -31,6 +31,7 @@ from kvlitmus.spec.seen import NodeInfo, NodeSeen, Seen
 from kvlitmus.spec.setting import SNAPSHOT, Setting
 from kvlitmus.spec.state import State, Tree
 from kvlitmus.spec.units import Key, Name, PageNo, Tokens
+from kvlitmus.spec.windows import NO_DOUBT
 
 RULES = all_rules()
 ROOT = Name(0)
@@ -54,7 +55,7 @@ def path_of(names: Sequence[Name], page_size: int = 1) -> Path:
 
 def state_of(tree: Tree, owned: Iterable[PageNo] = ()) -> State:
     """A cache in which no request runs: what is cached, and what its callers own."""
-    return State(tree, frozenset(), dict.fromkeys(owned, 1), {}, {}, {})
+    return State(tree, NO_DOUBT, dict.fromkeys(owned, 1), {}, {}, {})
 
 
 def seen(state: State, setting: Setting, *, counted: bool = True) -> Seen:

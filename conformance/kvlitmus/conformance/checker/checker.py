@@ -37,6 +37,7 @@ from kvlitmus.spec.interface.tiers import COPY_FAILURES, LOAD, Event
 from kvlitmus.spec.misuse_calls import Aftermath, MisuseCall
 from kvlitmus.spec.names import Names
 from kvlitmus.spec.occasions import occasions_of
+from kvlitmus.spec.partial import counted
 from kvlitmus.spec.plan import Judged, Plan, value_of
 from kvlitmus.spec.replay import replay
 from kvlitmus.spec.request import computed_slots
@@ -309,6 +310,8 @@ class Checker(Guard):
             expected, then = follow_tiers(state, expected, self.setting, call, answer, before, after)
         elif after.seen:
             then = follow(expected, self.setting, after)
+        else:
+            then = counted(state, expected, self.setting, before, after)
         if self.has_events:
             after.events = self.look_at_events()
             assert then.told is not None

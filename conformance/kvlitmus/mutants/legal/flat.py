@@ -299,7 +299,7 @@ class SlruAfterThreeHits(RadixTree):
         self.worth = lambda node: (int(node.hits >= 3), node.touched, node.serial)
 
 
-@null_mutant("evicts-ahead", configs=(Config(page_size=1, pages=8), *BOTH))
+@null_mutant("evicts-ahead", profile=replace(PROFILE, evict_slack=2), configs=(Config(page_size=1, pages=8), *BOTH))
 class EvictsAhead(RequestTable):
     """Making room for a request makes a little more room than it needs, so that the next one finds some."""
 
