@@ -22,6 +22,10 @@ ZOO: tuple[str, ...] = (
     "batch",
     "desk",
     "slab",
+    "arrays",
+    "node_ends",
+    "eager_host",
+    "spill",
 )
 """The names of all caches."""
 

@@ -1,9 +1,9 @@
 """Write-back in columns: pages are rows of parallel lists, and the host is written only when the device needs room.
 
 A page leaves the device by being spilled: it is copied to the host in that very call, and only if the host has no room
-left it is forgotten.  What was loaded again keeps its copy on the host as long as there is room: copies of what is on the
-device too are the first to be reclaimed, as the profile says.  A row is found by its parent's row and its own units;
-rows are used again.
+left it is forgotten.  What was loaded again keeps its copy on the host as long as there is room: copies of what is on
+the device too are the first to be reclaimed, as the profile says.  A row is found by its parent's row and its own
+units; rows are used again.
 """
 
 from __future__ import annotations

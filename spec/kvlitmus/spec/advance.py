@@ -189,7 +189,7 @@ def match(state: State, setting: Setting, call: calls.Match, answer: Hit) -> Sta
     covered = paged[: min(length // setting.size, possible)]
     if answer.slots is not None:
         state = partial.known(state, setting, covered, pages_in_order(answer.slots, setting.size))
-    if length < setting.cap(len(call.path.names)):
+    if length < setting.cap(len(call.path.names)) and setting.profile.match_ends == "page":
         state = partial.gone(state, setting, paged[len(covered) :])
     return state._replace(tree=matched(state.tree, setting, covered))
 
@@ -260,6 +260,8 @@ def begin(state: State, setting: Setting, call: calls.Begin, answer: Begun | Non
         if setting.table:
             return state
         used = paged[: min(possible, cap // size)]
+        if setting.profile.match_ends == "node":
+            used = used[: effects.whole_nodes(state.tree, used)]
         touched = state._replace(tree=matched(state.tree, setting, used))
         touched = partial.used(touched, setting, state, used[sure:])
         return partial.tried(touched, setting, pages_needed(len(call.path.key.tokens), size), used)
@@ -268,7 +270,7 @@ def begin(state: State, setting: Setting, call: calls.Begin, answer: Begun | Non
     state = state._replace(owners=effects.take(state.owners, owned_by(row[cached:], setting)))
     covered = paged[: min(cached // size, possible)]
     state = partial.known(state, setting, covered, pages_in_order(row, size))
-    if cached < cap:
+    if cached < cap and setting.profile.match_ends == "page":
         state = partial.gone(state, setting, paged[len(covered) :])
     at = covered[-1] if covered else call.path.root
     computed = min(cached, len(row)) if call.ahead else len(row)

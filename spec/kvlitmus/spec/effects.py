@@ -201,6 +201,12 @@ def cached_prefix(tree: Tree, names: Sequence[Name]) -> Pages:
     return Pages(length)
 
 
+def whole_nodes(tree: Tree, names: Sequence[Name]) -> Pages:
+    """How many of these cached pages of one path are in nodes that the path covers to their end."""
+    inside = {page.parent for page in tree.pages.values() if not page.first}
+    return Pages(max((at for at, name in enumerate(names, 1) if name not in inside), default=0))
+
+
 def path(tree: Tree, name: Name) -> tuple[Name, ...]:
     """The cached pages from the root to this one, in order."""
     names: list[Name] = []

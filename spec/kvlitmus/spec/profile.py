@@ -16,6 +16,7 @@ PROFILE_VALUES: dict[str, Values] = {
     "evict_amount": ("lack", "need"),
     "refused_begin": ("renews", "keeps"),
     "match_cap": ("full", "len-1"),
+    "match_ends": ("page", "node"),
     "duplicates": ("caller_frees", "cache_frees", "kept"),
     "publish": ("explicit", "at_alloc"),
     "hit_counts": ("insert", "match", "none"),
@@ -56,6 +57,8 @@ class Profile:
         not (``keeps``).
     match_cap: a match may cover the whole key (``full``) or leaves one token to compute
         (``len-1``).
+    match_ends: a match ends with the last page that is cached (``page``), or, where a key leaves a node in its middle, may
+        end with the node before (``node``).
     duplicates: after an insert of what was cached already, the slots brought in vain are freed
         by the caller (``caller_frees``), by the cache (``cache_frees``), or stay the caller's
         (``kept``); in a block table, which has no insert, all places of a prefix are kept.
@@ -111,6 +114,7 @@ class Profile:
     evict_amount: str = "lack"
     refused_begin: str = "renews"
     match_cap: str = "full"
+    match_ends: str = "page"
     duplicates: str = "caller_frees"
     publish: str = "explicit"
     hit_counts: str = "insert"

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
+from kvlitmus.spec import effects, partial
 from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
-from kvlitmus.spec import partial
 from kvlitmus.spec.advance import brought_in_vain, computed_pages, inserted_already, offered_by, offered_by_request
 from kvlitmus.spec.calls import Begin, End, Insert, Match, Publish
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
@@ -82,11 +82,14 @@ def match_cap(setting: Setting, key_length: Tokens) -> Tokens:
 
 @fact(0)
 def cached_pages_before(state: State, setting: Setting, call: Match | Begin | Insert | Publish) -> tuple[int, int]:
-    """How many pages of the key are certainly cached, and how many possibly, before the call."""
+    """How many pages of the key are certainly found, and how many possibly, before the call; see ``match_ends`` of the profile."""
     if isinstance(call, Publish):
         whole = len(computed_pages(state.requests[call.rid], setting, call.upto))
         return whole, whole
-    return partial.cached_range(state, call.path.pages)
+    sure, possible = partial.cached_range(state, call.path.pages)
+    if setting.profile.match_ends == "node" and isinstance(call, Match | Begin):
+        sure = effects.whole_nodes(state.tree, call.path.pages[:sure])
+    return sure, possible
 
 
 @fact(0)

@@ -56,7 +56,7 @@ def evicted_most(setting: Setting, state: State, call: Evict) -> Tokens | Unknow
 @fact(0)
 def protected_length(setting: Setting, state: State, call: Match | Begin, match_cap: Tokens) -> Tokens | Unknown:
     """Units of the key that receipts and running requests protect, before the call."""
-    if setting.seen:
+    if setting.seen or setting.profile.match_ends == "node":
         return UNKNOWN
     pages, length = state.tree.pages, 0
     for name in call.path.pages:
