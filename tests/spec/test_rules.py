@@ -44,6 +44,7 @@ def test_ids_count_up_within_their_pack() -> None:
 def test_every_fact_is_spoken_of_by_some_rule() -> None:
     used = {name for one in EVERY for name in one.facts}
     used |= {name for one in EVERY for name in re.findall(r"{(\w+)}", one.allowed)}
+    used |= {one.premise_fact for one in EVERY if one.premise}
 
     assert facts.FACTS.keys() - set(facts.worked_out_from(used)) == set()
 

@@ -74,6 +74,29 @@ class ResetIsNotTold(TieredSpecimen):
         self.tree.told.clear()
 
 
+@mutant("reset-keeps-what-was-added", kills=("LIFE-15",))
+class ResetKeepsWhatWasAdded(TieredSpecimen):
+    """A request counts pages as read from storage that a reset has taken away since."""
+
+    def reset(self) -> None:
+        """What nobody was told yet is told after the reset."""
+        loaded = self.fetches.loaded if self.tree is not None else {}
+        super().reset()
+        self.fetches.loaded = loaded
+
+
+@mutant("reset-clears-storage", kills=("LIFE-02",))
+class ResetClearsStorage(TieredSpecimen):
+    """A flush of one process costs all the others what they have in storage: it clears the backend, too.
+
+    Backends have a call for that; the suite's storage keeps its pages in a dictionary.
+    """
+
+    def reset(self) -> None:
+        super().reset()
+        getattr(self.store, "contents", {}).clear()
+
+
 class RemembersAll(Prefetcher):
     """Prefetches that remember all that they ever reserved."""
 

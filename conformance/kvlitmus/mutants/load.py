@@ -317,3 +317,12 @@ class QuotaWidenedByWhatIsLocked(Loader):
 
     def allowance(self, quota: int, resident: TieredNode) -> int:
         return 2 * quota - super().allowance(quota, resident)
+
+
+@mutant("quota-counts-the-last-node", kills=("LOAD-07",))
+class QuotaCountsTheLastNode(Loader):
+    """Loads take more memory than they may: of what a load newly locks only the node that it hangs on is counted."""
+
+    def allowance(self, quota: int, resident: TieredNode) -> int:
+        """The rest of the path for nothing."""
+        return quota - (0 if resident.locks or resident.parent is None else len(resident.key))

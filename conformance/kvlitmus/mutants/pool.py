@@ -347,3 +347,12 @@ class AllocationEvictsUnasked(Specimen):
         if 0 < short <= self.tree.evictable:
             self.tree.evict(short)
         return super().alloc(n)
+
+
+@mutant("batch-crosses-its-pages", kills=("POOL-17",))
+class BatchCrossesItsPages(PagedPool):
+    """Two requests write into each other's pages: in a batch the new slots come in the wrong order of requests."""
+
+    def alloc_extend(self, before: Sequence[int], after: Sequence[int], last: Sequence[int]) -> list[int] | None:
+        """From the last request on."""
+        return super().alloc_extend(before[::-1], after[::-1], last[::-1])

@@ -362,3 +362,14 @@ class HostEvictionStopsAtTheFirstNode(TierTree):
             return 0
         _, leaf = heap[0]
         return self.trim_host(leaf, self.host_pages_to_trim(leaf, n))
+
+
+@mutant("host-eviction-takes-both-copies", kills=("TIER-16",))
+class HostEvictionTakesBothCopies(TierTree):
+    """The device is emptied with the host: a page that nobody uses goes there, although nobody has asked for that."""
+
+    def evict_host(self, n: int) -> int:
+        freed = super().evict_host(n)
+        if freed:
+            self.evict(self.page_size)
+        return freed

@@ -42,7 +42,7 @@ def stored_events(after: Seen) -> Sequence[Event]:
 
 
 @fact(2)
-def told_twice(told: Told, setting: Setting) -> Sequence[str] | Unknown:
+def told_again(told: Told, setting: Setting) -> Sequence[str] | Unknown:
     """Events of pages that are on that tier by the events before; in a block table a page may have many places."""
     return UNKNOWN if setting.table else told.twice
 
@@ -133,9 +133,9 @@ def events_tell_what_the_host_has(told_host: frozenset[Name], hosted: Mapping[Na
     reference="event.changes",
     premise="stored_events",
 )
-def a_page_is_told_once(told_twice: Sequence[str]) -> bool:
+def a_page_is_told_once(told_again: Sequence[str]) -> bool:
     """A page MUST NOT be told as stored on a tier where it is already by the events before."""
-    return not told_twice
+    return not told_again
 
 
 @rule(

@@ -284,8 +284,8 @@ def loaded_least(below_before: Tiers, call: TellLoaded) -> Tokens:
 
 @fact(3)
 def loaded_most(below_before: Tiers, call: TellLoaded) -> Tokens:
-    """The most units that the prefetch can have added."""
-    return Tokens(below_before.prefetches.added.get(call.rid, (0, 0))[1])
+    """The most units that the prefetch can have added, or one of that request before a reset."""
+    return Tokens(max(below_before.prefetches.added.get(call.rid, (0, 0))[1], below_before.stale.get(call.rid, 0)))
 
 
 # How the tiers changed
@@ -520,7 +520,7 @@ def what_was_cached_stays_where_it_was(
     reference="fetch.abandon",
 )
 def only_a_poll_commits(host_appeared: frozenset[Name]) -> bool:
-    """Nothing that was fetched MUST get into the tree but by the poll of the request that waits for it: an aborted one leaves nothing."""
+    """What was fetched MUST NOT get into the tree but by the poll of the request that waits for it: an aborted one leaves nothing."""
     return not host_appeared
 
 

@@ -1,7 +1,8 @@
 """The life of the whole: storage that comes and goes, a fresh start, and rest.
 
-Whatever was begun ends: after every piece of work in flight was delivered, a few ticks later nothing is
-in flight, protected, reserved or counted any more, and every request that waited can go on.
+Whatever was begun ends: after every piece of work in flight was delivered, a few ticks later
+(``TICKS_TO_REST`` and ``TICKS_AFTER_POLLS`` of :mod:`kvlitmus.spec.policies`) nothing is in flight, protected, reserved
+or counted any more, and every request that waited can go on.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
 from kvlitmus.spec.calls import Reset
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.on import On
-from kvlitmus.spec.rule import rule
+from kvlitmus.spec.rule import Strength, rule
 from kvlitmus.spec.seen import TierSeen
 from kvlitmus.spec.state import State
-from kvlitmus.spec.tier_calls import Attach, Settled
+from kvlitmus.spec.tier_calls import Attach, Settled, TellLoaded
 from kvlitmus.spec.tier_state import WITH_STORAGE, Tiers
 from kvlitmus.spec.units import Name, PageNo, Tokens
 
@@ -90,6 +91,12 @@ def storage_work(below: Tiers) -> Sequence[str]:
     return [work.job.kind for work in below.work.values() if work.job.kind in WITH_STORAGE]
 
 
+@fact(3)
+def told_before_reset(below_before: Tiers, call: TellLoaded) -> bool:
+    """Whether a prefetch of the request had added something before a reset that nobody was told, and none since."""
+    return call.rid in below_before.stale and call.rid not in below_before.prefetches.added
+
+
 # Rules
 
 
@@ -114,7 +121,7 @@ def a_reset_hierarchy_is_as_new(
     premise="store_before",
 )
 def storage_outlives_the_cache(store_before: int, store_after: int) -> bool:
-    """A reset, an attach or a detach MUST NOT remove anything from storage."""
+    """After a reset, an attach or a detach storage MUST have at least as many pages as before."""
     return store_after >= store_before
 
 
@@ -152,7 +159,7 @@ def what_is_cached_survives_a_change_of_storage(tree_changed: bool) -> bool:
 def a_detach_ends_all_work_with_storage(
     storage_work: Sequence[str], moving_left: Sequence[PageNo], occupied_now: Tokens
 ) -> bool:
-    """One tick after a detach nothing MUST be under way to or from storage, and no host page held for it."""
+    """One tick after a detach work MUST NOT be under way to or from storage, nor a host page be held for it."""
     return not storage_work and not moving_left and not occupied_now
 
 
@@ -164,7 +171,7 @@ def a_detach_ends_all_work_with_storage(
     reference="life.tick",
 )
 def what_was_begun_ends(work_left: Sequence[str]) -> bool:
-    """When everything in flight was delivered, nothing MUST be under way a few ticks later, whatever storage raised."""
+    """Fourteen ticks after everything in flight was delivered, whatever storage raised, work MUST NOT be under way any more."""
     return not work_left
 
 
@@ -176,7 +183,7 @@ def what_was_begun_ends(work_left: Sequence[str]) -> bool:
     reference="fetch.may_stop",
 )
 def every_request_can_go_on_in_the_end(still_waiting: Sequence[int]) -> bool:
-    """When everything in flight was delivered, no request MUST have to wait for its prefetch a few ticks later."""
+    """Twelve ticks after everything in flight was delivered, a request MUST NOT have to wait for its prefetch."""
     return not still_waiting
 
 
@@ -190,7 +197,7 @@ def every_request_can_go_on_in_the_end(still_waiting: Sequence[int]) -> bool:
 def nothing_is_held_when_nothing_is_under_way(
     moving_left: Sequence[PageNo], pins_left: Sequence[Name], protected_left: Tokens
 ) -> bool:
-    """When everything has settled, no host page MUST be held, none protected, and no page of the device locked."""
+    """When everything has settled, host pages MUST NOT be held or protected, nor pages of the device be locked."""
     return not moving_left and not pins_left and not protected_left
 
 
@@ -202,7 +209,7 @@ def nothing_is_held_when_nothing_is_under_way(
     reference="hierarchy.occupied",
 )
 def no_quota_is_used_when_nothing_is_under_way(occupied_now: Tokens) -> bool:
-    """When everything has settled, nothing MUST count against the rate limit of prefetches."""
+    """When everything has settled, prefetches MUST NOT count against their rate limit any more."""
     return occupied_now == 0
 
 
@@ -216,3 +223,18 @@ def no_quota_is_used_when_nothing_is_under_way(occupied_now: Tokens) -> bool:
 def what_finds_no_memory_leaves_nothing(appeared: frozenset[Name], jobs_begun: Sequence[str]) -> bool:
     """A call that ends for want of memory MUST bring no page to the device and begin no copy: it may have made room, and nothing else."""
     return not appeared and "load" not in jobs_begun and "backup" not in jobs_begun
+
+
+@rule(
+    "LIFE-15",
+    on=(On.LOADED,),
+    needs=("prefetching",),
+    strength=Strength.SHOULD,
+    source="R-LIFE-01; H-04",
+    reference="life.reset",
+    allowed="0 units",
+    premise="told_before_reset",
+)
+def a_reset_forgets_what_was_added(told_before_reset: bool, told_loaded: Tokens) -> bool:
+    """What a prefetch had added before a reset SHOULD NOT be told after it: it isn't there any more."""
+    return not told_before_reset or told_loaded == 0

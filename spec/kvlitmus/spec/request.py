@@ -147,7 +147,7 @@ def a_request_has_one_slot_for_each_token(row: Sequence[Slot], request_names: Se
     allowed="slots that hold {computed_names}",
 )
 def a_request_reads_its_own_kv(row_names: Sequence[Name], computed_names: Sequence[Name]) -> bool:
-    """Every computed slot of a running request MUST hold the KV of the request's own token at that position."""
+    """When a request begins, grows or is published, every computed slot of it MUST hold the KV of its own token at that position."""
     return same(row_names, computed_names)
 
 

@@ -306,7 +306,7 @@ def a_key_cant_leave_the_store(store_strays: Sequence[str]) -> bool:
     allowed="nothing",
 )
 def clear_leaves_nothing(store_left: Sequence[str]) -> bool:
-    """After a clear no key MUST be there: none is counted, and none can be read."""
+    """After a clear a key MUST NOT be there: none is counted, and none can be read."""
     return not store_left
 
 

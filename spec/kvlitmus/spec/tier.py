@@ -511,11 +511,16 @@ def what_the_host_drops_becomes_free(
     hosted: Mapping[Name, PageNo],
     host_free_before: frozenset[PageNo],
     host_free: Sequence[PageNo],
+    cached_before: Mapping[Name, PageNo],
+    cached_after: Mapping[Name, PageNo],
+    free_before: frozenset[PageNo],
+    free_after: frozenset[PageNo],
 ) -> bool:
-    """An eviction of the host MUST free the host pages of exactly the names that it drops, and change nothing else."""
+    """An eviction of the host MUST free the host pages of exactly the names that it drops, and change nothing else on either tier."""
     dropped = {hosted_before[name] for name in host_vanished}
     kept = {name: page for name, page in hosted_before.items() if name not in host_vanished}
-    return frozenset(host_free) == host_free_before | dropped and hosted == kept
+    device = cached_before == cached_after and free_before == free_after
+    return device and frozenset(host_free) == host_free_before | dropped and hosted == kept
 
 
 @rule(

@@ -184,7 +184,8 @@ def tell_loaded(state: State, call: tier_calls.TellLoaded) -> State:
     tiers = tiers_of(state)
     fetches = tiers.prefetches
     added = {rid: told for rid, told in fetches.added.items() if rid != call.rid}
-    return put(state, tiers._replace(prefetches=fetches._replace(added=added)))
+    stale = {rid: most for rid, most in tiers.stale.items() if rid != call.rid}
+    return put(state, tiers._replace(prefetches=fetches._replace(added=added), stale=stale))
 
 
 def abandon(state: State, call: tier_calls.Abandon) -> State:

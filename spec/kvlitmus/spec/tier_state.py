@@ -148,6 +148,8 @@ class Tiers(NamedTuple):
     seconds.  ``fault``: after how many allocations of host memory one is to fail.  ``failing``: the kinds of which a copy
     is to fail; ``starved``: whether memory is to run out.
 
+    ``stale``: what prefetches had added before a reset and nobody was told, in units at most, by request.
+
     Of the last step alone: ``ended``, the jobs that ended with it, and ``begun``, those that began.
     """
 
@@ -164,6 +166,7 @@ class Tiers(NamedTuple):
     fault: int | None = None
     failing: frozenset[str] = frozenset()
     starved: bool = False
+    stale: Mapping[int, int] = {}
     ended: tuple[Work, ...] = ()
     begun: tuple[Work, ...] = ()
 
@@ -189,6 +192,7 @@ class Tiers(NamedTuple):
             fault=self.fault,
             failing=self.failing,
             starved=self.starved,
+            stale={**self.stale, **{rid: most for rid, (_, most) in self.prefetches.added.items() if most}},
         )
 
 

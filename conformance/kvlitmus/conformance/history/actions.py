@@ -72,7 +72,7 @@ def extend(trace: TraceState, call: Call, before: Sequence[int], after: Sequence
     if len(before) == 1:
         pool.extend(checker, [Slot(last[0])] * before[0], after[0] - before[0], decode=decode)
     else:
-        plain.extend_batch(checker, before, after, last, decode=decode)
+        pool.extend_batch(checker, before, after, last, decode=decode)
     if checker.profile.evict_moment == "alloc":
         evicted(trace, call)
 

@@ -12,37 +12,11 @@ from kvlitmus.conformance.history.contract import Contradiction
 from kvlitmus.conformance.history.forms import answer_of
 from kvlitmus.conformance.history.lines import Call
 from kvlitmus.conformance.support.text import harmless, shown
-from kvlitmus.spec.calls import ExtendBatch, ExtendOne
 from kvlitmus.spec.hash_calls import HashCall, HashNamespaces, HashPair, HashPieces, PageHashes, TwoHashes, split_key
 from kvlitmus.spec.prefetch_plan import Planned, PlanPrefetch
-from kvlitmus.spec.units import Slot
 
 if TYPE_CHECKING:
-    from kvlitmus.conformance.history.playback import RecordedChecker
     from kvlitmus.conformance.history.state import TraceState
-
-
-def extend_batch(
-    checker: RecordedChecker, before: Sequence[int], after: Sequence[int], last: Sequence[int], *, decode: bool
-) -> None:
-    """Slots for several requests at once: together they are one allocation, one by one they continue a page each."""
-    if decode:
-        text = f"alloc_decode({list(after)}, {list(last)})"
-        answer = checker.call(text, "alloc_decode", list(after), list(last))
-    else:
-        text = f"alloc_extend({list(before)}, {list(after)}, {list(last)})"
-        answer = checker.call(text, "alloc_extend", list(before), list(after), list(last))
-    batch = ExtendBatch(tuple(before), tuple(after), tuple(map(Slot, last)), decode)
-    if answer is None:
-        checker.history[-1] += " → None"
-        checker.step(batch, None)
-        return
-    got = checker.slots(answer)
-    checker.step(batch, got)
-    at = 0
-    for old, new, slot in zip(*batch[:3], strict=True):
-        checker.answered(ExtendOne(old, slot), got[at : at + new - old], checker.state)
-        at += new - old
 
 
 def hashes(trace: TraceState, call: Call) -> None:

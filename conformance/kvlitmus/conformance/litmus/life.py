@@ -52,6 +52,22 @@ def a_reset_forgets_what_is_under_way(checker: Checker) -> None:
         tiers.tick(checker)
 
 
+@litmus(rules=("LIFE-15", "FETCH-16"), needs=(*READS, "reset"))
+def a_reset_forgets_what_a_prefetch_had_added(checker: Checker) -> None:
+    """A prefetch has brought pages, and the cache is reset before its request asks how many; then it asks."""
+    key = letters(checker, least_pages(checker) + 2)
+    stored(checker, key)
+    fetch.prefetch(checker, 1, key)
+    step(checker, "query")
+    tiers.tick(checker)
+    step(checker, "fetch")
+    tiers.tick(checker)
+    fetch.poll(checker, 1, asks=False)
+    pool.reset(checker)
+    fetch.loaded(checker, 1)
+    tiers.settle(checker)
+
+
 @litmus(rules=("LIFE-02", "LIFE-03", "LIFE-04", "LIFE-05", "TIER-01", "TIER-02"), needs=(*READS, "reattach"))
 def a_detach_ends_what_is_under_way(checker: Checker) -> None:
     """A prefetch is at each of its stages, a put under way, when storage goes; everything comes back."""

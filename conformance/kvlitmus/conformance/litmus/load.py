@@ -109,6 +109,21 @@ def a_load_heeds_its_quota(checker: Checker) -> None:
     tiers.settle(checker)
 
 
+@litmus(rules=("LOAD-07",), needs=(*TIERS, "quota"))
+def a_quota_counts_the_whole_path(checker: Checker) -> None:
+    """A load hangs on two nodes that nobody has locked, and its quota has room for one of them only."""
+    key = long_key(checker)
+    pages = key.length // checker.size
+    backed(checker, key)
+    tiers.load_back(checker, key)
+    tiers.settle(checker)
+    tree.evict(checker, checker.size)
+    tree.match(checker, prompt(checker, "a"))
+    for units in ((pages - 1) * checker.size, key.length - checker.size, key.length):
+        tiers.load_back(checker, key, units)
+    tiers.settle(checker)
+
+
 @litmus(rules=("LOAD-08", "LOAD-09", "LOAD-10", "TIER-08", "LIFE-06", "LIFE-08"), needs=FAILING)
 def what_could_not_be_loaded_is_on_the_host_as_before(checker: Checker) -> None:
     """The copy of a load fails under way; the next one lands."""

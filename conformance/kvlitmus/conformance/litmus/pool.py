@@ -77,6 +77,22 @@ def one_token_opens_a_page_only_when_the_last_is_full(checker: Checker) -> None:
         row += got
 
 
+@litmus(rules=("POOL-17", "POOL-18"), needs=("pool", "extend"))
+def a_batch_continues_each_of_its_requests(checker: Checker) -> None:
+    """Two requests of different lengths get slots in one call, several times: each goes on in its own last page."""
+    size = checker.size
+    rows = [pool.extend(checker, (), used) or () for used in (1, size + 1)]
+    for further in ((1, 2 * size), (size, 1), (1, 1)):
+        before = [len(row) for row in rows]
+        if not all(before):
+            return
+        after = [old + more for old, more in zip(before, further, strict=True)]
+        got = pool.extend_batch(checker, before, after, [row[-1] for row in rows], decode=further == (1, 1))
+        if got is None:
+            return
+        rows = [rows[0] + got[: further[0]], rows[1] + got[further[0] :]]
+
+
 @litmus(rules=("POOL-09", "POOL-10", "POOL-19"), needs=("pool", "group"))
 def frees_in_a_group_take_effect_at_its_end(checker: Checker) -> None:
     """What is freed within a group is available at its end, all of it, and not before."""

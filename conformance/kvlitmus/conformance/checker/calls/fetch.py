@@ -36,9 +36,9 @@ def prefetch(checker: Checker, rid: int, key: Key) -> bool:
     return begun
 
 
-def poll(checker: Checker, rid: int) -> bool:
-    """Whether a request need not wait for its prefetch any more; if so, it asks at once what that has added."""
-    waited = rid in checker.below.prefetches.waiting
+def poll(checker: Checker, rid: int, *, asks: bool = True) -> bool:
+    """Whether a request need not wait for its prefetch any more; if so, it ``asks`` at once what that has added."""
+    waited = asks and rid in checker.below.prefetches.waiting
     answer = checker.call(f"poll({rid})", "poll", rid)
     done = checker.flag(answer, "whether the request need not wait")
     checker.history[-1] += f" → {done}"

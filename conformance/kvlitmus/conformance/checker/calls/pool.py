@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kvlitmus.spec.calls import Alloc, EndGroup, Extend, Free, FreeInGroup, Reset
+from kvlitmus.spec.calls import Alloc, EndGroup, Extend, ExtendBatch, ExtendOne, Free, FreeInGroup, Reset
 from kvlitmus.spec.units import Slot, Tokens
 
 if TYPE_CHECKING:
@@ -51,6 +51,28 @@ def extend(checker: Checker, slots: Sequence[Slot], further: int, *, decode: boo
         answer = checker.call(f"alloc_extend([{old}], [{new}], [{last}])", "alloc_extend", [old], [new], [last])
     got = checker.slots_or_none(answer)
     checker.step(Extend(tuple(slots), Tokens(further), decode), got)
+    return got
+
+
+def extend_batch(
+    checker: Checker, before: Sequence[int], after: Sequence[int], last: Sequence[int], *, decode: bool = False
+) -> tuple[Slot, ...] | None:
+    """Slots for several requests at once: together they are one allocation, one by one they continue a page each."""
+    if decode:
+        text = f"alloc_decode({list(after)}, {list(last)})"
+        answer = checker.call(text, "alloc_decode", list(after), list(last))
+    else:
+        text = f"alloc_extend({list(before)}, {list(after)}, {list(last)})"
+        answer = checker.call(text, "alloc_extend", list(before), list(after), list(last))
+    batch = ExtendBatch(tuple(before), tuple(after), tuple(map(Slot, last)), decode)
+    got = checker.slots_or_none(answer)
+    checker.step(batch, got)
+    if got is None:
+        return None
+    at = 0
+    for old, new, slot in zip(*batch[:3], strict=True):
+        checker.answered(ExtendOne(old, slot), got[at : at + new - old], checker.state)
+        at += new - old
     return got
 
 
