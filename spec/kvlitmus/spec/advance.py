@@ -262,8 +262,9 @@ def begin(state: State, setting: Setting, call: calls.Begin, answer: Begun | Non
         used = paged[: min(possible, cap // size)]
         if setting.profile.match_ends == "node":
             used = used[: effects.whole_nodes(state.tree, used)]
-        touched = state._replace(tree=matched(state.tree, setting, used))
-        touched = partial.used(touched, setting, state, used[sure:])
+        touched = state
+        if setting.profile.refused_begin == "renews":
+            touched = partial.used(state._replace(tree=matched(state.tree, setting, used)), setting, state, used[sure:])
         return partial.tried(touched, setting, pages_needed(len(call.path.key.tokens), size), used)
     row, cached = tuple(map(Slot, answer.row)), answer.cached
     state = written(state, setting, call, answer)

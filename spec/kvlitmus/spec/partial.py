@@ -169,6 +169,15 @@ def taken(state: State, setting: Setting, pages: Collection[PageNo]) -> State:
     return gone(state, setting, [name for name, page in state.tree.pages.items() if page.page in pages])
 
 
+def told(then: State, setting: Setting) -> State:
+    """What is known where events were told: of a flat cache they tell after each call exactly what is cached (EVENT-02)."""
+    if setting.seen or setting.table or setting.config.tiered or then.told is None or not then.doubt.unsure:
+        return then
+    unsure, device = then.doubt.unsure, then.told.device
+    then = certain(then, setting, [name for name in unsure if name in device])
+    return gone(then, setting, [name for name in unsure if name not in device])
+
+
 def counted(state: State, then: State, setting: Setting, before: Seen, after: Seen) -> State:
     """What is known after a step from ``state`` to ``then``, where the pool was asked what is available."""
     if setting.seen or not then.doubt.windows:

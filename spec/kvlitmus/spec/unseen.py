@@ -24,6 +24,7 @@ from kvlitmus.spec.state import State
 from kvlitmus.spec.units import Name, PageNo, Tokens, pages_needed, pages_of
 
 FOUND = (On.MATCH, On.BEGIN, On.INSERT, On.LOCK, On.PUBLISH)
+TOLD = (On.EVICT, On.REFUSED_BEGIN, On.REFUSED_GROW, On.REFUSED_ALLOC, On.REFUSED_EXTEND)
 HANDED_OUT = (On.GROW, On.ALLOC, On.ALLOC_EXTEND, On.ALLOC_DECODE, On.EXTEND_BATCH)
 
 
@@ -139,13 +140,13 @@ def opened_for(setting: Setting, state: State, call: Begin | Grow, answer: objec
 
 @rule(
     "EVICT-20",
-    on=FOUND + HANDED_OUT,
+    on=FOUND + HANDED_OUT + TOLD,
     source="R-EV-01, R-EV-03, R-EV-04; sglang#4989",
     reference="perform.least_valuable",
     allowed="pages there or gone as evictions in the policy's order leave them",
 )
 def what_is_found_is_what_evictions_can_have_left(unexplained: Sequence[Name]) -> bool:
-    """A page that is found, missed or handed out anew MUST be one that evictions in the policy's order, of as much as was needed or reported, can have left or taken."""
+    """A page that is found, missed, told of or handed out anew MUST be one that evictions in the policy's order, of as much as was needed or reported, can have left or taken."""
     return not unexplained
 
 

@@ -37,7 +37,7 @@ from kvlitmus.spec.interface.tiers import COPY_FAILURES, LOAD, Event
 from kvlitmus.spec.misuse_calls import Aftermath, MisuseCall
 from kvlitmus.spec.names import Names
 from kvlitmus.spec.occasions import occasions_of
-from kvlitmus.spec.partial import counted
+from kvlitmus.spec.partial import counted, told
 from kvlitmus.spec.plan import Judged, Plan, value_of
 from kvlitmus.spec.replay import replay
 from kvlitmus.spec.request import computed_slots
@@ -315,7 +315,7 @@ class Checker(Guard):
         if self.has_events:
             after.events = self.look_at_events()
             assert then.told is not None
-            then = then._replace(told=replay(then.told, self.setting, after.events, shown))
+            then = told(then._replace(told=replay(then.told, self.setting, after.events, shown)), self.setting)
         self.state, self.before = then, after
         inputs = (self.setting, state, expected, then, call, answer, before, after, found, row_found)
         self.judge(occasions, inputs, frozenset())
