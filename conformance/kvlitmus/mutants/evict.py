@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 
 from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.specimen.flat import Specimen
 from kvlitmus.conformance.specimen.tree import Node, RadixTree, Unit
 from kvlitmus.mutants.registry import PLAIN, mutant
+from kvlitmus.spec.interface import ORPHAN, NodeView, View
 
 
 def childless(tree: RadixTree) -> list[Node]:
@@ -260,3 +262,54 @@ class TiesByAddress(RadixTree):
         TiesByAddress.made += 1
         sign = 1 if TiesByAddress.made % 2 else -1
         self.worth = lambda node: (node.touched // 8, sign * node.serial)
+
+
+class TabledTree(RadixTree):
+    """A tree with a table of its nodes, from which they are listed."""
+
+    def __init__(self, page_size: int, policy: str, release: Callable[[Sequence[int]], None]) -> None:
+        super().__init__(page_size, policy, release)
+        self.table: set[Node] = set()
+
+    def new_node(self, parent: Node | None, key: tuple[Unit, ...], pages: list[int]) -> Node:
+        """Noted in the table."""
+        node = super().new_node(parent, key, pages)
+        if parent is not None:
+            self.table.add(node)
+        return node
+
+    def unhang(self, leaf: Node, first: Hashable) -> None:
+        """Gone from the table as well."""
+        self.table.discard(leaf)
+        super().unhang(leaf, first)
+
+
+class ShowsItsTable(Specimen):
+    """A snapshot shows what is in the table, reachable or not."""
+
+    def view(self) -> View:
+        """What can be reached, and each branch of which the node above is gone."""
+        free, reachable = super().view()
+        nodes = list(reachable)
+        table: set[Node] = getattr(self.tree, "table", set())
+        gone = [node for node in table if node.parent not in (*table, *self.tree.roots.values())]
+        stack = [(ORPHAN, node) for node in gone]
+        while stack:
+            parent, node = stack.pop()
+            slots = tuple(self.pool.slots(node.pages))
+            nodes.append(NodeView(parent, node.namespace, node.key, slots, node.locks, node.hits, node.priority))
+            stack += [(len(nodes) - 1, child) for child in node.children.values()]
+        return View(free, nodes)
+
+
+@mutant("eviction-cuts-off-a-branch", kills=("TREE-05",), beside=(ShowsItsTable,))
+class EvictionCutsOffABranch(TabledTree):
+    """Memory is lost for ever, though it is counted as evictable: a node is evicted that others hang below."""
+
+    def candidates(self, n: int) -> Collection[Node]:
+        """Whatever isn't locked."""
+        return [node for node in self.table if not node.locks]
+
+    def pages_to_trim(self, leaf: Node, n: int) -> int:
+        """All of a node that others hang below."""
+        return len(leaf.pages) if leaf.children else super().pages_to_trim(leaf, n)

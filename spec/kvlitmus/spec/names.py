@@ -15,6 +15,9 @@ from kvlitmus.spec.units import Name, Unit
 NO_NAME = Name(-1)
 """What stands in a slot that nobody wrote."""
 
+NOBODYS = -(1 << 63)
+"""A unit that no key has."""
+
 
 class Names:
     """A growing bijection between prefixes and small integers.
@@ -38,6 +41,10 @@ class Names:
         if found is None:
             found = self._roots[namespace] = self._new(NO_NAME, namespace)
         return found
+
+    def lost(self, namespace: str | None) -> Name:
+        """The name of a prefix of which nobody knows any more what it was: no page that is cached has it."""
+        return self.extend(self.root(namespace), (NOBODYS,))[-1]
 
     def extend(self, start: Name, units: Sequence[Unit]) -> tuple[Name, ...]:
         """The names of ``start`` extended by one, two, … of ``units``."""

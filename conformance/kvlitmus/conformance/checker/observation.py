@@ -14,6 +14,7 @@ from typing import Any
 from kvlitmus.conformance.ports import View
 from kvlitmus.conformance.support.integers import integer, integers, is_integer
 from kvlitmus.conformance.support.text import shown, type_name
+from kvlitmus.spec.interface import ORPHAN
 from kvlitmus.spec.names import Names
 from kvlitmus.spec.seen import NodeInfo, NodeSeen, Seen
 from kvlitmus.spec.units import Name, PageNo
@@ -70,8 +71,11 @@ class Observer:
             if parent < 0:
                 if namespace is not None and type(namespace) is not str:
                     raise ValueError(f"a namespace must be text or None (got {type_name(namespace)})")
-                start = self.names.root(namespace)
-                roots.add(start)
+                if parent == ORPHAN:
+                    start = self.names.lost(namespace)
+                else:
+                    start = self.names.root(namespace)
+                    roots.add(start)
             else:
                 start = nodes[parent].info.end
             info = known.get((start, units, slots))

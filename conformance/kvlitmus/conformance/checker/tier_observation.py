@@ -14,6 +14,7 @@ from kvlitmus.conformance.checker.observation import MAX_NUMBER, PLAIN, Observer
 from kvlitmus.conformance.ports import NodeView, View
 from kvlitmus.conformance.support.integers import integer, is_integer
 from kvlitmus.conformance.support.text import shown, type_name
+from kvlitmus.spec.interface import ORPHAN
 from kvlitmus.spec.interface.tiers import JOB_KINDS, Job
 from kvlitmus.spec.names import Names
 from kvlitmus.spec.seen import Named, TierNodeSeen, TierSeen
@@ -49,7 +50,10 @@ class TierObserver(Observer):
                 pins = self.pinned(pins)
             units, slots, host = self.row_of(parent, len(places), units, slots, host)
             above = seen.tier_nodes[parent] if parent >= 0 else None
-            before = self.names.root(namespace) if above is None else (above.named.units or (above.before,))[-1]
+            if parent == ORPHAN:
+                before = self.names.lost(namespace)
+            else:
+                before = self.names.root(namespace) if above is None else (above.named.units or (above.before,))[-1]
             named = self.name_units(before, units)
             seen.tier_nodes.append(TierNodeSeen(named, before, slots, host, pins, hits, priority))
             over = before
@@ -60,7 +64,7 @@ class TierObserver(Observer):
                 self.place(seen, named, host)
             if slots is None:
                 places.append(-1)
-                if host is None:
+                if host is None or parent == ORPHAN:
                     seen.homeless.append(named.pages[0] if named.pages else before)
             elif parent >= 0 and places[parent] < 0:
                 places.append(-1)
@@ -68,7 +72,7 @@ class TierObserver(Observer):
             else:
                 places.append(len(resident))
                 resident.append(
-                    NodeView(places[parent] if parent >= 0 else -1, namespace, units, slots, locks, hits, priority)
+                    NodeView(places[parent] if parent >= 0 else parent, namespace, units, slots, locks, hits, priority)
                 )
         self.read_into(seen, available, sizes, View(free, resident))
         wrong = "the host's free list must consist of integers"

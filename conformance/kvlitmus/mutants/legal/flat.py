@@ -12,6 +12,7 @@ from kvlitmus.conformance.specimen.pool import PagedPool
 from kvlitmus.conformance.specimen.requests import RequestTable
 from kvlitmus.conformance.specimen.tree import Node, RadixTree, Unit
 from kvlitmus.mutants.event import NamedByContent
+from kvlitmus.mutants.evict import ShowsItsTable, TabledTree
 from kvlitmus.mutants.keys import CAPPED, LastTokenComputed, LastTokenComputedRequests
 from kvlitmus.mutants.pool import AllocationEvictsUnasked
 from kvlitmus.mutants.registry import null_mutant
@@ -202,6 +203,11 @@ class PageByPage(RadixTree):
     def next_candidate(self, victim: Node) -> Node | None:
         """What is left of it, too."""
         return victim if victim.pages else super().next_candidate(victim)
+
+
+@null_mutant("nodes-are-listed-from-a-table", beside=(ShowsItsTable,))
+class NodesAreListedFromATable(TabledTree):
+    """A snapshot lists nodes from a table beside the tree, so that it would show a branch that was cut off."""
 
 
 @null_mutant("pages-are-named-by-content")

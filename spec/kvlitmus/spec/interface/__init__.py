@@ -7,6 +7,7 @@ those of a host tier and storage below it (with jobs, events and snapshots), ``s
 
 from kvlitmus.spec.interface.cache import (
     CACHE_PORTS,
+    ORPHAN,
     Begun,
     Counters,
     Evict,
@@ -88,6 +89,7 @@ __all__ = [
     "FETCH",
     "JOB_KINDS",
     "LOAD",
+    "ORPHAN",
     "PORTS",
     "PUT",
     "QUERY",

@@ -53,11 +53,16 @@ class Sizes(NamedTuple):
     protected: int
 
 
+ORPHAN = -2
+"""The parent of a node that the cache still lists, though the node above it is not in the tree any more."""
+
+
 class NodeView(NamedTuple):
     """One node of the tree.
 
     ``parent`` is the index of the parent in :attr:`View.nodes` (parents come first), or -1 for a
-    node directly under the root of its ``namespace``.  ``units`` and ``slots`` are the node's own,
+    node directly under the root of its ``namespace``, or :data:`ORPHAN` where the node above it is gone: a cache that
+    lists its nodes from a table can say so.  ``units`` and ``slots`` are the node's own,
     equally long.  ``locks``, ``hits`` and ``priority`` are ``None`` where they can't be seen.
     """
 
