@@ -35,6 +35,7 @@ MODULES: tuple[str, ...] = (
     "event",
     "legal.flat",
     "legal.tiers",
+    "legal.choices",
 )
 """The modules of this package that hold mutants, in the order in which they are listed."""
 

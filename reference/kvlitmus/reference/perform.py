@@ -121,7 +121,7 @@ def alloc(state: State, setting: Setting, call: calls.Alloc, choice: Choice) -> 
     Only where the profile says so does an allocation evict, and then nothing unless that is enough.
     """
     size, free = setting.size, free_pages(state, setting)
-    if call.asked < 0 or call.asked % size:
+    if call.asked < 0 or (call.asked % size and setting.profile.align == "reject"):
         raise ValueError(f"asked must be a multiple of {size} and not negative (got {call.asked})", call.asked)
     wanted, victims = pages_needed(call.asked, size), Names()
     if setting.profile.evict_moment == "alloc":

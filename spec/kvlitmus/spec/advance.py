@@ -243,7 +243,13 @@ def lock(state: State, setting: Setting, call: calls.Lock, answer: object) -> St
 def unlock(state: State, setting: Setting, call: calls.Unlock, answer: object) -> State:
     """The path is protected once less."""
     receipts = {number: at for number, at in state.receipts.items() if number != call.receipt}
-    return state._replace(tree=effects.lock(state.tree, call.at, -1), receipts=receipts)
+    return state._replace(tree=unlocked(state.tree, setting, call.at), receipts=receipts)
+
+
+def unlocked(tree: Tree, setting: Setting, at: Name) -> Tree:
+    """The tree after the path that ends here was given back; it was used, where the profile says that this is a use."""
+    tree = effects.lock(tree, at, -1)
+    return effects.touch(tree, effects.path(tree, at)) if setting.profile.unlock_touches else tree
 
 
 def evict(state: State, setting: Setting, call: calls.Evict, answer: int) -> State:
@@ -359,7 +365,7 @@ def end(state: State, setting: Setting, call: calls.End, answer: None) -> State:
         fresh = int(setting.profile.hit_counts == "insert")
         others = [tree.pages[name]._replace(created=tree.clock, hits=fresh, priority=0) for name in unsure]
         state = partial.renewed(state, setting, unsure, others)
-    return state._replace(tree=effects.lock(state.tree, running.locked, -1))
+    return state._replace(tree=unlocked(state.tree, setting, running.locked))
 
 
 def stored(tree: Tree, setting: Setting, running: Running, paged: Sequence[Name], *, chunked: bool) -> Tree:

@@ -154,11 +154,12 @@ def _tick(state: State, setting: Setting, call: tier_calls.Tick, answer: None, b
     """A tick: whether it makes room on the host, ends prefetches, follows a detach, or had nothing to do."""
     assert state.tiers is not None
     kinds = [On.TICK]
-    if setting.profile.reserve == "submit":
+    commits = bool(ending(state, setting))
+    if setting.profile.reserve == "submit" and not commits:
         kinds.append(On.PREFETCH_TICK)
     if call.detached:
         kinds.append(On.DETACHED)
-    if ending(state, setting):
+    if commits:
         kinds.append(On.COMMIT)
     if not state.tiers.work:
         kinds.append(On.QUIET_TICK)

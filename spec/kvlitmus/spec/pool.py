@@ -35,6 +35,12 @@ def asked(call: Alloc | Extend | ExtendBatch | Evict) -> Tokens:
 
 
 @fact(0)
+def due_slots(asked: Tokens, setting: Setting) -> Tokens:
+    """How many slots an allocation of so much hands out: whole pages, where the profile's ``align`` says ``round_up``."""
+    return Tokens(-(-asked // setting.size) * setting.size) if setting.profile.align == "round_up" else asked
+
+
+@fact(0)
 def granted(answer: tuple[Slot, ...]) -> Sequence[Slot]:
     """The slots that the allocation handed out, in order."""
     return answer
@@ -112,11 +118,11 @@ def claimable(unlocked_count: Tokens, may_evict: bool) -> Tokens:
     on=(On.ALLOC,),
     source="R-DEV-01, R-HOST-02, R-HOST-03",
     reference="perform.alloc",
-    allowed="{asked} slots",
+    allowed="{due_slots} slots",
 )
-def an_allocation_hands_out_what_was_asked_for(asked: Tokens, granted: Sequence[Slot]) -> bool:
-    """A successful allocation MUST hand out exactly as many slots as were asked for; a size is never silently rounded down."""
-    return len(granted) == asked
+def an_allocation_hands_out_what_was_asked_for(due_slots: Tokens, granted: Sequence[Slot]) -> bool:
+    """A successful allocation MUST hand out exactly as many slots as were asked for, rounded up to whole pages where the profile says so; a size is never silently rounded down."""
+    return len(granted) == due_slots
 
 
 @rule(

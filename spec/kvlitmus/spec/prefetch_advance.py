@@ -94,7 +94,7 @@ def note_commit(state: State, setting: Setting, one: Prefetched, before: TierSee
     """What a prefetch added may be told; how recently its pages were used nobody knows."""
     tiers, size = tiers_of(state), setting.size
     new = len(after.parent_names.keys() - before.parent_names.keys()) * size
-    filled = len(after.hosted.keys() - before.hosted.keys()) * size
+    filled = len(after.hosted.keys() - before.hosted.keys()) * size if setting.profile.fill_matched else 0
     unsure = tiers.unsure.union(one.names)
     if one.anchor is not None:
         unsure = unsure.union(path_to(one.anchor, before))

@@ -23,6 +23,7 @@ PROFILE_VALUES: dict[str, Values] = {
     "split_created": ("keeps", "renews"),
     "slru_hits": range(1, (1 << 20) + 1),
     "clock": ("counter", "wall"),
+    "clock_ties": range(1, (1 << 20) + 1),
     "misuse": ("undefined", "reject", "ignore"),
     "attach": ("any_time", "at_start"),
     "reserve": ("submit", "hit"),
@@ -32,8 +33,12 @@ PROFILE_VALUES: dict[str, Values] = {
     "timeout_from": ("submit", "first_poll"),
     "commit": ("poll", "tick"),
     "host_duplicates": ("kept", "reclaimed"),
+    "second_prefetch": ("refused", "undefined"),
     "store_put": ("first", "last", "either"),
     "store_checks": ("bytes", "length"),
+    "least_key": range((1 << 20) + 1),
+    "vocabulary": range(2, (1 << 32) + 1),
+    "namespaces": ("text", "none", "parts"),
 }
 """What is legal in a profile.  A field of text that isn't here may be any short text: it is somebody's own name."""
 
@@ -67,12 +72,21 @@ class Profile:
     hit_counts: what raises the count used by LFU and SLRU: ``insert`` (a new node starts with 1),
         ``match``, or ``none``.
     lock_touches: whether taking a lock counts as a use for recency.
+    unlock_touches: whether giving a lock back counts as a use for recency, that of an ended request included.
     split_created: whether the upper half of a split node keeps the creation time (``keeps``) or
         gets a new one (``renews``); FIFO and FILO follow it.
     slru_hits: how many hits put a page into the protected segment of SLRU.
-    clock: recency comes from a ``counter`` or from a ``wall`` clock that the adapter orders.
+    clock: recency comes from a ``counter``, so that each use has a tick of its own, or from a ``wall`` clock.
+    clock_ties: how many uses in a row may fall into one tick of a wall clock; 1 where the adapter orders it.
     misuse: what happens to a call that the contract forbids: ``reject`` (raises), ``ignore``
         (nothing changes), or ``undefined`` (not judged).
+
+    Of the keys that it takes (:mod:`kvlitmus.spec.limits`); no others are passed:
+
+    least_key: the fewest tokens of a key; 0 where an empty prompt is one.
+    vocabulary: tokens are below this number.
+    namespaces: a namespace is any short ``text``, or made of two ``parts`` with a ``/`` between, such as an adapter and
+        a salt; or there are ``none``.
 
     Of hierarchies:
 
@@ -119,9 +133,11 @@ class Profile:
     publish: str = "explicit"
     hit_counts: str = "insert"
     lock_touches: bool = False
+    unlock_touches: bool = False
     split_created: str = "keeps"
     slru_hits: int = SLRU_HITS
     clock: str = "counter"
+    clock_ties: int = 1
     misuse: str = "undefined"
     attach: str = "any_time"
     reserve: str = "submit"
@@ -138,3 +154,6 @@ class Profile:
     hash_scheme: str = "other"
     store_put: str = "either"
     store_checks: str = "bytes"
+    least_key: int = 0
+    vocabulary: int = 1 << 32
+    namespaces: str = "text"

@@ -23,7 +23,7 @@ from kvlitmus.conformance.checker.harness_store import HarnessStore
 from kvlitmus.conformance.checker.observation import Observer
 from kvlitmus.conformance.checker.selection import plan_for
 from kvlitmus.conformance.checker.tier_observation import TierObserver
-from kvlitmus.conformance.ports import Config, Profile, capabilities_of
+from kvlitmus.conformance.ports import Config, Profile, Unsupported, capabilities_of
 from kvlitmus.conformance.ports.compose import Composed, with_requests
 from kvlitmus.conformance.support.integers import integers, is_integer
 from kvlitmus.conformance.support.text import harmless, shown, type_name
@@ -34,6 +34,7 @@ from kvlitmus.spec.facts import INPUTS, UNKNOWN, Facts
 from kvlitmus.spec.hash_calls import EMPTY_LEDGER, HashLedger
 from kvlitmus.spec.interface import Begun, Hit
 from kvlitmus.spec.interface.tiers import COPY_FAILURES, LOAD, Event
+from kvlitmus.spec.limits import beyond_limits, unlimited
 from kvlitmus.spec.misuse_calls import Aftermath, MisuseCall
 from kvlitmus.spec.names import Names
 from kvlitmus.spec.occasions import occasions_of
@@ -115,6 +116,7 @@ class Checker(Guard):
         self.composed = ports if isinstance(ports, Composed) else None
         self.config = config
         self.profile = profile
+        self.limited = not unlimited(profile)
         self.size = config.page_size
         capabilities = capabilities_of(self.adapter)
         if "lifecycle" in capabilities and profile.attach == "any_time":
@@ -158,12 +160,24 @@ class Checker(Guard):
             self.state = self.state._replace(tiers=self.below._replace(attached=attached))
 
     def call(self, text: str, method: str, *args: Any, **kwargs: Any) -> Any:
-        """Make one port call; of one that the suite composes the history says what it was made of."""
+        """Make one port call; of one that the suite composes the history says what it was made of.
+
+        Raises :class:`Unsupported` where a key is beyond the limits of the profile: drawn keys never are.
+        """
+        if self.limited:
+            for arg in args:
+                if type(arg) is Key:
+                    self.within(arg)
         try:
             return super().call(text, method, *args, **kwargs)
         finally:
             if self.composed is not None and (made := self.composed.made_of()):
                 self.history[-1] += f" ({', '.join(made)})"
+
+    def within(self, key: Key) -> None:
+        """Raise :class:`Unsupported` for a key that this cache doesn't take."""
+        if self.limited and (why := beyond_limits(self.profile, key)):
+            raise Unsupported(why)
 
     def forget(self) -> None:
         """Start from an empty cache again."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from kvlitmus.conformance.checker.calls import pool, request, tiers, tree
 from kvlitmus.conformance.checker.checker import Checker
+from kvlitmus.conformance.generate.schedule import fitted, make_key, more_tokens
 from kvlitmus.spec.units import Key
 
 PAST = 24
@@ -25,6 +26,18 @@ class Caller:
         self.past: list[Key] = []
         self.serial = 0
         self.begun = 0
+
+    def key(self, a: int, b: int, c: int) -> Key:
+        """The key that three numbers stand for, within the limits of the cache."""
+        return self.fit(make_key(self.config, a, b, c))
+
+    def fit(self, key: Key) -> Key:
+        """A key within the limits of the cache."""
+        return fitted(self.checker.profile, key)
+
+    def tokens(self, a: int, b: int) -> list[int]:
+        """Some further tokens that the cache takes."""
+        return [token % self.checker.profile.vocabulary for token in more_tokens(self.config, a, b)]
 
     def computed(self, key: Key) -> None:
         """Somebody has computed this key, and may want it again."""

@@ -23,7 +23,7 @@ from kvlitmus.conformance.checker.calls import pool, request, tree
 from kvlitmus.conformance.checker.checker import Checker, Loan
 from kvlitmus.conformance.generate.actions.registry import MAX_LOANS, MAX_RECEIPTS, MAX_REQUESTS
 from kvlitmus.conformance.generate.interpreter import Interpreter
-from kvlitmus.conformance.generate.schedule import evict_size, make_key, more_tokens
+from kvlitmus.conformance.generate.schedule import evict_size, fitted, make_key, more_tokens
 from kvlitmus.conformance.ports import Config
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
@@ -66,7 +66,7 @@ class Driver:
         """Match a key and lock what was found; the number of the receipt."""
         if len(self.checker.receipts) >= MAX_RECEIPTS:
             return None
-        key, receipt = make_key(self.config, *numbers), self.number()
+        key, receipt = fitted(self.checker.profile, make_key(self.config, *numbers)), self.number()
         tree.lock(self.checker, tree.match(self.checker, key), key, receipt)
         return receipt
 
@@ -79,7 +79,7 @@ class Driver:
         """Begin a request, to be computed later if ``ahead`` and the cache lets it; its id."""
         if len(self.checker.requests) >= MAX_REQUESTS:
             return None
-        rid, key = self.number(), make_key(self.config, *numbers)
+        rid, key = self.number(), fitted(self.checker.profile, make_key(self.config, *numbers))
         return rid if request.begin(self.checker, rid, key, ahead=ahead and self.can("partial")) else None
 
     def grow(self, rid: int, a: int, b: int) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence, Set
 from typing import NamedTuple
 
 from kvlitmus.conformance.ports import Config, Profile
+from kvlitmus.spec.limits import unlimited
 from kvlitmus.spec.units import Key
 
 OP_BYTES = 4
@@ -115,6 +116,10 @@ def draw(seed: int, ops: int, kinds: Sequence[str]) -> list[Op]:
 NAMESPACES = (None, None, None, None, None, None, "tenant-a", "tenant-b")
 
 
+STRUCTURED = {"tenant-a": "adapter/salt-a", "tenant-b": "adapter/salt-b"}
+"""The same namespaces in two parts, of which one is equal."""
+
+
 def make_key(config: Config, a: int, b: int, c: int) -> Key:
     """The key that three numbers stand for.
 
@@ -136,6 +141,18 @@ def make_key(config: Config, a: int, b: int, c: int) -> Key:
     if config.bigram and tokens:
         tokens.append(1 + (c >> 6))
     return Key(NAMESPACES[c % 8], tuple(tokens), config.bigram)
+
+
+def fitted(profile: Profile, key: Key) -> Key:
+    """The key within the limits of a profile, as like it as they allow (:mod:`kvlitmus.spec.limits`)."""
+    if unlimited(profile):
+        return key
+    tokens = tuple([token % profile.vocabulary for token in key.tokens])
+    tokens += (1,) * (profile.least_key - len(tokens))
+    namespace = key.namespace
+    if namespace is not None:
+        namespace = {"text": namespace, "none": None}.get(profile.namespaces, STRUCTURED.get(namespace, "a/b"))
+    return Key(namespace, tokens, key.bigram)
 
 
 def more_tokens(config: Config, a: int, b: int) -> list[int]:

@@ -40,6 +40,27 @@ def the_least_valuable_leaf_goes_first(checker: Checker) -> None:
         tree.evict(checker, 1)
 
 
+@litmus(rules=("EVICT-05",), needs=(*EVICT, "locks"), policies=("lru", "mru"))
+def a_lock_is_a_use_where_that_is_declared(checker: Checker) -> None:
+    """A path is locked after another one was matched, and given back: what goes first says whether that was a use."""
+    first, second = prompt(checker, "a"), prompt(checker, "b")
+    store(checker, first)
+    store(checker, second)
+    hit = tree.match(checker, first)
+    tree.match(checker, second)
+    tree.lock(checker, hit, first, 1)
+    tree.match(checker, second)
+    tree.unlock(checker, 1)
+    tree.evict(checker, 1)
+    store(checker, first)
+    store(checker, second)
+    hit = tree.match(checker, first)
+    tree.match(checker, second)
+    tree.lock(checker, hit, first, 2)
+    tree.unlock(checker, 2)
+    tree.evict(checker, 1)
+
+
 @litmus(rules=("EVICT-03", "EVICT-05"), needs=(*EVICT, "locks"))
 def the_least_valuable_is_spared_while_it_is_locked(checker: Checker) -> None:
     """A locked leaf is passed by, however little it is worth, and its parent with it."""

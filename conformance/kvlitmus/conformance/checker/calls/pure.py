@@ -43,6 +43,7 @@ def plan(checker: Checker, ask: PrefetchAsk, script: HostScript) -> None:
 
 def hashes(checker: Checker, key: Key, page_size: int, prior: str | None = None) -> None:
     """Hash the pages of one key."""
+    checker.within(key)
     _begin(checker, f"page_hashes({key_text(key)}, {page_size}, {prior!r})")
     hasher, call = Noting(checker.adapter), PageHashes(key, page_size, prior)
     answer, error = _contained(checker, lambda: run_hashes(hasher, call))
@@ -52,18 +53,23 @@ def hashes(checker: Checker, key: Key, page_size: int, prior: str | None = None)
 
 def hash_pieces(checker: Checker, key: Key, page_size: int, first_pages: int) -> None:
     """Hash one key whole, and in two calls."""
+    checker.within(key)
     _begin(checker, f"page_hashes({key_text(key)}, {page_size}), whole and cut after {first_pages} pages")
     _two_ways(checker, HashPieces(key, page_size, first_pages))
 
 
 def hash_pair(checker: Checker, key: Key, other: Key, page_size: int) -> None:
     """Hash two keys of one namespace."""
+    checker.within(key)
+    checker.within(other)
     _begin(checker, f"page_hashes({key_text(key)}, {page_size}) and of {key_text(other)}")
     _two_ways(checker, HashPair(key, other, page_size))
 
 
 def hash_namespaces(checker: Checker, key: Key, foreign: str | None, page_size: int) -> None:
     """Hash one key in two namespaces."""
+    checker.within(key)
+    checker.within(key._replace(namespace=foreign))
     _begin(checker, f"page_hashes({key_text(key)}, {page_size}), and in the namespace {foreign!r}")
     _two_ways(checker, HashNamespaces(key, foreign, page_size))
 

@@ -22,9 +22,11 @@ def keep(caller: Caller, slots: tuple[Slot, ...] | None) -> None:
 
 @action("alloc")
 def alloc(caller: Caller, a: int, b: int, c: int) -> None:
-    """Allocate one to four pages."""
+    """Allocate one to four pages, or a part of the last one, where the cache rounds such sizes up."""
     if len(caller.checker.loans) < MAX_LOANS:
-        slots = pool.alloc(caller.checker, (1 + a % 4) * caller.config.page_size)
+        size = caller.config.page_size
+        part = c % size if caller.checker.profile.align == "round_up" else 0
+        slots = pool.alloc(caller.checker, (1 + a % 4) * size - part)
         keep(caller, slots)
 
 

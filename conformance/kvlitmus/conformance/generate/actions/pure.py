@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kvlitmus.conformance.checker.calls import pure
 from kvlitmus.conformance.generate.actions.registry import action
 from kvlitmus.conformance.litmus import hashing_table, prefetch_table
+from kvlitmus.spec.units import Key
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.generate.caller import Caller
@@ -18,10 +19,13 @@ def hashes(caller: Caller, a: int, b: int, c: int) -> None:
     """Hash keys that share a beginning: one of them whole and in pieces, both, and in another namespace."""
     take = random.Random(a << 16 | b << 8 | c).randrange
     key, other, size, pages = hashing_table.draw(take)
+    key, other = caller.fit(key), caller.fit(other)
     pure.hashes(caller.checker, key, size)
     pure.hash_pieces(caller.checker, key, size, pages)
     pure.hash_pair(caller.checker, key, other, size)
-    pure.hash_namespaces(caller.checker, key, "lora-c", size)
+    foreign = caller.fit(Key("lora-c", key.tokens, key.bigram)).namespace
+    if foreign != key.namespace:
+        pure.hash_namespaces(caller.checker, key, foreign, size)
 
 
 @action("plan")

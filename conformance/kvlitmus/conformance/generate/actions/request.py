@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.calls import request
 from kvlitmus.conformance.generate.actions.registry import GROUPED, MAX_REQUESTS, action, pick
-from kvlitmus.conformance.generate.schedule import make_key, more_tokens
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.generate.caller import Caller
@@ -17,7 +16,7 @@ def begin(caller: Caller, a: int, b: int, c: int) -> None:
     """Begin a request."""
     if len(caller.checker.requests) < MAX_REQUESTS:
         caller.begun += 1
-        request.begin(caller.checker, caller.begun, make_key(caller.config, a, b, c))
+        request.begin(caller.checker, caller.begun, caller.key(a, b, c))
 
 
 @action("begin_ahead")
@@ -25,7 +24,7 @@ def begin_ahead(caller: Caller, a: int, b: int, c: int) -> None:
     """Begin a request whose prompt will be computed in chunks."""
     if len(caller.checker.requests) < MAX_REQUESTS:
         caller.begun += 1
-        request.begin(caller.checker, caller.begun, make_key(caller.config, a, b, c), ahead=True)
+        request.begin(caller.checker, caller.begun, caller.key(a, b, c), ahead=True)
 
 
 @action("compute")
@@ -44,7 +43,7 @@ def grow(caller: Caller, a: int, b: int, c: int) -> None:
     """Grow one of the requests."""
     rid = pick(caller.checker.requests, c)
     if rid is not None and len(caller.checker.requests[rid].row) < 12 * caller.config.page_size:
-        request.grow(caller.checker, rid, more_tokens(caller.config, a, b))
+        request.grow(caller.checker, rid, caller.tokens(a, b))
 
 
 @action("publish")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.calls import fetch, memory, request, tiers, tree
 from kvlitmus.conformance.generate.actions.registry import MAX_REQUESTS, action, pick
-from kvlitmus.conformance.generate.schedule import evict_size, make_key
+from kvlitmus.conformance.generate.schedule import evict_size
 from kvlitmus.spec.interface.tiers import BACKUP, DONE, FAILED, FETCH, LOAD, PUT, QUERY, SPILL, SPILLED, Outcome
 from kvlitmus.spec.names import page_names
 from kvlitmus.spec.tier_state import COPIES
@@ -50,11 +50,11 @@ def wanted(caller: Caller, a: int, b: int, c: int) -> Key:
     """A key that somebody wants back: mostly one that was computed before, whole, cut, or with more behind it."""
     past = caller.past
     if not past or b < ANEW:
-        return make_key(caller.config, a, b | 1, c)
+        return caller.key(a, b | 1, c)
     key = past[a % len(past)]
     size = caller.config.page_size
     if c < 32:
-        return key._replace(tokens=key.tokens[: max(1, len(key.tokens) - 1 - c % (2 * size))])
+        return caller.fit(key._replace(tokens=key.tokens[: max(1, len(key.tokens) - 1 - c % (2 * size))]))
     if c < 96:
         return key._replace(tokens=key.tokens + (1,) * (1 + c % (2 * size)))
     return key
@@ -242,7 +242,7 @@ def starve(caller: Caller, a: int, b: int, c: int) -> None:
     rid = pick(checker.requests, c)
     if rid is None or b < STARTING:
         if len(checker.requests) < MAX_REQUESTS:
-            key, number = make_key(caller.config, a, b, c), caller.begun + 1
+            key, number = caller.key(a, b, c), caller.begun + 1
             caller.begun += 1
             memory.starved(checker, a % 3, key, lambda: request.begin(checker, number, key))
         return

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kvlitmus.conformance.checker.calls import pool, tree
 from kvlitmus.conformance.generate.actions.pool import keep
 from kvlitmus.conformance.generate.actions.registry import MAX_RECEIPTS, action, pick
-from kvlitmus.conformance.generate.schedule import evict_size, make_key
+from kvlitmus.conformance.generate.schedule import evict_size
 from kvlitmus.spec.units import Slot, page_floor
 
 if TYPE_CHECKING:
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 @action("match")
 def match(caller: Caller, a: int, b: int, c: int) -> None:
     """Match a key."""
-    tree.match(caller.checker, make_key(caller.config, a, b, c))
+    tree.match(caller.checker, caller.key(a, b, c))
 
 
 @action("lock")
 def lock(caller: Caller, a: int, b: int, c: int) -> None:
     """Match a key and lock what was found."""
     if len(caller.checker.receipts) < MAX_RECEIPTS:
-        key = make_key(caller.config, a, b, c)
+        key = caller.key(a, b, c)
         caller.serial += 1
         tree.lock(caller.checker, tree.match(caller.checker, key), key, caller.serial)
 
@@ -47,7 +47,7 @@ def evict(caller: Caller, a: int, b: int, c: int) -> None:
 def insert(caller: Caller, a: int, b: int, c: int) -> None:
     """Insert a key, as a caller does who reuses the cached prefix, or as one who computed everything anew."""
     checker = caller.checker
-    key = make_key(caller.config, a, b, c)
+    key = caller.key(a, b, c)
     whole = page_floor(key.length, caller.config.page_size)
     reuse = c & 16 and "locks" in checker.capabilities
     shared: tuple[Slot, ...] = ()

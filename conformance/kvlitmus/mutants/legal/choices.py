@@ -1,0 +1,208 @@
+"""Null mutants that make a choice of the profile which no other one makes, each value at least once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+
+from kvlitmus.conformance.ports import Begun, Hit, Stored
+from kvlitmus.conformance.specimen.fetching import Prefetcher
+from kvlitmus.conformance.specimen.flat import Receipt, Specimen
+from kvlitmus.conformance.specimen.hierarchy import TieredSpecimen
+from kvlitmus.conformance.specimen.parts import PROFILE
+from kvlitmus.conformance.specimen.pool import PagedPool
+from kvlitmus.conformance.specimen.store import PageShelf
+from kvlitmus.conformance.specimen.tree import Node, RadixTree
+from kvlitmus.conformance.specimen.works import ENDED, Fetch
+from kvlitmus.mutants.hosted import HOSTED, THROUGH, TIMED
+from kvlitmus.mutants.legal.flat import BOTH, EVERYWHERE
+from kvlitmus.mutants.registry import null_mutant
+from kvlitmus.spec.limits import PARTS
+from kvlitmus.spec.units import Key
+
+TICKED = tuple(config for config in EVERYWHERE if config.policy in ("lru", "mru", "lfu"))
+
+
+@null_mutant("no-page-is-reserved", profile=replace(PROFILE, reserved=0), configs=BOTH)
+class NoPageIsReserved(PagedPool):
+    """Page 0 is a page like any other, as the profile declares."""
+
+
+@null_mutant("sizes-are-rounded-up", profile=replace(PROFILE, align="round_up"), configs=BOTH[1:])
+class SizesAreRoundedUp(PagedPool):
+    """Who asks for part of a page gets all of it, as the profile declares."""
+
+    def alloc(self, n: int) -> list[int] | None:
+        return super().alloc(-(-n // self.page_size) * self.page_size)
+
+
+@null_mutant("unlocks-are-uses", profile=replace(PROFILE, unlock_touches=True), configs=TICKED)
+class UnlocksAreUses(RadixTree):
+    """Giving a lock back is a use of the path, as in caches that order by release."""
+
+    def unlock(self, node: Node) -> None:
+        super().unlock(node)
+        self.clock += 1
+        at: Node | None = node
+        while at is not None:
+            at.touched = self.clock
+            at = at.parent
+
+
+@null_mutant("misuse-is-ignored", profile=replace(PROFILE, misuse="ignore"))
+class MisuseIsIgnored(Specimen):
+    """What a caller must not free or unlock is left as it is, without a word, as the profile declares."""
+
+    def free(self, slots: Sequence[int]) -> None:
+        pages = list(dict.fromkeys(slot // self.pool.page_size for slot in slots))
+        whole = [page for page in pages if set(self.pool.slots([page])) <= set(slots)]
+        self.pool.give_back([page for page in whole if not self.pool.is_free[page]])
+
+    def unlock(self, receipt: object) -> None:
+        assert isinstance(receipt, Receipt)
+        if receipt.node is not None:
+            super().unlock(receipt)
+
+
+@null_mutant("misuse-is-undefined", profile=replace(PROFILE, misuse="undefined"))
+class MisuseIsUndefined(PagedPool):
+    """What is freed is believed; callers who break the contract break the cache, and nothing else was promised."""
+
+    def give_back(self, pages: Sequence[int]) -> None:
+        for page in pages:
+            self.is_free[page] = True
+        if self.group is None:
+            self.free_list += pages
+        else:
+            self.group += pages
+
+
+class TakesSomeKeys(Specimen):
+    """A cache that raises for a key that it doesn't take."""
+
+    def taken(self, key: Key) -> Key:
+        """The key as this cache sees it."""
+        return key
+
+    def match(self, key: Key) -> Hit:
+        return super().match(self.taken(key))
+
+    def insert(
+        self, key: Key, slots: Sequence[int], *, protected: int = 0, priority: int = 0, chunked: bool = False
+    ) -> Stored:
+        return super().insert(self.taken(key), slots, protected=protected, priority=priority, chunked=chunked)
+
+    def begin(self, rid: int, key: Key) -> Begun | None:
+        return super().begin(rid, self.taken(key))
+
+
+@null_mutant("no-empty-prompts", profile=replace(PROFILE, least_key=3), configs=BOTH[:3])
+class NoEmptyPrompts(TakesSomeKeys):
+    """A prompt has three tokens at least, as the profile declares; shorter ones raise."""
+
+    def taken(self, key: Key) -> Key:
+        if len(key.tokens) < 3:
+            raise ValueError("a prompt has three tokens at least")
+        return key
+
+
+VOCABULARY = 3
+
+
+@null_mutant("tokens-are-checked", profile=replace(PROFILE, vocabulary=VOCABULARY), configs=BOTH[:3])
+class TokensAreChecked(TakesSomeKeys):
+    """Tokens beyond the vocabulary raise, as the profile declares."""
+
+    def taken(self, key: Key) -> Key:
+        if not all(0 <= token < VOCABULARY for token in key.tokens):
+            raise ValueError("there is no such token")
+        return key
+
+    def grow(self, rid: int, tokens: Sequence[int]) -> Sequence[int] | None:
+        self.taken(Key(None, tuple(tokens)))
+        return super().grow(rid, tokens)
+
+
+@null_mutant("one-tenant", profile=replace(PROFILE, namespaces="none"), configs=BOTH[:3])
+class OneTenant(TakesSomeKeys):
+    """There are no namespaces, as the profile declares: all keys are of one."""
+
+    def taken(self, key: Key) -> Key:
+        return key._replace(namespace=None)
+
+
+@null_mutant("namespaces-of-two-parts", profile=replace(PROFILE, namespaces="parts"), configs=BOTH[:3])
+class NamespacesOfTwoParts(TakesSomeKeys):
+    """A namespace is an adapter and a salt, as the profile declares; one that has no two parts raises."""
+
+    def taken(self, key: Key) -> Key:
+        if key.namespace is not None and len(key.namespace.split(PARTS)) != 2:
+            raise ValueError("expected an adapter and a salt")
+        return key
+
+
+@null_mutant("storage-for-good", profile=replace(PROFILE, attach="at_start"), configs=THROUGH)
+class StorageForGood(TieredSpecimen):
+    """Storage is attached at the start and stays, as the profile declares; to detach it raises."""
+
+    def detach(self) -> bool:
+        raise RuntimeError("storage stays attached")
+
+
+@null_mutant("second-prefetch-raises", profile=replace(PROFILE, second_prefetch="undefined"), configs=THROUGH)
+class SecondPrefetchRaises(Prefetcher):
+    """Nobody may ask for a second prefetch of a request that waits for one already, as the profile declares."""
+
+    def start(self, rid: int, key: Key, storage_on: bool) -> tuple[bool, int, int, int]:
+        if rid in self.ongoing:
+            raise ValueError(f"request {rid} waits for a prefetch already")
+        return super().start(rid, key, storage_on)
+
+
+SHORT = replace(PROFILE, timeout=(0.0, 85.0, 0.0))
+"""Twelve units may take a second."""
+
+
+@null_mutant("waits-for-what-was-requested", profile=replace(SHORT, timeout_basis="requested"), configs=TIMED)
+class WaitsForWhatWasRequested(Prefetcher):
+    """The time limit grows with what was requested, whatever storage has of it, as the profile declares."""
+
+
+@null_mutant("waits-for-what-was-found", profile=SHORT, configs=TIMED)
+class WaitsForWhatWasFound(Prefetcher):
+    """The time limit grows with what storage has."""
+
+
+@null_mutant("commits-at-the-tick", profile=replace(PROFILE, commit="tick"), configs=HOSTED)
+class CommitsAtTheTick(Prefetcher):
+    """What a fetch has read counts from the next tick on, which commits it if it has ended, as the profile declares."""
+
+    def drop_revoked(self) -> None:
+        super().drop_revoked()
+        for fetch in list(self.ongoing.values()):
+            self.counted[fetch.rid] = fetch.done
+            if fetch.stage == ENDED:
+                self.commit(fetch)
+
+    @cached_property
+    def counted(self) -> dict[int, int]:
+        """How many units of the fetch of each request count."""
+        return {}
+
+    def commit(self, fetch: Fetch) -> None:
+        read, fetch.done = fetch.done, min(fetch.done, self.counted.pop(fetch.rid, 0))
+        if fetch.stage == ENDED:
+            kept = fetch.done // self.size
+            self.host.let_go(fetch.pages[kept:])
+            fetch.pages = fetch.pages[:kept]
+        super().commit(fetch)
+        fetch.done = read
+
+
+@null_mutant("null-store-keeps-either", profile=replace(PROFILE, store_put="either"))
+class KeepsEither(PageShelf):
+    """Of two values put under one key either is kept, by what the key is, as the profile declares."""
+
+    def keeps(self, key: str) -> bool:
+        return key[-1:] not in "02468ace" and super().keeps(key)
