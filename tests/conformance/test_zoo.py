@@ -13,10 +13,12 @@ from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.plan import configs_of, items
 from kvlitmus.conformance.run.results import Item, Options
+from kvlitmus.mutants.mutant import Mutant
+from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.units import Key
 from kvlitmus.zoo.block_table import PROFILE, Block, BlockKey, BlockTable, Running
 
-STEPS = 250
+STEPS = 2_000
 """In each configuration, at each depth; the nightly command plays more."""
 
 
@@ -25,7 +27,8 @@ STEPS = 250
 def test_a_legal_cache_raises_no_alarm(name: str, depth: int) -> None:
     target, steps, shallow = zoo.target_of(name), 0, False
     assert target.profile != Profile(), "what is different is declared"
-    for item in items(configs_of(target), target.profile, steps=STEPS):
+    configs = configs_of(target)
+    for item in items(configs, target.profile, steps=-(-STEPS // len(configs))):
         result = run_item(target, item, Options(depth=depth))
 
         assert not result.findings, (item.id, result.findings)
@@ -33,6 +36,17 @@ def test_a_legal_cache_raises_no_alarm(name: str, depth: int) -> None:
         steps += result.steps
         shallow |= result.unsupported.startswith("a hierarchy is judged at depth 3")
     assert steps >= STEPS or (shallow and depth < 3), "every cache is played, hierarchies where they can be judged"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("depth", [0, 1, 2])
+@pytest.mark.parametrize("one", [one for one in all_mutants().values() if one.null], ids=lambda one: one.id)
+def test_a_null_mutant_raises_no_alarm_however_little_is_seen(one: Mutant, depth: int) -> None:
+    for item in items(one.configs, one.profile, steps=-(-STEPS // len(one.configs)), litmus=False):
+        result = run_item(one.target, item, Options(depth=depth))
+
+        assert not result.findings, (item.id, result.findings)
+        assert not result.error, (item.id, result.error)
 
 
 class Buggy:
