@@ -51,6 +51,7 @@ from kvlitmus.spec.store_state import EMPTY_STORE, StoreState
 from kvlitmus.spec.tier_advance import follow_tiers
 from kvlitmus.spec.tier_calls import Advance
 from kvlitmus.spec.tier_state import Tiers
+from kvlitmus.spec.trust import blocked, contradicted, parted
 from kvlitmus.spec.units import Key, Name, PageNo, Slot
 
 DEEPEST = 3
@@ -77,16 +78,18 @@ class Loan(NamedTuple):
 class Tally:
     """Which rules to evaluate after calls that are alike, how often that was done, and how often one was unknown.
 
-    ``idle``: how often the premise of each rule that has one was not true.
+    ``idle``: how often the premise of each rule that has one was not true.  ``blocked``: how often one would have
+    needed what can't be trusted.
     """
 
-    __slots__ = ("idle", "occasions", "plan", "times", "unknown")
+    __slots__ = ("blocked", "idle", "occasions", "plan", "times", "unknown")
 
     def __init__(self, occasions: tuple[str, ...], plan: Plan) -> None:
         self.occasions = occasions
         self.plan = plan
         self.times = 0
         self.unknown: Counter[str] = Counter()
+        self.blocked: Counter[str] = Counter()
         self.idle = [0] * len(plan.premised)
 
 
@@ -95,6 +98,9 @@ class Checker(Guard):
 
     most_hashes: int | None = None
     """How many page hashes are remembered of each page size and kind of units; all, if ``None``."""
+
+    watches_parting = False
+    """Whether it is noted after which call state and cache first disagreed, whatever rules say of that."""
 
     wants_facts = False
     """Whether :meth:`note_facts` is to be told the facts of every step."""
@@ -133,6 +139,8 @@ class Checker(Guard):
         self.usable = self.setting.usable
         self.muted = muted
         self.force_misuse = force_misuse
+        self.passed_over: dict[str, None] = {}
+        self.parted: list[tuple[int, str]] = []
         self.ledger: HashLedger = EMPTY_LEDGER
         self.rules = all_rules()
         self.plans: dict[object, Tally] = {}
@@ -187,6 +195,7 @@ class Checker(Guard):
         self.store_state: StoreState = EMPTY_STORE
         self.pages_made = 0
         self.kept = []
+        self.distrusted: frozenset[str] = frozenset()
         self.before = self.observe_now()
 
     # -- observation ---------------------------------------------------------------------------
@@ -331,6 +340,8 @@ class Checker(Guard):
             assert then.told is not None
             then = told(then._replace(told=replay(then.told, self.setting, after.events, shown)), self.setting)
         self.state, self.before = then, after
+        if self.watches_parting and not self.parted:
+            self.parted = [(len(self.history), what) for what in parted(expected, then, after, self.setting)]
         inputs = (self.setting, state, expected, then, call, answer, before, after, found, row_found)
         self.judge(occasions, inputs, frozenset())
 
@@ -363,6 +374,8 @@ class Checker(Guard):
         self.tally, self.not_judged = tally, ()
         judged = tally.plan.run(*inputs, self.wants_facts, tally.idle)
         if judged is None:
+            if self.distrusted:
+                self.trusted((), inputs)
             return
         if self.wants_facts:
             self.note_facts(occasions, judged.facts)
@@ -370,8 +383,27 @@ class Checker(Guard):
             self.not_judged = judged.unknown
             tally.unknown.update(judged.unknown)
         broken = [id for id in judged.broken if id not in self.muted]
+        if self.distrusted:
+            broken = self.trusted(broken, inputs)
         if broken:
             raise Violation(broken, self.history[-1], self.explained(broken, inputs, judged))
+        if judged.broken:
+            self.go_on(judged.broken, inputs)
+
+    def trusted(self, broken: Sequence[str], inputs: tuple[Any, ...]) -> list[str]:
+        """Those of these broken rules that don't need what can't be trusted; which do is noted for all that apply."""
+        rules = [self.rules[id] for id in self.tally.plan.rules if id not in self.muted.union(self.not_judged)]
+        distrusted = blocked(rules, dict(zip(INPUTS, inputs, strict=True)), self.distrusted)
+        self.tally.blocked.update(distrusted)
+        self.not_judged += tuple(id for id in broken if id in distrusted)
+        return [id for id in broken if id not in distrusted]
+
+    def go_on(self, broken: Sequence[str], inputs: tuple[Any, ...]) -> None:
+        """Rules are broken that are muted: what the snapshot contradicts from now on can't be trusted any more."""
+        self.passed_over.update(dict.fromkeys(id for id in broken if id in self.muted))
+        then, after = (inputs[list(INPUTS).index(name)] for name in ("then", "after"))
+        if then is not None and after is not None:
+            self.distrusted |= contradicted(then, after, self.setting)
 
     def note_facts(self, occasions: tuple[str, ...], facts: Facts) -> None:
         """All facts of a step, for whoever wants to be told."""
@@ -403,7 +435,7 @@ class Checker(Guard):
         for tally in self.plans.values():
             for id in tally.plan.rules:
                 if id not in self.muted:
-                    total[id] += tally.times - tally.unknown[id]
+                    total[id] += tally.times - tally.unknown[id] - tally.blocked[id]
         total.subtract(self.idle())
         return +total
 

@@ -44,16 +44,19 @@ class HarnessError(Exception):
 class Scheduled:
     """The program that plays a schedule.
 
-    ``most``: it ends after so many calls, if given.  ``began``: how many had been made when each operation began.
+    ``most``: it ends after so many calls, if given.  ``watches``: whether it is noted where state and cache first
+    parted.  ``began``: how many calls had been made when each operation began.
     """
 
     ops: Sequence[Op]
     most: int | None = None
+    watches: bool = False
     began: list[int] = field(default_factory=list, compare=False)
 
     def __call__(self, checker: Checker) -> None:
         """Play all operations and settle."""
         self.began.clear()
+        checker.watches_parting = self.watches
         Interpreter(checker).play(self.ops, most=self.most, began=self.began)
 
 
@@ -261,7 +264,7 @@ def finding(
             return Failed(len(played.history), tuple(program.began), tuple(played.history))
 
         best, stopped = shrink(best, still_fails, trials=options.shrink_trials, seconds=options.shrink_seconds)
-        again, shorter = play(target, best.config, options, Scheduled(best.ops), run)
+        again, shorter = play(target, best.config, options, Scheduled(best.ops, watches=True), run)
         if shorter is not None and first in shorter.rules:
             checker, violation = again, shorter
         else:
@@ -281,4 +284,6 @@ def finding(
         litmus=item.name if item.kind == "litmus" else "",
         drawn_steps=drawn,
         steps=checker.steps,
+        after=list(checker.passed_over),
+        parted=[f"call {at}: {what}" for at, what in checker.parted if at < len(checker.history)],
     )

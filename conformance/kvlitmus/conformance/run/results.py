@@ -78,6 +78,8 @@ class Finding:
 
     ``allowed`` and ``seen`` are texts; ``calls`` is the whole sequence, the offending call last.  ``not_minimal``: why
     there may be a shorter one; empty where shrinking ended by itself, and where there is nothing to shrink.
+    ``after``: rules that earlier calls of it broke, and that were muted: it may be a consequence of that.  ``parted``:
+    after which earlier call, if any, the cache first wasn't as expected, and in what; no rule need be broken by that.
     """
 
     rules: list[str]
@@ -93,6 +95,8 @@ class Finding:
     drawn_steps: int = 0
     steps: int = 0
     not_minimal: str = ""
+    after: list[str] = field(default_factory=list)
+    parted: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True, kw_only=True)
