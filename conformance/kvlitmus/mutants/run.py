@@ -30,14 +30,17 @@ STEPS = 20_000
 
 FORMAT = 1
 
-LONG_LITMUS = 8
-"""A litmus test of more calls is worth the search for a shorter schedule."""
+SHORT, LONG = 8, 15
+"""Calls of a counterexample that is short enough, and of one that is worth some more tries."""
 
-SEARCH = 16_000
-"""Operations that are drawn in this search, in all configurations together."""
+SEARCH = 6_000
+"""Operations that are drawn in each stage of the search for a schedule that says what a long litmus test says."""
 
-CANDIDATES = 3
-"""So many schedules are shrunk, until one is short; each has its share of the trials."""
+BRIEF = 60
+"""Operations of a short schedule."""
+
+FEW = 3
+"""So many schedules are shrunk, until one is short; as many more, as long as none is shorter than long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,39 +173,36 @@ def shortest_of(mutant: Mutant, finding: Finding, effort: Effort, current: Curre
 
     Litmus tests can't be shrunk; schedules may say it in fewer calls.
     """
-    if finding.litmus and len(finding.calls) <= LONG_LITMUS:
+    if finding.litmus and len(finding.calls) <= SHORT:
         return finding
     plain = Options(muted=frozenset(all_rules().keys() - set(mutant.kills)), reruns=0, shrink_trials=0)
-    trials = effort.shrink_trials // CANDIDATES
-    shrinking = replace(plain, shrink_trials=trials, shrink_seconds=effort.shrink_seconds)
 
-    def played(item: Item, options: Options) -> Finding | None:
+    def played(item: Item, trials: int) -> Finding | None:
+        options = replace(plain, shrink_trials=trials, shrink_seconds=effort.shrink_seconds)
         return next(iter(engine.run_item(mutant.target, item, options, current).findings), None)
 
-    raw = [finding] if not finding.litmus else drawn(mutant, effort, played, plain)
-    raw = sorted(raw, key=lambda one: len(one.calls))[:CANDIDATES]
-    items = [Item(kind="schedule", config=one.config, schedule=tuple(one.schedule)) for one in raw]
     best = finding
-    for item in items:
-        shorter = played(item, shrinking)
-        best = min(best, shorter or best, key=lambda one: len(one.calls))
-        if len(best.calls) <= LONG_LITMUS:
+    raw = [finding] if not finding.litmus else drawn(mutant, effort, played)
+    for at, one in enumerate(sorted(raw, key=lambda one: len(one.calls))):
+        trials = effort.shrink_trials if len(raw) == 1 else effort.shrink_trials // (2 if at == 0 else 4)
+        item = Item(kind="schedule", config=one.config, schedule=tuple(one.schedule))
+        best = min(best, played(item, trials) or best, key=lambda one: len(one.calls))
+        if len(best.calls) <= (SHORT if at + 1 < FEW else LONG):
             break
     return best
 
 
-def drawn(
-    mutant: Mutant, effort: Effort, played: Callable[[Item, Options], Finding | None], options: Options
-) -> list[Finding]:
-    """What drawn schedules find, in the mutant's configurations and in such of little memory: it is filled sooner."""
-    configs = list(dict.fromkeys([*mutant.configs, *(one for config in mutant.configs for one in small(config))]))
+def drawn(mutant: Mutant, effort: Effort, played: Callable[[Item, int], Finding | None]) -> list[Finding]:
+    """What drawn schedules find: short ones first, as they are shrunk sooner, in little memory too, then long ones."""
+    little = [one for config in mutant.configs for one in small(config)]
     found: list[Finding] = []
-    for seed in range(effort.seed, effort.seed + max(1, SEARCH // (plan.OPS * len(configs)))):
-        for config in configs:
-            one = played(Item(kind="random", config=config, seed=seed, ops=plan.OPS), options)
-            found += [] if one is None else [one]
-        if len(found) >= CANDIDATES:
-            break
+    for configs, ops in ((mutant.configs, BRIEF), (little, BRIEF), (mutant.configs, plan.OPS)):
+        for seed in range(effort.seed, effort.seed + max(1, SEARCH // (ops * len(configs)))):
+            for config in configs:
+                one = played(Item(kind="random", config=config, seed=seed, ops=ops), 0)
+                found += [] if one is None else [one]
+            if len(found) >= 2 * FEW:
+                return found
     return found
 
 
