@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from kvlitmus.conformance.checker.explain import LONG, elided, fact_text, named, seen_texts
+import re
+
+from kvlitmus.conformance.checker.explain import (
+    BY_HASH,
+    COUNTED,
+    LONG,
+    PAGES,
+    STRUCTURED,
+    elided,
+    fact_text,
+    named,
+    seen_texts,
+)
 from kvlitmus.conformance.cli.commands.smoke import about_page_0
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.results import Finding
+from kvlitmus.spec.facts import FACTS
 from kvlitmus.spec.names import Names
 from kvlitmus.spec.rule import all_rules
 
@@ -36,6 +49,22 @@ def test_names_are_told_as_prefixes_whatever_the_fact() -> None:
     assert fact_text(names, "due_missed", [first]) == "[‹1 1›]"
     assert fact_text(names, "anchors", frozenset({second})) == "[‹2 1 3›]"
     assert fact_text(names, "cached_after", {first: 7}) == "{‹1 1›: page 7}"
+
+
+def test_no_fact_of_a_rule_is_told_by_internal_numbers() -> None:
+    told = named() | STRUCTURED.keys() | PAGES | COUNTED | BY_HASH
+    speak = {fact for rule in all_rules().values() for fact in rule.facts if fact in FACTS}
+    for fact in sorted(speak - told):
+        kind = str(FACTS[fact].compute.__annotations__["return"])
+        assert "Name" not in kind, fact
+        assert not re.search(r"\[tuple\[int, int\]", kind), f"{fact}: pairs of what?"
+
+
+def test_pages_by_their_hash_and_locks_out_of_order_are_put_into_words() -> None:
+    names, (first,) = names_of((1, 2))
+    assert fact_text(names, "bearers", {"ab" * 32: first}) == "{abababababab…: ‹1 2›}"
+    assert fact_text(names, "lock_inversions", [(0, 2)]) == "[a node with 2 locks below one with 0]"
+    assert fact_text(names, "node_locks", [(1, 1), (3, 0)]) == "3 where it should be 0"
 
 
 def test_counts_are_told_where_they_are_wrong() -> None:

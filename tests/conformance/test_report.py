@@ -286,19 +286,25 @@ def test_what_is_not_applicable_is_counted_and_told_if_asked() -> None:
     assert all(len(line) <= 80 for line in brief_form.splitlines())
 
 
-def leading(rules: list[str], calls: int) -> ItemResult:
-    finding = replace(evil_result().findings[0], rules=rules, calls=["c"] * calls, call="c", allowed=",".join(rules))
+def leading(rules: list[str], many: int, call: str = "c") -> ItemResult:
+    finding = replace(evil_result().findings[0], rules=rules, calls=[call] * many, call=call, allowed=",".join(rules))
     return replace(evil_result(), findings=[finding])
 
 
 def test_what_breaks_the_same_rules_is_one_headline_and_lines() -> None:
-    run = make_run(leading(["TREE-02", "TREE-08"], 4), leading(["TREE-08", "TREE-03"], 6), leading(["TREE-09"], 9))
-    full, rest = terminal.split(run)
-    assert [(run.groups[at].finding.calls.count("c"), rules) for at, rules in full] == [
+    run = make_run(leading(["TREE-02", "TREE-08"], 4), leading(["TREE-08", "TREE-03"], 6), leading(["TREE-09"], 9, "d"))
+    full, rest = terminal.split(run, Style())
+    assert [(len(run.groups[at].finding.calls), rules) for at, rules in full] == [
         (4, ["TREE-02", "TREE-08"]),
         (9, ["TREE-09"]),
     ]
     assert [rules for _, rules in rest] == [["TREE-03"]]
+    assert len(terminal.split(run, Style(every=True))[0]) == 3
+    assert [(one["headline"], one["follows"]) for one in document.document(run)["findings"]] == [
+        (True, None),
+        (False, 0),
+        (True, None),
+    ]
 
 
 def test_an_estimate_of_what_is_left_is_given_once_it_is_one() -> None:

@@ -11,7 +11,17 @@ from kvlitmus.conformance.generate.schedule import Op
 from kvlitmus.conformance.ports import PORTS, Config
 from kvlitmus.conformance.run.minimise import Short, choose, minimise
 from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options, RuleVerdict, Verdict
-from kvlitmus.conformance.run.verdicts import CALL_NEEDS, FLAT, Scope, conclude, exit_code, group, missing, shortest
+from kvlitmus.conformance.run.verdicts import (
+    CALL_NEEDS,
+    FLAT,
+    Scope,
+    causes,
+    conclude,
+    exit_code,
+    group,
+    missing,
+    shortest,
+)
 from kvlitmus.spec.rule import Rule, Strength, all_rules
 
 ALL = frozenset(PORTS) | {"lookup", "reattach", "scheme"}
@@ -310,3 +320,22 @@ def test_a_short_leading_counterexample_wins_over_a_long_one() -> None:
 
 def test_rules_are_a_register() -> None:
     assert all(isinstance(rule, Rule) for rule in RULES.values())
+
+
+def test_one_headline_for_each_cause_and_the_rest_follow() -> None:
+    def one(rules: list[str], *calls: str, after: tuple[str, ...] = (), leads: bool = True) -> Short:
+        found = replace(finding(rules[0]), rules=rules, calls=[f"{call}(1)" for call in calls], after=list(after))
+        return Short(found, leads)
+
+    findings = [
+        one(["POOL-12"], "alloc", "insert", "evict"),
+        one(["TREE-02"], "insert", "match"),
+        one(["TREE-03", "TREE-02"], "match", "lock", "unlock"),
+        one(["REQ-01"], "begin", after=("POOL-04",), leads=False),
+        one(["POOL-04"], "alloc", "insert", "insert", "match"),
+        one(["LOCK-02"], "lock"),
+        one(["PORT-01"], "grow", leads=False),
+    ]
+    assert causes(findings) == [None, None, 1, 1, 1, None, 5]
+    assert causes(findings, {"LOCK-02"})[6] == 1, "what a baseline knows is no place to start"
+    assert causes([]) == []

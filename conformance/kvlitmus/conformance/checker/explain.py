@@ -24,8 +24,12 @@ from kvlitmus.spec.tier_state import Misnamed
 
 __all__ = ["allowed_text", "fact_text", "harmless", "name_text", "seen_texts"]
 
-COUNTED = frozenset({"node_hits", "node_priorities"})
+COUNTED = frozenset({"node_hits", "node_priorities", "node_locks", "host_node_hits", "host_node_priorities"})
 """Facts that are pairs of what a node shows and what its use amounts to."""
+
+
+BY_HASH = frozenset({"bearers"})
+"""Facts that say for page hashes which prefixes they stand for."""
 
 
 @functools.cache
@@ -100,6 +104,8 @@ def fact_text(names: Names, fact: str, value: Any) -> str:
         text = "[" + ", ".join(STRUCTURED[fact](names, one) for one in value) + "]"
     elif fact in PAGES and isinstance(value, Set | tuple | list):
         text = pages_text(value)
+    elif fact in BY_HASH and isinstance(value, Mapping):
+        text = "{" + ", ".join(f"{one[:12]}…: {name_text(names, name)}" for one, name in value.items()) + "}"
     elif fact in COUNTED and isinstance(value, tuple | list):
         text = counted_text(value)
     elif isinstance(value, Set):
@@ -143,6 +149,11 @@ def job_text(names: Names, job: Job) -> str:  # noqa: ARG001 - as the others
     return f"{job.kind} {job.id}"
 
 
+def inversion_text(names: Names, pair: tuple[int, int]) -> str:  # noqa: ARG001 - as the others
+    """A node with more locks than the one above it."""
+    return f"a node with {pair[1]} locks below one with {pair[0]}"
+
+
 STRUCTURED: dict[str, Callable[[Names, Any], str]] = {
     "host_wrong": held_text,
     "device_wrong": held_text,
@@ -151,6 +162,7 @@ STRUCTURED: dict[str, Callable[[Names, Any], str]] = {
     "put_wrong": put_text,
     "fetch_disorder": disorder_text,
     "acked_unlanded": job_text,
+    "lock_inversions": inversion_text,
 }
 """Facts whose parts are told in words of their own."""
 

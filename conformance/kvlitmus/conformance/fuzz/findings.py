@@ -41,7 +41,7 @@ def finding_of(path: Path) -> Finding:
         raise ValueError(f"there is no rule {harmless(unknown[0], 40)!r} any more")
     if failures.name_of(plain) != path.name:
         raise ValueError("its name is not the digest of what is in it: it was torn or changed")
-    seen = plain.get("seen", {})
+    seen, after, parted = plain.get("seen", {}), plain.get("after", []), plain.get("parted", [])
     return Finding(
         rules=list(failure.rules),
         item=str(plain.get("item", "")),
@@ -55,6 +55,8 @@ def finding_of(path: Path) -> Finding:
         litmus=failure.litmus,
         steps=len(failure.calls),
         not_minimal=str(plain.get("not_minimal", "")),
+        after=list(map(str, after)) if isinstance(after, list) else [],
+        parted=list(map(str, parted)) if isinstance(parted, list) else [],
     )
 
 

@@ -17,6 +17,8 @@ from kvlitmus.conformance.fuzz.dedupe import Distinct
 from kvlitmus.conformance.fuzz.features import FAMILIES
 from kvlitmus.conformance.fuzz.store import Store
 from kvlitmus.conformance.run import failures
+from kvlitmus.conformance.run.minimise import Short
+from kvlitmus.conformance.run.verdicts import causes
 from kvlitmus.conformance.support import ending
 from kvlitmus.conformance.support.text import harmless
 from kvlitmus.spec.rule import Strength, all_rules
@@ -68,6 +70,11 @@ class Outcome:
         """All distinct findings that still occur, the new ones first."""
         found = [] if self.campaign is None else [one for one in self.campaign.known.distinct.values() if not one.gone]
         return sorted(found, key=lambda one: (not one.new, not one.leads, one.finding.rules, one.path.name))
+
+    @property
+    def causes(self) -> list[int | None]:
+        """Of each distinct finding, which one it follows from, probably; ``None`` for a headline."""
+        return causes([Short(one.finding, one.leads) for one in self.distinct], self.accepted)
 
     @property
     def open(self) -> list[Path]:
@@ -137,7 +144,10 @@ def document(outcome: Outcome) -> dict[str, Any]:
         "exit_code": outcome.exit_code,
         "interrupted": outcome.interrupted,
         "canary": None if outcome.canary is None else {**asdict(outcome.canary), "found": outcome.canary.found},
-        "findings": [_finding(outcome, one) for one in outcome.distinct],
+        "findings": [
+            _finding(outcome, one) | {"headline": head is None, "follows": head}
+            for one, head in zip(outcome.distinct, outcome.causes, strict=True)
+        ],
         "unshrunk": [str(path) for path in outcome.open],
         "expired": list(outcome.expired),
         "torn": outcome.store.torn,
@@ -202,19 +212,29 @@ def _played(campaign: Campaign) -> dict[str, Any]:
     }
 
 
-def lines(outcome: Outcome) -> Iterator[str]:
-    """A few lines for people."""
+def lines(outcome: Outcome, *, every: bool = False) -> Iterator[str]:
+    """A few lines for people.  ``every``: what follows from another finding is told as that one is."""
     campaign = outcome.campaign
     if campaign is not None:
         yield from _standing(outcome, campaign)
     yield from _canary(outcome)
-    for one in outcome.distinct:
+    follows = outcome.causes
+    for at, one in enumerate(outcome.distinct):
+        if follows[at] is not None and not every:
+            continue
         kind = "new" if one.new else "known"
         notes = [kind, f"{len(one.finding.calls)} calls", f"met {one.hits} time{'s' * (one.hits != 1)}"]
         notes += ["follows from another"] * (not one.leads) + ["not seen again"] * (not one.steady)
         notes += [] if outcome.fails(one) else ["in the baseline" if outcome.accepts(one) else "SHOULD"]
         yield f"  {'+'.join(one.finding.rules)} ({', '.join(notes)})"
         yield f"    {failures.replay_line(one.path, outcome.settings.get('python') or '')}"
+    rest = [one for one, head in zip(outcome.distinct, follows, strict=True) if head is not None and not every]
+    if rest:
+        yield "  also broken, probably by the same cause (--all tells more of each):"
+    for one in rest:
+        long = f"{'new, ' * one.new}{len(one.finding.calls)} calls"
+        again = failures.replay_line(one.path, outcome.settings.get("python") or "")
+        yield f"    {'+'.join(one.finding.rules)} ({long}): {again}"
     for path in outcome.open:
         yield f"  not shrunk yet, there was no time: {failures.replay_line(path)}"
     for entry in outcome.expired:

@@ -19,8 +19,9 @@ from kvlitmus.conformance.generate.schedule import describe
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.report.form import BaselineRow, ConfigRow, Coverage, FindingRow, ItemRow, Report, RuleRow
 from kvlitmus.conformance.run import baseline as baselines
+from kvlitmus.conformance.run.minimise import Short
 from kvlitmus.conformance.run.results import REPORT_FORMAT, ItemResult, RuleVerdict, Verdict, to_json
-from kvlitmus.conformance.run.verdicts import EXIT_WORDS, Group, Scope
+from kvlitmus.conformance.run.verdicts import EXIT_WORDS, Group, Scope, causes
 from kvlitmus.spec.rule import Rule
 
 MAX_ITEMS = 50
@@ -75,6 +76,11 @@ class Run:
         """The violated rules that the baseline knows."""
         return {entry.rule: entry for entry in self.baseline.known} if self.baseline else {}
 
+    @property
+    def causes(self) -> list[int | None]:
+        """Of each group, which one it follows from, probably; ``None`` for a headline."""
+        return causes([Short(one.finding, one.leads) for one in self.groups], self.known)
+
     def tally(self) -> Counter[str]:
         """How many rules got each verdict; known violations count as ``known``."""
         return Counter("known" if one.rule in self.known else one.verdict.value for one in self.verdicts)
@@ -106,7 +112,9 @@ def document(run: Run) -> Report:
         "capabilities": sorted(run.capabilities),
         "configs": [_config(run, config) for config in run.configs],
         "rules": [_rule(run, verdict) for verdict in run.verdicts],
-        "findings": [_finding(run, at, one) for at, one in enumerate(run.groups)],
+        "findings": [
+            _finding(run, at, one, head) for at, (one, head) in enumerate(zip(run.groups, run.causes, strict=True))
+        ],
         "coverage": _coverage(run.results),
         "items": [_item(result) for result in run.results],
         "baseline": _baseline(run.baseline),
@@ -153,13 +161,15 @@ def _rule(run: Run, verdict: RuleVerdict) -> RuleRow:
     }
 
 
-def _finding(run: Run, at: int, group: Group) -> FindingRow:
+def _finding(run: Run, at: int, group: Group, follows: int | None) -> FindingRow:
     saved = run.saved.get(at)
     row = {
         **to_json(group.finding),
         "items": group.items[:MAX_ITEMS],
         "items_total": len(group.items),
         "leads": group.leads,
+        "headline": follows is None,
+        "follows": follows,
         "saved": str(saved) if saved else "",
         "replay": run.replay.get(at, ""),
     }

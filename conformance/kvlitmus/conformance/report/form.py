@@ -76,9 +76,13 @@ class FindingRow(TypedDict):
     seen: dict[str, str]
     detail: str
     not_minimal: NotRequired[str]
+    after: NotRequired[list[str]]
+    parted: NotRequired[list[str]]
     items: NotRequired[list[str]]
     items_total: int
     leads: bool
+    headline: NotRequired[bool]
+    follows: NotRequired[int | None]
     saved: NotRequired[str]
     replay: str
 

@@ -12,10 +12,11 @@ from typing import Any, NotRequired, get_args, get_origin, get_type_hints, is_ty
 
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.report.form import BaselineRow, Report, RuleRow
+from kvlitmus.conformance.report.style import Style
+from kvlitmus.conformance.report.terminal import Stated, told
 from kvlitmus.conformance.run.failures import FailureError, read_json
 from kvlitmus.conformance.run.results import REPORT_FORMAT, Finding, Verdict
 from kvlitmus.conformance.run.verdicts import Group, shortest
-from kvlitmus.conformance.support.brief import brief
 from kvlitmus.conformance.support.text import harmless, shown
 
 MAX_BYTES = 64 << 20
@@ -113,18 +114,21 @@ def _check(value: Any, form: Any, at: str) -> None:
 
 
 def groups(report: Report) -> list[Group]:
-    """The findings of a report, as far as it takes to choose among them and to show them."""
+    """The findings of a report, as far as it takes to choose among them and to show them; all texts are harmless."""
     return [
         Group(
             finding=Finding(
-                rules=list(one["rules"]),
-                item=one["item"],
+                rules=[harmless(id, 40) for id in one["rules"]],
+                item=harmless(one["item"]),
                 config=Config(),
-                call=one["call"],
-                calls=list(one["calls"]),
-                allowed=one["allowed"],
-                seen={str(name): str(text) for name, text in one["seen"].items()},
-                detail=one["detail"],
+                call=harmless(one["call"]),
+                calls=list(map(harmless, one["calls"])),
+                allowed=harmless(one["allowed"], 2_000),
+                seen={harmless(name, 80): harmless(text, 2_000) for name, text in one["seen"].items()},
+                detail=harmless(one["detail"], 2_000),
+                not_minimal=harmless(one.get("not_minimal", "")),
+                after=[harmless(id, 40) for id in one.get("after", [])],
+                parted=[harmless(text) for text in one.get("parted", [])],
             ),
             items=[one["item"]] * one["items_total"],
             leads=one["leads"],
@@ -135,40 +139,19 @@ def groups(report: Report) -> list[Group]:
 
 def explained(report: Report, rule: RuleRow) -> list[str]:
     """The shortest counterexample of a rule, in plain lines without control characters; none if it has none."""
-    lines = [f"{harmless(rule['id'], 40)} {harmless(rule['title'])}", f"  {harmless(rule['text'], 2_000)}"]
-    at = shortest(groups(report), rule["id"])
+    found = groups(report)
+    at = shortest(found, rule["id"])
     if at is None:
         return []
-    finding = report["findings"][at]
-    lines.append("")
-    if finding["detail"]:
-        lines.append(f"  seen     {brief(harmless(finding['detail'], 2_000))}")
-    else:
-        about = harmless(finding["rules"][0], 40)
-        other = f"(by {about}) " if about != rule["id"] else ""
-        if finding["allowed"] != rule["text"]:
-            lines.append(f"  allowed  {other}{brief(harmless(finding['allowed'], 2_000))}")
-        label = "seen"
-        for fact, text in finding["seen"].items():
-            lines.append(f"  {label:<8} {harmless(fact, 80).replace('_', ' ')} = {brief(harmless(text, 2_000))}")
-            label = ""
-    lines.append("")
-    calls = [brief(harmless(call)) for call in finding["calls"] or [finding["call"]]]
-    lines += [f"    {number:>3} {call}" for number, call in enumerate(calls[:-1], 1)]
-    lines.append(f"  > {len(calls):>3} {calls[-1]}")
-    others = [harmless(id, 40) for id in finding["rules"] if id != rule["id"]]
-    lines.append("")
-    if others:
-        lines.append(f"  broken too  {', '.join(others)} by the same call")
-    if not finding["leads"]:
-        lines.append("  mind        only seen after other broken rules had been muted; it may follow from them")
-    if finding.get("not_minimal"):  # reports of earlier versions don't say
-        lines.append(f"  mind        not minimal ({harmless(finding['not_minimal'])})")
-    more = finding["items_total"] - 1
-    lines.append(
-        f"  found by    {harmless(finding['item'])}"
-        + (f"; also in {more} other item{'s' * (more != 1)}" if more > 0 else "")
-    )
-    if finding["replay"]:
-        lines.append(f"  replay      {harmless(finding['replay'], 1_000)}")
-    return lines
+    texts = {
+        one["id"]: Stated(
+            harmless(one["id"], 40), harmless(one["title"]), harmless(one["text"], 2_000), one["strength"] == "MUST"
+        )
+        for one in report["rules"]
+    }
+    replay = harmless(report["findings"][at]["replay"], 1_000)
+    return list(told(found[at], [rule["id"]], texts, PLAIN, replay=replay))
+
+
+PLAIN = Style(symbols=False, width=10_000)
+"""Lines for files: without colours, and each text in one line."""

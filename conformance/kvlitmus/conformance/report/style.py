@@ -29,13 +29,17 @@ SYMBOLS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Style:
-    """What a stream can show; ``verbose``: what is usually left out is wanted."""
+    """What a stream can show.
+
+    ``verbose``: what is usually left out is wanted; ``every``: so is each counterexample in full.
+    """
 
     color: bool = False
     symbols: bool = True
     live: bool = False
     width: int = 100
     verbose: bool = False
+    every: bool = False
 
     def paint(self, text: str, *names: str) -> str:
         """A text in colours, where there are any."""
@@ -66,7 +70,7 @@ class Style:
         ) or [(first or indent).rstrip()]
 
 
-def style_of(stream: TextIO, color: str = "auto", *, verbose: bool = False) -> Style:
+def style_of(stream: TextIO, color: str = "auto", *, verbose: bool = False, every: bool = False) -> Style:
     """The style that suits a stream and the user's wish; ``NO_COLOR`` is heeded."""
     terminal = stream.isatty()
     dumb = os.environ.get("TERM", "") == "dumb"
@@ -77,7 +81,7 @@ def style_of(stream: TextIO, color: str = "auto", *, verbose: bool = False) -> S
     except (UnicodeEncodeError, LookupError):
         symbols = False
     width = min(120, shutil.get_terminal_size((100, 24)).columns) if terminal else 100
-    return Style(color=wanted, symbols=symbols, live=terminal and not dumb, width=width, verbose=verbose)
+    return Style(color=wanted, symbols=symbols, live=terminal and not dumb, width=width, verbose=verbose, every=every)
 
 
 def soften(stream: TextIO) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from kvlitmus.conformance.report.document import Run
 from kvlitmus.conformance.report.style import Style
@@ -43,9 +44,6 @@ WORSE = (
 MOST_CALLS = 60
 """A longer counterexample is shown with its middle left out."""
 
-MOST_FOLLOWERS = 1
-"""Maximum number of counterexamples that are shown in full that only broke when other rules had been muted."""
-
 LABEL = 10
 
 
@@ -68,13 +66,13 @@ def render(run: Run, style: Style) -> Iterator[str]:
     """All lines of the report, after the heading."""
     yield ""
     yield from packs(run, style)
-    full, rest = split(run)
+    full, rest = split(run, style)
     for at, rules in full:
         yield ""
         yield from counterexample(run, at, rules, style)
     yield ""
     if rest:
-        yield "  may follow from the above (they break the same rules, or show when those are muted):"
+        yield "  also broken, probably by the same cause (--all shows each in full):"
         yield from (f"  {one_line(run, at, rules)}" for at, rules in rest)
         yield ""
     yield from notes(run, style)
@@ -155,25 +153,12 @@ def shown(run: Run) -> list[tuple[int, list[str]]]:
     return sorted(chosen.items(), key=lambda one: not run.groups[one[0]].leads)
 
 
-def split(run: Run) -> tuple[list[tuple[int, list[str]]], list[tuple[int, list[str]]]]:
-    """The counterexamples shown in full, and those that get a line, because they may be consequences.
-
-    What breaks a rule that a shorter one breaks too is likely to have the same cause.
-    """
+def split(run: Run, style: Style) -> tuple[list[tuple[int, list[str]]], list[tuple[int, list[str]]]]:
+    """The counterexamples shown in full: one for each cause, all if they are wanted; and those that get a line."""
     chosen = shown(run)
-    later = sorted(
-        (one for one in chosen if not run.groups[one[0]].leads), key=lambda one: len(run.groups[one[0]].finding.calls)
-    )
-    heads: list[tuple[int, list[str]]] = []
-    known: set[str] = set()
-    follow: list[tuple[int, list[str]]] = []
-    leading = [one for one in chosen if run.groups[one[0]].leads]
-    for one in sorted(leading, key=lambda one: len(run.groups[one[0]].finding.calls)):
-        broken = run.groups[one[0]].finding.rules
-        (follow if known.intersection(broken) else heads).append(one)
-        known.update(broken)
-    heads.sort(key=leading.index)
-    return heads + later[:MOST_FOLLOWERS], follow + later[MOST_FOLLOWERS:]
+    follows = run.causes
+    full = [one for one in chosen if follows[one[0]] is None or style.every]
+    return full, [one for one in chosen if one not in full]
 
 
 def one_line(run: Run, at: int, rules: list[str]) -> str:
@@ -186,35 +171,62 @@ def one_line(run: Run, at: int, rules: list[str]) -> str:
 
 def counterexample(run: Run, at: int, rules: list[str], style: Style) -> Iterator[str]:
     """One counterexample, explained."""
-    group = run.groups[at]
+    texts = {id: Stated.of(rule) for id, rule in run.rules.items()}
+    saved = str(run.saved.get(at, ""))
+    yield from told(run.groups[at], rules, texts, style, saved=saved, replay=run.replay.get(at, ""))
+
+
+def told(
+    group: Group, rules: list[str], texts: Mapping[str, Stated], style: Style, *, saved: str = "", replay: str = ""
+) -> Iterator[str]:
+    """A counterexample for some of the rules that it breaks: the one layout, for terminals and for saved reports."""
     finding = group.finding
     for id in rules:
-        yield from stated(run.rules[id], style, "red" if run.rules[id].strength.value == "MUST" else "yellow")
+        yield from stated(texts[id], style, "red" if texts[id].must else "yellow")
     yield ""
-    yield from explained(finding, rules, run.rules, style)
+    yield from explained(finding, rules, texts, style)
     yield ""
     yield from sequence(finding, style)
     yield ""
     others = [rule for rule in finding.rules if rule not in rules]
     if others:
         yield from labelled("broken too", f"{', '.join(others)} by the same call", style)
+    if finding.parted:
+        yield from labelled("parted", f"state and cache first disagreed after {'; '.join(finding.parted)}", style)
     if finding.not_minimal:
         yield from labelled("mind", f"not minimal ({finding.not_minimal})", style)
     yield from labelled("found by", where(group), style)
-    if not group.leads:
+    if finding.after:
+        yield from labelled("mind", f"{', '.join(finding.after)} had broken before; it may follow from that", style)
+    elif not group.leads:
         yield from labelled("mind", "only seen after other broken rules had been muted; it may follow from them", style)
-    if at in run.saved:
-        yield from labelled("saved in", str(run.saved[at]), style)
-        yield from labelled("replay", style.paint(run.replay[at], "blue"), style, wrap=False)
+    if saved:
+        yield from labelled("saved in", saved, style)
+    if replay:
+        yield from labelled("replay", style.paint(replay, "blue"), style, wrap=False)
 
 
-def stated(rule: Rule, style: Style, color: str = "blue") -> Iterator[str]:
+class Stated(NamedTuple):
+    """A rule as a reader of counterexamples needs it: of this version, or of the one that wrote a report."""
+
+    id: str
+    title: str
+    text: str
+    must: bool
+
+    @classmethod
+    def of(cls, rule: Rule) -> Stated:
+        """A rule of this version."""
+        return cls(rule.id, rule.title, rule.text, rule.strength.value == "MUST")
+
+
+def stated(rule: Rule | Stated, style: Style, color: str = "blue") -> Iterator[str]:
     """A rule and its sentence."""
     yield f"{style.paint(rule.id, 'bold', color)} {style.paint(rule.title, 'bold')}"
     yield from style.wrap(rule.text, "  ")
 
 
-def explained(finding: Finding, shown: list[str], rules: Mapping[str, Rule], style: Style) -> Iterator[str]:
+def explained(finding: Finding, shown: list[str], rules: Mapping[str, Rule | Stated], style: Style) -> Iterator[str]:
     """What was allowed and what was seen; what the rule's sentence says already isn't said again."""
     if finding.detail:
         yield from labelled("seen", brief(finding.detail), style)
@@ -266,6 +278,8 @@ def where(group: Group) -> str:
     text = finding.item
     if finding.schedule and finding.drawn_steps > finding.steps:
         text += f", shrunk from {finding.drawn_steps} steps to {finding.steps}"
+    if finding.schedule and "[" in finding.item and f"[{finding.config.label}]" not in finding.item:
+        text += f" in [{finding.config.label}]"
     return text + (f"; also in {others} other item{'s' * (others != 1)}" if others else "")
 
 

@@ -88,6 +88,8 @@ def save(
         "detail": finding.detail,
         "item": finding.item,
         "not_minimal": finding.not_minimal,
+        "after": finding.after,
+        "parted": finding.parted,
     }
     path = folder / name_of(data)
     files.write(path, json.dumps(data, indent=1, ensure_ascii=True) + "\n", lasting=lasting)

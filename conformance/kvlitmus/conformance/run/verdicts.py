@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kvlitmus.conformance.checker.selection import FLAT_CALL
@@ -25,7 +25,7 @@ from kvlitmus.conformance.run.minimise import BRIEF, Short, ranked
 from kvlitmus.conformance.run.results import Finding, ItemResult, RuleVerdict, Verdict
 from kvlitmus.conformance.support import ending
 from kvlitmus.spec.facts import FACTS
-from kvlitmus.spec.rule import Rule, Strength
+from kvlitmus.spec.rule import Rule, Strength, all_rules
 
 FLAT = "a cache without a host tier"
 """What the rules on calls to flat caches need; no adapter declares it."""
@@ -162,6 +162,39 @@ def shortest(groups: Sequence[Group], rule: str) -> int | None:
             at,
         ),
     )
+
+
+def causes(findings: Sequence[Short], known: Container[str] = ()) -> list[int | None]:
+    """Of each finding, which one it follows from, probably; ``None`` for a headline: where to start.
+
+    Where to start: what broke first in its schedule, a MUST before a SHOULD, in the fewest calls; what a baseline knows
+    comes last.  Another finding follows from that one if it breaks one of the same rules, or a rule of what follows
+    from it, or broke only after one of these had been broken, or if all calls that it took are among its own.
+    """
+
+    def order(at: int) -> tuple[bool, bool, bool, int, int]:
+        finding, leads = findings[at]
+        should = all(all_rules()[id].strength is Strength.SHOULD for id in finding.rules if id in all_rules())
+        return all(id in known for id in finding.rules), not leads, should, len(finding.calls), at
+
+    follows: list[int | None] = [None] * len(findings)
+    heads: dict[int, set[str]] = {}
+    for at in sorted(range(len(findings)), key=order):
+        finding, leads = findings[at]
+        broken, took = {*finding.rules, *finding.after}, kinds_of(finding)
+        head = next((one for one, rules in heads.items() if not rules.isdisjoint(broken)), None)
+        if head is None:
+            head = next((one for one in heads if kinds_of(findings[one].finding) <= took), None)
+        if head is None and not leads:
+            head = next(iter(heads), None)
+        follows[at] = head
+        heads.setdefault(at if head is None else head, set()).update(finding.rules)
+    return follows
+
+
+def kinds_of(finding: Finding) -> Counter[str]:
+    """The calls of a finding by name; that storage is attached, the suite does itself."""
+    return Counter(call.partition("(")[0] for call in finding.calls if not call.startswith("attach("))
 
 
 def conclude(

@@ -115,8 +115,14 @@ def add_what(what: argparse._ArgumentGroup) -> None:
         default=".kvlitmus/failures",
         help="where counterexamples are saved (default: .kvlitmus/failures)",
     )
+    add_all(what)
     common.add_verbose(what)
     add_color(what)
+
+
+def add_all(what: argparse._ArgumentGroup) -> None:
+    """Whether each counterexample is shown in full."""
+    what.add_argument("--all", action="store_true", help="show every counterexample in full, consequences too")
 
 
 def add_replay(parser: argparse.ArgumentParser) -> None:
@@ -312,6 +318,7 @@ def add_outcome(parser: argparse.ArgumentParser) -> None:
     add_report_files(what, "write a summary: .json (schema in the package) or .md")
     what.add_argument("--issue", metavar="FILE", help="write the text of an issue, if something new was found")
     what.add_argument("--quiet", action="store_true", help="only the summary")
+    add_all(what)
     add_color(what)
 
 

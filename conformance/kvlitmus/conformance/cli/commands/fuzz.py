@@ -75,7 +75,7 @@ def main(args: argparse.Namespace) -> int:
             with ending.reporting():
                 display.clear()
                 told = write(args, outcome)
-                for line in [*summary.lines(outcome), *told]:
+                for line in [*summary.lines(outcome, every=args.all), *told]:
                     print(style.cut(line))
             return outcome.exit_code
     except StoreError as error:

@@ -103,7 +103,7 @@ def told(failure: Failure, rules: dict[str, Rule], result: ItemResult, style: St
         return
     yield from terminal.sequence(finding, style)
     yield ""
-    known = all_rules()
+    known = {id: terminal.Stated.of(rule) for id, rule in all_rules().items()}
     for id in finding.rules:
         yield from terminal.stated(known[id], style)
     yield ""

@@ -48,7 +48,7 @@ def main(args: argparse.Namespace) -> int:
     vectors = vectors_of(args.vectors)
     check_report(args.report)
     forms.check_writable(args.junit, args.markdown)
-    style = style_of(sys.stdout, args.color, verbose=args.verbose)
+    style = style_of(sys.stdout, args.color, verbose=args.verbose, every=args.all)
     ref = session.find(args.target, args.python)
     print(f"{style.paint(f'kvlitmus {version()}', 'bold')}: starting {harmless(ref.name, 100)}", flush=True)
     found = session.ask(ref, session.limits_of(args))
