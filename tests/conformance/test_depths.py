@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import pytest
 
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.engine import run_item
-from kvlitmus.conformance.run.plan import CONFIGS, items
+from kvlitmus.conformance.run.plan import CONFIGS, TIER_CONFIGS, items
 from kvlitmus.conformance.run.results import Item, Options, Verdict
 from kvlitmus.conformance.run.verdicts import Scope, conclude
 from kvlitmus.conformance.specimen.cache import SpecimenTarget, target
 from kvlitmus.conformance.specimen.flat import Specimen
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
 from kvlitmus.conformance.specimen.requests import RequestTable, Running
+from kvlitmus.conformance.specimen.tiers import TierTree
 from kvlitmus.conformance.specimen.tree import Node, RadixTree
+from kvlitmus.mutants.evict import childless
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.rule import all_rules
 
@@ -33,6 +35,14 @@ class KeepsEvicted(RadixTree):
         return freed
 
 
+class TakesHeld(TierTree):
+    """Whether somebody holds a page of the device isn't looked at when it is evicted."""
+
+    def candidates(self, n: int) -> Collection[Node]:
+        """All ends of branches on the device."""
+        return [node for node in childless(self) if node.pages]
+
+
 class LeaksTail(RequestTable):
     """The pages that an ended request did not publish are never freed."""
 
@@ -41,7 +51,7 @@ class LeaksTail(RequestTable):
 
 
 ELSEWHERE = ("tier", "backup", "load", "fetch", "life", "store")
-"""Hierarchies are judged by their full snapshot, page stores without any."""
+"""Rules of hierarchies are judged by their full snapshot, those of page stores without any."""
 
 
 def findings(parts: Parts, depth: int) -> set[str]:
@@ -70,21 +80,20 @@ def test_a_correct_cache_raises_no_alarm_however_little_is_seen(depth: int) -> N
     assert judged_here - evaluated == set()
 
 
-FLAT_NULLS = {
-    id: one for id, one in all_mutants().items() if one.null and not any(config.tiered for config in one.configs)
-}
+NULLS = {id: one for id, one in all_mutants().items() if one.null and one.configs[0].pool != "store"}
 
 
 @pytest.mark.parametrize("depth", [0, 1, 2])
-@pytest.mark.parametrize("id", FLAT_NULLS)
+@pytest.mark.parametrize("id", NULLS)
 def test_a_legal_variation_raises_no_alarm_however_little_is_seen(id: str, depth: int) -> None:
-    one = FLAT_NULLS[id]
+    one = NULLS[id]
     for config in one.configs:
-        item = Item(kind="random", config=config, seed=depth, ops=120)
+        item = Item(kind="random", config=config, seed=depth, ops=40 if config.tiered else 120)
         result = run_item(one.target, item, Options(depth=depth, reruns=0, shrink_trials=0))
 
         assert not result.findings, (item.id, result.findings)
         assert not result.error
+        assert not result.unsupported
 
 
 class DropsEverything(RadixTree):
@@ -157,6 +166,31 @@ def test_counters_and_answers_say_what_a_snapshot_would(id: str, depth: int, rul
         if rule in broken:
             return
 
+    assert rule in broken
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_the_device_of_a_hierarchy_is_judged_without_a_snapshot(depth: int) -> None:
+    evaluated: set[str] = set()
+    for config in TIER_CONFIGS:
+        result = run_item(target, Item(kind="random", config=config, seed=depth, ops=200), Options(depth=depth))
+
+        assert not result.findings, (config.label, result.findings)
+        assert not result.error
+        assert not result.unsupported
+        evaluated |= {rule for rule, times in result.evaluated.items() if times}
+    assert {"TREE-02", "TREE-03", "TREE-09", "REQ-02", "POOL-04", "POOL-15"} <= evaluated
+    assert ("POOL-14" in evaluated) == (depth > 0)
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2])
+@pytest.mark.parametrize(("parts", "rule"), [(Parts(tiers=TakesHeld), "POOL-04")], ids=["locked pages go"])
+def test_a_bug_of_the_device_of_a_hierarchy_shows_without_a_snapshot(parts: Parts, rule: str, depth: int) -> None:
+    broken: set[str] = set()
+    for config in TIER_CONFIGS:
+        item = Item(kind="random", config=config, seed=1, ops=250)
+        result = run_item(SpecimenTarget(parts), item, Options(depth=depth, reruns=4, shrink_trials=0))
+        broken.update(rule for finding in result.findings for rule in finding.rules)
     assert rule in broken
 
 

@@ -25,7 +25,7 @@ STEPS = 2_000
 @pytest.mark.parametrize("depth", [0, 1, 2, 3])
 @pytest.mark.parametrize("name", zoo.ZOO)
 def test_a_legal_cache_raises_no_alarm(name: str, depth: int) -> None:
-    target, steps, shallow = zoo.target_of(name), 0, False
+    target, steps = zoo.target_of(name), 0
     assert target.profile != Profile(), "what is different is declared"
     for item in items(configs_of(target), target.profile, steps=STEPS):
         if item.kind == "random" and steps >= STEPS:
@@ -35,8 +35,7 @@ def test_a_legal_cache_raises_no_alarm(name: str, depth: int) -> None:
         assert not result.findings, (item.id, result.findings)
         assert not result.error, (item.id, result.error)
         steps += result.steps
-        shallow |= result.unsupported.startswith("a hierarchy is judged at depth 3")
-    assert steps >= STEPS or (shallow and depth < 3), "every cache is played, hierarchies where they can be judged"
+    assert steps >= STEPS, "every cache is played"
 
 
 @pytest.mark.slow

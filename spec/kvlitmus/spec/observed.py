@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from kvlitmus.spec.facts import fact
+from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.seen import Seen
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State
@@ -49,8 +49,10 @@ def owned_twice(then: State) -> frozenset[PageNo]:
 
 
 @fact(0)
-def quiet(then: State) -> bool:
-    """Whether no lock is held and no request runs."""
+def quiet(setting: Setting, then: State) -> bool | Unknown:
+    """Whether no lock is held and no request runs; copies in flight of a hierarchy aren't seen without a snapshot."""
+    if setting.config.tiered and not setting.seen:
+        return UNKNOWN
     return not then.receipts and not then.requests and not (then.tiers is not None and then.tiers.copying)
 
 

@@ -102,7 +102,8 @@ def doubted(state: State, setting: Setting, least: int, most: int, held: Sequenc
 
 def counts(setting: Setting) -> bool:
     """Whether what is neither free nor owned is cached, page for page."""
-    return setting.profile.duplicates != "kept" and setting.profile.publish == "explicit"
+    flat = not setting.config.tiered and setting.profile.publish == "explicit"
+    return flat and setting.profile.duplicates != "kept"
 
 
 def order_known(setting: Setting) -> str:

@@ -37,7 +37,7 @@ def unexplained(setting: Setting, then: State) -> Sequence[Name] | Unknown:
 @fact(0)
 def evictable_least(setting: Setting, state: State) -> Tokens | Unknown:
     """Slots of the cached pages that nothing protects, before the call: those that are certainly there."""
-    if setting.seen or state.tiers is not None:
+    if setting.seen or setting.config.tiered:
         return UNKNOWN
     sure, _ = cached_pages(state)
     return Tokens((sure - protected_pages(state)) * setting.size)
@@ -46,7 +46,7 @@ def evictable_least(setting: Setting, state: State) -> Tokens | Unknown:
 @fact(0)
 def evicted_most(setting: Setting, state: State, call: Evict) -> Tokens | Unknown:
     """The most slots that the eviction may free: what was asked for, in whole pages or nodes, of what may be there."""
-    if setting.seen or state.tiers is not None:
+    if setting.seen or setting.config.tiered:
         return UNKNOWN
     _, possible = cached_pages(state)
     asked = pages_needed(call.asked, setting.size)
@@ -70,13 +70,13 @@ def protected_length(setting: Setting, state: State, call: Match | Begin, match_
 @fact(1)
 def cached_least(setting: Setting, then: State) -> int | Unknown:
     """How many pages are certainly cached, after the call."""
-    return UNKNOWN if setting.seen or then.tiers is not None else cached_pages(then)[0]
+    return UNKNOWN if setting.seen or setting.config.tiered else cached_pages(then)[0]
 
 
 @fact(1)
 def cached_most(setting: Setting, then: State) -> int | Unknown:
     """How many pages are possibly cached, after the call."""
-    return UNKNOWN if setting.seen or then.tiers is not None else cached_pages(then)[1]
+    return UNKNOWN if setting.seen or setting.config.tiered else cached_pages(then)[1]
 
 
 @fact(1, ports=("pool",))
@@ -91,7 +91,7 @@ def neither_free_nor_owned(setting: Setting, then: State, after: Seen) -> int | 
 @fact(1, ports=("pool",))
 def made_available(setting: Setting, available_before: Tokens, available_after: Tokens) -> Tokens | Unknown:
     """How many slots more are available after the call than before it."""
-    if setting.seen or setting.profile.evict_moment != "call":
+    if setting.seen or setting.config.tiered or setting.profile.evict_moment != "call":
         return UNKNOWN
     return Tokens(available_after - available_before)
 
@@ -99,7 +99,7 @@ def made_available(setting: Setting, available_before: Tokens, available_after: 
 @fact(1, ports=("pool",))
 def evicted_unseen(setting: Setting, state: State, then: State, before: Seen, after: Seen) -> int | Unknown:
     """How many pages fewer are cached after the call than before it, by what is available and owned."""
-    if setting.seen or then.tiers is not None:
+    if setting.seen or setting.config.tiered:
         return UNKNOWN
     was, now = cached_count(state, setting, before), cached_count(then, setting, after)
     return UNKNOWN if was is None or now is None else was - now
@@ -117,7 +117,7 @@ def room_most(setting: Setting, state: State, call: Begin | Grow, answer: object
 @fact(1)
 def counted_protected(setting: Setting, then: State) -> Tokens | Unknown:
     """Units of the cached pages that receipts and running requests protect, after the call."""
-    if setting.seen or then.tiers is not None:
+    if setting.seen or setting.config.tiered:
         return UNKNOWN
     return Tokens(protected_pages(then) * setting.size)
 

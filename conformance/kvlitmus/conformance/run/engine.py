@@ -16,7 +16,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from kvlitmus.conformance.checker.checker import DEEPEST, Checker
+from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.explain import allowed_text, seen_texts
 from kvlitmus.conformance.checker.guard import Violation, short_of_memory
 from kvlitmus.conformance.generate.interpreter import Interpreter
@@ -73,8 +73,6 @@ def make_checker(target: Any, config: Config, options: Options, run: CurrentRun 
 
 def build_checker(target: Any, config: Config, options: Options, run: CurrentRun) -> Checker:
     """The same, as part of a play that is going on."""
-    if config.tiered and options.depth < DEEPEST:
-        raise Unsupported(f"a hierarchy is judged at depth {DEEPEST}, by its full snapshot")
     adapter, profile = make_adapter(target, config, run)
     kind = run.checker_type or Checker
     try:
