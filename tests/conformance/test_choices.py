@@ -88,6 +88,7 @@ def test_a_field_of_free_text_takes_any_short_one() -> None:
         ("Profile(reservd=0)", "a profile has no field 'reservd'; did you mean 'reserved'"),
         ("{'reserved': 0}", "a target's profile must be a Profile (got dict)"),
         ("[]", "a target's profile must be a Profile (got list)"),
+        ("None", "a target must declare the choices that its cache makes: profile = Profile(...)"),
     ],
 )
 def test_a_target_with_such_a_profile_is_one_line(

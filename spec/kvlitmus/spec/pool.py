@@ -118,7 +118,7 @@ def claimable(unlocked_count: Tokens, may_evict: bool) -> Tokens:
     on=(On.ALLOC,),
     source="R-DEV-01, R-HOST-02, R-HOST-03",
     reference="perform.alloc",
-    allowed="{due_slots} slots",
+    allowed="{due_slots} slots, by the profile's align",
 )
 def an_allocation_hands_out_what_was_asked_for(due_slots: Tokens, granted: Sequence[Slot]) -> bool:
     """A successful allocation MUST hand out exactly as many slots as were asked for, rounded up to whole pages where the profile says so; a size is never silently rounded down."""
@@ -190,7 +190,7 @@ def an_allocation_comes_from_the_free_list(
     on=ALLOCATIONS,
     source="R-DEV-02",
     reference="perform.free_pages",
-    allowed="pages {usable}",
+    allowed="pages {usable}, by the profile's reserved",
     premise="granted_pages",
 )
 def the_reserved_page_is_never_handed_out(granted_pages: frozenset[PageNo], usable: frozenset[PageNo]) -> bool:
@@ -215,7 +215,7 @@ def an_allocation_is_refused_only_when_memory_is_short(asked: Tokens, available_
     on=(On.REFUSED_ALLOC, On.REFUSED_EXTEND),
     source="R-DEV-03, R-HOST-03, vllm#11565",
     reference="perform.alloc",
-    allowed="{available_before} slots available as before",
+    allowed="{available_before} slots available as before, or more where the profile's evict_moment is alloc",
 )
 def a_refused_allocation_changes_nothing(available_before: Tokens, available_after: Tokens, may_evict: bool) -> bool:
     """A refused allocation MUST leave as much available as before; more only where the profile lets it evict."""
@@ -292,7 +292,7 @@ def the_pool_counts_its_free_list(
     needs=("counters",),
     source="R-DEV-04, R-LK-02; sglang#27731",
     reference="perform.free_pages",
-    allowed="available + evictable + protected + owned = {capacity}",
+    allowed="available + evictable + protected + owned = {capacity}; where the profile's evict_moment is alloc, available may include evictable",
 )
 def the_counters_add_up(
     available_after: Tokens,
@@ -379,7 +379,7 @@ def frees_in_a_group_wait_for_its_end(available_before: Tokens, available_after:
     on=(*ALLOCATIONS, On.REFUSED_ALLOC, On.REFUSED_EXTEND),
     source="R-EV-01, R-PF-09",
     reference="perform.alloc",
-    allowed="nothing evicted: {vanished} still cached",
+    allowed="nothing evicted: {vanished} still cached, unless the profile's evict_moment is alloc",
     premise="cached_before",
 )
 def an_allocation_evicts_only_where_it_is_declared(vanished: frozenset[Name], may_evict: bool) -> bool:

@@ -110,7 +110,7 @@ def what_is_not_there_is_a_miss(
     on=(On.STORE_GET,),
     source="R-L3-02; design",
     reference="store.put",
-    allowed="of several values the one that the profile says",
+    allowed="of several values the one that the profile's store_put says",
 )
 def a_second_put_does_as_declared(
     store_got: Sequence[bytes | None], store_due: Sequence[bytes | None], store_damage: Sequence[str]

@@ -200,7 +200,7 @@ def a_match_ends_at_a_page_boundary(match_length: Tokens, page_size: int) -> boo
     on=LOOKUPS,
     source="R-TR-01; nano-vllm#144",
     reference="perform.match",
-    allowed="{certain_length} to {possible_length} units",
+    allowed="{certain_length} to {possible_length} units, by the profile's match_cap and match_ends",
 )
 def a_match_is_the_longest_cached_prefix(match_length: Tokens, certain_length: Tokens, possible_length: Tokens) -> bool:
     """A match MUST cover the longest cached prefix of the key that the profile's cap allows: no less, no more."""
@@ -314,7 +314,7 @@ def an_insert_reports_what_was_cached_already(
     on=LOOKUPS,
     source="R-TR-03; sglang#10846, sglang#24371",
     reference="perform.match",
-    allowed="at most {match_cap} units",
+    allowed="at most {match_cap} units, by the profile's match_cap",
 )
 def a_match_is_never_longer_than_the_key(match_length: Tokens, match_cap: Tokens) -> bool:
     """A match MUST NOT be longer than the whole pages of the key, counted in units (one fewer than tokens for bigrams), nor than the profile's cap."""
@@ -326,7 +326,7 @@ def a_match_is_never_longer_than_the_key(match_length: Tokens, match_cap: Tokens
     on=(On.INSERT,),
     source="R-TR-09; sglang-jax#1618, sglang#35270",
     reference="perform.insert",
-    allowed="{expected_to_free} for the caller to free",
+    allowed="{expected_to_free} for the caller to free, by the profile's duplicates",
     premise="reported_already",
 )
 def an_insert_says_which_slots_were_brought_in_vain(
@@ -341,7 +341,7 @@ def an_insert_says_which_slots_were_brought_in_vain(
     on=(On.INSERT,),
     source="R-TR-09",
     reference="perform.insert",
-    allowed="the free list as before, grown by exactly {duplicates}",
+    allowed="the free list as before, grown by exactly {duplicates}, by the profile's duplicates",
 )
 def an_insert_frees_nothing_but_duplicates(
     free_before: frozenset[PageNo], free_after: frozenset[PageNo], duplicates: frozenset[PageNo]

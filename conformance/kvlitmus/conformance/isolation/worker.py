@@ -309,6 +309,11 @@ def described(target: Any) -> dict[str, Any]:
     profile = getattr(target, "profile", None)
     if not callable(getattr(target, "make", None)):
         raise TypeError(f"a target must have make(config){_targets_in(target)}")
+    if profile is None:
+        raise TypeError(
+            "a target must declare the choices that its cache makes: "
+            "profile = Profile(...), of kvlitmus.conformance.ports"
+        )
     if not isinstance(profile, Profile):
         raise TypeError(f"a target's profile must be a Profile (got {type_name(profile)})")
     verify("profile", PROFILE_VALUES, profile)  # once more: an object can be changed after it was made

@@ -1,0 +1,239 @@
+"""Each value of a profile means something: a legal cache declares it and passes, and judged by another it is accused.
+
+The cases are made from the table of legal values.  Where a value has no such cache, or another value accuses nobody,
+the tables below say why.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvlitmus.conformance.generate.schedule import table
+from kvlitmus.conformance.ports import Config, Profile, capabilities_of
+from kvlitmus.conformance.run.engine import run_item
+from kvlitmus.conformance.run.plan import CONFIGS, OPS, STORE_CONFIGS, TIER_CONFIGS, configs_of, items
+from kvlitmus.conformance.run.results import Item, Options
+from kvlitmus.conformance.specimen.cache import SpecimenTarget
+from kvlitmus.mutants.mutant import Mutant
+from kvlitmus.mutants.registry import all_mutants
+from kvlitmus.spec.profile import PROFILE_VALUES
+from kvlitmus.spec.rule import all_rules
+from kvlitmus.zoo import ZOO, target_of
+
+SPEC = Path(__file__).parents[2] / "spec" / "kvlitmus" / "spec"
+
+SPECIMEN = SpecimenTarget()
+USUAL = SPECIMEN.profile
+
+
+def usual(name: str, *configs: Config) -> Mutant:
+    """The specimen in some configurations."""
+    return Mutant(id=name, recipe="as it is", kills=(), target=SPECIMEN, configs=configs)
+
+
+LEGAL = [
+    usual("specimen", *CONFIGS[:2], *(Config(page_size=4, policy=policy) for policy in ("slru", "fifo", "lfu"))),
+    usual("specimen in little memory", Config(page_size=1, pages=8), Config(page_size=4, pages=8)),
+    usual("specimen as a hierarchy", *TIER_CONFIGS),
+    usual("specimen as a page store", *STORE_CONFIGS),
+    *(one for one in all_mutants().values() if one.null),
+    *(
+        Mutant(id=name, recipe="of the zoo", kills=(), target=target_of(name), configs=configs_of(target_of(name))[:3])
+        for name in ZOO
+    ),
+]
+
+OPEN = frozenset({"evict_slack", "evict_amount", "refused_begin", "clock", "clock_ties"})
+"""Fields of the law of eviction, which are not tried here; they are read where evictions are ordered and counted."""
+
+TRIED: dict[str, tuple[Any, ...]] = {
+    one.name: values if isinstance(values := PROFILE_VALUES[one.name], tuple) else ()
+    for one in fields(Profile)
+    if one.name in PROFILE_VALUES and one.name not in OPEN
+} | {one.name: (False, True) for one in fields(Profile) if type(one.default) is bool}
+"""The values of each field that are tried; of numbers the usual one and those that legal caches declare."""
+
+NO_CACHE: dict[tuple[str, Any], str] = {}
+"""Why no cache of the suite's own declares a value."""
+
+READ_ELSEWHERE: dict[str, str] = {
+    "attach": "it decides which calls are made, not what they amount to: the checker has the capability reattach",
+    "second_prefetch": "it decides which calls are made, not what they amount to: calls.fetch.prefetch",
+    "store_put": "the calls on page stores hand it to what is known of a store (store_state.advance_store)",
+}
+"""Where a field is read that no function of the spec reads."""
+
+NEVER = "what the value excludes is never passed to such a cache, so there is nothing to see"
+LEAVE = "the value gives leave, and nobody has to take it"
+
+NOT_ACCUSED: dict[tuple[str, Any, Any], str] = {
+    ("align", "round_up", "reject"): NEVER,
+    ("least_key", 0, 3): NEVER,
+    ("vocabulary", 1 << 32, 3): NEVER,
+    ("namespaces", "text", "none"): NEVER,
+    ("namespaces", "text", "parts"): NEVER,
+    ("attach", "any_time", "at_start"): NEVER,
+    ("second_prefetch", "refused", "undefined"): NEVER,
+    ("evict_granularity", "page", "node"): LEAVE,
+    ("evict_moment", "call", "alloc"): LEAVE,
+    ("match_ends", "page", "node"): LEAVE,
+    ("load_threshold", 0, 6): LEAVE,
+    ("host_duplicates", "kept", "reclaimed"): LEAVE,
+    ("store_put", "first", "either"): LEAVE,
+    ("fill_matched", False, True): LEAVE,
+    ("store_checks", "bytes", "length"): LEAVE,
+    ("misuse", "reject", "undefined"): "nothing is judged then",
+    ("reserve", "submit", "hit"): "when a late reservation is made is left open, so an early one is one",
+    ("duplicates", "caller_frees", "kept"): "the slots are the caller's either way; whether he has to free them is his",
+    ("backup_parent", "skip", "chain"): "a page was used as often as those below it: the one above is due first",
+    ("backup_parent", "chain", "skip"): "a page was used as often as those below it: the one above is due first",
+}
+"""Why a cache that declares a value is not accused, or can't be, when it is judged by another."""
+
+FIRST_SEED = {"timeout_basis": 5, "timeout_from": 6, "fill_matched": 24}
+"""Where the schedules begin that tell values apart which few schedules do."""
+
+
+SHOWN_BY = {("timeout_basis", "hit"): "waits-for-what-was-found"}
+"""The cache that shows the meaning of a value where those that differ least from the usual one don't."""
+
+
+def value_cases() -> Iterator[tuple[str, Any]]:
+    """Each field with each of its values."""
+    for name, values in TRIED.items():
+        declared = sorted({getattr(one.profile, name) for one in LEGAL})
+        yield from ((name, value) for value in (values or declared))
+
+
+VALUES = list(value_cases())
+
+
+@cache
+def declaring(name: str, value: Any) -> list[Mutant]:
+    """The legal caches that declare a value, those first that depart from the usual one in it alone."""
+    found = [one for one in LEGAL if getattr(one.profile, name) == value]
+    shown = SHOWN_BY.get((name, value), "")
+    return sorted(found, key=lambda one: (one.id != shown, differences(one.profile)))
+
+
+def differences(profile: Profile) -> int:
+    """In how many fields a profile is not the specimen's."""
+    return sum(getattr(profile, one.name) != getattr(USUAL, one.name) for one in fields(profile))
+
+
+class Judged:
+    """A legal cache, judged by another profile than its own."""
+
+    def __init__(self, one: Mutant, profile: Profile) -> None:
+        self.one = one
+        self.profile = profile
+
+    def make(self, config: Config) -> Any:
+        """A fresh one, which knows nothing of it."""
+        made = self.one.target.make(config)
+        made.profile = self.profile
+        return made
+
+
+def alarms(target: Any, one: Mutant, profile: Profile, depth: int, seeds: range, *, litmus: bool = False) -> set[str]:
+    """What is found broken by a few schedules in each configuration, and by litmus tests."""
+    options = Options(depth=depth, reruns=0, shrink_trials=0)
+    todo = [Item(kind="random", config=config, seed=seed, ops=OPS) for seed in seeds for config in one.configs]
+    broken: set[str] = set()
+    for item in itertools.chain(todo, items(one.configs, profile, steps=0) if litmus else ()):
+        result = run_item(target, item, options)
+        broken.update(rule for finding in result.findings for rule in finding.rules)
+        broken.update(["error: " + result.error] if result.error else [])
+        if broken:
+            break
+    return broken
+
+
+@pytest.mark.parametrize("name", TRIED)
+def test_a_field_has_values_enough_and_is_read_by_the_oracle(name: str) -> None:
+    assert len({value for field, value in VALUES if field == name}) >= 2
+    readers = [path.name for path in sorted(SPEC.rglob("*.py")) if path.name != "profile.py" and reads(path, name)]
+    assert readers or READ_ELSEWHERE.get(name), f"nobody reads profile.{name}"
+    assert not (readers and name in READ_ELSEWHERE)
+
+
+@cache
+def attributes_of(path: Path) -> frozenset[str]:
+    """The attributes that a module reads, by name."""
+    tree = ast.parse(path.read_text())
+    return frozenset(node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute))
+
+
+def reads(path: Path, name: str) -> bool:
+    """Whether a module reads an attribute of this name."""
+    return name in attributes_of(path)
+
+
+@pytest.mark.parametrize(("name", "value"), VALUES, ids=str)
+def test_a_legal_cache_declares_it_and_passes_at_every_depth(name: str, value: Any) -> None:
+    found = declaring(name, value)
+    assert bool(found) != ((name, value) in NO_CACHE), (name, value)
+    for one in found[:1] if value != getattr(USUAL, name) else ():
+        for depth in range(4):
+            configs = [config for config in one.configs if not config.tiered or depth == 3]
+            played = replace(one, configs=tuple(configs))
+            assert alarms(one.target, played, one.profile, depth, range(2)) == set()
+            assert not configs or table(capabilities_of(one.target.make(configs[0])))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "other"),
+    [
+        (name, value, other)
+        for name, value in VALUES
+        for other in [other for field, other in VALUES if field == name and other != value]
+        if getattr(USUAL, name) in (value, other)
+    ],
+    ids=str,
+)
+def test_judged_by_another_value_it_is_accused(name: str, value: Any, other: Any) -> None:
+    if (name, value, other) in NOT_ACCUSED or (name, value) in NO_CACHE:
+        return
+    broken: set[str] = set()
+    seeds = range(start := FIRST_SEED.get(name, 0), start + 4)
+    for one in declaring(name, value)[:6]:
+        profile = replace(one.profile, **{name: other})
+        broken |= alarms(Judged(one, profile), one, profile, 3, seeds, litmus=True)
+        if broken:
+            break
+    assert broken, f"a cache of {name}={value!r} passes for one of {other!r}"
+
+
+DECIDED_BY = {
+    "POOL-01": "align",
+    "POOL-06": "reserved",
+    "POOL-08": "evict_moment",
+    "POOL-14": "evict_moment",
+    "POOL-20": "evict_moment",
+    "TREE-02": "match_cap",
+    "TREE-10": "match_cap",
+    "TREE-11": "duplicates",
+    "TREE-12": "duplicates",
+    "TREE-13": "hit_counts",
+    "STORE-06": "store_put",
+}
+"""Rules whose explanation names the field of the profile that decides."""
+
+
+@pytest.mark.parametrize("id", DECIDED_BY)
+def test_an_explanation_names_the_field_that_decides(id: str) -> None:
+    assert DECIDED_BY[id] in all_rules()[id].allowed
+
+
+def test_reasons_are_for_values_that_there_are() -> None:
+    assert {(name, value) for name, value in NO_CACHE} <= set(VALUES)
+    assert all((name, value) in VALUES and (name, other) in VALUES for name, value, other in NOT_ACCUSED)
+    assert set(READ_ELSEWHERE) <= set(TRIED)
