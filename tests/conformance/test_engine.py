@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kvlitmus.conformance.checker.calls.tiers import merge
 from kvlitmus.conformance.generate import shrink as shrinking
 from kvlitmus.conformance.generate.schedule import NEEDS, WEIGHTS, Op, decode, draw, make_key, table
 from kvlitmus.conformance.generate.shrink import Case, Failed, shrink
@@ -245,6 +246,14 @@ def test_a_counterexample_is_shrunk_alike_however_slow_the_machine(monkeypatch: 
         return Case(found.config, tuple(found.schedule)), found.not_minimal
 
     assert shrunk(0.0) == shrunk(0.1)
+
+
+def test_a_call_that_is_made_again_and_again_is_one_line() -> None:
+    history: list[str] = []
+    for call in ["tick()", "tick()", "advance(fetch 4)", *["advance(fetch 4)"] * 399, "tick()"]:
+        history.append(call)
+        merge(history)
+    assert history == ["tick() ×2", "advance(fetch 4) ×400", "tick()"]
 
 
 def test_muted_rules_are_not_judged() -> None:

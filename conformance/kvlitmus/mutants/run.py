@@ -33,8 +33,11 @@ FORMAT = 1
 SHORT, LONG = 8, 15
 """Calls of a counterexample that is short enough, and of one that is worth some more tries."""
 
-SEARCH = 6_000
-"""Operations that are drawn in each stage of the search for a schedule that says what a long litmus test says."""
+SEARCH = 2_000
+"""Operations that are drawn, at least, to say what a long litmus test says."""
+
+FURTHER = 1_000
+"""Where the seeds of further schedules begin."""
 
 BRIEF = 60
 """Operations of a short schedule."""
@@ -193,13 +196,19 @@ def shortest_of(mutant: Mutant, finding: Finding, effort: Effort, current: Curre
 
 
 def drawn(mutant: Mutant, effort: Effort, played: Callable[[Item, int], Finding | None]) -> list[Finding]:
-    """What drawn schedules find: short ones first, as they are shrunk sooner, in little memory too, then long ones."""
-    little = [one for config in mutant.configs for one in small(config)]
+    """What drawn schedules find: short ones first, as they are shrunk sooner, in little memory too, then long ones.
+
+    Where that is nothing at all, further long ones are drawn.
+    """
+    own, little = mutant.configs, tuple(one for config in mutant.configs for one in small(config))
     found: list[Finding] = []
-    for configs, ops in ((mutant.configs, BRIEF), (little, BRIEF), (mutant.configs, plan.OPS)):
-        for seed in range(effort.seed, effort.seed + max(1, SEARCH // (ops * len(configs)))):
+    stages = ((own, BRIEF, 0, 1), (little, BRIEF, 0, 1), (own, plan.OPS, 0, 3), (own, plan.OPS, FURTHER, 10))
+    for configs, ops, start, times in stages:
+        if start and found:
+            break
+        for seed in range(max(1, times * SEARCH // (ops * len(configs)))):
             for config in configs:
-                one = played(Item(kind="random", config=config, seed=seed, ops=ops), 0)
+                one = played(Item(kind="random", config=config, seed=effort.seed + start + seed, ops=ops), 0)
                 found += [] if one is None else [one]
             if len(found) >= 2 * FEW:
                 return found

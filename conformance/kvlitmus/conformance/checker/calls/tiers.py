@@ -111,12 +111,17 @@ def spoiled(checker: Checker, name: str, *, lost: bool) -> None:
 
 def ticks(checker: Checker) -> None:
     """One more tick; several in a row are one line for the reader."""
-    history = checker.history
-    before = history[-1] if history else ""
     tick(checker)
-    if before.startswith("tick()") and history[-1] == "tick()":
-        history.pop()
-        history[-1] = f"tick() ×{int(before.partition('×')[2] or 1) + 1}"
+    merge(checker.history)
+
+
+def merge(history: list[str]) -> None:
+    """A call that is the same as the one before it makes one line with that."""
+    if len(history) > 1:
+        before, _, times = history[-2].partition(" ×")
+        if before == history[-1]:
+            history.pop()
+            history[-1] = f"{before} ×{int(times or 1) + 1}"
 
 
 def deliver(checker: Checker) -> None:
@@ -127,6 +132,7 @@ def deliver(checker: Checker) -> None:
         ready = [number for number, job in seen(checker).jobs.items() if job.ready and not job.landed]
         if ready:
             advance(checker, ready[0], DONE)
+            merge(checker.history)
             delivered += 1
             continue
         ticks(checker)
