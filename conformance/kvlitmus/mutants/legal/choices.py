@@ -55,9 +55,10 @@ class MisuseIsIgnored(Specimen):
     """What a caller must not free or unlock is left as it is, without a word, as the profile declares."""
 
     def free(self, slots: Sequence[int]) -> None:
-        pages = list(dict.fromkeys(slot // self.pool.page_size for slot in slots))
-        whole = [page for page in pages if set(self.pool.slots([page])) <= set(slots)]
-        self.pool.give_back([page for page in whole if not self.pool.is_free[page]])
+        pages = [slot // self.pool.page_size for slot in slots[:: self.pool.page_size]]
+        free = [self.pool.is_free[page] for page in pages]
+        if self.pool.slots(pages) == list(slots) and len(set(pages)) == len(pages) and not any(free):
+            super().free(slots)
 
     def unlock(self, receipt: object) -> None:
         assert isinstance(receipt, Receipt)
