@@ -266,14 +266,19 @@ def note_ended(state: State, setting: Setting, after: TierSeen, *, forgot: bool)
     return state._replace(tree=tree, tiers=tiers._replace(work=left, backed=backed, ended=ended))
 
 
-def restored(state: State, setting: Setting, before: TierSeen, after: TierSeen) -> State:
-    """Pages that are back on the device are worth what they were worth when they left it, and what brought them back."""
+def restored(state: State, expected: State, setting: Setting, before: TierSeen, after: TierSeen) -> State:
+    """Pages that are back on the device are worth what they were worth when they left it, and what brought them back.
+
+    An insert, which is part of what was ``expected``, brings a priority with it; a load brings none.
+    """
     alone = tiers_of(state).alone
     back = [name for name in alone if name in after.cached and name not in before.cached]
     if not back:
         return state
     tree, _ = effects.promote(state.tree, alone, back, counts=setting.profile.restored_counts)
-    return state._replace(tree=tree)
+    loaded = {name: alone[name].priority for name in back if name not in expected.tree.pages}
+    pages = {name: tree.pages[name]._replace(priority=priority) for name, priority in loaded.items()}
+    return state._replace(tree=Tree({**tree.pages, **pages}, tree.clock))
 
 
 def note_begun(state: State, setting: Setting, after: TierSeen) -> State:
@@ -350,7 +355,8 @@ def follow_tiers(
         step = {"state": expected, "setting": setting, "call": call, "answer": answer, "before": before, "after": after}
         expected = below(*[step[name] for name in INPUTS_OF[type(call)]])
     expected = note_ended(expected, setting, after, forgot=type(call) is calls.Reset)
-    then = note_begun(restored(follow(expected, setting, after), setting, before, after), setting, after)
+    followed = follow(expected, setting, after)
+    then = note_begun(restored(followed, expected, setting, before, after), setting, after)
     return expected, conclude(state, then, setting, call, answer, before, after)
 
 

@@ -270,6 +270,17 @@ class MatchesCountOnBothTiers(TierTree):
         node.priority = max(node.priority, priority)
 
 
+@null_mutant("storage-brings-the-least-priority")
+class StorageBringsTheLeastPriority(TierTree):
+    """What was read from storage is worth less than anything, until an insert says what it is worth."""
+
+    def insert_host(self, node: TieredNode, units: tuple[Unit, ...], pages: list[int]) -> tuple[int, int]:
+        known, added = super().insert_host(node, units, pages)
+        if added:
+            self.walk(node, units)[-1].priority = -(1 << 40)
+        return known, added
+
+
 @null_mutant("copies-at-once")
 class CopiesAtOnce(BackupQueue):
     """A copy to the host has landed when the call that starts it returns; the next tick takes note."""
