@@ -83,7 +83,15 @@ def test_composed_requests_keep_every_rule(config: Config) -> None:
 
 @pytest.mark.parametrize("config", [Config(), Config(page_size=4), Config(page_size=4, policy="lfu")], ids=str)
 @pytest.mark.parametrize(
-    "name", ["matches-count-as-hits", "duplicates-stay-the-callers", "cache-frees-duplicates", "last-token-computed"]
+    "name",
+    [
+        "matches-count-as-hits",
+        "duplicates-stay-the-callers",
+        "cache-frees-duplicates",
+        "last-token-computed",
+        "no-empty-prompts",
+        "tokens-are-checked",
+    ],
 )
 def test_requests_composed_of_a_cache_with_choices_of_its_own_keep_every_rule(name: str, config: Config) -> None:
     inner = all_mutants()[name].target

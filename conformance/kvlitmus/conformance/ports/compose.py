@@ -33,7 +33,7 @@ class Running:
 
 
 class Composed:
-    """An adapter with requests: its own ports, and those of requests, computed in part or whole, made of them."""
+    """An adapter with requests: its own ports, and those of requests made of them."""
 
     def __init__(self, adapter: Any, page_size: int, profile: Profile) -> None:
         self._adapter = adapter
@@ -91,16 +91,17 @@ class Composed:
 
     def publish(self, rid: int, *, chunked: bool) -> Begun:
         """Insert the whole pages, free what was brought in vain, go on with the tree's slots and a lock on them."""
-        return self.publish_upto(rid, len(self._running[rid].row), chunked=chunked)
+        return self._publish(rid, len(self._running[rid].row), chunked=chunked)
 
-    def publish_upto(self, rid: int, upto: int, *, chunked: bool) -> Begun:
+    def _publish(self, rid: int, upto: int, *, chunked: bool) -> Begun:
         """The same for the pages that are computed."""
         request = self._running[rid]
         whole = self._whole(request, upto)
         if whole:
             self._store(request, whole, chunked=chunked)
-            # One token more than is wanted: a match may leave the last one to be computed.
-            tokens = (*request.key.tokens[: whole + int(request.key.bigram)], 0)
+            tokens = self._tokens(request, whole)
+            if self._profile.match_cap == "len-1":
+                tokens = (*tokens, 0)  # one more than is wanted: the last one is left to be computed
             hit = self._call(f"match of {whole}", "match", request.key._replace(tokens=tokens))
             receipt = self._call("lock", "lock", hit.handle)
             self._call("unlock", "unlock", request.receipt)
@@ -111,10 +112,6 @@ class Composed:
     def end(self, rid: int, *, keep: bool) -> None:
         """Finish or abort: what the tree does not take is freed, and the lock is given back."""
         self._end(rid, len(self._running[rid].row) if keep else 0)
-
-    def end_upto(self, rid: int, upto: int) -> None:
-        """Finish: what isn't computed is freed, too."""
-        self._end(rid, upto)
 
     def _end(self, rid: int, upto: int) -> None:
         """Cache the whole pages of so many units, free the rest, unlock."""
@@ -129,9 +126,13 @@ class Composed:
         """How many of so many units fill whole pages."""
         return page_floor(min(upto, request.key.length), self._size)
 
+    def _tokens(self, request: Running, whole: int) -> tuple[int, ...]:
+        """The tokens of so many units, and more of the request's own where the cache takes no key as short as that."""
+        return request.key.tokens[: max(whole + int(request.key.bigram), self._profile.least_key)]
+
     def _store(self, request: Running, whole: int, *, chunked: bool) -> None:
         """Insert the first ``whole`` units, and free the slots that the contract leaves to the caller."""
-        tokens = request.key.tokens[: whole + int(request.key.bigram)]
+        tokens = self._tokens(request, whole)
         stored = self._call(
             f"insert of {whole}, protected={request.cached}",
             "insert",
@@ -165,9 +166,21 @@ class Composed:
         return None if got is None else integers(tuple(got))
 
 
+class PartlyComposed(Composed):
+    """The same with requests that are computed in part: for caches that take keys as short as they may be then."""
+
+    def publish_upto(self, rid: int, upto: int, *, chunked: bool) -> Begun:
+        """Insert the whole pages that are computed."""
+        return self._publish(rid, upto, chunked=chunked)
+
+    def end_upto(self, rid: int, upto: int) -> None:
+        """Finish: what isn't computed is freed, too."""
+        self._end(rid, upto)
+
+
 def with_requests(adapter: Any, page_size: int, profile: Profile) -> Any:
     """The adapter itself where it has requests or can't have them, else the adapter with composed ones."""
     capabilities = capabilities_of(adapter)
     if "requests" in capabilities or not capabilities >= PARTS:
         return adapter
-    return Composed(adapter, page_size, profile)
+    return (Composed if profile.least_key else PartlyComposed)(adapter, page_size, profile)
