@@ -1,4 +1,4 @@
-"""Whole legal caches, each a program of its own: no alarm at any depth.  And a block table with a bug: an alarm."""
+"""Whole legal caches, each a program of its own: no alarm at any depth.  Of a block table with a bug there is one."""
 
 from __future__ import annotations
 
@@ -187,8 +187,10 @@ def test_what_a_cache_declares_decides(name: str, field: str, other: object) -> 
     assert found(Buggy(target.make, changed))
 
 
-def test_most_rules_of_a_block_table_have_something_to_say() -> None:
+@pytest.mark.slow
+def test_sixty_rules_have_something_to_say_of_a_block_table() -> None:
     target, said = zoo.target_of("block_table"), Counter[str]()
-    for item in items(configs_of(target), target.profile, steps=4_000):
-        said += run_item(target, item, Options(depth=3)).evaluated
-    assert len([rule for rule, times in said.items() if times >= 100]) >= 50
+    for depth in (0, 3):
+        for item in items(configs_of(target), target.profile, steps=4_000):
+            said += run_item(target, item, Options(depth=depth)).evaluated  # where the premise was true
+    assert len([rule for rule, times in said.items() if times >= 100]) >= 60, said

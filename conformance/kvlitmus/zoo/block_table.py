@@ -8,7 +8,8 @@ What no request holds stands in a queue in the order in which it was let go, the
 be found there until it is handed out, which takes its key away: that is the only eviction.  One token of a prompt is
 always left to compute, so a hit never covers all of it.
 
-Below it is a pool that hands blocks out to anybody (``alloc``, ``free``), as one for other kinds of state would.
+Below it is a pool that hands blocks out to anybody (``alloc``, ``free``), as one for other kinds of state would, and
+continues what was begun (``alloc_extend``).
 """
 
 from __future__ import annotations
@@ -72,10 +73,32 @@ class BlockTable:
         blocks = self.pop(-(-n // self.size))
         return None if blocks is None else self.slots(blocks)
 
+    def alloc_extend(self, before: Sequence[int], after: Sequence[int], last: Sequence[int]) -> list[int] | None:
+        """The rest of each last block, then blocks of one's own; all or none."""
+        opened = [-(-new // self.size) - -(-old // self.size) for old, new in zip(before, after, strict=True)]
+        blocks = self.pop(sum(opened))
+        if blocks is None:
+            return None
+        slots: list[int] = []
+        for old, new, end, many in zip(before, after, last, opened, strict=True):
+            rest = [end + 1 + at for at in range(-old % self.size)]
+            slots += (rest + self.slots(blocks[:many]))[: new - old]
+            del blocks[:many]
+        return slots
+
+    def alloc_decode(self, after: Sequence[int], last: Sequence[int]) -> list[int] | None:
+        """One slot for each."""
+        return self.alloc_extend([length - 1 for length in after], after, last)
+
     def free(self, slots: Sequence[int]) -> None:
-        """Blocks that were handed out to anybody."""
-        for number in dict.fromkeys(slot // self.size for slot in slots):
-            self.release(self.blocks[number])
+        """Blocks that were handed out to anybody: whole ones, each once; a block that nobody holds is refused."""
+        numbers = [slot // self.size for slot in slots[:: self.size]]
+        blocks = [self.blocks[number] for number in numbers if number in self.blocks]
+        idle = [block.number for block in blocks if not block.references]
+        if len({*numbers}) < len(numbers) or idle or self.slots(blocks) != list(slots):
+            raise ValueError(f"whole blocks of {self.size} that somebody holds, each once (got {list(slots)})")
+        for block in blocks:
+            self.release(block)
 
     def available(self) -> int:
         """Everything in the queue could be handed out now."""
@@ -249,6 +272,7 @@ PROFILE = Profile(
     evict_moment="alloc",
     hit_counts="none",
     hash_scheme="kvlitmus-2",
+    misuse="reject",
 )
 
 
