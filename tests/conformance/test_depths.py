@@ -238,3 +238,17 @@ def test_events_of_a_flat_cache_leave_nothing_unexercised() -> None:
     said = {one.rule: (one.verdict, one.reason) for one in verdicts}
     assert said["EVENT-01"][0] is said["EVENT-02"][0] is Verdict.PASSED
     assert said["EVENT-03"] == (Verdict.NOT_APPLICABLE, "the target offers no steps and no tiers")
+
+
+@pytest.mark.parametrize("id", ["copy-forgets-the-last-slot", "ack-before-the-copy", "load-copies-the-first-page-only"])
+def test_contents_that_come_back_wrong_show_at_depth_0(id: str) -> None:
+    one = all_mutants()[id]
+    broken: set[str] = set()
+    for seed in range(4):
+        for config in one.configs:
+            item = Item(kind="random", config=config, seed=seed, ops=250)
+            for finding in run_item(one.target, item, Options(depth=0, reruns=0, shrink_trials=0)).findings:
+                broken.update(finding.rules)
+        if broken:
+            break
+    assert "TREE-03" in broken

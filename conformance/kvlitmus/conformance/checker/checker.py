@@ -69,6 +69,12 @@ def deepest(capabilities: frozenset[str]) -> int:
     return DEEPEST if "inspect" in capabilities else EVENTS if "events" in capabilities else 1
 
 
+def without_a_snapshot(capabilities: frozenset[str], config: Config) -> frozenset[str]:
+    """The capabilities where tiers aren't looked at: of a hierarchy whose jobs can be led on, that alone is left."""
+    unseen = config.tiered and {"tiers", "steps", "host"} <= capabilities
+    return capabilities - {"tiers"} | ({"unseen_tiers"} if unseen else frozenset())
+
+
 class Loan(NamedTuple):
     """Slots that the suite holds as a caller."""
 
@@ -124,15 +130,8 @@ class Checker(Guard):
         self.profile = profile
         self.limited = not unlimited(profile)
         self.size = config.page_size
-        capabilities = capabilities_of(self.adapter)
-        if "lifecycle" in capabilities and profile.attach == "any_time":
-            capabilities |= {"reattach"}
-        if self.composed is not None:
-            capabilities |= {"composed"}
         self.scheme = SCHEMES.get(profile.hash_scheme)
-        if "hashes" in capabilities and self.scheme is not None:
-            capabilities |= {"scheme"}
-        self.capabilities = capabilities
+        self.capabilities = capabilities = self.offered()
         self.names = names or Names()
         self.depth = min(depth, deepest(capabilities))
         self.setting = Setting(config, profile, self.depth, capabilities, self.names)
@@ -156,8 +155,8 @@ class Checker(Guard):
             self.observer = TierObserver(self.names, self.size, most)
             self.store = HarnessStore(self.size)
         else:
-            self.capabilities -= {"tiers"}
-        self.has_data = self.store is not None and "data" in self.capabilities
+            self.capabilities = without_a_snapshot(self.capabilities, config)
+        self.has_data = config.tiered and "data" in self.capabilities
         self.state = empty_state()._replace(
             tiers=None if self.store is None else Tiers(whole_time=config.storage == "attached"),
             told=Told() if self.has_events else None,
@@ -166,6 +165,17 @@ class Checker(Guard):
         if self.store is not None and config.storage == "attached":
             attached = bool(self.call("attach(the suite's storage)", "attach", self.store))
             self.state = self.state._replace(tiers=self.below._replace(attached=attached))
+
+    def offered(self) -> frozenset[str]:
+        """The capabilities of the adapter, and those that follow from what it declares."""
+        capabilities = capabilities_of(self.adapter)
+        if "lifecycle" in capabilities and self.profile.attach == "any_time":
+            capabilities |= {"reattach"}
+        if self.composed is not None:
+            capabilities |= {"composed"}
+        if "hashes" in capabilities and self.scheme is not None:
+            capabilities |= {"scheme"}
+        return capabilities
 
     def call(self, text: str, method: str, *args: Any, **kwargs: Any) -> Any:
         """Make one port call; of one that the suite composes the history says what it was made of.
@@ -516,7 +526,8 @@ class Checker(Guard):
     def loading(self) -> dict[Slot, Name]:
         """What slots that a load is filling will hold."""
         seen = self.before
-        assert isinstance(seen, TierSeen)
+        if not isinstance(seen, TierSeen):
+            return {}  # without a snapshot loads are waited for
         works = (work for work in self.below.work.values() if work.job.kind == LOAD and not work.landed)
         filled = {name for work in works for name in work.names}
         if not filled:
