@@ -85,6 +85,17 @@ def worth_survives_the_host(checker: Checker) -> None:
     tiers.settle(checker)
 
 
+@litmus(rules=("TIER-14", "TIER-15", "TIER-16"), needs=TIERS)
+def a_match_uses_what_is_on_the_host(checker: Checker) -> None:
+    """Of two pages on the host alone the older one is matched; then the host makes room for one page."""
+    for ways in ("a", "b"):
+        backed(checker, prompt(checker, ways))
+    tree.evict(checker, checker.capacity)
+    tree.match(checker, prompt(checker, "a"))
+    tiers.evict_host(checker, checker.size)
+    tiers.settle(checker)
+
+
 @litmus(rules=("EVICT-05",), needs=TIERS, policies=("fifo", "filo"), writes=WRITE_THROUGH)
 def age_survives_the_host(checker: Checker) -> None:
     """The oldest page comes back and is the oldest still: it goes first, and what was created meanwhile stays."""
