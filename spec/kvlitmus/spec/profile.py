@@ -23,7 +23,6 @@ PROFILE_VALUES: dict[str, Values] = {
     "split_created": ("keeps", "renews"),
     "slru_hits": range(1, (1 << 20) + 1),
     "clock": ("counter", "wall"),
-    "clock_ties": range(1, (1 << 20) + 1),
     "misuse": ("undefined", "reject", "ignore"),
     "attach": ("any_time", "at_start"),
     "reserve": ("submit", "hit"),
@@ -76,8 +75,7 @@ class Profile:
     split_created: whether the upper half of a split node keeps the creation time (``keeps``) or
         gets a new one (``renews``); FIFO and FILO follow it.
     slru_hits: how many hits put a page into the protected segment of SLRU.
-    clock: recency comes from a ``counter``, so that each use has a tick of its own, or from a ``wall`` clock.
-    clock_ties: how many uses in a row may fall into one tick of a wall clock; 1 where the adapter orders it.
+    clock: recency comes from a ``counter`` or from a ``wall`` clock that the adapter orders.
     misuse: what happens to a call that the contract forbids: ``reject`` (raises), ``ignore``
         (nothing changes), or ``undefined`` (not judged).
 
@@ -137,7 +135,6 @@ class Profile:
     split_created: str = "keeps"
     slru_hits: int = SLRU_HITS
     clock: str = "counter"
-    clock_ties: int = 1
     misuse: str = "undefined"
     attach: str = "any_time"
     reserve: str = "submit"

@@ -50,11 +50,6 @@ class Setting:
         return "steps" in self.capabilities
 
     @property
-    def ties(self) -> int:
-        """How many uses in a row may fall into one tick of recency, so that nobody knows which was first."""
-        return self.profile.clock_ties if self.profile.clock == "wall" else 1
-
-    @property
     def capacity(self) -> Tokens:
         """Slots of all usable pages."""
         return Tokens(self.config.pages * self.size)

@@ -13,7 +13,7 @@ from kvlitmus.conformance.specimen.hierarchy import TieredSpecimen
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.conformance.specimen.pool import PagedPool
 from kvlitmus.conformance.specimen.store import PageShelf
-from kvlitmus.conformance.specimen.tree import Node, RadixTree
+from kvlitmus.conformance.specimen.tree import Node, RadixTree, Unit
 from kvlitmus.conformance.specimen.works import ENDED, Fetch
 from kvlitmus.mutants.hosted import HOSTED, THROUGH, TIMED
 from kvlitmus.mutants.legal.flat import BOTH, EVERYWHERE
@@ -48,6 +48,15 @@ class UnlocksAreUses(RadixTree):
         while at is not None:
             at.touched = self.clock
             at = at.parent
+
+
+@null_mutant("clock-runs-on", profile=replace(PROFILE, clock="wall"), configs=TICKED)
+class ClockRunsOn(RadixTree):
+    """Recency comes from a clock of which nobody knows how far it goes between two uses, as the profile declares."""
+
+    def match(self, namespace: str | None, units: tuple[Unit, ...]) -> tuple[list[int], Node]:
+        self.clock += 1 + len(units) % 7
+        return super().match(namespace, units)
 
 
 @null_mutant("misuse-is-ignored", profile=replace(PROFILE, misuse="ignore"))
