@@ -365,11 +365,11 @@ class HostEvictionStopsAtTheFirstNode(TierTree):
 
 
 @mutant("host-eviction-takes-both-copies", kills=("TIER-16",))
-class HostEvictionTakesBothCopies(TierTree):
+class HostEvictionTakesBothCopies(TieredSpecimen):
     """The device is emptied with the host: a page that nobody uses goes there, although nobody has asked for that."""
 
-    def evict_host(self, n: int) -> int:
+    def evict_host(self, n: int) -> int | None:
         freed = super().evict_host(n)
         if freed:
-            self.evict(self.page_size)
+            self.tree.evict(self.config.page_size)
         return freed

@@ -87,10 +87,11 @@ def worth_survives_the_host(checker: Checker) -> None:
 
 @litmus(rules=("TIER-14", "TIER-15", "TIER-16"), needs=TIERS)
 def a_match_uses_what_is_on_the_host(checker: Checker) -> None:
-    """Of two pages on the host alone the older one is matched; then the host makes room for one page."""
+    """Of two pages on the host alone the older one is matched; then the host alone makes room for one page."""
     for ways in ("a", "b"):
         backed(checker, prompt(checker, ways))
     tree.evict(checker, checker.capacity)
+    computed(checker, prompt(checker, "c"))
     tree.match(checker, prompt(checker, "a"))
     tiers.evict_host(checker, checker.size)
     tiers.settle(checker)
