@@ -26,6 +26,7 @@ MODULES: tuple[str, ...] = (
     "hashing",
     "store",
     "tiers",
+    "room",
     "backup",
     "load",
     "fetch",

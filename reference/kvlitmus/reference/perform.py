@@ -364,7 +364,11 @@ def begin_tiers(state: State, setting: Setting, call: calls.Begin, choice: Choic
     matched, there, _ = tier.match(state, setting, path.pages, len(path.names))
     wanted = pages_needed(len(path.key.tokens), size) - there
     roomy = load.room(lock_path(matched, path.end(there)), setting, wanted, choice)
-    return in_room(state, roomy, setting, call, choice)
+    after, answer = in_room(state, roomy, setting, call, choice)
+    if answer is None and setting.profile.refused_begin == "keeps":
+        roomy = load.room(lock_path(state, path.end(there)), setting, wanted, choice)
+        return in_room(state, roomy, setting, call, choice)
+    return after, answer
 
 
 def grow_tiers(state: State, setting: Setting, call: calls.Grow, choice: Choice) -> tuple[State, Slots | None]:

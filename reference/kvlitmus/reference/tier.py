@@ -120,11 +120,12 @@ def allocate(state: State, names: Sequence[Name], choice: Choice) -> tuple[State
 def allocate_or_evict(
     state: State, setting: Setting, names: Sequence[Name], choice: Choice
 ) -> tuple[State, tuple[PageNo, ...] | None]:
-    """Host pages; where there are too few, what lacks is evicted, once, and the allocation tried again."""
+    """Host pages; where there are too few, room is made as the profile says, once, and the allocation tried again."""
     state, got = allocate(state, names, choice)
     if got is not None:
         return state, got
-    state, _ = evict_host(state, setting, len(names) - len(host_of(state).free), choice)
+    whole = setting.profile.evict_amount == "need"
+    state, _ = evict_host(state, setting, len(names) - (0 if whole else len(host_of(state).free)), choice)
     return allocate(state, names, choice)
 
 

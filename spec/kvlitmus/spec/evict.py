@@ -8,19 +8,25 @@ its profile says.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from typing import Any, NamedTuple
 
 from kvlitmus.spec import pool as _pool  # noqa: F401 - its facts
-from kvlitmus.spec.calls import Evict, PlayedAgain
+from kvlitmus.spec.actions import What
+from kvlitmus.spec.calls import Begin, Evict, PlayedAgain, Reset
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.on import On
-from kvlitmus.spec.order import needless_victims, passed_over_by
+from kvlitmus.spec.order import had_a_choice, needless_victims, passed_over_by
+from kvlitmus.spec.page import Tree, empty_tree
+from kvlitmus.spec.policies import WRITE_BACK
+from kvlitmus.spec.room import found_for, lacking, wanted_pages
 from kvlitmus.spec.rule import Kind, Strength, rule
 from kvlitmus.spec.seen import Seen, TierSeen
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State
-from kvlitmus.spec.tier_state import certainly_evictable
+from kvlitmus.spec.tier_calls import LoadBack, OutOfMemory
+from kvlitmus.spec.tier_state import BY_AGE, certainly_evictable, droppable
 from kvlitmus.spec.units import Name, PageNo, Tokens, same
 
 
@@ -46,21 +52,111 @@ def unlocked_before(state: State, before: Seen, setting: Setting, locked_names: 
 
 
 @fact(3)
-def passed_over(state: State, setting: Setting, vanished: AbstractSet[Name]) -> frozenset[Name] | Unknown:
-    """Names that the policy would have evicted before one that was evicted."""
-    tiers, pages = state.tiers, state.tree.pages
-    if tiers is not None and (
-        setting.config.write == "write_back" or not tiers.ageless(setting.config.policy).isdisjoint(pages)
-    ):
-        return UNKNOWN  # how recently each page was used isn't known, or not any may go
-    return passed_over_by(state.tree, vanished, setting.config.policy, setting.profile.slru_hits)
+def room_lacking(state: State, setting: Setting, call: Any, answer: Any, before: Seen) -> Tokens | Unknown:
+    """Slots that the call may evict: those asked for, or those that it lacks, as the profile declares."""
+    if isinstance(call, Evict):
+        return call.asked
+    wanted = wanted_pages(state, setting, call, answer, before)
+    return UNKNOWN if wanted is None else lacking(wanted, len(before.free), setting)
+
+
+class Choosing(NamedTuple):
+    """What an eviction could choose from: the tree as it was then.
+
+    ``ageless``: pages of which nobody knows what they are worth.  ``held``: pages that perhaps could not go.
+    """
+
+    tree: Tree
+    ageless: AbstractSet[Name] = frozenset()
+    held: AbstractSet[Name] = frozenset()
 
 
 @fact(3)
-def needless(before: Seen, setting: Setting, call: Evict, vanished: AbstractSet[Name]) -> frozenset[Name]:
+def choosing(
+    state: State,
+    setting: Setting,
+    expected: State,
+    call: Any,
+    answer: Any,
+    before: Seen,
+    vanished: AbstractSet[Name],
+) -> Choosing | Unknown:
+    """What the eviction could choose from, when it chose: after what the call itself uses and locks."""
+    if not vanished:
+        return NOTHING_LEFT
+    if isinstance(call, Reset) or setting.table:
+        return UNKNOWN  # everything goes; or a page is found until it is handed out, and its order is the free list's
+    held: set[Name] = set()
+    if answer is None and isinstance(call, Begin):  # used and locked in the attempt, or not
+        held.update(found_for(state, setting, call, answer))
+    if isinstance(call, LoadBack | OutOfMemory):
+        held.update(call.path.pages)
+    if expected.tiers is None:
+        return Choosing(expected.tree, held, held)
+    assert isinstance(before, TierSeen)
+    if setting.profile.split_created == "renews" and setting.config.policy in BY_AGE:
+        return UNKNOWN  # nodes come and go with demotions, and nobody asks when
+    if not setting.steps:
+        return UNKNOWN  # what copies protect isn't shown
+    was = state.tree.pages
+    held.update(
+        name for name, page in expected.tree.pages.items() if not page.locks and name in was and was[name].locks
+    )
+    if setting.config.write == WRITE_BACK:
+        held.update(perhaps_no_room(state, setting, before, vanished, held))
+    return Choosing(expected.tree, expected.tiers.ageless(setting.config.policy), held)
+
+
+NOTHING_LEFT = Choosing(empty_tree())
+
+
+def perhaps_no_room(
+    state: State, setting: Setting, before: TierSeen, vanished: AbstractSet[Name], spared: Collection[Name]
+) -> Collection[Name]:
+    """The pages without a host copy for which the host had perhaps no room, so that they could not be written back."""
+    tiers, pages = state.tiers, state.tree.pages
+    assert tiers is not None
+    bare = [name for name in pages if name not in before.hosted]
+    if not tiers.spills_succeed:
+        return bare
+    room = len(before.host_free) + len(droppable(tiers, before, spared)) - sum(name in vanished for name in bare)
+    long = max([len(node.named.pages) for node in before.tier_nodes], default=1)
+    return () if room >= (long if setting.profile.evict_granularity == "node" else 1) else bare
+
+
+@fact(3)
+def device_choice(choosing: Choosing, vanished: AbstractSet[Name]) -> bool:
+    """Whether the eviction had a choice that can be judged: it took a page of known worth and left another that could go."""
+    return bool(vanished) and had_a_choice(choosing.tree, vanished, choosing.ageless, choosing.held)
+
+
+@fact(3)
+def passed_over(choosing: Choosing, setting: Setting, vanished: AbstractSet[Name]) -> frozenset[Name]:
+    """Names that the policy would have evicted before one that was evicted."""
+    config, profile = setting.config, setting.profile
+    return passed_over_by(
+        choosing.tree,
+        vanished,
+        config.policy,
+        profile.slru_hits,
+        ageless=choosing.ageless,
+        held=choosing.held,
+        nodes=profile.evict_granularity == "node",
+    )
+
+
+@fact(3)
+def needless(
+    state: State, setting: Setting, call: Any, answer: Any, before: Seen, vanished: AbstractSet[Name]
+) -> frozenset[Name] | Unknown:
     """Names that were evicted although enough was free without them."""
+    if not vanished or isinstance(call, Reset):
+        return frozenset()
+    lacks = UNKNOWN if setting.table else room_lacking(state, setting, call, answer, before)
+    if lacks is UNKNOWN:
+        return UNKNOWN
     nodes = ((node.info.names, node.info.parent) for node in before.nodes)
-    return needless_victims(nodes, vanished, call.asked, setting.size, setting.profile.evict_granularity)
+    return needless_victims(nodes, vanished, lacks, setting.size, setting.profile.evict_granularity)
 
 
 @fact(3)
@@ -147,27 +243,27 @@ def what_is_evicted_becomes_free(
 
 @rule(
     "EVICT-05",
-    on=(On.EVICT,),
+    on=What.EVICT,
     source="R-EV-03; sglang#18843, mini-sglang#124",
-    reference="perform.least_valuable",
+    reference="choose.next_to_go",
     allowed="{passed_over} first, as the policy orders",
-    premise="vanished",
+    premise="device_choice",
 )
 def victims_follow_the_policy(passed_over: frozenset[Name]) -> bool:
-    """Victims MUST be taken in the order of the declared policy: no leaf is passed over for one that is worth more."""
+    """Wherever room is made on the device, victims MUST be taken in the order of the declared policy: no leaf that may go is passed over for one that is worth more."""
     return not passed_over
 
 
 @rule(
     "EVICT-06",
-    on=(On.EVICT,),
+    on=What.EVICT,
     source="R-EV-04; sglang#4989",
-    reference="perform.least_valuable",
-    allowed="{needless} left alone",
+    reference="perform.room_for",
+    allowed="{needless} left alone: {room_lacking} slots were lacking",
     premise="vanished",
 )
 def an_eviction_stops_when_enough_is_free(needless: frozenset[Name]) -> bool:
-    """An eviction MUST stop as soon as the target is reached: no victim is taken after that."""
+    """Wherever room is made on the device, no victim MUST be taken once what was asked for, or what the call lacks and the profile declares beyond that, is free; this holds for a call that is refused in the end, too."""
     return not needless
 
 

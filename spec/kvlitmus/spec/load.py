@@ -25,9 +25,8 @@ from kvlitmus.spec.rule import Kind, rule
 from kvlitmus.spec.seen import TierSeen
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State
-from kvlitmus.spec.tier import hosted_to
 from kvlitmus.spec.tier_calls import Advance, LoadBack
-from kvlitmus.spec.tier_state import Tiers, certainly_evictable
+from kvlitmus.spec.tier_state import Tiers, certainly_evictable, hosted_to
 from kvlitmus.spec.units import Name, PageNo, Slot, Tokens
 
 NO_LIMIT = Tokens(1 << 40)

@@ -2,50 +2,77 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from heapq import heapify, heappop, heappush
+from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 
 from kvlitmus.spec import policies
+from kvlitmus.spec.page import Tree
 from kvlitmus.spec.policies import Worth
-from kvlitmus.spec.state import Page, Tree
 from kvlitmus.spec.units import Name
 
 
-def worths(pages: Mapping[Name, Page], policy: str, slru_hits: int) -> Mapping[Name, Worth]:
-    """What the policy compares, for each page."""
-    worth = policies.worth(policy, slru_hits)
-    return {name: worth(page) for name, page in pages.items()}
-
-
-def passed_over_by(tree: Tree, vanished: Collection[Name], policy: str, slru_hits: int) -> frozenset[Name]:
+def passed_over_by(
+    tree: Tree,
+    vanished: Collection[Name],
+    policy: str,
+    slru_hits: int,
+    *,
+    ageless: AbstractSet[Name] = frozenset(),
+    held: AbstractSet[Name] = frozenset(),
+    nodes: bool = False,
+) -> frozenset[Name]:
     """The leaves that the policy would have taken when the cache took another; empty when its order was kept.
 
-    The victims are removed one by one, always a least valuable leaf; among equals any may go, and
-    that one of them that went is taken first.
+    A page goes after everything below it.  So a page that stayed was passed over for a victim that is worth more, if
+    that is also worth more than everything that had to go before the page was a leaf: all of this had its turn earlier.
+    Pairs are excused in which one is ``ageless`` (nobody knows what it is worth), and those with a page that stayed because
+    it was perhaps ``held``.  Where whole ``nodes`` go, a victim is worth what the last page of its node is.  Of the pages
+    that were passed over, those that were due first are told.
     """
     if not vanished:
         return frozenset()
+    pages, worth = tree.pages, policies.worth(policy, slru_hits)
+    most: Worth = ()
+    waits: dict[Name, Worth | None] = {}  # for each page above victims what it waited for; nobody knows, where ``None``
+    inner = {pages[name].parent for name in vanished if name in pages and not pages[name].first} if nodes else ()
+    for name in vanished:
+        page = pages.get(name)
+        if page is None:
+            continue
+        own = None if name in ageless else worth(page)
+        if own is not None and name not in inner:
+            most = max(most, own)
+        above = page.parent
+        while above in pages:
+            known = waits.get(above, ())
+            waits[above] = None if own is None or known is None else max(known, own)
+            above = pages[above].parent
+    if not most:
+        return frozenset()
+    parents = {page.parent for name, page in pages.items() if name not in vanished}
+    passed: dict[Name, Worth] = {}
+    for name, page in pages.items():
+        if page.locks or name in parents or name in vanished or name in ageless or name in held:
+            continue
+        due = () if page.parent in vanished else waits.get(name, ())
+        if due is not None and page.parent not in vanished:
+            due = max(due, worth(page))
+        if due is not None and due < most:
+            passed[name] = due
+    first = min(passed.values(), default=())
+    return frozenset(name for name, due in passed.items() if due == first)
+
+
+def had_a_choice(tree: Tree, vanished: Collection[Name], ageless: AbstractSet[Name], held: AbstractSet[Name]) -> bool:
+    """Whether a page of known age was taken, and another leaf of known age that could go was left."""
     pages = tree.pages
-    worth = worths(pages, policy, slru_hits)
-    children = Counter([page.parent for page in pages.values()])
-    heap = [
-        (worth[name], name not in vanished, name)
+    if not any(name in pages and name not in ageless for name in vanished):
+        return False
+    parents = {page.parent for name, page in pages.items() if name not in vanished}
+    return any(
+        not page.locks and name not in parents and name not in vanished and name not in ageless and name not in held
         for name, page in pages.items()
-        if not page.locks and name not in children
-    ]
-    heapify(heap)
-    left = len(vanished)
-    while heap and left:
-        least, stayed, name = heappop(heap)
-        if stayed:
-            return frozenset([name, *[other for value, _, other in heap if value == least]])
-        left -= 1
-        parent = pages[name].parent
-        children[parent] -= 1
-        if not children[parent] and parent in pages and not pages[parent].locks:
-            heappush(heap, (worth[parent], parent not in vanished, parent))
-    return frozenset()
+    )
 
 
 def needless_victims(
@@ -58,14 +85,22 @@ def needless_victims(
     """The victims without which enough would have been freed; empty when the eviction stopped in time.
 
     ``nodes``: before the eviction, the names of the pages of each and of the page above it.  With page granularity
-    each page counts by itself.  With node granularity the last victim is a whole node, one whose parent stayed.
+    each page counts by itself.  With node granularity the last victim is a whole node, or its end where it was cut: one
+    whose parent stayed.
     """
     freed = len(vanished) * page_size
-    if freed - asked < page_size or not vanished:
+    if freed - max(0, asked) < page_size or not vanished:
         return frozenset()
     if granularity == "page":
         return frozenset(vanished)
-    last = [names for names, parent in nodes if names and names[0] in vanished and parent not in vanished]
-    if any(freed - len(names) * page_size < asked for names in last):
+    last = [ends for names, parent in nodes if (ends := _last_victim(names, parent, vanished))]
+    if asked > 0 and any(freed - len(names) * page_size < asked for names in last):
         return frozenset()
     return frozenset(name for names in last for name in names)
+
+
+def _last_victim(names: Sequence[Name], parent: Name, vanished: Collection[Name]) -> Sequence[Name]:
+    """The victims of a node, all of it or its end, where what is above them stayed."""
+    kept = next((at for at, name in enumerate(names) if name in vanished), len(names))
+    above = names[kept - 1] if kept else parent
+    return () if above in vanished else names[kept:]

@@ -16,6 +16,7 @@ PARTS = (
     "prefetch",
     "tier",
     "backup",
+    "host_room",
     "load",
     "fetch",
     "life",

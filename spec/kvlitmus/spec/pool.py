@@ -385,3 +385,17 @@ def frees_in_a_group_wait_for_its_end(available_before: Tokens, available_after:
 def an_allocation_evicts_only_where_it_is_declared(vanished: frozenset[Name], may_evict: bool) -> bool:
     """An allocation MUST NOT evict anything, unless the profile says that eviction happens inside allocations."""
     return may_evict or not vanished
+
+
+@rule(
+    "POOL-21",
+    on=(On.REFUSED_EXTEND,),
+    source="R-DEV-01, R-DEV-05; vllm#11565",
+    reference="perform.extend",
+    allowed="{opened_needed} pages opened, since {available_before} slots were available",
+)
+def an_extension_is_refused_only_when_memory_is_short(
+    opened_needed: int, available_before: Tokens, page_size: int
+) -> bool:
+    """An extending allocation MUST NOT be refused while the pool says that the pages that it has to open are available."""
+    return opened_needed * page_size > available_before

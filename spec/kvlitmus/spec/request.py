@@ -18,9 +18,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kvlitmus.spec import evict as _evict  # noqa: F401 - its facts
+from kvlitmus.spec import partial
 from kvlitmus.spec import pool as _pool  # noqa: F401 - its facts
-from kvlitmus.spec.advance import computed_pages
-from kvlitmus.spec.calls import Begin, End, Grow, Publish
+from kvlitmus.spec.advance import computed_pages, opened_needed_by
+from kvlitmus.spec.calls import Begin, End, Extend, Grow, Publish
 from kvlitmus.spec.facts import fact
 from kvlitmus.spec.on import On
 from kvlitmus.spec.rule import rule
@@ -28,7 +29,7 @@ from kvlitmus.spec.seen import Seen
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import Running, State
 from kvlitmus.spec.tree import adds_exactly, contents_of
-from kvlitmus.spec.units import Name, PageNo, Slot, Tokens, continues_pages, pages_of, same
+from kvlitmus.spec.units import Name, PageNo, Slot, Tokens, continues_pages, pages_needed, pages_of, same
 
 ROWS = (On.BEGIN, On.GROW, On.PUBLISH)
 
@@ -103,6 +104,20 @@ def uncomputed_pages(request_before: Running, setting: Setting, call: Publish | 
 def request_pages(request_before: Running, setting: Setting) -> frozenset[PageNo]:
     """Pages that the request owned alone before it ended."""
     return pages_of(request_before.row[request_before.cached :], setting.size)
+
+
+@fact(0)
+def request_wanted(state: State, setting: Setting, call: Begin | Grow) -> Tokens:
+    """Slots of the pages that the request needs at most beyond what it has or is certain to find cached."""
+    size = setting.size
+    if isinstance(call, Grow):
+        row = state.requests[call.rid].row
+        return Tokens(opened_needed_by(Extend(row, Tokens(len(call.tokens))), setting) * size)
+    paged = call.path.pages[: setting.cap(len(call.path.names)) // size]
+    profile = setting.profile  # what it finds may count as available, too, or be less than what is cached
+    counted = setting.table or profile.evict_moment == "alloc" or profile.match_ends == "node"
+    found = 0 if counted else partial.cached_range(state, paged)[0]
+    return Tokens((pages_needed(len(call.path.key.tokens), size) - found) * size)
 
 
 @fact(3)
@@ -325,3 +340,16 @@ def nothing_is_cached_that_was_not_computed(
 ) -> bool:
     """A page of a request in which a slot was not computed MUST NOT become cached."""
     return uncomputed_pages.isdisjoint(cached_listed)
+
+
+@rule(
+    "REQ-14",
+    on=(On.REFUSED_BEGIN, On.REFUSED_GROW),
+    needs=("pool",),
+    source="R-DEV-01, R-DEV-03; vllm#11565",
+    reference="perform.begin",
+    allowed="{request_wanted} slots granted, since {available_before} were available",
+)
+def a_request_is_refused_only_when_memory_is_short(request_wanted: Tokens, available_before: Tokens) -> bool:
+    """A request MUST NOT be refused while the pool says that as much is available as it needs to begin or to grow."""
+    return request_wanted > available_before

@@ -26,7 +26,7 @@ from kvlitmus.spec.seen import Held, Seen, TierSeen
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State
 from kvlitmus.spec.tier_calls import EvictHost
-from kvlitmus.spec.tier_state import COPIES, Tiers, droppable, reclaimable
+from kvlitmus.spec.tier_state import COPIES, Tiers, droppable, hosted_to, reclaimable
 from kvlitmus.spec.units import Name, PageNo, Tokens
 
 
@@ -56,14 +56,6 @@ def tiers_seen(after: Seen) -> TierSeen:
     """What was seen of all tiers, after the call."""
     assert isinstance(after, TierSeen)
     return after
-
-
-def hosted_to(seen: TierSeen, paged: Sequence[Name], start: int) -> int:
-    """Where the pages of a key that have a host copy end, from page ``start`` on."""
-    end = start
-    while end < len(paged) and paged[end] in seen.hosted:
-        end += 1
-    return end
 
 
 @fact(0)

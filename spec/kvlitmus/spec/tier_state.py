@@ -8,7 +8,7 @@ under which names each prefix was asked for and stored.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kvlitmus.spec.interface.tiers import BACKUP, FETCH, LOAD, PUT, QUERY, SPILL, SPILLED, Job
@@ -175,6 +175,11 @@ class Tiers(NamedTuple):
         return self.undated if policy in BY_AGE else self.unsure
 
     @property
+    def spills_succeed(self) -> bool:
+        """Whether nothing was asked to fail that an eviction under write-back needs."""
+        return self.fault is None and not self.starved and self.failing.isdisjoint((SPILL, SPILLED))
+
+    @property
     def copying(self) -> bool:
         """Whether a copy that locks the device is under way."""
         return any(work.job.kind in COPIES for work in self.work.values())
@@ -229,6 +234,14 @@ def reclaimable(tiers: Tiers, seen: TierSeen, setting: Setting) -> frozenset[Nam
     if setting.profile.host_duplicates != "reclaimed" or setting.config.write != "write_back":
         return frozenset()
     return frozenset(seen.hosted.keys() & seen.cached.keys() - tiers.held_sources().keys())
+
+
+def hosted_to(seen: TierSeen, paged: Sequence[Name], start: int) -> int:
+    """Where the pages of a key that have a host copy end, from page ``start`` on."""
+    end = start
+    while end < len(paged) and paged[end] in seen.hosted:
+        end += 1
+    return end
 
 
 def path_to(name: Name, seen: TierSeen) -> list[Name]:

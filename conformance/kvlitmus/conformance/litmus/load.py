@@ -190,3 +190,20 @@ def a_load_that_cannot_begin_is_declined(checker: Checker) -> None:
     tiers.load_back(checker, key)
     tiers.settle(checker)
     tree.match(checker, key)
+
+
+@litmus(rules=("EVICT-05", "EVICT-06"), needs=TIERS)
+def a_load_makes_room_in_order_and_no_more_than_needed(checker: Checker) -> None:
+    """Most of the device is a request's; what comes back takes what is free and the least valuable of the rest."""
+    key = demoted(checker)
+    pages = -(-len(key.units) // checker.size)
+    request.begin(checker, 1, prompt(checker, "o" * (checker.config.pages - pages - 2)))
+    for way in "pqrstuvwxyz"[: pages + 1]:
+        computed(checker, prompt(checker, way))
+        tiers.deliver(checker)
+    tree.match(checker, prompt(checker, "p"))
+    tiers.load_back(checker, key)
+    tiers.settle(checker)
+    if 1 in checker.requests:
+        request.end(checker, 1, keep=False)
+    tiers.settle(checker)

@@ -139,6 +139,22 @@ def room_is_made_by_eviction(checker: Checker) -> None:
     end(checker, 3, keep=True)
 
 
+@litmus(rules=("EVICT-05", "EVICT-06"), needs=SEEN)
+def room_is_made_in_order_and_no_more_than_needed(checker: Checker) -> None:
+    """A full cache makes room for a request that begins, one that grows, and one that can't begin."""
+    ways = "abcdef"
+    for rid, way in enumerate((*ways, "g" * (checker.config.pages - len(ways)))):
+        begin(checker, rid, prompt(checker, way))
+        end(checker, rid, keep=True)
+    begin(checker, 10, prompt(checker, "a"))
+    begin(checker, 11, prompt(checker, "hi"))
+    grow(checker, 11, [5] * (checker.size + 1))
+    end(checker, 11, keep=True)
+    begin(checker, 12, prompt(checker, "j" * checker.config.pages))
+    end(checker, 10, keep=False)
+    begin(checker, 13, prompt(checker, "k"))
+
+
 @litmus(rules=("REQ-04", "REQ-07"), needs=SEEN)
 def a_request_shorter_than_a_page_caches_nothing(checker: Checker) -> None:
     """A request that fills no page publishes nothing, caches nothing, and frees all."""

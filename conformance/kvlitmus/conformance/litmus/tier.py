@@ -108,6 +108,22 @@ def age_survives_the_host(checker: Checker) -> None:
     tree.evict(checker, checker.size)
 
 
+@litmus(rules=("TIER-30", "TIER-31"), needs=TIERS)
+def room_on_the_host_is_made_in_order_and_no_more_than_needed(checker: Checker) -> None:
+    """A host that is full of single pages makes room when it is asked to, and for copies of a page and of two."""
+    ways = [chr(ord("a") + at) for at in range(min(20, checker.config.host_pages))]
+    for way in ways:
+        backed(checker, prompt(checker, way))
+        tree.evict(checker, checker.capacity)
+    tree.match(checker, prompt(checker, ways[0]))
+    for _ in range(3):
+        tiers.evict_host(checker, checker.size)
+    for key in (prompt(checker, "uv"), prompt(checker, "w"), prompt(checker, "xy")):
+        backed(checker, key)
+        tree.evict(checker, checker.capacity)
+    tiers.settle(checker)
+
+
 @litmus(rules=("TIER-06",), needs=TIERS, writes=WRITE_THROUGH)
 def a_branch_is_backed_up_with_its_trunk(checker: Checker) -> None:
     """Of two branches the used one is backed up, and everything above it."""

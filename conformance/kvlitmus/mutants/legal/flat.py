@@ -9,7 +9,7 @@ from kvlitmus.conformance.ports import Config, Stored
 from kvlitmus.conformance.specimen.flat import Specimen
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.conformance.specimen.pool import PagedPool
-from kvlitmus.conformance.specimen.requests import RequestTable
+from kvlitmus.conformance.specimen.requests import RequestTable, Running
 from kvlitmus.conformance.specimen.tree import Node, RadixTree, Unit
 from kvlitmus.mutants.event import NamedByContent
 from kvlitmus.mutants.evict import ShowsItsTable, TabledTree
@@ -22,6 +22,7 @@ from kvlitmus.spec.units import Key
 
 EVERYWHERE = tuple(Config(page_size=size, policy=policy) for policy in POLICIES for size in (1, 4))
 BOTH = (Config(page_size=1), Config(page_size=4), Config(page_size=4, bigram=True), Config(page_size=4, pages=8))
+SHORT = (Config(page_size=1, pages=8), Config(page_size=4, pages=8), *BOTH)
 NODES = replace(PROFILE, evict_granularity="node")
 
 
@@ -305,14 +306,42 @@ class SlruAfterThreeHits(RadixTree):
         self.worth = lambda node: (int(node.hits >= 3), node.touched, node.serial)
 
 
-@null_mutant("evicts-ahead", profile=replace(PROFILE, evict_slack=2), configs=(Config(page_size=1, pages=8), *BOTH))
+@null_mutant("evicts-ahead", profile=replace(PROFILE, evict_slack=2), configs=SHORT)
 class EvictsAhead(RequestTable):
-    """Making room for a request makes a little more room than it needs, so that the next one finds some."""
+    """Making room for a request makes more room than it needs, as the profile declares, so that the next finds some."""
 
     def make_room(self, pages: int) -> bool:
         """Two pages in reserve, where there is something to evict."""
         super().make_room(pages + 2)
         return pages <= len(self.pool.free_list)
+
+
+@null_mutant("evicts-what-it-needs", profile=replace(PROFILE, evict_amount="need"), configs=SHORT)
+class EvictsWhatItNeeds(RequestTable):
+    """A request that is short of memory has as much evicted as it needs in all, as the profile declares."""
+
+    def make_room(self, pages: int) -> bool:
+        if pages > len(self.pool.free_list):
+            self.tree.evict(pages * self.pool.page_size)
+        return pages <= len(self.pool.free_list)
+
+
+@null_mutant("looks-before-it-begins", profile=replace(PROFILE, refused_begin="keeps"), configs=SHORT)
+class LooksBeforeItBegins(RequestTable):
+    """A request that can't begin changes nothing at all, as the profile declares: what it needs is counted first."""
+
+    def begin(self, rid: int, key: Key) -> Running | None:
+        """Count what is cached, and what of it could not be evicted any more."""
+        tree, size, units = self.tree, self.pool.page_size, key.units
+        node, at, newly = tree.root(key.namespace), 0, 0
+        while len(units) - at >= size and (child := node.children.get(tree.child_key(units[at : at + size]))):
+            common = tree.common_pages(child.key, units, at) * size
+            at, node = at + common, child
+            newly += 0 if child.locks else common
+            if common < len(child.key):
+                break
+        wanted = -(-len(key.tokens) // size) * size - at
+        return super().begin(rid, key) if wanted <= self.pool.available() + tree.evictable - newly else None
 
 
 @null_mutant("ends-early-by-publishing", configs=BOTH)

@@ -116,6 +116,27 @@ class HostDuplicatesGoFirst(TierTree):
         return len(victims) * self.page_size
 
 
+class LoadsMakeRoomForAll(Loader):
+    """A load that is short of device memory has as much evicted as it brings."""
+
+    def room(self, pages: int, resident: TieredNode) -> list[int] | None:
+        if pages > len(self.pool.free_list):
+            self.tree.evict(pages * self.pool.page_size)
+        return self.pool.take(pages)
+
+
+@null_mutant("room-for-all-on-both-tiers", profile=replace(PROFILE, evict_amount="need"), beside=(LoadsMakeRoomForAll,))
+class RoomForAllOnBothTiers(TierTree):
+    """What is short of memory has as much evicted as it needs in all, on either tier, as the profile declares."""
+
+    def host_room(self, pages: int) -> list[int] | None:
+        found = self.host.take(pages)
+        if found is None:
+            self.evict_host(pages * self.page_size)
+            found = self.host.take(pages)
+        return found
+
+
 @null_mutant("ancestors-go-first", profile=replace(PROFILE, backup_parent="chain"))
 class AncestorsGoFirst(BackupQueue):
     """Where the page before isn't backed, it is backed up first instead of waiting for it, as the profile declares."""

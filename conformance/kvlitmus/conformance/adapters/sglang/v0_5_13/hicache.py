@@ -80,6 +80,7 @@ class HiRadixEvents(Telling, HiRadix):
 
 HICACHE_PROFILE = replace(
     PROFILE,
+    evict_amount="need",
     reserve="submit",
     backup_parent="skip",
     fill_matched=False,

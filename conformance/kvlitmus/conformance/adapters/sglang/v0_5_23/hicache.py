@@ -61,6 +61,7 @@ from kvlitmus.spec.units import Key, page_floor
 
 HICACHE_PROFILE = replace(
     PROFILE,
+    evict_amount="need",
     reserve="hit",
     backup_parent="chain",
     fill_matched=True,
