@@ -21,6 +21,7 @@ ELSEWHERE = {
     "prefetch": "the prefetch plan has no states: lemmas for all integers",
     "port": "kept or broken by the call itself: every call of every search was made through the guard",
     **dict.fromkeys(("tier", "backup", "load", "fetch", "life", "event"), "test_tier_exhaustive.py"),
+    "frame": "of flat caches with all other rules, of hierarchies in test_tier_exhaustive.py",
     "store": "a page store has no tree: tests/spec/test_store.py",
 }
 """Packs that the enumeration can't reach, and what establishes them instead; rules about two runs are lemmas."""

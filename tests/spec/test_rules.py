@@ -65,6 +65,7 @@ def test_packs_are_the_parts_of_the_spec() -> None:
         "fetch",
         "life",
         "event",
+        "frame",
         "store",
         "port",
         "misuse",

@@ -34,6 +34,7 @@ MODULES: tuple[str, ...] = (
     "failing",
     "life",
     "event",
+    "frame",
     "legal.flat",
     "legal.tiers",
     "legal.choices",

@@ -120,6 +120,7 @@ class Cause(enum.Enum):
     KEY = "key"
     WANTED = "wanted"
     NEED = "need"
+    HANDED_OUT = "handed out"
     DUPLICATE = "duplicate"
     OVER = "over"
     POLICY = "policy"
@@ -144,6 +145,7 @@ CAUSES: Mapping[Cause, str] = {
     Cause.KEY: "it is of the key of the call",
     Cause.WANTED: "it is for what is handed out, placed or read",
     Cause.NEED: "memory is short for what is wanted",
+    Cause.HANDED_OUT: "it was found on the free list of a block table, and its page is handed out",
     Cause.DUPLICATE: "it was brought for what is cached already",
     Cause.OVER: "the request or the prefetch is over",
     Cause.POLICY: "the write policy makes it due",
@@ -206,6 +208,7 @@ SPILLS: Row = joined(
     HOST_ROOM,
     {
         What.BACK: because(Cause.SPILL),
+        What.MOVE_COPY: because(Cause.SPILL),
         What.HOST_TAKE: because(Cause.SPILL),
         What.BEGIN_JOB: because(Cause.OUTSTANDING),
         What.PIN: because(Cause.COPYING),
@@ -231,7 +234,14 @@ WALK: Row = {
 }
 """Looking a key up."""
 
-GRANTS: Row = {What.TAKE: because(Cause.WANTED)}
+GRANTS: Row = {
+    What.TAKE: because(Cause.WANTED),
+    What.EVICT: because(Cause.HANDED_OUT, publish="at_alloc"),
+}
+"""Memory is handed out; in a block table, what was found in it is found there no more."""
+
+ENTERS: Row = {What.PLACE: because(Cause.KEY, publish="at_alloc")}
+"""In a block table, full pages of a request are found from the moment in which they are handed out."""
 
 INSERTS: Row = joined(
     HOST_ROOM,
@@ -278,6 +288,9 @@ RESERVES: Row = joined(
 )
 """Memory for what is to be read."""
 
+LET_FINISH: Row = {what: because(Cause.COPYING) for what in (What.ASK, What.READ, What.PUT)}
+"""What threads are doing with storage is let finish before it is gone."""
+
 ACTIONS: Mapping[On, Row] = {
     On.ALLOC: joined(GRANTS, ROOM_IN_ALLOC),
     On.REFUSED_ALLOC: ROOM_IN_ALLOC,
@@ -290,6 +303,7 @@ ACTIONS: Mapping[On, Row] = {
     On.GROUP_CLOSED: {What.RELEASE: because(Cause.GIVEN)},
     On.RESET: joined(
         TOLD,
+        LET_FINISH,
         {
             what: because(Cause.RESET)
             for what in (
@@ -313,9 +327,9 @@ ACTIONS: Mapping[On, Row] = {
     },
     On.UNLOCK: {What.UNLOCK: because(Cause.GIVEN)},
     On.EVICT: room(Cause.ASKED),
-    On.BEGIN: joined(WALK, GRANTS, ROOM, {What.LOCK: because(Cause.ASKED)}),
+    On.BEGIN: joined(WALK, GRANTS, ENTERS, ROOM, {What.LOCK: because(Cause.ASKED)}),
     On.REFUSED_BEGIN: joined(WALK, ROOM),
-    On.GROW: joined(GRANTS, ROOM),
+    On.GROW: joined(GRANTS, ENTERS, ROOM),
     On.REFUSED_GROW: ROOM,
     On.PUBLISH: joined(INSERTS, {What.LOCK: because(Cause.ASKED), What.UNLOCK: because(Cause.GIVEN)}),
     On.END: {What.RELEASE: because(Cause.OVER), What.UNLOCK: because(Cause.OVER)},
@@ -349,7 +363,12 @@ ACTIONS: Mapping[On, Row] = {
         What.END_JOB: because(Cause.LANDED),
         What.HOST_RELEASE: because(Cause.FOUND),
     },
-    On.PUT: {What.PUT: because(Cause.ASKED), What.GO_ON: because(Cause.ASKED)},
+    On.PUT: {
+        What.PUT: because(Cause.ASKED),
+        What.GO_ON: because(Cause.ASKED),
+        What.END_JOB: because(Cause.LANDED),
+        What.UNPIN: because(Cause.LANDED),
+    },
     On.ZOMBIE: joined(
         RETURNS,
         {
@@ -363,7 +382,7 @@ ACTIONS: Mapping[On, Row] = {
         TOLD,
         {
             What.END_JOB: because(Cause.LANDED, Cause.NOBODY),
-            What.GO_ON: because(Cause.LANDED),
+            What.GO_ON: because(Cause.NOBODY),
             What.BEGIN_JOB: because(Cause.OUTSTANDING, Cause.FAILED),
             What.LOCK: because(Cause.COPYING),
             What.UNLOCK: because(Cause.LANDED),
@@ -383,12 +402,15 @@ ACTIONS: Mapping[On, Row] = {
     On.COMMIT: COMMITS,
     On.DETACHED: RETURNS,
     On.ATTACH: {},
-    On.DETACH: {
-        What.END_JOB: because(Cause.DETACHED),
-        What.GO_ON: because(Cause.DETACHED),
-        What.HOST_RELEASE: because(Cause.DETACHED),
-        What.UNPIN: because(Cause.DETACHED),
-    },
+    On.DETACH: joined(
+        LET_FINISH,
+        {
+            What.END_JOB: because(Cause.DETACHED),
+            What.GO_ON: because(Cause.DETACHED),
+            What.HOST_RELEASE: because(Cause.DETACHED),
+            What.UNPIN: because(Cause.DETACHED),
+        },
+    ),
     On.SETTLED: {},
     On.PREFETCH: joined(WALK, RESERVES, {What.BEGIN_JOB: because(Cause.ASKED)}),
     On.REFUSED_PREFETCH: joined(WALK, HOST_ROOM),

@@ -42,14 +42,7 @@ class Scribble(NamedTuple):
     asked: Tokens
 
 
-class Forbidden(NamedTuple):
-    """Any other call that the contract forbids: the method, and what is wrong with it, in words."""
-
-    method: str
-    wrong: str
-
-
-MisuseCall = DoubleFree | RepeatedFree | PartialFree | StaleUnlock | Scribble | Forbidden
+MisuseCall = DoubleFree | RepeatedFree | PartialFree | StaleUnlock | Scribble
 """Every call that breaks the contract."""
 
 

@@ -21,6 +21,7 @@ PARTS = (
     "fetch",
     "life",
     "event",
+    "frame",
     "store",
     "port",
     "misuse",

@@ -25,7 +25,7 @@ from kvlitmus.spec.tier_calls import Advance, Settled
 from tests.proofs.support.tier_shown import Contents, Shower
 
 RULES = all_rules()
-PACKS = ("tier", "backup", "load", "fetch", "life", "event")
+PACKS = ("tier", "backup", "load", "fetch", "life", "event", "frame")
 UNSEEN = frozenset({"host_broken"})
 """The facts that nobody knows here: the model has no slots, only pages."""
 

@@ -165,6 +165,7 @@ class Checker(Guard):
         if self.store is not None and config.storage == "attached":
             attached = bool(self.call("attach(the suite's storage)", "attach", self.store))
             self.state = self.state._replace(tiers=self.below._replace(attached=attached))
+            self.store.record()  # what it is asked before the first call is of no step
 
     def offered(self) -> frozenset[str]:
         """The capabilities of the adapter, and those that follow from what it declares."""

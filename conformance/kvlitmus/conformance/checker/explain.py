@@ -15,6 +15,8 @@ from typing import Any
 
 from kvlitmus.conformance.support.brief import brief
 from kvlitmus.conformance.support.text import harmless, page_text
+from kvlitmus.spec.actions import Group
+from kvlitmus.spec.explain import Effect
 from kvlitmus.spec.facts import FACTS, Facts
 from kvlitmus.spec.interface.tiers import Job
 from kvlitmus.spec.names import NO_NAME, Names
@@ -154,7 +156,41 @@ def inversion_text(names: Names, pair: tuple[int, int]) -> str:  # noqa: ARG001 
     return f"a node with {pair[1]} locks below one with {pair[0]}"
 
 
+def effect_text(names: Names, effect: Effect) -> str:
+    """An effect that was seen, and what it happened to."""
+    shown = SUBJECTS[effect.what.group]
+    return f"{effect.what.value}: {', '.join(shown(names, one) for one in effect.subjects)}"
+
+
+def place_text(names: Names, one: Any) -> str:
+    """A cached page by its prefix; of a block table with its place."""
+    return f"{name_text(names, one[0])} in page {one[1]}" if isinstance(one, tuple) else name_text(names, one)
+
+
+SUBJECTS: dict[Group, Callable[[Names, Any], str]] = {
+    Group.DEVICE: place_text,
+    Group.HOST: name_text,
+    Group.PINS: name_text,
+    Group.JOBS: job_text,
+    Group.POOL: lambda _, page: f"page {page}",
+    Group.HOST_POOL: lambda _, page: f"host page {page}",
+    Group.STORAGE: lambda _, name: f"{name[:12]}…",
+}
+"""How the subjects of effects are shown."""
+
 STRUCTURED: dict[str, Callable[[Names, Any], str]] = {
+    **dict.fromkeys(
+        (
+            "odd_on_device",
+            "odd_in_pool",
+            "odd_on_host",
+            "odd_in_host_pool",
+            "odd_pins",
+            "odd_jobs",
+            "odd_with_storage",
+        ),
+        effect_text,
+    ),
     "host_wrong": held_text,
     "device_wrong": held_text,
     "many_names": misnamed_text,

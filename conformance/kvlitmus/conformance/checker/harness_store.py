@@ -84,14 +84,12 @@ class HarnessStore:
         self.raises = outcome.how == "fail"
 
     def record(self) -> Record:
-        """What was called since the record was cleared, and how many pages are stored."""
-        return Record(tuple(self.asked), tuple(self.got), tuple(self.puts), len(self.contents))
-
-    def clear_record(self) -> None:
-        """Forget what was called, not what is stored."""
+        """What was called since this was asked last, and how many pages are stored."""
+        found = Record(tuple(self.asked), tuple(self.got), tuple(self.puts), len(self.contents))
         self.asked.clear()
         self.got.clear()
         self.puts.clear()
+        return found
 
     def lose(self, name: str) -> None:
         """A page is gone."""

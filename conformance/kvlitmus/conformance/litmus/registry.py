@@ -25,6 +25,7 @@ MODULES: tuple[str, ...] = (
     "fetch",
     "life",
     "event",
+    "frame",
     "store",
     "misuse",
 )

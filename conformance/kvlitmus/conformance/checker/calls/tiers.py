@@ -55,7 +55,6 @@ def load_back(checker: Checker, key: Key, quota: int | None = None) -> None:
 def advance(checker: Checker, number: int, outcome: Outcome) -> None:
     """Let a job go on; what storage saw of it is noted."""
     kind, store = checker.below.work[number].job.kind, store_of(checker)
-    store.clear_record()
     store.script(outcome)
     shown = "" if outcome == DONE else f", {outcome.how} {outcome.pages}"
     checker.call(f"advance({kind} {number}{shown})", "advance", number, outcome)
@@ -85,7 +84,6 @@ def dependents(checker: Checker, number: int) -> list[int]:
 
 def tick(checker: Checker, *, detached: bool = False) -> None:
     """A tick of the scheduler."""
-    store_of(checker).clear_record()
     checker.call("tick()", "tick")
     checker.step(Tick(detached), None)
 
