@@ -82,7 +82,9 @@ def test_a_seed_draws_the_same_schedule_every_time() -> None:
     )
 
     assert draw(7, 50, kinds) == draw(7, 50, kinds) != draw(8, 50, kinds)
-    assert set(kinds) == set(ALL)
+    assert set(kinds) == set(ALL) - {"misuse"}
+    assert draw(7, 50, kinds, misuse=True)[:-1] == draw(7, 50, kinds)
+    assert draw(7, 50, kinds, misuse=True)[-1].kind == "misuse"
 
 
 @given(st.integers(0, 255), st.integers(0, 255), st.integers(0, 255), st.sampled_from(CONFIGS))

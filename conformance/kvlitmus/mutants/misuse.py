@@ -11,6 +11,8 @@ from kvlitmus.conformance.specimen.flat import Receipt, Specimen
 from kvlitmus.conformance.specimen.pool import PagedPool
 from kvlitmus.mutants.pool import BelievingPool
 from kvlitmus.mutants.registry import PAGED, mutant
+from kvlitmus.spec.interface import Stored
+from kvlitmus.spec.units import Key
 
 
 @mutant(
@@ -146,3 +148,53 @@ class MisuseIsSwallowed(PagedPool):
             super().free(slots)
         except ValueError:
             return
+
+
+@mutant("insert-believes-its-caller", kills=("MISUSE-07", "MISUSE-08"))
+class InsertBelievesItsCaller(Specimen):
+    """A page is cached under two prefixes, or is free and cached, after an insert with somebody else's slots.
+
+    The insert takes what it is given, as engines do for speed; that it rejects misuse isn't true then.
+    """
+
+    def offered(self, key: Key, slots: Sequence[int], end: int) -> list[int]:
+        """Without a look at them."""
+        return [int(slot) // self.pool.page_size for slot in slots[:: self.pool.page_size]]
+
+
+@mutant("insert-looks-too-late", kills=("MISUSE-08",))
+class InsertLooksTooLate(Specimen):
+    """A refused insert has cached half of its key.
+
+    Each page is looked at when its turn comes, after those before it were taken.
+    """
+
+    def insert(
+        self, key: Key, slots: Sequence[int], *, protected: int = 0, priority: int = 0, chunked: bool = False
+    ) -> Stored:
+        """The first page goes by itself."""
+        size = self.pool.page_size
+        try:
+            return super().insert(key, slots, protected=protected, priority=priority, chunked=chunked)
+        except ValueError:
+            first = key._replace(tokens=key.tokens[: size + key.bigram])
+            super().insert(first, slots[:size], priority=priority, chunked=chunked)
+            raise
+
+
+@mutant(
+    "refused-unlock-still-counts",
+    kills=("MISUSE-09",),
+    links=("https://github.com/LMCache/LMCache/issues/4133",),
+)
+class RefusedUnlockStillCounts(Specimen):
+    """After a refused second unlock the cache takes pages for locked that nobody holds, and is full for ever.
+
+    The receipt is refused, but the count was lowered before it was looked at.
+    """
+
+    def unlock(self, receipt: object) -> None:
+        """The counter first."""
+        if not isinstance(receipt, Receipt) or receipt.node is None:
+            self.tree.evictable += self.pool.page_size
+        super().unlock(receipt)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kvlitmus.optimized import inputs
 from kvlitmus.optimized.arrays import CACHED, FREE, GROUPED, USED, IntArray, PageArray
 
 Numbers = IntArray | Sequence[int]
@@ -114,7 +115,7 @@ class SlotCalls:
 
         Raises ``ValueError`` where they aren't whole pages, each in order: part of a page can't be given back.
         """
-        slots = as_array(slots)
+        slots = as_array(inputs.integers("slots", slots))
         if self.page_size == 1:
             return slots
         pages, wrong = self.whole_pages(slots)

@@ -192,7 +192,13 @@ def insert(state: State, setting: Setting, call: calls.Insert, _: Choice) -> Dec
     size, paged = setting.size, call.path.pages
     if len(call.slots) < len(paged) * size:
         raise ValueError(f"expected {len(paged) * size} slots, got {len(call.slots)}", call.slots)
-    whole_pages(call.slots[: len(paged) * size], size)
+    offered = whole_pages(call.slots[: len(paged) * size], size)
+    if len(set(offered)) < len(offered):
+        raise ValueError(f"a page is named twice in {offered}", offered)
+    cached = [state.tree.pages[name].page if name in state.tree.pages else None for name in paged]
+    strange = [page for page, own in zip(offered, cached, strict=True) if page != own and page not in state.owners]
+    if strange:
+        raise ValueError(f"pages {strange} are nobody's to cache", strange)
     already = effects.cached_prefix(state.tree, paged)
     vain = brought_in_vain(state, setting, call, already) if setting.profile.duplicates == "caller_frees" else []
     return Decision(Stored(already * size, slots_of(vain, size)))

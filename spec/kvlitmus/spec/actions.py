@@ -474,7 +474,8 @@ ELSEWHERE: Mapping[On, str] = {
         _STORE,
     ),
     **dict.fromkeys(
-        (On.MISUSE, On.DOUBLE_FREE, On.REPEATED_FREE, On.PARTIAL_FREE, On.STALE_UNLOCK, On.SCRIBBLE), _MISUSE
+        (On.MISUSE, On.DOUBLE_FREE, On.REPEATED_FREE, On.PARTIAL_FREE, On.STALE_UNLOCK, On.SCRIBBLE, On.FORBIDDEN),
+        _MISUSE,
     ),
 }
 """Occasions that are no calls on a cache that is looked at, each with the reason."""

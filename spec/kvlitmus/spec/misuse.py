@@ -5,19 +5,24 @@ Ordinary schedules contain legal calls only.  A cache that declares in its profi
 After misuse that is *undefined* nothing can be judged, so it is not tried, unless it is forced.
 
 To **reject** is to raise; to **ignore** is to return and to have changed nothing.
+
+What the contract forbids: freeing what the caller doesn't own; an insert with too few slots, or with slots that aren't
+the caller's whole pages, each once; a receipt that isn't out; a request that doesn't run, or one that runs already.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
 from kvlitmus.spec.facts import fact
 from kvlitmus.spec.misuse_calls import Aftermath, page_granted
 from kvlitmus.spec.on import On
-from kvlitmus.spec.rule import rule
+from kvlitmus.spec.rule import Kind, rule
 from kvlitmus.spec.seen import Seen
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State
-from kvlitmus.spec.units import PageNo, Tokens
+from kvlitmus.spec.units import Name, PageNo, Tokens
 
 
 @fact(0)
@@ -126,3 +131,40 @@ def a_returned_handle_is_the_callers_own(handle_aliased: bool, later_sound: bool
 def giving_a_receipt_back_twice_takes_nothing(protected: Tokens, protected_before: Tokens) -> bool:
     """Giving back a receipt that was given back already MUST NOT lower anybody's protection."""
     return protected == protected_before
+
+
+@rule(
+    "MISUSE-07",
+    on=(On.FORBIDDEN,),
+    source="R-DEV-08, R-LK-06",
+    reference="perform.insert",
+    allowed="an error where misuse is rejected, and none where it is ignored",
+)
+def what_the_contract_forbids_is_treated_as_declared(raised: bool, declared_misuse: str) -> bool:
+    """A call that the contract forbids MUST raise where the profile says *reject* and MUST NOT raise where it says *ignore*."""
+    return declared_misuse == "undefined" or raised == (declared_misuse == "reject")
+
+
+@rule(
+    "MISUSE-08",
+    on=(On.FORBIDDEN,),
+    source="R-DEV-08, R-LK-06",
+    reference="perform.insert",
+    allowed="what was cached, free and protected before",
+)
+def what_is_refused_changes_nothing(
+    cached_before: Mapping[Name, PageNo],
+    cached_after: Mapping[Name, PageNo],
+    free_before: frozenset[PageNo],
+    free_after: frozenset[PageNo],
+    declared_misuse: str,
+) -> bool:
+    """A call that the contract forbids MUST NOT change what is cached or free, where the profile says *reject* or *ignore*."""
+    same = cached_before == cached_after and free_before == free_after
+    return declared_misuse == "undefined" or same
+
+
+@rule("MISUSE-09", kind=Kind.PROCEDURE, source="R-DEV-08, R-LK-06")
+def after_a_refused_misuse_the_cache_goes_on() -> bool:
+    """After misuse that the profile says is rejected or ignored, each lawful call MUST be answered as if there had been none."""
+    return True

@@ -42,7 +42,14 @@ class Scribble(NamedTuple):
     asked: Tokens
 
 
-MisuseCall = DoubleFree | RepeatedFree | PartialFree | StaleUnlock | Scribble
+class Forbidden(NamedTuple):
+    """Any other call that the contract forbids: the method, and what is wrong with it, in words."""
+
+    method: str
+    wrong: str
+
+
+MisuseCall = DoubleFree | RepeatedFree | PartialFree | StaleUnlock | Scribble | Forbidden
 """Every call that breaks the contract."""
 
 

@@ -92,3 +92,4 @@ class On(enum.StrEnum):
     PARTIAL_FREE = "partial_free"
     STALE_UNLOCK = "stale_unlock"
     SCRIBBLE = "scribble"
+    FORBIDDEN = "forbidden"

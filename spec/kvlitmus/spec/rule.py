@@ -138,17 +138,15 @@ def rule(
 ) -> Callable[[Predicate], Predicate]:
     """Register a predicate as a rule; the predicate itself is returned unchanged.
 
-    ``id`` is like ``TREE-03``; the part before the dash, in lower case, is the pack unless
-    ``pack`` says otherwise.  ``kind`` says when it is judged: after steps, if it isn't given.
-    ``on`` names the occasions on which a step rule is judged, or an effect: then these are all
-    occasions that may have it (:mod:`kvlitmus.spec.actions`).  ``needs`` names capabilities
-    beyond those that the calls in ``on`` imply.  ``source`` is where the rule comes from (the
-    map's id, a paper, an upstream change).  ``reference`` is the function of the reference that
-    shows how one correct cache keeps the rule.  ``allowed`` is a format string over the facts
-    that says what would have been right; it is shown in explanations.  ``premise``: see :class:`Rule`.
+    ``id`` is like ``TREE-03``; the part before the dash, in lower case, is the pack unless ``pack`` says otherwise.
+    ``kind`` says when it is judged: after steps, if it isn't given.  ``on`` names the occasions on which a step rule is
+    judged, or an effect: then these are all occasions that may have it (:mod:`kvlitmus.spec.actions`).  ``needs`` names
+    capabilities beyond those that the calls in ``on`` imply.  ``source`` is where the rule comes from (the map's id, a
+    paper, an upstream change).  ``reference`` is the function of the reference that shows how one correct cache keeps
+    the rule.  ``allowed`` is a format string over the facts that says what would have been right; it is shown in
+    explanations.  ``premise``: see :class:`Rule`.
 
-    Raises ``ValueError`` for an id that is in use, retired or malformed, for an unknown fact, and
-    for a rule without a sentence.
+    Raises ``ValueError`` for an id that is in use, retired or malformed, an unknown fact, and a rule without a sentence.
     """
 
     def register(predicate: Predicate) -> Predicate:

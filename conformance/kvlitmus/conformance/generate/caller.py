@@ -26,6 +26,7 @@ class Caller:
         self.past: list[Key] = []
         self.serial = 0
         self.begun = 0
+        self.misused = False
 
     def key(self, a: int, b: int, c: int) -> Key:
         """The key that three numbers stand for, within the limits of the cache."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kvlitmus.conformance.checker.calls.misuse import go_on
 from kvlitmus.conformance.generate.actions import ACTIONS
 from kvlitmus.conformance.generate.caller import Caller
 from kvlitmus.conformance.generate.schedule import Op
@@ -18,7 +19,7 @@ class Interpreter(Caller):
     actions = ACTIONS
 
     def play(self, ops: Sequence[Op], *, most: int | None = None, began: list[int] | None = None) -> None:
-        """Play all operations, then settle: give back what is held and empty the cache.
+        """Play all operations, up to one that is misuse, then settle: give back what is held and empty the cache.
 
         ``most``: it ends after so many calls, if given.  ``began``: where it is noted how many had been made when each
         operation began.
@@ -30,7 +31,13 @@ class Interpreter(Caller):
                 return
             began.append(len(history))
             actions[kind](self, a, b, c)
-        if most is None or len(history) < most:
+            if self.misused:
+                break
+        if most is not None and len(history) >= most:
+            return
+        if self.misused:
+            go_on(self.checker, self.settle)
+        else:
             self.settle()
 
     def do(self, kind: str, a: int = 0, b: int = 0, c: int = 0) -> None:

@@ -84,8 +84,11 @@ OPERATIONS: dict[str, tuple[int, Set[str]]] = {
     "store_rank": (2, {"store", "store_ranks"}),
     "store_odd": (1, {"store"}),
     "store_clear": (1, {"store"}),
+    "misuse": (0, {"pool"}),
 }
-"""How often each kind of operation is drawn, among those that a target can do, and which capabilities it needs."""
+"""How often each kind of operation is drawn, among those that a target can do, and which capabilities it needs.
+
+Misuse is not drawn among the others, as a schedule ends with it (:func:`draw`)."""
 
 WEIGHTS = {kind: weight for kind, (weight, _) in OPERATIONS.items()}
 NEEDS = {kind: frozenset(needs) for kind, (_, needs) in OPERATIONS.items()}
@@ -110,9 +113,11 @@ def decode(data: bytes, kinds: Sequence[str]) -> list[Op]:
 _Random, _randbytes = random.Random, random.Random.randbytes
 
 
-def draw(seed: int, ops: int, kinds: Sequence[str]) -> list[Op]:
-    """The schedule of a seed."""
-    return decode(_randbytes(_Random(seed), ops * OP_BYTES), kinds)
+def draw(seed: int, ops: int, kinds: Sequence[str], *, misuse: bool = False) -> list[Op]:
+    """The schedule of a seed; where the target says what ``misuse`` does, that is its last operation."""
+    source = _Random(seed)
+    drawn = decode(_randbytes(source, ops * OP_BYTES), kinds)
+    return [*drawn, Op("misuse", *_randbytes(source, 3))] if misuse else drawn
 
 
 NAMESPACES = (None, None, None, None, None, None, "tenant-a", "tenant-b")

@@ -207,7 +207,8 @@ def _run(target: Any, item: Item, options: Options, result: ItemResult, run: Cur
 def _program(target: Any, item: Item, options: Options, run: CurrentRun) -> tuple[Program, list[Op]]:
     if item.kind == "schedule":
         return Scheduled(item.schedule), list(item.schedule)
-    has = make_checker(target, item.config, options, run).capabilities
+    fresh = make_checker(target, item.config, options, run)
+    has = fresh.capabilities
     test = all_litmus()[item.name] if item.kind == "litmus" else None
     missing = (test.needs if test is not None else needs_of(item.schedule)) - has
     if missing:
@@ -219,7 +220,7 @@ def _program(target: Any, item: Item, options: Options, run: CurrentRun) -> tupl
     kinds = table(has)
     if not kinds:
         raise Unsupported("the target has no port that a schedule could use")
-    ops = draw(item.seed, item.ops, kinds)
+    ops = draw(item.seed, item.ops, kinds, misuse=fresh.profile.misuse != "undefined" and "pool" in has)
     return Scheduled(ops), ops
 
 

@@ -50,7 +50,9 @@ class Specimen:
         return self.pool.alloc(n)
 
     def free(self, slots: Sequence[int]) -> None:
-        """See :class:`~kvlitmus.conformance.ports.Pool`."""
+        """See :class:`~kvlitmus.conformance.ports.Pool`; what the tree has is nobody's to free."""
+        if not self.tree.pages_cached().isdisjoint(slot // self.pool.page_size for slot in slots):
+            raise ValueError(f"a page of {list(slots)} is cached")
         self.pool.free(slots)
 
     def available(self) -> int:
@@ -87,9 +89,23 @@ class Specimen:
         size = self.pool.page_size
         units = key.units
         end = len(units) - len(units) % size
-        pages = [slot // size for slot in slots[:end:size]]
+        pages = self.offered(key, slots[:end], end)
         already, _ = self.tree.insert(key.namespace, units[:end], pages, priority, chunked)
         return Stored(already * size)
+
+    def offered(self, key: Key, slots: Sequence[int], end: int) -> list[int]:
+        """The pages offered for a key of so many units; they must be the caller's, or those that the tree has."""
+        pages = self.pool.whole_pages(slots)
+        if len(slots) < end or len(set(pages)) < len(pages):
+            raise ValueError(f"expected {end} slots of pages named once (got {list(slots)})")
+        if any(self.pool.is_free[page] for page in pages):
+            raise ValueError(f"a page of {list(slots)} is free")
+        cached = self.tree.pages_cached()
+        if not cached.isdisjoint(pages):
+            own = self.tree.resident(key.namespace, key.units)
+            if any(page in cached and (at >= len(own) or own[at] != page) for at, page in enumerate(pages)):
+                raise ValueError(f"a page of {list(slots)} is cached elsewhere")
+        return pages
 
     def lock(self, handle: object) -> object:
         """See :class:`~kvlitmus.conformance.ports.Locks`."""

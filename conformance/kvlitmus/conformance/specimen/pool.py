@@ -50,11 +50,18 @@ class PagedPool:
 
     def free(self, slots: Sequence[int]) -> None:
         """Take back the pages of these slots; anything but whole pages that are in use is refused."""
+        self.give_back(self.whole_pages(slots))
+
+    def whole_pages(self, slots: Sequence[int]) -> list[int]:
+        """The pages of these slots; anything but whole pages of the pool is refused."""
         size = self.page_size
         pages = [slot // size for slot in slots[::size]] if size > 1 else list(slots)
         if size > 1 and self.slots(pages) != list(slots):
             raise ValueError(f"slots must be whole pages of {size} in order (got {list(slots)})")
-        self.give_back(pages)
+        for page in pages:
+            if type(page) is not int or not self.reserved <= page < self.reserved + self.pages:
+                raise ValueError(f"page {page} is not the pool's")
+        return pages
 
     def give_back(self, pages: Sequence[int]) -> None:
         """Put pages on the free list, or into the open group."""

@@ -109,6 +109,29 @@ class RadixTree:
         """These pages are not on this tier any more."""
         self.told += [("removed", tier, name, None, (), None) for name in reversed(names)]
 
+    def pages_cached(self) -> set[int]:
+        """The pages of all nodes."""
+        pages: set[int] = set()
+        stack = list(self.roots.values())
+        while stack:
+            node = stack.pop()
+            pages.update(node.pages)
+            stack += node.children.values()
+        return pages
+
+    def resident(self, namespace: str | None, units: tuple[Unit, ...]) -> list[int]:
+        """The pages of the longest cached prefix; nothing is used, nor split."""
+        size, at = self.page_size, 0
+        pages: list[int] = []
+        node = self.roots.get(namespace)
+        while node is not None and at == len(pages) * size:
+            child = node.children.get(self.child_key(units[at : at + size])) if len(units) - at >= size else None
+            if child is not None:
+                pages += child.pages[: self.common_pages(child.key, units, at)]
+                at += len(child.key)
+            node = child
+        return pages
+
     # -- match and insert ----------------------------------------------------------------------
 
     def match(self, namespace: str | None, units: tuple[Unit, ...]) -> tuple[list[int], Node]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from kvlitmus.conformance.ports import Config, Stored
-from kvlitmus.conformance.specimen.flat import Specimen
+from kvlitmus.conformance.specimen.flat import Receipt, Specimen
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.conformance.specimen.pool import PagedPool
 from kvlitmus.conformance.specimen.requests import RequestTable, Running
@@ -379,3 +380,25 @@ class LocksAreUses(RadixTree):
         while at is not None:
             at.touched = self.clock
             at = at.parent
+
+
+@null_mutant("ignores-misuse", profile=replace(PROFILE, misuse="ignore"), configs=BOTH)
+class IgnoresMisuse(Specimen):
+    """What the contract forbids changes nothing and raises nothing, as the profile declares."""
+
+    def free(self, slots: Sequence[int]) -> None:
+        with suppress(ValueError, TypeError):
+            super().free(slots)
+
+    def insert(
+        self, key: Key, slots: Sequence[int], *, protected: int = 0, priority: int = 0, chunked: bool = False
+    ) -> Stored:
+        try:
+            return super().insert(key, slots, protected=protected, priority=priority, chunked=chunked)
+        except (ValueError, TypeError):
+            return Stored(0, ())
+
+    def unlock(self, receipt: object) -> None:
+        with suppress(ValueError):
+            if isinstance(receipt, Receipt):
+                super().unlock(receipt)

@@ -140,6 +140,8 @@ class OptimizedPorts:
         """See :class:`~kvlitmus.conformance.ports.PrefixTree`: what was brought in vain is named by comparing pages."""
         size = self.size
         whole = key.length - key.length % size
+        if len(slots) < whole:  # fewer pages than the key has are a shorter insert to the cache itself
+            raise ValueError(f"expected {whole} slots, got {len(slots)}", len(slots))
         pages = self.cache.pool.pages_of(slots[:whole])
         inserted = self.cache.insert(key.tokens, pages, key.namespace, priority=priority, chunked=chunked)
         kept = self.cache.tree.path_pages(inserted.place)

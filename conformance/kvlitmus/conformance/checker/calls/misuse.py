@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.spec.misuse import taken_after
 from kvlitmus.spec.misuse_calls import (
     Aftermath,
     DoubleFree,
+    Forbidden,
     MisuseCall,
     PartialFree,
     RepeatedFree,
@@ -26,6 +28,9 @@ from kvlitmus.spec.units import Slot, Tokens
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Checker
+
+GOES_ON = "MISUSE-09"
+"""The rule that a cache goes on after what it has refused."""
 
 
 def double_free(checker: Checker, slots: Sequence[Slot]) -> None:
@@ -74,6 +79,36 @@ def scribble(checker: Checker, n: int) -> None:
     elif isinstance(raw, list):
         raw[:] = [0] * len(raw)
     _judge(checker, Scribble(Tokens(n)), checker.state, before, aliased=aliased)
+
+
+def forbidden(checker: Checker, method: str, text: str, wrong: str, make: Callable[[], object]) -> None:
+    """Make any other call that the contract forbids; ``wrong`` says what is.  The suite goes on as if it had not."""
+    checker.announce(f"{text}  # {wrong}", method)
+    state, before, raised = checker.state, checker.before, False
+    try:
+        make()
+    except Exception as error:  # noqa: BLE001  what is raised is the cache's own choice
+        raised = True
+        checker.history[-1] += f" → raised {type(error).__name__}"
+    checker.kept.clear()
+    after = checker.observe_now()
+    checker.misused(Forbidden(method, wrong), Aftermath(raised, True, (), True), state, before, after)
+    checker.before = after
+
+
+def go_on(checker: Checker, lawful: Callable[[], object]) -> None:
+    """Make lawful calls after misuse that was refused: what they break is that the cache doesn't go on (MISUSE-09)."""
+    checker.evaluated[GOES_ON] += 1
+    try:
+        lawful()
+    except Violation as violation:
+        if GOES_ON in checker.muted:
+            raise
+        detail = violation.detail or "the answers, or what is seen, are not those of a cache that was not misused"
+        text = (
+            f"after the refused call {violation.call or 'a lawful call'} broke {', '.join(violation.rules)}: {detail}"
+        )
+        raise Violation((GOES_ON,), violation.call, violation.facts, text) from violation
 
 
 def _forbidden(
