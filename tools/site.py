@@ -32,6 +32,7 @@ from kvlitmus.spec.rule import RETIRED, Kind, Rule, all_rules  # noqa: E402
 from kvlitmus.spec.transitions import Table  # noqa: E402
 from tools import implement_page  # noqa: E402
 from tools.autodoc import markdown, modules_page  # noqa: E402
+from tools.frame_page import frame_page  # noqa: E402
 
 REFERENCE = (
     *("perform", "choose", "pool", "hashing", "prefetch"),
@@ -78,6 +79,7 @@ def committed() -> dict[str, str]:
     for name, (title, sources) in PORTS.items():
         made[f"{name}.md"] = modules_page(title, {f"../{source}": ROOT / source for source in sources})
     made["states.md"] = states_page()
+    made["frame.md"] = frame_page()
     made = {path: f"{GENERATED}\n\n{text}" for path, text in made.items()}
     return made | {name: implement_page.filled((ROOT / "docs" / name).read_text("utf-8")) for name in PARTLY}
 

@@ -26,7 +26,8 @@ from kvlitmus.spec.actions import (
 )
 from kvlitmus.spec.on import On
 from kvlitmus.spec.profile import Profile
-from kvlitmus.spec.rule import rule
+from kvlitmus.spec.rule import all_rules, rule
+from tools.frame_page import GOVERNED, frame_page
 
 
 def test_every_occasion_has_a_row_or_says_why_not() -> None:
@@ -47,6 +48,14 @@ def test_every_effect_and_cause_has_a_meaning_and_a_use() -> None:
     assert causes == set(Cause)
     # No call may move what is cached on the device.
     assert {what for row in ACTIONS.values() for what in row} == set(What) - {What.MOVE}
+
+
+def test_the_page_of_the_frame_has_no_empty_cell() -> None:
+    assert GOVERNED.keys() == set(What)
+    assert {id for ids in GOVERNED.values() for id in ids} <= all_rules().keys()
+    rows = [line for line in frame_page().splitlines() if line.startswith("| `")]
+    assert len(rows) == len(Group) * len(ACTIONS) + len(FACETS) + len(ELSEWHERE)
+    assert not [row for row in rows if "|  |" in row]
 
 
 def test_no_cell_is_there_without_a_cause() -> None:

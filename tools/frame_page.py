@@ -1,0 +1,91 @@
+"""The page of the frame: the whole table of actions, no cell empty."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [path for path in (str(ROOT), str(ROOT / "spec")) if path not in sys.path]
+
+from kvlitmus.spec.actions import ACTIONS, CAUSES, EFFECTS, ELSEWHERE, FACETS, Because, Group, What  # noqa: E402
+
+GOVERNED: dict[What, tuple[str, ...]] = {
+    What.PLACE: ("TREE-08", "REQ-08", "FRAME-01"),
+    What.RESTORE: ("LOAD-01", "LOAD-02", "FRAME-01"),
+    What.EVICT: ("EVICT-01", "EVICT-05", "EVICT-06", "LOCK-01", "FRAME-01"),
+    What.DEMOTE: ("EVICT-05", "EVICT-06", "TIER-13", "LOAD-08", "FRAME-01"),
+    What.MOVE: ("FRAME-01",),
+    What.TAKE: ("POOL-12", "POOL-14", "FRAME-02"),
+    What.RELEASE: ("POOL-12", "EVICT-04", "FRAME-02"),
+    What.USE: ("EVICT-05",),
+    What.COUNT: ("TREE-13", "TIER-25"),
+    What.RAISE: ("TREE-14", "TIER-26"),
+    What.LOCK: ("LOCK-02", "LOCK-04"),
+    What.UNLOCK: ("LOCK-02", "LOCK-04"),
+    What.SPLIT: (),
+    What.BACK: ("BACKUP-01", "BACKUP-02", "FETCH-12", "FETCH-13", "FRAME-03"),
+    What.DROP: ("TIER-14", "TIER-30", "TIER-31", "FRAME-03"),
+    What.MOVE_COPY: ("TIER-11", "FRAME-03"),
+    What.HOST_TAKE: ("TIER-02", "FETCH-04", "FRAME-04"),
+    What.HOST_RELEASE: ("TIER-01", "TIER-16", "FRAME-04"),
+    What.PIN: ("LIFE-08", "FRAME-05"),
+    What.UNPIN: ("TIER-11", "TIER-12", "FRAME-05"),
+    What.BEGIN_JOB: ("BACKUP-02", "LOAD-04", "FETCH-08", "FRAME-06"),
+    What.GO_ON: ("LOAD-06", "FETCH-10", "FRAME-06"),
+    What.END_JOB: ("BACKUP-03", "LIFE-06", "FRAME-06"),
+    What.ASK: ("BACKUP-04", "FRAME-07"),
+    What.READ: ("FETCH-09", "FRAME-07"),
+    What.PUT: ("BACKUP-06", "BACKUP-07", "FRAME-07"),
+    What.TELL: ("EVENT-01", "EVENT-02", "EVENT-03", "EVENT-04"),
+}
+"""By which rules each effect is governed where it is allowed, and guarded where it isn't."""
+
+
+def cell(causes: Sequence[Because]) -> str:
+    """One cell of the table."""
+    if not causes:
+        return "*unchanged*"
+    return ", ".join(one.cause.value + (f" ({one.field} = {one.value})" if one.field else "") for one in causes)
+
+
+def group_table(group: Group) -> list[str]:
+    """What each call may do to one group of the state."""
+    columns = [what for what in What if what.group is group]
+    lines = [f"| call | {' | '.join(what.value for what in columns)} |", "|---" * (len(columns) + 1) + "|"]
+    for on, row in ACTIONS.items():
+        lines.append(f"| `{on}` | {' | '.join(cell(row.get(what, ())) for what in columns)} |")
+    return lines
+
+
+def frame_page() -> str:
+    """The page."""
+    lines = ["# What each call may change", ""]
+    lines += [
+        "Every call may change what is listed here, for these causes, and nothing else. Granted, refused and failed"
+    ]
+    lines += [
+        "calls are rows of their own; a step that is several of them may have what any of its rows allow. Rendered from"
+    ]
+    lines += ["[actions.py](../spec/kvlitmus/spec/actions.py). What isn't explained by a cause breaks the"]
+    lines += ["[frame](rules/frame.md)."]
+    for group in Group:
+        lines += [
+            "",
+            f"## {group.value[0].upper()}{group.value[1:]}",
+            "",
+            "| effect | meaning | rules |",
+            "|---|---|---|",
+        ]
+        for what in What:
+            if what.group is group:
+                rules = ", ".join(GOVERNED[what]) or "none: it is the cache's own affair"
+                lines.append(f"| {what.value} | {EFFECTS[what][1]} | {rules} |")
+        lines += ["", *group_table(group)]
+    lines += ["", "## Causes", "", "| cause | meaning |", "|---|---|"]
+    lines += [f"| {cause.value} | {meaning} |" for cause, meaning in CAUSES.items()]
+    lines += ["", "## Without a row", "", "| call | why |", "|---|---|"]
+    lines += [f"| `{on}` | always comes with {', '.join(f'`{one}`' for one in rows)} |" for on, rows in FACETS.items()]
+    lines += [f"| `{on}` | {why} |" for on, why in ELSEWHERE.items()]
+    return "\n".join(lines) + "\n"
