@@ -13,7 +13,7 @@ from typing import Any
 
 from kvlitmus.spec import life as _life  # noqa: F401 - its facts, and those of tiers
 from kvlitmus.spec.actions import ACTIONS, Group
-from kvlitmus.spec.explain import Effect, Look, causes_in, explain
+from kvlitmus.spec.explain import Effect, Look, causes_in, explain, pins_of
 from kvlitmus.spec.facts import fact
 from kvlitmus.spec.rule import rule
 from kvlitmus.spec.seen import Seen, TierSeen
@@ -75,10 +75,10 @@ def odd_in_host_pool(look: Look, tiers_seen_before: TierSeen, tiers_seen: TierSe
     return () if tiers_seen_before.host_free == tiers_seen.host_free else remainder(look, Group.HOST_POOL)
 
 
-@fact(3, ports=("tiers",))
-def odd_pins(look: Look) -> Sequence[Effect]:
+@fact(3)
+def odd_pins(look: Look, tiers_seen_before: TierSeen, tiers_seen: TierSeen) -> Sequence[Effect]:
     """Nodes whose protection on the host changed without a cause."""
-    return remainder(look, Group.PINS)
+    return () if pins_of(tiers_seen_before) == pins_of(tiers_seen) else remainder(look, Group.PINS)
 
 
 @fact(3)
