@@ -483,8 +483,9 @@ def jobs_landed(look: Look) -> Collection[Job]:
 
 
 def jobs_with_storage(look: Look) -> Collection[Job]:
-    """The jobs that go to storage."""
-    return [job for job in jobs_before(look) if job.kind in WITH_STORAGE]
+    """The jobs that go to storage, as they were listed before and are after."""
+    assert isinstance(look.after, TierSeen)
+    return [job for job in (*jobs_before(look), *look.after.jobs.values()) if job.kind in WITH_STORAGE]
 
 
 def jobs_of_request(look: Look) -> Collection[Job]:
