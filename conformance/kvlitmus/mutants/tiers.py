@@ -373,3 +373,24 @@ class HostEvictionTakesBothCopies(TieredSpecimen):
         if freed:
             self.tree.evict(self.config.page_size)
         return freed
+
+
+@mutant("match-does-not-refresh-the-host", kills=("TIER-30",))
+class MatchDoesNotRefreshTheHost(TierTree):
+    """What is asked for again and again is dropped first: a match uses what is on the device, and not what is below."""
+
+    def walk(self, node: Node, units: tuple[Unit, ...]) -> list[TieredNode]:  # type: ignore[override]
+        """What is on the host alone is as old as it was."""
+        before = {child: child.touched for child in self.below(node)}
+        found = super().walk(node, units)
+        for child in found:
+            if not child.pages:
+                child.touched = before.get(child, child.touched)
+        return found
+
+    def below(self, node: Node) -> list[Node]:
+        """Every node below this one."""
+        found = list(node.children.values())
+        for one in found:
+            found += one.children.values()
+        return found

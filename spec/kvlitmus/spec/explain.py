@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kvlitmus.spec import calls, policies, tier_calls
@@ -47,7 +48,8 @@ Change = tuple[What, Collection[Any]]
 """An effect and its subjects."""
 
 
-class Look(NamedTuple):
+@dataclass(slots=True, eq=False)
+class Look:
     """One step, as facts have it (:data:`~kvlitmus.spec.facts.INPUTS`)."""
 
     setting: Setting
@@ -58,6 +60,14 @@ class Look(NamedTuple):
     answer: Any
     before: Seen
     after: Seen
+    _causes: Mapping[What, tuple[Cause, ...]] | None = None
+
+    @property
+    def causes(self) -> Mapping[What, tuple[Cause, ...]]:
+        """The effects that the step may have, each with its causes; worked out once."""
+        if self._causes is None:
+            self._causes = causes_in(self.occasions, self.setting.profile)
+        return self._causes
 
     @property
     def occasions(self) -> tuple[On, ...]:
@@ -201,9 +211,20 @@ BELOW: Mapping[Group, Callable[[TierSeen, TierSeen], Iterator[Change]]] = {
 # -- what can be explained -------------------------------------------------------------------------
 
 
-@functools.cache
+KNOWN: dict[tuple[int, tuple[On, ...]], tuple[Profile, Mapping[What, tuple[Cause, ...]]]] = {}
+"""What :func:`causes_in` found, by the identity of the profile, which is kept: to hash one takes longer than to look."""
+
+
 def causes_in(occasions: tuple[On, ...], profile: Profile) -> Mapping[What, tuple[Cause, ...]]:
     """The effects that a step on these occasions may have, each with the causes that this profile allows."""
+    known = KNOWN.get((id(profile), occasions))
+    if known is None:
+        known = KNOWN[id(profile), occasions] = (profile, _causes_in(occasions, profile))
+    return known[1]
+
+
+@functools.cache
+def _causes_in(occasions: tuple[On, ...], profile: Profile) -> Mapping[What, tuple[Cause, ...]]:
     row = joined(*[ACTIONS[on] for on in occasions if on in ACTIONS])
     allowed = {
         what: tuple([one.cause for one in causes if not one.field or getattr(profile, one.field) == one.value])
@@ -214,7 +235,7 @@ def causes_in(occasions: tuple[On, ...], profile: Profile) -> Mapping[What, tupl
 
 def explain(look: Look, *groups: Group) -> list[Effect]:
     """What was seen to change in these groups (in all, if none is given), as effects; those without a cause are the remainder."""
-    causes = causes_in(look.occasions, look.setting.profile)
+    causes = look.causes
     found: list[Effect] = []
     for group in groups or Group:
         for what, subjects in changes(look, group):
@@ -230,16 +251,26 @@ def explain(look: Look, *groups: Group) -> list[Effect]:
     return found
 
 
+def unexplained(look: Look, group: Group) -> list[Effect]:
+    """The remainder of one group alone: what :func:`explain` finds no cause for."""
+    found: list[Effect] = []
+    for what, subjects in changes(look, group):
+        if not subjects:
+            continue
+        left: frozenset[Any] = frozenset(subjects)
+        for cause in look.causes.get(what, ()):
+            reach = REACH.get((what, cause))
+            left = left.difference(reach(look)) if reach is not None else frozenset()
+            if not left:
+                break
+        if left:
+            found.append(Effect(what, None, in_order(left)))
+    return found
+
+
 def in_order(subjects: Iterable[Any]) -> tuple[Any, ...]:
     """Subjects in an order that is the same in every run."""
     return tuple(sorted(subjects, key=lambda one: (one.id,) if isinstance(one, Job) else one))
-
-
-class Everything(frozenset[Any]):
-    """The set that everything is in."""
-
-    def __contains__(self, _: object) -> bool:
-        return True
 
 
 def key_pages(look: Look) -> Collection[Name]:

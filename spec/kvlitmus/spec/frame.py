@@ -13,7 +13,7 @@ from typing import Any
 
 from kvlitmus.spec import life as _life  # noqa: F401 - its facts, and those of tiers
 from kvlitmus.spec.actions import ACTIONS, Group
-from kvlitmus.spec.explain import Effect, Look, causes_in, explain, pins_of
+from kvlitmus.spec.explain import Effect, Look, pins_of, unexplained
 from kvlitmus.spec.facts import fact
 from kvlitmus.spec.rule import rule
 from kvlitmus.spec.seen import Seen, TierSeen
@@ -40,13 +40,12 @@ def look(
 @fact(3)
 def may_change(look: Look) -> Sequence[str]:
     """The effects that the call may have, each with its causes."""
-    causes = causes_in(look.occasions, look.setting.profile)
-    return [f"{what.value} ({', '.join([one.value for one in why])})" for what, why in causes.items()]
+    return [f"{what.value} ({', '.join([one.value for one in why])})" for what, why in look.causes.items()]
 
 
 def remainder(look: Look, group: Group) -> Sequence[Effect]:
     """What changed in a group without a cause."""
-    return [one for one in explain(look, group) if one.cause is None]
+    return unexplained(look, group)
 
 
 @fact(3)

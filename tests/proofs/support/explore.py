@@ -30,6 +30,7 @@ from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.reference.perform import free_pages
+from kvlitmus.spec.effects import path
 from kvlitmus.spec.names import NO_NAME, Names
 from kvlitmus.spec.seen import Seen
 from kvlitmus.spec.state import Page, Running, Told, Tree
@@ -212,7 +213,8 @@ class Explorer:
         """Put adapter and judge into a state: what the one is, is what the other one knows, and was told by events."""
         checker, adapter, tree = self.checker, self.adapter, state.known.tree
         adapter.state, adapter.told, adapter.cleared = state.known, tree, False
-        told = Told(device=frozenset(tree.pages), pages={name: name for name in tree.pages})
+        roots = {name: tree.pages[path(tree, name)[0]].parent for name in tree.pages}
+        told = Told(device=frozenset(tree.pages), pages={name: name for name in tree.pages}, roots=roots)
         checker.state = state.known._replace(told=told)
         adapter.group = None
         adapter.choice = type(adapter.choice)()

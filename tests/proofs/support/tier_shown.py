@@ -141,7 +141,8 @@ class Shower:
             fault=host_of(now).fault,
             failing=seen.failing,
         )
-        told = Told(frozenset(now.tree.pages), event.on_host(now), {name: name for name in self.pages})
+        roots = {name: self.setting.names.root(page.key.namespace) for name, page in self.pages.items()}
+        told = Told(frozenset(now.tree.pages), event.on_host(now), {name: name for name in self.pages}, roots)
         return now._replace(tiers=tiers, told=told)
 
     def work(self, now: State, seen: TierSeen) -> dict[int, Work]:

@@ -25,7 +25,7 @@ from kvlitmus.conformance.checker.selection import plan_for
 from kvlitmus.conformance.checker.tier_observation import TierObserver
 from kvlitmus.conformance.ports import Config, Profile, Unsupported, capabilities_of
 from kvlitmus.conformance.ports.compose import Composed, with_requests
-from kvlitmus.conformance.support.integers import integers, is_integer
+from kvlitmus.conformance.support.integers import EXACT, integers, is_integer
 from kvlitmus.conformance.support.text import harmless, shown, type_name
 from kvlitmus.spec import effects
 from kvlitmus.spec.advance import EXPECT, expect, follow, written_by
@@ -543,7 +543,7 @@ class Checker(Guard):
     def peek(self, tier: str, slots: Sequence[int]) -> list[int]:
         """What slots of a tier hold."""
         values = list(self.look("peek", tier, list(slots)))
-        if len(values) != len(slots) or not all(map(is_integer, values)):
+        if len(values) != len(slots) or not ({*map(type, values)} <= EXACT or all(map(is_integer, values))):
             raise self.broken("PORT-03", f"expected {len(slots)} integers from peek, got {values[:8]}")
         return list(integers(values))
 

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from kvlitmus.conformance.ports import View
-from kvlitmus.conformance.support.integers import integer, integers, is_integer
+from kvlitmus.conformance.support.integers import EXACT, integer, integers, is_integer
 from kvlitmus.conformance.support.text import shown, type_name
 from kvlitmus.spec.interface import ORPHAN
 from kvlitmus.spec.names import Names
@@ -114,6 +114,8 @@ class Observer:
 
     def numbers(self, parent: Any, *counts: Any) -> tuple[Any, ...]:
         """What a node says of itself, in plain integers and ``None``."""
+        if {type(parent), *map(type, counts)} <= PLAIN:
+            return (parent, *counts)
         told = [one for one in counts if one is not None]
         self.plain([parent, *told], "parent, locks, hits and priority of a node must be integers")
         return (integer(parent), *(None if one is None else integer(one) for one in counts))
@@ -164,11 +166,15 @@ class Observer:
 
     def named_by(self, given: tuple[Any, ...]) -> tuple[Any, ...]:
         """The units of a node in plain integers."""
-        wrong = f"units of a node must be integers, or pairs of them (got {shown(given[:8])})"
         try:
-            units = given if all(type(one) is int for one in given) else tuple(map(self.unit, given))
+            units = given if {*map(type, given)} <= EXACT else tuple(map(self.unit, given))
         except TypeError as error:
-            raise ValueError(wrong) from error
-        if any(type(unit) is int and not -MAX_NUMBER < unit < MAX_NUMBER for unit in units):
-            raise ValueError(wrong)
+            raise self.no_units(given) from error
+        tokens = [unit for unit in units if type(unit) is int]
+        if tokens and not (min(tokens) > -MAX_NUMBER and max(tokens) < MAX_NUMBER):
+            raise self.no_units(given)
         return units
+
+    def no_units(self, given: tuple[Any, ...]) -> ValueError:
+        """What to raise for these."""
+        return ValueError(f"units of a node must be integers, or pairs of them (got {shown(given[:8])})")

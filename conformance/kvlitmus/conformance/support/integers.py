@@ -6,6 +6,9 @@ import operator
 from collections.abc import Collection
 from typing import Any
 
+EXACT = frozenset({int})
+"""The type of what is taken as it is."""
+
 
 def integer(value: Any) -> int:
     """The plain integer that this is; raises ``TypeError`` for anything that isn't one."""
@@ -32,7 +35,7 @@ def is_integer(value: Any) -> bool:
 
 def integers(values: Collection[Any]) -> Collection[int]:
     """The same for each of these; as they are where they are plain integers already."""
-    return tuple(map(integer, values)) if any(type(value) is not int for value in values) else values
+    return values if {*map(type, values)} <= EXACT else tuple(map(integer, values))
 
 
 def whether(value: Any) -> bool:
