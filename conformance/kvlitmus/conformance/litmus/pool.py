@@ -64,7 +64,7 @@ def a_last_page_is_filled_before_another_is_opened(checker: Checker) -> None:
         free_all(checker)
 
 
-@litmus(rules=("POOL-08", "POOL-17", "POOL-18"), needs=("pool", "extend"))
+@litmus(rules=("POOL-08", "POOL-17", "POOL-18", "POOL-21"), needs=("pool", "extend"))
 def one_token_opens_a_page_only_when_the_last_is_full(checker: Checker) -> None:
     """Decoding opens a page exactly when the last one is full, and is refused when there is none left."""
     size = checker.size

@@ -114,7 +114,7 @@ def growth_token_by_token(checker: Checker) -> None:
     end(checker, 1, keep=True)
 
 
-@litmus(rules=("REQ-06", "REQ-10"), needs=SEEN)
+@litmus(rules=("REQ-06", "REQ-10", "REQ-14"), needs=SEEN)
 def a_request_without_room_is_refused_and_leaves_nothing(checker: Checker) -> None:
     """When memory is short a beginning is refused whole, a growth too, and later ones succeed."""
     pages = checker.config.pages
