@@ -28,7 +28,7 @@ from kvlitmus.spec.room import lacking, wanted_pages
 from kvlitmus.spec.seen import Record, Seen, TierSeen
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State
-from kvlitmus.spec.tier_state import WITH_STORAGE, Tiers, Work
+from kvlitmus.spec.tier_state import WITH_STORAGE, Tiers, Work, path_to
 from kvlitmus.spec.units import Name, PageNo, pages_in_order, pages_of
 
 
@@ -455,9 +455,12 @@ def pinned_by_jobs(look: Look) -> Collection[Name]:
 
 
 def unpinned_by_jobs(look: Look) -> Collection[Name]:
-    """The nodes from which a job has read that ended, and those behind which prefetches began."""
-    assert look.state.tiers is not None
-    ended = [name for work in works_ended(look) for name in work.names]
+    """The nodes from which a job has read that ended, and those behind which prefetches began.
+
+    Where a node was split meanwhile, both halves were protected: so what is above counts, too.
+    """
+    assert look.state.tiers is not None and isinstance(look.after, TierSeen)
+    ended = [above for work in works_ended(look) for name in work.names for above in path_to(name, look.after)]
     anchors = [one.anchor for one in look.state.tiers.prefetches.by_number.values() if one.anchor is not None]
     return nodes_with(look, [*ended, *anchors])
 

@@ -153,11 +153,11 @@ def backed_by(state: State, setting: Setting, then: State, call: Any, before: Ti
     """How many pages an insert may have wanted to back up: those that were due, whether there was memory for them or not."""
     path = inserted_path(state, setting, call)
     bare = [name for name in path if name not in before.hosted]
-    backed = sum(name in after.hosted for name in bare)
+    backed = len(after.hosted.keys() - before.hosted.keys())  # of a chunk, too, where the cache is eager
     if setting.config.write == policies.WRITE_BACK:
         return backed
     if setting.profile.hit_counts != "insert":
-        return len(bare)
+        return max(backed, len(bare))
     hot = hot_pages(then, setting, path)
     return max(backed, policies.due([hot.get(name, True) for name in bare], setting.profile.backup_parent))
 

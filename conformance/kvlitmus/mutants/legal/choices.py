@@ -8,7 +8,7 @@ from functools import cached_property
 
 from kvlitmus.conformance.ports import Begun, Hit, Stored
 from kvlitmus.conformance.specimen.fetching import Prefetcher
-from kvlitmus.conformance.specimen.flat import Receipt, Specimen
+from kvlitmus.conformance.specimen.flat import Specimen
 from kvlitmus.conformance.specimen.hierarchy import TieredSpecimen
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.conformance.specimen.pool import PagedPool
@@ -57,22 +57,6 @@ class ClockRunsOn(RadixTree):
     def match(self, namespace: str | None, units: tuple[Unit, ...]) -> tuple[list[int], Node]:
         self.clock += 1 + len(units) % 7
         return super().match(namespace, units)
-
-
-@null_mutant("misuse-is-ignored", profile=replace(PROFILE, misuse="ignore"))
-class MisuseIsIgnored(Specimen):
-    """What a caller must not free or unlock is left as it is, without a word, as the profile declares."""
-
-    def free(self, slots: Sequence[int]) -> None:
-        pages = [slot // self.pool.page_size for slot in slots[:: self.pool.page_size]]
-        free = [self.pool.is_free[page] for page in pages]
-        if self.pool.slots(pages) == list(slots) and len(set(pages)) == len(pages) and not any(free):
-            super().free(slots)
-
-    def unlock(self, receipt: object) -> None:
-        assert isinstance(receipt, Receipt)
-        if receipt.node is not None:
-            super().unlock(receipt)
 
 
 @null_mutant("misuse-is-undefined", profile=replace(PROFILE, misuse="undefined"))

@@ -285,6 +285,18 @@ class CountsWhatCouldGo(AllocationEvictsUnasked):
     def available(self) -> int:
         return super().available() + self.tree.evictable
 
+    def alloc_extend(self, before: Sequence[int], after: Sequence[int], last: Sequence[int]) -> Sequence[int] | None:
+        """The same of an extension."""
+        size = self.pool.page_size
+        opened = sum(-(-new // size) + (-old // size) for old, new in zip(before, after, strict=True))
+        short = opened * size - self.pool.available()
+        if 0 < short <= self.tree.evictable:
+            self.tree.evict(short)
+        return super().alloc_extend(before, after, last)
+
+    def alloc_decode(self, after: Sequence[int], last: Sequence[int]) -> Sequence[int] | None:
+        return self.alloc_extend([length - 1 for length in after], after, last)
+
 
 @null_mutant("begins-without-evicting", configs=(Config(page_size=1, pages=8), *BOTH))
 class BeginsWithoutEvicting(RequestTable):
