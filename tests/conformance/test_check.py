@@ -138,7 +138,8 @@ def recordable(*, null: bool) -> list[Mutant]:
     return [
         mutant
         for mutant in all_mutants().values()
-        if mutant.null == null and capabilities_of(mutant.target.make(mutant.configs[-1])) <= JUDGED_PORTS | {"events"}
+        if mutant.null == null
+        and capabilities_of(mutant.target.make(mutant.configs[-1])) <= JUDGED_PORTS | {"events", "lookup"}
     ]
 
 

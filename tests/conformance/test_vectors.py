@@ -52,7 +52,7 @@ def test_a_mutant_is_killed_by_its_vector_alone(id: str) -> None:
     mutant = all_mutants()[mutant_of(vector)]
     (found, *_) = run_item(mutant.target, item_of(vector), Options()).findings
     assert set(found.rules) & set(mutant.kills), "by a rule that it names"
-    assert found.rules == list(vector.rules)
+    assert set(vector.rules) <= set(found.rules)
 
 
 def test_the_set_is_not_empty_and_is_part_of_every_run_that_has_the_configuration() -> None:

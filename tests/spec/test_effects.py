@@ -109,6 +109,7 @@ def law_of_nodes() -> None:
     tree = effects.split(chain(1, 2, 3), Name(1))
     assert effects.nodes(tree) == [((1,), 0), ((2, 3), 1)]
     assert effects.node_of(tree, Name(3)) == (3, 2)
+    assert [effects.whole_nodes(tree, [Name(1), Name(2), Name(3)][:many]) for many in range(4)] == [0, 1, 1, 3]
     tree = effects.place(tree, Name(1), [Name(4), Name(5)], [PageNo(1), PageNo(2)])
     assert sorted(effects.nodes(tree)) == [((1,), 0), ((2, 3), 1), ((4, 5), 1)]
     assert sorted(effects.leaves(tree)) == [3, 5]
@@ -319,6 +320,7 @@ MUTANTS = (
     mutant("path", "the last page is missing", "the law of nodes", all_but_last),
     mutant("leaves", "every page is a leaf", "lock step", lambda right: lambda tree: list(tree.pages)),
     mutant("node_of", "a node is a page", "the law of nodes", lambda right: lambda tree, leaf: (leaf,)),
+    mutant("whole_nodes", "a node is a page", "the law of nodes", lambda right: lambda tree, names: len(names)),
     mutant("nodes", "a node is a page", "the law of nodes", pages_as_nodes),
     mutant("below", "children stay", "the law of nodes", lambda right: lambda tree, names: set(names)),
 )  # fmt: skip

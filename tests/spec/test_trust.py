@@ -107,7 +107,7 @@ CONSEQUENCES: dict[str, set[str]] = {
     "pinned-is-evicted": {"EVICT-03", "EVICT-05", "TREE-07", "PORT-01"},
     "bulk-path-ignores-locks": {"TREE-07", "PORT-01"},
     "old-pages-after-replacement": {"TREE-07", "PORT-01"},
-    "parent-stays-among-the-leaves": {"REQ-06"},
+    "parent-stays-among-the-leaves": {"REQ-06", "FRAME-02"},
 }
 """Mutants with one fault, and what they are accused of, beside what breaks first, in six schedules."""
 

@@ -18,7 +18,7 @@ mutants in ``tests/spec/test_effects.py``:
 * ``write``: the specimen's slots hold what was written there by the caller's own account (TREE-03, REQ-01);
 * ``remove``, ``leaves``: the reference evicts with these, the specimen doesn't, and their victims are compared; without
   snapshots ``remove`` is what keeps the judge from accusing the specimen;
-* ``move``, ``path``, ``node_of``, ``nodes``, ``below``: a law that is stated in that test once more, on small trees.
+* ``move``, ``path``, ``node_of``, ``nodes``, ``whole_nodes``, ``below``: a law that is stated in that test once more, on small trees.
 """
 
 from __future__ import annotations

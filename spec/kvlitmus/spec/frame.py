@@ -96,13 +96,13 @@ def odd_with_storage(look: Look, tiers_seen: TierSeen) -> Sequence[Effect]:
 # Rules
 
 
-@rule("FRAME-01", on=EVERY, source=FRAME_PROBLEM, reference="perform.flat", allowed=_UNCHANGED)
+@rule("FRAME-01", on=EVERY, needs=("inspect",), source=FRAME_PROBLEM, reference="perform.flat", allowed=_UNCHANGED)
 def the_device_changes_for_a_cause(odd_on_device: Sequence[Effect]) -> bool:
     """A page MUST come to the device, leave it, or move on it only where the table of actions lets the call do that, and for a cause that is there."""
     return not odd_on_device
 
 
-@rule("FRAME-02", on=EVERY, source=FRAME_PROBLEM, reference="perform.flat", allowed=_UNCHANGED)
+@rule("FRAME-02", on=EVERY, needs=("inspect",), source=FRAME_PROBLEM, reference="perform.flat", allowed=_UNCHANGED)
 def the_free_list_changes_for_a_cause(odd_in_pool: Sequence[Effect]) -> bool:
     """A page MUST leave the free list of the device, or come to it, only where the table of actions lets the call do that, and for a cause that is there."""
     return not odd_in_pool

@@ -137,7 +137,7 @@ def host_lacking(
     elif isinstance(call, Tick):
         wanted = found_by(below, size)
     elif setting.config.write == policies.WRITE_BACK:
-        if setting.profile.evict_amount == "need" and setting.profile.evict_granularity == "node":
+        if setting.profile.evict_granularity == "node":
             return UNKNOWN  # each node that is written back makes room for itself
         wanted = written_back_by(state, setting, call, answer, before, tiers_seen)
     else:

@@ -198,6 +198,8 @@ def cached_count(state: State, setting: Setting, seen: Seen) -> Pages | None:
     available = seen.available
     if available is None or not counts(setting) or setting.profile.evict_moment != "call":
         return None
+    if "counters" not in setting.capabilities:
+        return None  # a pool whose tree doesn't count may hold something back
     return Pages(len(setting.usable) - len(state.owners) - available // setting.size)
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvlitmus.conformance.checker.calls.misuse import go_on
+from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.generate.actions import ACTIONS
+from kvlitmus.conformance.generate.actions.misuse import LAST
 from kvlitmus.conformance.generate.caller import Caller
 from kvlitmus.conformance.generate.schedule import Op
 
@@ -36,9 +38,20 @@ class Interpreter(Caller):
         if most is not None and len(history) >= most:
             return
         if self.misused:
-            go_on(self.checker, self.settle)
+            go_on(self.checker, self.settle, lambda: self.broken_by([op for op in ops if op.kind != LAST]))
         else:
             self.settle()
+
+    def broken_by(self, ops: Sequence[Op]) -> Sequence[str]:
+        """The rules that these operations break on a fresh cache; any, where there is none to be had."""
+        checker = self.checker
+        if checker.again is None:
+            return tuple(checker.rules)
+        try:
+            Interpreter(checker.again()).play(ops)
+        except Violation as violation:
+            return violation.rules
+        return ()
 
     def do(self, kind: str, a: int = 0, b: int = 0, c: int = 0) -> None:
         """Play one operation."""

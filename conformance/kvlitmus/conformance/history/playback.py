@@ -21,8 +21,9 @@ from kvlitmus.conformance.ports import PORTS, capabilities_of
 from kvlitmus.spec import effects
 from kvlitmus.spec.facts import INPUTS
 from kvlitmus.spec.names import NO_NAME, Names
+from kvlitmus.spec.seen import Seen
 from kvlitmus.spec.state import State
-from kvlitmus.spec.units import Name, PageNo, Slot, Unit, pages_of
+from kvlitmus.spec.units import Key, Name, PageNo, Slot, Unit, pages_of
 
 CONTENT_FACTS = frozenset({"found_names", "row_names"})
 """What is in slots: known only if the trace says what was written."""
@@ -204,6 +205,16 @@ class RecordedChecker(Checker):
         for running in self.requests.values():
             loose.subtract(pages_of(running.row[running.cached :], self.size))
         return +loose
+
+    def within(self, key: Key) -> None:
+        """Whatever the recorded engine was asked, it was asked."""
+
+    def observe_now(self) -> Seen:
+        """What can be seen; within a free group nobody knows what is available."""
+        seen = super().observe_now()
+        if self.grouped:
+            seen.available = None
+        return seen
 
     def expect(self, call: Any, answer: Any) -> State:
         """What a call amounts to; the caller wrote what it was asked to compute only if the trace vouches for it."""

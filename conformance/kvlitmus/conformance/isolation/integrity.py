@@ -46,6 +46,7 @@ PLANTED = (
     ("eviction-is-not-told", "lock/what-is-locked-survives-every-eviction"),
     ("store-counts-all", "store/a-gap-ends-the-leading-run"),
     ("double-free-makes-memory", "misuse/a-page-freed-twice"),
+    ("publishing-flushes", "frame/calls-leave-alone-what-they-are-not-about"),
 )
 """Mutants, each with a litmus test that finds it; together they break rules of all packs."""
 

@@ -31,7 +31,7 @@ FLAT = "a cache without a host tier"
 """What the rules on calls to flat caches need; no adapter declares it."""
 
 CALLS_BY_NEED: dict[tuple[str, ...], tuple[str, ...]] = {
-    ("pool",): ("alloc", "free", "double_free", "repeated_free", "partial_free", "scribble"),
+    ("pool",): ("alloc", "free", "double_free", "repeated_free", "partial_free", "scribble", "forbidden"),
     ("pool", "extend"): ("alloc_extend", "alloc_decode", "extend", "extend_batch", "extend_one"),
     ("pool", "group"): ("group_open", "group_end"),
     ("reset",): ("reset",),
@@ -53,6 +53,7 @@ CALLS_BY_NEED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("tiers", "prefetching", "steps"): ("commit",),
     ("tiers", "reattach"): ("attach", "detach"),
     ("tiers", "reattach", "steps"): ("detached",),
+    ("tiers", "requests", "memory_faults"): ("out_of_memory",),
     (FLAT,): (FLAT_CALL,),
     ("store",): ("store_exists", "store_get", "store_put", "store_lookup", "store_clear"),
     ("store", "store_into"): ("store_get_into",),

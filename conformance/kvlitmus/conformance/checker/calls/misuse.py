@@ -96,13 +96,16 @@ def forbidden(checker: Checker, method: str, text: str, wrong: str, make: Callab
     checker.before = after
 
 
-def go_on(checker: Checker, lawful: Callable[[], object]) -> None:
-    """Make lawful calls after misuse that was refused: what they break is that the cache doesn't go on (MISUSE-09)."""
+def go_on(checker: Checker, lawful: Callable[[], object], without: Callable[[], Sequence[str]] = lambda: ()) -> None:
+    """Make lawful calls after misuse that was refused: what they break is that the cache doesn't go on (MISUSE-09).
+
+    ``without``: the rules that the same calls break where there was no misuse; these are broken by themselves.
+    """
     checker.evaluated[GOES_ON] += 1
     try:
         lawful()
     except Violation as violation:
-        if GOES_ON in checker.muted:
+        if GOES_ON in checker.muted or not {*violation.rules}.isdisjoint(without()):
             raise
         detail = violation.detail or "the answers, or what is seen, are not those of a cache that was not misused"
         text = (
