@@ -12,7 +12,7 @@ from kvlitmus.conformance.specimen.pool import PagedPool
 from kvlitmus.mutants.mutant import CRASHES, Mutant
 from kvlitmus.mutants.registry import MODULES, MUTANTS, PAGED, all_mutants, mutant, null_mutant
 from kvlitmus.mutants.run import Effort, run_mutant
-from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.rule import Rule, all_rules
 from tests.support.mutants import Look, assert_killed, litmus, noticed, schedules
 
 QUICK_SEEDS = (0, 1)
@@ -68,11 +68,16 @@ def test_a_mutant_says_where_it_comes_from(one: Mutant) -> None:
     assert one.links or all(bug.startswith("H-") for bug in one.bugs), "a known bug is linked"
 
 
+def without_a_snapshot(rule: Rule) -> bool:
+    """Whether a rule is judged only where there is no snapshot: tests/conformance/test_depths.py breaks each one."""
+    return rule.predicate.__module__ == "kvlitmus.spec.unseen"
+
+
 def test_every_rule_of_these_packs_is_named_by_a_mutant() -> None:
     named = Counter(rule for one in REAL for rule in one.kills)
     packs = {"pool", "tree", "lock", "evict", "req", "misuse"}
-    idle = [rule.id for rule in all_rules().values() if rule.pack in packs and not named[rule.id]]
-    assert idle == []
+    idle = [rule for rule in all_rules().values() if rule.pack in packs and not named[rule.id]]
+    assert [rule.id for rule in idle if not without_a_snapshot(rule)] == []
 
 
 def test_an_id_is_taken_once_and_a_recipe_is_required() -> None:
