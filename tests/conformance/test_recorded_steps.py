@@ -72,7 +72,7 @@ def test_a_changed_rule_is_judged_without_the_cache(tmp_path: Path, monkeypatch:
 def test_a_changed_move_ends_the_item_and_blames_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     item = Item(kind="random", config=CONFIGS[0], seed=0, ops=200)
     path, _ = recorded(tmp_path, target, [item])
-    monkeypatch.setattr(engine, "draw", lambda seed, ops, kinds: draw(seed + 1, ops, kinds))
+    monkeypatch.setattr(engine, "draw", lambda seed, *given, **named: draw(seed + 1, *given, **named))
     outcome = again.judge(path)
     assert outcome.broken == {} and "is not this one" in outcome.ended[item.id]
 
