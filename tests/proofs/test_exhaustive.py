@@ -62,10 +62,10 @@ IN_TRACES_ALONE = {On.EXTEND_BATCH, On.EXTEND_ONE}
 """What the suite never asks for: engines do (a batch, and each request of it), and their traces are judged."""
 
 OF_HIERARCHIES = {On.LOAD_BACK, On.REFUSED_LOAD_BACK}
-"""What a flat cache isn't asked for; rules of eviction are judged there in random schedules."""
+"""What a flat cache isn't asked for: random schedules of hierarchies load back, and judge what is evicted for it."""
 
 NO_MEMORY = {On.OUT_OF_MEMORY}
-"""A value can't be left half changed, so no memory fails here: random schedules and litmus tests."""
+"""A value can't be left half changed, so no memory fails here: it does in random schedules of hierarchies (LIFE-10)."""
 
 
 def test_every_kind_of_call_that_a_rule_is_about_is_reached() -> None:
