@@ -18,7 +18,7 @@ from kvlitmus.spec.rule import all_rules
 from tests.test_layout import ROOT
 
 PAGE = (ROOT / "docs" / "hierarchy.md").read_text(encoding="utf-8")
-PARTS = ("tier", "backup", "load", "fetch", "life", "event")
+PARTS = ("tier", "backup", "load", "fetch", "life", "event", "frame")
 
 
 def program(title: str) -> str:
@@ -52,7 +52,7 @@ def test_the_counterexample_is_the_one_that_is_found(tmp_path: Path) -> None:
 
     code, shown = kvlitmus(f"{run} --jobs 1")
     assert code == 1
-    assert set(re.findall(r"([A-Z]+-\d\d) (?:violated|warned)", shown)) == {"TIER-07", "FETCH-12"}
+    assert set(re.findall(r"([A-Z]+-\d\d) (?:violated|warned)", shown)) == {"TIER-07", "FETCH-12", "FRAME-03"}
     (listing,) = re.findall(r"```text\n(.*?)```", section("A counterexample"), re.DOTALL)
     parts = [part for line in listing.splitlines() for part in " ".join(line.split()).split("…") if part.strip()]
     at = shown.index("TIER-07 the host")
