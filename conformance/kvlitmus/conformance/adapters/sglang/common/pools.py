@@ -55,7 +55,7 @@ PROFILE = Profile(
 
 POOL_PORTS = frozenset({"pool", "group", "inspect", "reset"})
 EXTEND_PORTS = POOL_PORTS | {"extend"}
-TREE_PORTS = POOL_PORTS | {"tree", "locks", "evict", "counters"}
+TREE_PORTS = POOL_PORTS | {"tree", "lookup", "locks", "evict", "counters"}
 REQUEST_PORTS = TREE_PORTS | {"extend", "requests"}
 HOST_PORTS = frozenset({"pool", "inspect", "reset"})
 
