@@ -165,7 +165,8 @@ def fresh_verdicts(record: Record, depths: Sequence[int]) -> list[Kept]:
     for depth in depths:
         notes = Notes()
         judged(cache, item, depth, notes, misuse=record.misuse, reruns=data.get("reruns", record.reruns))
-        found.append(Kept(record.file, record.line, target, item.id, depth, False, notes.now))
+        if not notes.lost:  # steps that were recorded before a call was composed otherwise can't answer for it
+            found.append(Kept(record.file, record.line, target, item.id, depth, False, notes.now))
     return found
 
 
