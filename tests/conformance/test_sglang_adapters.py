@@ -16,7 +16,7 @@ from kvlitmus.conformance.adapters.sglang.common import pools as sglang_pools
 from kvlitmus.conformance.adapters.sglang.common.stubs import Peer, Plan
 from kvlitmus.conformance.adapters.sglang.v0_5_13 import flat as v0_5_13
 from kvlitmus.conformance.adapters.sglang.v0_5_23 import flat as v0_5_23
-from kvlitmus.conformance.ports import PORTS, Config, Target, Unsupported
+from kvlitmus.conformance.ports import Config, Target, Unsupported, capabilities_of
 from tests.support.policies import with_policy
 
 HOME = Path(__file__).resolve().parents[2]
@@ -60,9 +60,7 @@ def test_every_target_has_a_class_here() -> None:
 @pytest.mark.parametrize("name", CLASSES)
 def test_what_a_target_declares_its_adapters_have(name: str) -> None:
     declared = PEERS[name].capabilities
-    methods = CLASSES[name]
-    had = {port for port, names in PORTS.items() if all(callable(getattr(methods, one, None)) for one in names)}
-    assert had == declared
+    assert capabilities_of(CLASSES[name]) == declared
     assert isinstance(PEERS[name], Target)
 
 
