@@ -128,7 +128,8 @@ def test_states_are_rendered_with_every_step() -> None:
 
 def test_facts_are_rendered_with_what_they_are_worked_out_from() -> None:
     page = WRITTEN["rules/facts.md"]
-    users = {name for rule in all_rules().values() for name in (*rule.facts, rule.premise_fact)}
+    rules = all_rules().values()
+    users = {name for rule in rules for name in (*rule.facts, rule.premise_fact, *re.findall(r"{(\w+)}", rule.allowed))}
     used = users | {need for one in FACTS.values() for need in one.needs}
     for name, one in FACTS.items():
         section = page.partition(f"\n## {name}\n")[2].partition("\n## ")[0]

@@ -62,7 +62,6 @@ def a_parent_is_locked_at_least_as_often_as_its_child(lock_inversions: Sequence[
     source="R-LK-04, R-LK-05; sglang#29471, mini-sglang#45, bytedance/sglang#508",
     reference="perform.lock",
     allowed="as many locks as receipts on every node",
-    premise="node_locks",
 )
 def every_node_has_as_many_locks_as_receipts(node_locks: Sequence[tuple[int, int]]) -> bool:
     """A node MUST carry exactly one lock for each receipt and each running request that covers it."""
