@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import pytest
@@ -31,14 +31,38 @@ def test_a_rule_names_facts_and_calls_as_its_kind_wants(one: Rule) -> None:
     assert one.source
 
 
-def test_ids_count_up_within_their_pack() -> None:
+NEVER_GIVEN: dict[str, tuple[range, ...]] = {
+    "TREE": (range(15, 19), range(21, 22)),
+    "EVICT": (range(8, 20),),
+    "TIER": (range(18, 25), range(27, 30), range(32, 40)),
+    "LIFE": (range(11, 15),),
+}
+"""Numbers that were set aside and that no rule ever had; a rule may still get one of them."""
+
+
+def numbers_of(ids: Iterable[str]) -> dict[str, list[int]]:
+    """The numbers of ids by prefix, in the order of the ids."""
     numbers: dict[str, list[int]] = {}
-    for id in RULES:
+    for id in ids:
         prefix, _, number = id.partition("-")
         numbers.setdefault(prefix, []).append(int(number))
+    return numbers
+
+
+def test_ids_count_up_within_their_pack() -> None:
+    numbers = numbers_of(RULES)
 
     assert all(found == sorted(set(found)) for found in numbers.values()), numbers
     assert RETIRED.keys().isdisjoint(RULES)
+
+
+def test_a_number_without_a_rule_is_retired_or_was_never_given() -> None:
+    """A rule that is taken out leaves its number in ``RETIRED``, so that nobody takes it for a new one."""
+    for prefix, found in numbers_of([*RULES, *RETIRED]).items():
+        never = {number for numbers in NEVER_GIVEN.get(prefix, ()) for number in numbers}
+
+        assert set(range(1, max(found))) - set(found) <= never, prefix
+    assert not [id for id in RETIRED if int(id.partition("-")[2]) in set().union(*NEVER_GIVEN.get(id[:-3], ()))]
 
 
 def test_every_fact_is_spoken_of_by_some_rule() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kvlitmus.conformance.specimen.fetching import Prefetcher
 from kvlitmus.conformance.specimen.hierarchy import TieredSpecimen
+from kvlitmus.conformance.specimen.host import HostPool
 from kvlitmus.conformance.specimen.putting import PutQueue
 from kvlitmus.conformance.specimen.works import Fetch
 from kvlitmus.mutants.hosted import SGLANG, BelievingHost
@@ -206,3 +207,14 @@ class AttachReplacesStorage(TieredSpecimen):
     def attach(self, store: PageStore) -> bool:
         self.store = store
         return True
+
+
+@mutant("release-queue-keeps-a-page", bugs=("H-05",), links=(SGLANG + "pull/20746",), kills=("LIFE-16",))
+class ReleaseQueueKeepsAPage(HostPool):
+    """The host is a page short as long as nothing else is released: the last page of the release queue stays there."""
+
+    def drain(self) -> None:
+        if self.releasing:
+            *pages, last = self.releasing
+            self.releasing = [last]
+            self.give_back(pages)

@@ -204,3 +204,16 @@ class PutForgetsTheHead(PutQueue):
             super().start(nodes, pages, key, start)
         else:
             super().start(nodes, pages[1:], key, start + self.size)
+
+
+@mutant("failed-puts-vanish", bugs=("H-07",), links=(SGLANG + "pull/39269",), kills=("TIER-40",), configs=NOT_BACK)
+class FailedPutsVanish(PutQueue):
+    """Who waits for the notice of a put waits for ever: one that fails is gone at once, and no tick ever hears of it.
+
+    In SGLang 0.5.13 an exception of storage ends the thread that has the put in hand.
+    """
+
+    def put(self, work: Work, store: PageStore, pages: int | None) -> None:
+        super().put(work, store, pages)
+        if work.landed and work.done < len(work.sources):
+            self.finish(work)

@@ -298,8 +298,10 @@ def host_appeared(hosted_before: Mapping[Name, PageNo], hosted: Mapping[Name, Pa
 
 
 @fact(3)
-def pins_changed(tiers_seen_before: TierSeen, tiers_seen: TierSeen) -> Sequence[Name]:
+def pins_changed(tiers_seen_before: TierSeen, tiers_seen: TierSeen) -> Sequence[Name] | Unknown:
     """Nodes whose pins changed."""
+    if tiers_seen.hides_pins:
+        return UNKNOWN
     then = {
         node.named.pages: node.pins for node in tiers_seen_before.tier_nodes
     }  # a node that was split is another one

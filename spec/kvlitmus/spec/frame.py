@@ -14,7 +14,7 @@ from typing import Any
 from kvlitmus.spec import life as _life  # noqa: F401 - its facts, and those of tiers
 from kvlitmus.spec.actions import ACTIONS, Group
 from kvlitmus.spec.explain import Effect, Look, pins_of, unexplained
-from kvlitmus.spec.facts import fact
+from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.rule import rule
 from kvlitmus.spec.seen import Seen, TierSeen
 from kvlitmus.spec.setting import Setting
@@ -75,8 +75,10 @@ def odd_in_host_pool(look: Look, tiers_seen_before: TierSeen, tiers_seen: TierSe
 
 
 @fact(3)
-def odd_pins(look: Look, tiers_seen_before: TierSeen, tiers_seen: TierSeen) -> Sequence[Effect]:
+def odd_pins(look: Look, tiers_seen_before: TierSeen, tiers_seen: TierSeen) -> Sequence[Effect] | Unknown:
     """Nodes whose protection on the host changed without a cause."""
+    if tiers_seen.hides_pins:
+        return UNKNOWN
     return () if pins_of(tiers_seen_before) == pins_of(tiers_seen) else remainder(look, Group.PINS)
 
 
@@ -141,6 +143,7 @@ def the_free_list_of_the_host_changes_for_a_cause(odd_in_host_pool: Sequence[Eff
     source=FRAME_PROBLEM,
     reference="perform.perform_tiered",
     allowed=_UNCHANGED,
+    premise="hosted",
 )
 def the_host_is_protected_for_a_cause(odd_pins: Sequence[Effect]) -> bool:
     """A host copy MUST be protected more often, or less often, only where the table of actions lets the call do that, and for a job or a prefetch that began or ended."""

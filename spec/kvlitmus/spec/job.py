@@ -7,9 +7,18 @@ and everything may be forgotten (``reset``).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+from kvlitmus.spec import calls, tier_calls
+from kvlitmus.spec import tier as _tier  # noqa: F401 - its facts
+from kvlitmus.spec.actions import ACTIONS
+from kvlitmus.spec.facts import fact
 from kvlitmus.spec.interface.tiers import BACKUP, FETCH, JOB_KINDS, LOAD, PUT, QUERY, Job
 from kvlitmus.spec.on import On
-from kvlitmus.spec.transitions import NONE, Table, Transition
+from kvlitmus.spec.rule import rule
+from kvlitmus.spec.seen import TierSeen
+from kvlitmus.spec.transitions import NONE, Step, Table, Transition
 
 QUEUED, UNDER_WAY, LANDED, FAILED, GONE = "queued", "under way", "landed", "failed", "gone"
 
@@ -98,3 +107,55 @@ def state_of(job: Job) -> str:
     if job.landed:
         return FAILED if job.failed else LANDED
     return UNDER_WAY if job.ready else QUEUED
+
+
+def cause_of(call: Any, job: int) -> str:
+    """What a call is to a job, as the table has it: its own advance, by outcome, or the method that was called."""
+    match call:
+        case tier_calls.Advance():
+            return f"advance {call.outcome.how}" if call.job == job else "advance"
+        case calls.Publish() | calls.End() if call.upto is not None:
+            return f"{type(call).__name__.lower()}_upto"
+        case tier_calls.LoadBack():
+            return "load_back" if call.quota is None else "load_back_within"
+        case tier_calls.Attach():
+            return "attach" if call.on else "detach"
+    return type(call).__name__.lower()
+
+
+@fact(3)
+def jobs_listed(tiers_seen_before: TierSeen, tiers_seen: TierSeen) -> int:
+    """How many jobs are listed before the call or after it."""
+    was, now = tiers_seen_before.jobs, tiers_seen.jobs
+    return len(was.keys() | now.keys()) if was and now else len(was) + len(now)
+
+
+@fact(3)
+def illegal_job_steps(tiers_seen_before: TierSeen, tiers_seen: TierSeen, call: Any) -> Sequence[tuple[int, Step]]:
+    """Steps of jobs, by their number, that the table of states hasn't got."""
+    was, now = tiers_seen_before.jobs, tiers_seen.jobs
+    if was == now and type(call) is not tier_calls.Advance:
+        return ()
+    found = []
+    for number in was.keys() | now.keys():
+        before = state_of(was[number]) if number in was else NONE
+        after = state_of(now[number]) if number in now else GONE
+        kind = (was.get(number) or now[number]).kind
+        step = Step(kind, before, cause_of(call, number), after)
+        if not JOBS.is_legal(step):
+            found.append((number, step))
+    return found
+
+
+@rule(
+    "TIER-40",
+    on=tuple(one for one in ACTIONS if one is not On.OUT_OF_MEMORY),
+    needs=("tiers", "steps"),
+    source="R-PFT-06, R-WB-02, R-LIFE-04; H-06, H-07",
+    reference="tier.settle",
+    allowed="a step of the table of states of jobs",
+    premise="jobs_listed",
+)
+def a_job_makes_only_legal_steps(illegal_job_steps: Sequence[tuple[int, Step]]) -> bool:
+    """A job MUST begin, go on and end by the steps that the table of states of jobs has, each by one of the calls that it names, and else stay as it is."""
+    return not illegal_job_steps

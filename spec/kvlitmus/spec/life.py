@@ -73,16 +73,21 @@ def moving_left(tiers_seen: TierSeen) -> Sequence[PageNo]:
 
 
 @fact(3)
-def protected_left(then: State, tiers_seen: TierSeen) -> Tokens:
-    """Device pages that are locked though nobody holds a lock."""
-    idle = not then.requests and not then.receipts
-    return Tokens((tiers_seen.sizes or (0, 0))[1] if idle else 0)
+def protected_left(then: State, tiers_seen: TierSeen, page_size: int) -> Tokens | Unknown:
+    """Units on the device that are protected though nobody holds a lock, by the counters; without them, by the nodes."""
+    if then.requests or then.receipts:
+        return Tokens(0)
+    if tiers_seen.sizes is not None:
+        return Tokens(tiers_seen.sizes[1])
+    if tiers_seen.nodes and all(node.locks is None for node in tiers_seen.nodes):
+        return UNKNOWN
+    return Tokens(sum([len(node.info.names) * page_size for node in tiers_seen.nodes if node.locks]))
 
 
 @fact(3)
-def pins_left(tiers_seen: TierSeen) -> Sequence[Name]:
+def pins_left(tiers_seen: TierSeen) -> Sequence[Name] | Unknown:
     """Pages that are still protected on the host."""
-    return list(tiers_seen.pins())
+    return UNKNOWN if tiers_seen.hides_pins else list(tiers_seen.pins())
 
 
 @fact(3)
@@ -193,6 +198,7 @@ def every_request_can_go_on_in_the_end(still_waiting: Sequence[int]) -> bool:
     needs=("tiers", "steps"),
     source="R-PFC-05, R-LIFE-05, R-LK-08, I9; H-05, H-40",
     reference="life.tick",
+    premise="in_tree",
 )
 def nothing_is_held_when_nothing_is_under_way(
     moving_left: Sequence[PageNo], pins_left: Sequence[Name], protected_left: Tokens
@@ -238,3 +244,16 @@ def what_finds_no_memory_leaves_nothing(appeared: frozenset[Name], jobs_begun: S
 def a_reset_forgets_what_was_added(told_before_reset: bool, told_loaded: Tokens) -> bool:
     """What a prefetch had added before a reset SHOULD NOT be told after it: it isn't there any more."""
     return not told_before_reset or told_loaded == 0
+
+
+@rule(
+    "LIFE-16",
+    on=(On.SETTLED,),
+    needs=("tiers", "steps"),
+    source="R-PFC-05, R-LIFE-05, I9; H-05, H-40",
+    reference="life.tick",
+    allowed="none of the host's pages in flight",
+)
+def no_host_page_is_in_flight_when_nothing_is_under_way(moving_left: Sequence[PageNo]) -> bool:
+    """When everything has settled, work in flight MUST NOT hold a page of the host."""
+    return not moving_left

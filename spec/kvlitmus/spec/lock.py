@@ -49,7 +49,14 @@ def the_tree_counts_what_is_protected(
     return evictable == unlocked_count and protected == locked_count
 
 
-@rule("LOCK-03", kind=Kind.STATE, needs=("locks", "inspect"), source="R-LK-03", reference="perform.lock")
+@rule(
+    "LOCK-03",
+    kind=Kind.STATE,
+    needs=("locks", "inspect"),
+    source="R-LK-03",
+    reference="perform.lock",
+    premise="node_locks",
+)
 def a_parent_is_locked_at_least_as_often_as_its_child(lock_inversions: Sequence[tuple[int, int]]) -> bool:
     """A node MUST be locked at least as often as each of its children."""
     return not lock_inversions
@@ -62,6 +69,7 @@ def a_parent_is_locked_at_least_as_often_as_its_child(lock_inversions: Sequence[
     source="R-LK-04, R-LK-05; sglang#29471, mini-sglang#45, bytedance/sglang#508",
     reference="perform.lock",
     allowed="as many locks as receipts on every node",
+    premise="node_locks",
 )
 def every_node_has_as_many_locks_as_receipts(node_locks: Sequence[tuple[int, int]]) -> bool:
     """A node MUST carry exactly one lock for each receipt and each running request that covers it."""

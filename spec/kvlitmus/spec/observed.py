@@ -173,63 +173,89 @@ def broken_pages(after: Seen) -> Sequence[str]:
 # Counts beside what they should be
 
 
-class NodeCounts(NamedTuple):
-    """What nodes show beside what their pages should have, in pairs; see the facts that take them apart."""
+Pairs = list[tuple[int, int]]
+"""What nodes show, each beside what it should be."""
 
-    locks: list[tuple[int, int]]
-    hits: list[tuple[int, int]]
-    priorities: list[tuple[int, int]]
-    inversions: list[tuple[int, int]]
+
+class NodeCounts(NamedTuple):
+    """What nodes show beside what their pages should have, in pairs; unknown where there are nodes and none shows it.
+
+    See the facts that take them apart.
+    """
+
+    locks: Pairs | Unknown
+    hits: Pairs | Unknown
+    priorities: Pairs | Unknown
+    inversions: Pairs | Unknown
+
+
+def as_shown(pairs: Pairs, hidden: int) -> Pairs | Unknown:
+    """The pairs of the nodes that show a count; unknown where only nodes are that hide it."""
+    return UNKNOWN if hidden and not pairs else pairs
 
 
 @fact(3)
 def node_counts(after: Seen, then: State) -> NodeCounts:
     """What the nodes show of themselves, beside what their use amounts to."""
     pages, nodes, table = then.tree.pages, after.nodes, then.table
-    counts = NodeCounts([], [], [], [])
-    locks, hits, priorities, inversions = counts
+    locks: Pairs = []
+    hits: Pairs = []
+    priorities: Pairs = []
+    inversions: Pairs = []
+    no_locks = no_hits = no_priority = 0
     for info, parent, own, shown, priority in nodes:
         if not info.items:
             continue
         first, last = pages.get(info.names[0]), pages.get(info.names[-1])
         if first is None or last is None:
             continue
-        if own is not None and table:
+        if own is None:
+            no_locks += 1
+        elif table:
             locks += [(own, table[page].holders) for page in info.pages if page in table]
-        elif own is not None:
+        else:
             locks.append((own, last.locks))
             if first.locks != last.locks:
                 locks.append((own, first.locks))
-            above = nodes[parent].locks or 0 if parent >= 0 else own
-            if above < own:
+            above = nodes[parent].locks if parent >= 0 else own
+            if above is not None and above < own:
                 inversions.append((above, own))
-        if shown is not None:
+        if shown is None:
+            no_hits += 1
+        else:
             hits.append((shown, last.hits))
-        if priority is not None:
+        if priority is None:
+            no_priority += 1
+        else:
             priorities.append((priority, last.priority))
-    return counts
+    return NodeCounts(
+        as_shown(locks, no_locks),
+        as_shown(hits, no_hits),
+        as_shown(priorities, no_priority),
+        UNKNOWN if no_locks and not locks else inversions,
+    )
 
 
 @fact(3)
-def node_locks(node_counts: NodeCounts) -> Sequence[tuple[int, int]]:
+def node_locks(node_counts: NodeCounts) -> Sequence[tuple[int, int]] | Unknown:
     """The lock count of each node, beside the number of receipts that cover it."""
     return node_counts.locks
 
 
 @fact(3)
-def node_hits(node_counts: NodeCounts) -> Sequence[tuple[int, int]]:
+def node_hits(node_counts: NodeCounts) -> Sequence[tuple[int, int]] | Unknown:
     """The hit count of each node, beside the count that its use amounts to."""
     return node_counts.hits
 
 
 @fact(3)
-def node_priorities(node_counts: NodeCounts) -> Sequence[tuple[int, int]]:
+def node_priorities(node_counts: NodeCounts) -> Sequence[tuple[int, int]] | Unknown:
     """The priority of each node, beside the highest it was given."""
     return node_counts.priorities
 
 
 @fact(3)
-def lock_inversions(node_counts: NodeCounts) -> Sequence[tuple[int, int]]:
+def lock_inversions(node_counts: NodeCounts) -> Sequence[tuple[int, int]] | Unknown:
     """For each node with more locks than its parent: the parent's locks and its own."""
     return node_counts.inversions
 

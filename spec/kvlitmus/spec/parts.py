@@ -17,6 +17,7 @@ PARTS = (
     "tier",
     "backup",
     "host_room",
+    "job",
     "load",
     "fetch",
     "life",

@@ -171,6 +171,11 @@ class TierSeen(Seen):
         """Every page of the tree, on either tier."""
         return frozenset(self.parent_names)
 
+    @property
+    def hides_pins(self) -> bool:
+        """Whether there are nodes, and none shows how often its host copy is protected."""
+        return bool(self.tier_nodes) and all(node.pins is None for node in self.tier_nodes)
+
     def pins(self) -> dict[Name, int]:
         """How often each host copy is protected, by the name of the last page of its node; others left out."""
         return {node.named.pages[-1]: node.pins for node in self.tier_nodes if node.pins and node.named.pages}

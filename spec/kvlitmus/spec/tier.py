@@ -20,6 +20,7 @@ from kvlitmus.spec.calls import Match
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.interface import Hit
 from kvlitmus.spec.interface.tiers import BACKUP, LOAD
+from kvlitmus.spec.observed import Pairs, as_shown
 from kvlitmus.spec.on import On
 from kvlitmus.spec.rule import Kind, Strength, rule
 from kvlitmus.spec.seen import Held, Seen, TierSeen
@@ -208,37 +209,47 @@ def device_wrong(below: Tiers, tiers_seen: TierSeen) -> Sequence[Held]:
 
 
 class HostCounts(NamedTuple):
-    """What nodes on the host alone show of their worth, beside what their pages' use amounts to, in pairs."""
+    """What nodes on the host alone show of their worth, beside what their pages' use amounts to, in pairs.
 
-    hits: list[tuple[int, int]]
-    priorities: list[tuple[int, int]]
+    Unknown where there are such nodes and none shows it.
+    """
+
+    hits: Pairs | Unknown
+    priorities: Pairs | Unknown
 
 
 @fact(3)
 def host_counts(below: Tiers, tiers_seen: TierSeen) -> HostCounts:
     """What nodes on the host alone show of themselves, beside what their use amounts to."""
-    counts, alone = HostCounts([], []), below.alone
+    hits: Pairs = []
+    priorities: Pairs = []
+    no_hits = no_priority = 0
+    alone = below.alone
     for node in tiers_seen.tier_nodes if alone else ():
         if node.slots is not None or not node.named.pages:
             continue
         last = alone.get(node.named.pages[-1])
         if last is None:
             continue
-        if node.hits is not None:
-            counts.hits.append((node.hits, last.hits))
-        if node.priority is not None:
-            counts.priorities.append((node.priority, last.priority))
-    return counts
+        if node.hits is None:
+            no_hits += 1
+        else:
+            hits.append((node.hits, last.hits))
+        if node.priority is None:
+            no_priority += 1
+        else:
+            priorities.append((node.priority, last.priority))
+    return HostCounts(as_shown(hits, no_hits), as_shown(priorities, no_priority))
 
 
 @fact(3)
-def host_node_hits(host_counts: HostCounts) -> Sequence[tuple[int, int]]:
+def host_node_hits(host_counts: HostCounts) -> Sequence[tuple[int, int]] | Unknown:
     """The hit count of each node on the host alone, beside the count that its use amounts to."""
     return host_counts.hits
 
 
 @fact(3)
-def host_node_priorities(host_counts: HostCounts) -> Sequence[tuple[int, int]]:
+def host_node_priorities(host_counts: HostCounts) -> Sequence[tuple[int, int]] | Unknown:
     """The priority of each node on the host alone, beside the highest it was given."""
     return host_counts.priorities
 
@@ -537,6 +548,7 @@ def an_eviction_of_the_host_reports_what_it_freed(
     source="R-TR-11, R-HT-01",
     reference="tier.leave_device",
     allowed="the hit counts that the profile's hit_counts amount to",
+    premise="host_node_hits",
 )
 def hits_are_kept_on_the_host(host_node_hits: Sequence[tuple[int, int]]) -> bool:
     """A node on the host alone MUST have the hits with which its pages left the device, and those since; one from storage begins without."""
@@ -550,6 +562,7 @@ def hits_are_kept_on_the_host(host_node_hits: Sequence[tuple[int, int]]) -> bool
     source="R-TR-11, R-HT-01",
     reference="tier.leave_device",
     allowed="the highest priority that each page was given",
+    premise="host_node_priorities",
 )
 def priority_is_kept_on_the_host(host_node_priorities: Sequence[tuple[int, int]]) -> bool:
     """A node on the host alone MUST keep the priority with which its pages left the device, or came from storage."""

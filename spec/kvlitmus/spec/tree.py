@@ -357,6 +357,7 @@ def an_insert_frees_nothing_but_duplicates(
     source="R-TR-11; sglang#9776, sglang#18843",
     reference="perform.insert",
     allowed="the hit counts that the profile's hit_counts amount to",
+    premise="node_hits",
 )
 def hits_are_counted_as_declared(node_hits: Sequence[tuple[int, int]]) -> bool:
     """A node's hit count MUST rise with each use that the profile counts, once, and with nothing else; a chunk of the same request is no new use."""
@@ -370,6 +371,7 @@ def hits_are_counted_as_declared(node_hits: Sequence[tuple[int, int]]) -> bool:
     source="R-TR-11",
     reference="perform.insert",
     allowed="the highest priority that each page was given",
+    premise="node_priorities",
 )
 def priority_only_rises(node_priorities: Sequence[tuple[int, int]]) -> bool:
     """A node's priority MUST be the highest with which any of its pages was inserted."""

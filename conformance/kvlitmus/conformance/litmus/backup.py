@@ -136,7 +136,7 @@ def names_do_not_depend_on_splits(checker: Checker) -> None:
     tiers.settle(checker)
 
 
-@litmus(rules=("BACKUP-07", "LIFE-06", "LIFE-08"), needs=STORAGE)
+@litmus(rules=("BACKUP-07", "LIFE-06", "LIFE-08", "LIFE-16", "TIER-40"), needs=STORAGE)
 def a_put_ends_where_storage_refuses(checker: Checker) -> None:
     """Storage takes one page of three and refuses the next, raises for another key, and is well again."""
     storage(checker)
