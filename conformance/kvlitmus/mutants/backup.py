@@ -9,7 +9,7 @@ from kvlitmus.conformance.specimen.host import Copier
 from kvlitmus.conformance.specimen.tiers import TierTree
 from kvlitmus.conformance.specimen.tree import Node
 from kvlitmus.conformance.specimen.works import TieredNode, Work
-from kvlitmus.mutants.hosted import HOSTED, SELECTIVE, SGLANG, VLLM, WRITE_BACK
+from kvlitmus.mutants.hosted import HOSTED, NOT_BACK, SELECTIVE, SGLANG, VLLM, WRITE_BACK
 from kvlitmus.mutants.registry import mutant
 from kvlitmus.spec.units import Unit
 
@@ -306,3 +306,13 @@ class IdleCacheTakesNoNote(BackupQueue):
         if self.started:
             self.started = False
             super().acks()
+
+
+@mutant("landing-flushes-the-tiers", kills=("FETCH-14",), configs=NOT_BACK)
+class LandingFlushesTheTiers(BackupQueue):
+    """Each copy that lands on the host costs all that nobody uses just then: there is no second hit."""
+
+    def land(self, work: Work) -> None:
+        super().land(work)
+        self.tree.evict(self.tree.evictable)
+        self.tree.evict_host(len(self.host.stored) * self.tree.page_size)

@@ -547,6 +547,35 @@ class TimeoutOfAnotherCache(Prefetcher):
         return 1.0 + 0.25 * (fetch.hit or 0) / 1024
 
 
+@mutant("abandoned-read-is-cached", kills=("FETCH-15",))
+class AbandonedReadIsCached(Prefetcher):
+    """The cache fills with what aborted requests wanted: a read that nobody waits for is committed at its end."""
+
+    def read(self, work: Work, store: PageStore, pages: int | None) -> None:
+        """As if somebody had waited, where the anchor is still there."""
+        fetch = work.fetch
+        assert fetch is not None
+        anchored = fetch.anchor.parent is None or fetch.anchor.host
+        if fetch.over and anchored and fetch.done == 0 and len(fetch.pages) == len(work.names):
+            found = [self.contents(store, name) for name in work.names]
+            if None not in found:
+                for page, contents in zip(fetch.pages, found, strict=True):
+                    self.copier.write(page, contents or ())
+                units = fetch.key.units[fetch.start : fetch.start + len(found) * self.size]
+                known, _ = self.tree.insert_host(fetch.anchor, units, fetch.pages)
+                fetch.pages = fetch.pages[:known]
+        super().read(work, store, pages)
+
+
+@mutant("timeout-forgets-the-units", bugs=("H-12",), kills=("FETCH-11",), configs=TIMED)
+class TimeoutForgetsTheUnits(Prefetcher):
+    """Long prefetches are cut off: a request waits as long for many pages as for none."""
+
+    def limit(self, fetch: Fetch) -> float:
+        """The base alone."""
+        return self.settings.timeout[0]
+
+
 @mutant(
     "stranger-has-to-wait",
     bugs=("H-58", "S11"),

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from kvlitmus.conformance.specimen.backup import BackupQueue
 from kvlitmus.conformance.specimen.hashing import PageHasher
+from kvlitmus.conformance.specimen.host import STORED, UNDER_WAY, UNSTORED
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.conformance.specimen.putting import PutQueue
 from kvlitmus.conformance.specimen.works import TieredNode, Work
@@ -217,3 +218,35 @@ class FailedPutsVanish(PutQueue):
         super().put(work, store, pages)
         if work.landed and work.done < len(work.sources):
             self.finish(work)
+
+
+@mutant("refused-page-never-put-again", bugs=("H-60",), kills=("BACKUP-11",))
+class RefusedPageNeverPutAgain(PutQueue):
+    """One refusal by storage, and a prompt is never found there again: what was refused counts as on its way."""
+
+    def finish(self, work: Work) -> None:
+        rest = work.sources[work.done :]
+        super().finish(work)
+        for page in rest:
+            self.host.stored[page] = UNDER_WAY
+
+
+@mutant("puts-nothing-but-new-backups", kills=("BACKUP-11",))
+class PutsNothingButNewBackups(PutQueue):
+    """What was on the host before there was storage, and what storage refused, never gets there: only an acknowledged
+    backup begins a put.
+    """
+
+    def after_insert(self, namespace: str | None, units: tuple[Unit, ...], path: list[TieredNode]) -> None:
+        """An insertion is no reason to put anything."""
+
+
+@mutant("stored-outlives-the-storage", kills=("BACKUP-11",))
+class StoredOutlivesTheStorage(PutQueue):
+    """An exchanged storage stays empty: what the one before has counts as stored."""
+
+    def detach(self) -> None:
+        """What is under way ends, and nothing else."""
+        stored = self.host.stored
+        super().detach()
+        self.host.stored = bytearray(STORED if one == STORED else UNSTORED for one in stored)

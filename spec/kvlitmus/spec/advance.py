@@ -77,6 +77,15 @@ def computed_pages(running: Running, setting: Setting, upto: int | None) -> tupl
     return running.path.pages if upto is None else page_names(running.path.names[:upto], setting.size)
 
 
+def used_path(state: State, setting: Setting, call: calls.Insert | calls.Publish | calls.End) -> Sequence[Name]:
+    """The pages of the path that a call uses by an insertion; none of a chunk, which is no new use."""
+    if isinstance(call, calls.Insert):
+        return () if call.chunked else call.path.pages
+    if isinstance(call, calls.Publish):
+        return () if call.chunked else computed_pages(state.requests[call.rid], setting, call.upto)
+    return computed_pages(state.requests[call.rid], setting, call.upto) if call.keep else ()
+
+
 def offered_by_request(running: Running, setting: Setting, paged: Sequence[Name]) -> list[PageNo]:
     """The request's page for each whole page of its key; no page (-1) where its row is too short."""
     size, row = setting.size, running.row

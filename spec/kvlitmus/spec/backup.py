@@ -18,10 +18,10 @@ from itertools import takewhile
 
 from kvlitmus.spec import policies
 from kvlitmus.spec import tier as _tier  # noqa: F401 - its facts
-from kvlitmus.spec.advance import computed_pages
+from kvlitmus.spec.advance import used_path
 from kvlitmus.spec.calls import End, Insert, Publish
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
-from kvlitmus.spec.interface.tiers import BACKUP, Job
+from kvlitmus.spec.interface.tiers import BACKUP, PUT, Job
 from kvlitmus.spec.on import On
 from kvlitmus.spec.policies import hot
 from kvlitmus.spec.rule import Kind, Strength, rule
@@ -36,11 +36,7 @@ from kvlitmus.spec.units import Name, PageNo
 @fact(0)
 def inserted_path(state: State, setting: Setting, call: Insert | Publish | End) -> Sequence[Name]:
     """The pages of the path that the call uses by an insertion; none of a chunk, which is no new use."""
-    if isinstance(call, Insert):
-        return () if call.chunked else call.path.pages
-    if isinstance(call, Publish):
-        return () if call.chunked else computed_pages(state.requests[call.rid], setting, call.upto)
-    return computed_pages(state.requests[call.rid], setting, call.upto) if call.keep else ()
+    return used_path(state, setting, call)
 
 
 @fact(3)
@@ -146,9 +142,23 @@ def failed_hosted(below: Tiers, hosted: Mapping[Name, PageNo], failed_backups: f
 
 @fact(3)
 def unstored(below: Tiers, call: Settled) -> Sequence[Name]:
-    """Pages with an acknowledged host copy that storage, attached all the time and willing, doesn't have."""
-    willing = below.whole_time and not below.stored.refused and not call.waiting
-    return sorted(below.backed - below.stored.pages) if willing else []
+    """Pages whose backup was acknowledged with this storage attached, and that it has neither got nor refused."""
+    return sorted(below.backed - below.shelf) if not call.waiting else []
+
+
+@fact(3)
+def owed_missed(below_before: Tiers, below: Tiers, tiers_seen: TierSeen) -> Sequence[Name]:
+    """Pages on the host that an insertion since the last tick found missing in storage, and no put was begun for."""
+    owed = below_before.owed
+    if not owed:
+        return []
+    going = {
+        name
+        for work in (*below_before.work.values(), *below.work.values())
+        if work.job.kind in (BACKUP, PUT)
+        for name in work.names
+    }
+    return sorted(name for name in owed - going - below.shelf if name in tiers_seen.hosted)
 
 
 # Rules
@@ -244,7 +254,7 @@ def a_put_that_ended_well_has_stored_its_pages(put_missing: Sequence[Name]) -> b
     reference="life.tick",
 )
 def what_is_backed_up_gets_into_storage(unstored: Sequence[Name]) -> bool:
-    """When everything has settled, each page whose backup was acknowledged with storage attached SHOULD be in storage, if storage refused nothing."""
+    """When everything has settled, each page whose backup was acknowledged with storage attached SHOULD be in that storage, unless it, or a page before it, was refused there."""
     return not unstored
 
 
@@ -259,3 +269,16 @@ def what_is_backed_up_gets_into_storage(unstored: Sequence[Name]) -> bool:
 def what_was_not_copied_has_no_host_copy(failed_hosted: Sequence[Name]) -> bool:
     """When a backup that failed has ended, its pages MUST NOT have a host copy, unless another backup is under way for them."""
     return not failed_hosted
+
+
+@rule(
+    "BACKUP-11",
+    on=(On.TICK,),
+    strength=Strength.SHOULD,
+    needs=("tiers", "lifecycle", "steps"),
+    source="R-BK-01, R-BK-04; H-60",
+    reference="backup.used",
+)
+def what_storage_lacks_is_put_when_it_is_used_again(owed_missed: Sequence[Name]) -> bool:
+    """When an insertion uses a path, those of its pages whose host copies are complete, back to the first page, and that the storage attached now has neither taken nor said it has, SHOULD be on their way there by the next tick: after a refusal, an error, a put that ended short, and when this storage was attached after them."""
+    return not owed_missed

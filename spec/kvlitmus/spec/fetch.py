@@ -23,11 +23,12 @@ from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.interface import tiers as answers
 from kvlitmus.spec.interface.tiers import FETCH
 from kvlitmus.spec.on import On
-from kvlitmus.spec.prefetch_advance import committed, ending, gate_of, known_part, query_hit_of, stop_allowed_now
+from kvlitmus.spec.prefetch_advance import committed, ending, gate_of, known_part, stop_allowed_now
 from kvlitmus.spec.rule import Kind, Strength, rule
 from kvlitmus.spec.seen import TierSeen
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State
+from kvlitmus.spec.storage_advance import query_hit_of
 from kvlitmus.spec.tier_calls import Abandon, Advance, Poll, Prefetch, TellLoaded, Tick
 from kvlitmus.spec.tier_state import Prefetched, Tiers, droppable, reclaimable
 from kvlitmus.spec.units import Name, PageNo, Tokens, page_floor
@@ -322,6 +323,9 @@ def tree_changed(tiers_seen_before: TierSeen, tiers_seen: TierSeen) -> bool:
 
 # Rules
 
+BACKGROUND = (On.QUERY, On.FETCH, On.ZOMBIE, On.PUT, On.COPIED, On.FAILED_COPY, On.PREFETCH_TICK)
+"""What goes on while nobody calls: each kind of job that is advanced, and the tick, unless that takes host memory."""
+
 
 @rule(
     "FETCH-01",
@@ -493,7 +497,7 @@ def a_commit_adds_all_that_was_fetched(commit_missing: Sequence[Name]) -> bool:
 
 @rule(
     "FETCH-14",
-    on=(On.POLL, On.ABANDON, On.QUERY, On.FETCH, On.PUT, On.PREFETCH_TICK),
+    on=(On.POLL, On.ABANDON, *BACKGROUND),
     needs=("tiers",),
     source="R-PFC-03, R-PFC-08",
     reference="fetch.commit",
@@ -516,7 +520,7 @@ def what_was_cached_stays_where_it_was(
 
 @rule(
     "FETCH-15",
-    on=(On.ABANDON, On.QUERY, On.FETCH, On.PUT, On.PREFETCH_TICK),
+    on=(On.ABANDON, *BACKGROUND),
     needs=("tiers",),
     source="R-PFC-08, R-PFC-06",
     reference="fetch.abandon",

@@ -11,7 +11,8 @@ from kvlitmus.spec.prefetch_life import ENDED, REVOKED
 from kvlitmus.spec.seen import Record, TierSeen
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State
-from kvlitmus.spec.tier_state import Misnamed, Prefetched, Prefetches, Stored, Tiers, Work, path_to
+from kvlitmus.spec.storage_advance import note_name, query_hit_of, query_told
+from kvlitmus.spec.tier_state import Prefetched, Prefetches, Tiers, Work, path_to
 from kvlitmus.spec.units import Name, page_floor
 
 
@@ -111,17 +112,23 @@ def ending(state: State, setting: Setting) -> list[int]:
     return [number for number in fetches.running.values() if fetches.by_number[number].ended]
 
 
+def time_of(one: Prefetched, setting: Setting, now: float) -> tuple[float, float]:
+    """When the time of a prefetch began, or begins if its request asks ``now``, and how many seconds it has."""
+    profile = setting.profile
+    begun = policies.time_begins(profile.timeout_from, one.begun, now if one.polled is None else one.polled)
+    units = policies.counted_units(profile.timeout_basis, one.asked, one.hit)
+    return now if begun is None else begun, policies.time_limit(profile.timeout, units)
+
+
 def stop_allowed_now(state: State, setting: Setting, rid: int) -> tuple[bool, ...]:
     """What a poll may answer now."""
-    tiers, profile = tiers_of(state), setting.profile
+    tiers = tiers_of(state)
     one = tiers.prefetches.of(rid)
     if one is None:
         return (True,)
-    polled = tiers.clock if one.polled is None else one.polled
     stage = REVOKED if one.revoked else ENDED if one.ended else QUERY if one.hit is None else FETCH
-    limit = policies.time_limit(profile.timeout, policies.counted_units(profile.timeout_basis, one.asked, one.hit))
-    start = policies.time_begins(profile.timeout_from, one.begun, polled)
-    elapsed = 0.0 if start is None else tiers.clock - start
+    start, limit = time_of(one, setting, tiers.clock)
+    elapsed = tiers.clock - start
     answer = policies.may_stop(setting.config.stop, stage, elapsed, limit)
     lately = one.revoked or (one.ended and rid in tiers.prefetches.ended_lately)
     if setting.config.stop != policies.BEST_EFFORT and lately:
@@ -132,64 +139,14 @@ def stop_allowed_now(state: State, setting: Setting, rid: int) -> tuple[bool, ..
 # -- what storage saw ------------------------------------------------------------------------------
 
 
-def note_name(stored: Stored, prefix: Name, name: str) -> Stored:
-    """Storage was asked for this prefix, or given it, under this name."""
-    names = stored.names_of.get(prefix, frozenset())
-    prefixes = stored.prefixes_of.get(name, frozenset())
-    if name in names and prefix in prefixes:
-        return stored
-    if names and name not in names:
-        stored = stored._replace(many_names=(*stored.many_names, Misnamed(prefix, prefix, name, min(names))))
-    if prefixes and prefix not in prefixes:
-        stored = stored._replace(many_prefixes=(*stored.many_prefixes, Misnamed(prefix, min(prefixes), name, name)))
-    return stored._replace(
-        names_of={**stored.names_of, prefix: names | {name}},
-        prefixes_of={**stored.prefixes_of, name: prefixes | {prefix}},
-    )
-
-
-def query_told(record: Record) -> tuple[list[str], int]:
-    """The names that a query asked for, in order, and how many of them storage said that it has."""
-    asked: list[str] = []
-    hit, open_ = 0, True
-    for names, answer in record.asked:
-        asked += [name for name in names if name not in asked]
-        if open_:
-            hit += answer
-            open_ = answer == len(names)
-    return asked, hit
-
-
-def query_hit_of(setting: Setting, work: Work, record: Record) -> int:
-    """How many units storage told a query that it has."""
-    return min(query_told(record)[1], len(work.names)) * setting.size
-
-
-def note_puts(tiers: Tiers, record: Record) -> tuple[Tiers, bool]:
-    """Puts were made; whether storage accepted all of them."""
-    stored, refused = tiers.stored, False
-    for name, contents, accepted in record.puts:
-        if refused:
-            stored = stored._replace(put_behind=(*stored.put_behind, name))
-        refused |= not accepted
-        last = Name(contents[-1]) if contents else Name(-1)
-        if stored.units_of.get(last) != contents:
-            stored = stored._replace(put_wrong=(*stored.put_wrong, (name, contents)))
-            continue
-        stored = note_name(stored, last, name)
-        if accepted:
-            stored = stored._replace(pages=stored.pages | {last})
-    if refused:
-        stored = stored._replace(refused=True)
-    return (tiers if stored is tiers.stored else tiers._replace(stored=stored)), refused
-
-
 def queried(tiers: Tiers, setting: Setting, work: Work, record: Record) -> Tiers:
     """A query has asked storage."""
     asked, told = query_told(record)
     stored = tiers.stored
     for prefix, name in zip(work.names, asked, strict=False):
         stored = note_name(stored, prefix, name)
+    has = frozenset(work.names[:told])
+    stored = stored._replace(told=stored.told | has, gone=stored.gone - has)
     tiers = tiers._replace(stored=stored)
     fetches = tiers.prefetches
     number = fetches.of_job.get(work.job.id)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from kvlitmus.spec import calls, effects, tier_calls
-from kvlitmus.spec.advance import follow, used
+from kvlitmus.spec.advance import follow, used, used_path
 from kvlitmus.spec.interface.tiers import BACKUP, DONE, FETCH, LOAD, PUT, QUERY, Loaded
 from kvlitmus.spec.names import page_names
 from kvlitmus.spec.page import Page, Tree
@@ -31,7 +31,6 @@ from kvlitmus.spec.prefetch_advance import (
     fetched,
     known_part,
     led_to,
-    note_puts,
     polled,
     pruned,
     put,
@@ -42,6 +41,7 @@ from kvlitmus.spec.prefetch_advance import (
 from kvlitmus.spec.seen import TierSeen
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State
+from kvlitmus.spec.storage_advance import cut_off, exchanged, note_puts, owing
 from kvlitmus.spec.tier_state import COPIES, WITH_STORAGE, Tiers, Work
 from kvlitmus.spec.units import Name, Tick
 
@@ -107,8 +107,8 @@ def advance(state: State, setting: Setting, call: tier_calls.Advance, after: Tie
     if kind == FETCH:
         return put(state, fetched(tiers, setting, work, after.record))
     tiers, refused = note_puts(tiers, after.record)
-    if outcome.how in ("short", "fail"):
-        tiers = tiers._replace(stored=tiers.stored._replace(refused=True))
+    if refused or outcome.how in ("short", "fail"):
+        tiers = cut_off(tiers, work.names)
     job = after.jobs.get(call.job)
     if not refused and outcome == DONE and (job is None or job.landed):
         missing = tuple(name for name in work.names if name not in tiers.stored.pages)
@@ -131,7 +131,7 @@ def attach(state: State, call: tier_calls.Attach, answer: bool) -> State:
     tiers = tiers_of(state)
     if not answer:
         return state
-    tiers = tiers._replace(attached=call.on, whole_time=False)
+    tiers = exchanged(tiers, call.storage, on=call.on)
     if not call.on:
         fetches = tiers.prefetches
         for number in list(fetches.running.values()):
@@ -259,11 +259,19 @@ def note_ended(state: State, setting: Setting, after: TierSeen, *, forgot: bool)
     tree, backed = state.tree, tiers.backed
     for work in copies:
         tree = effects.lock(tree, work.end, -1)
-        if not work.failed and work.job.kind == BACKUP and tiers.attached:
+        if not work.failed and work.job.kind == BACKUP and tiers.attached and not behind_refused(tiers, setting, work):
             backed = backed.union(work.names)
     left = {number: work for number, work in tiers.work.items() if number in after.jobs}
     ended = () if forgot else tuple(copies)
     return state._replace(tree=tree, tiers=tiers._replace(work=left, backed=backed, ended=ended))
+
+
+def behind_refused(tiers: Tiers, setting: Setting, work: Work) -> bool:
+    """Whether storage has refused a page before those of this job, or one of them: a cache may wait for it."""
+    refused, key = tiers.stored.refused, work.job.key
+    if not refused:
+        return False
+    return not refused.isdisjoint(page_names(setting.names.of(key.namespace, key.units), setting.size))
 
 
 def restored(state: State, expected: State, setting: Setting, before: TierSeen, after: TierSeen) -> State:
@@ -375,8 +383,11 @@ def conclude(
 ) -> State:
     """What is known once the snapshot was followed: what depends on which jobs began, and what was added."""
     then = remembered(state, bind(then, after), after)
-    if isinstance(call, INSERTS) and any(work.job.kind == BACKUP for work in tiers_of(then).begun):
-        then = put(then, allocated(tiers_of(then)))
+    if isinstance(call, INSERTS):
+        tiers = tiers_of(then)
+        if any(work.job.kind == BACKUP for work in tiers.begun):
+            tiers = allocated(tiers)
+        then = put(then, owing(tiers, used_path(state, setting, call), after))
     if isinstance(call, tier_calls.Advance):
         job = tiers_of(state).work[call.job].job
         if job.kind == QUERY:
@@ -385,6 +396,8 @@ def conclude(
             then = fetch_ended(then, call, after)
     elif isinstance(call, tier_calls.Tick):
         then = ticked(then, setting, ending(state, setting), before, after)
+        if tiers_of(then).owed:
+            then = put(then, tiers_of(then)._replace(owed=frozenset()))
     elif isinstance(call, tier_calls.Poll):
         number = tiers_of(state).prefetches.running.get(call.rid)
         then = polled(then, setting, number, call, answer, before, after)

@@ -36,10 +36,14 @@ class Tick(NamedTuple):
 
 
 class Attach(NamedTuple):
-    """Attach storage (``on``) or detach it; answers whether that was done.  ``stored``: the pages that storage has."""
+    """Attach storage (``on``) or detach it; answers whether that was done.
+
+    ``stored``: the pages that storage has.  ``storage``: which of the suite's, of those that it attaches.
+    """
 
     on: bool
     stored: int
+    storage: int = 0
 
 
 class Settled(NamedTuple):

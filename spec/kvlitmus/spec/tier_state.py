@@ -117,17 +117,25 @@ class Misnamed(NamedTuple):
 class Stored(NamedTuple):
     """What storage was asked for and given.
 
-    ``names_of``: under which names each prefix; ``prefixes_of``: which prefixes under each name.  ``pages``: the
-    prefixes that it accepted; ``refused``: whether it ever refused one, or lost it.  ``units_of``: the units of each page
-    that was seen in the tree.  The rest is what went wrong: prefixes with ``many_names``, names with ``many_prefixes``,
-    reads in ``disorder``, pages ``put_behind`` one that was refused, ``put_wrong`` contents, pages ``put_missing``.
+    ``names_of``: under which names each prefix; ``prefixes_of``: which prefixes under each name.  ``units_of``: the units
+    of each page that was seen in the tree.
+
+    Of the storage that is attached, or was last: ``pages``: the prefixes that it accepted; ``told``: those that it said
+    it has; ``refused``: those that it refused, or that were to follow one, and that it has not accepted since; ``lost``:
+    those that it lost, or that were cut short, while it was attached; ``gone``: the same before it was attached again.
+
+    The rest is what went wrong: prefixes with ``many_names``, names with ``many_prefixes``, reads in ``disorder``, pages
+    ``put_behind`` one that was refused, ``put_wrong`` contents, pages ``put_missing``.
     """
 
     names_of: Mapping[Name, frozenset[str]] = {}
     prefixes_of: Mapping[str, frozenset[Name]] = {}
-    pages: frozenset[Name] = frozenset()
-    refused: bool = False
     units_of: Mapping[Name, tuple[Name, ...]] = {}
+    pages: frozenset[Name] = frozenset()
+    told: frozenset[Name] = frozenset()
+    refused: frozenset[Name] = frozenset()
+    lost: frozenset[Name] = frozenset()
+    gone: frozenset[Name] = frozenset()
     many_names: tuple[Misnamed, ...] = ()
     many_prefixes: tuple[Misnamed, ...] = ()
     disorder: tuple[tuple[str, int], ...] = ()
@@ -141,12 +149,14 @@ class Tiers(NamedTuple):
 
     ``work``: the jobs under way.  ``alone``: the records of pages that are on the host alone.  ``unsure``: pages, on
     either tier, of which nobody knows how recently they were used; ``undated``: of which nobody knows when they were
-    created.  ``backed``: pages whose backup was acknowledged with storage
-    attached.  ``prefetches``, ``stored``: see there.
+    created.  ``backed``: pages whose backup was acknowledged with this storage attached, but for those that it refused
+    since.  ``owed``: pages on the host that an insertion since the last tick found missing in storage, and not on their
+    way there.  ``prefetches``, ``stored``: see there.
 
-    ``attached``: whether storage is; ``whole_time``: since the beginning, and without a break.  ``clock``: the time, in
-    seconds.  ``fault``: after how many allocations of host memory one is to fail.  ``failing``: the kinds of which a copy
-    is to fail; ``starved``: whether memory is to run out.
+    ``attached``: whether storage is; ``storage``: which one, or was last; ``shelves``: what each storage is known to have
+    from before the last reset or exchange.  ``clock``: the time, in seconds.  ``fault``: after how many allocations of
+    host memory one is to fail.  ``failing``: the kinds of which a copy is to fail; ``starved``: whether memory is to run
+    out.
 
     ``stale``: what prefetches had added before a reset and nobody was told, in units at most, by request.
 
@@ -158,10 +168,12 @@ class Tiers(NamedTuple):
     unsure: frozenset[Name] = frozenset()
     undated: frozenset[Name] = frozenset()
     backed: frozenset[Name] = frozenset()
+    owed: frozenset[Name] = frozenset()
     prefetches: Prefetches = Prefetches()
     stored: Stored = Stored()
     attached: bool = False
-    whole_time: bool = False
+    storage: int = 0
+    shelves: Mapping[int, frozenset[Name]] = {}
     clock: float = 0.0
     fault: int | None = None
     failing: frozenset[str] = frozenset()
@@ -188,11 +200,18 @@ class Tiers(NamedTuple):
         """The host copies that work under way reads from, as they were when it began."""
         return {name: page for work in self.work.values() for name, page in work.sources.items()}
 
+    @property
+    def shelf(self) -> frozenset[Name]:
+        """The pages that this storage accepted or said it has, but for those that it had lost when it was attached."""
+        stored = self.stored
+        return (self.shelves.get(self.storage, frozenset()) | stored.pages | stored.told) - stored.gone
+
     def forgotten(self) -> Tiers:
         """The same after a reset: the cache is empty; storage, time and the faults that were asked for stay."""
         return Tiers(
             attached=self.attached,
-            whole_time=self.whole_time,
+            storage=self.storage,
+            shelves={**self.shelves, self.storage: self.shelf},
             clock=self.clock,
             fault=self.fault,
             failing=self.failing,

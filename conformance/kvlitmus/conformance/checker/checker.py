@@ -149,16 +149,17 @@ class Checker(Guard):
         self.again: Callable[[], Checker] | None = None
         most = 4 * (config.pages + config.host_pages) * self.size + SPARE
         self.observer = Observer(self.names, self.size, most, table=self.setting.table)
+        self.stores: dict[int, HarnessStore] = {}
         self.store: HarnessStore | None = None
         self.has_events = "events" in self.capabilities and self.depth >= EVENTS
         if "tiers" in self.capabilities and self.depth >= DEEPEST:
             self.observer = TierObserver(self.names, self.size, most)
-            self.store = HarnessStore(self.size)
+            self.store = self.storage(0)
         else:
             self.capabilities = without_a_snapshot(self.capabilities, config)
         self.has_data = config.tiered and "data" in self.capabilities
         self.state = empty_state()._replace(
-            tiers=None if self.store is None else Tiers(whole_time=config.storage == "attached"),
+            tiers=None if self.store is None else Tiers(),
             told=Told() if self.has_events else None,
         )
         self.forget()
@@ -197,6 +198,12 @@ class Checker(Guard):
         """Raise :class:`Unsupported` for a key that this cache doesn't take."""
         if self.limited and (why := beyond_limits(self.profile, key)):
             raise Unsupported(why)
+
+    def storage(self, number: int) -> HarnessStore:
+        """One of the suite's storages, empty until something is put there."""
+        if number not in self.stores:
+            self.stores[number] = HarnessStore(self.size)
+        return self.stores[number]
 
     def forget(self) -> None:
         """Start from an empty cache again."""

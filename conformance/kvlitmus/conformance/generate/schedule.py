@@ -85,6 +85,8 @@ OPERATIONS: dict[str, tuple[int, Set[str]]] = {
     "store_odd": (1, {"store"}),
     "store_clear": (1, {"store"}),
     "misuse": (0, {"pool"}),
+    "exchange": (2, {"tiers", "reattach"}),
+    "deadline": (6, {"tiers", "prefetching", "clock"}),
 }
 """How often each kind of operation is drawn, among those that a target can do, and which capabilities it needs.
 
@@ -94,10 +96,21 @@ WEIGHTS = {kind: weight for kind, (weight, _) in OPERATIONS.items()}
 NEEDS = {kind: frozenset(needs) for kind, (_, needs) in OPERATIONS.items()}
 
 
-def table(capabilities: Iterable[str]) -> tuple[str, ...]:
-    """The kinds that a target can do, each as often as its weight."""
+SINCE = {"exchange": 2, "deadline": 2}
+"""From which generation on an operation is drawn; all others are from the first."""
+
+GENERATION = 2
+"""The generation of schedules that are drawn now.
+
+A new kind of operation begins a new one: what was recorded under a seed is drawn from the operations that there were.
+"""
+
+
+def table(capabilities: Iterable[str], generation: int = GENERATION) -> tuple[str, ...]:
+    """The kinds that a target can do, each as often as its weight; ``generation``: those that there were then."""
     has = frozenset(capabilities)
-    return tuple(kind for kind, weight in WEIGHTS.items() if NEEDS[kind] <= has for _ in range(weight))
+    kinds = [kind for kind in OPERATIONS if NEEDS[kind] <= has and SINCE.get(kind, 1) <= generation]
+    return tuple(kind for kind in kinds for _ in range(WEIGHTS[kind]))
 
 
 def decode(data: bytes, kinds: Sequence[str]) -> list[Op]:

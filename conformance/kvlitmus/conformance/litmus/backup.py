@@ -11,6 +11,7 @@ from kvlitmus.conformance.litmus.scenes import (
     READS,
     STORAGE,
     TIERS,
+    USES,
     backed,
     brought,
     computed,
@@ -206,4 +207,54 @@ def a_backup_that_cannot_begin_waits_for_the_next_use(checker: Checker) -> None:
     tiers.deliver(checker)
     tree.evict(checker, checker.capacity)
     tree.match(checker, key)
+    tiers.settle(checker)
+
+
+@litmus(rules=("BACKUP-07", "BACKUP-08", "BACKUP-09", "BACKUP-11"), needs=STORAGE)
+def what_storage_refused_is_put_when_it_is_used_again(checker: Checker) -> None:
+    """Storage takes one page of three and refuses the next, then raises; each time the path is used again."""
+    storage(checker)
+    key = prompt(checker, "abc")
+    computed(checker, key, uses=USES)
+    written_back(checker)
+    while step(checker, "backup"):
+        pass
+    tiers.tick(checker)
+    for outcome in (Outcome("short", 1), Outcome("fail", 0)):
+        while step(checker, "put", outcome):
+            pass
+        tiers.tick(checker)
+        computed(checker, key)
+        tiers.tick(checker)
+    tiers.settle(checker)
+
+
+@litmus(rules=("BACKUP-04", "BACKUP-11", "LIFE-02", "LIFE-05"), needs=(*READS, "reattach"))
+def another_storage_is_given_what_the_first_one_has(checker: Checker) -> None:
+    """Two prompts are stored; an empty storage takes the place of that one; they are used again, then read from it."""
+    storage(checker)
+    keys = [prompt(checker, letters) for letters in ("ab", "cde")]
+    for key in keys:
+        backed(checker, key)
+    tiers.attach(checker, on=False)
+    tiers.attach(checker, on=True, storage=1)
+    for key in keys:
+        computed(checker, key)
+        tiers.tick(checker)
+    tiers.deliver(checker)
+    emptied(checker)
+    for rid, key in enumerate(keys, 1):
+        brought(checker, rid, key)
+    tiers.settle(checker)
+
+
+@litmus(rules=("BACKUP-11", "LIFE-02"), needs=(*STORAGE, "reattach"))
+def what_is_older_than_the_storage_is_put_when_it_is_used_again(checker: Checker) -> None:
+    """A prompt is on the host before there is storage; then it is used, with more behind it."""
+    if checker.below.attached:
+        tiers.attach(checker, on=False)
+    backed(checker, prompt(checker, "ab"))
+    storage(checker)
+    computed(checker, prompt(checker, "abc"))
+    tiers.tick(checker)
     tiers.settle(checker)

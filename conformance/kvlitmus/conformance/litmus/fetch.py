@@ -26,6 +26,8 @@ from kvlitmus.conformance.litmus.scenes import (
 )
 from kvlitmus.spec.interface.tiers import Outcome
 from kvlitmus.spec.names import page_names
+from kvlitmus.spec.policies import time_limit
+from kvlitmus.spec.prefetch_advance import time_of
 from kvlitmus.spec.units import Key
 
 SUBMIT = ("FETCH-01", "FETCH-06", "FETCH-07")
@@ -256,6 +258,24 @@ def a_request_waits_no_longer_than_its_limit(checker: Checker) -> None:
         fetch.set_clock(checker, moment)
         if fetch.poll(checker, 1):
             break
+    tiers.settle(checker)
+
+
+@litmus(rules=("FETCH-11",), needs=(*READS, "clock"), stops=("timeout",))
+def each_unit_adds_to_what_a_request_waits(checker: Checker) -> None:
+    """A fetch hangs; the request is polled when the time for no unit is over, but not yet that for all of them."""
+    fetch.prefetch(checker, 1, worth_reading(checker, 2))
+    fetch.poll(checker, 1)
+    step(checker, "query")
+    tiers.tick(checker)
+    one = checker.below.prefetches.of(1)
+    if one is not None:
+        begun, limit = time_of(one, checker.setting, checker.below.clock)
+        base = time_limit(checker.profile.timeout, 0)
+        for moment in ((base + limit) / 2, limit + 0.001):
+            fetch.set_clock(checker, begun + moment)
+            if fetch.poll(checker, 1):
+                break
     tiers.settle(checker)
 
 

@@ -217,7 +217,7 @@ def _program(target: Any, item: Item, options: Options, run: CurrentRun) -> tupl
         return test.program, []
     if item.kind == "vector":
         return Scheduled(item.schedule), list(item.schedule)
-    kinds = table(has)
+    kinds = table(has, item.generation)
     if not kinds:
         raise Unsupported("the target has no port that a schedule could use")
     ops = draw(item.seed, item.ops, kinds, misuse=fresh.profile.misuse != "undefined" and "pool" in has)

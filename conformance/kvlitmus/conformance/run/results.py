@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from kvlitmus.conformance.generate.schedule import MAX_OPS, NEEDS, Op
+from kvlitmus.conformance.generate.schedule import GENERATION, MAX_OPS, NEEDS, Op
 from kvlitmus.conformance.generate.shrink import SAFETY, TRIALS
 from kvlitmus.conformance.ports import Config, Profile
 
@@ -37,8 +37,9 @@ class Verdict(enum.Enum):
 class Item:
     """A unit of work that one worker does in one go.
 
-    kind: ``litmus`` (``name`` is the test), ``random`` (``seed`` and ``ops`` give the schedule),
-    ``schedule`` (``schedule`` is given), or ``vector`` (likewise; ``name`` is the vector).
+    kind: ``litmus`` (``name`` is the test), ``random`` (``seed`` and ``ops`` give the schedule, drawn from the
+    operations of a ``generation``), ``schedule`` (``schedule`` is given), or ``vector`` (likewise; ``name`` is the
+    vector).
     """
 
     kind: str
@@ -47,6 +48,7 @@ class Item:
     seed: int = 0
     ops: int = 0
     schedule: tuple[Op, ...] = ()
+    generation: int = GENERATION
 
     @property
     def id(self) -> str:
@@ -197,6 +199,7 @@ def item_from_json(data: dict[str, Any]) -> Item:
         seed=data["seed"],
         ops=data["ops"],
         schedule=schedule_from_json(data["schedule"]),
+        generation=data.get("generation", 1),
     )
 
 

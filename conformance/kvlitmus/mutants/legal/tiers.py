@@ -388,3 +388,29 @@ class PutsTriedAgainAtOnce(PutQueue):
 @null_mutant("host-plan-looks-first", configs=HOSTED)
 class HostPlanLooksFirst(LooksFirst):
     """A prefetch looks at what is available before it allocates, as later releases do."""
+
+
+@null_mutant("puts-begin-at-the-tick")
+class PutsBeginAtTheTick(PutQueue):
+    """What an insertion finds missing in storage is put from the next tick on, as far as it is on the host then."""
+
+    ends: list[tuple[str | None, tuple[Unit, ...], TieredNode]]
+
+    def after_insert(self, namespace: str | None, units: tuple[Unit, ...], path: list[TieredNode]) -> None:
+        """Remember where it ends."""
+        if path:
+            self.__dict__.setdefault("ends", []).append((namespace, units, path[-1]))
+
+    def acks(self) -> None:
+        super().acks()
+        for namespace, units, end in self.__dict__.pop("ends", []):
+            path: list[TieredNode] = []
+            at = end
+            while at.parent is not None:
+                path.insert(0, at)
+                at = at.parent
+            super().after_insert(namespace, units, path)
+
+    def detach(self) -> None:
+        self.__dict__.pop("ends", None)
+        super().detach()

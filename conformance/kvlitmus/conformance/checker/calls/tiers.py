@@ -11,6 +11,7 @@ from kvlitmus.spec.interface.tiers import DONE, LOAD, Loaded, Outcome
 from kvlitmus.spec.names import page_names
 from kvlitmus.spec.policies import DELIVERIES, TICKS_AFTER_POLLS, TICKS_TO_REST
 from kvlitmus.spec.seen import TierSeen
+from kvlitmus.spec.storage_advance import lose
 from kvlitmus.spec.tier_calls import Advance, Attach, EvictHost, FailCopy, LoadBack, Settled, Tick
 from kvlitmus.spec.units import Key
 
@@ -88,14 +89,19 @@ def tick(checker: Checker, *, detached: bool = False) -> None:
     checker.step(Tick(detached), None)
 
 
-def attach(checker: Checker, *, on: bool) -> None:
-    """Attach the suite's storage, or detach it."""
-    store = store_of(checker)
-    stored = len(store.contents)
-    answer = checker.call("attach(the suite's storage)", "attach", store) if on else checker.call("detach()", "detach")
+def attach(checker: Checker, *, on: bool, storage: int | None = None) -> None:
+    """Attach the suite's storage, or detach it: the one that was attached last, or the one of this number."""
+    was = checker.below.storage
+    number = was if storage is None else storage
+    store = checker.storage(number)
+    stored = {one: len(checker.storage(one).contents) for one in (was, number)}
+    which = "the suite's storage" if not number else f"the suite's storage {number + 1}"
+    answer = checker.call(f"attach({which})", "attach", store) if on else checker.call("detach()", "detach")
     accepted = checker.flag(answer, "whether that was done")
     checker.history[-1] += f" → {accepted}"
-    checker.step(Attach(on, stored), accepted)
+    now = number if on and accepted else was
+    checker.store = checker.storage(now)
+    checker.step(Attach(on, stored[now], now), accepted)
     if accepted and not on:
         tick(checker, detached=True)
 
@@ -103,8 +109,7 @@ def attach(checker: Checker, *, on: bool) -> None:
 def spoiled(checker: Checker, name: str, *, lost: bool) -> None:
     """Storage has lost a page or cut it short: nobody can be blamed for not finding it."""
     checker.history.append(f"storage {'loses' if lost else 'cuts short'} {name[:12]}…")
-    below = checker.below
-    checker.state = checker.state._replace(tiers=below._replace(stored=below.stored._replace(refused=True)))
+    checker.state = checker.state._replace(tiers=lose(checker.below, name))
 
 
 def ticks(checker: Checker) -> None:

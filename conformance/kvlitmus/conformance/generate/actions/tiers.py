@@ -11,6 +11,8 @@ from kvlitmus.conformance.generate.actions.registry import MAX_REQUESTS, action,
 from kvlitmus.conformance.generate.schedule import evict_size
 from kvlitmus.spec.interface.tiers import BACKUP, DONE, FAILED, FETCH, LOAD, PUT, QUERY, SPILL, SPILLED, Outcome
 from kvlitmus.spec.names import page_names
+from kvlitmus.spec.policies import time_limit
+from kvlitmus.spec.prefetch_advance import time_of
 from kvlitmus.spec.tier_state import COPIES
 from kvlitmus.spec.units import Key, Name
 
@@ -41,6 +43,9 @@ STARTING = 96
 
 GIVES_UP = 160
 """Below this the requests that wait for a load that failed end before the next tick."""
+
+STORAGES = 3
+"""So many storages are attached in turn."""
 
 ANEW = 176
 """Below this a key that is wanted back is drawn anew; above, it was computed before."""
@@ -187,6 +192,15 @@ def detach(caller: Caller, a: int, b: int, c: int) -> None:
         tiers.attach(caller.checker, on=False)
 
 
+@action("exchange")
+def exchange(caller: Caller, a: int, b: int, c: int) -> None:
+    """Storage is detached, and another one is attached: one that is empty, or that was attached before."""
+    checker = caller.checker
+    if checker.below.attached:
+        tiers.attach(checker, on=False)
+    tiers.attach(checker, on=True, storage=a % STORAGES)
+
+
 @action("spoil")
 def spoil(caller: Caller, a: int, b: int, c: int) -> None:
     """Storage loses a page, or cuts it short."""
@@ -261,6 +275,27 @@ def starve(caller: Caller, a: int, b: int, c: int) -> None:
 def clock(caller: Caller, a: int, b: int, c: int) -> None:
     """Time passes: a little, a second, or a minute."""
     fetch.set_clock(caller.checker, caller.checker.below.clock + (0.25, 1.0, 2.0, 60.0)[a % 4])
+
+
+@action("deadline")
+def deadline(caller: Caller, a: int, b: int, c: int) -> None:
+    """It gets just as late as a request may wait for its prefetch, or a little later; then it asks.
+
+    What each unit adds to the time may be less than any step of the clock: half of that is how near it gets.
+    """
+    checker = caller.checker
+    clock, fetches = checker.below.clock, checker.below.prefetches
+    under_way = {rid: one for rid in caller.waits if (one := fetches.of(rid)) is not None and not one.ended}
+    times = {rid: time_of(one, checker.setting, clock) for rid, one in under_way.items()}
+    rid = pick({rid: begun for rid, (begun, limit) in times.items() if begun + limit > clock}, c)
+    if rid is None:
+        return
+    begun, limit = times[rid]
+    added = limit - time_limit(checker.profile.timeout, 0)
+    fetch.set_clock(checker, begun + limit + (added or 0.25) * (0.5 if a < 64 else -0.5))
+    if fetch.poll(checker, rid):
+        caller.waits.pop(rid)
+        caller.waited.append(rid)
 
 
 @action("deliver")
