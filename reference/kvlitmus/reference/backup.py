@@ -64,7 +64,7 @@ def used(state: State, setting: Setting, names: Sequence[Name], choice: Choice) 
         state = tier.back(tier.cut(state, run[-1]), run, pages, settled=False, stored=False)
         state = submit(state, BACKUP, run, choice)
     copies = host_of(state).copies
-    return start_puts(state, list(takewhile(lambda name: name in copies, names)))
+    return state if choice.late else start_puts(state, list(takewhile(lambda name: name in copies, names)))
 
 
 def cut(node: Names, copies: Sequence[Names]) -> list[Names]:

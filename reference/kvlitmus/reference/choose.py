@@ -38,6 +38,9 @@ class Choice(NamedTuple):
     ``landed``, whether copies that begin have landed at once.  Of a tick: ``ended``, the copies that it takes note of,
     of those that are over; ``again``, what has failed, or was refused by storage, and is begun anew though nothing
     depends on it; ``released``, how many pages of the release queue it frees.
+
+    Of puts: ``late``, whether an insertion leaves what is outstanding to the next tick; ``puts``, the runs of pages
+    whose puts such a tick begins.
     """
 
     victims: Names | None = None
@@ -50,6 +53,8 @@ class Choice(NamedTuple):
     ended: Collection[int] | None = None
     again: Collection[int] = ()
     released: int | None = None
+    late: bool = False
+    puts: tuple[Names, ...] = ()
 
 
 NO_CHOICE = Choice()

@@ -14,6 +14,7 @@ from kvlitmus.spec.seen import Record, TierSeen
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State
 from kvlitmus.spec.step import Step
+from kvlitmus.spec.tier_advance import INSERTS
 from kvlitmus.spec.tier_state import COPIES
 from kvlitmus.spec.units import Name, PageNo, Slot, pages_in_order
 
@@ -67,19 +68,27 @@ def choice_of(step: Step[Any], state: State, setting: Setting) -> Choice:
 def choice_of_jobs(choice: Choice, call: Any, before: TierSeen, after: TierSeen, setting: Setting) -> Choice:
     """The same, with what a cache was seen to choose of work under way; jobs are called by its own numbers."""
     fresh = [job for number, job in after.jobs.items() if number not in before.jobs]
-    runs = [
-        page_names(setting.names.of(job.key.namespace, job.key.units), setting.size)[job.start // setting.size :]
-        for job in fresh
-        if job.kind == BACKUP
-    ]
-    choice = choice._replace(copies=tuple(runs), landed=any(job.landed for job in fresh if job.kind in COPIES))
+
+    def runs(kind: str) -> tuple[Names, ...]:
+        paths = [(page_names(setting.names.of(job.key.namespace, job.key.units), setting.size), job) for job in fresh]
+        return tuple([path[job.start // setting.size :] for path, job in paths if job.kind == kind])
+
+    late = isinstance(call, INSERTS) and not any(job.kind == PUT for job in fresh)
+    choice = choice._replace(
+        late=late, copies=runs(BACKUP), landed=any(job.landed for job in fresh if job.kind in COPIES)
+    )
     if not isinstance(call, tier_calls.Tick):
         return choice
     begun = {(job.kind, job.key) for job in fresh}
-    ended = [job for number, job in before.jobs.items() if number not in after.jobs]
+    tried = before.failing - after.failing  # what could not begin again stays listed, behind the others
+    ended = [
+        job
+        for number, job in before.jobs.items()
+        if number not in after.jobs or (job.failed and job.kind in tried and after.jobs[number].failed)
+    ]
     again = [job.id for job in ended if (job.failed or job.kind == PUT) and (job.kind, job.key) in begun]
     released = len(set(before.moving).intersection(after.host_free))
-    return choice._replace(ended=[job.id for job in ended], again=again, released=released)
+    return choice._replace(ended=[job.id for job in ended], again=again, released=released, puts=runs(PUT))
 
 
 def may_drop(call: Any, setting: Setting) -> bool:

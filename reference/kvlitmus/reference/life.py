@@ -22,7 +22,10 @@ def tick(state: State, setting: Setting, call: Tick, choice: Choice) -> tuple[St
     host = host_of(state)
     freed = len(host.release) if choice.released is None else choice.released
     state = tier.free(state._replace(host=host._replace(release=host.release[freed:])), host.release[:freed])
-    return put.acknowledge_puts(fetch.settle(state, setting, choice), choice), None
+    state = put.acknowledge_puts(fetch.settle(state, setting, choice), choice)
+    for names in choice.puts:
+        state = put.start_puts(state, names)
+    return state, None
 
 
 def attach(state: State) -> tuple[State, bool]:
