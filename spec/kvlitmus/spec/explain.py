@@ -429,13 +429,17 @@ def works_ended(look: Look) -> Iterator[Work]:
 
 
 def puts_begun(look: Look) -> Collection[Job]:
-    """Puts that began, while there is storage, of what the call has cached, spilled, or seen landed."""
+    """Puts that began, while there is storage, of what the call has cached, spilled, or seen landed.
+
+    A tick may begin those of what was used since the last one.
+    """
     if not look.below.attached:
         return ()
     if isinstance(look.call, calls.Insert | calls.Publish | calls.End):
         known = set(key_pages(look))
     elif isinstance(look.call, tier_calls.Tick):
-        known = {name for work in works_ended(look) for name in work.names}
+        assert look.state.tiers is not None
+        known = {name for work in works_ended(look) for name in work.names} | look.state.tiers.used
     else:
         known = set(spilled(look))
     return [work.job for work in works_begun(look, PUT) if known.issuperset(work.names)]

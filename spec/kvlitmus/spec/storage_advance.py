@@ -85,7 +85,7 @@ def exchanged(tiers: Tiers, storage: int, *, on: bool) -> Tiers:
     stored = tiers.stored
     if not on:
         stored = stored._replace(gone=stored.gone | stored.lost, lost=frozenset(), refused=frozenset())
-        return tiers._replace(attached=False, stored=stored, backed=frozenset(), owed=frozenset())
+        return tiers._replace(attached=False, stored=stored, backed=frozenset(), used=frozenset(), owed=frozenset())
     if storage != tiers.storage:
         shelves = {**tiers.shelves, tiers.storage: tiers.shelf}
         stored = stored._replace(pages=shelves.get(storage, frozenset()), told=frozenset(), gone=frozenset())
@@ -99,10 +99,13 @@ def owing(tiers: Tiers, path: Sequence[Name], after: TierSeen) -> Tiers:
     Only pages that nothing is missing before: others could not be found.  Where memory may have run out, nobody knows
     what could begin.
     """
-    if not tiers.attached or tiers.starved:
+    if not tiers.attached:
         return tiers
-    lacking = set(takewhile(after.hosted.__contains__, path)) - tiers.shelf
-    if not lacking:
+    backed = frozenset(takewhile(after.hosted.__contains__, path))
+    if not backed <= tiers.used:
+        tiers = tiers._replace(used=tiers.used | backed)
+    lacking = set(backed - tiers.shelf)
+    if not lacking or tiers.starved:
         return tiers
     lacking.difference_update(*[work.names for work in tiers.work.values() if work.job.kind in (BACKUP, PUT)])
     return tiers._replace(owed=tiers.owed | lacking) if lacking else tiers

@@ -396,8 +396,8 @@ def conclude(
             then = fetch_ended(then, call, after)
     elif isinstance(call, tier_calls.Tick):
         then = ticked(then, setting, ending(state, setting), before, after)
-        if tiers_of(then).owed:
-            then = put(then, tiers_of(then)._replace(owed=frozenset()))
+        if tiers_of(then).used:
+            then = put(then, tiers_of(then)._replace(used=frozenset(), owed=frozenset()))
     elif isinstance(call, tier_calls.Poll):
         number = tiers_of(state).prefetches.running.get(call.rid)
         then = polled(then, setting, number, call, answer, before, after)

@@ -150,8 +150,8 @@ class Tiers(NamedTuple):
     ``work``: the jobs under way.  ``alone``: the records of pages that are on the host alone.  ``unsure``: pages, on
     either tier, of which nobody knows how recently they were used; ``undated``: of which nobody knows when they were
     created.  ``backed``: pages whose backup was acknowledged with this storage attached, but for those that it refused
-    since.  ``owed``: pages on the host that an insertion since the last tick found missing in storage, and not on their
-    way there.  ``prefetches``, ``stored``: see there.
+    since.  ``used``: pages on the host that an insertion has used since the last tick, with storage attached; ``owed``:
+    those that it found missing there, and not on their way.  ``prefetches``, ``stored``: see there.
 
     ``attached``: whether storage is; ``storage``: which one, or was last; ``shelves``: what each storage is known to have
     from before the last reset or exchange.  ``clock``: the time, in seconds.  ``fault``: after how many allocations of
@@ -168,6 +168,7 @@ class Tiers(NamedTuple):
     unsure: frozenset[Name] = frozenset()
     undated: frozenset[Name] = frozenset()
     backed: frozenset[Name] = frozenset()
+    used: frozenset[Name] = frozenset()
     owed: frozenset[Name] = frozenset()
     prefetches: Prefetches = Prefetches()
     stored: Stored = Stored()
