@@ -54,6 +54,10 @@ def test_the_corpus_is_large_and_reaches_the_rules() -> None:
     assert {RULES[rule].pack for rule in broken} >= {RULES[rule].pack for rule in expected}
 
 
+OF_TWO_PLAYS = {"MISUSE-09"}
+"""Broken where a play breaks something that the same calls without the misuse don't: one recorded play can't say so."""
+
+
 def test_every_mutant_is_caught_by_a_rule_that_it_names_and_no_legal_variation_is() -> None:
     _, kept = corpus_verdicts.load(corpus.VERDICTS)
     broken: dict[str, set[str]] = {one.target: set() for one in kept if one.target.startswith("mutant ")}
@@ -64,6 +68,8 @@ def test_every_mutant_is_caught_by_a_rule_that_it_names_and_no_legal_variation_i
             assert not one.verdicts.broken, one.item
     for mutant in all_mutants().values():
         if mutant.id in corpus_items.LEFT_OUT:
+            continue
+        if set(mutant.kills) <= OF_TWO_PLAYS:
             continue
         found = broken[f"mutant {mutant.id}"]
         assert not found if mutant.null else found & set(mutant.kills), mutant.id
