@@ -87,6 +87,7 @@ OPERATIONS: dict[str, tuple[int, Set[str]]] = {
     "misuse": (0, {"pool"}),
     "exchange": (2, {"tiers", "reattach"}),
     "deadline": (6, {"tiers", "prefetching", "clock"}),
+    "call_back": (12, {"tiers", "prefetching", "steps", "evict", "host"}),
 }
 """How often each kind of operation is drawn, among those that a target can do, and which capabilities it needs.
 
@@ -96,7 +97,7 @@ WEIGHTS = {kind: weight for kind, (weight, _) in OPERATIONS.items()}
 NEEDS = {kind: frozenset(needs) for kind, (_, needs) in OPERATIONS.items()}
 
 
-SINCE = {"exchange": 2, "deadline": 2}
+SINCE = {"exchange": 2, "deadline": 2, "call_back": 2}
 """From which generation on an operation is drawn; all others are from the first."""
 
 GENERATION = 2

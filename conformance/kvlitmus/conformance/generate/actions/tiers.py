@@ -124,6 +124,25 @@ def prefetch(caller: Caller, a: int, b: int, c: int) -> None:
         caller.waits[rid] = longer
 
 
+@action("call_back")
+def call_back(caller: Caller, a: int, b: int, c: int) -> None:
+    """What is in storage alone is wanted: all is delivered, both tiers are emptied, a request waits for it.
+
+    Mostly storage says what it has, sometimes the fetch has begun.  By single operations a fetch hardly ever gets as
+    far as its second page.
+    """
+    tiers.deliver(caller.checker)
+    flush(caller, 0, b, c)
+    prefetch(caller, a, STEERED - 1, c)
+    for kind, how in ((QUERY, DONE), (FETCH, Outcome("part", 1 + c % 2)))[: min(2, b % 4)]:
+        jobs = tiers.seen(caller.checker).jobs
+        number = next(
+            (number for number, job in jobs.items() if job.kind == kind and job.ready and not job.landed), None
+        )
+        if number is not None:
+            tiers.advance(caller.checker, number, how)
+
+
 @action("poll")
 def poll(caller: Caller, a: int, b: int, c: int) -> None:
     """A request asks whether it need not wait any more; then it is told what was added, sometimes more than once."""
