@@ -101,7 +101,11 @@ def adopt(state: State, setting: Setting, names: Sequence[Name]) -> State:
 
 
 def allocate(state: State, names: Sequence[Name], choice: Choice) -> tuple[State, tuple[PageNo, ...] | None]:
-    """Host pages for the copies of these pages, or ``None`` when too few are free or when a fault says so."""
+    """Host pages for the copies of these pages, or ``None`` when too few are free or when a fault says so.
+
+    A chosen page that isn't free yet is passed over: an eviction that writes back may drop what it has just written and
+    use its page again, so where a copy ends says nothing of where it was first.
+    """
     host = host_of(state)
     if host.fault is not None:
         host = host._replace(fault=host.fault - 1 if host.fault else None)
@@ -109,8 +113,9 @@ def allocate(state: State, names: Sequence[Name], choice: Choice) -> tuple[State
         if failed:
             return state, None
     chosen = choice.host_pages or {}
-    left = iter(sorted(host.free, key=lambda page: (page in chosen.values(), page)))
-    places = [chosen[name] if name in chosen else next(left) for name in names[: len(host.free)]]
+    wanted = {name: chosen[name] for name in names[: len(host.free)] if chosen.get(name) in host.free}
+    left = iter(sorted(host.free.difference(wanted.values()), key=lambda page: (page in chosen.values(), page)))
+    places = [wanted[name] if name in wanted else next(left) for name in names[: len(host.free)]]
     pages = hand_out(host.free, len(names), tuple(places))
     if pages is None:
         return state, None

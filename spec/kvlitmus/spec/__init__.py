@@ -16,7 +16,7 @@ what an answered call amounts to; :mod:`~kvlitmus.spec.partial` and :mod:`~kvlit
 evictions aren't seen; :mod:`~kvlitmus.spec.tables`, block tables; :mod:`~kvlitmus.spec.limits`, the keys that a cache
 takes; :mod:`~kvlitmus.spec.replay`, what events tell; :mod:`~kvlitmus.spec.trust`, what is not believed any more after a
 broken rule.  For tiers :mod:`~kvlitmus.spec.tier_state`, :mod:`~kvlitmus.spec.host_state` (what only the cache itself knows),
-:mod:`~kvlitmus.spec.tier_calls`, :mod:`~kvlitmus.spec.tier_advance`,
+:mod:`~kvlitmus.spec.tier_calls`, :mod:`~kvlitmus.spec.tier_advance`, :mod:`~kvlitmus.spec.storage_advance`,
 :mod:`~kvlitmus.spec.prefetch_advance` and :mod:`~kvlitmus.spec.prefetch_plan`; for page stores
 :mod:`~kvlitmus.spec.store_state` and :mod:`~kvlitmus.spec.store_calls`; beside these
 :mod:`~kvlitmus.spec.hash_calls` and :mod:`~kvlitmus.spec.misuse_calls`, and :mod:`~kvlitmus.spec.schemes` (how pages are
