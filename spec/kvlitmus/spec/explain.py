@@ -28,7 +28,7 @@ from kvlitmus.spec.room import lacking, wanted_pages
 from kvlitmus.spec.seen import Record, Seen, TierSeen
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State
-from kvlitmus.spec.tier_state import WITH_STORAGE, Tiers, Work, path_to
+from kvlitmus.spec.tier_state import WITH_STORAGE, Tiers, Work, orphaned, path_to
 from kvlitmus.spec.units import Name, PageNo, pages_in_order, pages_of
 
 
@@ -374,12 +374,15 @@ def failed_names(look: Look, kind: str) -> Collection[Name]:
 def dropped_for_room(look: Look) -> Collection[Name]:
     """What may leave the host so that there is room: all that was there, where more is wanted than is free.
 
-    A fault that the suite has asked for looks to the cache as if nothing were free.
+    A fault that the suite has asked for looks to the cache as if nothing were free.  Where under write-back a page can't
+    be copied and is given up, what is below it goes with it.
     """
-    before, tiers = look.before, look.state.tiers
-    assert isinstance(before, TierSeen) and tiers is not None
+    before, after, tiers = look.before, look.after, look.state.tiers
+    assert isinstance(before, TierSeen) and isinstance(after, TierSeen) and tiers is not None
     wanted = host_pages_wanted(look, before)
-    return before.hosted.keys() if wanted > len(before.host_free) or (wanted and tiers.fault is not None) else ()
+    if wanted > len(before.host_free) or (wanted and tiers.fault is not None):
+        return before.hosted.keys()
+    return orphaned(before, after.parent_names) if look.setting.config.write == policies.WRITE_BACK else ()
 
 
 def host_pages_wanted(look: Look, before: TierSeen) -> int:

@@ -28,7 +28,7 @@ from kvlitmus.spec.seen import TierSeen
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State
 from kvlitmus.spec.tier_calls import EvictHost, LoadBack, OutOfMemory, Prefetch, Tick
-from kvlitmus.spec.tier_state import BY_AGE, Tiers, droppable
+from kvlitmus.spec.tier_state import BY_AGE, Tiers, droppable, orphaned
 from kvlitmus.spec.units import Name, Tokens, pages_needed
 from kvlitmus.spec.units import Tick as ClockTick
 
@@ -44,13 +44,18 @@ def host_evicted(
     tiers_seen: TierSeen,
     host_vanished: AbstractSet[Name],
 ) -> AbstractSet[Name]:
-    """Names that the host forgot to make room, those that came to it during the call included."""
+    """Names that the host forgot to make room, those that came to it during the call included.
+
+    What was below a page that left the device without a copy went with it, not to make room.
+    """
     if isinstance(call, Reset):
         return frozenset()
     now = tiers_seen.parent_names
     gone = {name for name in host_vanished if name not in now}
     if setting.config.write == policies.WRITE_BACK and below_before.spills_succeed:
         gone.update(name for name in tiers_seen_before.cached if name not in now)
+    elif gone:
+        gone -= orphaned(tiers_seen_before, now)
     return gone
 
 

@@ -273,6 +273,15 @@ def path_to(name: Name, seen: TierSeen) -> list[Name]:
     return found
 
 
+def orphaned(before: TierSeen, now: Collection[Name]) -> set[Name]:
+    """The pages below those that left the device without a host copy and are in the tree (``now``) no more.
+
+    Nothing can be reached below them: what is there goes with them, whatever it is worth.
+    """
+    lost = {name for name in before.cached if name not in now and name not in before.hosted}
+    return {name for name in before.hosted if lost and not lost.isdisjoint(path_to(name, before))}
+
+
 def certainly_evictable(
     tree: Tree, setting: Setting, tiers: Tiers, seen: TierSeen, spared: Collection[Name] = ()
 ) -> int:

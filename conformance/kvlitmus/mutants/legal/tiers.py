@@ -116,6 +116,29 @@ class HostDuplicatesGoFirst(TierTree):
         return len(victims) * self.page_size
 
 
+@null_mutant("drops-what-cannot-be-spilled", configs=WRITE_BACK)
+class DropsWhatCannotBeSpilled(TierTree):
+    """Under write-back a page that can't be copied to the host is given up, and what is below it on the host with it.
+
+    What is below a page can't be reached without it, whatever it is worth: so it isn't dropped in the policy's order.
+    """
+
+    def trim(self, leaf: Node, pages: int) -> int:
+        """As always; where that gives nothing, the end of the leaf and all below it leave the tree."""
+        freed = super().trim(leaf, pages)
+        if freed or not self.write_back:
+            return freed
+        assert isinstance(leaf, TieredNode)
+        below = list(leaf.children.values())
+        for node in below:
+            below += node.children.values()
+        if any(node.pins for node in below):
+            return 0
+        for node in reversed(below):
+            self.trim_host(node, len(node.host))
+        return self.drop(leaf, pages)
+
+
 class LoadsMakeRoomForAll(Loader):
     """A load that is short of device memory has as much evicted as it brings."""
 
