@@ -6,10 +6,11 @@ from kvlitmus.conformance.specimen.fetching import Prefetcher
 from kvlitmus.conformance.specimen.hierarchy import TieredSpecimen
 from kvlitmus.conformance.specimen.host import HostPool
 from kvlitmus.conformance.specimen.putting import PutQueue
-from kvlitmus.conformance.specimen.works import Fetch
+from kvlitmus.conformance.specimen.works import Fetch, TieredNode
 from kvlitmus.mutants.hosted import SGLANG, BelievingHost
 from kvlitmus.mutants.registry import mutant
 from kvlitmus.spec.interface.tiers import PageStore
+from kvlitmus.spec.units import Key
 
 
 @mutant(
@@ -218,3 +219,23 @@ class ReleaseQueueKeepsAPage(HostPool):
             *pages, last = self.releasing
             self.releasing = [last]
             self.give_back(pages)
+
+
+@mutant("detached-storage-is-still-written", bugs=("H-06",), kills=("LIFE-17",))
+class DetachedStorageIsStillWritten(TieredSpecimen):
+    """Pages go where nobody looks for them: who writes has a reference of its own to storage, and keeps it."""
+
+    former: PageStore | None = None
+
+    def detach(self) -> bool:
+        former = self.store
+        done = super().detach()
+        self.former = former if done else self.former
+        return done
+
+    def backed(self, nodes: list[TieredNode], key: Key, start: int) -> None:
+        super().backed(nodes, key, start)
+        if self.store is None and self.former is not None:
+            pages = [page for node in nodes for page in node.host]
+            for name, page in zip(self.puts.names(key, start), pages, strict=False):
+                self.former.put(name, self.copier.read(page))

@@ -350,3 +350,20 @@ class EndedEarlyLosesTheRest(RequestTable):
         if request.upto is not None:
             start = max(start, request.key.length - request.key.length % self.pool.page_size)
         super().free_tail(request, start)
+
+
+@mutant("aborted-requests-count-as-running", kills=("REQ-15",))
+class AbortedRequestsCountAsRunning(RequestTable):
+    """An idle server refuses everybody: so many may run at once, and one that is aborted counts for good."""
+
+    most = 6
+    admitted = 0
+
+    def begin(self, rid: int, key: Key) -> Running | None:
+        running = None if self.admitted >= self.most else super().begin(rid, key)
+        self.admitted += running is not None
+        return running
+
+    def end(self, rid: int, keep: bool) -> None:
+        super().end(rid, keep)
+        self.admitted -= keep

@@ -44,6 +44,7 @@ SPILLS = ("evict", "begin", "grow", *LOADS)
 
 STORING = (QUERY, FETCH, PUT)
 AT_TICKS = "caches that take note of the end of a fetch at the next tick (`commit` = tick), such as SGLang 0.5.23"
+AT_ONCE = "caches whose copies are over when the call that begins them returns"
 IN_QUEUES = "caches with a queue for each kind of job, such as SGLang 0.5.23"
 
 _BEGINNINGS = (
@@ -65,6 +66,7 @@ JOBS = Table(
     (
         *_BEGINNINGS,
         *(one._replace(after=QUEUED, elsewhere=IN_QUEUES) for one in _BEGINNINGS),
+        *(one._replace(after=LANDED, elsewhere=AT_ONCE) for one in _BEGINNINGS if {*one.kinds} <= {*_COPIES}),
         Transition(JOB_KINDS, (QUEUED,), ("advance", "tick"), UNDER_WAY, "The job before it is over.", IN_QUEUES),
         Transition(_COPIES, (UNDER_WAY,), (DONE,), LANDED, "Everything is copied."),
         Transition((LOAD,), (UNDER_WAY,), (PART,), UNDER_WAY, "Some more layers are copied."),

@@ -14,7 +14,7 @@ from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
 from kvlitmus.spec.calls import Reset
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.on import On
-from kvlitmus.spec.rule import Strength, rule
+from kvlitmus.spec.rule import Kind, Strength, rule
 from kvlitmus.spec.seen import TierSeen
 from kvlitmus.spec.state import State
 from kvlitmus.spec.tier_calls import Attach, Settled, TellLoaded
@@ -94,6 +94,19 @@ def pins_left(tiers_seen: TierSeen) -> Sequence[Name] | Unknown:
 def storage_work(below: Tiers) -> Sequence[str]:
     """Work to and from storage that is still under way, as kinds."""
     return [work.job.kind for work in below.work.values() if work.job.kind in WITH_STORAGE]
+
+
+@fact(3)
+def without_storage(below_before: Tiers, below: Tiers) -> bool:
+    """Whether no storage was attached, neither before the call nor after it."""
+    return not below_before.attached and not below.attached
+
+
+@fact(3)
+def calls_on_storage(tiers_seen: TierSeen) -> int:
+    """How many queries, reads and writes storage saw during the call."""
+    record = tiers_seen.record
+    return len(record.asked) + len(record.got) + len(record.puts)
 
 
 @fact(3)
@@ -257,3 +270,17 @@ def a_reset_forgets_what_was_added(told_before_reset: bool, told_loaded: Tokens)
 def no_host_page_is_in_flight_when_nothing_is_under_way(moving_left: Sequence[PageNo]) -> bool:
     """When everything has settled, work in flight MUST NOT hold a page of the host."""
     return not moving_left
+
+
+@rule(
+    "LIFE-17",
+    kind=Kind.STATE,
+    needs=("tiers", "reattach"),
+    source="R-LIFE-03, R-LIFE-04; H-06",
+    reference="life.detach",
+    allowed="no call on storage",
+    premise="without_storage",
+)
+def storage_that_is_gone_is_left_alone(without_storage: bool, calls_on_storage: int) -> bool:
+    """Storage that is detached, or not yet attached, MUST NOT be asked, read or written."""
+    return not (without_storage and calls_on_storage)

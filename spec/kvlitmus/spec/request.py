@@ -22,7 +22,8 @@ from kvlitmus.spec import partial
 from kvlitmus.spec import pool as _pool  # noqa: F401 - its facts
 from kvlitmus.spec.advance import computed_pages, opened_needed_by
 from kvlitmus.spec.calls import Begin, End, Extend, Grow, Publish
-from kvlitmus.spec.facts import fact
+from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
+from kvlitmus.spec.interface import Begun
 from kvlitmus.spec.on import On
 from kvlitmus.spec.rule import rule
 from kvlitmus.spec.seen import Seen
@@ -118,6 +119,30 @@ def request_wanted(state: State, setting: Setting, call: Begin | Grow) -> Tokens
     counted = setting.table or profile.evict_moment == "alloc" or profile.match_ends == "node"
     found = 0 if counted else partial.cached_range(state, paged)[0]
     return Tokens((pages_needed(len(call.path.key.tokens), size) - found) * size)
+
+
+@fact(0)
+def fits_alone(setting: Setting, state: State, call: Begin) -> bool | Unknown:
+    """Whether the request needs no more pages than the pool has beside those of callers, and nothing is in its way: held, protected, under way, or cached where a beginning need not evict.
+
+    Of a hierarchy what is under way isn't known without a snapshot.
+    """
+    tiers, profile = state.tiers, setting.profile
+    if setting.config.tiered:
+        if tiers is None:
+            return UNKNOWN
+        if tiers.work or tiers.failing or tiers.fault is not None or tiers.starved:
+            return False
+    if state.receipts or state.requests or (state.tree.pages and profile.evict_moment == "call"):
+        return False
+    needed = pages_needed(len(call.path.key.tokens), setting.size) + profile.evict_slack
+    return needed + len(state.owners) <= len(setting.usable)
+
+
+@fact(0)
+def admitted(answer: Begun | None) -> bool:
+    """Whether the request has begun."""
+    return answer is not None
 
 
 @fact(3)
@@ -353,3 +378,16 @@ def nothing_is_cached_that_was_not_computed(
 def a_request_is_refused_only_when_memory_is_short(request_wanted: Tokens, available_before: Tokens) -> bool:
     """A request MUST NOT be refused while the pool says that as much is available as it needs to begin or to grow."""
     return request_wanted > available_before
+
+
+@rule(
+    "REQ-15",
+    on=(On.BEGIN, On.REFUSED_BEGIN),
+    source="R-DEV-03, R-EV-01; vllm#11565",
+    reference="perform.begin",
+    allowed="a beginning, since all that the pool has can be had",
+    premise="fits_alone",
+)
+def what_fits_the_empty_cache_is_admitted(fits_alone: bool, admitted: bool) -> bool:
+    """A request that needs no more than the pool has beside what callers own MUST begin when nothing is locked, running or under way, once its caller has evicted what is cached; at once, where allocations evict."""
+    return admitted or not fits_alone

@@ -97,6 +97,19 @@ def a_detach_ends_what_nobody_waits_for(checker: Checker) -> None:
     tiers.settle(checker)
 
 
+@litmus(rules=("LIFE-17",), needs=(*STORAGE, "reattach"))
+def storage_that_is_gone_hears_nothing(checker: Checker) -> None:
+    """A prompt is put while storage is there, and another one computed and backed up when it is gone."""
+    storage(checker)
+    backed(checker, letters(checker, 2))
+    tiers.settle(checker)
+    tiers.attach(checker, on=False)
+    backed(checker, letters(checker, 2, "d"))
+    tree.match(checker, letters(checker, 2))
+    tree.evict(checker, checker.capacity)
+    tiers.settle(checker)
+
+
 @litmus(rules=("LIFE-03",), needs=(*STORAGE, "reattach"))
 def storage_is_attached_once_and_detached_once(checker: Checker) -> None:
     """Attaching twice and detaching twice."""

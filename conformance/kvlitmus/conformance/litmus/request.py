@@ -215,3 +215,21 @@ def requests_of_two_tenants_share_nothing(checker: Checker) -> None:
         end(checker, rid, keep=True)
     for namespace in ("tenant-a", "tenant-b", None):
         tree.match(checker, prompt(checker, "ab", namespace=namespace))
+
+
+@litmus(rules=("REQ-15",), needs=(*REQUESTS, "evict"))
+def a_request_that_fits_the_empty_cache_begins(checker: Checker) -> None:
+    """Requests are aborted, others finish; then all is evicted, and a request needs nearly the whole pool."""
+    pages = max(0, len(checker.usable) - checker.profile.evict_slack - 1)
+    for rid in range(8):
+        begin(checker, rid, prompt(checker, "ab"))
+        end(checker, rid, keep=False)
+    for rid, (letter, many) in enumerate({"a": pages // 2, "b": pages // 2, "c": pages, "d": pages}.items(), 8):
+        begin(checker, rid, prompt(checker, letter * many))
+        if rid not in checker.requests:
+            tree.evict(checker, checker.capacity)
+            begin(checker, rid, prompt(checker, letter * many))
+        end(checker, rid, keep=True)
+    tree.evict(checker, checker.capacity)
+    begin(checker, 12, prompt(checker, "e" * pages))
+    end(checker, 12, keep=False)
