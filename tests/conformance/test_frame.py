@@ -4,48 +4,42 @@ from __future__ import annotations
 
 import pytest
 
-from kvlitmus.conformance.isolation.current_run import CurrentRun
-from kvlitmus.conformance.run import engine, plan
-from kvlitmus.conformance.run.results import Item, Options
-from kvlitmus.conformance.specimen.cache import target
-from kvlitmus.mutants.disturb import (
-    DISTURBANCES,
-    LEFT_OUT,
-    UNCHANGED,
-    UNREACHED,
-    Findings,
-    disturbing,
-)
+from kvlitmus.conformance.run import plan
+from kvlitmus.mutants.disturb import UNCHANGED, UNREACHED, Findings, guarded
+from kvlitmus.mutants.disturbances import DISTURBANCES, LEFT_OUT, WRONG_SUBJECTS
 from kvlitmus.spec.actions import ACTIONS, What
 from kvlitmus.spec.config import Config
+from tools import frame
 
 CONFIGS = (Config(page_size=4, pages=8), *plan.TIER_CONFIGS[:2], plan.TIER_CONFIGS[-1])
 
 
 @pytest.fixture(scope="module")
 def findings() -> Findings:
-    """What came of disturbing the specimen, each way twice behind each kind of call."""
-    found = Findings()
-    checker = disturbing(found, most=1)
-    options = Options(shrink_trials=0, reruns=0)
-    for config in CONFIGS:
-        item = Item(kind="random", config=config, seed=0, ops=plan.OPS)
-        result = engine.run_item(target, item, options, CurrentRun(checker))
-        assert not result.error and not result.findings, "undisturbed, the specimen keeps all rules"
-    return found
+    """What came of disturbing the specimen, each way once behind each kind of call; undisturbed it keeps all rules."""
+    return frame.disturbed(seeds=1, most=1, configs=CONFIGS)
 
 
 def test_what_a_call_must_not_change_is_noticed_by_the_frame(findings: Findings) -> None:
     unchanged = [trial for trial in findings.made if trial.case == UNCHANGED]
-    unnoticed = [trial for trial in unchanged if not any(id.startswith("FRAME-") for id in findings.noticed[trial])]
+    unnoticed = [trial for trial in unchanged if not any(guarded(id, trial.what) for id in findings.noticed[trial])]
 
-    assert len(unchanged) >= 400
+    assert len(unchanged) >= 800
     assert unnoticed == []
 
 
+def test_in_governed_cells_each_disturbance_is_noticed_or_legal_for_a_reason(findings: Findings) -> None:
+    found = frame.document(findings)
+    missed = [one for one in found["trials"] if one["outcome"] == frame.MISSED]
+
+    assert missed == []
+    for case, counts in found["counts"].items():
+        assert case == UNCHANGED or counts[frame.BY_LAW] >= 40, case
+
+
 def test_every_effect_is_brought_about_or_says_why_not() -> None:
-    assert DISTURBANCES.keys() | LEFT_OUT.keys() == set(What)
-    assert not DISTURBANCES.keys() & LEFT_OUT.keys()
+    assert DISTURBANCES.keys() | WRONG_SUBJECTS.keys() | LEFT_OUT.keys() == set(What)
+    assert not (DISTURBANCES.keys() | WRONG_SUBJECTS.keys()) & LEFT_OUT.keys()
     assert UNREACHED.keys() <= ACTIONS.keys()
 
 

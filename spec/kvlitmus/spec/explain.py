@@ -11,24 +11,31 @@ TREE-13, TREE-14), so they need no explanation.  How pages are grouped into node
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kvlitmus.spec import calls, policies, tier_calls
-from kvlitmus.spec.actions import ACTIONS, Cause, Group, What, joined
+from kvlitmus.spec.actions import Cause, Group, What
 from kvlitmus.spec.advance import computed_pages
 from kvlitmus.spec.interface.tiers import BACKUP, FETCH, LOAD, PUT, QUERY, Job
-from kvlitmus.spec.occasions import occasions_of
-from kvlitmus.spec.on import On
-from kvlitmus.spec.profile import Profile
+from kvlitmus.spec.look import Look
+from kvlitmus.spec.reach import (
+    droppable_for_room,
+    jobs_of_nobody,
+    jobs_over,
+    names_asked,
+    names_put,
+    names_put_at_last,
+    names_read,
+    own_job_going_on,
+    pinned_by_jobs,
+    unpinned_by_jobs,
+)
 from kvlitmus.spec.room import lacking, wanted_pages
 from kvlitmus.spec.seen import Record, Seen, TierSeen
-from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State
-from kvlitmus.spec.tier_state import WITH_STORAGE, Tiers, Work, orphaned, path_to
+from kvlitmus.spec.tier_state import WITH_STORAGE, Work, orphaned
 from kvlitmus.spec.units import Name, PageNo, pages_in_order, pages_of
 
 
@@ -46,39 +53,6 @@ class Effect(NamedTuple):
 
 Change = tuple[What, Collection[Any]]
 """An effect and its subjects."""
-
-
-@dataclass(slots=True, eq=False)
-class Look:
-    """One step, as facts have it (:data:`~kvlitmus.spec.facts.INPUTS`)."""
-
-    setting: Setting
-    state: State
-    expected: State
-    then: State
-    call: Any
-    answer: Any
-    before: Seen
-    after: Seen
-    _causes: Mapping[What, tuple[Cause, ...]] | None = None
-
-    @property
-    def causes(self) -> Mapping[What, tuple[Cause, ...]]:
-        """The effects that the step may have, each with its causes; worked out once."""
-        if self._causes is None:
-            self._causes = causes_in(self.occasions, self.setting.profile)
-        return self._causes
-
-    @property
-    def occasions(self) -> tuple[On, ...]:
-        """What the step is."""
-        return occasions_of(self.call, self.answer, self.state, self.setting, self.before)
-
-    @property
-    def below(self) -> Tiers:
-        """What is known below the device after the step."""
-        assert self.then.tiers is not None
-        return self.then.tiers
 
 
 # -- what changed ----------------------------------------------------------------------------------
@@ -209,28 +183,6 @@ BELOW: Mapping[Group, Callable[[TierSeen, TierSeen], Iterator[Change]]] = {
 
 
 # -- what can be explained -------------------------------------------------------------------------
-
-
-KNOWN: dict[tuple[int, tuple[On, ...]], tuple[Profile, Mapping[What, tuple[Cause, ...]]]] = {}
-"""What :func:`causes_in` found, by the identity of the profile, which is kept: to hash one takes longer than to look."""
-
-
-def causes_in(occasions: tuple[On, ...], profile: Profile) -> Mapping[What, tuple[Cause, ...]]:
-    """The effects that a step on these occasions may have, each with the causes that this profile allows."""
-    known = KNOWN.get((id(profile), occasions))
-    if known is None:
-        known = KNOWN[id(profile), occasions] = (profile, _causes_in(occasions, profile))
-    return known[1]
-
-
-@functools.cache
-def _causes_in(occasions: tuple[On, ...], profile: Profile) -> Mapping[What, tuple[Cause, ...]]:
-    row = joined(*[ACTIONS[on] for on in occasions if on in ACTIONS])
-    allowed = {
-        what: tuple([one.cause for one in causes if not one.field or getattr(profile, one.field) == one.value])
-        for what, causes in row.items()
-    }
-    return {what: causes for what, causes in allowed.items() if causes}
 
 
 def explain(look: Look, *groups: Group) -> list[Effect]:
@@ -372,7 +324,7 @@ def failed_names(look: Look, kind: str) -> Collection[Name]:
 
 
 def dropped_for_room(look: Look) -> Collection[Name]:
-    """What may leave the host so that there is room: all that was there, where more is wanted than is free.
+    """What may leave the host so that there is room: all that was there alone, where more is wanted than is free.
 
     A fault that the suite has asked for looks to the cache as if nothing were free.  Where under write-back a page can't
     be copied and is given up, what is below it goes with it.
@@ -381,7 +333,7 @@ def dropped_for_room(look: Look) -> Collection[Name]:
     assert isinstance(before, TierSeen) and isinstance(after, TierSeen) and tiers is not None
     wanted = host_pages_wanted(look, before)
     if wanted > len(before.host_free) or (wanted and tiers.fault is not None):
-        return before.hosted.keys()
+        return droppable_for_room(look)
     return orphaned(before, after.parent_names) if look.setting.config.write == policies.WRITE_BACK else ()
 
 
@@ -448,30 +400,6 @@ def puts_begun(look: Look) -> Collection[Job]:
     return [work.job for work in works_begun(look, PUT) if known.issuperset(work.names)]
 
 
-def nodes_with(look: Look, names: Collection[Name]) -> Collection[Name]:
-    """The last pages of the nodes in which these pages are."""
-    assert isinstance(look.after, TierSeen)
-    wanted = set(names)
-    return {node.named.pages[-1] for node in look.after.tier_nodes if not wanted.isdisjoint(node.named.pages)}
-
-
-def pinned_by_jobs(look: Look) -> Collection[Name]:
-    """The nodes from which a job reads that began, and the one behind which a prefetch begins."""
-    begun = [name for work in look.below.begun if work.job.kind in (LOAD, PUT) for name in work.names]
-    return nodes_with(look, [*begun, *look.below.prefetches.anchors(revoked=True)])
-
-
-def unpinned_by_jobs(look: Look) -> Collection[Name]:
-    """The nodes from which a job has read that ended, and those behind which prefetches began.
-
-    Where a node was split meanwhile, both halves were protected: so what is above counts, too.
-    """
-    assert look.state.tiers is not None and isinstance(look.after, TierSeen)
-    ended = [above for work in works_ended(look) for name in work.names for above in path_to(name, look.after)]
-    anchors = [one.anchor for one in look.state.tiers.prefetches.by_number.values() if one.anchor is not None]
-    return nodes_with(look, [*ended, *anchors])
-
-
 def loads_of_key(look: Look) -> Collection[Job]:
     """Loads that began of pages of the key."""
     own = set(key_pages(look))
@@ -529,12 +457,6 @@ def jobs_with_storage(look: Look) -> Collection[Job]:
     return [job for job in (*jobs_before(look), *look.after.jobs.values()) if job.kind in WITH_STORAGE]
 
 
-def jobs_of_request(look: Look) -> Collection[Job]:
-    """The queries and fetches of the call's request; at a tick, and of a job that is advanced, all."""
-    rid = getattr(look.call, "rid", None)
-    return [job for job in jobs_with_storage(look) if rid is None or job.rid == rid]
-
-
 REACH: Mapping[tuple[What, Cause], Callable[[Look], Collection[Any]]] = {
     (What.PLACE, Cause.KEY): key_places,
     (What.RESTORE, Cause.KEY): key_pages,
@@ -582,14 +504,19 @@ REACH: Mapping[tuple[What, Cause], Callable[[Look], Collection[Any]]] = {
     (What.BEGIN_JOB, Cause.ASKED): own_query,
     (What.BEGIN_JOB, Cause.FOUND): fetches_begun,
     (What.BEGIN_JOB, Cause.FAILED): copies_again,
-    (What.GO_ON, Cause.ASKED): own_job,
-    (What.GO_ON, Cause.FAILED): own_job,
-    (What.GO_ON, Cause.NOBODY): jobs_of_request,
+    (What.GO_ON, Cause.ASKED): own_job_going_on,
+    (What.GO_ON, Cause.FAILED): own_job_going_on,
+    (What.GO_ON, Cause.NOBODY): jobs_of_nobody,
     (What.GO_ON, Cause.DETACHED): jobs_with_storage,
     (What.END_JOB, Cause.LANDED): jobs_landed,
     (What.END_JOB, Cause.FOUND): own_job,
-    (What.END_JOB, Cause.OVER): jobs_of_request,
-    (What.END_JOB, Cause.NOBODY): jobs_of_request,
+    (What.END_JOB, Cause.OVER): jobs_over,
+    (What.END_JOB, Cause.NOBODY): jobs_of_nobody,
     (What.END_JOB, Cause.DETACHED): jobs_with_storage,
+    (What.ASK, Cause.ASKED): names_asked,
+    (What.READ, Cause.ASKED): names_read,
+    (What.READ, Cause.COPYING): names_read,
+    (What.PUT, Cause.ASKED): names_put,
+    (What.PUT, Cause.COPYING): names_put_at_last,
 }
 """What a cause can explain, of an effect: subjects."""

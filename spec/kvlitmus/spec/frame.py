@@ -13,8 +13,9 @@ from typing import Any
 
 from kvlitmus.spec import life as _life  # noqa: F401 - its facts, and those of tiers
 from kvlitmus.spec.actions import ACTIONS, Group
-from kvlitmus.spec.explain import Effect, Look, pins_of, unexplained
+from kvlitmus.spec.explain import Effect, pins_of, unexplained
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
+from kvlitmus.spec.look import Look
 from kvlitmus.spec.rule import rule
 from kvlitmus.spec.seen import Seen, TierSeen
 from kvlitmus.spec.setting import Setting

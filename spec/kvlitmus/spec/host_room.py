@@ -172,11 +172,12 @@ def found_by(below: Tiers, size: int) -> int:
 
 
 def written_back_by(state: State, setting: Setting, call: Any, answer: Any, before: TierSeen, after: TierSeen) -> int:
-    """How many pages may have wanted to be written back: those that left the device without a copy, and those asked for."""
+    """How many pages may have wanted to be written back: those that left the device without a copy, or as many as were lacking."""
     gone = sum(name not in after.cached and name not in before.hosted for name in before.cached)
     asked = getattr(call, "asked", None)
     wanted = wanted_pages(state, setting, call, answer, before)
-    most = pages_needed(asked, setting.size) if asked is not None else wanted or 0
+    lacks = lacking(wanted or 0, len(before.free), setting) if asked is None else asked
+    most = pages_needed(lacks, setting.size)
     return max(gone, most)
 
 

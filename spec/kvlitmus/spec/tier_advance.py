@@ -17,7 +17,7 @@ from typing import Any
 
 from kvlitmus.spec import calls, effects, tier_calls
 from kvlitmus.spec.advance import follow, used, used_path
-from kvlitmus.spec.interface.tiers import BACKUP, DONE, FETCH, LOAD, PUT, QUERY, Loaded
+from kvlitmus.spec.interface.tiers import BACKUP, FETCH, LOAD, PUT, QUERY, Loaded
 from kvlitmus.spec.names import page_names
 from kvlitmus.spec.page import Page, Tree
 from kvlitmus.spec.prefetch_advance import (
@@ -110,7 +110,7 @@ def advance(state: State, setting: Setting, call: tier_calls.Advance, after: Tie
     if refused or outcome.how in ("short", "fail"):
         tiers = cut_off(tiers, work.names)
     job = after.jobs.get(call.job)
-    if not refused and outcome == DONE and (job is None or job.landed):
+    if not refused and outcome.how in ("done", "part") and (job is None or job.landed):
         missing = tuple(name for name in work.names if name not in tiers.stored.pages)
         tiers = tiers._replace(stored=tiers.stored._replace(put_missing=(*tiers.stored.put_missing, *missing)))
     return put(state, tiers)
