@@ -51,13 +51,10 @@ LEGAL = [
     ),
 ]
 
-OPEN = frozenset({"evict_slack", "evict_amount", "refused_begin"})
-"""Fields of the law of eviction, which are not tried here; they are read where evictions are ordered and counted."""
-
 TRIED: dict[str, tuple[Any, ...]] = {
     one.name: values if isinstance(values := PROFILE_VALUES[one.name], tuple) else ()
     for one in fields(Profile)
-    if one.name in PROFILE_VALUES and one.name not in OPEN
+    if one.name in PROFILE_VALUES
 } | {one.name: (False, True) for one in fields(Profile) if type(one.default) is bool}
 """The values of each field that are tried; of numbers the usual one and those that legal caches declare."""
 
@@ -87,6 +84,10 @@ NOT_ACCUSED: dict[tuple[str, Any, Any], str] = {
     ("match_ends", "page", "node"): LEAVE,
     ("clock", "counter", "wall"): LEAVE,
     ("clock", "wall", "counter"): "its adapter orders it, so that it counts as a counter does",
+    **{("tick_uses", 1, uses): LEAVE for uses in (3, 4)},
+    **{("event_delay", 0, calls): LEAVE for calls in (1, 2)},
+    ("evict_slack", 0, 2): LEAVE,
+    ("evict_amount", "lack", "need"): LEAVE,
     ("load_threshold", 0, 6): LEAVE,
     ("host_duplicates", "kept", "reclaimed"): LEAVE,
     ("store_put", "first", "either"): LEAVE,
@@ -100,7 +101,7 @@ NOT_ACCUSED: dict[tuple[str, Any, Any], str] = {
 }
 """Why a cache that declares a value is not accused, or can't be, when it is judged by another."""
 
-FIRST_SEED = {"timeout_basis": 5, "timeout_from": 6, "fill_matched": 24}
+FIRST_SEED = {"timeout_basis": 5, "timeout_from": 6, "fill_matched": 24, "refused_begin": 22}
 """Where the schedules begin that tell values apart which few schedules do."""
 
 

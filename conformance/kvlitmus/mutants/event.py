@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
 
 from kvlitmus.conformance.specimen.flat import Specimen
+from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.conformance.specimen.tiers import TierTree
 from kvlitmus.conformance.specimen.tree import Node, RadixTree, Unit
 from kvlitmus.conformance.specimen.works import TieredNode
 from kvlitmus.mutants.hosted import NOT_BACK, SGLANG, THROUGH, VLLM
 from kvlitmus.mutants.registry import mutant
+from kvlitmus.spec.interface.tiers import Event
 
 
 @mutant(
@@ -230,3 +234,48 @@ class ChildrenAreToldFirst(NamedByContent):
         if pages <= self.seen:
             self.told[first:] = reversed(self.told[first:])
         self.seen |= pages
+
+
+LAGGING = replace(PROFILE, event_delay=2)
+
+
+class Lagging(Specimen):
+    """A cache whose events are told two calls late, as its profile declares."""
+
+    @cached_property
+    def waiting(self) -> list[list[Event]]:
+        """The events of the last calls, oldest first."""
+        return [[], []]
+
+    def events(self) -> Sequence[Event]:
+        self.waiting.append(list(super().events()))
+        return self.waiting.pop(0)
+
+
+@mutant("a-batch-of-late-events-is-lost", profile=LAGGING, kills=("EVENT-02", "EVENT-10", "EVENT-01"))
+class ABatchOfLateEventsIsLost(Lagging):
+    """A router never learns of some pages: what happens while other events wait falls out of the queue."""
+
+    def events(self) -> Sequence[Event]:
+        told = list(super().events())
+        if self.waiting[0] and self.waiting[1]:
+            self.waiting[1].clear()
+        return told
+
+
+@mutant("events-lag-too-far", profile=LAGGING, kills=("EVENT-02", "EVENT-10"))
+class EventsLagTooFar(Lagging):
+    """A router scores yesterday's cache: events come a call later than was promised."""
+
+    @cached_property
+    def waiting(self) -> list[list[Event]]:
+        return [[], [], []]
+
+
+@mutant("late-events-are-told-one-by-one", profile=LAGGING, kills=("EVENT-02", "EVENT-10"))
+class LateEventsAreToldOneByOne(Lagging):
+    """A router knows halves of what a call stored, and ever older ones: one event is told with each call."""
+
+    def events(self) -> Sequence[Event]:
+        self.waiting[0] += Specimen.events(self)
+        return [self.waiting[0].pop(0)] if self.waiting[0] else []

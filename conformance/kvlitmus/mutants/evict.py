@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Sequence
+from dataclasses import replace
 
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.specimen.flat import Specimen
+from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.conformance.specimen.tree import Node, RadixTree, Unit
 from kvlitmus.mutants.registry import PLAIN, mutant
 from kvlitmus.spec.interface import ORPHAN, NodeView, View
@@ -313,3 +315,20 @@ class EvictionCutsOffABranch(TabledTree):
     def pages_to_trim(self, leaf: Node, n: int) -> int:
         """All of a node that others hang below."""
         return len(leaf.pages) if leaf.children else super().pages_to_trim(leaf, n)
+
+
+@mutant(
+    "clock-is-coarser-than-declared",
+    profile=replace(PROFILE, tick_uses=3),
+    kills=("EVICT-05", "EVICT-20"),
+    configs=(Config(page_size=1, pages=16), Config(page_size=4, pages=16)),
+)
+class ClockIsCoarserThanDeclared(RadixTree):
+    """What was used last is evicted although many uses lie between: sixteen share a tick, where three may.
+
+    Within a tick the page that came last into the tree goes first.
+    """
+
+    def __init__(self, page_size: int, policy: str, release: Callable[[Sequence[int]], None]) -> None:
+        super().__init__(page_size, policy, release)
+        self.worth = lambda node: (node.touched // 16, -node.serial)

@@ -26,6 +26,7 @@ ZOO: tuple[str, ...] = (
     "node_ends",
     "eager_host",
     "spill",
+    "generations",
 )
 """The names of all caches."""
 

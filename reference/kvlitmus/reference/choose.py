@@ -159,7 +159,7 @@ def in_order(tree: Tree, victims: Names, setting: Setting) -> Names:
     orphans = [name for name, page in tree.pages.items() if page.parent in gone and name not in gone]
     if orphans:
         refuse(f"{sorted(orphans)} would be cut off")
-    passed = passed_over_by(tree, gone, setting.config.policy, setting.profile.slru_hits)
+    passed = passed_over_by(tree, gone, setting.config.policy, setting.profile.slru_hits, ties=setting.ties)
     if passed:
         refuse(f"{sorted(passed)} would be passed over for {sorted(gone)}")
     return victims

@@ -188,7 +188,7 @@ def nothing(state: State, setting: Setting, call: object, answer: object) -> Sta
 def reset(state: State, setting: Setting, call: calls.Reset, answer: None) -> State:
     """The cache is as new; what is stored, and what was told, is not forgotten."""
     tiers = None if state.tiers is None else state.tiers.forgotten()
-    return empty_state()._replace(tiers=tiers, told=state.told)
+    return empty_state()._replace(tiers=tiers, told=state.told, late=state.late)
 
 
 def match(state: State, setting: Setting, call: calls.Match, answer: Hit) -> State:
@@ -378,7 +378,9 @@ def end(state: State, setting: Setting, call: calls.End, answer: None) -> State:
 
 
 def stored(tree: Tree, setting: Setting, running: Running, paged: Sequence[Name], *, chunked: bool) -> Tree:
-    """The tree after the request's whole pages were inserted."""
+    """The tree after the request's whole pages were inserted; where there are none, nothing was used."""
+    if not paged:
+        return tree
     counts = setting.profile.hit_counts == "insert" and not chunked
     offered = offered_by_request(running, setting, paged)
     return effects.insert(tree, running.path.root, paged, offered, counts=counts, renews=setting.renews)[0]

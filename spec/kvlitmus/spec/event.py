@@ -6,13 +6,15 @@ replays every event from the beginning must know exactly what is cached, and on 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
 from kvlitmus.spec import tier as _tier  # noqa: F401 - its facts
-from kvlitmus.spec.calls import Begin, Match
+from kvlitmus.spec.calls import Begin, Match, Reset
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
+from kvlitmus.spec.interface import Begun, Hit
 from kvlitmus.spec.interface.tiers import Event
+from kvlitmus.spec.late import Late, followed
 from kvlitmus.spec.on import On
 from kvlitmus.spec.rule import Kind, rule
 from kvlitmus.spec.seen import Seen
@@ -20,6 +22,9 @@ from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State, Told
 from kvlitmus.spec.tree import LOOKUPS
 from kvlitmus.spec.units import Name, PageNo, Tokens
+
+Recent = Sequence[frozenset[Name]]
+"""What was on a tier after each of the last calls."""
 
 
 @fact(2, ports=("events",))
@@ -68,7 +73,7 @@ def told_orphans(told: Told) -> Sequence[str]:
 @fact(2, ports=("events",))
 def told_length(state: State, setting: Setting, call: Match | Begin, match_cap: Tokens) -> Tokens | Unknown:
     """Units of the key, as far as a match may cover it, that are cached by the events before the call; of a flat cache."""
-    if state.told is None or setting.config.tiered:
+    if state.told is None or setting.config.tiered or setting.profile.event_delay:
         return UNKNOWN
     length = 0
     for name in call.path.pages[: match_cap // setting.size]:
@@ -90,10 +95,60 @@ def told_host(told: Told) -> frozenset[Name]:
     return told.host
 
 
+@fact(3)
+def device_lately(then: State, setting: Setting, cached_after: Mapping[Name, PageNo]) -> Recent | Unknown:
+    """What was on the device after the call, and after those before it as far as events may lag."""
+    if not setting.profile.event_delay:
+        return (frozenset(cached_after),)
+    return UNKNOWN if lagging(then.late) else [one.device for one in then.late.contents]
+
+
+@fact(3)
+def host_lately(then: State, setting: Setting, hosted: Mapping[Name, PageNo]) -> Recent | Unknown:
+    """What was on the host after the call, and after those before it as far as events may lag."""
+    if not setting.profile.event_delay:
+        return (frozenset(hosted),)
+    return UNKNOWN if lagging(then.late) else [one.host for one in then.late.contents]
+
+
+def lagging(late: Late) -> bool:
+    """Whether work was under way in one of the calls whose events may be the last that were told."""
+    return any(one.busy for one in late.contents)
+
+
+@fact(2, ports=("events",))
+def found_lately(then: State, setting: Setting, call: object, answer: object) -> Collection[Name] | Unknown:
+    """Pages that a match or a beginning request found cached, of which it must have been told by now."""
+    return then.late.due if setting.profile.event_delay else found_by(call, answer, setting.size)
+
+
+def found_by(call: object, answer: object, size: int) -> Collection[Name]:
+    """The pages that a call found cached."""
+    if isinstance(call, Match) and isinstance(answer, Hit):
+        return call.path.pages[: answer.length // size]
+    if isinstance(call, Begin) and isinstance(answer, Begun):
+        return call.path.pages[: answer.cached // size]
+    return ()
+
+
+@fact(2)
+def never_told(told: Told, found_lately: Collection[Name]) -> Collection[Name]:
+    """Those of them that no event has told of."""
+    return [name for name in found_lately if name not in told.roots]
+
+
 @fact(2)
 def told_least(setting: Setting, told_length: Tokens) -> Tokens | Unknown:
     """The same, where a match ends with the last page that is there."""
     return UNKNOWN if setting.profile.match_ends == "node" else told_length
+
+
+def remembered(then: State, setting: Setting, call: object, answer: object, after: Seen) -> State:
+    """The state with what has to be remembered of this call, where events may lag."""
+    busy = then.tiers is not None and bool(then.tiers.work)
+    found = found_by(call, answer, setting.size)
+    late = followed(then.late, setting.profile.event_delay, after, busy, found, isinstance(call, Reset))
+    return then._replace(late=late)
 
 
 # Rules
@@ -113,9 +168,9 @@ def events_make_sense(odd_events: Sequence[object]) -> bool:
     reference="event.changes",
     premise="told_device",
 )
-def events_tell_what_the_device_has(told_device: frozenset[Name], cached_after: Mapping[Name, PageNo]) -> bool:
-    """When nothing is under way, in a flat cache after every call, the events so far MUST tell exactly the pages that are on the device."""
-    return told_device == frozenset(cached_after)
+def events_tell_what_the_device_has(told_device: frozenset[Name], device_lately: Recent) -> bool:
+    """When nothing is under way, in a flat cache after every call, the events so far MUST tell exactly the pages that are on the device, or were after one of the last calls, as far as the profile lets events lag."""
+    return told_device in device_lately
 
 
 @rule(
@@ -126,9 +181,9 @@ def events_tell_what_the_device_has(told_device: frozenset[Name], cached_after: 
     reference="event.changes",
     premise="told_host",
 )
-def events_tell_what_the_host_has(told_host: frozenset[Name], hosted: Mapping[Name, PageNo]) -> bool:
-    """When nothing is under way, the events so far MUST tell exactly the pages that are on the host."""
-    return told_host == frozenset(hosted)
+def events_tell_what_the_host_has(told_host: frozenset[Name], host_lately: Recent) -> bool:
+    """When nothing is under way, the events so far MUST tell exactly the pages that are on the host, or were after one of the last calls, as far as the profile lets events lag."""
+    return told_host in host_lately
 
 
 @rule(
@@ -207,3 +262,16 @@ def what_is_matched_was_told(match_length: Tokens, told_length: Tokens) -> bool:
 def what_was_told_is_matched(match_length: Tokens, told_least: Tokens) -> bool:
     """A match on a flat cache MUST cover what is there by the events before it, as far as the profile lets it."""
     return match_length >= told_least
+
+
+@rule(
+    "EVENT-10",
+    on=(On.FLAT_CALL,),
+    needs=("events",),
+    source="R-EVT-01, R-EVT-02",
+    reference="event.cached_changes",
+    premise="found_lately",
+)
+def what_is_found_is_told_in_time(never_told: Collection[Name]) -> bool:
+    """A page of a flat cache that was found cached MUST have been told as stored, as many calls after the one before as the profile lets events lag."""
+    return not never_told

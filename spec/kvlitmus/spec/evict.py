@@ -141,6 +141,7 @@ def passed_over(choosing: Choosing, setting: Setting, vanished: AbstractSet[Name
         ageless=choosing.ageless,
         held=choosing.held,
         nodes=profile.evict_granularity == "node",
+        ties=setting.ties,
     )
 
 

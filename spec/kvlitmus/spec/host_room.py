@@ -115,8 +115,16 @@ def host_passed_over(
     """Names that the policy would have dropped from the host before one that was dropped."""
     tree, ageless, held = choosing_on_the_host
     config, profile = setting.config, setting.profile
-    nodes = profile.evict_granularity == "node"
-    return passed_over_by(tree, host_evicted, config.policy, profile.slru_hits, ageless=ageless, held=held, nodes=nodes)
+    return passed_over_by(
+        tree,
+        host_evicted,
+        config.policy,
+        profile.slru_hits,
+        ageless=ageless,
+        held=held,
+        nodes=profile.evict_granularity == "node",
+        ties=setting.ties,
+    )
 
 
 def host_lacking(

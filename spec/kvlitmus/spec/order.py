@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 
 from kvlitmus.spec import policies
 from kvlitmus.spec.page import Tree
-from kvlitmus.spec.policies import Worth
+from kvlitmus.spec.policies import Worth, later
 from kvlitmus.spec.units import Name
 
 
@@ -20,13 +20,14 @@ def passed_over_by(
     ageless: AbstractSet[Name] = frozenset(),
     held: AbstractSet[Name] = frozenset(),
     nodes: bool = False,
+    ties: int = 0,
 ) -> frozenset[Name]:
     """The leaves that the policy would have taken when the cache took another; empty when its order was kept.
 
     A page goes after everything below it.  So a page that stayed was passed over for a victim that is worth more, if
     that is also worth more than everything that had to go before the page was a leaf: all of this had its turn earlier.
     Pairs are excused in which one is ``ageless`` (nobody knows what it is worth), and those with a page that stayed because
-    it was perhaps ``held``.  Where whole ``nodes`` go, a victim is worth what the last page of its node is.  Of the pages
+    it was perhaps ``held``; and those whose ticks are no more than ``ties`` apart.  Where whole ``nodes`` go, a victim is worth what the last page of its node is.  Of the pages
     that were passed over, those that were due first are told.
     """
     if not vanished:
@@ -57,7 +58,7 @@ def passed_over_by(
         due = () if page.parent in vanished else waits.get(name, ())
         if due is not None and page.parent not in vanished:
             due = max(due, worth(page))
-        if due is not None and due < most:
+        if due is not None and later(due, ties) < most:
             passed[name] = due
     first = min(passed.values(), default=())
     return frozenset(name for name, due in passed.items() if due == first)

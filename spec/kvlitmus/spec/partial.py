@@ -97,7 +97,7 @@ def doubted(state: State, setting: Setting, least: int, most: int, held: Sequenc
         unsure=state.doubt.unsure.union([name for name, page in tree.pages.items() if not page.locks])
     )
     policy, hits = order_known(setting), setting.profile.slru_hits
-    return state._replace(doubt=windows.opened(doubt, tree, least, most, policy, hits, held))
+    return state._replace(doubt=windows.opened(doubt, tree, least, most, policy, hits, held, ties=setting.ties))
 
 
 def counts(setting: Setting) -> bool:
@@ -172,7 +172,8 @@ def taken(state: State, setting: Setting, pages: Collection[PageNo]) -> State:
 
 def told(then: State, setting: Setting) -> State:
     """What is known where events were told: of a flat cache they tell after each call exactly what is cached (EVENT-02)."""
-    if setting.seen or setting.table or setting.config.tiered or then.told is None or not then.doubt.unsure:
+    lag = setting.profile.event_delay
+    if setting.seen or lag or setting.table or setting.config.tiered or then.told is None or not then.doubt.unsure:
         return then
     unsure, device = then.doubt.unsure, then.told.device
     then = certain(then, setting, [name for name in unsure if name in device])

@@ -109,6 +109,15 @@ def worth(policy: str, slru_hits: int = SLRU_HITS) -> Callable[[Used], Worth]:
     return POLICIES[policy]
 
 
+def later(worth: Worth, ticks: int) -> Worth:
+    """What a page would be worth so many ticks further on: the last part of a worth is a time, under every policy.
+
+    Where ``ticks + 1`` uses may share a tick of the cache's clock, a page is worth less for certain than another one if
+    even this is less than what the other is worth.
+    """
+    return (*worth[:-1], worth[-1] + ticks) if ticks and worth else worth
+
+
 # -- writing ----------------------------------------------------------------------------------------------
 
 WRITE_THROUGH, SELECTIVE, WRITE_BACK = WRITES = ("write_through", "write_through_selective", "write_back")

@@ -19,10 +19,12 @@ PROFILE_VALUES: dict[str, Values] = {
     "match_ends": ("page", "node"),
     "duplicates": ("caller_frees", "cache_frees", "kept"),
     "publish": ("explicit", "at_alloc"),
+    "event_delay": range((1 << 20) + 1),
     "hit_counts": ("insert", "match", "none"),
     "split_created": ("keeps", "renews"),
     "slru_hits": range(1, (1 << 20) + 1),
     "clock": ("counter", "wall"),
+    "tick_uses": range(1, (1 << 20) + 1),
     "misuse": ("undefined", "reject", "ignore"),
     "attach": ("any_time", "at_start"),
     "reserve": ("submit", "hit"),
@@ -68,6 +70,8 @@ class Profile:
         (``kept``); in a block table, which has no insert, all places of a prefix are kept.
     publish: pages become matchable by an explicit call (``explicit``) or when they are allocated (``at_alloc``): a
         block table (:mod:`kvlitmus.spec.tables`), whose free pages are found until they are handed out.
+    event_delay: so many calls after the one that changed something, at most, its events are told: together, and after those of
+        the calls before.
     hit_counts: what raises the count used by LFU and SLRU: ``insert`` (a new node starts with 1),
         ``match``, or ``none``.
     lock_touches: whether taking a lock counts as a use for recency.
@@ -76,6 +80,7 @@ class Profile:
         gets a new one (``renews``); FIFO and FILO follow it.
     slru_hits: how many hits put a page into the protected segment of SLRU.
     clock: recency comes from a ``counter`` or from a ``wall`` clock that the adapter orders.
+    tick_uses: so many uses in a row, at most, share a tick of that clock, so that none of them is known to be the older.
     misuse: what happens to a call that the contract forbids: ``reject`` (raises), ``ignore``
         (nothing changes), or ``undefined`` (not judged).
 
@@ -129,12 +134,14 @@ class Profile:
     match_ends: str = "page"
     duplicates: str = "caller_frees"
     publish: str = "explicit"
+    event_delay: int = 0
     hit_counts: str = "insert"
     lock_touches: bool = False
     unlock_touches: bool = False
     split_created: str = "keeps"
     slru_hits: int = SLRU_HITS
     clock: str = "counter"
+    tick_uses: int = 1
     misuse: str = "undefined"
     attach: str = "any_time"
     reserve: str = "submit"

@@ -50,6 +50,11 @@ class Setting:
         return "steps" in self.capabilities
 
     @property
+    def ties(self) -> int:
+        """Of uses that are no more ticks apart than this nobody knows which the cache takes for the older."""
+        return self.profile.tick_uses - 1
+
+    @property
     def capacity(self) -> Tokens:
         """Slots of all usable pages."""
         return Tokens(self.config.pages * self.size)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from kvlitmus.spec.calls import Path
 from kvlitmus.spec.host_state import Host
+from kvlitmus.spec.late import Late
 from kvlitmus.spec.page import Block, Page, Tree, empty_tree
 from kvlitmus.spec.tier_state import Tiers
 from kvlitmus.spec.units import Name, PageNo, Slot
@@ -78,6 +79,7 @@ class State(NamedTuple):
     events, where there are any.  ``host``: what only the cache itself knows of the host, where the state is the cache's
     own, as the reference's is.  ``table``: of a block table (:mod:`kvlitmus.spec.tables`) the entered pages; the ``page``
     of a name in the tree is then one of its places.
+    ``late``: what is remembered of the calls before, where events may lag.
     """
 
     tree: Tree
@@ -90,6 +92,7 @@ class State(NamedTuple):
     told: Told | None = None
     host: Host | None = None
     table: Mapping[PageNo, Block] = {}
+    late: Late = Late()
 
 
 def empty_state() -> State:

@@ -20,7 +20,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from kvlitmus.spec.page import Page, Tree
-from kvlitmus.spec.policies import POLICIES, Worth, worth
+from kvlitmus.spec.policies import POLICIES, Worth, later, worth
 from kvlitmus.spec.units import Name
 
 LEAST, MOST = -(1 << 62), 1 << 62
@@ -78,30 +78,39 @@ NO_DOUBT = Doubt()
 
 
 def opened(
-    doubt: Doubt, tree: Tree, low: int, high: int, policy: str, slru_hits: int, held: Collection[Name] = ()
+    doubt: Doubt,
+    tree: Tree,
+    low: int,
+    high: int,
+    policy: str,
+    slru_hits: int,
+    held: Collection[Name] = (),
+    *,
+    ties: int = 0,
 ) -> Doubt:
     """An eviction may have taken between so many pages; under a policy that isn't known (``""``) any may be gone.
 
-    ``held``: pages that may have been protected meanwhile, with all that is above them.
+    ``held``: pages that may have been protected meanwhile, with all that is above them.  ``ties``: of pages whose ticks
+    are no further apart than that, any may come first.
     """
     left = {name: page for name, page in tree.pages.items() if not page.locks and name not in doubt.fallen}
     high = min(high, len(left))
     if high <= 0:
         return doubt
-    ranks = ranked(left, doubt, policy, slru_hits, held)
+    ranks = ranked(left, doubt, policy, slru_hits, held, ties)
     made = doubt._replace(windows=(*doubt.windows, Window(min(max(low, 0), high), high, ranks)), made=doubt.made + 1)
     return settled(merged(made))
 
 
 def ranked(
-    left: Mapping[Name, Page], doubt: Doubt, policy: str, slru_hits: int, held: Collection[Name]
+    left: Mapping[Name, Page], doubt: Doubt, policy: str, slru_hits: int, held: Collection[Name], ties: int
 ) -> dict[Name, Rank]:
     """When an eviction comes to each of the pages that are left to it."""
     many = len(left)
     if policy not in POLICIES:
         return dict.fromkeys(left, Rank(1, many, (LEAST,), (MOST,)))
     sure = (left.keys() - doubt.open).difference(held)
-    low, high = bounds(left, sure, doubt.vague, policy, slru_hits)
+    low, high = bounds(left, sure, doubt.vague, policy, slru_hits, ties)
     for name in held:
         if name in left:
             low[name], high[name] = (LEAST,), (MOST,)
@@ -120,7 +129,12 @@ def ranked(
 
 
 def bounds(
-    left: Mapping[Name, Page], sure: Collection[Name], vague: Mapping[Name, Page], policy: str, slru_hits: int
+    left: Mapping[Name, Page],
+    sure: Collection[Name],
+    vague: Mapping[Name, Page],
+    policy: str,
+    slru_hits: int,
+    ties: int,
 ) -> tuple[dict[Name, Worth], dict[Name, Worth]]:
     """Between which worths each page ranks: it goes when the last page below it has gone, or later."""
     worth_of = worth(policy, slru_hits)
@@ -129,7 +143,7 @@ def bounds(
     for name, page in left.items():
         one = worth_of(page)
         other = worth_of(vague[name]) if name in vague else one
-        low[name], high[name] = min(one, other), max(one, other)
+        low[name], high[name] = min(one, other), later(max(one, other), ties)
     own = dict(low), dict(high)
     for name, page in left.items():
         above = page.parent

@@ -30,6 +30,7 @@ from kvlitmus.conformance.support.text import harmless, shown, type_name
 from kvlitmus.spec import effects
 from kvlitmus.spec.advance import EXPECT, expect, follow, written_by
 from kvlitmus.spec.calls import Compute, Insert, Path, Reset, path_of
+from kvlitmus.spec.event import remembered
 from kvlitmus.spec.facts import INPUTS, UNKNOWN, Facts
 from kvlitmus.spec.hash_calls import EMPTY_LEDGER, HashLedger
 from kvlitmus.spec.interface import Begun, Hit
@@ -357,6 +358,8 @@ class Checker(Guard):
             after.events = self.look_at_events()
             assert then.told is not None
             then = told(then._replace(told=replay(then.told, self.setting, after.events, shown)), self.setting)
+            if self.profile.event_delay:
+                then = remembered(then, self.setting, call, answer, after)
         self.state, self.before = then, after
         if self.watches_parting and not self.parted:
             self.parted = [(len(self.history), what) for what in parted(expected, then, after, self.setting)]

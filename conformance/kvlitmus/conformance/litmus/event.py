@@ -8,7 +8,7 @@ from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.litmus.registry import litmus
 from kvlitmus.conformance.litmus.scenes import READS, TIERS, backed, brought, emptied, letters, stored
 
-FLAT = ("EVENT-01", "EVENT-02", "EVENT-08", "EVENT-09")
+FLAT = ("EVENT-01", "EVENT-02", "EVENT-08", "EVENT-09", "EVENT-10")
 TOLD = ("EVENT-04", "EVENT-05", "EVENT-06", "EVENT-07")
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 from kvlitmus.conformance.ports import Begun, Hit, Stored
 from kvlitmus.conformance.specimen.fetching import Prefetcher
@@ -13,13 +14,27 @@ from kvlitmus.conformance.specimen.hierarchy import TieredSpecimen
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.conformance.specimen.pool import PagedPool
 from kvlitmus.conformance.specimen.store import PageShelf
-from kvlitmus.conformance.specimen.tree import Node, RadixTree, Unit
+from kvlitmus.conformance.specimen.tiers import TierTree
+from kvlitmus.conformance.specimen.tree import POLICIES, Node, RadixTree, Unit
 from kvlitmus.conformance.specimen.works import ENDED, Fetch
 from kvlitmus.mutants.hosted import HOSTED, THROUGH, TIMED
 from kvlitmus.mutants.legal.flat import BOTH, EVERYWHERE
 from kvlitmus.mutants.registry import null_mutant
+from kvlitmus.spec.interface.tiers import Event
 from kvlitmus.spec.limits import PARTS
 from kvlitmus.spec.units import Key
+
+
+def coarsely(policy: str, uses: int) -> Callable[[Node], tuple[int, ...]]:
+    """A policy by a clock that ticks once in so many uses; among equals what came last into the tree goes first."""
+
+    def worth(node: Node) -> tuple[int, ...]:
+        seen = replace(node, created=node.created // uses, serial=-node.serial)
+        seen.touched = node.touched // uses
+        return POLICIES[policy](seen)
+
+    return worth
+
 
 TICKED = tuple(config for config in EVERYWHERE if config.policy in ("lru", "mru", "lfu"))
 
@@ -57,6 +72,73 @@ class ClockRunsOn(RadixTree):
     def match(self, namespace: str | None, units: tuple[Unit, ...]) -> tuple[list[int], Node]:
         self.clock += 1 + len(units) % 7
         return super().match(namespace, units)
+
+
+COARSE = replace(PROFILE, tick_uses=3)
+
+
+@null_mutant("clock-is-coarse", profile=COARSE, configs=EVERYWHERE)
+class ClockIsCoarse(RadixTree):
+    """Three uses share a tick, as the profile declares; of those the page that came last into the tree goes first."""
+
+    def __init__(self, page_size: int, policy: str, release: Callable[[Sequence[int]], None]) -> None:
+        super().__init__(page_size, policy, release)
+        self.worth = coarsely(policy, 3)
+
+
+@null_mutant("clock-of-the-tiers-is-coarse", profile=COARSE, configs=HOSTED)
+class ClockOfTheTiersIsCoarse(TierTree):
+    """Three uses share a tick in a hierarchy, on both of its tiers, as the profile declares."""
+
+    def __init__(self, page_size: int, policy: str, *rest: Any, **named: Any) -> None:
+        super().__init__(page_size, policy, *rest, **named)
+        self.worth = coarsely(policy, 3)
+
+
+LAGGING = replace(PROFILE, event_delay=2)
+
+
+class Outbox:
+    """What a cache has to tell, call by call, until it is sent."""
+
+    def __init__(self) -> None:
+        self.sent = 0
+        self.waiting: list[list[Event]] = []
+
+    def send(self, told: Sequence[Event]) -> list[Event]:
+        """The events of a call come in; those of the oldest calls go out, now and then of none, then of several."""
+        self.waiting.append(list(told))
+        self.sent += 1
+        out: list[Event] = []
+        while len(self.waiting) > self.sent % 3:
+            out += self.waiting.pop(0)
+        return out
+
+
+@null_mutant("events-lag", profile=LAGGING, configs=BOTH)
+class EventsLag(Specimen):
+    """Events are told up to two calls late, those of one call together, as the profile declares."""
+
+    @cached_property
+    def outbox(self) -> Outbox:
+        """What was not told yet."""
+        return Outbox()
+
+    def events(self) -> Sequence[Event]:
+        return self.outbox.send(super().events())
+
+
+@null_mutant("events-of-the-tiers-lag", profile=LAGGING, configs=HOSTED)
+class EventsOfTheTiersLag(TieredSpecimen):
+    """Events of both tiers are told up to two calls late, those of one call together, as the profile declares."""
+
+    @cached_property
+    def outbox(self) -> Outbox:
+        """What was not told yet."""
+        return Outbox()
+
+    def events(self) -> Sequence[Event]:
+        return self.outbox.send(super().events())
 
 
 @null_mutant("misuse-is-undefined", profile=replace(PROFILE, misuse="undefined"))
