@@ -198,3 +198,11 @@ class RefusedUnlockStillCounts(Specimen):
         if not isinstance(receipt, Receipt) or receipt.node is None:
             self.tree.evictable += self.pool.page_size
         super().unlock(receipt)
+
+
+@mutant("odd-sizes-are-rounded-down", kills=("MISUSE-10",))
+class OddSizesAreRoundedDown(PagedPool):
+    """The last tokens of a prompt have no slots: who asks for a page and a slot gets a page."""
+
+    def alloc(self, n: int) -> list[int] | None:
+        return super().alloc(n - n % self.page_size)

@@ -69,8 +69,10 @@ class BlockTable:
     # The pool
 
     def alloc(self, n: int) -> list[int] | None:
-        """Blocks for anybody."""
-        blocks = self.pop(-(-n // self.size))
+        """Blocks for anybody, whole ones."""
+        if n % self.size:
+            raise ValueError(f"n must be a multiple of {self.size} (got {n})")
+        blocks = self.pop(n // self.size)
         return None if blocks is None else self.slots(blocks)
 
     def alloc_extend(self, before: Sequence[int], after: Sequence[int], last: Sequence[int]) -> list[int] | None:

@@ -474,7 +474,16 @@ ELSEWHERE: Mapping[On, str] = {
         _STORE,
     ),
     **dict.fromkeys(
-        (On.MISUSE, On.DOUBLE_FREE, On.REPEATED_FREE, On.PARTIAL_FREE, On.STALE_UNLOCK, On.SCRIBBLE, On.FORBIDDEN),
+        (
+            On.MISUSE,
+            On.DOUBLE_FREE,
+            On.REPEATED_FREE,
+            On.PARTIAL_FREE,
+            On.STALE_UNLOCK,
+            On.SCRIBBLE,
+            On.ODD_ALLOC,
+            On.FORBIDDEN,
+        ),
         _MISUSE,
     ),
 }

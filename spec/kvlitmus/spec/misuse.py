@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
-from kvlitmus.spec.facts import fact
+from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.misuse_calls import Aftermath, page_granted
 from kvlitmus.spec.on import On
 from kvlitmus.spec.rule import Kind, rule
@@ -35,6 +35,12 @@ def raised(answer: Aftermath) -> bool:
 def declared_misuse(setting: Setting) -> str:
     """What the profile declares: reject, ignore or undefined."""
     return setting.profile.misuse
+
+
+@fact(0)
+def odd_is_rejected(setting: Setting) -> bool | Unknown:
+    """Whether the profile says that an allocation of a size that is no multiple of the page is rejected; unknown where it is rounded up."""
+    return True if setting.profile.align == "reject" else UNKNOWN
 
 
 def taken_after(then: State, before: Seen) -> set[PageNo]:
@@ -168,3 +174,18 @@ def what_is_refused_changes_nothing(
 def after_a_refused_misuse_the_cache_goes_on() -> bool:
     """After misuse that the profile says is rejected or ignored, each lawful call MUST be answered as if there had been none."""
     return True
+
+
+@rule(
+    "MISUSE-10",
+    on=(On.ODD_ALLOC,),
+    source="R-DEV-01",
+    reference="perform.alloc",
+    allowed="an error, and {available_before} slots available as before",
+    premise="odd_is_rejected",
+)
+def a_size_that_is_no_multiple_of_the_page_is_rejected(
+    odd_is_rejected: bool, raised: bool, available_before: Tokens, available_after: Tokens
+) -> bool:
+    """Where the profile's *align* says *reject*, an allocation of a size that is no multiple of the page MUST raise and take nothing."""
+    return not odd_is_rejected or (raised and available_after == available_before)

@@ -42,6 +42,12 @@ class Scribble(NamedTuple):
     asked: Tokens
 
 
+class OddAlloc(NamedTuple):
+    """Allocate so many slots, which is no multiple of the page."""
+
+    asked: Tokens
+
+
 class Forbidden(NamedTuple):
     """Any other call that the contract forbids: the method, and what is wrong with it, in words."""
 
@@ -49,7 +55,7 @@ class Forbidden(NamedTuple):
     wrong: str
 
 
-MisuseCall = DoubleFree | RepeatedFree | PartialFree | StaleUnlock | Scribble | Forbidden
+MisuseCall = DoubleFree | RepeatedFree | PartialFree | StaleUnlock | Scribble | OddAlloc | Forbidden
 """Every call that breaks the contract."""
 
 

@@ -40,6 +40,7 @@ PLAIN: dict[type, tuple[On, ...]] = {
     misuse_calls.PartialFree: (On.MISUSE, On.PARTIAL_FREE),
     misuse_calls.StaleUnlock: (On.MISUSE, On.STALE_UNLOCK),
     misuse_calls.Scribble: (On.MISUSE, On.SCRIBBLE),
+    misuse_calls.OddAlloc: (On.MISUSE, On.ODD_ALLOC),
     misuse_calls.Forbidden: (On.MISUSE, On.FORBIDDEN),
     tier_calls.EvictHost: (On.EVICT_HOST,),
     tier_calls.Settled: (On.SETTLED,),

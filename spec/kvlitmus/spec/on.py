@@ -92,4 +92,5 @@ class On(enum.StrEnum):
     PARTIAL_FREE = "partial_free"
     STALE_UNLOCK = "stale_unlock"
     SCRIBBLE = "scribble"
+    ODD_ALLOC = "odd_alloc"
     FORBIDDEN = "forbidden"

@@ -45,6 +45,12 @@ def a_returned_sequence_is_overwritten(checker: Checker) -> None:
     misuse.scribble(checker, 2 * checker.size)
 
 
+@litmus(rules=("MISUSE-10",), needs=("pool",), min_page=2, misuse=True)
+def a_size_that_fills_no_page(checker: Checker) -> None:
+    """An allocation of a page and a slot is rejected, where the profile says so, and takes nothing."""
+    misuse.odd_alloc(checker, checker.size + 1)
+
+
 @litmus(rules=("MISUSE-06",), needs=("pool", "tree", "locks", "counters"), misuse=True)
 def a_receipt_is_given_back_twice(checker: Checker) -> None:
     """A receipt is worth one unlock: a second one takes nobody else's protection away."""

@@ -31,7 +31,7 @@ FLAT = "a cache without a host tier"
 """What the rules on calls to flat caches need; no adapter declares it."""
 
 CALLS_BY_NEED: dict[tuple[str, ...], tuple[str, ...]] = {
-    ("pool",): ("alloc", "free", "double_free", "repeated_free", "partial_free", "scribble", "forbidden"),
+    ("pool",): ("alloc", "free", "double_free", "repeated_free", "partial_free", "scribble", "odd_alloc", "forbidden"),
     ("pool", "extend"): ("alloc_extend", "alloc_decode", "extend", "extend_batch", "extend_one"),
     ("pool", "group"): ("group_open", "group_end"),
     ("reset",): ("reset",),

@@ -16,6 +16,7 @@ from kvlitmus.spec.misuse_calls import (
     DoubleFree,
     Forbidden,
     MisuseCall,
+    OddAlloc,
     PartialFree,
     RepeatedFree,
     Scribble,
@@ -57,6 +58,20 @@ def stale_unlock(checker: Checker, receipt: object, number: int) -> None:
     """Give a receipt back that was given back already."""
     text = f"unlock(receipt {number})  # given back already"
     _forbidden(checker, StaleUnlock(number), text, lambda: checker.adapter.unlock(receipt))
+
+
+def odd_alloc(checker: Checker, n: int) -> None:
+    """Allocate a number of slots that is no multiple of the page."""
+    state, before = checker.state, checker.before
+    checker.announce(f"alloc({n})  # no multiple of {checker.size}", "alloc")
+    raised = False
+    try:
+        checker.adapter.alloc(n)
+    except Exception as error:  # noqa: BLE001  what is raised is the cache's own choice
+        raised = True
+        checker.history[-1] += f" → raised {type(error).__name__}"
+    after = checker.observe_now()
+    checker.misused(OddAlloc(Tokens(n)), Aftermath(raised, True, (), True), state, before, after)
 
 
 def scribble(checker: Checker, n: int) -> None:
