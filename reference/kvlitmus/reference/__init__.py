@@ -10,4 +10,8 @@ What is worth keeping, when pages are backed up and how long requests wait is de
 Nothing here keeps time, draws lots, or talks to anybody.  Where a correct cache has a choice
 (which free page, which of two equal victims), the function takes the choice as an argument:
 left out, the reference decides; given, it is what an implementation was seen to do.
+
+Some fields of a profile it doesn't follow.  It is no block table: under ``publish="at_alloc"`` it still waits for an
+explicit call.  Its matches end with the last page that is cached, also where ``match_ends="node"`` lets them end
+before.  Where a clock may be coarse or events may lag, its own clock is exact and its events are in time.
 """

@@ -315,7 +315,8 @@ class Events(Protocol):
     def events(self) -> Sequence[Event]:
         """What happened since the last call, in order.
 
-        A flat cache has told of a change when the call that made it returns.
+        A flat cache has told of a change when the call that made it returns, or as many calls later as its profile lets
+        events lag.
         """
 
 
