@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvlitmus.conformance.checker.calls import unseen
 from kvlitmus.conformance.checker.calls.tiers import merge
 from kvlitmus.conformance.generate import shrink as shrinking
 from kvlitmus.conformance.generate.schedule import NEEDS, WEIGHTS, Op, decode, draw, make_key, table
@@ -77,9 +76,7 @@ def test_any_bytes_are_a_schedule_and_any_prefix_of_them_is_its_prefix(data: byt
 
 def test_a_seed_draws_the_same_schedule_every_time() -> None:
     shapes = (PAGED, TIERED, Config(pool="store"))
-    kinds = table(
-        frozenset({"reattach", unseen.CAPABILITY}).union(*(capabilities_of(target.make(config)) for config in shapes))
-    )
+    kinds = table(frozenset({"reattach"}).union(*(capabilities_of(target.make(config)) for config in shapes)))
 
     assert draw(7, 50, kinds) == draw(7, 50, kinds) != draw(8, 50, kinds)
     assert set(kinds) == set(ALL) - {"misuse"}

@@ -42,23 +42,34 @@ def inserted_path(state: State, setting: Setting, call: Insert | Publish | End) 
 @fact(3)
 def hot_pages(then: State, setting: Setting, inserted_path: Sequence[Name]) -> Mapping[Name, bool]:
     """Of the pages of the path that the call used, whether they were used often enough to be backed up."""
-    pages, write = then.tree.pages, setting.config.write
-    return {name: hot(write, pages[name].hits) for name in inserted_path if name in pages}
+    return hot_among(then, setting, inserted_path)
 
 
-@fact(3)
+def hot_among(then: State, setting: Setting, names: Sequence[Name]) -> Mapping[Name, bool]:
+    """Of these pages, whether they were used often enough to be backed up; in doubt, whether they may have been."""
+    pages, vague, write = then.tree.pages, then.doubt.vague, setting.config.write
+    found = {name: hot(write, pages[name].hits) for name in names if name in pages}
+    return {name: is_hot or (name in vague and hot(write, vague[name].hits)) for name, is_hot in found.items()}
+
+
+@fact(0)
 def backups_begun(below: Tiers) -> Sequence[Name]:
     """The pages of backups that began during the call."""
     return [name for work in below.begun if work.job.kind == BACKUP for name in work.names]
 
 
-@fact(3)
-def backed_early(setting: Setting, hot_pages: Mapping[Name, bool], backups_begun: Sequence[Name]) -> Sequence[Name]:
-    """Pages that a backup was begun for before the write policy says so."""
+@fact(0)
+def backed_early(
+    setting: Setting, then: State, inserted_path: Sequence[Name], below_before: Tiers, backups_begun: Sequence[Name]
+) -> Sequence[Name]:
+    """Pages that a backup was begun for before the write policy says so, as far as it is known how often they were used."""
     if setting.config.write == policies.WRITE_BACK:
         return backups_begun
     if setting.profile.backup_parent == policies.CHAIN:
         return []
+    hot_pages = hot_among(then, setting, inserted_path)
+    if not setting.seen:  # what was further down once has uses that nobody counted
+        backups_begun = [name for name in backups_begun if name not in below_before.below_once]
     return [name for name in backups_begun if not hot_pages.get(name, True)]
 
 
@@ -88,7 +99,7 @@ def due_missed(
     return due if room >= len(was) else []
 
 
-@fact(3)
+@fact(0)
 def acked_unlanded(below: Tiers) -> Sequence[Job]:
     """Backups and loads that ended before their copy had landed, or before an earlier one."""
     return [work.job for work in below.ended if not work.over or _overtakes(work, below)]
@@ -101,31 +112,31 @@ def _overtakes(work: Work, below: Tiers) -> bool:
     )
 
 
-@fact(3)
+@fact(0)
 def many_names(below: Tiers) -> Sequence[Misnamed]:
     """Prefixes that storage was asked for or given under more than one name."""
     return below.stored.many_names
 
 
-@fact(3)
+@fact(0)
 def many_prefixes(below: Tiers) -> Sequence[Misnamed]:
     """Names under which storage was asked for or given more than one prefix."""
     return below.stored.many_prefixes
 
 
-@fact(3)
+@fact(0)
 def put_wrong(below: Tiers) -> Sequence[tuple[str, tuple[int, ...]]]:
     """Pages put into storage whose contents aren't the KV of one page of one prefix."""
     return below.stored.put_wrong
 
 
-@fact(3)
+@fact(0)
 def put_after_failure(below: Tiers) -> Sequence[str]:
     """Pages that a put wrote after a page that storage refused."""
     return below.stored.put_behind
 
 
-@fact(3)
+@fact(0)
 def put_missing(below: Tiers) -> Sequence[Name]:
     """Pages of a put that ended well and that storage never got."""
     return below.stored.put_missing
@@ -140,7 +151,7 @@ def failed_hosted(below: Tiers, hosted: Mapping[Name, PageNo], failed_backups: f
     return [name for name in failed_backups if name in hosted and name not in again]
 
 
-@fact(3)
+@fact(0)
 def unstored(below: Tiers, call: Settled) -> Sequence[Name]:
     """Pages whose backup was acknowledged with this storage attached, and that it has neither got nor refused."""
     return sorted(below.backed - below.shelf) if not call.waiting else []

@@ -17,9 +17,10 @@ from kvlitmus.spec.interface.tiers import Event
 from kvlitmus.spec.late import Late, followed
 from kvlitmus.spec.on import On
 from kvlitmus.spec.rule import Kind, rule
-from kvlitmus.spec.seen import Seen
+from kvlitmus.spec.seen import Seen, TierSeen
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State, Told
+from kvlitmus.spec.tier_state import Tiers
 from kvlitmus.spec.tree import LOOKUPS
 from kvlitmus.spec.units import Name, PageNo, Tokens
 
@@ -103,11 +104,17 @@ def device_lately(then: State, setting: Setting, cached_after: Mapping[Name, Pag
     return UNKNOWN if lagging(then.late) else [one.device for one in then.late.contents]
 
 
-@fact(3)
-def host_lately(then: State, setting: Setting, hosted: Mapping[Name, PageNo]) -> Recent | Unknown:
-    """What was on the host after the call, and after those before it as far as events may lag."""
+@fact(2, ports=("tiers",))
+def host_lately(
+    then: State, setting: Setting, tiers_seen: TierSeen, below: Tiers, told_host: frozenset[Name]
+) -> Recent | Unknown:
+    """What was on the host after the call, and after those before it as far as events may lag; without a snapshot as it is told, where that can be."""
+    if not setting.seen:
+        surely, perhaps = below.hosted
+        agreed = told_host if surely <= told_host <= perhaps else surely
+        return UNKNOWN if setting.profile.event_delay else (agreed,)
     if not setting.profile.event_delay:
-        return (frozenset(hosted),)
+        return (frozenset(tiers_seen.hosted),)
     return UNKNOWN if lagging(then.late) else [one.host for one in then.late.contents]
 
 

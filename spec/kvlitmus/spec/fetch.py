@@ -20,6 +20,7 @@ from typing import NamedTuple
 from kvlitmus.spec import load as _load  # noqa: F401 - its facts, and those of tiers
 from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
+from kvlitmus.spec.host_known import known_run
 from kvlitmus.spec.interface import tiers as answers
 from kvlitmus.spec.interface.tiers import FETCH
 from kvlitmus.spec.on import On
@@ -36,25 +37,33 @@ from kvlitmus.spec.units import Name, PageNo, Tokens, page_floor
 # Asking for one
 
 
-@fact(3)
-def known_before(tiers_seen_before: TierSeen, call: Prefetch) -> Sequence[Name]:
+@fact(0)
+def known_before(
+    state: State, tiers_seen_before: TierSeen, setting: Setting, call: Prefetch
+) -> Sequence[Name] | Unknown:
     """The pages of the key that are cached on either tier, from the first one on, before the call."""
+    if not setting.seen:
+        known, exact = known_run(state, call.path.pages)
+        return call.path.pages[:known] if exact else UNKNOWN
     return known_part(tiers_seen_before, call.path.pages)
 
 
-@fact(3)
+@fact(0)
 def fetchable(setting: Setting, call: Prefetch, known_before: Sequence[Name]) -> Tokens:
     """Units of whole pages behind what is cached."""
     return page_floor(len(call.path.names) - len(known_before) * setting.size, setting.size)
 
 
-@fact(3)
+@fact(0)
 def gate(
-    below_before: Tiers, tiers_seen_before: TierSeen, setting: Setting, call: Prefetch, known_before: Sequence[Name]
+    state: State, below_before: Tiers, tiers_seen_before: TierSeen, setting: Setting, call: Prefetch
 ) -> str | Unknown:
     """Why the prefetch must be refused, as far as can be known (empty: no gate is shut)."""
-    why = gate_of(below_before, tiers_seen_before, setting, call.rid, len(call.path.names), len(known_before))
-    return UNKNOWN if why is None else why
+    known, exact = len(known_part(tiers_seen_before, call.path.pages)), setting.seen
+    if not setting.seen:
+        known, exact = known_run(state, call.path.pages)
+    why = gate_of(below_before, tiers_seen_before, setting, call.rid, len(call.path.names), known)
+    return UNKNOWN if why is None or (why == "" and not exact) else why
 
 
 @fact(0)
@@ -75,16 +84,27 @@ def fetch_anchor(answer: answers.Prefetched) -> Tokens | Unknown:
     return UNKNOWN if answer.anchor is None or not answer.started else Tokens(answer.anchor)
 
 
-@fact(3)
-def known_certain(known_before: Sequence[Name], setting: Setting) -> Tokens:
+@fact(0)
+def known_certain(state: State, tiers_seen_before: TierSeen, setting: Setting, call: Prefetch) -> Tokens:
     """Units of the key that are certainly cached on either tier, before the call."""
-    return Tokens(len(known_before) * setting.size)
+    if not setting.seen:
+        return Tokens(known_run(state, call.path.pages)[0] * setting.size)
+    return Tokens(len(known_part(tiers_seen_before, call.path.pages)) * setting.size)
 
 
-@fact(3)
-def known_possible(known_certain: Tokens) -> Tokens:
+@fact(0)
+def known_possible(
+    state: State, below_before: Tiers, setting: Setting, call: Prefetch, known_certain: Tokens
+) -> Tokens:
     """Units of the key that are possibly cached on either tier, before the call."""
-    return known_certain
+    if setting.seen:
+        return known_certain
+    pages, below, many = state.tree.pages, below_before.hosted.perhaps, 0
+    for name in call.path.pages:
+        if name not in pages and name not in below:
+            break
+        many += 1
+    return Tokens(many * setting.size)
 
 
 @fact(0)
@@ -93,7 +113,7 @@ def fetch_asked(setting: Setting, answer: answers.Prefetched) -> Tokens | Unknow
     return Tokens(answer.asked) if setting.profile.reserve == "submit" else UNKNOWN
 
 
-@fact(3)
+@fact(1)
 def reservable(
     below_before: Tiers,
     tiers_seen_before: TierSeen,
@@ -109,6 +129,12 @@ def reservable(
     if gate:
         return Tokens(0)
     seen = tiers_seen_before
+    if not setting.seen:
+        anchored = not known_before or known_before[-1] in below_before.hosted.surely
+        enough = seen.host_available is not None and seen.host_available >= fetchable
+        if not enough or not (anchored or begun) or below_before.fault is not None:
+            return UNKNOWN
+        return Tokens(0) if fetchable < max(setting.config.threshold, setting.size) else fetchable
     most, least = (len(droppable(below_before, seen, known_before, nodes=nodes)) for nodes in (False, True))
     most += len(reclaimable(below_before, seen, setting).difference(known_before))
     anchored = not known_before or known_before[-1] in seen.hosted
@@ -127,13 +153,13 @@ def taken(tiers_seen_before: TierSeen, tiers_seen: TierSeen, setting: Setting) -
 # While it is under way
 
 
-@fact(3)
+@fact(1)
 def occupied_now(tiers_seen: TierSeen) -> Tokens | Unknown:
     """Units that the cache says running prefetches occupy."""
     return UNKNOWN if tiers_seen.occupied is None else Tokens(tiers_seen.occupied)
 
 
-@fact(3)
+@fact(0)
 def occupied_least(below: Tiers, setting: Setting) -> Tokens:
     """Units that prefetches occupy which are certainly under way."""
     late, least = setting.profile.reserve == "hit", 0
@@ -145,13 +171,13 @@ def occupied_least(below: Tiers, setting: Setting) -> Tokens:
     return Tokens(least)
 
 
-@fact(3)
+@fact(0)
 def occupied_most(below: Tiers) -> Tokens:
     """Units that prefetches occupy which may still be under way."""
     return Tokens(sum(one.asked for one in below.prefetches.under_way()))
 
 
-@fact(3)
+@fact(0)
 def query_hit(below_before: Tiers, tiers_seen: TierSeen, setting: Setting, call: Advance) -> Tokens:
     """Units that storage told the query it has."""
     return Tokens(query_hit_of(setting, below_before.work[call.job], tiers_seen.record))
@@ -163,7 +189,7 @@ def query_least(setting: Setting) -> Tokens:
     return Tokens(max(setting.config.threshold, setting.size))
 
 
-@fact(3)
+@fact(0)
 def fetch_length(below_before: Tiers, below: Tiers, setting: Setting, call: Advance) -> Tokens:
     """Units that the fetch is for which the query led to; 0 without one."""
     rid = below_before.prefetches.by_number[below_before.prefetches.of_job[call.job]].rid
@@ -171,20 +197,20 @@ def fetch_length(below_before: Tiers, below: Tiers, setting: Setting, call: Adva
     return Tokens(next((len(work.names) for work in fresh), 0) * setting.size)
 
 
-@fact(3)
+@fact(0)
 def fetch_disorder(below: Tiers) -> Sequence[tuple[str, int]]:
     """Pages that a fetch read out of order, twice, or beyond what the query found."""
     return below.stored.disorder
 
 
-@fact(3)
+@fact(0)
 def fetch_done(tiers_seen: TierSeen, call: Advance) -> Tokens | Unknown:
     """Units that the fetch counts as completed."""
     job = tiers_seen.jobs.get(call.job)
     return UNKNOWN if job is None or job.landed else Tokens(job.done)
 
 
-@fact(3)
+@fact(0)
 def fetch_got(expected: State, call: Advance) -> Tokens:
     """Units of whole pages that storage has given the fetch, from the first to the first that it hasn't."""
     assert expected.tiers is not None
@@ -195,13 +221,13 @@ def fetch_got(expected: State, call: Advance) -> Tokens:
 # Its end
 
 
-@fact(3)
+@fact(0)
 def own_prefetch(below_before: Tiers, call: Poll | Abandon) -> bool:
     """Whether a prefetch of this request was under way."""
     return call.rid in below_before.prefetches.running
 
 
-@fact(3)
+@fact(0)
 def stop_allowed(state: State, setting: Setting, call: Poll) -> Sequence[bool]:
     """The answers to a poll that the stop policy allows at this moment."""
     return stop_allowed_now(state, setting, call.rid)
@@ -277,13 +303,13 @@ def told_loaded(answer: int) -> Tokens:
     return Tokens(answer)
 
 
-@fact(3)
+@fact(0)
 def loaded_least(below_before: Tiers, call: TellLoaded) -> Tokens:
     """The fewest units that the prefetch can have added."""
     return Tokens(below_before.prefetches.added.get(call.rid, (0, 0))[0])
 
 
-@fact(3)
+@fact(0)
 def loaded_most(below_before: Tiers, call: TellLoaded) -> Tokens:
     """The most units that the prefetch can have added, or one of that request before a reset."""
     return Tokens(max(below_before.prefetches.added.get(call.rid, (0, 0))[1], below_before.stale.get(call.rid, 0)))

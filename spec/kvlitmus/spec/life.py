@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from kvlitmus.spec import fetch as _fetch  # noqa: F401 - its facts
 from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
+from kvlitmus.spec import storage_use as _storage_use  # noqa: F401 - its facts
 from kvlitmus.spec.calls import Reset
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.on import On
@@ -18,17 +19,17 @@ from kvlitmus.spec.rule import Kind, Strength, rule
 from kvlitmus.spec.seen import TierSeen
 from kvlitmus.spec.state import State
 from kvlitmus.spec.tier_calls import Attach, Settled, TellLoaded
-from kvlitmus.spec.tier_state import WITH_STORAGE, Tiers
+from kvlitmus.spec.tier_state import Tiers
 from kvlitmus.spec.units import Name, PageNo, Tokens
 
 
-@fact(3)
+@fact(0)
 def store_before(call: Attach | Reset) -> int | Unknown:
     """How many pages storage has, before the call."""
     return UNKNOWN if call.stored is None else call.stored
 
 
-@fact(3)
+@fact(0)
 def store_after(tiers_seen: TierSeen) -> int:
     """How many pages storage has, after the call."""
     return tiers_seen.record.pages
@@ -40,7 +41,7 @@ def attaching(call: Attach) -> bool:
     return call.on
 
 
-@fact(3)
+@fact(0)
 def attached_before(below_before: Tiers) -> bool:
     """Whether storage was attached, before the call."""
     return below_before.attached
@@ -58,7 +59,7 @@ def still_waiting(call: Settled) -> Sequence[int]:
     return call.waiting
 
 
-@fact(3)
+@fact(0)
 def work_left(below: Tiers, tiers_seen: TierSeen, call: Settled | Reset) -> Sequence[str]:
     """Work that never ended although everything was delivered."""
     if isinstance(call, Reset):
@@ -90,26 +91,13 @@ def pins_left(tiers_seen: TierSeen) -> Sequence[Name] | Unknown:
     return UNKNOWN if tiers_seen.hides_pins else list(tiers_seen.pins())
 
 
-@fact(3)
-def storage_work(below: Tiers) -> Sequence[str]:
-    """Work to and from storage that is still under way, as kinds."""
-    return [work.job.kind for work in below.work.values() if work.job.kind in WITH_STORAGE]
-
-
-@fact(3)
+@fact(0)
 def without_storage(below_before: Tiers, below: Tiers) -> bool:
     """Whether no storage was attached, neither before the call nor after it."""
     return not below_before.attached and not below.attached
 
 
-@fact(3)
-def calls_on_storage(tiers_seen: TierSeen) -> int:
-    """How many queries, reads and writes storage saw during the call."""
-    record = tiers_seen.record
-    return len(record.asked) + len(record.got) + len(record.puts)
-
-
-@fact(3)
+@fact(0)
 def told_before_reset(below_before: Tiers, call: TellLoaded) -> bool:
     """Whether a prefetch of the request had added something before a reset that nobody was told, and none since."""
     return call.rid in below_before.stale and call.rid not in below_before.prefetches.added

@@ -19,8 +19,11 @@ from kvlitmus.spec import effects
 from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
 from kvlitmus.spec import tier as _tier  # noqa: F401 - its facts
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
+from kvlitmus.spec.host_known import certain_run
 from kvlitmus.spec.interface.tiers import LOAD, Loaded
 from kvlitmus.spec.on import On
+from kvlitmus.spec.partial import cached_range
+from kvlitmus.spec.policies import WRITE_BACK
 from kvlitmus.spec.rule import Kind, rule
 from kvlitmus.spec.seen import TierSeen
 from kvlitmus.spec.setting import Setting
@@ -33,21 +36,31 @@ NO_LIMIT = Tokens(1 << 40)
 """What a load back without a quota may load."""
 
 
-@fact(3)
-def resident_pages(state: State, call: LoadBack) -> Sequence[Name]:
+@fact(0)
+def resident_pages(state: State, setting: Setting, call: LoadBack, answer: Loaded) -> Sequence[Name] | Unknown:
     """The pages of the key that were on the device, before the call."""
     paged = call.path.pages
-    return paged[: effects.cached_prefix(state.tree, paged)]
+    if setting.seen:
+        return paged[: effects.cached_prefix(state.tree, paged)]
+    least, most = cached_range(state, paged)
+    if least < most and not answer.slots:
+        return UNKNOWN
+    return paged[: min(max(answer.before // setting.size, least), most)]  # which it was, the answer says
 
 
-@fact(3)
-def load_names(tiers_seen_before: TierSeen, call: LoadBack, resident_pages: Sequence[Name]) -> Sequence[Name]:
+@fact(0)
+def load_names(
+    state: State, tiers_seen_before: TierSeen, setting: Setting, call: LoadBack, resident_pages: Sequence[Name]
+) -> Sequence[Name] | Unknown:
     """Names of the pages that were to be loaded, in order."""
     at = len(resident_pages)
+    if not setting.seen:
+        end, exact = certain_run(state, call.path.pages, at)
+        return call.path.pages[at:end] if exact else UNKNOWN
     return call.path.pages[at : hosted_to(tiers_seen_before, call.path.pages, at)]
 
 
-@fact(3)
+@fact(0)
 def load_wanted(load_names: Sequence[Name], setting: Setting) -> Tokens:
     """Units that were on the host alone, directly behind those on the device, before the call."""
     return Tokens(len(load_names) * setting.size)
@@ -65,7 +78,7 @@ def load_before(answer: Loaded) -> Tokens:
     return Tokens(answer.before)
 
 
-@fact(3)
+@fact(0)
 def load_resident(resident_pages: Sequence[Name], setting: Setting) -> Tokens:
     """Units of the key that were on the device, before the call."""
     return Tokens(len(resident_pages) * setting.size)
@@ -77,7 +90,7 @@ def load_threshold(setting: Setting) -> Tokens:
     return Tokens(setting.profile.load_threshold)
 
 
-@fact(3)
+@fact(1)
 def load_room(
     state: State,
     setting: Setting,
@@ -86,14 +99,19 @@ def load_room(
     resident_pages: Sequence[Name],
     load_names: Sequence[Name],
 ) -> Tokens:
-    """Device slots that were free or could be evicted, what is to be loaded and what it hangs on left out."""
+    """Device slots that were free or could be evicted, what is to be loaded and what it hangs on left out; at least so many."""
+    if not setting.seen:
+        free, (evictable, _) = tiers_seen_before.available or 0, tiers_seen_before.sizes or (0, 0)
+        if setting.config.write == WRITE_BACK:
+            return Tokens(free)  # what leaves the device needs room on the host
+        return Tokens(free + max(0, evictable - len(resident_pages) * setting.size))
     tree = effects.lock(state.tree, resident_pages[-1]) if resident_pages else state.tree
     spared = (*resident_pages, *load_names)
     evictable = certainly_evictable(tree, setting, below_before, tiers_seen_before, spared)
     return Tokens((len(tiers_seen_before.free) + evictable) * setting.size)
 
 
-@fact(3)
+@fact(0)
 def load_limit(state: State, setting: Setting, call: LoadBack, resident_pages: Sequence[Name]) -> Tokens:
     """The most units that the quota allows to load, what the load would newly lock taken off."""
     if call.quota is None:
@@ -102,20 +120,20 @@ def load_limit(state: State, setting: Setting, call: LoadBack, resident_pages: S
     return Tokens(call.quota - newly * setting.size)
 
 
-@fact(3)
+@fact(0)
 def load_struck(below_before: Tiers, tiers_seen: TierSeen) -> bool:
     """Whether a copy could not begin during the call, as the suite had asked for."""
     return LOAD in below_before.failing and LOAD not in tiers_seen.failing
 
 
-@fact(3)
+@fact(0)
 def told_failed(tiers_seen: TierSeen, call: Advance) -> bool:
     """Whether a copy that failed is over, or listed as failed."""
     job = tiers_seen.jobs.get(call.job)
     return job is None or job.failed
 
 
-@fact(3)
+@fact(0)
 def layers_copied(expected: State, then: State, call: Advance) -> int:
     """How many layers of a load were copied; none of one that has failed."""
     tiers = expected.tiers or then.tiers
@@ -124,7 +142,7 @@ def layers_copied(expected: State, then: State, call: Advance) -> int:
     return 0 if work is None else work.layers
 
 
-@fact(3)
+@fact(0)
 def layers_told(tiers_seen: TierSeen, call: Advance, layers_copied: int) -> int:
     """How many layers of a load the cache says may be read."""
     told = tiers_seen.layers_ready
@@ -137,7 +155,7 @@ def appeared(cached_before: Mapping[Name, PageNo], cached_after: Mapping[Name, P
     return cached_after.keys() - cached_before.keys()
 
 
-@fact(3)
+@fact(0)
 def jobs_begun(below: Tiers) -> Sequence[str]:
     """Work that began during the call, as kinds."""
     return [work.job.kind for work in below.begun]

@@ -34,6 +34,12 @@ def may_evict(setting: Setting) -> bool:
 
 
 @fact(0)
+def something_cached(then: State) -> bool:
+    """Whether anything is on the device, or may be, after the call."""
+    return bool(then.tree.pages)
+
+
+@fact(0)
 def owned_after(then: State) -> frozenset[PageNo]:
     """Pages owned by requests and callers, after the call."""
     return frozenset(then.owners)
@@ -50,8 +56,8 @@ def owned_twice(then: State) -> frozenset[PageNo]:
 
 @fact(0)
 def quiet(setting: Setting, then: State) -> bool | Unknown:
-    """Whether no lock is held and no request runs; copies in flight of a hierarchy aren't seen without a snapshot."""
-    if setting.config.tiered and not setting.seen:
+    """Whether no lock is held, no request runs and no copy is under way; unknown where nobody lists these."""
+    if setting.config.tiered and not setting.seen and (then.tiers is None or not setting.steps):
         return UNKNOWN
     return not then.receipts and not then.requests and not (then.tiers is not None and then.tiers.copying)
 

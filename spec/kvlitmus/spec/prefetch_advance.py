@@ -100,7 +100,8 @@ def note_commit(state: State, setting: Setting, one: Prefetched, before: TierSee
     if one.anchor is not None:
         unsure = unsure.union(path_to(one.anchor, before))
     fetches = tiers.prefetches
-    added = {**fetches.added, one.rid: (new, max(new, filled))}
+    range_ = (new, max(new, filled)) if setting.seen else (0, one.got)
+    added = {**fetches.added, one.rid: range_}
     return put(state, tiers._replace(unsure=unsure, prefetches=fetches._replace(added=added)))
 
 

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
 from kvlitmus.spec import pool as _pool  # noqa: F401 - its facts
 from kvlitmus.spec.calls import Match
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
+from kvlitmus.spec.host_known import certain_run, more_available
 from kvlitmus.spec.interface import Hit
 from kvlitmus.spec.interface.tiers import BACKUP, LOAD
 from kvlitmus.spec.observed import Pairs, as_shown
@@ -31,28 +32,28 @@ from kvlitmus.spec.tier_state import COPIES, Tiers, droppable, hosted_to, reclai
 from kvlitmus.spec.units import Name, PageNo, Tokens
 
 
-@fact(3, ports=("tiers",))
+@fact(0, ports=("tiers",))
 def below_before(state: State) -> Tiers:
     """What is known below the device, before the call."""
     assert state.tiers is not None
     return state.tiers
 
 
-@fact(3, ports=("tiers",))
+@fact(0, ports=("tiers",))
 def below(then: State) -> Tiers:
     """What is known below the device, after the call."""
     assert then.tiers is not None
     return then.tiers
 
 
-@fact(3, ports=("tiers",))
+@fact(0, ports=("tiers",))
 def tiers_seen_before(before: Seen) -> TierSeen:
     """What was seen of all tiers, before the call."""
     assert isinstance(before, TierSeen)
     return before
 
 
-@fact(3, ports=("tiers",))
+@fact(0, ports=("tiers",))
 def tiers_seen(after: Seen) -> TierSeen:
     """What was seen of all tiers, after the call."""
     assert isinstance(after, TierSeen)
@@ -65,11 +66,16 @@ def host_hit(answer: Hit) -> Tokens | Unknown:
     return UNKNOWN if answer.host is None else Tokens(answer.host)
 
 
-@fact(3)
-def host_hit_certain(tiers_seen_before: TierSeen, setting: Setting, call: Match, answer: Hit) -> Tokens:
+@fact(0)
+def host_hit_certain(
+    state: State, tiers_seen_before: TierSeen, setting: Setting, call: Match, answer: Hit
+) -> Tokens | Unknown:
     """Units of the key that are cached on the host alone, directly behind those on the device."""
     path, size = call.path, setting.size
     at = answer.length // size
+    if not setting.seen:
+        end, exact = certain_run(state, path.pages[: setting.cap(len(path.names)) // size], at)
+        return Tokens((end - at) * size) if exact else UNKNOWN
     return Tokens((hosted_to(tiers_seen_before, path.pages[: setting.cap(len(path.names)) // size], at) - at) * size)
 
 
@@ -79,7 +85,7 @@ def host_asked(call: EvictHost) -> Tokens:
     return Tokens(call.asked)
 
 
-@fact(3)
+@fact(1)
 def host_available(tiers_seen: TierSeen) -> Tokens | Unknown:
     """Slots that the host pool says it could hand out, after the call."""
     return UNKNOWN if tiers_seen.host_available is None else Tokens(tiers_seen.host_available)
@@ -145,9 +151,30 @@ def host_vanished(hosted_before: Mapping[Name, PageNo], hosted: Mapping[Name, Pa
     return hosted_before.keys() - hosted.keys()
 
 
-@fact(3)
+@fact(1)
+def host_freed(setting: Setting, tiers_seen_before: TierSeen, tiers_seen: TierSeen) -> Tokens | Unknown:
+    """Slots of the host that are free after the call and were not before it."""
+    if not setting.seen:
+        return more_available(tiers_seen_before, tiers_seen)
+    return Tokens((len(tiers_seen.host_free) - len(frozenset(tiers_seen_before.host_free))) * setting.size)
+
+
+@fact(1)
+def host_dropped(setting: Setting, tiers_seen_before: TierSeen, tiers_seen: TierSeen) -> Tokens | Unknown:
+    """Slots of the host copies that are gone after the call."""
+    if not setting.seen:
+        return more_available(tiers_seen_before, tiers_seen)
+    return Tokens(len(tiers_seen_before.hosted.keys() - tiers_seen.hosted.keys()) * setting.size)
+
+
+@fact(1)
 def host_droppable(below_before: Tiers, tiers_seen_before: TierSeen, setting: Setting) -> Tokens:
-    """Slots of pages that an eviction of the host could drop, before the call."""
+    """Slots of pages that an eviction of the host could drop, before the call; without a snapshot all, in an empty cache at rest."""
+    if not setting.seen:
+        available = tiers_seen_before.host_available
+        if not below_before.rests or tiers_seen_before.sizes != (0, 0) or available is None:
+            return Tokens(0)
+        return Tokens(setting.config.host_pages * setting.size - available)
     return Tokens(len(droppable(below_before, tiers_seen_before)) * setting.size)
 
 
@@ -202,10 +229,21 @@ def host_wrong(below: Tiers, tiers_seen: TierSeen) -> Sequence[Held]:
     return wrong_on("host", BACKUP, below, tiers_seen)
 
 
-@fact(3, ports=("data",))
-def device_wrong(below: Tiers, tiers_seen: TierSeen) -> Sequence[Held]:
-    """Pages on the device that don't hold the KV of their prefix, copies under way left out."""
-    return wrong_on("device", LOAD, below, tiers_seen)
+@fact(0, ports=("data",))
+def device_wrong(
+    setting: Setting, below: Tiers, tiers_seen: TierSeen, call: Any, answer: Any, found: Sequence[Name] | None
+) -> Sequence[Held] | Unknown:
+    """Pages on the device that don't hold the KV of their prefix, copies under way left out; without a snapshot those that a match found."""
+    if setting.seen:
+        return wrong_on("device", LOAD, below, tiers_seen)
+    if type(call) is not Match or found is None:
+        return UNKNOWN
+    size, names, wrong = setting.size, call.path.names, []
+    for at, page in enumerate(call.path.pages[: len(found) // size]):
+        part = slice(at * size, (at + 1) * size)
+        if tuple(found[part]) != tuple(names[part]):
+            wrong.append(Held(page, "device", tuple(answer.slots[part]), tuple(found[part])))
+    return wrong[:WRONG]
 
 
 class HostCounts(NamedTuple):
@@ -391,7 +429,7 @@ def the_host_holds_what_belongs_there(host_wrong: Sequence[Held]) -> bool:
     needs=("tiers", "data"),
     source="R-LB-06; H-29, sglang#27631, sglang#31427",
     reference="backup.land",
-    premise="cached_after",
+    premise="something_cached",
 )
 def the_device_holds_what_belongs_there(device_wrong: Sequence[Held]) -> bool:
     """A cached page on the device that no load is still filling MUST hold the KV of exactly its prefix, in its namespace."""
@@ -490,14 +528,10 @@ def an_eviction_of_the_host_drops_what_is_nowhere_else_and_holds_nothing(
     premise="host_droppable",
 )
 def an_eviction_of_the_host_frees_what_was_asked_if_it_can(
-    host_asked: Tokens,
-    host_droppable: Tokens,
-    host_free_before: frozenset[PageNo],
-    host_free: Sequence[PageNo],
-    page_size: int,
+    host_asked: Tokens, host_droppable: Tokens, host_freed: Tokens
 ) -> bool:
     """An eviction of the host MUST free at least as much as was asked for, or all that it may drop if that is less."""
-    return (len(host_free) - len(host_free_before)) * page_size >= min(host_asked, host_droppable)
+    return host_freed >= min(host_asked, host_droppable)
 
 
 @rule(
@@ -532,13 +566,11 @@ def what_the_host_drops_becomes_free(
     strength=Strength.SHOULD,
     source="R-EV-07",
     reference="tier.evict_host",
-    premise="host_vanished",
+    premise="host_dropped",
 )
-def an_eviction_of_the_host_reports_what_it_freed(
-    host_reported: Tokens, host_vanished: frozenset[Name], page_size: int
-) -> bool:
+def an_eviction_of_the_host_reports_what_it_freed(host_reported: Tokens, host_dropped: Tokens) -> bool:
     """An eviction of the host SHOULD report the number of slots that became free."""
-    return host_reported == len(host_vanished) * page_size
+    return host_reported == host_dropped
 
 
 @rule(

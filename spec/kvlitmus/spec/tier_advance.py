@@ -146,8 +146,8 @@ def attach(state: State, call: tier_calls.Attach, answer: bool) -> State:
 
 
 def settled(state: State) -> State:
-    """Revoked prefetches are gone."""
-    tiers = tiers_of(state)
+    """Revoked prefetches are gone, and all is at rest."""
+    tiers = tiers_of(state)._replace(rests=True)
     fetches = tiers.prefetches
     for number in [number for number in fetches.running.values() if fetches.by_number[number].revoked]:
         fetches = end_prefetch(fetches, number)
@@ -354,11 +354,17 @@ def in_doubt(before: Tiers, tiers: Tiers, then: Tree, now: Tree, fresh: Collecti
     return tiers._replace(unsure=unsure, undated=undated)
 
 
+def stirred(state: State, call: Any) -> State:
+    """Whatever else is asked for than room on the host ends the rest."""
+    tiers = tiers_of(state)
+    return put(state, tiers._replace(rests=False)) if tiers.rests and type(call) is not tier_calls.EvictHost else state
+
+
 def follow_tiers(
     state: State, expected: State, setting: Setting, call: Any, answer: Any, before: TierSeen, after: TierSeen
 ) -> tuple[State, State]:
     """What is expected after a call, and what is known then; ``expected``: what it amounts to on the device."""
-    below = EXPECT.get(type(call))
+    below, expected = EXPECT.get(type(call)), stirred(expected, call)
     if below is not None:
         step = {"state": expected, "setting": setting, "call": call, "answer": answer, "before": before, "after": after}
         expected = below(*[step[name] for name in INPUTS_OF[type(call)]])

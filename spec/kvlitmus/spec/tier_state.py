@@ -144,6 +144,13 @@ class Stored(NamedTuple):
     put_missing: tuple[Name, ...] = ()
 
 
+class Hosted(NamedTuple):
+    """What is known of the host without a snapshot: the pages that have a copy there for certain, and those that may."""
+
+    surely: frozenset[Name] = frozenset()
+    perhaps: frozenset[Name] = frozenset()
+
+
 class Tiers(NamedTuple):
     """What is known of the tiers below the device.
 
@@ -159,6 +166,11 @@ class Tiers(NamedTuple):
     out.
 
     ``stale``: what prefetches had added before a reset and nobody was told, in units at most, by request.
+
+    ``rests``: whether everything has settled, and nothing was asked for since but room on the host.
+
+    Without a snapshot: ``hosted``, what is known of the host; ``below_once``, the pages that ever were copied, or asked
+    for, further down.
 
     Of the last step alone: ``ended``, the jobs that ended with it, and ``begun``, those that began.
     """
@@ -180,6 +192,9 @@ class Tiers(NamedTuple):
     failing: frozenset[str] = frozenset()
     starved: bool = False
     stale: Mapping[int, int] = {}
+    hosted: Hosted = Hosted()
+    below_once: frozenset[Name] = frozenset()
+    rests: bool = False
     ended: tuple[Work, ...] = ()
     begun: tuple[Work, ...] = ()
 

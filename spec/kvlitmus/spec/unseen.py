@@ -116,8 +116,8 @@ def room_most(setting: Setting, state: State, call: Begin | Grow, answer: object
 
 @fact(1)
 def counted_protected(setting: Setting, then: State) -> Tokens | Unknown:
-    """Units of the cached pages that receipts and running requests protect, after the call."""
-    if setting.seen or setting.config.tiered:
+    """Units of the cached pages that receipts, running requests and copies under way protect, after the call."""
+    if setting.seen or (setting.config.tiered and (then.tiers is None or not setting.steps)):
         return UNKNOWN
     return Tokens(protected_pages(then) * setting.size)
 

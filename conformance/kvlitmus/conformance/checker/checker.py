@@ -37,7 +37,7 @@ from kvlitmus.spec.interface import Begun, Hit
 from kvlitmus.spec.interface.tiers import COPY_FAILURES, LOAD, Event
 from kvlitmus.spec.limits import beyond_limits, unlimited
 from kvlitmus.spec.misuse_calls import Aftermath, MisuseCall
-from kvlitmus.spec.names import Names
+from kvlitmus.spec.names import Names, page_names
 from kvlitmus.spec.occasions import occasions_of
 from kvlitmus.spec.partial import counted, told
 from kvlitmus.spec.plan import Judged, Plan, value_of
@@ -52,8 +52,9 @@ from kvlitmus.spec.store_state import EMPTY_STORE, StoreState
 from kvlitmus.spec.tier_advance import follow_tiers
 from kvlitmus.spec.tier_calls import Advance
 from kvlitmus.spec.tier_state import Tiers
+from kvlitmus.spec.tier_unseen import filling, follow_unseen
 from kvlitmus.spec.trust import blocked, contradicted, parted
-from kvlitmus.spec.units import Key, Name, PageNo, Slot
+from kvlitmus.spec.units import Key, Name, PageNo, Slot, pages_in_order
 
 DEEPEST = 3
 """The depth of a full snapshot."""
@@ -70,10 +71,8 @@ def deepest(capabilities: frozenset[str]) -> int:
     return DEEPEST if "inspect" in capabilities else EVENTS if "events" in capabilities else 1
 
 
-def without_a_snapshot(capabilities: frozenset[str], config: Config) -> frozenset[str]:
-    """The capabilities where tiers aren't looked at: of a hierarchy whose jobs can be led on, that alone is left."""
-    unseen = config.tiered and {"tiers", "steps", "host"} <= capabilities
-    return capabilities - {"tiers"} | ({"unseen_tiers"} if unseen else frozenset())
+LED = frozenset({"steps", "host"})
+"""What it takes to know anything of a hierarchy without a snapshot: its jobs are listed, and led on by the suite."""
 
 
 class Loan(NamedTuple):
@@ -153,11 +152,11 @@ class Checker(Guard):
         self.stores: dict[int, HarnessStore] = {}
         self.store: HarnessStore | None = None
         self.has_events = "events" in self.capabilities and self.depth >= EVENTS
-        if "tiers" in self.capabilities and self.depth >= DEEPEST:
+        if "tiers" in self.capabilities and (self.depth >= DEEPEST or (config.tiered and self.capabilities >= LED)):
             self.observer = TierObserver(self.names, self.size, most)
             self.store = self.storage(0)
         else:
-            self.capabilities = without_a_snapshot(self.capabilities, config)
+            self.capabilities -= {"tiers"}
         self.has_data = config.tiered and "data" in self.capabilities
         self.state = empty_state()._replace(
             tiers=None if self.store is None else Tiers(),
@@ -234,10 +233,12 @@ class Checker(Guard):
             view = self.look("view" if self.store is None else "tiers")
             if view is None:
                 raise self.broken("PORT-03", f"expected a {'View' if self.store is None else 'TierView'}, got None")
-            if self.store is not None and self.setting.steps:
-                jobs = self.look("jobs")
+        if self.store is not None and self.setting.steps:
+            jobs = self.look("jobs")
         try:
             if isinstance(self.observer, TierObserver):
+                if view is None:
+                    return self.observer.read_jobs_alone(available, sizes, jobs)
                 return self.observer.read_tiers(available, sizes, view, jobs)
             return self.observer.read(available, sizes, view)
         except BaseException as error:
@@ -250,12 +251,12 @@ class Checker(Guard):
         """Add what else a hierarchy shows after a call: counters, contents, and what storage saw."""
         has = self.capabilities
         assert self.store is not None
-        if "host" in has:
+        if "host" in has and self.depth >= 1:
             after.host_available = self.count(self.look("host_available"), "what the host has free")
-        after.odd = self.odd_contents(after) if self.has_data else ()
+        after.odd = self.odd_contents(after) if self.has_data and after.seen else ()
         if "copy_faults" in has:
             after.failing = self.kinds_failing()
-        if "prefetching" in has:
+        if "prefetching" in has and self.depth >= 1:
             after.occupied = self.count(self.look("occupied"), "what prefetches occupy")
         if isinstance(call, Advance) and call.layers is not None:
             ready = self.count(self.look("layers_ready", call.job), "the layers that may be read")
@@ -349,7 +350,10 @@ class Checker(Guard):
         if isinstance(after, TierSeen):
             assert isinstance(before, TierSeen)
             self.look_below(after, call)
-            expected, then = follow_tiers(state, expected, self.setting, call, answer, before, after)
+            fold = follow_tiers if after.seen else follow_unseen
+            expected, then = fold(state, expected, self.setting, call, answer, before, after)
+            if not after.seen:
+                then = counted(state, then, self.setting, before, after)
         elif after.seen:
             then = follow(expected, self.setting, after)
         else:
@@ -515,9 +519,9 @@ class Checker(Guard):
     def contents_found(self, call: Any, answer: Any) -> tuple[Name, ...] | None:
         """What the slots of a match held when it was given."""
         if isinstance(answer, Hit):
-            return None if answer.slots is None else self.read(tuple(map(Slot, answer.slots)))
+            return None if answer.slots is None else self.read(tuple(map(Slot, answer.slots)), call.path.pages)
         if isinstance(answer, Begun) and hasattr(call, "path"):
-            return self.read(tuple(map(Slot, answer.row[: answer.cached])))
+            return self.read(tuple(map(Slot, answer.row[: answer.cached])), call.path.pages)
         return None
 
     def row_contents(self, call: Any, answer: Any, expected: State) -> tuple[Name, ...] | None:
@@ -526,19 +530,23 @@ class Checker(Guard):
         if rid is None or answer is None or rid not in expected.requests:
             return None
         running = expected.requests[rid]
-        return self.read(running.row[: computed_slots(self.state, call, running)])
+        slots = running.row[: computed_slots(self.state, call, running)]
+        return self.read(slots, page_names(running.path.names, self.size))
 
-    def read(self, slots: Sequence[Slot]) -> tuple[Name, ...]:
-        """What slots show where copies move contents; those that a load is filling count as filled."""
-        loading = self.loading()
+    def read(self, slots: Sequence[Slot], paged: Sequence[Name]) -> tuple[Name, ...]:
+        """What the slots of these pages show where copies move contents; those that a load fills count as filled."""
+        loading = self.loading(slots, paged)
         found = self.peek("device", slots)
         return tuple([loading.get(slot, Name(value)) for slot, value in zip(slots, found, strict=True)])
 
-    def loading(self) -> dict[Slot, Name]:
-        """What slots that a load is filling will hold."""
+    def loading(self, slots: Sequence[Slot], paged: Sequence[Name]) -> dict[Slot, Name]:
+        """What slots that a load is filling will hold; these ``slots`` are of the pages ``paged``."""
         seen = self.before
         if not isinstance(seen, TierSeen):
-            return {}  # without a snapshot loads are waited for
+            return {}
+        if not seen.seen:
+            places = dict(zip(paged, pages_in_order(slots, self.size), strict=False))
+            return filling(self.state, self.setting, places)
         works = (work for work in self.below.work.values() if work.job.kind == LOAD and not work.landed)
         filled = {name for work in works for name in work.names}
         if not filled:

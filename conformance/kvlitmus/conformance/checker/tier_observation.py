@@ -82,6 +82,13 @@ class TierObserver(Observer):
         seen.jobs = self.read_jobs(jobs)
         return seen
 
+    def read_jobs_alone(self, available: int | None, sizes: Any, jobs: Any) -> TierSeen:
+        """What was seen without a snapshot: counters, and the work under way."""
+        seen = TierSeen()
+        self.read_into(seen, available, sizes, None)
+        seen.jobs = self.read_jobs(jobs)
+        return seen
+
     def pinned(self, pins: Any) -> int | None:
         """How often a node is pinned."""
         if pins is not None and not is_integer(pins):

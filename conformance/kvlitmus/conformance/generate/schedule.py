@@ -74,8 +74,6 @@ OPERATIONS: dict[str, tuple[int, Set[str]]] = {
     "fail": (5, {"tiers", "steps", "requests", "copy_faults"}),
     "misfire": (3, {"tiers", "copy_faults"}),
     "starve": (3, {"tiers", "requests", "memory_faults"}),
-    "go_on": (40, {"unseen_tiers"}),
-    "restore": (16, {"unseen_tiers"}),
     "store_put": (10, {"store"}),
     "store_get": (6, {"store"}),
     "store_lookup": (6, {"store"}),

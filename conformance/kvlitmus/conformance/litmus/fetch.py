@@ -41,7 +41,7 @@ def worth_reading(checker: Checker, more: int) -> Key:
 
 
 @litmus(
-    rules=(*SUBMIT, *(f"FETCH-{number:02}" for number in (5, 9, 11, 12, 13, 14, 16)), "LIFE-07", "LIFE-09"),
+    rules=(*SUBMIT, *(f"FETCH-{number:02}" for number in (5, 9, 11, 12, 13, 14, 16, 19)), "LIFE-07", "LIFE-09"),
     needs=READS,
 )
 def what_was_stored_is_read_back(checker: Checker) -> None:

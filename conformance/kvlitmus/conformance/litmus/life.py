@@ -68,7 +68,9 @@ def a_reset_forgets_what_a_prefetch_had_added(checker: Checker) -> None:
     tiers.settle(checker)
 
 
-@litmus(rules=("LIFE-02", "LIFE-03", "LIFE-04", "LIFE-05", "TIER-01", "TIER-02"), needs=(*READS, "reattach"))
+@litmus(
+    rules=("LIFE-02", "LIFE-03", "LIFE-04", "LIFE-05", "FETCH-18", "TIER-01", "TIER-02"), needs=(*READS, "reattach")
+)
 def a_detach_ends_what_is_under_way(checker: Checker) -> None:
     """A prefetch is at each of its stages, a put under way, when storage goes; everything comes back."""
     stored(checker, letters(checker, least_pages(checker) + 2))

@@ -53,6 +53,16 @@ def what_goes_down_and_comes_back_is_the_same(checker: Checker) -> None:
     tiers.settle(checker)
 
 
+@litmus(rules=("TIER-32", "TIER-33"), needs=(*TIERS, "counters", "locks"))
+def a_host_that_was_emptied_is_all_available(checker: Checker) -> None:
+    """What is looked up, locked and copied leaves the host as it is; emptied at rest, it is all available again."""
+    backed(checker, prompt(checker, "abc"))
+    tree.match(checker, prompt(checker, "ab"))
+    tree.evict(checker, checker.capacity)
+    tiers.settle(checker)
+    tiers.evict_host(checker, checker.config.host_pages * checker.size)
+
+
 @litmus(rules=("TIER-17",), needs=TIERS)
 def an_emptied_host_says_how_much_it_dropped(checker: Checker) -> None:
     """Emptying the host tells how many slots became free."""

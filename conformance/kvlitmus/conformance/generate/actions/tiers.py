@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Container
+from collections.abc import Container, Set
 from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.calls import fetch, memory, request, tiers, tree
 from kvlitmus.conformance.generate.actions.registry import MAX_REQUESTS, action, pick
 from kvlitmus.conformance.generate.schedule import evict_size
+from kvlitmus.spec.host_known import on_device
 from kvlitmus.spec.interface.tiers import BACKUP, DONE, FAILED, FETCH, LOAD, PUT, QUERY, SPILL, SPILLED, Outcome
 from kvlitmus.spec.names import page_names
 from kvlitmus.spec.policies import time_limit
@@ -72,14 +73,20 @@ def below(caller: Caller, a: int, *, stored: bool) -> Key | None:
     """
     checker, past = caller.checker, caller.past
     seen, in_storage = tiers.seen(checker), checker.below.stored.pages
+    device: Set[Name] = seen.cached.keys()
+    hosted: Set[Name] = seen.hosted.keys()
+    both: Set[Name] = seen.parent_names.keys()
+    if not seen.seen:
+        device, hosted = on_device(checker.state), checker.below.hosted.surely
+        both = device | hosted
     for at in range(len(past)):
         key = past[(a + at) % len(past)]
         paged = page_names(checker.names_of(key), checker.size)
-        have: Container[Name] = seen.parent_names if stored else seen.cached
+        have: Container[Name] = both if stored else device
         known = next((at for at, name in enumerate(paged) if name not in have), len(paged))
         least = max(1, checker.config.threshold // checker.size) if stored else 1
         fresh = paged[known : known + least]
-        if len(fresh) == least and all(name in (in_storage if stored else seen.hosted) for name in fresh):
+        if len(fresh) == least and all(name in (in_storage if stored else hosted) for name in fresh):
             return key
     return None
 
