@@ -238,12 +238,12 @@ def device_wrong(
         return wrong_on("device", LOAD, below, tiers_seen)
     if type(call) is not Match or found is None:
         return UNKNOWN
-    size, names, wrong = setting.size, call.path.names, []
-    for at, page in enumerate(call.path.pages[: len(found) // size]):
-        part = slice(at * size, (at + 1) * size)
-        if tuple(found[part]) != tuple(names[part]):
-            wrong.append(Held(page, "device", tuple(answer.slots[part]), tuple(found[part])))
-    return wrong[:WRONG]
+    size, names = setting.size, call.path.names
+    parts = [
+        (page, slice(at * size, at * size + size)) for at, page in enumerate(call.path.pages[: len(found) // size])
+    ]
+    wrong = [(page, part) for page, part in parts if tuple(found[part]) != tuple(names[part])][:WRONG]
+    return [Held(page, "device", tuple(answer.slots[part]), tuple(found[part])) for page, part in wrong]
 
 
 class HostCounts(NamedTuple):
