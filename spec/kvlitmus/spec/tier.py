@@ -239,11 +239,9 @@ def device_wrong(
     if type(call) is not Match or found is None:
         return UNKNOWN
     size, names = setting.size, call.path.names
-    parts = [
-        (page, slice(at * size, at * size + size)) for at, page in enumerate(call.path.pages[: len(found) // size])
-    ]
-    wrong = [(page, part) for page, part in parts if tuple(found[part]) != tuple(names[part])][:WRONG]
-    return [Held(page, "device", tuple(answer.slots[part]), tuple(found[part])) for page, part in wrong]
+    parts = [slice(at, at + size) for at in range(0, len(found) // size * size, size)]
+    wrong = [part for part in parts if tuple(found[part]) != tuple(names[part])][:WRONG]
+    return [Held(names[part][-1], "device", tuple(answer.slots[part]), tuple(found[part])) for part in wrong]
 
 
 class HostCounts(NamedTuple):
