@@ -126,10 +126,9 @@ def cause_of(call: Any, job: int) -> str:
 
 
 @fact(3)
-def jobs_listed(tiers_seen_before: TierSeen, tiers_seen: TierSeen) -> int:
-    """How many jobs are listed before the call or after it."""
-    was, now = tiers_seen_before.jobs, tiers_seen.jobs
-    return len(was.keys() | now.keys()) if was and now else len(was) + len(now)
+def jobs_listed(tiers_seen_before: TierSeen, tiers_seen: TierSeen) -> bool:
+    """Whether jobs are listed, before the call or after it."""
+    return bool(tiers_seen_before.jobs or tiers_seen.jobs)
 
 
 @fact(3)
@@ -153,8 +152,8 @@ def illegal_job_steps(tiers_seen_before: TierSeen, tiers_seen: TierSeen, call: A
     "TIER-40",
     on=tuple(one for one in ACTIONS if one is not On.OUT_OF_MEMORY),
     needs=("tiers", "steps"),
-    source="R-PFT-06, R-WB-02, R-LIFE-04; H-06, H-07",
-    reference="tier.settle",
+    source="R-PFT-06, R-LIFE-04, R-LIFE-05; H-06, H-07",
+    reference="life.tick",
     allowed="a step of the table of states of jobs",
     premise="jobs_listed",
 )
