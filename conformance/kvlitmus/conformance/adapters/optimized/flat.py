@@ -29,7 +29,7 @@ from kvlitmus.spec.units import Key, Unit
 if TYPE_CHECKING:
     from kvlitmus.optimized.cache import CacheConfig, Parts
 
-PROFILE = Profile(misuse="reject", hash_scheme="kvlitmus-2", store_put="first")
+PROFILE = Profile(misuse="reject", hash_scheme="kvlitmus-2", store_put="first", vocabulary=1 << 31)
 
 NEEDS = ("numpy", "numba", "torch")
 """What the optimized cache is made with."""
