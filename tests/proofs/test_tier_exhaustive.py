@@ -25,6 +25,7 @@ ELSEWHERE = {
     "BACKUP-08": "the same",
     "BACKUP-09": "the same",
     "FETCH-09": "what is asked of storage is the adapter's: random schedules",
+    "FETCH-19": "the same",
     "EVENT-08": "of flat caches: test_exhaustive.py",
     "EVENT-09": "the same",
     "FRAME-01": "the device of a hierarchy is not inspected here: flat caches in test_exhaustive.py, random schedules",
