@@ -69,6 +69,8 @@ class What(enum.Enum):
     PUT = "put"
     TELL = "tell"
 
+    __hash__ = object.__hash__  # that of enums is a Python function, and the table is read at every step
+
     @property
     def group(self) -> Group:
         """The group that it changes."""
@@ -137,6 +139,8 @@ class Cause(enum.Enum):
     DETACHED = "detached"
     RESET = "reset"
     CHANGED = "changed"
+
+    __hash__ = object.__hash__  # as above
 
 
 CAUSES: Mapping[Cause, str] = {

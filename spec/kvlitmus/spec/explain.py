@@ -68,17 +68,18 @@ def table_changes(before: Seen, after: Seen) -> Iterator[Change]:
 def device_changes(before: Seen, after: Seen) -> Iterator[Change]:
     """Pages that came to the device, left it, or moved on it."""
     was, now = before.cached, after.cached
-    if was == now:
-        return
-    tiers = isinstance(before, TierSeen) and isinstance(after, TierSeen)
-    known = before.parent_names.keys() if isinstance(before, TierSeen) else ()
-    hosted = before.hosted.keys() | after.hosted.keys() if tiers else ()  # type: ignore[attr-defined]
-    new, gone = now.keys() - was.keys(), was.keys() - now.keys()
-    yield What.PLACE, [name for name in new if name not in known]
-    yield What.RESTORE, [name for name in new if name in known]
-    yield What.EVICT, [name for name in gone if name not in hosted]
-    yield What.DEMOTE, [name for name in gone if name in hosted]
-    yield What.MOVE, [name for name in was.keys() & now.keys() if was[name] != now[name]]
+    known = before.parent_names if isinstance(before, TierSeen) else ()
+    gone = [] if was.keys() <= now.keys() else [name for name in was if name not in now]
+    if len(now) > len(was) - len(gone):
+        new = [name for name in now if name not in was]
+        yield What.PLACE, [name for name in new if name not in known] if known else new
+        yield What.RESTORE, [name for name in new if name in known] if known else ()
+    if gone:
+        tiers = isinstance(before, TierSeen) and isinstance(after, TierSeen)
+        hosted = before.hosted.keys() | after.hosted.keys() if tiers else ()  # type: ignore[attr-defined]
+        yield What.EVICT, [name for name in gone if name not in hosted]
+        yield What.DEMOTE, [name for name in gone if name in hosted]
+    yield What.MOVE, [name for name, page in was.items() if now.get(name, page) != page]
 
 
 def pool_changes(before: Seen, after: Seen) -> Iterator[Change]:
@@ -114,17 +115,14 @@ def pin_changes(before: TierSeen, after: TierSeen) -> Iterator[Change]:
 
     Of nodes that were split nothing is said.
     """
-    if pins_of(before) == pins_of(after):
+    was, now = before.pinned, after.pinned
+    if was == now:
         return
-    was, now = dict(pins_of(before)), dict(pins_of(after))
-    both = [pages for pages in was.keys() & now.keys() if pages]
-    yield What.PIN, [pages[-1] for pages in both if (now[pages] or 0) > (was[pages] or 0)]
-    yield What.UNPIN, [pages[-1] for pages in both if (now[pages] or 0) < (was[pages] or 0)]
-
-
-def pins_of(seen: TierSeen) -> list[tuple[tuple[Name, ...], int | None]]:
-    """Of each node its pages, and how often it is protected on the host."""
-    return [(node.named.pages, node.pins) for node in seen.tier_nodes]
+    nodes = {node.named.pages for node in before.tier_nodes}.intersection(
+        [node.named.pages for node in after.tier_nodes if node.named.pages]
+    )
+    yield What.PIN, [pages[-1] for pages, pins in now.items() if pins > was.get(pages, 0) and pages in nodes]
+    yield What.UNPIN, [pages[-1] for pages, pins in was.items() if pins > now.get(pages, 0) and pages in nodes]
 
 
 def job_changes(before: TierSeen, after: TierSeen) -> Iterator[Change]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from kvlitmus.spec import life as _life  # noqa: F401 - its facts, and those of tiers
 from kvlitmus.spec.actions import ACTIONS, Group
-from kvlitmus.spec.explain import Effect, pins_of, unexplained
+from kvlitmus.spec.explain import Effect, unexplained
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.look import Look
 from kvlitmus.spec.rule import rule
@@ -80,7 +80,7 @@ def odd_pins(look: Look, tiers_seen_before: TierSeen, tiers_seen: TierSeen) -> S
     """Nodes whose protection on the host changed without a cause."""
     if tiers_seen.hides_pins:
         return UNKNOWN
-    return () if pins_of(tiers_seen_before) == pins_of(tiers_seen) else remainder(look, Group.PINS)
+    return () if tiers_seen_before.pinned == tiers_seen.pinned else remainder(look, Group.PINS)
 
 
 @fact(3)

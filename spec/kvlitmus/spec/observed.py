@@ -173,7 +173,7 @@ def broken_nodes(after: Seen) -> Sequence[str]:
 @fact(3)
 def broken_pages(after: Seen) -> Sequence[str]:
     """Cached pages whose slots are not one whole page in order."""
-    return [text for node in after.nodes for text in node.info.broken_pages]
+    return [text for node in after.nodes if node.info.broken_pages for text in node.info.broken_pages]
 
 
 # Counts beside what they should be
@@ -212,7 +212,9 @@ def node_counts(after: Seen, then: State) -> NodeCounts:
     for info, parent, own, shown, priority in nodes:
         if not info.items:
             continue
-        first, last = pages.get(info.names[0]), pages.get(info.names[-1])
+        names = info.names
+        last = pages.get(names[-1])
+        first = last if len(names) == 1 else pages.get(names[0])
         if first is None or last is None:
             continue
         if own is None:
@@ -269,7 +271,7 @@ def lock_inversions(node_counts: NodeCounts) -> Sequence[tuple[int, int]] | Unkn
 @fact(3)
 def locked_count(then: State, page_size: int) -> Tokens:
     """Units of cached pages that something protects, after the call."""
-    return Tokens(sum([1 for page in then.tree.pages.values() if page.locks]) * page_size)
+    return Tokens(len([1 for page in then.tree.pages.values() if page.locks]) * page_size)
 
 
 @fact(3)

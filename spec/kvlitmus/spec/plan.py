@@ -18,7 +18,7 @@ class Judged(NamedTuple):
     """What came of a step in which something was broken or unknown.
 
     ``broken``: the rules that are not kept; ``unknown``: those that could not be judged here, for want of a fact;
-    ``facts``: all facts that were worked out.
+    ``facts``: all facts that were worked out, where something was broken or facts are to be told.
     """
 
     broken: tuple[str, ...]
@@ -111,7 +111,8 @@ def compile_plan(
         else:
             lines.append(f"if not {call}: broken.append({one.id!r})")
     facts = ", ".join(f"{name!r}: {name}" for name in sorted(done - INPUTS.keys()))
-    lines.append(f"if broken or unknown or told: return Judged(tuple(broken), tuple(unknown), {{{facts}}})")
+    lines.append(f"if broken or told: return Judged(tuple(broken), tuple(unknown), {{{facts}}})")
+    lines.append("if unknown: return Judged((), tuple(unknown), {})")
     source = f"def run({', '.join(INPUTS)}, told, idle=()):\n" + "".join(f"    {line}\n" for line in lines)
     exec(compile(source, f"<plan {'+'.join(sorted(occasions))}>", "exec"), names)  # noqa: S102 - of this tree's own names
     return Plan(tuple(one.id for one in judged), source, names["run"], tuple(premised))

@@ -137,7 +137,8 @@ class Held(NamedTuple):
 class TierSeen(Seen):
     """A hierarchical cache as it was seen.
 
-    ``tier_nodes``: all nodes, those on the host alone too.  ``hosted``: every page with a host copy; ``host_listed``:
+    ``tier_nodes``: all nodes, those on the host alone too.  ``pinned``: how often a node is protected on the host, by its
+    pages, where it is.  ``hosted``: every page with a host copy; ``host_listed``:
     their pages, repetitions included.  ``host_free``: the host's free list as it stands; ``moving``: the host pages that
     work in flight holds, each as often as it is listed.  ``host_broken``: what isn't made of whole pages, in words.
     ``homeless``: nodes that are on no tier; ``gaps``: nodes on the device below one that isn't.  ``parent_names``: of
@@ -150,6 +151,7 @@ class TierSeen(Seen):
     """
 
     tier_nodes: list[TierNodeSeen] = field(default_factory=list)
+    pinned: dict[tuple[Name, ...], int] = field(default_factory=dict)
     hosted: dict[Name, PageNo] = field(default_factory=dict)
     host_listed: list[PageNo] = field(default_factory=list)
     host_free: tuple[PageNo, ...] = ()
@@ -178,4 +180,4 @@ class TierSeen(Seen):
 
     def pins(self) -> dict[Name, int]:
         """How often each host copy is protected, by the name of the last page of its node; others left out."""
-        return {node.named.pages[-1]: node.pins for node in self.tier_nodes if node.pins and node.named.pages}
+        return {pages[-1]: pins for pages, pins in self.pinned.items() if pages}

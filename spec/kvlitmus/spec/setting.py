@@ -17,7 +17,8 @@ SNAPSHOT = 3
 class Setting:
     """What facts need to know beside the steps.
 
-    ``names``: the table by which prefixes are named; it grows, but a prefix keeps its name.  ``usable``: the pages that the pool may hand out.  ``seen``: whether there is a snapshot after each call, so that
+    ``names``: the table by which prefixes are named; it grows, but a prefix keeps its name.  ``usable``: the pages that the pool may hand out;
+    ``host_usable``: those of the host pool.  ``seen``: whether there is a snapshot after each call, so that
     nothing is doubtful.  ``table``: whether the cache is a block table (:mod:`kvlitmus.spec.tables`).
     """
 
@@ -28,6 +29,7 @@ class Setting:
     names: Names = field(default_factory=Names, compare=False, repr=False)
     size: int = field(init=False)
     usable: frozenset[PageNo] = field(init=False)
+    host_usable: frozenset[PageNo] = field(init=False)
     seen: bool = field(init=False)
     renews: bool = field(init=False)
     table: bool = field(init=False)
@@ -38,6 +40,7 @@ class Setting:
         tiered = self.depth >= SNAPSHOT and "tiers" in self.capabilities
         object.__setattr__(self, "size", config.page_size)
         object.__setattr__(self, "usable", frozenset(map(PageNo, range(reserved, reserved + config.pages))))
+        object.__setattr__(self, "host_usable", frozenset(map(PageNo, range(config.host_pages))))
         object.__setattr__(self, "seen", self.depth >= SNAPSHOT)
         object.__setattr__(self, "table", profile.publish == "at_alloc")
         # Of hierarchies nobody asks: their nodes come and go with demotions, and the policies that go by creation are

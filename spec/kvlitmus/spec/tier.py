@@ -100,7 +100,7 @@ def host_reported(answer: int | None) -> Tokens | Unknown:
 @fact(3)
 def host_usable(setting: Setting) -> frozenset[PageNo]:
     """The pages of the host pool."""
-    return frozenset(map(PageNo, range(setting.config.host_pages)))
+    return setting.host_usable
 
 
 @fact(3)
@@ -203,7 +203,7 @@ def unbacked_parents(tiers_seen: TierSeen, setting: Setting) -> Sequence[Name] |
     if setting.config.write == "write_back":
         return UNKNOWN
     above, hosts = tiers_seen.parent_names, tiers_seen.hosted
-    return [above[name] for name in hosts if above[name] in above and above[name] not in hosts]
+    return [over for over in [above[name] for name in hosts] if over not in hosts and over in above]
 
 
 WRONG = 4

@@ -322,7 +322,9 @@ def remembered(state: State, then: State, after: TierSeen) -> State:
     fresh = [name for name in after.hosted if name not in resident and name not in known]
     if fresh:
         alone.update(from_storage(then.tree.clock, fresh, after))
-    return put(then, in_doubt(tiers_of(state), tiers._replace(alone=alone), state.tree, then.tree, fresh))
+    now = tiers if alone == tiers.alone else tiers._replace(alone=alone)
+    sure = in_doubt(tiers_of(state), now, state.tree, then.tree, fresh)
+    return then if sure is tiers else put(then, sure)
 
 
 def from_storage(clock: Tick, names: Collection[Name], after: TierSeen) -> dict[Name, Page]:
@@ -351,6 +353,8 @@ def in_doubt(before: Tiers, tiers: Tiers, then: Tree, now: Tree, fresh: Collecti
     unsure = frozenset([name for name in tiers.unsure.union(fresh) if not sure_again(name)])
     undated = tiers.undated.union(fresh)
     undated = undated.intersection([*now.pages, *tiers.alone])
+    if unsure == tiers.unsure and undated == tiers.undated:
+        return tiers
     return tiers._replace(unsure=unsure, undated=undated)
 
 

@@ -100,6 +100,8 @@ class Prefetches(NamedTuple):
 
     def anchors(self, *, revoked: bool = False) -> frozenset[Name]:
         """The pages behind which those under way began; with ``revoked`` those that are only just over, too."""
+        if not self.running:
+            return frozenset()
         return frozenset(
             one.anchor for one in self.under_way() if one.anchor is not None and (revoked or not one.revoked)
         )

@@ -100,6 +100,8 @@ class Shower:
                     seen.host_listed.append(copy.page)
                 pins = copy.pins if copy is not None else 0
                 named = self.pages[name].named
+                if pins:
+                    seen.pinned[named.pages] = pins
                 seen.tier_nodes.append(TierNodeSeen(named, over, there, host, pins, page.hits, page.priority))
         parents = seen.parent_names
         seen.homeless += [name for name, over in parents.items() if over not in parents and over != self.root]

@@ -84,19 +84,27 @@ class Loan(NamedTuple):
 class Tally:
     """Which rules to evaluate after calls that are alike, how often that was done, and how often one was unknown.
 
-    ``idle``: how often the premise of each rule that has one was not true.  ``blocked``: how often one would have
-    needed what can't be trusted.
+    ``together``: how often just these rules were unknown.  ``idle``: how often the premise of each rule that has one
+    was not true.  ``blocked``: how often one would have needed what can't be trusted.
     """
 
-    __slots__ = ("blocked", "idle", "occasions", "plan", "times", "unknown")
+    __slots__ = ("blocked", "idle", "occasions", "plan", "times", "together")
 
     def __init__(self, occasions: tuple[str, ...], plan: Plan) -> None:
         self.occasions = occasions
         self.plan = plan
         self.times = 0
-        self.unknown: Counter[str] = Counter()
+        self.together: Counter[tuple[str, ...]] = Counter()
         self.blocked: Counter[str] = Counter()
         self.idle = [0] * len(plan.premised)
+
+    @property
+    def unknown(self) -> Counter[str]:
+        """How often each rule was unknown."""
+        total: Counter[str] = Counter()
+        for rules, times in self.together.items():
+            total.update(dict.fromkeys(rules, times))
+        return total
 
 
 class Checker(Guard):
@@ -361,7 +369,8 @@ class Checker(Guard):
         if self.has_events:
             after.events = self.look_at_events()
             assert then.told is not None
-            then = told(then._replace(told=replay(then.told, self.setting, after.events, shown)), self.setting)
+            heard = replay(then.told, self.setting, after.events, shown)
+            then = told(then if heard is then.told else then._replace(told=heard), self.setting)
             if self.profile.event_delay:
                 then = remembered(then, self.setting, call, answer, after)
         self.state, self.before = then, after
@@ -406,7 +415,7 @@ class Checker(Guard):
             self.note_facts(occasions, judged.facts)
         if judged.unknown:
             self.not_judged = judged.unknown
-            tally.unknown.update(judged.unknown)
+            tally.together[judged.unknown] += 1
         broken = [id for id in judged.broken if id not in self.muted]
         if self.distrusted:
             broken = self.trusted(broken, inputs)
@@ -458,9 +467,10 @@ class Checker(Guard):
         """How often each rule was evaluated where its premise was true."""
         total = Counter(self.evaluated)
         for tally in self.plans.values():
+            unknown = tally.unknown
             for id in tally.plan.rules:
                 if id not in self.muted:
-                    total[id] += tally.times - tally.unknown[id] - tally.blocked[id]
+                    total[id] += tally.times - unknown[id] - tally.blocked[id]
         total.subtract(self.idle())
         return +total
 
@@ -561,9 +571,9 @@ class Checker(Guard):
     def peek(self, tier: str, slots: Sequence[int]) -> list[int]:
         """What slots of a tier hold."""
         values = list(self.look("peek", tier, list(slots)))
-        if len(values) != len(slots) or not ({*map(type, values)} <= EXACT or all(map(is_integer, values))):
+        if len(values) != len(slots) or not (EXACT.issuperset(map(type, values)) or all(map(is_integer, values))):
             raise self.broken("PORT-03", f"expected {len(slots)} integers from peek, got {values[:8]}")
-        return list(integers(values))
+        return [*integers(values)]
 
     def own(self, slots: Sequence[Slot]) -> None:
         """The suite owns the pages of these slots from now on."""

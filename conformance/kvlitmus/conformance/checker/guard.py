@@ -187,7 +187,7 @@ class Guard:
 
     def count(self, answer: object, what: str) -> int:
         """The answer as a count; anything but a non-negative integer breaks PORT-03."""
-        number = integer(answer) if is_integer(answer) else -1
+        number = answer if type(answer) is int else integer(answer) if is_integer(answer) else -1
         if not 0 <= number < MAX_SLOT:
             raise self.broken("PORT-03", f"expected {what} as a count, got {shown(answer)}")
         return number

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 from kvlitmus.conformance.ports import View
 from kvlitmus.conformance.support.integers import EXACT, integer, integers, is_integer
@@ -50,27 +50,21 @@ class Observer:
 
     def read_into(self, seen: Seen, available: int | None, sizes: Any, view: View | None) -> None:
         """Read counters and snapshot into an observation."""
-        seen.available = available
-        if sizes is not None:
-            seen.sizes = self.read_sizes(sizes)
+        self.read_counters(seen, available, sizes)
         if view is None:
             return
-        seen.seen = True
-        listed_free = self.bounded(view.free, "the free list")
-        seen.listed = tuple(map(PageNo, self.plain(listed_free, "the free list must consist of integers")))
-        seen.free = frozenset(seen.listed)
+        self.read_pool(seen, view.free)
         known, cached, listed, parents, nodes = self.known, seen.cached, seen.cached_listed, seen.parents, seen.nodes
         roots = set()
         for parent, namespace, units, slots, locks, hits, priority in self.bounded(view.nodes, "the list of nodes"):
-            if not {type(parent), type(locks), type(hits), type(priority)} <= PLAIN:
+            if not (type(parent) is type(locks) is type(hits) is type(priority) is int):
                 parent, locks, hits, priority = self.numbers(parent, locks, hits, priority)
             if type(slots) is not tuple or type(units) is not tuple:
                 units, slots = tuple(self.bounded(units, "a node")), tuple(self.bounded(slots, "a node"))
             if parent >= len(nodes):
                 raise ValueError("parents must come before their children")
             if parent < 0:
-                if namespace is not None and type(namespace) is not str:
-                    raise ValueError(f"a namespace must be text or None (got {type_name(namespace)})")
+                self.check_namespace(namespace)
                 if parent == ORPHAN:
                     start = self.names.lost(namespace)
                 else:
@@ -90,6 +84,28 @@ class Observer:
             parents.add(start)
         parents -= roots
         self.check_form(seen)
+
+    def read_counters(self, seen: Seen, available: int | None, sizes: Any) -> None:
+        """Read the counters of pool and tree."""
+        seen.available = available
+        if sizes is not None:
+            seen.sizes = self.read_sizes(sizes)
+
+    def read_pool(self, seen: Seen, free: Any) -> None:
+        """Read the free list of the device, which every snapshot has."""
+        seen.seen = True
+        seen.listed = self.pages(free, "the free list")
+        seen.free = frozenset(seen.listed)
+
+    def pages(self, given: Any, what: str) -> tuple[PageNo, ...]:
+        """The pages that a free list names, as it stands."""
+        listed = self.plain(self.bounded(given, what), f"{what} must consist of integers")
+        return cast("tuple[PageNo, ...]", tuple(listed))
+
+    def check_namespace(self, namespace: Any) -> None:
+        """Raise ``ValueError`` for a namespace that can't be one."""
+        if namespace is not None and type(namespace) is not str:
+            raise ValueError(f"a namespace must be text or None (got {type_name(namespace)})")
 
     def bounded(self, given: Any, what: str) -> Sequence[Any]:
         """What a stranger lists, as an honest sequence that isn't too long."""
@@ -127,14 +143,21 @@ class Observer:
         return integer(given)
 
     def check_form(self, seen: Seen) -> None:
-        """Nodes that are empty or partial, and siblings that begin alike."""
-        firsts = {node.info.names[0] for node in seen.nodes if node.info.names}
+        """Nodes that are empty or partial, and siblings that begin alike.
+
+        Where every node is made of whole pages, siblings that begin alike cache a page twice.
+        """
+        partial = [node.info.broken_node for node in seen.nodes if node.info.broken_node]
         if self.table:
             if any(not node.info.names for node in seen.nodes):
                 seen.broken.append("a node is empty")
-        elif len(firsts) < len(seen.nodes) or len(seen.cached) < len(seen.cached_listed):
+        elif len(seen.cached) < len(seen.cached_listed) or (partial and self.begin_alike(seen)):
             seen.broken.append("two siblings share their first page, or a node is empty")
-        seen.broken += [node.info.broken_node for node in seen.nodes if node.info.broken_node]
+        seen.broken += partial
+
+    def begin_alike(self, seen: Seen) -> bool:
+        """Whether two nodes begin with the same page, or one with none."""
+        return len({node.info.names[0] for node in seen.nodes if node.info.names}) < len(seen.nodes)
 
     def name_node(self, start: Name, units: Any, slots: Any) -> NodeInfo:
         """Name the pages of a node; remembered by content."""

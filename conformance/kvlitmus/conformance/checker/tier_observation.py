@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from kvlitmus.conformance.checker.observation import MAX_NUMBER, PLAIN, Observer
-from kvlitmus.conformance.ports import NodeView, View
-from kvlitmus.conformance.support.integers import integer, is_integer
+from kvlitmus.conformance.checker.observation import MAX_NUMBER, Observer
+from kvlitmus.conformance.support.integers import EXACT, integer, is_integer
 from kvlitmus.conformance.support.text import shown, type_name
 from kvlitmus.spec.interface import ORPHAN
 from kvlitmus.spec.interface.tiers import JOB_KINDS, Job
 from kvlitmus.spec.names import Names
-from kvlitmus.spec.seen import Named, TierNodeSeen, TierSeen
+from kvlitmus.spec.seen import Named, NodeInfo, NodeSeen, TierNodeSeen, TierSeen
 from kvlitmus.spec.units import Key, Name, PageNo
 
 MANY = 200_000
@@ -28,41 +27,78 @@ PLACES = frozenset({tuple, type(None)})
 """Types of where nodes are, in most caches."""
 
 
+class Content(NamedTuple):
+    """What of a node stays as long as its units and its places do.
+
+    ``named``: its names; ``slots``, ``host``: where it is on both tiers; ``above``: of each page the page (or root)
+    before it; ``hosted``: where its pages are on the host; ``broken``: those that aren't whole pages there, in words;
+    ``info``: the node as a flat cache has it, where it is on the device.
+    """
+
+    named: Named
+    slots: tuple[int, ...] | None
+    host: tuple[int, ...] | None
+    above: dict[Name, Name]
+    hosted: dict[Name, PageNo]
+    broken: tuple[str, ...]
+    info: NodeInfo | None
+
+
 class TierObserver(Observer):
     """Reads snapshots of hierarchical caches."""
 
     def __init__(self, names: Names, page_size: int, most: int = 100_000) -> None:
         super().__init__(names, page_size, most)
-        self.named: dict[Any, Named] = {}
-        self.checked: set[Any] = set()
+        self.contents: dict[Any, Content] = {}
 
     def read_tiers(self, available: int | None, sizes: Any, view: Any, jobs: Any) -> TierSeen:
         """What was seen; raises when the form is not the one that the port promises."""
         free, nodes, host_free, moving = view
-        rows = self.bounded(nodes, "the list of nodes")
         seen = TierSeen()
-        resident: list[NodeView] = []
-        places: list[int] = []
-        for row in rows:
-            parent, namespace, units, slots, host, locks, hits, priority, pins = row
-            if not {type(parent), type(locks), type(hits), type(priority), type(pins)} <= PLAIN:
+        self.read_nodes(seen, self.bounded(nodes, "the list of nodes"))
+        self.read_counters(seen, available, sizes)
+        self.read_pool(seen, free)
+        self.check_form(seen)
+        seen.host_free = self.pages(host_free, "the host's free list")
+        seen.moving = self.whole_pages(seen, self.bounded(moving, "what is moving"))
+        seen.jobs = self.read_jobs(jobs)
+        return seen
+
+    def read_nodes(self, seen: TierSeen, rows: Sequence[Any]) -> None:
+        """Read the nodes of both tiers; those that are on the device as a flat cache's, too."""
+        contents, tier_nodes, resident = self.contents, seen.tier_nodes, seen.nodes
+        places: list[int] = []  # of each node, which one it is of those on the device
+        ends: list[Name] = []
+        roots = set()
+        for parent, namespace, units, slots, host, locks, hits, priority, pins in rows:
+            if not (type(parent) is type(locks) is type(hits) is type(priority) is type(pins) is int):
                 parent, locks, hits, priority = self.numbers(parent, locks, hits, priority)
                 pins = self.pinned(pins)
-            units, slots, host = self.row_of(parent, len(places), units, slots, host)
-            above = seen.tier_nodes[parent] if parent >= 0 else None
-            if parent == ORPHAN:
-                before = self.names.lost(namespace)
+            if parent >= len(ends):
+                raise ValueError("the parent of a node must be the number of a node before it, or -1")
+            if type(units) is not tuple or len(units) > self.most:
+                raise ValueError(f"the units of a node must be a tuple (got {type_name(units)})")
+            if not {*map(type, units)} <= EXACT:
+                units = self.named_by(units)
+            if parent >= 0:
+                before = ends[parent]
             else:
-                before = self.names.root(namespace) if above is None else (above.named.units or (above.before,))[-1]
-            named = self.name_units(before, units)
-            seen.tier_nodes.append(TierNodeSeen(named, before, slots, host, pins, hits, priority))
-            over = before
-            for name in named.pages:
-                seen.parent_names[name] = over
-                over = name
+                before = self.names.lost(namespace) if parent == ORPHAN else self.names.root(namespace)
+            whole = {type(slots), type(host)} <= PLACES
+            content = contents.get((before, units, slots, host)) if whole else None
+            if content is None:
+                content = self.read_content(before, units, slots, host)
+            named, slots, host, above, hosted, broken, info = content
+            ends.append(named.units[-1] if units else before)
+            tier_nodes.append(TierNodeSeen(named, before, slots, host, pins, hits, priority))
+            seen.parent_names.update(above)
+            if pins:
+                seen.pinned[named.pages] = pins
             if host is not None:
-                self.place(seen, named, host)
-            if slots is None:
+                seen.hosted.update(hosted)
+                seen.host_listed += hosted.values()
+                seen.host_broken += broken
+            if info is None:
                 places.append(-1)
                 if host is None or parent == ORPHAN:
                     seen.homeless.append(named.pages[0] if named.pages else before)
@@ -70,17 +106,40 @@ class TierObserver(Observer):
                 places.append(-1)
                 seen.gaps.append(named.pages[0] if named.pages else before)
             else:
+                if parent < 0:
+                    self.check_namespace(namespace)
+                    if parent != ORPHAN:
+                        roots.add(before)
                 places.append(len(resident))
-                resident.append(
-                    NodeView(places[parent] if parent >= 0 else parent, namespace, units, slots, locks, hits, priority)
-                )
-        self.read_into(seen, available, sizes, View(free, resident))
-        wrong = "the host's free list must consist of integers"
-        host_listed = self.bounded(host_free, "the host's free list")
-        seen.host_free = tuple(map(PageNo, self.plain(host_listed, wrong)))
-        seen.moving = self.whole_pages(seen, self.bounded(moving, "what is moving"))
-        seen.jobs = self.read_jobs(jobs)
-        return seen
+                resident.append(NodeSeen(info, places[parent] if parent >= 0 else parent, locks, hits, priority))
+                seen.cached.update(info.items)
+                seen.cached_listed += info.pages
+                seen.parents.add(before)
+        seen.parents -= roots
+
+    def read_content(self, before: Name, units: tuple[Any, ...], slots: Any, host: Any) -> Content:
+        """What of a node stays as long as its units and its places do; raises when their form is wrong."""
+        slots, host = self.places_of("slots", slots, len(units)), self.places_of("host", host, len(units))
+        units = self.named_by(units)
+        size = self.size
+        names = self.names.extend(before, units)
+        pages = names[size - 1 :: size]
+        named = Named(names, pages, {name: names[at * size : at * size + size] for at, name in enumerate(pages)})
+        above = dict(zip(pages, (before, *pages), strict=False))
+        hosted: dict[Name, PageNo] = {}
+        broken: list[str] = []
+        for at, name in enumerate(pages if host is not None else ()):
+            assert host is not None
+            part = host[at * size : at * size + size]
+            page = hosted[name] = PageNo(part[0] // size)
+            if part != tuple(range(page * size, page * size + size)):
+                broken.append(f"a page is on the host in slots {part}")
+        info = None if slots is None else self.name_node(before, units, slots)
+        if len(self.contents) > MANY:
+            self.contents.clear()
+        found = Content(named, slots, host, above, hosted, tuple(broken), info)
+        self.contents[before, units, slots, host] = found
+        return found
 
     def read_jobs_alone(self, available: int | None, sizes: Any, jobs: Any) -> TierSeen:
         """What was seen without a snapshot: counters, and the work under way."""
@@ -95,22 +154,6 @@ class TierObserver(Observer):
             raise ValueError(f"pins of a node must be an integer or None (got {type_name(pins)})")
         return None if pins is None else integer(pins)
 
-    def row_of(
-        self, parent: int, rows: int, units: Any, slots: Any, host: Any
-    ) -> tuple[tuple[Any, ...], tuple[int, ...] | None, tuple[int, ...] | None]:
-        """The units of one node and its places on both tiers, in plain integers; raises when the form is wrong."""
-        if parent >= rows:
-            raise ValueError("the parent of a node must be the number of a node before it, or -1")
-        if type(units) is not tuple or len(units) > self.most:
-            raise ValueError(f"the units of a node must be a tuple (got {type_name(units)})")
-        if {type(slots), type(host)} <= PLACES and (len(units), slots, host) in self.checked:
-            return self.named_by(units), slots, host
-        slots, host = self.places_of("slots", slots, len(units)), self.places_of("host", host, len(units))
-        if len(self.checked) > MANY:
-            self.checked.clear()
-        self.checked.add((len(units), slots, host))
-        return self.named_by(units), slots, host
-
     def places_of(self, what: str, given: Any, many: int) -> tuple[int, ...] | None:
         """Where a node is on a tier, one slot for each of so many units; ``None`` where it isn't there."""
         if given is None:
@@ -123,31 +166,10 @@ class TierObserver(Observer):
             raise ValueError(wrong)
         return places
 
-    def name_units(self, before: Name, units: tuple[Any, ...]) -> Named:
-        """Name the units of a node; remembered by content."""
-        found = self.named.get((before, units))
-        if found is None:
-            size = self.size
-            names = self.names.extend(before, units)
-            pages = names[size - 1 :: size]
-            parts = {name: names[at * size : at * size + size] for at, name in enumerate(pages)}
-            if len(self.named) > MANY:
-                self.named.clear()
-            found = self.named[before, units] = Named(names, pages, parts)
-        return found
-
-    def place(self, seen: TierSeen, named: Named, host: tuple[int, ...]) -> None:
-        """Note where the host copies of a node are."""
-        size = self.size
-        for at, name in enumerate(named.pages):
-            page = PageNo(host[at * size] // size)
-            if host[at * size : at * size + size] != tuple(range(page * size, page * size + size)):
-                seen.host_broken.append(f"a page is on the host in slots {host[at * size : at * size + size]}")
-            seen.hosted[name] = page
-            seen.host_listed.append(page)
-
     def whole_pages(self, seen: TierSeen, slots: Sequence[Any]) -> list[PageNo]:
         """The pages that slots in flight make up, each as often as its slots are listed."""
+        if not slots:
+            return []
         counted = Counter(self.plain(slots, "what is moving must consist of integers"))
         size = self.size
         pages: list[PageNo] = []
@@ -163,12 +185,14 @@ class TierObserver(Observer):
         found: dict[int, Job] = {}
         for row in self.bounded(jobs, "the list of jobs") if jobs is not None else ():
             given = Job(*row)
-            key = Key(*given.key)
+            key = given.key if type(given.key) is Key else Key(*given.key)
             numbers = (given.id, given.start, given.rid, given.done)
-            if given.kind not in JOB_KINDS or not all(map(is_integer, numbers)):
+            plain = {*map(type, numbers)} <= EXACT
+            if given.kind not in JOB_KINDS or not (plain or all(map(is_integer, numbers))):
                 raise ValueError(f"this is no job: {shown(row)}")
-            id, start, rid, done = map(integer, numbers)
+            id, start, rid, done = numbers if plain else map(integer, numbers)
             if not 0 <= start <= key.length or id in found:
                 raise ValueError(f"this is no job, or one that is listed twice: {shown(row)}")
-            found[id] = given._replace(id=id, key=key, start=start, rid=rid, done=done)
+            same = plain and key is given.key
+            found[id] = given if same else given._replace(id=id, key=key, start=start, rid=rid, done=done)
         return found
