@@ -141,7 +141,11 @@ LEGAL: tuple[Legal, ...] = (
         (On.ZOMBIE, On.QUERY),
         "a query may ask for as many names as it has pages, its last one perhaps in part",
     ),
-    Legal((What.ASK,), (On.RESET, On.DETACH), "threads are let finish, and a put may ask first"),
+    Legal(
+        (What.ASK, What.PUT),
+        (On.RESET, On.DETACH),
+        "threads are let finish: what is in the tree may be put, and asked for first",
+    ),
 )
 """What is legal in governed cells, though it was brought about by a disturbance."""
 
