@@ -71,7 +71,7 @@ class LandingFlushesBothTiers(Loader):
             self.tree.evict_host(EVERYTHING)
 
 
-@mutant("matching-reserves-host-memory", kills=("FRAME-04", "TIER-02"))
+@mutant("matching-reserves-host-memory", kills=("FRAME-04", "TIER-02", "TIER-33"))
 class MatchingReservesHostMemory(TieredSpecimen):
     """The host runs dry: a match that could be followed by a load takes a host page for it that nobody gives back."""
 
@@ -105,7 +105,7 @@ class TicksLandCopies(TieredSpecimen):
                 work.landed = True
 
 
-@mutant("matching-asks-storage", kills=("FRAME-07",))
+@mutant("matching-asks-storage", kills=("FRAME-07", "FETCH-19"))
 class MatchingAsksStorage(TieredSpecimen):
     """Every lookup waits for the network: a match asks storage what it has behind the cached part."""
 

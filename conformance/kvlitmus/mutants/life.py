@@ -191,6 +191,16 @@ class DetachLeavesPuts(PutQueue):
         """Nobody asks for them."""
 
 
+@mutant("detach-leaves-the-last-put", kills=("FETCH-18", "LIFE-05"))
+class DetachLeavesTheLastPut(PutQueue):
+    """One job stays listed for ever: a detach ends all puts but the one that was begun last."""
+
+    def detach(self) -> None:
+        for work in [work for work in self.works.works.values() if work.kind == "put"][:-1]:
+            self.finish(work)
+        self.host.stored = bytearray(len(self.host.stored))
+
+
 @mutant("detach-drops-the-host", kills=("LIFE-04",))
 class DetachDropsTheHost(TieredSpecimen):
     """With its storage a cache loses what it had on the host."""
@@ -208,6 +218,17 @@ class AttachReplacesStorage(TieredSpecimen):
     def attach(self, store: PageStore) -> bool:
         self.store = store
         return True
+
+
+@mutant("reset-keeps-a-host-page", kills=("TIER-32", "LIFE-01", "TIER-02"))
+class ResetKeepsAHostPage(TieredSpecimen):
+    """The host is a page shorter after each reset: what a job that it ended had taken is never given back."""
+
+    def reset(self) -> None:
+        began = self.tree is None
+        super().reset()
+        if not began:
+            self.host.take(1)
 
 
 @mutant("release-queue-keeps-a-page", bugs=("H-05",), links=(SGLANG + "pull/20746",), kills=("LIFE-16",))
