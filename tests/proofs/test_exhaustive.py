@@ -38,6 +38,7 @@ ALONE = {
     "MISUSE-07": "forbidden calls with no rule of their own aren't tried: litmus tests, the end of random schedules",
     "MISUSE-08": "the same",
     "MISUSE-09": "nothing follows from a forbidden call here: litmus tests, the end of random schedules",
+    "MISUSE-10": "of the sizes that the contract rules out none is asked for: a litmus test",
 }
 """Rules of other packs that the enumeration can't evaluate, and what establishes them instead."""
 

@@ -20,8 +20,8 @@ from kvlitmus.spec.state import State
 from kvlitmus.spec.step import Step
 from kvlitmus.spec.tree import left_to_caller
 
-GROUPS = tuple(name for name in State._fields if name != "told")
-"""The groups of the state that are compared: all, save what events told, which are asked for after the call."""
+GROUPS = tuple(name for name in State._fields if name not in ("told", "late"))
+"""The groups of the state that are compared: all, save those of events, which are asked for after the call."""
 
 
 class Differs(AssertionError):

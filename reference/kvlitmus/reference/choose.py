@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 from kvlitmus.spec import effects
 from kvlitmus.spec.interface.tiers import Outcome
 from kvlitmus.spec.order import passed_over_by
-from kvlitmus.spec.policies import worth
+from kvlitmus.spec.policies import later, worth
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State, Tree
 from kvlitmus.spec.units import Name, PageNo, Tokens
@@ -102,8 +102,9 @@ def hand_out(free: Collection[PageNo], wanted: int, choice: tuple[PageNo, ...] |
 def next_to_go(tree: Tree, most: int, setting: Setting, spared: Collection[Name], first: Collection[Name]) -> Names:
     """The pages that go together next, last page first: the end of a node, ``most`` pages of it or the whole node.
 
-    It is the node whose leaf is worth least (EVICT-05, EVICT-07); among equals one of those that are to go ``first``,
-    then the lower name.  Locked and ``spared`` pages stay (EVICT-03).  Empty where nothing can go.
+    It is the node whose leaf is worth least (EVICT-05, EVICT-07); among equals, and those whose last uses may share a
+    tick with the least, one of those that are to go ``first``, then the lower name.  Locked and ``spared`` pages stay
+    (EVICT-03).  Empty where nothing can go.
     """
     value = worth(setting.config.policy, setting.profile.slru_hits)
 
@@ -113,7 +114,9 @@ def next_to_go(tree: Tree, most: int, setting: Setting, spared: Collection[Name]
     leaves = [name for name in effects.leaves(tree) if goes(name)]
     if not leaves:
         return ()
-    leaf = min(leaves, key=lambda name: (value(tree.pages[name]), name not in first, name))
+    least = min(value(tree.pages[name]) for name in leaves)
+    equal = [name for name in leaves if name in first and value(tree.pages[name]) <= later(least, setting.ties)]
+    leaf = min(equal or leaves, key=lambda name: (value(tree.pages[name]), name))
     node = tuple(takewhile(goes, effects.node_of(tree, leaf)))
     return node if setting.profile.evict_granularity == "node" else node[:most]
 

@@ -14,10 +14,11 @@ What is known, and how it changes: :mod:`~kvlitmus.spec.page` and :mod:`~kvlitmu
 :mod:`~kvlitmus.spec.effects` on it, :mod:`~kvlitmus.spec.calls` as values, and :mod:`~kvlitmus.spec.advance`, which says
 what an answered call amounts to; :mod:`~kvlitmus.spec.partial` and :mod:`~kvlitmus.spec.windows`, what remains known where
 evictions aren't seen; :mod:`~kvlitmus.spec.tables`, block tables; :mod:`~kvlitmus.spec.limits`, the keys that a cache
-takes; :mod:`~kvlitmus.spec.replay`, what events tell; :mod:`~kvlitmus.spec.trust`, what is not believed any more after a
-broken rule.  For tiers :mod:`~kvlitmus.spec.tier_state`, :mod:`~kvlitmus.spec.host_state` (what only the cache itself knows),
+takes; :mod:`~kvlitmus.spec.replay`, what events tell, and :mod:`~kvlitmus.spec.late`, what they may tell late;
+:mod:`~kvlitmus.spec.trust`, what is not believed any more after a broken rule.  For tiers :mod:`~kvlitmus.spec.tier_state`, :mod:`~kvlitmus.spec.host_state` (what only the cache itself knows),
 :mod:`~kvlitmus.spec.tier_calls`, :mod:`~kvlitmus.spec.tier_advance`, :mod:`~kvlitmus.spec.storage_advance`,
-:mod:`~kvlitmus.spec.prefetch_advance` and :mod:`~kvlitmus.spec.prefetch_plan`; for page stores
+:mod:`~kvlitmus.spec.prefetch_advance` and :mod:`~kvlitmus.spec.prefetch_plan`, without a snapshot
+:mod:`~kvlitmus.spec.tier_unseen` and :mod:`~kvlitmus.spec.host_known`; for page stores
 :mod:`~kvlitmus.spec.store_state` and :mod:`~kvlitmus.spec.store_calls`; beside these
 :mod:`~kvlitmus.spec.hash_calls` and :mod:`~kvlitmus.spec.misuse_calls`, and :mod:`~kvlitmus.spec.schemes` (how pages are
 named).  What goes on in the background has legal :mod:`~kvlitmus.spec.transitions`, in :mod:`~kvlitmus.spec.job` and
@@ -26,7 +27,8 @@ named).  What goes on in the background has legal :mod:`~kvlitmus.spec.transitio
 How a step is judged: :mod:`~kvlitmus.spec.setting` (what a run is about), :mod:`~kvlitmus.spec.seen` (what was seen of
 the cache), :mod:`~kvlitmus.spec.step`, :mod:`~kvlitmus.spec.on` and :mod:`~kvlitmus.spec.occasions` (what kind of step it is),
 :mod:`~kvlitmus.spec.actions` (what a step of each kind may change, and why), :mod:`~kvlitmus.spec.explain` (which
-of it was seen), :mod:`~kvlitmus.spec.room` (how much room a call lacks),
+of it was seen), by :mod:`~kvlitmus.spec.look` (what of a step the frame looks at) and :mod:`~kvlitmus.spec.reach` (what a
+cause can reach), :mod:`~kvlitmus.spec.room` (how much room a call lacks),
 :mod:`~kvlitmus.spec.facts` (what a fact is), :mod:`~kvlitmus.spec.observed`, :mod:`~kvlitmus.spec.order` and
 :mod:`~kvlitmus.spec.store_facts` (facts of several parts), :mod:`~kvlitmus.spec.rule` (what a rule is),
 :mod:`~kvlitmus.spec.plan` (the facts and rules of alike steps, as one function).
