@@ -100,11 +100,13 @@ def adopt(state: State, setting: Setting, names: Sequence[Name]) -> State:
 # -- the host's memory ------------------------------------------------------------------------------------
 
 
-def allocate(state: State, names: Sequence[Name], choice: Choice) -> tuple[State, tuple[PageNo, ...] | None]:
+def allocate(
+    state: State, names: Sequence[Name], choice: Choice, *, reused: bool = False
+) -> tuple[State, tuple[PageNo, ...] | None]:
     """Host pages for the copies of these pages, or ``None`` when too few are free or when a fault says so.
 
-    A chosen page that isn't free yet is passed over: an eviction that writes back may drop what it has just written and
-    use its page again, so where a copy ends says nothing of where it was first.
+    ``reused``: a chosen page that isn't free is passed over.  An eviction that writes back may drop what it has just
+    written and use its page again, so where a copy ends says nothing of where it was first.
     """
     host = host_of(state)
     if host.fault is not None:
@@ -113,7 +115,11 @@ def allocate(state: State, names: Sequence[Name], choice: Choice) -> tuple[State
         if failed:
             return state, None
     chosen = choice.host_pages or {}
-    wanted = {name: chosen[name] for name in names[: len(host.free)] if chosen.get(name) in host.free}
+    wanted = {
+        name: chosen[name]
+        for name in names[: len(host.free)]
+        if name in chosen and (not reused or chosen[name] in host.free)
+    }
     left = iter(sorted(host.free.difference(wanted.values()), key=lambda page: (page in chosen.values(), page)))
     places = [wanted[name] if name in wanted else next(left) for name in names[: len(host.free)]]
     pages = hand_out(host.free, len(names), tuple(places))
@@ -123,15 +129,15 @@ def allocate(state: State, names: Sequence[Name], choice: Choice) -> tuple[State
 
 
 def allocate_or_evict(
-    state: State, setting: Setting, names: Sequence[Name], choice: Choice
+    state: State, setting: Setting, names: Sequence[Name], choice: Choice, *, reused: bool = False
 ) -> tuple[State, tuple[PageNo, ...] | None]:
     """Host pages; where there are too few, room is made as the profile says, once, and the allocation tried again."""
-    state, got = allocate(state, names, choice)
+    state, got = allocate(state, names, choice, reused=reused)
     if got is not None:
         return state, got
     whole = setting.profile.evict_amount == "need"
     state, _ = evict_host(state, setting, len(names) - (0 if whole else len(host_of(state).free)), choice)
-    return allocate(state, names, choice)
+    return allocate(state, names, choice, reused=reused)
 
 
 def free(state: State, pages: Sequence[PageNo]) -> State:
@@ -209,10 +215,10 @@ def write_back(state: State, setting: Setting, run: Names, choice: Choice) -> tu
     Where there isn't room for all of it, the last pages go; of a node that must go as one, none do.  Where the copy
     fails, nothing of it is on the host, and all of it stays.
     """
-    state, pages = allocate_or_evict(state, setting, run[::-1], choice)
+    state, pages = allocate_or_evict(state, setting, run[::-1], choice, reused=True)
     if pages is None and setting.profile.evict_granularity == "page":
         run = run[: len(host_of(state).free)]
-        state, pages = allocate(state, run[::-1], choice)
+        state, pages = allocate(state, run[::-1], choice, reused=True)
     if not pages:
         return state, ()
     for stage in (SPILL, SPILLED):
