@@ -73,11 +73,11 @@ def test_counts_are_told_where_they_are_wrong() -> None:
 
 def test_of_two_large_collections_the_difference_is_told() -> None:
     names, told = names_of(*[(number,) for number in range(1, 30)])
-    rule = all_rules()["EVENT-02"]
-    facts = {"told_device": frozenset(told), "cached_after": {name: name for name in told[:-1]}}
+    rule = all_rules()["TREE-05"]
+    facts = {"parents": frozenset(told), "cached_after": {name: name for name in told[:-1]}}
     assert seen_texts(rule, names, facts) == {
-        "told_device": "29 entries; [‹29›] is not in cached after",
-        "cached_after": "28 entries; nothing is not in told device",
+        "parents": "29 entries; [‹29›] is not in cached after",
+        "cached_after": "28 entries; nothing is not in parents",
     }
 
 

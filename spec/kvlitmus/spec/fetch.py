@@ -136,7 +136,7 @@ def reservable(
             return UNKNOWN
         return Tokens(0) if fetchable < max(setting.config.threshold, setting.size) else fetchable
     most, least = (len(droppable(below_before, seen, known_before, nodes=nodes)) for nodes in (False, True))
-    most += len(reclaimable(below_before, seen, setting).difference(known_before))
+    most += len(reclaimable(below_before, seen, setting).difference(known_before[-1:]))  # the anchor alone is pinned
     anchored = not known_before or known_before[-1] in seen.hosted
     if most != least or not (anchored or begun) or below_before.fault is not None:
         return UNKNOWN
