@@ -156,6 +156,8 @@ def _details(rule: Rule, found: Evidence, excused: Mapping[tuple[str, str], str]
     """What covers a rule, column by column, and why a column is empty."""
     for column in COLUMNS:
         texts = found.cells[column].get(rule.id, [])
+        if column == "mutant":
+            texts = sorted(texts)  # they are registered in the order in which their modules are imported
         listed = ", ".join(text if column in ("proof", "optimized") else f"`{text}`" for text in texts)
         yield f"- {TITLES[column]}: {listed or '– ' + excused.get((rule.id, column), '**missing**')}"
     yield f"- evaluated in random schedules: {about(found.times[rule.id])}{where(rule)}"

@@ -44,7 +44,7 @@ def drawn(steps: int, seed: int) -> Look:
 @pytest.mark.parametrize("one", REAL, ids=lambda one: one.id)
 def test_a_mutant_is_killed_by_a_rule_that_it_names(one: Mutant) -> None:
     looks = [] if one.id in MISUSE else [drawn(QUICK_STEPS, seed) for seed in QUICK_SEEDS]
-    more = [] if one.id in MISUSE else [run(QUICK_STEPS, 0)]
+    more = [] if one.id in MISUSE else [run(QUICK_STEPS, 0), run(FULL_STEPS, 0)]
     assert_killed(one, *looks, litmus, *more)
 
 
