@@ -84,8 +84,6 @@ class Locks {
     uint32_t size_ = 0;
 };
 
-constexpr int32_t NOT_IN_HEAP = -1;
-
 struct Branch {
     char* data = nullptr;   // its units, room for all of them, and then its pages
     int32_t n = 0;          // pages
@@ -95,7 +93,6 @@ struct Branch {
     int32_t base = 0;       // its depth
     uint32_t tag = 0;       // what its first page comes to in the table of pages
     int32_t kids_end = 0;   // how many branches hang where it ends
-    int32_t heap = NOT_IN_HEAP;
     Level touched, created, priority;
     Nodes nodes;
     Locks locks;

@@ -41,7 +41,7 @@ PyObject* branch_list(Tree& tree, size_t number) {
                                       : Py_None);
     return Py_BuildValue(
         "niiiiNNNNNNiy#y#N", number, b.parent, b.at, b.base, b.room, level_list(b.touched), level_list(b.created),
-        level_list(b.priority), nodes, locks, PyLong_FromLong(b.heap), b.kids_end, b.data,
+        level_list(b.priority), nodes, locks, PyLong_FromLong(tree.victims.where(number)), b.kids_end, b.data,
         static_cast<Py_ssize_t>(b.n * tree.page_bytes), reinterpret_cast<const char*>(kvlitmus::pages_of(b, tree.page_bytes)),
         static_cast<Py_ssize_t>(b.n * sizeof(int32_t)), digests);
 }

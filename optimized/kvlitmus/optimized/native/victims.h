@@ -1,12 +1,15 @@
 // Victims: which branch gives the next page (kvlitmus.optimized.evict), and what a page at a tip is worth (policy).
 //
 // A heap of the branches whose tips could go, the least worth first.  A branch whose tip can't go may be in it at any
-// worth; it is dropped when it comes up.
+// worth; it is dropped when it comes up.  Where each branch is in the heap stands beside it, and not in the branches: an
+// entry that moves must not touch the memory of its branch.
 #pragma once
 
 #include "branch.h"
 
 namespace kvlitmus {
+
+constexpr int32_t NOT_IN_HEAP = -1;
 
 enum class Policy { lru, mru, lfu, fifo, filo, priority, slru };
 
@@ -42,16 +45,23 @@ class Victims {
     const Array<Entry>& entries() const { return heap_; }
 
     // Room for all branches and one more; throws std::bad_alloc.
-    void room() { heap_.reserve(branches_.in_use() + 1); }
+    void room() {
+        heap_.reserve(branches_.in_use() + 1);
+        where_.reserve(branches_.made() + 1);
+        while (where_.size() <= branches_.made()) where_.push(NOT_IN_HEAP);
+    }
+
+    // Where in the heap this branch is.
+    int32_t where(int32_t number) const { return where_[number]; }
 
     // The tip of this branch may be evictable now, or worth something else than before.
     void offer(int32_t number) {
-        Branch& branch = branches_[number];
+        const Branch& branch = branches_[number];
         int32_t position = branch.tip();
         if (position < 0) return;
         Worth now = worth(policy_, branch, position);
-        size_t at = branch.heap;
-        if (branch.heap == NOT_IN_HEAP) {
+        size_t at = where_[number];
+        if (where_[number] == NOT_IN_HEAP) {
             at = heap_.size();
             heap_.resize(at + 1);
         }
@@ -70,10 +80,9 @@ class Victims {
 
     // This branch gives nothing until it is offered again.
     void drop(int32_t number) {
-        Branch& branch = branches_[number];
-        if (branch.heap == NOT_IN_HEAP) return;
-        size_t at = branch.heap;
-        branch.heap = NOT_IN_HEAP;
+        if (where_[number] == NOT_IN_HEAP) return;
+        size_t at = where_[number];
+        where_[number] = NOT_IN_HEAP;
         Entry last = heap_.pop();
         if (at < heap_.size()) settle(last, at);
     }
@@ -87,7 +96,15 @@ class Victims {
 
     void put(const Entry& entry, size_t at) {
         heap_[at] = entry;
-        branches_[entry.branch].heap = static_cast<int32_t>(at);
+        where_[entry.branch] = static_cast<int32_t>(at);
+    }
+
+    // Have the four entries from here on brought near: those below two siblings, one of which is looked at next.  In a
+    // large heap each would be waited for.
+    void ahead(size_t at) const {
+        if (at + 3 >= heap_.size()) return;
+        __builtin_prefetch(heap_.begin() + at);
+        __builtin_prefetch(heap_.begin() + at + 3);
     }
 
     // Put an entry at the free place `at`, or above it or below it, where it belongs.
@@ -98,6 +115,7 @@ class Victims {
         }
         while (2 * at + 1 < heap_.size()) {
             size_t child = 2 * at + 1;
+            ahead(2 * child + 1);
             if (child + 1 < heap_.size() && before(heap_[child + 1], heap_[child])) ++child;
             if (!before(heap_[child], entry)) break;
             put(heap_[child], at);
@@ -109,6 +127,7 @@ class Victims {
     Policy policy_;
     Branches& branches_;
     Array<Entry> heap_;
+    Array<int32_t> where_;  // of each branch, by its number
 };
 
 }  // namespace kvlitmus
