@@ -89,7 +89,9 @@ def broken_by_plans(planner: Prefetch, seed: int | None) -> set[str]:
     else:
         source = random.Random(seed)
         for _ in range(RANDOM_PLANS):
-            found |= judged(planned(planner, *prefetch_table.draw(source.randrange)))
+            ask, script = prefetch_table.draw(source.randrange)
+            before = prefetch_table.BEFORE[source.randrange(4) :]
+            found |= judged(planned(planner, ask._replace(prefix_keys=before), script))
     return found
 
 
@@ -196,7 +198,7 @@ def test_the_specimen_keeps_every_rule() -> None:
 
 
 def test_every_rule_has_a_mutant_that_it_catches() -> None:
-    assert len(real(PLANNERS)) == 23 and len(real(HASHERS)) == 18 and len(ALONE_JUDGED) == 46
+    assert len(real(PLANNERS)) == 25 and len(real(HASHERS)) == 18 and len(ALONE_JUDGED) == 49
     named = {rule for one in ALONE_JUDGED for rule in one.kills}
     assert named == {rule.id for rule in PLAN_RULES + HASH_RULES}
 
@@ -232,6 +234,10 @@ def test_a_plan_of_the_wrong_form_is_refused() -> None:
         checked_plan(PrefetchPlan(None, accounted=True))
     with pytest.raises(TypeError, match="refusal"):
         checked_plan(PrefetchPlan(3))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="list or tuple of texts"):
+        checked_plan(PrefetchPlan(None, prefix_keys="page 0"))
+    with pytest.raises(TypeError, match="list or tuple of texts"):
+        checked_plan(PrefetchPlan(None, prefix_keys=(b"page 0",)))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="sequence of texts"):
         checked_hashes("ab")
     with pytest.raises(TypeError, match="must be text"):

@@ -216,6 +216,28 @@ class KeepsTheEnd(PrefetchPlanner):
         return super().start(ask, wanted, length, slots)._replace(key_start=wanted - length)
 
 
+@mutant("prefetch-truncated-prefix", bugs=("H-15",), links=(ADAPTIVE,), kills=("PREFETCH-21",))
+class TruncatedPrefix(PrefetchPlanner):
+    """The names of the pages before the key are cut to the truncated length as if they were the key's own: storage
+    looks for the rest where nobody has put it.
+    """
+
+    def start(self, ask: PrefetchAsk, wanted: int, length: int, slots: Sequence[int]) -> PrefetchPlan:
+        plan = super().start(ask, wanted, length, slots)
+        return plan if length == wanted else plan._replace(prefix_keys=ask.prefix_keys[: length // ask.page_size])
+
+
+@mutant("prefetch-shifted-prefix", bugs=("H-15",), links=(ADAPTIVE,), kills=("PREFETCH-21",))
+class ShiftedPrefix(PrefetchPlanner):
+    """What truncation takes from the key's end is taken from the beginning of the prefix too, as if both were one list
+    of a fixed length.
+    """
+
+    def start(self, ask: PrefetchAsk, wanted: int, length: int, slots: Sequence[int]) -> PrefetchPlan:
+        plan = super().start(ask, wanted, length, slots)
+        return plan._replace(prefix_keys=ask.prefix_keys[(wanted - length) // ask.page_size :])
+
+
 @mutant("prefetch-forgets-a-page", links=(ADAPTIVE,), kills=("PREFETCH-17",))
 class ForgetsTheLastPage(PrefetchPlanner):
     """One page of what was allocated is handed to nobody: host memory shrinks with every prefetch."""
@@ -283,6 +305,14 @@ class NamesSlotsBackwards(PrefetchPlanner):
 
     def start(self, ask: PrefetchAsk, wanted: int, length: int, slots: Sequence[int]) -> PrefetchPlan:
         return super().start(ask, wanted, length, [*reversed(slots)])
+
+
+@null_mutant("null-prefetch-leaves-the-prefix-to-others")
+class LeavesThePrefixToOthers(PrefetchPlanner):
+    """Says nothing of the pages before the key: its storage finds a page by its name alone."""
+
+    def start(self, ask: PrefetchAsk, wanted: int, length: int, slots: Sequence[int]) -> PrefetchPlan:
+        return super().start(ask, wanted, length, slots)._replace(prefix_keys=None)
 
 
 @null_mutant("null-prefetch-looks-twice")

@@ -39,7 +39,7 @@ Conversation = Generator[Call, Answer, PrefetchPlan]
 
 
 def plan_prefetch(ask: PrefetchAsk) -> Conversation:
-    """Plan one prefetch: the gates, the memory, and what follows from how much there is (PREFETCH-01 … PREFETCH-20)."""
+    """Plan one prefetch: the gates, the memory, and what follows from how much there is (PREFETCH-01 … PREFETCH-21)."""
     refusal = gate(ask)
     if refusal is not None:
         return PrefetchPlan(refusal)
@@ -84,7 +84,13 @@ def reserve(ask: PrefetchAsk) -> Generator[Call, Answer, tuple[int, Sequence[int
 def start(ask: PrefetchAsk, length: int, slots: Sequence[int]) -> PrefetchPlan:
     """The plan of a prefetch that has memory: everything in it follows from the length that was reserved."""
     return PrefetchPlan(
-        None, slots=slots, key_start=0, key_length=length, hashed_pages=length // ask.page_size, accounted=length
+        None,
+        slots=slots,
+        key_start=0,
+        key_length=length,
+        hashed_pages=length // ask.page_size,
+        accounted=length,
+        prefix_keys=ask.prefix_keys,
     )
 
 

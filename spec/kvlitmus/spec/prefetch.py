@@ -15,8 +15,8 @@ host memory while the request still waits.  Its **plan** is made first, in one g
 * otherwise everything taken is given back and there is no prefetch.
 
 Truncation keeps the *beginning* of the key, so that what describes the part before it (the
-last page hash, the anchor) stays true; and everything later, the key that is read, its hashes,
-the quota, follows the truncated length.  Upstream's first version forgot that in two places
+last page hash, the names of all pages before, the anchor) stays true; and everything later, the key
+that is read, its hashes, the quota, follows the truncated length.  Upstream's first version forgot that in two places
 (it is told at the rules).
 
 All lengths are in units of the key (tokens, or bigrams), one host slot each.
@@ -120,6 +120,20 @@ def hashed_pages(answer: Planned) -> int:
 def accounted(answer: Planned) -> Tokens:
     """What the plan adds to the quota."""
     return Tokens(answer.plan.accounted if answer.plan is not None else 0)
+
+
+@fact(0)
+def prefix_due(call: PlanPrefetch, started: bool) -> Sequence[str]:
+    """The names of the pages before the key, for a prefetch that starts; none for any other."""
+    return call.ask.prefix_keys if started else ()
+
+
+@fact(0)
+def prefix_told(answer: Planned, started: bool) -> Sequence[str] | Unknown:
+    """The names that storage will be given as those of the pages before the read; unknown where the plan leaves them out."""
+    if not started or answer.plan is None:
+        return ()
+    return UNKNOWN if answer.plan.prefix_keys is None else answer.plan.prefix_keys
 
 
 # What the host saw
@@ -577,3 +591,20 @@ def what_is_granted_last_is_what_a_prefetch_starts_with(started: bool, reserved:
     for which it could give up.
     """
     return last_granted == 0 or (started and reserved == last_granted)
+
+
+@rule(
+    "PREFETCH-21",
+    on=(On.PLAN_PREFETCH,),
+    source="R-PF-07; sglang#16370 (asked in its review), H-15",
+    reference="prefetch.start",
+    allowed="{prefix_due}",
+    premise="prefix_due",
+)
+def what_precedes_the_key_survives_truncation(prefix_due: Sequence[str], prefix_told: Sequence[str]) -> bool:
+    """A prefetch that starts MUST give storage exactly the names of the pages before its key, in their order: truncation
+    takes from the end of the key and changes nothing of what precedes it.
+    """
+    if len(prefix_due) != len(prefix_told):
+        return False
+    return all(due == told for due, told in zip(prefix_due, prefix_told, strict=True))

@@ -22,6 +22,8 @@ class PrefetchAsk(NamedTuple):
     ``key_length``: units of the key that the tree doesn't hold.  ``threshold``: the least length
     worth a read.  ``occupied``: what the prefetches under way account for; ``capacity``: their
     quota.  All in units, none negative but ``capacity``, which upstream computes as a difference.
+    ``prefix_keys``: the names in storage of the pages before this key, the first one first, for a storage that places a
+    page by what precedes it.
     """
 
     key_length: int
@@ -30,6 +32,7 @@ class PrefetchAsk(NamedTuple):
     storage_on: bool = True
     occupied: int = 0
     capacity: int = 1 << 30
+    prefix_keys: Sequence[str] = ()
 
 
 class PrefetchPlan(NamedTuple):
@@ -38,7 +41,8 @@ class PrefetchPlan(NamedTuple):
     ``refusal`` is ``None`` for a prefetch that starts, else one of the four above.  ``slots``:
     the host slots that it reserved.  ``key_start``, ``key_length``: which units of the asked key
     the read covers.  ``hashed_pages``: how many page hashes it will ask the storage for.
-    ``accounted``: what it adds to the quota.
+    ``accounted``: what it adds to the quota.  ``prefix_keys``: the names that storage will be given as those of the pages
+    before the read; ``None`` from a planner that leaves them to others.
     """
 
     refusal: str | None
@@ -47,6 +51,7 @@ class PrefetchPlan(NamedTuple):
     key_length: int = 0
     hashed_pages: int = 0
     accounted: int = 0
+    prefix_keys: Sequence[str] | None = None
 
 
 class HostPool(Protocol):

@@ -129,6 +129,18 @@ planned(
     started(key_start=lambda a, n, s: full_length(a) - n),
 )
 planned(
+    "prefetch-truncated-prefix",
+    "start",
+    "What precedes the key is cut as the key is.",
+    started(prefix_keys=lambda a, n, s: a.prefix_keys[: n // a.page_size] if n < full_length(a) else a.prefix_keys),
+)
+planned(
+    "prefetch-shifted-prefix",
+    "start",
+    "What truncation takes from the key is taken from the prefix too.",
+    started(prefix_keys=lambda a, n, s: a.prefix_keys[(full_length(a) - n) // a.page_size :]),
+)
+planned(
     "prefetch-forgets-a-page",
     "start",
     "One page of what was allocated is handed to nobody.",

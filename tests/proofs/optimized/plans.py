@@ -78,13 +78,14 @@ def same_plan(one: PrefetchPlan, other: PrefetchPlan) -> object:
         Slip(PLAN, "if length else None", "if length > ask.page_size else None"),
         Slip(PLAN, "length // ask.page_size,", "ask.key_length // ask.page_size,"),
         Slip(PLAN, "            host.release()\n", ""),
+        Slip(PLAN, "prefix_keys=ask.prefix_keys", "prefix_keys=ask.prefix_keys[1:]"),
     ],
 )
 def a_prefetch_is_planned_as_the_reference_plans_it(source: Source, run: Run, case: None) -> object:
     """Both make the same calls with the same amounts to a host that answers both alike, and decide the same."""
     size, length = run.number("page_size", 1), run.number("key_length", 0)
     threshold, occupied, capacity = run.number("threshold", 0), run.number("occupied"), run.number("capacity")
-    ask = PrefetchAsk(length, size, threshold, run.whether("storage_on"), occupied, capacity)
+    ask = PrefetchAsk(length, size, threshold, run.whether("storage_on"), occupied, capacity, ("before", "it"))
     mine, theirs = Host(run), Host(run)
     plan = source.module(PLAN).PrefetchPlanner().plan_prefetch(ask, mine)
     reference = source.module("kvlitmus.reference.prefetch", int=Whole)

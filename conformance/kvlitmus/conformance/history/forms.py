@@ -112,6 +112,13 @@ def text_or_nothing(value: Any) -> str | None:
     return None if value is None else text(value)
 
 
+def texts(value: Any) -> tuple[str, ...]:
+    """A list of texts."""
+    if not isinstance(value, list):
+        raise FormError("a list of texts", value)
+    return tuple(map(text, value))
+
+
 def name(value: Any) -> str | int:
     """What names a request, a handle or a receipt: a text or a whole number."""
     if type(value) is not str and type(value) is not int:
@@ -131,7 +138,9 @@ def ask(value: Any) -> PrefetchAsk:
     fields = set(PrefetchAsk._fields)
     if not isinstance(value, dict) or not {"key_length", "page_size", "threshold"} <= value.keys() <= fields:
         raise FormError(f"an object with {', '.join(PrefetchAsk._fields)}", value)
-    given: Any = {one: flag(it) if one == "storage_on" else number(it) for one, it in value.items()}
+    decode: dict[str, Decode] = dict.fromkeys(PrefetchAsk._fields, number)
+    decode |= {"storage_on": flag, "prefix_keys": texts}
+    given: Any = {one: decode[one](it) for one, it in value.items()}
     return PrefetchAsk(**given)
 
 

@@ -115,7 +115,22 @@ GATES: tuple[PlanCase, ...] = (
 )
 """A shut gate has no effect, and an open one lets the last unit through."""
 
-CASES: tuple[PlanCase, ...] = BOUNDARIES + FAULTS + THRESHOLDS + GATES
+BEFORE = ("page 0", "page 1", "page 2")
+"""Names in storage of the pages before a key."""
+
+PREFIXES: tuple[PlanCase, ...] = (
+    PlanCase("a prefix before the whole key", _ask(16)._replace(prefix_keys=BEFORE), HostScript(16), 16),
+    PlanCase("a prefix before a truncated key", _ask(16)._replace(prefix_keys=BEFORE), HostScript(8), 8),
+    PlanCase(
+        "a prefix of one page before a truncated key", _ask(32)._replace(prefix_keys=BEFORE[:1]), HostScript(12), 12
+    ),
+    PlanCase(
+        "a prefix before a key without memory", _ask(16)._replace(prefix_keys=BEFORE), HostScript(4), 0, NO_MEMORY
+    ),
+)
+"""What precedes the key, which is handed on to storage whatever becomes of the key's end."""
+
+CASES: tuple[PlanCase, ...] = BOUNDARIES + FAULTS + THRESHOLDS + GATES + PREFIXES
 """The whole table."""
 
 

@@ -75,5 +75,11 @@ class PrefetchPlanner:
     def start(self, ask: PrefetchAsk, wanted: int, length: int, slots: Sequence[int]) -> PrefetchPlan:
         """The plan, once there is memory; ``wanted`` is what it would have been without shortening."""
         return PrefetchPlan(
-            None, slots=slots, key_start=0, key_length=length, hashed_pages=length // ask.page_size, accounted=length
+            None,
+            slots=slots,
+            key_start=0,
+            key_length=length,
+            hashed_pages=length // ask.page_size,
+            accounted=length,
+            prefix_keys=ask.prefix_keys,
         )

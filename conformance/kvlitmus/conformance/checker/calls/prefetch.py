@@ -40,7 +40,15 @@ def checked_plan(answer: object) -> PrefetchPlan:
         raise TypeError("the slots, lengths and counts of a PrefetchPlan must be integers")
     if not (answer.refusal is None or isinstance(answer.refusal, str)):
         raise TypeError("the refusal of a PrefetchPlan must be text or None")
+    before = answer.prefix_keys
+    if before is not None and not (isinstance(before, list | tuple) and all(isinstance(one, str) for one in before)):
+        raise TypeError("the prefix_keys of a PrefetchPlan must be a list or tuple of texts, or None")
     start, length, hashed, accounted = map(integer, counts)
     return answer._replace(
-        slots=tuple(integers(slots)), key_start=start, key_length=length, hashed_pages=hashed, accounted=accounted
+        slots=tuple(integers(slots)),
+        key_start=start,
+        key_length=length,
+        hashed_pages=hashed,
+        accounted=accounted,
+        prefix_keys=None if before is None else tuple(before),
     )
