@@ -14,6 +14,7 @@ from kvlitmus.spec.seen import Record, TierSeen
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State
 from kvlitmus.spec.step import Step
+from kvlitmus.spec.storage_advance import query_told
 from kvlitmus.spec.tier_advance import INSERTS
 from kvlitmus.spec.tier_state import COPIES
 from kvlitmus.spec.units import Name, PageNo, Slot, pages_in_order
@@ -101,7 +102,7 @@ def outcome_of(call: Any, record: Record) -> Outcome | None:
     if not isinstance(call, tier_calls.Advance) or not (record.asked or record.got or record.puts):
         return None
     if record.asked:
-        return Outcome("short", record.asked[-1].answer)
+        return Outcome("short", query_told(record)[1])
     done = [one.whole for one in record.got] + [one.accepted for one in record.puts]
     cut = not all(done) or call.outcome.how in ("short", "fail")
     return Outcome("short" if cut else "part", sum(done))
