@@ -51,17 +51,6 @@ NOT_FOLLOWED = {
 LOST = "a-failed-spill-loses-the-page"
 """The reference has no choice for all that it loses where two spills of one eviction fail: none such is drawn."""
 
-UNTOLD = {
-    "asks-page-by-page": "how far its queries get",
-    "commits-at-the-tick": "when what was read is committed",
-    "failed-backups-are-made-again": "that a copy which failed begins again within one of many ticks",
-    "fills-what-it-matched": "that what was cached in the meantime is filled",
-    "hit-tail-freed-at-once": "that pages storage hasn't got are free before the prefetch ends",
-    "known-pages-released-late": "when pages are free that were cached in the meantime",
-    LOST: "all that it loses",
-}
-"""Legal caches, each with what the reference has no choice for: fetches that are called back show it."""
-
 LOOKS_FIRST = "host-plan-looks-first"
 """It asks how much is free before it allocates, so a fault meets another allocation: it is played without any."""
 
@@ -138,9 +127,7 @@ def test_the_optimized_cache_does_what_the_reference_does(config: Config) -> Non
 @pytest.mark.parametrize("name", LEGAL)
 def test_a_legal_cache_does_what_the_reference_does_with_its_choices(name: str) -> None:
     legal, config = LEGAL[name]
-    without = {LOOKS_FIRST: ("fault",), LOST: ("deadline", "exchange")}.get(legal.id, ())
-    if legal.id in UNTOLD:
-        without += ("call_back",)
+    without = {LOOKS_FIRST: ("fault",), LOST: ("deadline", "exchange", "call_back")}.get(legal.id, ())
     assert play(legal.target, config, drawn(legal.target, config, range(2), without)) > 200
 
 

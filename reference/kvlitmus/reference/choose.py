@@ -31,16 +31,22 @@ class Choice(NamedTuple):
 
     ``victims``: the names that leave the device, in any order.  ``pages``: the pages that it hands out, in order.
     ``host_victims``: the names that leave the host, in any order.  ``host_pages``: where the host's copy of a page
-    goes, by name; those that are not named go to the lowest pages that are left.  ``outcome``: how a job went on that
-    asks storage, where the call leaves that to storage; without it storage has, gives and takes everything.
+    goes, by name; those that are not named go to the lowest pages that are left.
+    ``outcome``: how a job went on that asks storage, where the call leaves that to storage; without it storage has,
+    gives and takes everything.
 
     Of copies between the tiers: ``copies``, the runs of pages that are backed up by one copy each, else whole nodes;
     ``landed``, whether copies that begin have landed at once.  Of a tick: ``ended``, the copies that it takes note of,
     of those that are over; ``again``, what has failed, or was refused by storage, and is begun anew though nothing
-    depends on it; ``released``, how many pages of the release queue it frees.
+    depends on it.
+
+    ``released``: how many of the host's pages in the hands of work under way are free after the call.  A tick frees
+    those of the release queue first; otherwise it is what the call itself gives back, at once instead of by a tick.
 
     Of puts: ``late``, whether an insertion leaves what is outstanding to the next tick; ``puts``, the runs of pages
     whose puts such a tick begins.
+
+    Of prefetches: ``told``, how many units one is said to have added, where it filled some that were cached already.
     """
 
     victims: Names | None = None
@@ -55,6 +61,7 @@ class Choice(NamedTuple):
     released: int | None = None
     late: bool = False
     puts: tuple[Names, ...] = ()
+    told: Tokens | None = None
 
 
 NO_CHOICE = Choice()

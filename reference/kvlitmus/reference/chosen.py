@@ -30,6 +30,9 @@ TAKES_HOST = frozenset(
 )
 """The calls that may evict from the host under every write policy."""
 
+GIVES_BACK = frozenset({tier_calls.Advance, tier_calls.Poll, tier_calls.Abandon, tier_calls.Attach, tier_calls.Tick})
+"""The calls in which work under way may give back memory of the host."""
+
 
 def choice_of(step: Step[Any], state: State, setting: Setting) -> Choice:
     """The choice that a cache was seen to make: what vanished, the pages that it granted, where the host has what.
@@ -62,11 +65,13 @@ def choice_of(step: Step[Any], state: State, setting: Setting) -> Choice:
     if isinstance(call, tier_calls.Prefetch) and answer.started:
         taken = map(PageNo, sorted(set(after.moving).difference(before.moving)))
         places |= zip(call.path.pages[answer.matched // size :], taken, strict=False)
-    choice = Choice(victims, pages, lost, places, outcome_of(call, after.record))
-    return choice_of_jobs(choice, call, before, after, setting)
+    choice = Choice(victims, pages, lost, places, outcome=outcome_of(call, after.record))
+    return choice_of_jobs(choice, call, answer, before, after, setting)
 
 
-def choice_of_jobs(choice: Choice, call: Any, before: TierSeen, after: TierSeen, setting: Setting) -> Choice:
+def choice_of_jobs(
+    choice: Choice, call: Any, answer: Any, before: TierSeen, after: TierSeen, setting: Setting
+) -> Choice:
     """The same, with what a cache was seen to choose of work under way; jobs are called by its own numbers."""
     fresh = [job for number, job in after.jobs.items() if number not in before.jobs]
 
@@ -78,6 +83,10 @@ def choice_of_jobs(choice: Choice, call: Any, before: TierSeen, after: TierSeen,
     choice = choice._replace(
         late=late, copies=runs(BACKUP), landed=any(job.landed for job in fresh if job.kind in COPIES)
     )
+    if isinstance(call, tier_calls.TellLoaded) and setting.profile.fill_matched:
+        return choice._replace(told=answer)
+    if type(call) in GIVES_BACK:
+        choice = choice._replace(released=len(set(before.moving).intersection(after.host_free)))
     if not isinstance(call, tier_calls.Tick):
         return choice
     begun = {(job.kind, job.key) for job in fresh}
@@ -87,9 +96,12 @@ def choice_of_jobs(choice: Choice, call: Any, before: TierSeen, after: TierSeen,
         for number, job in before.jobs.items()
         if number not in after.jobs or (job.failed and job.kind in tried and after.jobs[number].failed)
     ]
-    again = [job.id for job in ended if (job.failed or job.kind == PUT) and (job.kind, job.key) in begun]
-    released = len(set(before.moving).intersection(after.host_free))
-    return choice._replace(ended=[job.id for job in ended], again=again, released=released, puts=runs(PUT))
+    again = [
+        job.id
+        for job in ended
+        if job.id in after.jobs or ((job.failed or job.kind == PUT) and (job.kind, job.key) in begun)
+    ]
+    return choice._replace(ended=[job.id for job in ended], again=again, puts=runs(PUT))
 
 
 def may_drop(call: Any, setting: Setting) -> bool:

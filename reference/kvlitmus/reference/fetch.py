@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvlitmus.reference import tier
-from kvlitmus.reference.choose import Choice, Names
-from kvlitmus.reference.hierarchy import alone_of, alone_tree, host_of, occupied, pin, record, with_alone
+from kvlitmus.reference.choose import NO_CHOICE, Choice, Names, refuse
+from kvlitmus.reference.hierarchy import alone_of, alone_tree, host_of, moving, occupied, pin, record, with_alone
 from kvlitmus.reference.pool import slots_of
 from kvlitmus.reference.prefetch import Answer, Call, converse, gate, plan_prefetch
 from kvlitmus.spec import effects, policies
@@ -132,12 +132,18 @@ def poll(state: State, setting: Setting, call: Poll, _: Choice) -> tuple[State, 
     return commit(state, setting, operation), True
 
 
-def told(state: State, rid: RequestId) -> tuple[State, Tokens]:
-    """How many units a request's prefetch has added to the cache; told once, then 0."""
+def told(state: State, rid: RequestId, choice: Choice = NO_CHOICE) -> tuple[State, Tokens]:
+    """How many units a request's prefetch has added to the cache; told once, then 0.
+
+    Whether that includes what it gave host copies to, though it was cached already, is a choice.
+    """
     host = host_of(state)
-    loaded = dict(host.loaded)
-    units = loaded.pop(rid, Tokens(0))
-    return state._replace(host=host._replace(loaded=loaded)), units
+    loaded, filled = dict(host.loaded), dict(host.filled)
+    least, more = loaded.pop(rid, Tokens(0)), filled.pop(rid, Tokens(0))
+    units = least if choice.told is None else choice.told
+    if not least <= units <= least + more:
+        refuse(f"a prefetch added {least} units, and filled {more} more; {units} were told")
+    return state._replace(host=host._replace(loaded=loaded, filled=filled)), units
 
 
 def abandon(state: State, setting: Setting, call: Abandon, _: Choice) -> tuple[State, None]:
@@ -147,18 +153,19 @@ def abandon(state: State, setting: Setting, call: Abandon, _: Choice) -> tuple[S
     operation = find(state, rid)
     if operation is None:
         return state, None
-    return leave(release(state, operation.held[: operation.completed]), operation), None
+    completed = operation.completed
+    return leave(release(state, operation.held[:completed]), operation, completed), None
 
 
-def leave(state: State, operation: Operation) -> State:
-    """No request waits for the operation any more; its completed pages are at home elsewhere.
+def leave(state: State, operation: Operation, known: Pages) -> State:
+    """No request waits for the operation any more; the first ``known`` of its pages are at home elsewhere.
 
     Anchor and quota are free at once.  What storage or a thread still works on stays held until that work ends.
     """
-    state = pin(state, [operation.anchor], -1)
+    state, held = pin(state, [operation.anchor], -1), operation.held[known:]
     if operation.stage != ENDED:
-        return change(state, operation._replace(live=False, held=operation.held[operation.completed :]))
-    return drop(state, operation)
+        return change(state, operation._replace(live=False, held=held))
+    return drop(release(state, held), operation)
 
 
 # -- the commit -------------------------------------------------------------------------------------------
@@ -169,9 +176,11 @@ def commit(state: State, setting: Setting, operation: Operation) -> State:
 
     Pages that were cached meanwhile stay as they are, and those brought in vain are freed, unless the choice is to
     fill what is on the device alone (``fill_matched``).  Below a page without a host copy nothing can be attached,
-    except under write-back: what was read for there is released.
+    except under write-back: what was read for there is released.  Where the profile says that what was read counts from
+    the next tick on, nothing else is known of.
     """
-    names, pages = operation.names[: operation.completed], operation.held[: operation.completed]
+    known = operation.counted if setting.profile.commit == "tick" else operation.completed
+    names, pages = operation.names[:known], operation.held[:known]
     state, _ = told(state, operation.rid)
     if names:
         there, behind = tier.known_prefix(state, names)
@@ -179,24 +188,30 @@ def commit(state: State, setting: Setting, operation: Operation) -> State:
         state = state._replace(tree=effects.touch(state.tree, names[:there]))
         state = tier.use_alone(state, setting, names[there:already])
         state = tier.cut(state, names[already - 1] if already else operation.anchor)
-        state = fill(state, setting, names[:already], pages[:already])
+        state, filled = fill(state, setting, names[:already], pages[:already])
         state, added = attach(state, setting, operation.anchor, names, pages, Pages(already))
+        host = host_of(state)
         if added:
-            host = host_of(state)
-            loaded = {**host.loaded, operation.rid: Tokens(added * setting.size)}
-            state = state._replace(host=host._replace(loaded=loaded))
-    return leave(state, operation)
+            host = host._replace(loaded={**host.loaded, operation.rid: Tokens(added * setting.size)})
+        if filled:
+            host = host._replace(filled={**host.filled, operation.rid: Tokens(filled * setting.size)})
+        state = state._replace(host=host)
+    return leave(state, operation, known)
 
 
-def fill(state: State, setting: Setting, names: Names, pages: Sequence[PageNo]) -> State:
-    """Deal with what was read of pages that are cached already: a host copy for those that lack one, or nothing."""
-    copies = host_of(state).copies
+def fill(state: State, setting: Setting, names: Names, pages: Sequence[PageNo]) -> tuple[State, Pages]:
+    """Deal with what was read of pages that are cached already: a host copy for those that lack one, or nothing.
+
+    Returns how many pages were filled so.
+    """
+    copies, filled = host_of(state).copies, 0
     for name, page in zip(names, pages, strict=True):
         if setting.profile.fill_matched and name not in copies:
             state = tier.back(state, [name], [page], settled=True, stored=True)
+            filled += 1
         else:
             state = tier.free(state, [page])
-    return state
+    return state, Pages(filled)
 
 
 def attach(
@@ -258,7 +273,10 @@ def read(state: State, job: int, pages: int, *, over: bool) -> State:
 
 
 def settle(state: State, setting: Setting, choice: Choice) -> State:
-    """What a tick does for prefetches: it ends the revoked ones, and takes memory for those that were answered."""
+    """What a tick does for prefetches: it ends the revoked ones, and takes memory for those that were answered.
+
+    Where the profile says so, it takes note of what was read, and commits what has ended.
+    """
     for operation in host_of(state).operations:
         if operation.stage == ANSWERED and operation.live:
             state = take_memory(state, setting, operation, choice)
@@ -266,6 +284,11 @@ def settle(state: State, setting: Setting, choice: Choice) -> State:
         if operation.stage in (ANSWERED, REVOKED):
             state = pin(state, [operation.anchor], -1) if operation.live else state
             state = drop(state, operation)
+    for operation in host_of(state).operations if setting.profile.commit == "tick" else ():
+        if operation.live and operation.stage in (FETCH, ENDED):
+            operation = operation._replace(counted=operation.completed)
+            state = change(state, operation)
+            state = commit(state, setting, operation) if operation.stage == ENDED else state
     return state
 
 
@@ -303,6 +326,24 @@ def release(state: State, pages: Sequence[PageNo]) -> State:
     """Put host pages into the queue that the next tick frees."""
     host = host_of(state)
     return state._replace(host=host._replace(release=(*host.release, *pages)))
+
+
+def given_back(before: State, after: State, wanted: int) -> State:
+    """The state after a call in which ``wanted`` pages in the hands of work became free, whichever those are.
+
+    Of what a call gives back, pages may be free at once instead of waiting in the release queue, or wait there instead.
+    """
+    host, hands = host_of(after), frozenset(moving(before))
+    freed = sorted(hands & host.free)
+    if len(freed) > wanted:
+        return release(after._replace(host=host._replace(free=host.free.difference(freed[wanted:]))), freed[wanted:])
+    more = [page for page in host.release if page in hands][: wanted - len(freed)]
+    if len(freed) + len(more) < wanted:
+        refuse(f"{wanted} pages of the host became free, and work gave {len(freed) + len(more)} back")
+    if not more:
+        return after
+    left = tuple([page for page in host.release if page not in more])
+    return tier.free(after._replace(host=host._replace(release=left)), more)
 
 
 def change(state: State, operation: Operation, before: Operation | None = None) -> State:

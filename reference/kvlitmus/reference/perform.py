@@ -328,6 +328,8 @@ def perform_tiered(state: State, setting: Setting, call: Any, choice: Choice) ->
     """
     goes: Callable[..., tuple[State, Any]] = BELOW.get(type(call), on_device)
     after, answer = goes(state, setting, call, choice)
+    if choice.released is not None:
+        after = fetch.given_back(state, after, choice.released)
     if choice.host_victims is not None:
         before = {*state.tree.pages, *alone_of(state)}
         copies, left = host_of(state).copies, host_of(after).copies
@@ -414,9 +416,9 @@ def evict_host(state: State, setting: Setting, call: tier_calls.EvictHost, choic
     return state, freed * setting.size
 
 
-def tell_loaded(state: State, setting: Setting, call: tier_calls.TellLoaded, _: Choice) -> tuple[State, int]:
+def tell_loaded(state: State, setting: Setting, call: tier_calls.TellLoaded, choice: Choice) -> tuple[State, int]:
     """What the prefetch of a request has added."""
-    return fetch.told(state, RequestId(call.rid))
+    return fetch.told(state, RequestId(call.rid), choice)
 
 
 def advance(state: State, setting: Setting, call: tier_calls.Advance, choice: Choice) -> tuple[State, None]:

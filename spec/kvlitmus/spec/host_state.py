@@ -60,7 +60,8 @@ class Operation(NamedTuple):
     in order; ``asked`` units of them count against the rate limit.  ``held``: the host pages that it holds, for the
     first of these names.  ``hit``: how many pages storage has, once it is known; ``completed``: how many were read.
     ``live``: whether a request waits for it; an operation that isn't live any more ends at its next step.
-    ``since``: when its time began, ``None`` for not yet.
+    ``since``: when its time began, ``None`` for not yet.  ``counted``: how many of the completed pages the cache knows
+    of, where it takes note of them at ticks.
     """
 
     job: int
@@ -74,6 +75,7 @@ class Operation(NamedTuple):
     completed: Pages
     live: bool
     since: float | None
+    counted: Pages = Pages(0)
 
 
 class Host(NamedTuple):
@@ -81,7 +83,7 @@ class Host(NamedTuple):
 
     ``free``: its free pages.  ``copies``: by the name of the page.  ``transfers``, ``puts`` and ``operations`` are in
     order of submission.  ``release``: host pages that the next tick frees.  ``loaded``: what the prefetch of each request
-    has added, until it is told.  ``serial``: how many jobs there were; their numbers are never used again.
+    has added, until it is told; ``filled``: to how much of what was cached already it gave copies.  ``serial``: how many jobs there were; their numbers are never used again.
 
     ``fault``: how many more allocations succeed before one fails whatever is free; ``None`` for no such fault.
     ``failing``: by kind of copy (backup, load, spill), how many more begin before one can't.
@@ -94,6 +96,7 @@ class Host(NamedTuple):
     operations: tuple[Operation, ...] = ()
     release: tuple[PageNo, ...] = ()
     loaded: Mapping[RequestId, Tokens] = {}
+    filled: Mapping[RequestId, Tokens] = {}
     serial: int = 0
     fault: int | None = None
     failing: Mapping[str, int] = {}

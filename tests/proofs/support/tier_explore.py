@@ -115,7 +115,7 @@ class Explorer:
             self.attempt(step, state, label)
             after = self.bench.now
             self.obey_after(after, state, label)
-            after = after._replace(host=host_of(after)._replace(loaded={}))
+            after = after._replace(host=host_of(after)._replace(loaded={}, filled={}))
             if within(self.scope, after):
                 yield label, self.canonical(after)
             else:
