@@ -10,8 +10,9 @@ from kvlitmus.conformance.adapters.reference.flat import PROFILE
 from kvlitmus.reference.choose import Choice
 from kvlitmus.reference.hierarchy import host_of, moving
 from kvlitmus.reference.perform import perform
+from kvlitmus.spec.calls import Evict
 from kvlitmus.spec.interface.tiers import Outcome
-from kvlitmus.spec.tier_calls import Advance, Poll, TellLoaded, Tick
+from kvlitmus.spec.tier_calls import Advance, FailCopy, Poll, TellLoaded, Tick
 from kvlitmus.spec.units import Tokens
 from tests.reference.support.desk import Desk
 
@@ -108,6 +109,44 @@ def test_a_tick_may_commit_what_has_ended() -> None:
     assert desk.where(6) == "---"
     desk.cache.tick()
     assert desk.where(6) == "HHH" and desk.cache.poll(1) and desk.cache.loaded(1) == 6
+
+
+def spilling() -> Desk:
+    """A desk under write-back, with two pages on the device, the second of which will fail to be copied."""
+    desk = Desk(write="write_back")
+    desk.compute(4)
+    desk.cache.fail_copy("spill", 0)
+    return desk
+
+
+def test_a_page_that_could_not_be_copied_stays_or_is_given_up() -> None:
+    desk = spilling()
+    (last,) = desk.cache.path(desk.key(4)).pages[1:]
+    stays = perform(desk.now, desk.cache.setting, Evict(Tokens(2)))
+    assert stays.answer == 0 and last in stays.after.tree.pages
+    lost = perform(
+        desk.now, desk.cache.setting, Evict(Tokens(2)), Choice((last,), host_victims=(last,), given_up=(last,))
+    )
+    assert lost.answer == 2 and last not in lost.after.tree.pages and last not in host_of(lost.after).copies
+
+
+def test_with_a_page_that_is_given_up_goes_what_is_below_it() -> None:
+    desk = Desk(write="write_back")
+    desk.compute(4)
+    desk.cache.evict(2)
+    desk.cache.fail_copy("spill", 0)
+    first, last = desk.cache.path(desk.key(4)).pages
+    choice = Choice((first,), host_victims=(first, last), given_up=(first,))
+    step = perform(desk.now, desk.cache.setting, Evict(Tokens(2)), choice)
+    assert not step.after.tree.pages and not host_of(step.after).copies and len(host_of(step.after).free) == 8
+
+
+def test_a_page_that_can_be_copied_is_not_given_up() -> None:
+    desk = spilling()
+    (last,) = desk.cache.path(desk.key(4)).pages[1:]
+    now = perform(desk.now, desk.cache.setting, FailCopy("spill", 5)).after
+    with pytest.raises(ValueError, match=NOT_SO):
+        perform(now, desk.cache.setting, Evict(Tokens(2)), Choice((last,), host_victims=(last,), given_up=(last,)))
 
 
 def test_a_copy_that_failed_begins_again_or_not() -> None:

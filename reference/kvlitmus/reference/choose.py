@@ -31,7 +31,8 @@ class Choice(NamedTuple):
 
     ``victims``: the names that leave the device, in any order.  ``pages``: the pages that it hands out, in order.
     ``host_victims``: the names that leave the host, in any order.  ``host_pages``: where the host's copy of a page
-    goes, by name; those that are not named go to the lowest pages that are left.
+    goes, by name; those that are not named go to the lowest pages that are left.  ``given_up``: the victims that are
+    lost where write-back can't bring them to the host, with all that is below them there; without it they stay.
     ``outcome``: how a job went on that asks storage, where the call leaves that to storage; without it storage has,
     gives and takes everything.
 
@@ -53,6 +54,7 @@ class Choice(NamedTuple):
     pages: tuple[PageNo, ...] | None = None
     host_victims: Names | None = None
     host_pages: Mapping[Name, PageNo] | None = None
+    given_up: Collection[Name] = ()
     outcome: Outcome | None = None
     copies: tuple[Names, ...] = ()
     landed: bool = False

@@ -66,6 +66,8 @@ def choice_of(step: Step[Any], state: State, setting: Setting) -> Choice:
         taken = map(PageNo, sorted(set(after.moving).difference(before.moving)))
         places |= zip(call.path.pages[answer.matched // size :], taken, strict=False)
     choice = Choice(victims, pages, lost, places, outcome=outcome_of(call, after.record))
+    if lost and setting.config.write == WRITE_BACK and type(call) in LEAVES_DEVICE:
+        choice = choice._replace(given_up=frozenset(victims).intersection(lost).difference(before.hosted))
     return choice_of_jobs(choice, call, answer, before, after, setting)
 
 

@@ -189,7 +189,10 @@ def evict(state: State, setting: Setting, wanted: int, choice: Choice) -> tuple[
         if chosen is not None and run[0] in chosen:
             run = tuple(takewhile(lambda name: name in chosen, run))
         if run[0] not in host_of(now).copies and setting.config.write == WRITE_BACK:
-            now, run = write_back(now, setting, run, choice)
+            end = run
+            now, run = write_back(now, setting, end, choice)
+            if not run:
+                return give_up(now, tuple(takewhile(lambda name: name in choice.given_up, end)))
         if chosen is not None and not set(run) <= set(chosen):
             refuse(f"expected {list(run)} to leave the device, {sorted(chosen)} did")
         return (leave_device(now, run), run) if run else (now, run)
@@ -199,6 +202,21 @@ def evict(state: State, setting: Setting, wanted: int, choice: Choice) -> tuple[
     if chosen is not None and len(victims) < len(chosen):
         refuse(f"{sorted(set(chosen).difference(victims))} can't leave the device: locked, or the host has no room")
     return state, victims
+
+
+def give_up(state: State, run: Names) -> tuple[State, Names]:
+    """The end of a branch, last page first, is lost; with it goes what is below it on the host, which is out of reach.
+
+    Raises ``ValueError`` where something below it is pinned.
+    """
+    if not run:
+        return state, ()
+    below = effects.below(alone_tree(state), run) - set(run)
+    pinned = sorted(name for name in below if host_of(state).copies[name].pins)
+    if pinned:
+        refuse(f"{list(run)} are given up, and {pinned} below them are pinned")
+    state = unback(with_alone(state, effects.remove(alone_tree(state), below).pages), sorted(below))
+    return state._replace(tree=effects.remove(state.tree, run)), run
 
 
 def leave_device(state: State, run: Sequence[Name]) -> State:
