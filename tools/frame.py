@@ -12,8 +12,7 @@ many times behind each kind of call.  The cells of the table come apart:
   that of the order of evictions, or by the frame alone, or it is legal there
   (:data:`~kvlitmus.mutants.disturb.LEGAL`).
 
-What is silent and not legal is *open* where that is known (:data:`~kvlitmus.mutants.disturb.OPEN`).  Else it is
-*missed*, is printed, and makes the exit status 1.
+What is silent and not legal is *missed*, is printed, and makes the exit status 1.
 """
 
 from __future__ import annotations
@@ -43,15 +42,14 @@ from kvlitmus.mutants.disturb import (  # noqa: E402
     disturbing,
     guarded,
     legal_because,
-    open_because,
 )
 from kvlitmus.mutants.disturbances import LEFT_OUT  # noqa: E402
 from kvlitmus.spec.config import Config  # noqa: E402
 
 CONFIGS = (Config(page_size=4, pages=8), Config(page_size=1), *plan.TIER_CONFIGS)
 
-OUTCOMES = ("by the frame alone", "by a law", "legal there", "open", "missed")
-BY_FRAME, BY_LAW, LEGAL_THERE, OPEN, MISSED = OUTCOMES
+OUTCOMES = ("by the frame alone", "by a law", "legal there", "missed")
+BY_FRAME, BY_LAW, LEGAL_THERE, MISSED = OUTCOMES
 """What came of a trial."""
 
 
@@ -72,7 +70,7 @@ def outcome_of(findings: Findings, trial: Trial) -> str:
     """What came of a trial: in governed cells a law counts before the frame, in the others the frame alone."""
     rules = findings.noticed[trial]
     if trial in findings.silent:
-        return LEGAL_THERE if legal_because(trial) else OPEN if open_because(trial) else MISSED
+        return LEGAL_THERE if legal_because(trial) else MISSED
     if trial.case == UNCHANGED:
         return BY_FRAME if any(guarded(rule, trial.what) for rule in rules) else MISSED
     return BY_LAW if any(not rule.startswith("FRAME-") for rule in rules) else BY_FRAME
@@ -95,7 +93,7 @@ def document(findings: Findings) -> dict[str, Any]:
                 "outcome": outcome,
                 "made": findings.made[trial],
                 "rules": dict(findings.noticed[trial].most_common()),
-                "because": legal_because(trial) or open_because(trial) if outcome in (LEGAL_THERE, OPEN) else "",
+                "because": legal_because(trial) if outcome == LEGAL_THERE else "",
                 "silent after": findings.silent.get(trial, []) if outcome == MISSED else [],
             }
         )
@@ -111,9 +109,9 @@ def text_of(found: dict[str, Any]) -> str:
         f"{case:16}{''.join(f'{counts[outcome]:>20,}' for outcome in OUTCOMES)}"
         for case, counts in found["counts"].items()
     ]
-    for title, outcome in (("Legal there:", LEGAL_THERE), ("Open:", OPEN)):
-        reasons = Counter(one["because"] for one in found["trials"] if one["outcome"] == outcome)
-        lines += ["", title, *(f"  {many} × {why}" for why, many in sorted(reasons.items()))]
+    reasons = Counter(one["because"] for one in found["trials"] if one["outcome"] == LEGAL_THERE)
+    lines += ["", "Legal there:", *(f"  {many} × {why}" for why, many in sorted(reasons.items()))]
+    lines += ["", "In governed cells, by the frame alone:", *by_frame_alone(found["trials"])]
     lines += ["", "Not disturbed:", *(f"  {name}: {why}" for name, why in found["left out"].items())]
     lines += [f"  {name}: {why}" for name, why in found["unreached"].items()]
     missed = [one for one in found["trials"] if one["outcome"] == MISSED]
@@ -122,6 +120,15 @@ def text_of(found: dict[str, Any]) -> str:
         after = one["silent after"][-1] if one["silent after"] else ""
         lines.append(f"  {one['case']}: {one['call']}: {one['effect']}: {one['how']} {one['rules']} {after}")
     return "\n".join(lines)
+
+
+def by_frame_alone(trials: Sequence[dict[str, Any]]) -> list[str]:
+    """What no law governs but the frame, each effect and way with the calls behind which it was tried."""
+    calls: dict[tuple[str, str], set[str]] = {}
+    for one in trials:
+        if one["outcome"] == BY_FRAME and one["case"] != UNCHANGED:
+            calls.setdefault((one["effect"], one["how"]), set()).add(one["call"])
+    return [f"  {what}: {how} {', '.join(sorted(calls[what, how]))}" for what, how in sorted(calls)]
 
 
 def main() -> int:

@@ -150,27 +150,11 @@ LEGAL: tuple[Legal, ...] = (
 """What is legal in governed cells, though it was brought about by a disturbance."""
 
 
-OPEN: tuple[Legal, ...] = (
-    Legal((What.GO_ON, What.END_JOB), (On.FETCH,), "no rule says yet that a fetch goes on while storage has more"),
-)
-"""What nobody notices in governed cells though it isn't legal: what is to be said yet."""
-
-
 def legal_because(trial: Trial) -> str:
-    """Why a silent trial is legal; empty where it isn't."""
-    return why_silent(trial, LEGAL)
-
-
-def open_because(trial: Trial) -> str:
-    """Why a silent trial that isn't legal is known; empty where it isn't."""
-    return why_silent(trial, OPEN)
-
-
-def why_silent(trial: Trial, known: tuple[Legal, ...]) -> str:
-    """What is known of a silent trial in a governed cell; empty where nothing is."""
+    """Why a silent trial in a governed cell is legal; empty where it isn't."""
     if trial.case == UNCHANGED:
         return ""
-    for what, on, why, ways in known:
+    for what, on, why, ways in LEGAL:
         if trial.what in what and trial.on in on and (not ways or trial.how in ways):
             return why
     return ""

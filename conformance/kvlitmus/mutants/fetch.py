@@ -754,3 +754,14 @@ class ReadsTheLastPageAgain(Prefetcher):
         if fetch is not None and not fetch.over and fetch.done:
             self.contents(store, work.names[fetch.done // self.size - 1])
         super().read(work, store, pages)
+
+
+@mutant("fetch-ends-with-its-first-part", kills=("FETCH-20",))
+class FetchEndsWithItsFirstPart(Prefetcher):
+    """Long prompts are read in part though storage has all of them: what came in time is taken for all that comes."""
+
+    def read(self, work: Work, store: PageStore, pages: int | None) -> None:
+        super().read(work, store, pages)
+        fetch = work.fetch
+        if fetch is not None and not fetch.over and fetch.stage == FETCHING:
+            self.end(work, fetch)

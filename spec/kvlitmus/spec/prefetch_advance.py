@@ -169,14 +169,15 @@ def fetched(tiers: Tiers, setting: Setting, work: Work, record: Record) -> Tiers
     if number is None:
         return tiers
     one = fetches.by_number[number]
-    got = one.got
+    got, missed = one.got, one.missed
     for name, whole in record.got:
         at = got // setting.size
         if at >= len(one.told) or one.told[at] != name:
             stored = stored._replace(disorder=(*stored.disorder, (name, at)))
         elif whole:
             got += setting.size
-    return tiers._replace(prefetches=change(fetches, number, got=got), stored=stored)
+        missed = missed or not whole
+    return tiers._replace(prefetches=change(fetches, number, got=got, missed=missed), stored=stored)
 
 
 def fetch_ended(state: State, call: tier_calls.Advance, after: TierSeen) -> State:

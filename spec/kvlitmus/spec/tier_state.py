@@ -52,8 +52,9 @@ class Prefetched(NamedTuple):
 
     It set out to read ``asked`` units, the pages ``names``, behind ``anchor``, at the time ``begun``; ``polled``: when
     its request first asked.  ``hit``: how many units storage told it; ``told``: under which names.  ``got``: units of
-    whole pages that storage has given it; ``counted``: those that the cache counts by now.  ``ended``: its fetch has
-    reached its end; ``revoked``: it isn't worth going on; ``over``: its request waits no more.
+    whole pages that storage has given it; ``counted``: those that the cache counts by now.  ``missed``: storage has not
+    given it a page whole.  ``ended``: its fetch has reached its end; ``revoked``: it isn't worth going on; ``over``: its
+    request waits no more.
     """
 
     rid: int
@@ -69,6 +70,7 @@ class Prefetched(NamedTuple):
     ended: bool = False
     revoked: bool = False
     over: bool = False
+    missed: bool = False
 
 
 class Prefetches(NamedTuple):

@@ -75,7 +75,7 @@ def a_query_that_finds_too_little_revokes(checker: Checker) -> None:
     tiers.settle(checker)
 
 
-@litmus(rules=("FETCH-10",), needs=READS)
+@litmus(rules=("FETCH-10", "FETCH-20"), needs=READS)
 def a_fetch_counts_page_by_page(checker: Checker) -> None:
     """A fetch gets one page, another, and then finds that storage has lost the rest."""
     key = worth_reading(checker, 3)
