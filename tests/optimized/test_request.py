@@ -134,6 +134,7 @@ class Pair:
         assert cached == {page.page for page in self.now.tree.pages.values()}
         protected = sum(1 for page in self.now.tree.pages.values() if page.locks)
         assert self.cache.sizes()[1] == protected * self.size
+        assert self.cache.tree.clock == self.now.tree.clock
 
 
 @settings(max_examples=150)

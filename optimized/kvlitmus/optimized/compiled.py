@@ -151,6 +151,8 @@ class CompiledRequests(RequestTable):
         """See :class:`~kvlitmus.optimized.request.RequestTable`."""
         start = request.cached
         units = self.units(request.tokens[start:])[: computed - start]
+        if start + len(units) < self.size:
+            return Inserted(0, request.place)
         stored: Inserted = self.tree.store(request.place, units, request.row, start, counts)
         return stored
 

@@ -204,11 +204,13 @@ class RequestTable:
     def store(self, request: Running, computed: int, *, counts: bool) -> Inserted:
         """Insert the whole pages among the first ``computed`` units that are the request's own.
 
-        Those that others had cached first are freed.
+        Those that others had cached first are freed.  Where there is no whole page, nothing is used.
         """
         size, start = self.size, request.cached
         units = self.units(request.tokens[start:])[: computed - start]
         end = start + len(units) - len(units) % size
+        if not end:
+            return Inserted(0, request.place)
         pages = request.row[start:end:size] // size
         stored = self.tree.insert_behind(request.place, units, pages, counts=counts)
         self.give_back(request, start, stored.already * size)

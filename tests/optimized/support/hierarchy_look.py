@@ -36,6 +36,7 @@ class Look:
         host = host_of(now)
         host_homes(now, one.setting)
         audit(two.tree)
+        assert now.tree.clock == two.tree.clock
         assert one.sizes() == two.sizes()
         assert (one.available(), one.host_available()) == (two.available(), two.host_available())
         assert one.occupied() == two.occupied()
@@ -68,7 +69,7 @@ class Look:
 
     def compare_pages(self) -> None:
         """Each page: what is known of it, and what is in its slots."""
-        mine, theirs = in_order_of_use(self.reference_pages()), in_order_of_use(self.own_pages())
+        mine, theirs = self.reference_pages(), self.own_pages()
         assert mine.keys() == theirs.keys()
         for key, page in mine.items():
             assert page == theirs[key], (key, page, theirs[key])
@@ -158,13 +159,3 @@ class Look:
         for at, (what, tier, _, parent, *_) in enumerate(told):
             if what == "stored":
                 assert ("stored", tier, parent) not in [entry[:3] for entry in told[at:]]
-
-
-def in_order_of_use(pages: dict[Key, tuple[Any, ...]]) -> dict[Key, tuple[Any, ...]]:
-    """The pages with the order of uses and creations in place of ticks, of which a cache may count more."""
-    ticks = sorted({tick for _, level, *_ in pages.values() for tick in level[:2]})
-    place = {tick: at for at, tick in enumerate(ticks)}
-    return {
-        key: (resident, (place[level[0]], place[level[1]], *level[2:]), *rest)
-        for key, (resident, level, *rest) in pages.items()
-    }
