@@ -18,7 +18,7 @@ from kvlitmus.conformance.checker.explain import (
 from kvlitmus.conformance.cli.commands.smoke import about_page_0
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.results import Finding
-from kvlitmus.spec.facts import FACTS
+from kvlitmus.spec.facts import FACTS, Facts
 from kvlitmus.spec.names import Names
 from kvlitmus.spec.rule import all_rules
 
@@ -45,7 +45,7 @@ def test_one_slot_given_twice_is_the_first_thing_told() -> None:
 
 def test_names_are_told_as_prefixes_whatever_the_fact() -> None:
     names, (first, second) = names_of((1, 1), (2, 1, 3))
-    assert {"due_missed", "anchors", "homeless", "unbacked_parents", "told_device", "cached_after"} <= named()
+    assert {"due_missed", "anchors", "homeless", "unbacked_parents", "told_device", "host_lately"} <= named()
     assert fact_text(names, "due_missed", [first]) == "[‹1 1›]"
     assert fact_text(names, "anchors", frozenset({second})) == "[‹2 1 3›]"
     assert fact_text(names, "cached_after", {first: 7}) == "{‹1 1›: page 7}"
@@ -74,11 +74,26 @@ def test_counts_are_told_where_they_are_wrong() -> None:
 def test_of_two_large_collections_the_difference_is_told() -> None:
     names, told = names_of(*[(number,) for number in range(1, 30)])
     rule = all_rules()["TREE-05"]
-    facts = {"parents": frozenset(told), "cached_after": {name: name for name in told[:-1]}}
+    facts: Facts = {"parents": frozenset(told), "cached_after": {name: name for name in told[:-1]}}
     assert seen_texts(rule, names, facts) == {
         "parents": "29 entries; [‹29›] is not in cached after",
         "cached_after": "28 entries; nothing is not in parents",
     }
+    rule = all_rules()["EVENT-02"]
+    facts = {"told_device": frozenset(told), "device_lately": (frozenset(told[:-1]),)}
+    assert seen_texts(rule, names, facts) == {
+        "told_device": "29 entries; [‹29›] is not in device lately",
+        "device_lately": "28 entries; nothing is not in told device",
+    }
+
+
+def test_what_was_at_each_of_several_moments_is_told_as_prefixes() -> None:
+    names, (first, second) = names_of((1, 1), (2, 1, 3))
+    rule = all_rules()["EVENT-03"]
+    facts: Facts = {"told_host": frozenset({first}), "host_lately": [frozenset({second}), frozenset()]}
+    assert seen_texts(rule, names, facts) == {"told_host": "[‹1 1›]", "host_lately": "[‹2 1 3›] or []"}
+    facts["host_lately"] = (frozenset({second}),)
+    assert seen_texts(rule, names, facts)["host_lately"] == "[‹2 1 3›]"
 
 
 def test_a_long_text_loses_its_middle() -> None:

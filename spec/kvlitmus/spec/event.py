@@ -24,9 +24,6 @@ from kvlitmus.spec.tier_state import Tiers
 from kvlitmus.spec.tree import LOOKUPS
 from kvlitmus.spec.units import Name, PageNo, Tokens
 
-Recent = Sequence[frozenset[Name]]
-"""What was on a tier after each of the last calls."""
-
 
 @fact(2, ports=("events",))
 def told(then: State) -> Told:
@@ -97,7 +94,9 @@ def told_host(told: Told) -> frozenset[Name]:
 
 
 @fact(3)
-def device_lately(then: State, setting: Setting, cached_after: Mapping[Name, PageNo]) -> Recent | Unknown:
+def device_lately(
+    then: State, setting: Setting, cached_after: Mapping[Name, PageNo]
+) -> Sequence[frozenset[Name]] | Unknown:
     """What was on the device after the call, and after those before it as far as events may lag."""
     if not setting.profile.event_delay:
         return (frozenset(cached_after),)
@@ -107,7 +106,7 @@ def device_lately(then: State, setting: Setting, cached_after: Mapping[Name, Pag
 @fact(2, ports=("tiers",))
 def host_lately(
     then: State, setting: Setting, tiers_seen: TierSeen, below: Tiers, told_host: frozenset[Name]
-) -> Recent | Unknown:
+) -> Sequence[frozenset[Name]] | Unknown:
     """What was on the host after the call, and after those before it as far as events may lag; without a snapshot as it is told, where that can be."""
     if not setting.seen:
         surely, perhaps = below.hosted
@@ -175,7 +174,7 @@ def events_make_sense(odd_events: Sequence[object]) -> bool:
     reference="event.changes",
     premise="told_device",
 )
-def events_tell_what_the_device_has(told_device: frozenset[Name], device_lately: Recent) -> bool:
+def events_tell_what_the_device_has(told_device: frozenset[Name], device_lately: Sequence[frozenset[Name]]) -> bool:
     """When nothing is under way, in a flat cache after every call, the events so far MUST tell exactly the pages that are on the device, or were after one of the last calls, as far as the profile lets events lag."""
     return told_device in device_lately
 
@@ -188,7 +187,7 @@ def events_tell_what_the_device_has(told_device: frozenset[Name], device_lately:
     reference="event.changes",
     premise="told_host",
 )
-def events_tell_what_the_host_has(told_host: frozenset[Name], host_lately: Recent) -> bool:
+def events_tell_what_the_host_has(told_host: frozenset[Name], host_lately: Sequence[frozenset[Name]]) -> bool:
     """When nothing is under way, the events so far MUST tell exactly the pages that are on the host, or were after one of the last calls, as far as the profile lets events lag."""
     return told_host in host_lately
 

@@ -95,6 +95,8 @@ def name_text(names: Names, name: int) -> str:
 
 def fact_text(names: Names, fact: str, value: Any) -> str:
     """A fact as a reader wants it; of a long one what stands out is told first, and the middle is left out."""
+    if is_history(value):
+        return " or ".join(fact_text(names, fact, moment) for moment in value)
     if fact in named() and isinstance(value, Mapping):
         text = "{" + ", ".join(f"{name_text(names, name)}: page {page}" for name, page in value.items()) + "}"
     elif fact in PLACES and isinstance(value, Set):
@@ -115,6 +117,11 @@ def fact_text(names: Names, fact: str, value: Any) -> str:
     else:
         text = harmless(value, SEEN)
     return repeated_text(value) + elided(harmless(text, SEEN))
+
+
+def is_history(value: Any) -> bool:
+    """Whether a fact is a collection at each of several moments, one of which a rule asks for."""
+    return isinstance(value, tuple | list) and bool(value) and all(isinstance(moment, Set) for moment in value)
 
 
 def held_text(names: Names, held: Held) -> str:
@@ -260,19 +267,24 @@ def allowed_text(rule: Rule, names: Names, facts: Facts) -> str:
 
 def seen_texts(rule: Rule, names: Names, facts: Facts) -> dict[str, str]:
     """The facts that the rule speaks of, as they were."""
-    texts = {fact: fact_text(names, fact, facts[fact]) for fact in rule.facts if fact in facts}
-    if len(texts) == PAIR and all(isinstance(facts[fact], Set | Mapping) and len(facts[fact]) > MOST for fact in texts):
-        one, other = texts
-        if set(facts[one]) != set(facts[other]) and (one in named()) == (other in named()):
-            texts = {fact: difference(names, fact, facts, than) for fact, than in ((one, other), (other, one))}
-    return texts
+    told = {fact: of_one_moment(facts[fact]) for fact in rule.facts if fact in facts}
+    if len(told) == PAIR and all(isinstance(value, Set | Mapping) and len(value) > MOST for value in told.values()):
+        one, other = told
+        if set(told[one]) != set(told[other]) and (one in named()) == (other in named()):
+            return {fact: difference(names, fact, told, than) for fact, than in ((one, other), (other, one))}
+    return {fact: fact_text(names, fact, value) for fact, value in told.items()}
+
+
+def of_one_moment(value: Any) -> Any:
+    """A collection at one moment alone is that collection."""
+    return value[0] if is_history(value) and len(value) == 1 else value
 
 
 PAIR = 2
 """A rule of so many facts holds one against the other."""
 
 
-def difference(names: Names, fact: str, facts: Facts, than: str) -> str:
+def difference(names: Names, fact: str, facts: Mapping[str, Any], than: str) -> str:
     """A large collection that a rule holds against another one: what only it has."""
     value = facts[fact]
     only = set(value) - set(facts[than])
