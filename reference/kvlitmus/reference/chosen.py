@@ -15,7 +15,6 @@ from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State
 from kvlitmus.spec.step import Step
 from kvlitmus.spec.storage_advance import query_told
-from kvlitmus.spec.tier_advance import INSERTS
 from kvlitmus.spec.tier_state import COPIES
 from kvlitmus.spec.units import Name, PageNo, Slot, pages_in_order
 
@@ -81,7 +80,7 @@ def choice_of_jobs(
         paths = [(page_names(setting.names.of(job.key.namespace, job.key.units), setting.size), job) for job in fresh]
         return tuple([path[job.start // setting.size :] for path, job in paths if job.kind == kind])
 
-    late = isinstance(call, INSERTS) and not any(job.kind == PUT for job in fresh)
+    late = isinstance(call, calls.INSERTS) and not any(job.kind == PUT for job in fresh)
     choice = choice._replace(
         late=late, copies=runs(BACKUP), landed=any(job.landed for job in fresh if job.kind in COPIES)
     )

@@ -15,13 +15,14 @@ What is known, and how it changes: :mod:`~kvlitmus.spec.page` and :mod:`~kvlitmu
 what an answered call amounts to; :mod:`~kvlitmus.spec.partial` and :mod:`~kvlitmus.spec.windows`, what remains known where
 evictions aren't seen; :mod:`~kvlitmus.spec.tables`, block tables; :mod:`~kvlitmus.spec.limits`, the keys that a cache
 takes; :mod:`~kvlitmus.spec.replay`, what events tell, and :mod:`~kvlitmus.spec.late`, what they may tell late;
-:mod:`~kvlitmus.spec.trust`, what is not believed any more after a broken rule.  For tiers :mod:`~kvlitmus.spec.tier_state`, :mod:`~kvlitmus.spec.host_state` (what only the cache itself knows),
+:mod:`~kvlitmus.spec.trust`, what is not believed any more after a broken rule.  For tiers
+:mod:`~kvlitmus.spec.tier_state`, :mod:`~kvlitmus.spec.host_state` (what only the cache itself knows),
 :mod:`~kvlitmus.spec.tier_calls`, :mod:`~kvlitmus.spec.tier_advance`, :mod:`~kvlitmus.spec.storage_advance`,
 :mod:`~kvlitmus.spec.prefetch_advance` and :mod:`~kvlitmus.spec.prefetch_plan`, without a snapshot
 :mod:`~kvlitmus.spec.tier_unseen` and :mod:`~kvlitmus.spec.host_known`; for page stores
-:mod:`~kvlitmus.spec.store_state` and :mod:`~kvlitmus.spec.store_calls`; beside these
-:mod:`~kvlitmus.spec.hash_calls` and :mod:`~kvlitmus.spec.misuse_calls`, and :mod:`~kvlitmus.spec.schemes` (how pages are
-named).  What goes on in the background has legal :mod:`~kvlitmus.spec.transitions`, in :mod:`~kvlitmus.spec.job` and
+:mod:`~kvlitmus.spec.store_state` and :mod:`~kvlitmus.spec.store_calls`; beside these :mod:`~kvlitmus.spec.hash_calls`
+and :mod:`~kvlitmus.spec.misuse_calls`, and :mod:`~kvlitmus.spec.schemes` (how pages are named).  What goes on in the
+background has legal :mod:`~kvlitmus.spec.transitions`, in :mod:`~kvlitmus.spec.job` and
 :mod:`~kvlitmus.spec.prefetch_life`.
 
 How a step is judged: :mod:`~kvlitmus.spec.setting` (what a run is about), :mod:`~kvlitmus.spec.seen` (what was seen of

@@ -188,6 +188,10 @@ class End(NamedTuple):
     upto: int | None = None
 
 
+INSERTS = (Insert, Publish, End)
+"""The calls that insert: in them backups begin."""
+
+
 class Raised(NamedTuple):
     """The answer of a call that raised: what it raised, as text."""
 

@@ -338,7 +338,7 @@ def dropped_for_room(look: Look) -> Collection[Name]:
 def host_pages_wanted(look: Look, before: TierSeen) -> int:
     """How many host pages the call may want at most."""
     setting, call = look.setting, look.call
-    if isinstance(call, calls.Insert | calls.Publish | calls.End):
+    if isinstance(call, calls.INSERTS):
         return sum(name not in before.hosted for name in due_by_policy(look))
     if isinstance(call, tier_calls.Prefetch):
         known = 0
@@ -388,7 +388,7 @@ def puts_begun(look: Look) -> Collection[Job]:
     """
     if not look.below.attached:
         return ()
-    if isinstance(look.call, calls.Insert | calls.Publish | calls.End):
+    if isinstance(look.call, calls.INSERTS):
         known = set(key_pages(look))
     elif isinstance(look.call, tier_calls.Tick):
         assert look.state.tiers is not None

@@ -42,10 +42,13 @@ def known_before(
     state: State, tiers_seen_before: TierSeen, setting: Setting, call: Prefetch
 ) -> Sequence[Name] | Unknown:
     """The pages of the key that are cached on either tier, from the first one on, before the call."""
-    if not setting.seen:
-        known, exact = known_run(state, call.path.pages)
-        return call.path.pages[:known] if exact else UNKNOWN
-    return known_part(tiers_seen_before, call.path.pages)
+    known, exact = known_of(state, tiers_seen_before, setting, call.path.pages)
+    return call.path.pages[:known] if exact else UNKNOWN
+
+
+def known_of(state: State, seen: TierSeen, setting: Setting, paged: Sequence[Name]) -> tuple[int, bool]:
+    """How many pages of a key are certainly cached on either tier, from the first one on; whether these are all."""
+    return (len(known_part(seen, paged)), True) if setting.seen else known_run(state, paged)
 
 
 @fact(0)
@@ -59,9 +62,7 @@ def gate(
     state: State, below_before: Tiers, tiers_seen_before: TierSeen, setting: Setting, call: Prefetch
 ) -> str | Unknown:
     """Why the prefetch must be refused, as far as can be known (empty: no gate is shut)."""
-    known, exact = len(known_part(tiers_seen_before, call.path.pages)), setting.seen
-    if not setting.seen:
-        known, exact = known_run(state, call.path.pages)
+    known, exact = known_of(state, tiers_seen_before, setting, call.path.pages)
     why = gate_of(below_before, tiers_seen_before, setting, call.rid, len(call.path.names), known)
     return UNKNOWN if why is None or (why == "" and not exact) else why
 
@@ -87,9 +88,7 @@ def fetch_anchor(answer: answers.Prefetched) -> Tokens | Unknown:
 @fact(0)
 def known_certain(state: State, tiers_seen_before: TierSeen, setting: Setting, call: Prefetch) -> Tokens:
     """Units of the key that are certainly cached on either tier, before the call."""
-    if not setting.seen:
-        return Tokens(known_run(state, call.path.pages)[0] * setting.size)
-    return Tokens(len(known_part(tiers_seen_before, call.path.pages)) * setting.size)
+    return Tokens(known_of(state, tiers_seen_before, setting, call.path.pages)[0] * setting.size)
 
 
 @fact(0)

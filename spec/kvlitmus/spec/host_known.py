@@ -26,9 +26,6 @@ from kvlitmus.spec.units import Name, Tokens
 LOOKING = (calls.Match, calls.Lock, calls.Unlock, tier_calls.Poll, tier_calls.TellLoaded, tier_calls.Settled)
 """Calls that make room on no tier."""
 
-INSERTS = (calls.Insert, calls.Publish, calls.End)
-"""Calls in which backups begin."""
-
 
 def hosted_then(
     state: State, then: State, setting: Setting, call: Any, answer: Any, before: TierSeen, after: TierSeen
@@ -64,7 +61,7 @@ def hosted_then(
 def makes_room(state: State, then: State, setting: Setting, call: Any, before: TierSeen) -> bool:
     """Whether the host may have dropped copies in this step."""
     kind, late = type(call), setting.profile.reserve == "hit"
-    if kind not in INSERTS and any(work.job.kind == BACKUP for work in tiers_of(then).begun):
+    if kind not in calls.INSERTS and any(work.job.kind == BACKUP for work in tiers_of(then).begun):
         return True
     if kind in LOOKING:
         return False
@@ -74,7 +71,7 @@ def makes_room(state: State, then: State, setting: Setting, call: Any, before: T
         return late or bool(ending(state, setting))
     if kind is tier_calls.Advance:
         return late and tiers_of(state).work[call.job].job.kind == QUERY
-    if kind in INSERTS:
+    if kind in calls.INSERTS:
         paged = call.path.pages if kind is calls.Insert else state.requests[call.rid].path.pages
         return not has_room(state, setting, before, paged)
     return kind is tier_calls.Prefetch and not has_room(state, setting, before, call.path.pages)

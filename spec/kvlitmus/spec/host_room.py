@@ -12,11 +12,11 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 from kvlitmus.spec import backup as _backup  # noqa: F401 - its facts
-from kvlitmus.spec import effects, policies
+from kvlitmus.spec import calls, effects, policies
 from kvlitmus.spec import tier as _tier  # noqa: F401 - its facts
 from kvlitmus.spec.actions import What
 from kvlitmus.spec.backup import hot_pages, inserted_path
-from kvlitmus.spec.calls import End, Insert, Publish, Reset
+from kvlitmus.spec.calls import Reset
 from kvlitmus.spec.evict import Choosing
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.order import had_a_choice, needless_victims, passed_over_by
@@ -31,8 +31,6 @@ from kvlitmus.spec.tier_calls import EvictHost, LoadBack, OutOfMemory, Prefetch,
 from kvlitmus.spec.tier_state import BY_AGE, Tiers, droppable, orphaned
 from kvlitmus.spec.units import Name, Tokens, pages_needed
 from kvlitmus.spec.units import Tick as ClockTick
-
-INSERTS = (Insert, Publish, End)
 
 
 @fact(3)
@@ -142,7 +140,7 @@ def host_lacking(
         return Tokens(call.asked)
     below = state.tiers
     assert below is not None
-    if isinstance(call, INSERTS):
+    if isinstance(call, calls.INSERTS):
         wanted = backed_by(state, setting, then, call, before, tiers_seen)
     elif isinstance(call, Prefetch):
         wanted = len(call.path.pages) - len(known_part(before, call.path.pages))

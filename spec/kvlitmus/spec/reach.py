@@ -6,13 +6,13 @@ may not.  What threads are doing when storage goes may be let finish, where ther
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 from kvlitmus.spec import policies, tier_calls
 from kvlitmus.spec.interface.tiers import FETCH, LOAD, PUT, QUERY, Job
 from kvlitmus.spec.look import Look
 from kvlitmus.spec.seen import Put, Record, TierSeen
-from kvlitmus.spec.storage_advance import query_told
+from kvlitmus.spec.storage_advance import last_of, query_told
 from kvlitmus.spec.tier_state import WITH_STORAGE, Tiers, Work, path_to, reclaimable
 from kvlitmus.spec.units import Name, pages_needed
 
@@ -71,11 +71,6 @@ def written(look: Look, puts: Collection[Put], own: Collection[Name]) -> Collect
     """The names under which pages of ``own`` were written, or what is no page of any known prefix."""
     known = look.below.stored.units_of
     return [one.name for one in puts if (last := last_of(one.contents)) in own or known.get(last) != one.contents]
-
-
-def last_of(contents: Sequence[int]) -> Name:
-    """The prefix whose page has these contents: its last token's."""
-    return Name(contents[-1]) if contents else Name(-1)
 
 
 def jobs_of_nobody(look: Look) -> Collection[Job]:

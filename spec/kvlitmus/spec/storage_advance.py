@@ -48,6 +48,11 @@ def query_hit_of(setting: Setting, work: Work, record: Record) -> int:
     return min(query_told(record)[1], len(work.names)) * setting.size
 
 
+def last_of(contents: Sequence[int]) -> Name:
+    """The prefix whose page has these contents: its last token's."""
+    return Name(contents[-1]) if contents else Name(-1)
+
+
 def note_puts(tiers: Tiers, record: Record) -> tuple[Tiers, bool]:
     """Puts were made; whether storage refused any of them."""
     stored, refused = tiers.stored, False
@@ -55,7 +60,7 @@ def note_puts(tiers: Tiers, record: Record) -> tuple[Tiers, bool]:
         if refused:
             stored = stored._replace(put_behind=(*stored.put_behind, name))
         refused |= not accepted
-        last = Name(contents[-1]) if contents else Name(-1)
+        last = last_of(contents)
         if stored.units_of.get(last) != contents:
             stored = stored._replace(put_wrong=(*stored.put_wrong, (name, contents)))
             continue

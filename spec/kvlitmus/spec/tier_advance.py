@@ -378,10 +378,6 @@ def follow_tiers(
     return expected, conclude(state, then, setting, call, answer, before, after)
 
 
-INSERTS = (calls.Insert, calls.Publish, calls.End)
-"""The calls that insert."""
-
-
 def conclude(
     state: State,
     then: State,
@@ -393,7 +389,7 @@ def conclude(
 ) -> State:
     """What is known once the snapshot was followed: what depends on which jobs began, and what was added."""
     then = remembered(state, bind(then, after), after)
-    if isinstance(call, INSERTS):
+    if isinstance(call, calls.INSERTS):
         tiers = tiers_of(then)
         if any(work.job.kind == BACKUP for work in tiers.begun):
             tiers = allocated(tiers)

@@ -23,6 +23,7 @@ from kvlitmus.spec.prefetch_advance import put, tiers_of
 from kvlitmus.spec.seen import Put, TierSeen
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State
+from kvlitmus.spec.storage_advance import last_of
 from kvlitmus.spec.tier_advance import EXPECT, INPUTS_OF, conclude, note_begun, note_ended, stirred
 from kvlitmus.spec.tier_state import COPIES
 from kvlitmus.spec.units import Name, PageNo, Slot, page_slots, pages_in_order, pages_of
@@ -135,7 +136,7 @@ def noted(state: State, setting: Setting, puts: Collection[Put]) -> State:
     tiers = tiers_of(state)
     known, fresh = tiers.stored.units_of, {}
     for one in puts:
-        last = Name(one.contents[-1]) if one.contents else Name(-1)
+        last = last_of(one.contents)
         if last not in known and setting.names.knows(last):
             units = units_of(setting, last)
             if len(units) == setting.size:
