@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
-from kvlitmus.conformance.adapters.reference.flat import PROFILE
+from kvlitmus.conformance.adapters.reference.flat import PROFILE, ReferenceCache
+from kvlitmus.conformance.adapters.reference.target import ReferenceTarget
+from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.run.engine import run_item
+from kvlitmus.conformance.run.plan import TIER_CONFIGS
+from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.reference.choose import Choice
 from kvlitmus.reference.hierarchy import host_of, moving
 from kvlitmus.reference.perform import perform
+from kvlitmus.spec import effects
 from kvlitmus.spec.calls import Evict
 from kvlitmus.spec.interface.tiers import Outcome
 from kvlitmus.spec.tier_calls import Advance, FailCopy, Poll, TellLoaded, Tick
-from kvlitmus.spec.units import Tokens
+from kvlitmus.spec.units import Key, PageNo, Tokens
 from tests.reference.support.desk import Desk
 
 NOT_SO = "no correct cache chooses so"
+FLAT = (Config(page_size=1, pages=8), Config(page_size=4, pages=12))
 
 
 def asking() -> Desk:
@@ -161,3 +169,106 @@ def test_a_copy_that_failed_begins_again_or_not() -> None:
     desk.cache.fail_copy("backup", 0)
     (waits,) = host_of(perform(desk.now, desk.cache.setting, Tick(), over).after).transfers
     assert waits.id == job.id and waits.failed
+
+
+def cached(tokens: int, **profile: str) -> ReferenceCache:
+    """A flat cache with pages of two units and one key cached, in order, by one insertion."""
+    own = ReferenceCache(Config(page_size=2, pages=8), replace(PROFILE, **profile))  # type: ignore[arg-type]
+    slots = own.alloc(tokens)
+    assert slots is not None
+    own.insert(Key(None, tuple(range(tokens))), slots)
+    return own
+
+
+def test_a_match_ends_before_a_node_that_the_key_leaves_or_within_it() -> None:
+    own, left = cached(6, match_ends="node"), Key(None, (0, 1, 2, 3, 9, 9))
+    assert own.match(left).length == 0 and own.match(Key(None, tuple(range(6)))).length == 6
+    for found in (0, 1, 2):
+        fresh = cached(6, match_ends="node")
+        fresh.choice = Choice(found=tuple(map(PageNo, (1, 2)[:found])))
+        assert fresh.match(left).length == 2 * found
+
+
+@pytest.mark.parametrize("found", [3, 1])
+def test_a_match_ends_neither_behind_the_cached_prefix_nor_before_a_whole_node(found: int) -> None:
+    own = cached(6, match_ends="node")
+    own.match(Key(None, (0, 1, 2, 3)))
+    own.choice = Choice(found=tuple(map(PageNo, range(1, found + 1))))
+    own.state = own.state._replace(tree=effects.split(own.state.tree, own.path(Key(None, (0, 1, 2, 3))).pages[1]))
+    with pytest.raises(ValueError, match=NOT_SO):
+        own.match(Key(None, (0, 1, 2, 3, 9, 9)))
+
+
+TABLE = replace(PROFILE, publish="at_alloc", duplicates="kept", match_cap="len-1", evict_moment="alloc")
+"""A block table."""
+
+TWICE = Key(None, (7, 7, 8))
+
+
+def twice() -> ReferenceCache:
+    """A block table where one page is found in two places; the second was begun with before the first was entered."""
+    own = ReferenceCache(Config(page_size=2, pages=4), TABLE)
+    for rid in (1, 2):
+        assert own.begin(rid, Key(None, (7,)))
+    for rid in (1, 2):
+        assert own.grow(rid, (7,)) is not None
+    own.end(2, keep=True)
+    own.end(1, keep=True)
+    assert {page: block.holders for page, block in own.state.table.items()} == {1: 0, 2: 0}
+    return own
+
+
+def test_a_page_of_a_block_table_is_found_in_any_of_its_places() -> None:
+    assert twice().match(TWICE).slots == (2, 3)
+    for page in (1, 2):
+        own = twice()
+        own.choice = Choice(found=(PageNo(page),))
+        begun = own.begin(3, TWICE)
+        assert begun is not None and begun.cached == 2 and begun.row[:2] == (2 * page, 2 * page + 1)
+        assert own.state.table[PageNo(page)].holders == 1
+    own.choice = Choice(found=(PageNo(3),))
+    with pytest.raises(ValueError, match=NOT_SO):
+        own.match(TWICE)
+
+
+def test_what_is_found_in_a_page_is_lost_with_its_last_place() -> None:
+    own = twice()
+    own.choice = Choice((), (PageNo(1),))
+    assert own.alloc(2) == (2, 3)
+    own.choice = Choice()
+    assert own.match(TWICE).slots == (4, 5)
+    own.choice = Choice((), (PageNo(2),))
+    with pytest.raises(ValueError, match=NOT_SO):
+        own.alloc(2)
+    own.choice = Choice(tuple(own.state.tree.pages), (PageNo(2),))
+    assert own.alloc(2) == (4, 5) and not own.state.tree.pages
+
+
+def test_a_block_table_takes_its_hit_back_before_it_hands_out() -> None:
+    own = twice()
+    own.choice = Choice(pages=(PageNo(1), PageNo(3), PageNo(4)))
+    assert own.alloc(6) is not None
+    own.choice, held = Choice(), own.state.table
+    assert len(held) == 1 and own.begin(3, TWICE) is None and own.state.table == held
+
+
+@pytest.mark.parametrize("depth", [0, 3])
+@pytest.mark.parametrize("profile", [{"match_ends": "node"}, {"match_ends": "node", "evict_granularity": "node"}])
+def test_the_reference_is_legal_where_matches_end_at_nodes(profile: dict[str, str], depth: int) -> None:
+    judged(ReferenceTarget(replace(PROFILE, **profile)), FLAT, depth)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("depth", [0, 3])
+@pytest.mark.parametrize("stop", ["best_effort", "wait_complete", "timeout"])
+def test_the_reference_is_legal_where_ticks_commit(stop: str, depth: int) -> None:
+    configs = [config for config in TIER_CONFIGS if config.stop == stop]
+    judged(ReferenceTarget(replace(PROFILE, commit="tick")), configs[:1], depth)
+
+
+def judged(target: ReferenceTarget, configs: Sequence[Config], depth: int) -> None:
+    """Let the judge look at random schedules."""
+    for config in configs:
+        for seed in range(4):
+            item = Item(kind="random", config=config, seed=seed, ops=200)
+            result = run_item(target, item, Options(depth=depth, reruns=0, shrink_trials=0))
+            assert not result.findings and not result.error, (result.findings, result.error)

@@ -12,6 +12,7 @@ from typing import Any
 
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.reference.perform import choice_of, free_pages, perform, sizes
+from kvlitmus.spec.advance import follow
 from kvlitmus.spec.calls import Insert, Lock
 from kvlitmus.spec.interface import Begun, Hit
 from kvlitmus.spec.seen import Seen
@@ -52,22 +53,33 @@ class Oracle(Checker):
             expected = perform(state, setting, seen.call, choice_of(seen, state, setting))
         except ValueError as illegal:
             raise Differs(f"{self.history[-1]}: {illegal}") from illegal
+        if setting.table:
+            self.hold_table(expected.after, seen.after)
+            expected = expected._replace(after=follow(expected.after, setting, seen.after))
         for what, one, other in (
             ("the answer", said(expected, setting), said(seen, setting)),
             ("the free pages", free_pages(expected.after, setting), seen.after.free),
             ("the cached pages", places(expected.after), seen.after.cached),
-            ("the counters", sizes(expected.after, setting), seen.after.sizes),
+            ("the counters", seen.after.sizes and sizes(expected.after, setting), seen.after.sizes),
             *[(f"the {name}", getattr(expected.after, name), getattr(self.state, name)) for name in GROUPS],
         ):
             if one != other:
                 raise Differs(f"{self.history[-1]}: {what}: expected {one}, got {other}")
         self.compare_counts(expected.after, seen.after)
 
+    def hold_table(self, expected: State, seen: Seen) -> None:
+        """The same is found in the same pages of a block table; which of them a page of the tree names is nothing."""
+        found = {page: block.name for page, block in expected.table.items()}
+        if found != seen.places() or expected.tree.pages.keys() != seen.cached.keys():
+            raise Differs(f"{self.history[-1]}: the entered pages: expected {found}, got {seen.places()}")
+
     def compare_counts(self, expected: State, seen: Seen) -> None:
         """What nodes show of themselves is what their last pages should have."""
-        pages = expected.tree.pages
+        pages, table = expected.tree.pages, expected.table
         for info, _, locks, hits, priority in seen.nodes:
             last = pages[info.names[-1]]
+            if table:
+                last = last._replace(locks=table[info.pages[-1]].holders)
             shown = {"locks": locks, "priority": priority}
             if self.profile.hit_counts != "none":
                 shown["hits"] = hits

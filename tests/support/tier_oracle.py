@@ -79,8 +79,9 @@ class TieredOracle(Oracle):
         self.hold("the free pages", free_pages(own, self.setting), after.free)
         self.hold("the host's free pages", host.free, frozenset(after.host_free))
         self.hold("what is moving", sorted(moving(own)), sorted(after.moving))
-        self.hold("the counters", sizes(own, self.setting), after.sizes)
-        self.hold("what prefetches occupy", occupied(own), after.occupied)
+        self.hold("the counters", after.sizes and sizes(own, self.setting), after.sizes)
+        if after.occupied is not None:
+            self.hold("what prefetches occupy", occupied(own), after.occupied)
         self.hold("what is to fail", frozenset(host.failing), after.failing)
         found = {number: self.job_seen(job) for number, job in after.jobs.items()}
         cache = {mine: number for number, mine in self.numbers.items()}

@@ -30,6 +30,7 @@ class Choice(NamedTuple):
     """What a call leaves open.  ``None``: the reference decides.
 
     ``victims``: the names that leave the device, in any order.  ``pages``: the pages that it hands out, in order.
+    ``found``: where the cached prefix is that it found, page by page; how much that is may be open, too.
     ``host_victims``: the names that leave the host, in any order.  ``host_pages``: where the host's copy of a page
     goes, by name; those that are not named go to the lowest pages that are left.  ``given_up``: the victims that are
     lost where write-back can't bring them to the host, with all that is below them there; without it they stay.
@@ -52,6 +53,7 @@ class Choice(NamedTuple):
 
     victims: Names | None = None
     pages: tuple[PageNo, ...] | None = None
+    found: tuple[PageNo, ...] | None = None
     host_victims: Names | None = None
     host_pages: Mapping[Name, PageNo] | None = None
     given_up: Collection[Name] = ()
@@ -74,11 +76,21 @@ def refuse(text: str) -> None:
     raise ValueError(f"no correct cache chooses so: {text}")
 
 
+def ends_at_nodes(setting: Setting) -> bool:
+    """Whether a match may end before a node that the key leaves in its middle."""
+    return setting.profile.match_ends == "node"
+
+
 # Free pages
 
 
 def free_pages(state: State, setting: Setting) -> frozenset[PageNo]:
-    """The pages of the device that could be handed out: usable, and neither owned nor cached (POOL-12)."""
+    """The pages of the device that could be handed out: usable, and neither owned nor cached (POOL-12).
+
+    In a block table what is cached can be handed out, too, where nobody holds it.
+    """
+    if setting.table:
+        return setting.usable.difference(state.owners, [page for page, block in state.table.items() if block.holders])
     return setting.usable.difference(state.owners, [page.page for page in state.tree.pages.values()])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from kvlitmus.reference.choose import Choice, Names
+from kvlitmus.reference.choose import NO_CHOICE, Choice, Names, ends_at_nodes
 from kvlitmus.spec import calls, tier_calls
 from kvlitmus.spec.interface.tiers import BACKUP, PUT, Outcome
 from kvlitmus.spec.names import page_names
@@ -41,8 +41,10 @@ def choice_of(step: Step[Any], state: State, setting: Setting) -> Choice:
     """
     call, answer, size = step.call, step.answer, setting.size
     before, after = step.before, step.after
+    if isinstance(call, calls.Reset):
+        return NO_CHOICE
     victims: Names = ()
-    if type(call) in LEAVES_DEVICE:
+    if type(call) in LEAVES_DEVICE or setting.table:
         victims = tuple(sorted(before.cached.keys() - after.cached.keys()))
     granted: Sequence[Slot] | None = None
     if answer is not None and isinstance(call, calls.Alloc):
@@ -56,7 +58,8 @@ def choice_of(step: Step[Any], state: State, setting: Setting) -> Choice:
         granted = answer.slots
     pages = None if granted is None else pages_in_order(granted, size)
     if not isinstance(after, TierSeen):
-        return Choice(victims, pages)
+        found = found_by(call, answer, state, setting) if setting.table or ends_at_nodes(setting) else None
+        return Choice(victims, pages, found)
     lost: Names | None = None
     if may_drop(call, setting):
         lost = dropped(before.parent_names, after.parent_names, before.hosted, after.hosted, setting)
@@ -64,10 +67,22 @@ def choice_of(step: Step[Any], state: State, setting: Setting) -> Choice:
     if isinstance(call, tier_calls.Prefetch) and answer.started:
         taken = map(PageNo, sorted(set(after.moving).difference(before.moving)))
         places |= zip(call.path.pages[answer.matched // size :], taken, strict=False)
-    choice = Choice(victims, pages, lost, places, outcome=outcome_of(call, after.record))
+    choice = Choice(victims, pages, None, lost, places, outcome=outcome_of(call, after.record))
     if lost and setting.config.write == WRITE_BACK and type(call) in LEAVES_DEVICE:
         choice = choice._replace(given_up=frozenset(victims).intersection(lost).difference(before.hosted))
     return choice_of_jobs(choice, call, answer, before, after, setting)
+
+
+def found_by(call: Any, answer: Any, state: State, setting: Setting) -> tuple[PageNo, ...] | None:
+    """Where the cached prefix was found that a match or a request answers with; ``None`` where it doesn't say."""
+    if answer is None or not isinstance(call, calls.Match | calls.Begin):
+        return None
+    if isinstance(call, calls.Begin):
+        return tuple(pages_in_order(answer.row[: answer.cached], setting.size))
+    if answer.slots is not None:
+        return tuple(pages_in_order(answer.slots, setting.size))
+    names = call.path.pages[: answer.length // setting.size]
+    return tuple([state.tree.pages[name].page for name in names if name in state.tree.pages])
 
 
 def choice_of_jobs(

@@ -16,12 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
-from kvlitmus.reference import backup, fetch, life, load, put, tier
+from kvlitmus.reference import backup, fetch, life, load, put, table, tier
 from kvlitmus.reference.choose import (
     NO_CHOICE,
     Choice,
     Names,
     available,
+    ends_at_nodes,
     free_pages,
     hand_out,
     in_order,
@@ -42,7 +43,7 @@ from kvlitmus.spec.prefetch_advance import tiers_of
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import Running, State, Tree
 from kvlitmus.spec.step import Step
-from kvlitmus.spec.units import Name, PageNo, Pages, RequestId, Slot, Tokens, pages_needed
+from kvlitmus.spec.units import PageNo, Pages, RequestId, Slot, Tokens, pages_needed
 
 __all__ = [
     "DECIDE",
@@ -80,7 +81,7 @@ def perform(state: State, setting: Setting, call: Any, choice: Choice | None = N
     if state.host is not None:
         after, answer = perform_tiered(state, setting, call, choice)
         return Step(call, answer, state, after)
-    if choice.victims and type(call) not in MAKES_ROOM:
+    if choice.victims and type(call) not in MAKES_ROOM and not setting.table:
         refuse(f"a {type(call).__name__} evicts nothing (got {choice.victims})")
     return flat(state, setting, call, choice)
 
@@ -89,6 +90,8 @@ def flat(state: State, setting: Setting, call: Any, choice: Choice = NO_CHOICE) 
     """The step of a flat cache, or what a call does on the device of a hierarchy."""
     answer, victims = DECIDE[type(call)](state, setting, call, choice)
     after = expect(state, setting, call, answer)
+    if setting.table:
+        return Step(call, answer, state, table.after(state, after, choice))
     if victims:
         after = after._replace(tree=effects.remove(after.tree, frozenset(victims)))
     return Step(call, answer, state, after)
@@ -100,8 +103,11 @@ def flat(state: State, setting: Setting, call: Any, choice: Choice = NO_CHOICE) 
 def room_for(pages: int, tree: Tree, free: Collection[PageNo], setting: Setting, choice: Choice) -> Names:
     """What is evicted so that so many pages are free: what lacks, or what there is.
 
-    How much a cache evicts on its own account is its own affair, so a choice may be more or less.
+    How much a cache evicts on its own account is its own affair, so a choice may be more or less.  A block table evicts
+    by handing out, and nothing before that.
     """
+    if setting.table:
+        return ()
     if choice.victims is None:
         return least_valuable(tree, pages - len(free), setting)
     return in_order(tree, choice.victims, setting)
@@ -170,21 +176,41 @@ def nothing(state: State, setting: Setting, call: object, choice: Choice) -> Dec
 
 
 def cached_part(state: State, setting: Setting, path: calls.Path) -> Names:
-    """The cached pages that a match covers, as far as the profile lets it (TREE-02, TREE-10)."""
+    """The cached pages that a match covers at most, as far as the profile lets it (TREE-02, TREE-10)."""
     most = setting.cap(len(path.names)) // setting.size
     return path.pages[: effects.cached_prefix(state.tree, path.pages[:most])]
 
 
-def slots_at(tree: Tree, names: Sequence[Name], size: int) -> Slots:
-    """Where these cached pages are (TREE-03)."""
-    return slots_of([tree.pages[name].page for name in names], size)
+def find(state: State, setting: Setting, path: calls.Path, choice: Choice) -> tuple[PageNo, ...]:
+    """Where the cached prefix of a key is, page by page (TREE-02, TREE-03).
+
+    Where matches end at nodes, a node that the key leaves in its middle is left out, unless the choice is another.  Of
+    several places of a page it is the lowest, or the chosen one.
+    """
+    covered = cached_part(state, setting, path)
+    if setting.table:
+        return table.find(state, covered, choice)
+    if ends_at_nodes(setting):
+        covered = covered[: least_found(state, setting, path, covered, choice)]
+    return tuple([state.tree.pages[name].page for name in covered])
 
 
-def match(state: State, setting: Setting, call: calls.Match, _: Choice) -> Decision:
+def least_found(state: State, setting: Setting, path: calls.Path, covered: Names, choice: Choice) -> int:
+    """How many of these cached pages are found where matches end at nodes: those of whole nodes, unless chosen."""
+    whole = path.pages[: effects.cached_prefix(state.tree, path.pages)]
+    least = min(len(covered), effects.whole_nodes(state.tree, whole))
+    if choice.found is None:
+        return least
+    if not least <= len(choice.found) <= len(covered):
+        refuse(f"between {least} and {len(covered)} pages are found, not {len(choice.found)}")
+    return len(choice.found)
+
+
+def match(state: State, setting: Setting, call: calls.Match, choice: Choice) -> Decision:
     """The longest cached prefix, where it is, and its last page as the handle for a lock."""
-    covered = cached_part(state, setting, call.path)
-    slots = slots_at(state.tree, covered, setting.size)
-    return Decision(Hit(len(slots), slots, call.path.end(len(covered))))
+    found = find(state, setting, call.path, choice)
+    slots = slots_of(found, setting.size)
+    return Decision(Hit(len(slots), slots, call.path.end(len(found))))
 
 
 def insert(state: State, setting: Setting, call: calls.Insert, _: Choice) -> Decision:
@@ -247,15 +273,17 @@ def begin(state: State, setting: Setting, call: calls.Begin, choice: Choice) -> 
     if call.rid in state.requests:
         raise ValueError(f"request {call.rid} is running already", call.rid)
     size, tokens, unused = setting.size, len(call.path.key.tokens), free_pages(state, setting)
-    covered = cached_part(state, setting, call.path)
-    protected = effects.lock(expect(state, setting, call, None).tree, call.path.end(len(covered)))
-    wanted = pages_needed(tokens, size) - len(covered)
+    found = find(state, setting, call.path, choice)
+    if setting.table:
+        unused = unused.difference(found)
+    protected = effects.lock(expect(state, setting, call, None).tree, call.path.end(len(found)))
+    wanted = pages_needed(tokens, size) - len(found)
     victims = room_for(wanted, protected, unused, setting, choice)
     own = hand_out(unused | freed_by(state.tree, victims), wanted, choice.pages)
     if own is None:
         return Decision(None, victims)
-    row = slots_at(state.tree, covered, size) + slots_of(own, size)
-    return Decision(Begun(row[:tokens], len(covered) * size), victims)
+    row = slots_of(found, size) + slots_of(own, size)
+    return Decision(Begun(row[:tokens], len(found) * size), victims)
 
 
 def grow(state: State, setting: Setting, call: calls.Grow, choice: Choice) -> Decision:
@@ -272,9 +300,14 @@ def opened_by(state: State, setting: Setting, call: calls.Grow) -> int:
 
 
 def publish(state: State, setting: Setting, call: calls.Publish, _: Choice) -> Decision:
-    """The request goes on in the tree's slots: its own pages, and those that another request cached first (REQ-03)."""
+    """The request goes on in the tree's slots: its own pages, and those that another request cached first (REQ-03).
+
+    In a block table its own pages are where they were.
+    """
     running, tree, size = state.requests[call.rid], state.tree, setting.size
     paged = computed(running, setting, call.upto)
+    if setting.table:
+        return Decision(Begun(running.row, len(paged) * size))
     own = offered_by_request(running, setting, paged)
     pages = [tree.pages[name].page if name in tree.pages else page for name, page in zip(paged, own, strict=True)]
     kept = len(paged) * size
@@ -349,7 +382,7 @@ def match_tiers(state: State, setting: Setting, call: calls.Match, choice: Choic
     """The longest cached prefix on both tiers; slots are those on the device."""
     covered = cached_part(state, setting, call.path)
     state, _, behind = tier.match(state, setting, call.path.pages, len(call.path.names))
-    slots = slots_at(state.tree, covered, setting.size)
+    slots = slots_of([state.tree.pages[name].page for name in covered], setting.size)
     return state, Hit(len(slots), slots, call.path.end(len(covered)), behind * setting.size)
 
 
