@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kvlitmus import zoo
 from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import OP_BYTES, Op, decode, draw, table
-from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.ports import Config, Unsupported
 from kvlitmus.conformance.ports.choices import POLICIES
-from kvlitmus.conformance.run.plan import TIER_CONFIGS
+from kvlitmus.conformance.run.plan import TIER_CONFIGS, configs_of
 from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.mutants.mutant import Mutant
 from kvlitmus.mutants.registry import all_mutants
@@ -21,6 +22,16 @@ from kvlitmus.spec.names import Names
 from tests.support.configs import TIER_POLICY_CONFIGS
 from tests.support.oracle import Differs, Oracle
 from tests.support.tier_oracle import TieredOracle
+
+
+def made(name: str, config: Config) -> bool:
+    """Whether a cache of the zoo takes a configuration."""
+    try:
+        zoo.target_of(name).make(config)
+    except Unsupported:
+        return False
+    return True
+
 
 FLAT = (
     *(Config(page_size=size, policy=policy, pages=pages) for policy in POLICIES for size, pages in ((1, 8), (4, 12))),
@@ -44,6 +55,20 @@ NOT_FOLLOWED = {
     "group": "of a hierarchy nobody sees what an open group keeps from being free",
 }
 """Operations on hierarchies that the reference doesn't follow."""
+
+ZOO = {
+    f"{name}-{config.label}": (name, config)
+    for name in zoo.ZOO
+    for config in configs_of(zoo.target_of(name))
+    if (config.tiered or config.pool == "device") and made(name, config)
+}
+"""Whole caches of the zoo, with each configuration that they take."""
+
+UNTOLD = {
+    "eager_host": "that a chunk is backed up",
+    "spill": "that a load of nothing is declined",
+}
+"""Caches of the zoo, each with what it chooses that the reference has no choice for."""
 
 LOOKS_FIRST = "host-plan-looks-first"
 """It asks how much is free before it allocates, so a fault meets another allocation: it is played without any."""
@@ -123,6 +148,18 @@ def test_a_legal_cache_does_what_the_reference_does_with_its_choices(name: str) 
     legal, config = LEGAL[name]
     without = ("fault",) if legal.id == LOOKS_FIRST else ()
     assert play(legal.target, config, drawn(legal.target, config, range(2), without)) > 200
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_a_cache_of_the_zoo_does_what_the_reference_does_with_its_choices(name: str) -> None:
+    cache, config = ZOO[name]
+    target = zoo.target_of(cache)
+    schedules = drawn(target, config, range(2))
+    if cache in UNTOLD:
+        with pytest.raises(Differs):
+            play(target, config, schedules)
+    else:
+        assert play(target, config, schedules) > 100
 
 
 @pytest.mark.parametrize("id", [*NOTICED, *NOTICED_BELOW])
