@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.conformance.specimen.pool import PagedPool
 from kvlitmus.conformance.specimen.requests import RequestTable, Running
 from kvlitmus.conformance.specimen.tree import RadixTree
@@ -225,3 +229,94 @@ class GroupReadsTheRowLater(RequestTable):
     def drop_duplicates(self, request: Running, already: int) -> None:
         assert isinstance(self.pool, LatePool)
         self.pool.give_back_part(request.row, request.cached, already * self.pool.page_size)
+
+
+WAITING = replace(PROFILE, release_delay=2)
+
+
+class QueuedPool(PagedPool):
+    """A pool with a release queue: what comes back is free when more has come back so many times."""
+
+    keeps = 2
+
+    def __init__(self, pages: int, page_size: int, reserved: int) -> None:
+        super().__init__(pages, page_size, reserved)
+        self.queue: list[list[int]] = []
+
+    def give_back(self, pages: Sequence[int]) -> None:
+        """Into the queue, or into the open group."""
+        many = len(self.free_list)
+        super().give_back(pages)
+        self.put_off(many)
+
+    def free_group_end(self) -> None:
+        """All that was collected goes into the queue together."""
+        many = len(self.free_list)
+        super().free_group_end()
+        self.put_off(many)
+
+    def put_off(self, many: int) -> None:
+        """What is on the free list behind its first so many pages waits."""
+        batch = self.free_list[many:]
+        if not batch:
+            return
+        del self.free_list[many:]
+        self.queue.append(batch)
+        while len(self.queue) > self.keeps:
+            self.let_go(self.queue.pop(0))
+
+    def let_go(self, batch: list[int]) -> None:
+        """What has waited is free."""
+        self.free_list += batch
+
+    def at_once(self, pages: Sequence[int]) -> None:
+        """What an eviction has freed was freed since it is needed."""
+        super().give_back(pages)
+
+
+class EvictsAtOnce(RadixTree):
+    """A tree whose victims are free at once, over a pool with a release queue."""
+
+    def __init__(self, page_size: int, policy: str, release: Callable[[Sequence[int]], None]) -> None:
+        pool = getattr(release, "__self__", None)
+        assert isinstance(pool, QueuedPool)
+        super().__init__(page_size, policy, pool.at_once)
+
+
+@mutant(
+    "release-queue-too-long",
+    profile=replace(WAITING, release_delay=1),
+    beside=(EvictsAtOnce,),
+    kills=("POOL-12", "POOL-14"),
+)
+class ReleaseQueueTooLong(QueuedPool):
+    """Requests are refused though memory was given back long ago: it waits a call longer than the cache promises."""
+
+
+@mutant(
+    "release-queue-loses-a-page",
+    profile=WAITING,
+    beside=(EvictsAtOnce,),
+    kills=("POOL-12", "POOL-14"),
+)
+class ReleaseQueueLosesAPage(QueuedPool):
+    """Memory shrinks: of what comes out of the release queue together the last page is dropped, if it isn't alone."""
+
+    def let_go(self, batch: list[int]) -> None:
+        super().let_go(batch[:-1] if len(batch) > 1 else batch)
+
+
+@mutant("release-queue-frees-twice", profile=WAITING, beside=(EvictsAtOnce,), kills=("POOL-09", "POOL-11", "POOL-12"))
+class ReleaseQueueFreesTwice(QueuedPool):
+    """Two requests write into one page: what comes out of the release queue is put on the free list once more by the
+    next call.
+    """
+
+    def __init__(self, pages: int, page_size: int, reserved: int) -> None:
+        super().__init__(pages, page_size, reserved)
+        self.again: list[int] = []
+
+    def let_go(self, batch: list[int]) -> None:
+        super().let_go(self.again)
+        super().let_go(batch)
+        self.again = batch

@@ -18,6 +18,7 @@ from kvlitmus.spec import effects
 from kvlitmus.spec.interface.tiers import Outcome
 from kvlitmus.spec.order import passed_over_by
 from kvlitmus.spec.policies import later, worth
+from kvlitmus.spec.release import waiting_in
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State, Tree
 from kvlitmus.spec.units import Name, PageNo, Tokens
@@ -36,6 +37,7 @@ class Choice(NamedTuple):
     lost where write-back can't bring them to the host, with all that is below them there; without it they stay.
     ``outcome``: how a job went on that asks storage, where the call leaves that to storage; without it storage has,
     gives and takes everything.
+    ``waiting``: the pages that are left in the release queue of the device, as far as they may be.
 
     Of copies between the tiers: ``copies``, the runs of pages that are backed up by one copy each, else whole nodes;
     ``landed``, whether copies that begin have landed at once.  Of a tick: ``ended``, the copies that it takes note of,
@@ -66,6 +68,7 @@ class Choice(NamedTuple):
     late: bool = False
     puts: tuple[Names, ...] = ()
     told: Tokens | None = None
+    waiting: frozenset[PageNo] = frozenset()
 
 
 NO_CHOICE = Choice()
@@ -85,13 +88,14 @@ def ends_at_nodes(setting: Setting) -> bool:
 
 
 def free_pages(state: State, setting: Setting) -> frozenset[PageNo]:
-    """The pages of the device that could be handed out: usable, and neither owned nor cached (POOL-12).
+    """The pages of the device that could be handed out: usable, and neither owned nor cached nor waiting (POOL-12).
 
     In a block table what is cached can be handed out, too, where nobody holds it.
     """
     if setting.table:
         return setting.usable.difference(state.owners, [page for page, block in state.table.items() if block.holders])
-    return setting.usable.difference(state.owners, [page.page for page in state.tree.pages.values()])
+    cached = [page.page for page in state.tree.pages.values()]
+    return setting.usable.difference(state.owners, cached, waiting_in(state))
 
 
 def available(state: State, setting: Setting) -> Tokens:

@@ -40,6 +40,7 @@ from kvlitmus.spec.interface import Begun, Hit, Stored
 from kvlitmus.spec.interface.tiers import DONE, FETCH, LOAD, QUERY, Outcome
 from kvlitmus.spec.order import needless_victims
 from kvlitmus.spec.prefetch_advance import tiers_of
+from kvlitmus.spec.release import waiting_in, without
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import Running, State, Tree
 from kvlitmus.spec.step import Step
@@ -92,6 +93,7 @@ def flat(state: State, setting: Setting, call: Any, choice: Choice = NO_CHOICE) 
     after = expect(state, setting, call, answer)
     if setting.table:
         return Step(call, answer, state, table.after(state, after, choice))
+    after = without(after, waiting_in(after).difference(choice.waiting))
     if victims:
         after = after._replace(tree=effects.remove(after.tree, frozenset(victims)))
     return Step(call, answer, state, after)

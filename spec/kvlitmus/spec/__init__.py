@@ -13,7 +13,7 @@ What is asked and answered: :mod:`~kvlitmus.spec.interface` (what a cache may of
 What is known, and how it changes: :mod:`~kvlitmus.spec.page` and :mod:`~kvlitmus.spec.state`, elementary
 :mod:`~kvlitmus.spec.effects` on it, :mod:`~kvlitmus.spec.calls` as values, and :mod:`~kvlitmus.spec.advance`, which says
 what an answered call amounts to; :mod:`~kvlitmus.spec.partial` and :mod:`~kvlitmus.spec.windows`, what remains known where
-evictions aren't seen; :mod:`~kvlitmus.spec.tables`, block tables; :mod:`~kvlitmus.spec.limits`, the keys that a cache
+evictions aren't seen; :mod:`~kvlitmus.spec.tables`, block tables; :mod:`~kvlitmus.spec.release`, what is given back and not yet free; :mod:`~kvlitmus.spec.limits`, the keys that a cache
 takes; :mod:`~kvlitmus.spec.replay`, what events tell, and :mod:`~kvlitmus.spec.late`, what they may tell late;
 :mod:`~kvlitmus.spec.trust`, what is not believed any more after a broken rule.  For tiers
 :mod:`~kvlitmus.spec.tier_state`, :mod:`~kvlitmus.spec.host_state` (what only the cache itself knows),
@@ -31,7 +31,7 @@ the cache), :mod:`~kvlitmus.spec.step`, :mod:`~kvlitmus.spec.on` and :mod:`~kvli
 of it was seen), by :mod:`~kvlitmus.spec.look` (what of a step the frame looks at) and :mod:`~kvlitmus.spec.reach` (what a
 cause can reach), :mod:`~kvlitmus.spec.room` (how much room a call lacks),
 :mod:`~kvlitmus.spec.facts` (what a fact is), :mod:`~kvlitmus.spec.observed`, :mod:`~kvlitmus.spec.order` and
-:mod:`~kvlitmus.spec.store_facts` (facts of several parts), :mod:`~kvlitmus.spec.rule` (what a rule is),
+:mod:`~kvlitmus.spec.store_facts` (facts of several parts), :mod:`~kvlitmus.spec.prefetch_facts` (those of a plan), :mod:`~kvlitmus.spec.rule` (what a rule is),
 :mod:`~kvlitmus.spec.plan` (the facts and rules of alike steps, as one function).
 
 The rules: the parts, in the order of :mod:`~kvlitmus.spec.parts`.

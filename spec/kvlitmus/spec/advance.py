@@ -15,6 +15,7 @@ from typing import Any
 from kvlitmus.spec import calls, effects, partial, tables
 from kvlitmus.spec.interface import Begun, Hit, Stored
 from kvlitmus.spec.names import page_names
+from kvlitmus.spec.release import queued, without
 from kvlitmus.spec.seen import Seen
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import Page, Running, State, Tree, empty_state
@@ -27,13 +28,15 @@ def expect(state: State, setting: Setting, call: Any, answer: Any) -> State:
     """The state after a call that was answered so."""
     if state.doubt.odd:
         state = state._replace(doubt=state.doubt._replace(odd=()))
-    return EXPECT[type(call)](state, setting, call, answer)
+    return queued(state, EXPECT[type(call)](state, setting, call, answer), setting, call)
 
 
 def follow(state: State, setting: Setting, after: Seen) -> State:
     """What was expected, as the snapshot shows it: pages that vanished are gone, pages that appeared are there."""
     if setting.table:
         state = state._replace(table=tables.as_seen(state.table, after.places()))
+    if state.leaving:
+        state = without(state, after.free)
     cached, tree = after.cached, state.tree
     if cached == {name: page.page for name, page in tree.pages.items()}:
         return state

@@ -32,6 +32,7 @@ from kvlitmus.spec.reach import (
     pinned_by_jobs,
     unpinned_by_jobs,
 )
+from kvlitmus.spec.release import waiting_in
 from kvlitmus.spec.room import lacking, wanted_pages
 from kvlitmus.spec.seen import Record, Seen, TierSeen
 from kvlitmus.spec.state import State
@@ -250,16 +251,17 @@ def pages_of_victims(look: Look) -> Collection[PageNo]:
 
 
 def pages_disowned(look: Look) -> Collection[PageNo]:
-    """The device pages that the call's request or caller owned, and owns no more."""
+    """The device pages that the call's request or caller owned, and owns no more; with them what waits to be released."""
     if look.setting.table and isinstance(look.call, calls.End):
         return pages_of(look.state.requests[look.call.rid].row, look.setting.size)
-    return look.state.owners.keys() - look.expected.owners.keys()
+    disowned = look.state.owners.keys() - look.expected.owners.keys()
+    return disowned | waiting_in(look.state) if disowned else ()
 
 
 def pages_given(look: Look) -> Collection[PageNo]:
-    """The device pages that the caller gives back; at the end of a group, whatever was given back in it."""
+    """The device pages that the caller gives back, with what waits to be released; at the end of a group, whatever was given back in it."""
     if isinstance(look.call, calls.Free | calls.EndGroup):
-        return pages_of(look.call.slots, look.setting.size)
+        return pages_of(look.call.slots, look.setting.size) | waiting_in(look.state)
     return look.setting.usable
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from kvlitmus.spec import effects, windows
+from kvlitmus.spec.release import waiting_in
 from kvlitmus.spec.seen import Seen
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import Page, State
@@ -44,7 +45,8 @@ def made_room(state: State, setting: Setting, needed: int) -> State:
         return doubted(state, setting, 0, len(state.tree.pages))
     sure, possible = cached_pages(state)
     taken = len(state.owners) - len(setting.usable)
-    return doubted(state, setting, sure + taken, most_evicted(state, setting, possible + taken, needed))
+    most = possible + taken + len(waiting_in(state))
+    return doubted(state, setting, sure + taken, most_evicted(state, setting, most, needed))
 
 
 def tried(state: State, setting: Setting, needed: int, held: Sequence[Name] = ()) -> State:
@@ -57,7 +59,7 @@ def tried(state: State, setting: Setting, needed: int, held: Sequence[Name] = ()
     pages = len(state.tree.pages)
     if not counts(setting):
         return doubted(state, setting, 0, pages)
-    lacking = cached_pages(state)[1] + len(state.owners) + needed - len(setting.usable)
+    lacking = cached_pages(state)[1] + len(state.owners) + len(waiting_in(state)) + needed - len(setting.usable)
     return doubted(state, setting, 0, most_evicted(state, setting, lacking, needed), held)
 
 
@@ -197,7 +199,8 @@ def counted(state: State, then: State, setting: Setting, before: Seen, after: Se
 def cached_count(state: State, setting: Setting, seen: Seen) -> Pages | None:
     """How many pages are cached, by what the pool says is available; ``None`` where that can't be told."""
     available = seen.available
-    if available is None or not counts(setting) or setting.profile.evict_moment != "call":
+    profile = setting.profile
+    if available is None or not counts(setting) or profile.evict_moment != "call" or profile.release_delay:
         return None
     if "counters" not in setting.capabilities:
         return None  # a pool whose tree doesn't count may hold something back

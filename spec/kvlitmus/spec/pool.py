@@ -20,6 +20,7 @@ from kvlitmus.spec.advance import extended_by, opened_by, opened_needed_by
 from kvlitmus.spec.calls import Alloc, Begin, EndGroup, Evict, Extend, ExtendBatch, ExtendOne, Free, Grow, Publish
 from kvlitmus.spec.facts import fact
 from kvlitmus.spec.on import On
+from kvlitmus.spec.release import released
 from kvlitmus.spec.rule import Kind, Strength, rule
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State
@@ -227,14 +228,18 @@ def a_refused_allocation_changes_nothing(available_before: Tokens, available_aft
     on=(On.FREE,),
     source="R-DEV-04, R-DEV-07",
     reference="perform.free",
-    allowed="the free list grown by exactly {freed_pages}",
+    allowed="the free list grown by exactly {freed_pages}, by the profile's release_delay",
     premise="freed_pages",
 )
 def freeing_returns_exactly_the_pages_touched(
-    freed_pages: frozenset[PageNo], free_before: frozenset[PageNo], free_after: frozenset[PageNo]
+    freed_pages: frozenset[PageNo],
+    free_before: frozenset[PageNo],
+    free_after: frozenset[PageNo],
+    waiting_before: frozenset[PageNo],
+    waiting_after: frozenset[PageNo],
 ) -> bool:
-    """Freeing slots MUST put exactly the pages that they lie in on the free list."""
-    return free_after == free_before | freed_pages
+    """Freeing slots MUST put exactly the pages that they lie in on the free list, or into the release queue that the profile declares, from which earlier ones may come."""
+    return released(free_before, freed_pages, free_after, waiting_before, waiting_after)
 
 
 @rule(
@@ -242,14 +247,21 @@ def freeing_returns_exactly_the_pages_touched(
     on=(On.FREE,),
     source="R-DEV-04",
     reference="perform.free",
-    allowed="{available_before} + {page_size} × {freed_pages} slots available",
+    allowed="{available_before} + {page_size} × {freed_pages} slots available, by the profile's release_delay",
     premise="freed_pages",
 )
 def freeing_makes_the_pages_available(
-    freed_pages: frozenset[PageNo], available_before: Tokens, available_after: Tokens, page_size: int
+    freed_pages: frozenset[PageNo],
+    available_before: Tokens,
+    available_after: Tokens,
+    page_size: int,
+    waiting_before: frozenset[PageNo],
+    waiting_after: frozenset[PageNo],
 ) -> bool:
-    """After a free the pool MUST have that many more slots available."""
-    return available_after == available_before + len(freed_pages) * page_size
+    """After a free the pool MUST have that many more slots available; a release queue may keep them, and give earlier ones."""
+    least = len(freed_pages - waiting_after) * page_size
+    most = len(freed_pages | waiting_before) * page_size
+    return least <= available_after - available_before <= most
 
 
 @rule("POOL-11", kind=Kind.STATE, source="R-DEV-08, R-HOST-06", reference="perform.free_pages")
@@ -270,11 +282,13 @@ def every_page_has_exactly_one_home(
     free_after: frozenset[PageNo],
     cached_homes: Sequence[PageNo],
     owned_after: frozenset[PageNo],
+    waiting_after: frozenset[PageNo],
 ) -> bool:
-    """After every call each usable page MUST be in exactly one home: free, cached, or owned by one request or caller; where free pages can be found, what nobody holds MUST be free."""
+    """After every call each usable page MUST be in exactly one home: free, cached, or owned by one request or caller, or, no longer than the profile declares, waiting to be free; where free pages can be found, what nobody holds MUST be free."""
+    homes = free_after.union(cached_homes, owned_after)
     return (
-        len(free_after) + len(cached_homes) + len(owned_after) == len(usable)
-        and free_after.union(cached_homes, owned_after) == usable
+        len(free_after) + len(cached_homes) + len(owned_after) == len(homes)
+        and homes <= usable <= homes | waiting_after
     )
 
 
@@ -292,7 +306,7 @@ def the_pool_counts_its_free_list(
     needs=("counters",),
     source="R-DEV-04, R-LK-02; sglang#27731",
     reference="perform.free_pages",
-    allowed="available + evictable + protected + owned = {capacity}; where the profile's evict_moment is alloc, available may include evictable",
+    allowed="available + evictable + protected + owned = {capacity}; where the profile's evict_moment is alloc, available may include evictable; a release queue may hold {waiting_after}",
 )
 def the_counters_add_up(
     available_after: Tokens,
@@ -301,10 +315,12 @@ def the_counters_add_up(
     owned_slots: Tokens,
     capacity: Tokens,
     may_evict: bool,
+    waiting_after: frozenset[PageNo],
+    page_size: int,
 ) -> bool:
-    """What is available, evictable, protected and owned MUST add up to the capacity after every call; where the profile lets allocations evict, what is evictable may count as available too."""
+    """What is available, evictable, protected and owned MUST add up to the capacity after every call, but for what waits in a release queue; where the profile lets allocations evict, what is evictable may count as available too."""
     beyond = available_after + evictable + protected + owned_slots - capacity
-    return 0 <= beyond <= (evictable if may_evict else 0)
+    return -len(waiting_after) * page_size <= beyond <= (evictable if may_evict else 0)
 
 
 @rule("POOL-15", kind=Kind.STATE, source="R-DEV-08; sglang#27731, sglang#38941", reference="perform.free_pages")

@@ -19,6 +19,7 @@ PROFILE_VALUES: dict[str, Values] = {
     "match_ends": ("page", "node"),
     "duplicates": ("caller_frees", "cache_frees", "kept"),
     "publish": ("explicit", "at_alloc"),
+    "release_delay": range((1 << 20) + 1),
     "event_delay": range((1 << 20) + 1),
     "hit_counts": ("insert", "match", "none"),
     "split_created": ("keeps", "renews"),
@@ -70,6 +71,8 @@ class Profile:
         (``kept``); in a block table, which has no insert, all places of a prefix are kept.
     publish: pages become matchable by an explicit call (``explicit``) or when they are allocated (``at_alloc``): a
         block table (:mod:`kvlitmus.spec.tables`), whose free pages are found until they are handed out.
+    release_delay: so many later calls that give memory back, at most, until what is given back to the device is on the
+        free list (:mod:`kvlitmus.spec.release`); 0 where there is no release queue.
     event_delay: so many calls after the one that changed something, at most, its events are told: together, and after those of
         the calls before.
     hit_counts: what raises the count used by LFU and SLRU: ``insert`` (a new node starts with 1),
@@ -134,6 +137,7 @@ class Profile:
     match_ends: str = "page"
     duplicates: str = "caller_frees"
     publish: str = "explicit"
+    release_delay: int = 0
     event_delay: int = 0
     hit_counts: str = "insert"
     lock_touches: bool = False

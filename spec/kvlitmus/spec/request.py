@@ -25,6 +25,7 @@ from kvlitmus.spec.calls import Begin, End, Extend, Grow, Publish
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.interface import Begun
 from kvlitmus.spec.on import On
+from kvlitmus.spec.release import waiting_in
 from kvlitmus.spec.rule import rule
 from kvlitmus.spec.seen import Seen
 from kvlitmus.spec.setting import Setting
@@ -123,7 +124,7 @@ def request_wanted(state: State, setting: Setting, call: Begin | Grow) -> Tokens
 
 @fact(0)
 def fits_alone(setting: Setting, state: State, call: Begin) -> bool | Unknown:
-    """Whether the request needs no more pages than the pool has beside those of callers, and nothing is in its way: held, protected, under way, or cached where a beginning need not evict.
+    """Whether the request needs no more pages than the pool has beside those of callers and in a release queue, and nothing is in its way: held, protected, under way, or cached where a beginning need not evict.
 
     Of a hierarchy what is under way isn't known without a snapshot.
     """
@@ -136,7 +137,7 @@ def fits_alone(setting: Setting, state: State, call: Begin) -> bool | Unknown:
     if state.receipts or state.requests or (state.tree.pages and profile.evict_moment == "call"):
         return False
     needed = pages_needed(len(call.path.key.tokens), setting.size) + profile.evict_slack
-    return needed + len(state.owners) <= len(setting.usable)
+    return needed + len(state.owners) + len(waiting_in(state)) <= len(setting.usable)
 
 
 @fact(0)
@@ -256,15 +257,18 @@ def a_request_gets_free_pages(
     on=(On.END,),
     source="R-TR-10; sglang#19518, sglang#12224, TensorRT-LLM#15018",
     reference="perform.end",
-    allowed="each of {request_pages} free or cached",
+    allowed="each of {request_pages} free or cached, or waiting where the profile has a release_delay",
     premise="request_pages",
 )
 def an_ended_request_owns_nothing(
-    request_pages: frozenset[PageNo], free_after: frozenset[PageNo], cached_listed: Sequence[PageNo]
+    request_pages: frozenset[PageNo],
+    free_after: frozenset[PageNo],
+    cached_listed: Sequence[PageNo],
+    waiting_after: frozenset[PageNo],
 ) -> bool:
-    """Every page that an ended request owned alone MUST be free or cached afterwards, and not both."""
+    """Every page that an ended request owned alone MUST be free or cached afterwards, and not both; where the profile has a release queue, it may wait there to be free."""
     cached = request_pages.intersection(cached_listed)
-    free = request_pages & free_after
+    free = request_pages & (free_after | waiting_after)
     return cached.isdisjoint(free) and cached | free == request_pages
 
 
@@ -332,9 +336,10 @@ def publishing_loses_no_page(
     owned_after: frozenset[PageNo],
     free_after: frozenset[PageNo],
     cached_listed: Sequence[PageNo],
+    waiting_after: frozenset[PageNo],
 ) -> bool:
-    """Every page that a request owned before publishing MUST be cached, free or still its own afterwards."""
-    return request_pages <= owned_after.union(free_after, cached_listed)
+    """Every page that a request owned before publishing MUST be cached, free or still its own afterwards, or wait to be free."""
+    return request_pages <= owned_after.union(free_after, cached_listed, waiting_after)
 
 
 @rule(

@@ -79,7 +79,8 @@ class State(NamedTuple):
     events, where there are any.  ``host``: what only the cache itself knows of the host, where the state is the cache's
     own, as the reference's is.  ``table``: of a block table (:mod:`kvlitmus.spec.tables`) the entered pages; the ``page``
     of a name in the tree is then one of its places.
-    ``late``: what is remembered of the calls before, where events may lag.
+    ``late``: what is remembered of the calls before, where events may lag.  ``leaving``: the pages that may wait in a release
+    queue (:mod:`kvlitmus.spec.release`), by the call that gave them back, the oldest first.
     """
 
     tree: Tree
@@ -93,6 +94,7 @@ class State(NamedTuple):
     host: Host | None = None
     table: Mapping[PageNo, Block] = {}
     late: Late = Late()
+    leaving: tuple[frozenset[PageNo], ...] = ()
 
 
 def empty_state() -> State:

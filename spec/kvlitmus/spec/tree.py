@@ -22,6 +22,7 @@ from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.interface import Begun, Hit, Stored
 from kvlitmus.spec.names import NO_NAME
 from kvlitmus.spec.on import On
+from kvlitmus.spec.release import NONE, released
 from kvlitmus.spec.rule import Kind, rule
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import Running, State
@@ -344,10 +345,14 @@ def an_insert_says_which_slots_were_brought_in_vain(
     allowed="the free list as before, grown by exactly {duplicates}, by the profile's duplicates",
 )
 def an_insert_frees_nothing_but_duplicates(
-    free_before: frozenset[PageNo], free_after: frozenset[PageNo], duplicates: frozenset[PageNo]
+    free_before: frozenset[PageNo],
+    free_after: frozenset[PageNo],
+    duplicates: frozenset[PageNo],
+    waiting_before: frozenset[PageNo],
+    waiting_after: frozenset[PageNo],
 ) -> bool:
-    """An insert MUST free nothing, except the pages brought in vain where the profile says that the cache frees them."""
-    return free_after == free_before | duplicates
+    """An insert MUST free nothing, except the pages brought in vain where the profile says that the cache frees them, and what waits for that in a release queue."""
+    return released(free_before, duplicates, free_after, waiting_before if duplicates else NONE, waiting_after)
 
 
 @rule(

@@ -138,9 +138,10 @@ def ask(value: Any) -> PrefetchAsk:
     fields = set(PrefetchAsk._fields)
     if not isinstance(value, dict) or not {"key_length", "page_size", "threshold"} <= value.keys() <= fields:
         raise FormError(f"an object with {', '.join(PrefetchAsk._fields)}", value)
-    decode: dict[str, Decode] = dict.fromkeys(PrefetchAsk._fields, number)
-    decode |= {"storage_on": flag, "prefix_keys": texts}
-    given: Any = {one: decode[one](it) for one, it in value.items()}
+    given: Any = {
+        one: flag(it) if one == "storage_on" else texts(it) if one == "prefix_keys" else number(it)
+        for one, it in value.items()
+    }
     return PrefetchAsk(**given)
 
 

@@ -17,6 +17,7 @@ from kvlitmus.mutants.evict import ShowsItsTable, TabledTree
 from kvlitmus.mutants.keys import CAPPED, LastTokenComputed, LastTokenComputedRequests
 from kvlitmus.mutants.pool import AllocationEvictsUnasked
 from kvlitmus.mutants.registry import null_mutant
+from kvlitmus.mutants.release import WAITING, EvictsAtOnce, QueuedPool
 from kvlitmus.mutants.tree import DuplicatesFreedByBoth
 from kvlitmus.spec.policies import POLICIES
 from kvlitmus.spec.units import Key
@@ -414,3 +415,20 @@ class IgnoresMisuse(Specimen):
         with suppress(ValueError):
             if isinstance(receipt, Receipt):
                 super().unlock(receipt)
+
+
+@null_mutant("what-is-freed-waits", profile=WAITING, beside=(EvictsAtOnce,), configs=SHORT)
+class WhatIsFreedWaits(QueuedPool):
+    """What is given back waits in a release queue for the next two frees, as the profile declares.
+
+    Now and then all of it goes at once.
+    """
+
+    def __init__(self, pages: int, page_size: int, reserved: int) -> None:
+        super().__init__(pages, page_size, reserved)
+        self.times = 0
+
+    def put_off(self, many: int) -> None:
+        self.times += 1
+        self.keeps = 0 if self.times % 5 == 0 else 2
+        super().put_off(many)
