@@ -252,3 +252,27 @@ def test_each_occasion_is_one_that_some_step_is() -> None:
     told = {On.FLAT_CALL: "of every call on a flat cache", On.IN_GROUP: "of every call of a trace within a free group"}
 
     assert {one for one in On if f"On.{one.name}" not in source} == told.keys()
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_what_is_known_only_without_a_snapshot_is_not_worked_out_with_one(planned: plan.Plan, depth: int) -> None:
+    @fact(0, unseen=True)
+    def pages_left(state: State) -> int:
+        """Pages."""
+        return len(state.tree.pages)
+
+    @rule("TREE-95", kind=Kind.STATE, source="test")
+    def no_page_is_left(pages_left: int) -> bool:
+        """No page MUST be left."""
+        return pages_left > 0
+
+    made = plan.compile_plan([register.RULES["TREE-95"]], (On.MATCH,), depth=depth, capabilities=frozenset())
+    setting = Setting(Config(page_size=1), Profile(), depth, frozenset())
+    known = empty_state()
+    judged = made.run(setting, known, known, known, calls.Reset(), None, Seen(), Seen(), None, None, False)
+
+    seen = depth == 3
+    assert (made.rules, made.never) == (((), ("TREE-95",)) if seen else (("TREE-95",), ()))
+    assert (judged is None) == seen
+    assert plan.value_of("pages_left", {"state": known, "setting": setting}, {}) == (UNKNOWN if seen else 0)
+    assert plan.value_of("pages_left", {"state": known}, {}) is UNKNOWN

@@ -10,6 +10,9 @@ serves judge, recorded traces, enumerations, lemmas and docs.  A fact that can't
 :data:`UNKNOWN`; its return type says so (``… | Unknown``), every fact that is worked out from it is
 unknown too, and a rule that speaks of it is *not judged here*.
 
+Some facts are known only where there is *no* snapshot (``unseen``): what they say from answers and counters, others say
+better where the cache was looked at.
+
 A fact is defined in the module of the part that speaks of it first.
 """
 
@@ -59,7 +62,7 @@ class Fact(NamedTuple):
     """What a fact means, from which depth on it is known, and how.
 
     ``needs``: the facts and inputs that it is worked out from.  ``open``: whether it may be unknown.  ``ports``: the
-    capabilities without which it can't be known.
+    capabilities without which it can't be known.  ``unseen``: whether it is unknown where there is a snapshot.
     """
 
     depth: int
@@ -68,6 +71,7 @@ class Fact(NamedTuple):
     needs: tuple[str, ...] = ()
     open: bool = False
     ports: frozenset[str] = frozenset()
+    unseen: bool = False
 
     @property
     def digested(self) -> str:
@@ -79,7 +83,7 @@ FACTS: dict[str, Fact] = {}
 """All facts by name."""
 
 
-def fact(depth: int, *, ports: tuple[str, ...] = ()) -> Callable[[Compute], Compute]:
+def fact(depth: int, *, ports: tuple[str, ...] = (), unseen: bool = False) -> Callable[[Compute], Compute]:
     """Define a fact by the function that works it out; the function itself is returned unchanged.
 
     Raises ``ValueError`` for a name that is taken, a parameter that is neither a fact nor an input, and a function
@@ -97,7 +101,7 @@ def fact(depth: int, *, ports: tuple[str, ...] = ()) -> Callable[[Compute], Comp
         unknown = re.search(r"\bUnknown\b", str(compute.__annotations__.get("return", ""))) is not None
         text = meaning.rstrip(".")
         text = text if text[1:2].isupper() else text[0].lower() + text[1:]
-        add(name, Fact(depth, text, compute, needs, unknown, frozenset(ports)))
+        add(name, Fact(depth, text, compute, needs, unknown, frozenset(ports), unseen))
         return compute
 
     return register

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from kvlitmus.spec.facts import FACTS, INPUTS, UNKNOWN, Facts, worked_out_from
 from kvlitmus.spec.rule import Kind, Rule
+from kvlitmus.spec.setting import SNAPSHOT
 
 
 class Judged(NamedTuple):
@@ -29,6 +30,9 @@ class Judged(NamedTuple):
 class Plan(NamedTuple):
     """The rules to judge after steps that are alike.
 
+    ``never``: rules about such steps that speak of what is known only without a snapshot, where there is one; they are
+    unknown after every step.
+
     ``run`` takes the inputs of facts (:data:`~kvlitmus.spec.facts.INPUTS`, in order), whether all facts are to be
     told, and one count for each rule of ``premised``, to which it adds where the rule's premise was not true; it returns
     ``None`` where facts are not to be told, and every rule was judged and kept.
@@ -38,6 +42,7 @@ class Plan(NamedTuple):
     source: str
     run: Callable[..., Judged | None]
     premised: tuple[str, ...] = ()
+    never: tuple[str, ...] = ()
 
 
 def applies(one: Rule, occasions: Collection[str], capabilities: frozenset[str]) -> bool:
@@ -59,6 +64,11 @@ def knowable(name: str, unknown: Collection[str], capabilities: frozenset[str]) 
     return all(knowable(need, unknown, capabilities) for need in one.needs)
 
 
+def unseen(names: Iterable[str]) -> bool:
+    """Whether one of these facts, or what they are worked out from, is known only where there is no snapshot."""
+    return any(FACTS[name].unseen for name in worked_out_from(names))
+
+
 def compile_plan(
     rules: Iterable[Rule],
     occasions: Collection[str],
@@ -76,7 +86,7 @@ def compile_plan(
     After misuse the rules of that pack are judged, and no others.
     """
     misuse = "misuse" in occasions
-    judged = [
+    about = [
         one
         for one in rules
         if (one.pack == "misuse") == misuse
@@ -84,6 +94,8 @@ def compile_plan(
         and applies(one, occasions, capabilities)
         and all(knowable(name, unknown, capabilities) for name in one.facts)
     ]
+    judged = [one for one in about if depth < SNAPSHOT or not unseen(one.facts)]
+    never = tuple(one.id for one in about if one not in judged)
     names: dict[str, Any] = {"UNKNOWN": UNKNOWN, "Judged": Judged}
     lines, done = ["broken, unknown = [], []"], set(INPUTS)
     premised: list[str] = []
@@ -115,7 +127,7 @@ def compile_plan(
     lines.append("if unknown: return Judged((), tuple(unknown), {})")
     source = f"def run({', '.join(INPUTS)}, told, idle=()):\n" + "".join(f"    {line}\n" for line in lines)
     exec(compile(source, f"<plan {'+'.join(sorted(occasions))}>", "exec"), names)  # noqa: S102 - of this tree's own names
-    return Plan(tuple(one.id for one in judged), source, names["run"], tuple(premised))
+    return Plan(tuple(one.id for one in judged), source, names["run"], tuple(premised), never)
 
 
 def idle(one: Rule) -> str:
@@ -152,9 +164,15 @@ def value_of(name: str, inputs: Mapping[str, Any], known: Facts) -> Any:
     if name not in known:
         one = FACTS[name]
         values = [value_of(need, inputs, known) for need in one.needs]
-        unknown = any(value is UNKNOWN for value in values)
+        unknown = any(value is UNKNOWN for value in values) or (one.unseen and shows_snapshots(inputs))
         known[name] = UNKNOWN if unknown else one.compute(*values)
     return known[name]
+
+
+def shows_snapshots(inputs: Mapping[str, Any]) -> bool:
+    """Whether there is a snapshot after each call, or nobody says that there is none."""
+    setting = inputs.get("setting", UNKNOWN)
+    return setting is UNKNOWN or setting.seen
 
 
 def verdicts(

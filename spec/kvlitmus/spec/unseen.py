@@ -28,25 +28,25 @@ TOLD = (On.EVICT, On.REFUSED_BEGIN, On.REFUSED_GROW, On.REFUSED_ALLOC, On.REFUSE
 HANDED_OUT = (On.GROW, On.ALLOC, On.ALLOC_EXTEND, On.ALLOC_DECODE, On.EXTEND_BATCH)
 
 
-@fact(0)
-def unexplained(setting: Setting, then: State) -> Sequence[Name] | Unknown:
+@fact(0, unseen=True)
+def unexplained(then: State) -> Sequence[Name]:
     """Pages that the call showed to be there, or gone, as no eviction in the policy's order can have left them."""
-    return UNKNOWN if setting.seen else then.doubt.odd
+    return then.doubt.odd
 
 
-@fact(0)
+@fact(0, unseen=True)
 def evictable_least(setting: Setting, state: State) -> Tokens | Unknown:
     """Slots of the cached pages that nothing protects, before the call: those that are certainly there."""
-    if setting.seen or setting.config.tiered:
+    if setting.config.tiered:
         return UNKNOWN
     sure, _ = cached_pages(state)
     return Tokens((sure - protected_pages(state)) * setting.size)
 
 
-@fact(0)
+@fact(0, unseen=True)
 def evicted_most(setting: Setting, state: State, call: Evict) -> Tokens | Unknown:
     """The most slots that the eviction may free: what was asked for, in whole pages or nodes, of what may be there."""
-    if setting.seen or setting.config.tiered:
+    if setting.config.tiered:
         return UNKNOWN
     _, possible = cached_pages(state)
     asked = pages_needed(call.asked, setting.size)
@@ -54,10 +54,10 @@ def evicted_most(setting: Setting, state: State, call: Evict) -> Tokens | Unknow
     return Tokens(min(most, possible - protected_pages(state)) * setting.size)
 
 
-@fact(0)
+@fact(0, unseen=True)
 def protected_length(setting: Setting, state: State, call: Match | Begin, match_cap: Tokens) -> Tokens | Unknown:
     """Units of the key that receipts and running requests protect, before the call."""
-    if setting.seen or setting.profile.match_ends == "node":
+    if setting.profile.match_ends == "node":
         return UNKNOWN
     pages, length = state.tree.pages, 0
     for name in call.path.pages:
@@ -67,57 +67,55 @@ def protected_length(setting: Setting, state: State, call: Match | Begin, match_
     return Tokens(min(length, match_cap))
 
 
-@fact(1)
+@fact(1, unseen=True)
 def cached_least(setting: Setting, then: State) -> int | Unknown:
     """How many pages are certainly cached, after the call."""
-    return UNKNOWN if setting.seen or setting.config.tiered else cached_pages(then)[0]
+    return UNKNOWN if setting.config.tiered else cached_pages(then)[0]
 
 
-@fact(1)
+@fact(1, unseen=True)
 def cached_most(setting: Setting, then: State) -> int | Unknown:
     """How many pages are possibly cached, after the call."""
-    return UNKNOWN if setting.seen or setting.config.tiered else cached_pages(then)[1]
+    return UNKNOWN if setting.config.tiered else cached_pages(then)[1]
 
 
-@fact(1, ports=("pool",))
+@fact(1, ports=("pool",), unseen=True)
 def neither_free_nor_owned(setting: Setting, then: State, after: Seen) -> int | Unknown:
     """How many pages are neither available nor owned by requests and callers, after the call."""
-    if setting.seen:
-        return UNKNOWN
     count = cached_count(then, setting, after)
     return UNKNOWN if count is None else count
 
 
-@fact(1, ports=("pool",))
+@fact(1, ports=("pool",), unseen=True)
 def made_available(setting: Setting, available_before: Tokens, available_after: Tokens) -> Tokens | Unknown:
     """How many slots more are available after the call than before it."""
-    if setting.seen or setting.config.tiered or setting.profile.evict_moment != "call":
+    if setting.config.tiered or setting.profile.evict_moment != "call":
         return UNKNOWN
     return Tokens(available_after - available_before)
 
 
-@fact(1, ports=("pool",))
+@fact(1, ports=("pool",), unseen=True)
 def evicted_unseen(setting: Setting, state: State, then: State, before: Seen, after: Seen) -> int | Unknown:
     """How many pages fewer are cached after the call than before it, by what is available and owned."""
-    if setting.seen or setting.config.tiered:
+    if setting.config.tiered:
         return UNKNOWN
     was, now = cached_count(state, setting, before), cached_count(then, setting, after)
     return UNKNOWN if was is None or now is None else was - now
 
 
-@fact(1, ports=("pool",))
+@fact(1, ports=("pool",), unseen=True)
 def room_most(setting: Setting, state: State, call: Begin | Grow, answer: object, before: Seen) -> int | Unknown:
     """How many pages may be evicted at most for the pages that the request opens."""
-    if setting.seen or before.available is None:
+    if before.available is None:
         return UNKNOWN
     needed = opened_for(setting, state, call, answer)
     return most_evicted(state, setting, needed - before.available // setting.size, needed)
 
 
-@fact(1)
+@fact(1, unseen=True)
 def counted_protected(setting: Setting, then: State) -> Tokens | Unknown:
     """Units of the cached pages that receipts, running requests and copies under way protect, after the call."""
-    if setting.seen or (setting.config.tiered and (then.tiers is None or not setting.steps)):
+    if setting.config.tiered and (then.tiers is None or not setting.steps):
         return UNKNOWN
     return Tokens(protected_pages(then) * setting.size)
 

@@ -102,7 +102,7 @@ class Tally:
     def unknown(self) -> Counter[str]:
         """How often each rule was unknown."""
         total: Counter[str] = Counter()
-        for rules, times in self.together.items():
+        for rules, times in (*self.together.items(), (self.plan.never, self.times)):
             total.update(dict.fromkeys(rules, times))
         return total
 
@@ -405,7 +405,7 @@ class Checker(Guard):
                 plan_for(occasions, unknown, self.rules, depth=self.depth, capabilities=self.capabilities),
             )
         tally.times += 1
-        self.tally, self.not_judged = tally, ()
+        self.tally, self.not_judged = tally, tally.plan.never
         judged = tally.plan.run(*inputs, self.wants_facts, tally.idle)
         if judged is None:
             if self.distrusted:
@@ -414,7 +414,7 @@ class Checker(Guard):
         if self.wants_facts:
             self.note_facts(occasions, judged.facts)
         if judged.unknown:
-            self.not_judged = judged.unknown
+            self.not_judged = tally.plan.never + judged.unknown
             tally.together[judged.unknown] += 1
         broken = [id for id in judged.broken if id not in self.muted]
         if self.distrusted:
