@@ -2,7 +2,7 @@
 
 An :class:`Observer` reads a snapshot into a :class:`~kvlitmus.spec.seen.Seen`: free pages, cached pages by
 name, and what the nodes say of themselves.  Naming is remembered by content, so an unchanged
-node costs one look-up.
+node costs one look-up; where a look shows the very nodes of the look before, what was read of them then is shared.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from itertools import islice
 from typing import Any, cast
 
-from kvlitmus.conformance.ports import View
+from kvlitmus.conformance.ports import NodeView, View
 from kvlitmus.conformance.support.integers import EXACT, integer, integers, is_integer
 from kvlitmus.conformance.support.text import shown, type_name
 from kvlitmus.spec.interface import ORPHAN
@@ -37,7 +37,14 @@ class Observer:
         self.table = table
         self.size = page_size
         self.most = most
-        self.known: dict[Any, NodeInfo] = {}
+        self.known: dict[Any, tuple[Any, NodeInfo]] = {}
+        self.rows: list[tuple[Any, ...]] = []  # of the last look, in plain numbers: what a stranger shows may change
+        self.last = Seen()
+
+    def forget(self) -> None:
+        """Names may stand for other prefixes from now on."""
+        self.known.clear()
+        self.rows, self.last = [], Seen()
 
     def read(self, available: int | None, sizes: Any, view: View | None) -> Seen:
         """What was seen; raises when the form is not the one that the port promises.
@@ -54,36 +61,65 @@ class Observer:
         if view is None:
             return
         self.read_pool(seen, view.free)
-        known, cached, listed, parents, nodes = self.known, seen.cached, seen.cached_listed, seen.parents, seen.nodes
-        roots = set()
-        for parent, namespace, units, slots, locks, hits, priority in self.bounded(view.nodes, "the list of nodes"):
+        rows = self.bounded(view.nodes, "the list of nodes")
+        same, last = self.unchanged(rows), self.last
+        if same == len(rows) == len(last.nodes):
+            seen.nodes, seen.cached, seen.cached_listed = last.nodes, last.cached, last.cached_listed
+            seen.parents, seen.broken = last.parents, last.broken
+        else:
+            self.read_nodes(seen, rows, same)
+            self.check_form(seen)
+        self.last = seen
+
+    def unchanged(self, rows: Sequence[Any]) -> int:
+        """How many rows, from the first one on, are those of the look before."""
+        same = 0
+        for row, known in zip(rows, self.rows, strict=False):
+            if type(row) is not NodeView or row != known:
+                break
+            parent, _, _, _, locks, hits, priority = row
+            if not (type(parent) is type(locks) is type(hits) is type(priority) is int):
+                break
+            same += 1
+        return same
+
+    def read_nodes(self, seen: Seen, rows: Sequence[Any], same: int) -> None:
+        """Read the nodes, of which the first so many are the ``same`` as at the look before."""
+        known, nodes, kept, table = self.known, seen.nodes, self.rows[:same], self.table
+        nodes += self.last.nodes[:same]
+        infos = [node.info for node in nodes]
+        starts = [info.parent for info in infos]
+        roots = {start for start, node in zip(starts, nodes, strict=True) if node.parent < 0 and node.parent != ORPHAN}
+        for parent, namespace, units, slots, locks, hits, priority in rows[same:]:
             if not (type(parent) is type(locks) is type(hits) is type(priority) is int):
                 parent, locks, hits, priority = self.numbers(parent, locks, hits, priority)
             if type(slots) is not tuple or type(units) is not tuple:
                 units, slots = tuple(self.bounded(units, "a node")), tuple(self.bounded(slots, "a node"))
             if parent >= len(nodes):
                 raise ValueError("parents must come before their children")
-            if parent < 0:
+            if parent >= 0:
+                start = infos[parent].end
+            else:
                 self.check_namespace(namespace)
                 if parent == ORPHAN:
                     start = self.names.lost(namespace)
                 else:
                     start = self.names.root(namespace)
                     roots.add(start)
-            else:
-                start = nodes[parent].info.end
-            info = known.get((start, units, slots))
-            if info is None:
-                info = self.name_node(start, units, slots)
+            (_, own_units, own_slots), info = known.get((start, units, slots)) or self.name_node(start, units, slots)
+            kept.append((parent, namespace, own_units, own_slots, locks, hits, priority))
             nodes.append(NodeSeen(info, parent, locks, hits, priority))
-            if self.table:
+            infos.append(info)
+            starts.append(start)
+        cached, listed = seen.cached, seen.cached_listed
+        for info in infos:
+            if table:
                 cached.update({name: min(page, cached.get(name, page)) for name, page in info.items.items()})
             else:
                 cached.update(info.items)
             listed += info.pages
-            parents.add(start)
-        parents -= roots
-        self.check_form(seen)
+        seen.parents = {*starts} - roots
+        self.rows = kept
 
     def read_counters(self, seen: Seen, available: int | None, sizes: Any) -> None:
         """Read the counters of pool and tree."""
@@ -94,8 +130,8 @@ class Observer:
     def read_pool(self, seen: Seen, free: Any) -> None:
         """Read the free list of the device, which every snapshot has."""
         seen.seen = True
-        seen.listed = self.pages(free, "the free list")
-        seen.free = frozenset(seen.listed)
+        seen.listed = listed = self.pages(free, "the free list")
+        seen.free = self.last.free if listed == self.last.listed else frozenset(listed)
 
     def pages(self, given: Any, what: str) -> tuple[PageNo, ...]:
         """The pages that a free list names, as it stands."""
@@ -159,8 +195,8 @@ class Observer:
         """Whether two nodes begin with the same page, or one with none."""
         return len({node.info.names[0] for node in seen.nodes if node.info.names}) < len(seen.nodes)
 
-    def name_node(self, start: Name, units: Any, slots: Any) -> NodeInfo:
-        """Name the pages of a node; remembered by content."""
+    def name_node(self, start: Name, units: Any, slots: Any) -> tuple[Any, NodeInfo]:
+        """Name the pages of a node; remembered by content, with it."""
         given_units, given = tuple(self.bounded(units, "a node")), tuple(self.bounded(slots, "a node"))
         size = self.size
         wrong = f"slots of a node must be integers from 0 on (got {shown(given[:8])})"
@@ -184,8 +220,9 @@ class Observer:
         )
         if len(self.known) > 200_000:
             self.known.clear()
-        self.known[start, units, slots] = info
-        return info
+        content = (start, units, slots)
+        found = self.known[content] = (content, info)
+        return found
 
     def named_by(self, given: tuple[Any, ...]) -> tuple[Any, ...]:
         """The units of a node in plain integers."""

@@ -14,7 +14,7 @@ from kvlitmus.conformance.checker.observation import MAX_NUMBER, Observer
 from kvlitmus.conformance.support.integers import EXACT, integer, is_integer
 from kvlitmus.conformance.support.text import shown, type_name
 from kvlitmus.spec.interface import ORPHAN
-from kvlitmus.spec.interface.tiers import JOB_KINDS, Job
+from kvlitmus.spec.interface.tiers import JOB_KINDS, Job, TierNode
 from kvlitmus.spec.names import Names
 from kvlitmus.spec.seen import Named, NodeInfo, NodeSeen, TierNodeSeen, TierSeen
 from kvlitmus.spec.units import Key, Name, PageNo
@@ -44,6 +44,15 @@ class Content(NamedTuple):
     info: NodeInfo | None
 
 
+def share_nodes(last: TierSeen, seen: TierSeen) -> None:
+    """What was read of the nodes at the look before holds for this one: nothing of it is changed any more."""
+    seen.nodes, seen.cached, seen.cached_listed = last.nodes, last.cached, last.cached_listed
+    seen.parents, seen.broken = last.parents, last.broken
+    seen.tier_nodes, seen.pinned, seen.parent_names = last.tier_nodes, last.pinned, last.parent_names
+    seen.hosted, seen.host_listed = last.hosted, last.host_listed
+    seen.homeless, seen.gaps = last.homeless, last.gaps
+
+
 class TierObserver(Observer):
     """Reads snapshots of hierarchical caches."""
 
@@ -55,18 +64,37 @@ class TierObserver(Observer):
         """What was seen; raises when the form is not the one that the port promises."""
         free, nodes, host_free, moving = view
         seen = TierSeen()
-        self.read_nodes(seen, self.bounded(nodes, "the list of nodes"))
+        rows, last = self.bounded(nodes, "the list of nodes"), self.last
+        same = self.unchanged(rows)
+        if same == len(rows) and isinstance(last, TierSeen) and len(last.tier_nodes) == same and not last.host_broken:
+            share_nodes(last, seen)
+        else:
+            self.read_tier_nodes(seen, rows)
+            self.check_form(seen)
         self.read_counters(seen, available, sizes)
         self.read_pool(seen, free)
-        self.check_form(seen)
+        self.last = seen
         seen.host_free = self.pages(host_free, "the host's free list")
         seen.moving = self.whole_pages(seen, self.bounded(moving, "what is moving"))
         seen.jobs = self.read_jobs(jobs)
         return seen
 
-    def read_nodes(self, seen: TierSeen, rows: Sequence[Any]) -> None:
+    def unchanged(self, rows: Sequence[Any]) -> int:
+        """How many rows, from the first one on, are those of the look before."""
+        same = 0
+        for row, known in zip(rows, self.rows, strict=False):
+            if type(row) is not TierNode or row != known:
+                break
+            parent, _, _, _, _, locks, hits, priority, pins = row
+            if not (type(parent) is type(locks) is type(hits) is type(priority) is type(pins) is int):
+                break
+            same += 1
+        return same
+
+    def read_tier_nodes(self, seen: TierSeen, rows: Sequence[Any]) -> None:
         """Read the nodes of both tiers; those that are on the device as a flat cache's, too."""
         contents, tier_nodes, resident = self.contents, seen.tier_nodes, seen.nodes
+        kept: list[tuple[Any, ...]] = []
         places: list[int] = []  # of each node, which one it is of those on the device
         ends: list[Name] = []
         roots = set()
@@ -89,6 +117,7 @@ class TierObserver(Observer):
             if content is None:
                 content = self.read_content(before, units, slots, host)
             named, slots, host, above, hosted, broken, info = content
+            kept.append((parent, namespace, units, slots, host, locks, hits, priority, pins))
             ends.append(named.units[-1] if units else before)
             tier_nodes.append(TierNodeSeen(named, before, slots, host, pins, hits, priority))
             seen.parent_names.update(above)
@@ -116,6 +145,7 @@ class TierObserver(Observer):
                 seen.cached_listed += info.pages
                 seen.parents.add(before)
         seen.parents -= roots
+        self.rows = kept
 
     def read_content(self, before: Name, units: tuple[Any, ...], slots: Any, host: Any) -> Content:
         """What of a node stays as long as its units and its places do; raises when their form is wrong."""
@@ -134,7 +164,7 @@ class TierObserver(Observer):
             page = hosted[name] = PageNo(part[0] // size)
             if part != tuple(range(page * size, page * size + size)):
                 broken.append(f"a page is on the host in slots {part}")
-        info = None if slots is None else self.name_node(before, units, slots)
+        info = None if slots is None else self.name_node(before, units, slots)[1]
         if len(self.contents) > MANY:
             self.contents.clear()
         found = Content(named, slots, host, above, hosted, tuple(broken), info)

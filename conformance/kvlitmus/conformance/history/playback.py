@@ -185,7 +185,7 @@ class RecordedChecker(Checker):
         self.kept.clear()
         if self.prefixes.crowded:
             self.prefixes.keep_only(self.held_names())
-            self.observer.known.clear()
+            self.observer.forget()
 
     def held_names(self) -> Iterator[Name]:
         """The names that the checker's state speaks of."""
