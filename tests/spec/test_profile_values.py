@@ -87,6 +87,7 @@ NOT_ACCUSED: dict[tuple[str, Any, Any], str] = {
     **{("tick_uses", 1, uses): LEAVE for uses in (3, 4)},
     **{("event_delay", 0, calls): LEAVE for calls in (1, 2)},
     ("release_delay", 0, 2): LEAVE,
+    ("backup_filter", "none", "own"): LEAVE,
     ("evict_slack", 0, 2): LEAVE,
     ("evict_amount", "lack", "need"): LEAVE,
     ("load_threshold", 0, 6): LEAVE,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from kvlitmus.conformance.specimen.backup import BackupQueue
 from kvlitmus.conformance.specimen.host import Copier
+from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.conformance.specimen.tiers import TierTree
 from kvlitmus.conformance.specimen.tree import Node
 from kvlitmus.conformance.specimen.works import TieredNode, Work
@@ -316,3 +318,39 @@ class LandingFlushesTheTiers(BackupQueue):
         super().land(work)
         self.tree.evict(self.tree.evictable)
         self.tree.evict_host(len(self.host.stored) * self.tree.page_size)
+
+
+class Filtering(BackupQueue):
+    """Backups of what has a priority, or was used once more than the write policy says, as the profile declares."""
+
+    def due(self, node: TieredNode) -> bool:
+        return super().due(node) and self.passes(node)
+
+    def passes(self, node: TieredNode) -> bool:
+        """Whether the filter lets it through."""
+        return node.priority > 0 or node.hits > self.uses
+
+
+FILTERED = replace(PROFILE, backup_filter="own")
+
+
+@mutant("a-filter-forgets-the-parent", profile=FILTERED, configs=NOT_BACK, kills=("TIER-06",))
+class AFilterForgetsTheParent(Filtering):
+    """Host memory is spent on what can't be found: what the filter lets through, here what is longer than a page, is
+    copied below what it declined.
+    """
+
+    def due(self, node: TieredNode) -> bool:
+        return not node.host and node.hits >= self.uses and len(node.pages) > 1
+
+
+@mutant("a-filter-in-place-of-the-policy", profile=FILTERED, configs=SELECTIVE, kills=("BACKUP-02",))
+class AFilterInPlaceOfThePolicy(Filtering):
+    """The host fills up with what is used once: what has a priority is copied at its first use, whatever the write
+    policy says.
+    """
+
+    def due(self, node: TieredNode) -> bool:
+        assert node.parent is not None
+        backed = node.parent.parent is None or bool(node.parent.host)
+        return not node.host and backed and self.passes(node)

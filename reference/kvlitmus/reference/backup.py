@@ -50,10 +50,13 @@ def due(state: State, setting: Setting, names: Sequence[Name]) -> tuple[Names, .
 def used(state: State, setting: Setting, names: Sequence[Name], choice: Choice) -> State:
     """What follows from an insert that uses these pages, all resident: backups that are due, puts that are outstanding.
 
-    A node for which there isn't enough host memory, or whose copy can't begin, waits for its next use, and so does what
-    is below it.  What follows a page that isn't backed up could not be found in storage, so it waits, too.
+    A node for which there isn't enough host memory, whose copy can't begin, or which a filter declines, waits for its
+    next use, and so does what is below it.  What follows a page that isn't backed up could not be found in storage, so
+    it waits, too.
     """
     for run in [run for node in due(state, setting, names) for run in cut(node, choice.copies)]:
+        if choice.filtered and run not in choice.copies:
+            break
         state, pages = tier.allocate_or_evict(state, setting, run, choice)
         if pages is None:
             break

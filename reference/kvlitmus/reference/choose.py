@@ -40,9 +40,10 @@ class Choice(NamedTuple):
     ``waiting``: the pages that are left in the release queue of the device, as far as they may be.
 
     Of copies between the tiers: ``copies``, the runs of pages that are backed up by one copy each, else whole nodes;
-    ``landed``, whether copies that begin have landed at once.  Of a tick: ``ended``, the copies that it takes note of,
-    of those that are over; ``again``, what has failed, or was refused by storage, and is begun anew though nothing
-    depends on it.
+    ``filtered``, whether no others begin; ``landed``, whether copies that begin have landed at once.
+
+    Of a tick: ``ended``, the copies that it takes note of, of those that are over; ``again``, what has failed, or was
+    refused by storage, and is begun anew though nothing depends on it.
 
     ``released``: how many of the host's pages in the hands of work under way are free after the call.  A tick frees
     those of the release queue first; otherwise it is what the call itself gives back, at once instead of by a tick.
@@ -69,6 +70,7 @@ class Choice(NamedTuple):
     puts: tuple[Names, ...] = ()
     told: Tokens | None = None
     waiting: frozenset[PageNo] = frozenset()
+    filtered: bool = False
 
 
 NO_CHOICE = Choice()

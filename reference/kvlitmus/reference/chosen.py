@@ -98,7 +98,10 @@ def choice_of_jobs(
 
     late = isinstance(call, calls.INSERTS) and not any(job.kind == PUT for job in fresh)
     choice = choice._replace(
-        late=late, copies=runs(BACKUP), landed=any(job.landed for job in fresh if job.kind in COPIES)
+        late=late,
+        copies=runs(BACKUP),
+        filtered=setting.profile.backup_filter == "own",
+        landed=any(job.landed for job in fresh if job.kind in COPIES),
     )
     if isinstance(call, tier_calls.TellLoaded) and setting.profile.fill_matched:
         return choice._replace(told=answer)

@@ -85,8 +85,8 @@ def due_missed(
     """Pages that were due for backup, with room for all of them, and are neither backed nor under way."""
     if setting.config.write == policies.WRITE_BACK:
         return []
-    if setting.profile.hit_counts != "insert":
-        return UNKNOWN  # how often a page was used is not what the profile counts
+    if setting.profile.hit_counts != "insert" or setting.profile.backup_filter == "own":
+        return UNKNOWN  # how often a page was used is not what the profile counts, or not all that the cache goes by
     if below_before.fault is not None or BACKUP in below_before.failing or below_before.starved:
         return UNKNOWN  # what the suite has asked to fail may be this very backup
     resident = list(takewhile(tiers_seen.cached.__contains__, inserted_path))
@@ -180,7 +180,7 @@ INSERTS = (On.INSERT, On.PUBLISH, On.FINISH)
 
 @rule("BACKUP-01", on=INSERTS, needs=("tiers", "steps"), source="R-WB-01, R-WB-03", reference="backup.due")
 def what_is_due_is_backed_up(due_missed: Sequence[Name]) -> bool:
-    """An insertion MUST begin the backup of every page of the path that the write policy makes due, if the host has room for all of them."""
+    """An insertion MUST begin the backup of every page of the path that the write policy makes due, if the host has room for all of them, unless the profile says that a filter of the cache's own may decline it."""
     return not due_missed
 
 

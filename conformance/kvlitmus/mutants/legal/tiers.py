@@ -14,7 +14,7 @@ from kvlitmus.conformance.specimen.putting import PutQueue
 from kvlitmus.conformance.specimen.tiers import TierTree
 from kvlitmus.conformance.specimen.tree import Node, Unit
 from kvlitmus.conformance.specimen.works import QUERYING, Fetch, TieredNode, Work
-from kvlitmus.mutants.hosted import HOSTED, THROUGH, TIMED, WRITE_BACK
+from kvlitmus.mutants.hosted import HOSTED, NOT_BACK, THROUGH, TIMED, WRITE_BACK
 from kvlitmus.mutants.prefetch import LooksFirst
 from kvlitmus.mutants.registry import null_mutant
 from kvlitmus.spec.interface import PageStore
@@ -437,3 +437,13 @@ class PutsBeginAtTheTick(PutQueue):
     def detach(self) -> None:
         self.__dict__.pop("ends", None)
         super().detach()
+
+
+@null_mutant("backups-pass-a-filter", profile=replace(PROFILE, backup_filter="own"), configs=NOT_BACK)
+class BackupsPassAFilter(BackupQueue):
+    """A page of no priority has to be used once more than the write policy says, as the profile's filter lets the cache
+    decide: TensorRT-LLM copies to the host only what has a priority (``secondaryOffloadMinPriority``).
+    """
+
+    def due(self, node: TieredNode) -> bool:
+        return super().due(node) and (node.priority > 0 or node.hits > self.uses)
