@@ -97,10 +97,12 @@ def choice_of_jobs(
         return tuple([path[job.start // setting.size :] for path, job in paths if job.kind == kind])
 
     late = isinstance(call, calls.INSERTS) and not any(job.kind == PUT for job in fresh)
+    # What could not begin shows in no job; what could not begin again stays listed, behind the others.
+    tried = before.failing - after.failing
     choice = choice._replace(
         late=late,
         copies=runs(BACKUP),
-        filtered=setting.profile.backup_filter == "own",
+        filtered=setting.profile.backup_filter == "own" and BACKUP not in tried,
         landed=any(job.landed for job in fresh if job.kind in COPIES),
     )
     if isinstance(call, tier_calls.TellLoaded) and setting.profile.fill_matched:
@@ -110,7 +112,6 @@ def choice_of_jobs(
     if not isinstance(call, tier_calls.Tick):
         return choice
     begun = {(job.kind, job.key) for job in fresh}
-    tried = before.failing - after.failing  # what could not begin again stays listed, behind the others
     ended = [
         job
         for number, job in before.jobs.items()
