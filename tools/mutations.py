@@ -2,7 +2,8 @@
 
 :func:`changes` yields copies of a function that differ from it in one place: a comparison, a connective, a dropped
 clause, a sign, a constant off by one, a condition that is always or never true.  What a change does is said by its text
-before and after.
+before and after.  Annotations and assertions stay as they are: they are there for whoever reads, and decide
+nothing.
 """
 
 from __future__ import annotations
@@ -147,6 +148,14 @@ def nodes(tree: ast.AST) -> list[ast.AST]:
     return found
 
 
+def decides_nothing(node: ast.AST) -> Iterator[ast.AST]:
+    """What a statement says for its reader alone: what is asserted, and of which type a variable is."""
+    if isinstance(node, ast.Assert):
+        yield from ast.walk(node)
+    elif isinstance(node, ast.AnnAssign):
+        yield from ast.walk(node.annotation)
+
+
 def changes(function: Callable[..., Any]) -> Iterator[Change]:
     """Every one-operator change to a function; it sees its module's globals, as the function itself does."""
     lines, start = inspect.getsourcelines(function)
@@ -156,12 +165,15 @@ def changes(function: Callable[..., Any]) -> Iterator[Change]:
     plain.decorator_list = []
     if ast.get_docstring(plain) is not None:
         plain.body = plain.body[1:]
-    for part in nodes(plain):  # annotations decide nothing
+    for part in nodes(plain):
         if isinstance(part, ast.arg):
             part.annotation = None
         if isinstance(part, ast.FunctionDef):
             part.returns = None
+    idle = {id(one) for part in nodes(plain) for one in decides_nothing(part)}
     for at, node in enumerate(nodes(tree)):
+        if id(node) in idle:
+            continue
         if isinstance(node, ast.expr):
             found = [(ast.unparse(node), ast.unparse(other), other) for other in variants(node)]
         else:

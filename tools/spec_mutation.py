@@ -1,201 +1,141 @@
 #!/usr/bin/env python3
 """Is every operator of the specification there for a reason?  One-operator changes, and what tells them apart.
 
-    .venv/bin/python tools/spec_mutation.py                    changes predicates and facts; a minute or two
+    .venv/bin/python tools/spec_mutation.py                    changes predicates and facts, all stages
+    .venv/bin/python tools/spec_mutation.py --stages recorded  the first stage alone: a minute
     .venv/bin/python tools/spec_mutation.py --rules EVICT-05   of these rules alone, and of the facts they speak of
     .venv/bin/python tools/spec_mutation.py --report FILE      writes what came of it as JSON as well
+    .venv/bin/python tools/spec_mutation.py --left FILE        only what was left in such a report
 
-A change is **told apart** by a recorded step (tests/corpus) on which some rule has another verdict with it.
-The steps are those of correct caches, of mutants and of SGLang, at every depth; a change that they don't tell apart
-would not be noticed by anybody who reads verdicts.  It is a gap in the tests, or the change is equivalent: those are
-listed in tests/corpus/equivalent.toml, each with the reason.
+A change is **told apart** by a step of which some rule says something else with it (tools/spec_trial.py).  Steps come
+in stages, and each stage is tried on what the ones before it have left:
+
+- ``recorded``: the steps of the corpus, those of hierarchies at all depths of observation;
+- ``wrong``: litmus tests and schedules, played by the caches of the tree, the zoo and the legal variations at all
+  depths; of each step also some that are wrong in one value (tools/spec_wrong.py);
+- ``mutants``: the same, played by mutants.
+
+A change that no step tells apart would not be noticed by anybody who reads verdicts.  It is a gap in the tests, or the
+change is equivalent: those are listed in tests/corpus/equivalent.toml, each with the reason.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import random
 import sys
 import time
 import tomllib
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 if __name__ == "__main__":
     sys.path[:0] = [str(ROOT), *(str(ROOT / room) for room in ("spec", "reference", "optimized", "conformance"))]
 
-from kvlitmus.conformance.checker.checker import Checker  # noqa: E402
-from kvlitmus.conformance.checker.guard import Violation  # noqa: E402
 from kvlitmus.conformance.isolation.current_run import CurrentRun  # noqa: E402
-from kvlitmus.conformance.run import engine  # noqa: E402
-from kvlitmus.conformance.run.results import Options, item_from_json  # noqa: E402
-from kvlitmus.spec.facts import FACTS, INPUTS, UNKNOWN, Facts  # noqa: E402
-from kvlitmus.spec.plan import value_of  # noqa: E402
-from kvlitmus.spec.rule import Kind, Rule, all_rules  # noqa: E402
-from tools import corpus, corpus_items, corpus_verdicts  # noqa: E402
-from tools.mutations import Change, changes  # noqa: E402
+from kvlitmus.conformance.run import engine, plan  # noqa: E402
+from kvlitmus.conformance.run.results import Item, Options, item_from_json  # noqa: E402
+from kvlitmus.mutants.registry import all_mutants  # noqa: E402
+from kvlitmus.spec.rule import Kind, all_rules  # noqa: E402
+from tools import corpus, corpus_items, corpus_verdicts, night  # noqa: E402
+from tools.spec_trial import Trial, TryingChecker, trying  # noqa: E402
+from tools.spec_wrong import Wrong, WrongChecker  # noqa: E402
 
 EQUIVALENT = ROOT / "tests" / "corpus" / "equivalent.toml"
 GOAL = 0.95
-TRIES = 4_000
-"""At so many steps a change to a fact is tried that makes no difference to the fact; later ones bring little."""
+SECONDS = {"recorded": 600, "wrong": 900, "mutants": 600}
+"""The stages in their order, and after how long each is ended."""
+ROUNDS = 6
+"""So many schedules are drawn for each cache, configuration and depth of the later stages."""
+OPS = 80
+"""Operations of each of them."""
 
 
-@dataclass(slots=True)
-class Subject:
-    """A rule's predicate or a fact, with its changes that nothing has told apart yet."""
-
-    name: str
-    function: Callable[..., Any]
-    alive: list[Change] = field(default_factory=list)
-    tried: Counter[str] = field(default_factory=Counter)
+WHOLE = ("other:specimen", *corpus_items.STORES)
+"""Of these caches, and of the zoo, all litmus tests are played, of others a share."""
 
 
-class Trial:
-    """All changes, tried on one step after the other."""
+class Play(NamedTuple):
+    """One item that is to be played, and how."""
 
-    def __init__(self, rules: Mapping[str, Rule]) -> None:
-        self.rules = rules
-        facts = {name for one in rules.values() for name in closure(one.facts)}
-        self.predicates = {id: Subject(id, one.predicate, list(changes(one.predicate))) for id, one in rules.items()}
-        self.facts = {name: Subject(name, FACTS[name].compute, list(changes(FACTS[name].compute))) for name in facts}
-        self.above = {name: {one for one in facts if name in closure((one,))} for name in facts}
-        self.speaking: dict[str, list[str]] = defaultdict(list)
-        for id, one in rules.items():
-            for name in closure(one.facts):
-                self.speaking[name].append(id)
-        self.total = sum(len(one.alive) for one in self.subjects())
-        self.steps = 0
-
-    def subjects(self) -> Iterable[Subject]:
-        """Everything that is changed."""
-        yield from self.predicates.values()
-        yield from self.facts.values()
-
-    def step(
-        self, judged: Sequence[str], unknown: Sequence[str], broken: Sequence[str], inputs: Facts, known: Facts
-    ) -> None:
-        """Try every change that is alive on a step, and drop those that it tells apart."""
-        self.steps += 1
-        verdicts = {id: id not in broken for id in judged if id not in unknown and id in self.rules}
-        for id, verdict in verdicts.items():
-            subject = self.predicates[id]
-            if subject.alive:
-                values = [known[name] for name in self.rules[id].facts]
-                subject.alive = [one for one in subject.alive if not differs(one, values, verdict)]
-        for name in {name for id in verdicts for name in closure(self.rules[id].facts)}:
-            fact = self.facts[name]
-            if fact.alive:
-                fact.alive = [one for one in fact.alive if not self.shows(one, fact, inputs, known, verdicts)]
-
-    def shows(self, change: Change, fact: Subject, inputs: Facts, known: Facts, verdicts: Mapping[str, bool]) -> bool:
-        """Whether a rule has another verdict with this change to a fact."""
-        if fact.tried[change.id] > TRIES:
-            return False
-        values = [value_of(need, inputs, known) for need in FACTS[fact.name].needs]
-        if any(value is UNKNOWN for value in values):
-            return False
-        fact.tried[change.id] += 1
-        try:
-            changed = change.made(*values)
-        except Exception:  # noqa: BLE001  # a change that makes a fact raise is noticed
-            return True
-        try:
-            if changed == known.get(fact.name) and type(changed) is type(known.get(fact.name)):
-                return False
-        except Exception:  # noqa: BLE001
-            return True
-        again = {name: value for name, value in known.items() if name not in self.above[fact.name]}
-        again[fact.name] = changed
-        for id in self.speaking[fact.name]:
-            if id in verdicts:
-                try:
-                    facts = [value_of(name, inputs, again) for name in self.rules[id].facts]
-                    if any(one is UNKNOWN for one in facts) or self.rules[id].predicate(*facts) != verdicts[id]:
-                        return True
-                except Exception:  # noqa: BLE001
-                    return True
-        return False
+    target: Any
+    item: Item
+    options: Options
+    kind: type[TryingChecker]
 
 
-CLOSURES: dict[tuple[str, ...], frozenset[str]] = {}
-
-
-def closure(names: tuple[str, ...]) -> frozenset[str]:
-    """These facts and all that they are worked out from, inputs left out."""
-    if names not in CLOSURES:
-        found: set[str] = set()
-        left = list(names)
-        while left:
-            name = left.pop()
-            if name in FACTS and name not in found:
-                found.add(name)
-                left += FACTS[name].needs
-        CLOSURES[names] = frozenset(found)
-    return CLOSURES[names]
-
-
-def differs(change: Change, values: Sequence[Any], verdict: bool) -> bool:
-    """Whether a changed predicate says something else of these facts."""
-    try:
-        return bool(change.made(*values)) != verdict
-    except Exception:  # noqa: BLE001  # a predicate that raises is noticed
-        return True
-
-
-def trying(trial: Trial) -> type[Checker]:
-    """A checker that hands each of its steps to the trial."""
-
-    class TryingChecker(Checker):
-        wants_facts = True
-        handed: Facts | None = None
-
-        def note_facts(self, occasions: tuple[str, ...], facts: Facts) -> None:
-            self.handed = facts
-
-        def judge(self, occasions: tuple[str, ...], inputs: tuple[Any, ...], unknown: frozenset[str]) -> None:
-            broken: tuple[str, ...] = ()
-            self.handed = None
-            try:
-                super().judge(occasions, inputs, unknown)
-            except Violation as violation:
-                broken = tuple(violation.rules)
-                raise
-            finally:
-                if self.handed is not None:
-                    named = {name: value for name, value in zip(INPUTS, inputs, strict=True) if name not in unknown}
-                    judged = [id for id in self.tally.plan.rules if id not in self.muted]
-                    trial.step(judged, self.not_judged, broken, named, dict(self.handed))
-
-    return TryingChecker
-
-
-def play(trial: Trial, records: Sequence[tuple[Any, Sequence[Any]]], seconds: float) -> int:
-    """Judge recorded items again, every step of which is handed to the trial; how many were played."""
-    started = told = time.monotonic()
-    for number, (record, kept) in enumerate(records):
-        now = time.monotonic()
-        if now - started > seconds:
-            return number
-        if now - told > 5:
-            told = now
-            alive = sum(len(one.alive) for one in trial.subjects())
-            print(f"{number:,} of {len(records):,} items, {alive:,} of {trial.total:,} not told apart", file=sys.stderr)
+def recorded(trial: Trial, *, whole: bool) -> Iterator[Play]:
+    """The items of the corpus, hierarchies at the depths too at which they aren't judged there."""
+    digests, kept = corpus_verdicts.load(corpus.VERDICTS)
+    for record, many in corpus.tasks_of(kept, digests, corpus.Outcome(), quick=not whole, names=()):
         data = json.loads(record.text)
         item, cache = item_from_json(data["item"]), corpus_items.cache_of(data)
-        for one in kept:
-            options = Options(
-                depth=one.depth,
-                force_misuse=record.misuse,
-                reruns=data.get("reruns", record.reruns),
-                shrink_trials=0,
+        depths = corpus_items.DEPTHS if item.config.tiered else [one.depth for one in many]
+        for depth in depths:
+            reruns = data.get("reruns", record.reruns)
+            options = Options(depth=depth, force_misuse=record.misuse, reruns=reruns, shrink_trials=0)
+            yield Play(cache, item, options, trying(trial))
+
+
+def wrong(trial: Trial, seed: int) -> Iterator[Play]:
+    """Litmus tests, vectors and schedules of legal caches, each step a few times wrong in one value."""
+    plays = []
+    values = Wrong(seed)
+    caches = [(name, *night.cache_of(name)) for name in night.names()]
+    caches += [(name, corpus_items.target_of(name), plan.STORE_CONFIGS) for name in corpus_items.STORES]
+    for number, (name, target, configs) in enumerate(caches):
+        items = plan.items(configs, target.profile, steps=0, force_misuse=True)
+        items = items if name in WHOLE or name.startswith("zoo:") else items[number % 5 :: 5]
+        plays += [(target, item, depth) for item in items for depth in corpus_items.DEPTHS]
+        plays += drawn(target, configs)
+    random.Random(seed).shuffle(plays)
+    kind = trying(trial, WrongChecker)
+    kind.wrong = values
+    for target, item, depth in plays:
+        yield Play(target, item, Options(depth=depth, force_misuse=True, reruns=0, shrink_trials=0), kind)
+
+
+def mutants(trial: Trial, seed: int) -> Iterator[Play]:
+    """Litmus tests and schedules of mutants."""
+    plays = []
+    for number, one in enumerate(one for one in all_mutants().values() if not one.null):
+        items = plan.items(one.configs, one.profile, steps=0, force_misuse=True)
+        plays += [(one.target, item, depth) for item in items[number % 5 :: 5] for depth in corpus_items.DEPTHS]
+        plays += drawn(one.target, one.configs)
+    random.Random(seed).shuffle(plays)
+    for target, item, depth in plays:
+        yield Play(target, item, Options(depth=depth, force_misuse=True, reruns=4, shrink_trials=0), trying(trial))
+
+
+def drawn(target: Any, configs: Sequence[Any]) -> list[tuple[Any, Item, int]]:
+    """Schedules for a cache, at all depths."""
+    return [
+        (target, Item(kind="random", config=config, seed=seed, ops=OPS), depth)
+        for config in configs
+        for depth in corpus_items.DEPTHS
+        for seed in range(ROUNDS)
+    ]
+
+
+def play(trial: Trial, plays: Iterable[Play], seconds: float) -> tuple[int, bool]:
+    """Play items, every step of which is handed to the trial; how many were played, and whether these were all."""
+    started = told = time.monotonic()
+    number = 0
+    for number, (target, item, options, kind) in enumerate(plays, 1):
+        now = time.monotonic()
+        if now - started > seconds:
+            return number - 1, False
+        if now - told > 5:
+            told = now
+            alive = len(trial.alive())
+            print(
+                f"{number:,} items, {trial.steps:,} steps, {alive:,} of {trial.total:,} not told apart", file=sys.stderr
             )
-            engine.run_item(cache, item, options, CurrentRun(trying(trial)))
-    return len(records)
+        engine.run_item(target, item, options, CurrentRun(kind))
+    return number, True
 
 
 def equivalents(path: Path = EQUIVALENT) -> dict[str, str]:
@@ -213,8 +153,11 @@ def main(arguments: Sequence[str]) -> int:
         prog="spec_mutation.py", description=about, epilog=rest, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rules", nargs="*", metavar="RULE", help="these rules alone")
+    parser.add_argument("--stages", nargs="*", choices=list(SECONDS), default=list(SECONDS), help="these stages alone")
     parser.add_argument("--whole", action="store_true", help="all recorded steps, not the quick share alone")
-    parser.add_argument("--seconds", type=float, default=3600, help="stop after so long (default: 3600)")
+    parser.add_argument("--seconds", type=float, help="end each stage after so long")
+    parser.add_argument("--seed", type=int, default=0, help="by which the later stages draw their steps")
+    parser.add_argument("--left", type=Path, metavar="FILE", help="only changes that an earlier report has left")
     parser.add_argument("--report", type=Path, metavar="FILE", help="write what came of it as JSON")
     asked = parser.parse_args(arguments)
     rules = {id: one for id, one in all_rules().items() if one.kind is not Kind.PROCEDURE and one.facts}
@@ -222,14 +165,31 @@ def main(arguments: Sequence[str]) -> int:
         parser.error(f"there is no rule with a predicate called {', '.join(strange)}")
     if asked.rules:
         rules = {id: rules[id] for id in asked.rules}
-    trial = Trial(rules)
-    outcome = corpus.Outcome()
-    digests, kept = corpus_verdicts.load(corpus.VERDICTS)
-    records = corpus.tasks_of(kept, digests, outcome, quick=not asked.whole, names=())
-    started = time.monotonic()
-    played = play(trial, records, asked.seconds)
+    only = None
+    if asked.left:
+        old = json.loads(asked.left.read_text(encoding="utf-8"))
+        only = frozenset((*old["not_told_apart"], *old["equivalent"]))
+    trial = Trial(rules, only)
+    makers: dict[str, Callable[[], Iterable[Play]]] = {
+        "recorded": lambda: recorded(trial, whole=asked.whole),
+        "wrong": lambda: wrong(trial, asked.seed),
+        "mutants": lambda: mutants(trial, asked.seed),
+    }
+    stages = {}
+    for name in asked.stages:
+        trial.next_stage()
+        before, steps, started = len(trial.alive()), trial.steps, time.monotonic()
+        played, ended = play(trial, makers[name](), asked.seconds or SECONDS[name])
+        stages[name] = {
+            "told_apart": before - len(trial.alive()),
+            "items": played,
+            "all": ended,
+            "steps": trial.steps - steps,
+            "seconds": round(time.monotonic() - started),
+        }
+        print(f"{name}: {', '.join(f'{value:,} {key}' for key, value in stages[name].items())}", flush=True)
     known = equivalents()
-    alive = [one for subject in trial.subjects() for one in subject.alive]
+    alive = trial.alive()
     listed = [one for one in alive if one.id in known]
     stale = sorted(known.keys() - {one.id for one in alive}) if not asked.rules else []
     left = [one for one in alive if one.id not in known]
@@ -241,26 +201,18 @@ def main(arguments: Sequence[str]) -> int:
     counted = trial.total - len(listed)
     print(
         f"{trial.total:,} changes, {told:,} told apart, {len(listed):,} equivalent, {len(left):,} not told apart: "
-        f"{told / max(1, counted):.1%} of {counted:,}; {trial.steps:,} steps of {played:,} of {len(records):,} items, "
-        f"{time.monotonic() - started:.0f} s"
+        f"{told / max(1, counted):.1%} of {counted:,}"
     )
     if asked.report:
-        asked.report.write_text(
-            json.dumps(
-                {
-                    "kind": "kvlitmus spec mutation",
-                    "changes": trial.total,
-                    "told_apart": told,
-                    "equivalent": [one.id for one in listed],
-                    "not_told_apart": [one.id for one in left],
-                    "steps": trial.steps,
-                    "items": [played, len(records)],
-                },
-                indent=1,
-            )
-            + "\n",
-            encoding="utf-8",
-        )
+        found = {
+            "kind": "kvlitmus spec mutation",
+            "changes": trial.total,
+            "told_apart": told,
+            "equivalent": [one.id for one in listed],
+            "not_told_apart": [one.id for one in left],
+            "stages": stages,
+        }
+        asked.report.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     return int(told < GOAL * counted or bool(stale))
 
 

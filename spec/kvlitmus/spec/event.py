@@ -71,8 +71,9 @@ def told_orphans(told: Told) -> Sequence[str]:
 @fact(2, ports=("events",))
 def told_length(state: State, setting: Setting, call: Match | Begin, match_cap: Tokens) -> Tokens | Unknown:
     """Units of the key, as far as a match may cover it, that are cached by the events before the call; of a flat cache."""
-    if state.told is None or setting.config.tiered or setting.profile.event_delay:
+    if setting.config.tiered or setting.profile.event_delay:
         return UNKNOWN
+    assert state.told is not None
     length = 0
     for name in call.path.pages[: match_cap // setting.size]:
         if name not in state.told.device:

@@ -46,7 +46,8 @@ def locked_names(state: State) -> frozenset[Name]:
 def unlocked_before(state: State, before: Seen, setting: Setting, locked_names: frozenset[Name]) -> Tokens:
     """Slots of all cached pages that nothing protects, before the call."""
     unlocked = len(state.tree.pages) - len(locked_names)
-    if state.tiers is not None and isinstance(before, TierSeen):
+    if state.tiers is not None:
+        assert isinstance(before, TierSeen)
         unlocked = min(unlocked, certainly_evictable(state.tree, setting, state.tiers, before))
     return Tokens(unlocked * setting.size)
 

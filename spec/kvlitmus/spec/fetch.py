@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from kvlitmus.spec import load as _load  # noqa: F401 - its facts, and those of tiers
 from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
@@ -152,10 +152,10 @@ def taken(tiers_seen_before: TierSeen, tiers_seen: TierSeen, setting: Setting) -
 # While it is under way
 
 
-@fact(1)
-def occupied_now(tiers_seen: TierSeen) -> Tokens | Unknown:
+@fact(1, ports=("prefetching",))
+def occupied_now(tiers_seen: TierSeen) -> Tokens:
     """Units that the cache says running prefetches occupy."""
-    return UNKNOWN if tiers_seen.occupied is None else Tokens(tiers_seen.occupied)
+    return Tokens(cast("int", tiers_seen.occupied))
 
 
 @fact(0)

@@ -134,9 +134,9 @@ def told_failed(tiers_seen: TierSeen, call: Advance) -> bool:
 
 
 @fact(0)
-def layers_copied(expected: State, then: State, call: Advance) -> int:
+def layers_copied(expected: State, call: Advance) -> int:
     """How many layers of a load were copied; none of one that has failed."""
-    tiers = expected.tiers or then.tiers
+    tiers = expected.tiers
     assert tiers is not None
     work = next((one for one in (*tiers.work.values(), *tiers.ended) if one.job.id == call.job), None)
     return 0 if work is None else work.layers

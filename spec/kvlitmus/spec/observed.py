@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.seen import Seen
@@ -57,7 +57,7 @@ def owned_twice(then: State) -> frozenset[PageNo]:
 @fact(0)
 def quiet(setting: Setting, then: State) -> bool | Unknown:
     """Whether no lock is held, no request runs and no copy is under way; unknown where nobody lists these."""
-    if setting.config.tiered and not setting.seen and (then.tiers is None or not setting.steps):
+    if setting.config.tiered and not setting.seen and then.tiers is None:
         return UNKNOWN
     return not then.receipts and not then.requests and not (then.tiers is not None and then.tiers.copying)
 
@@ -68,13 +68,13 @@ def quiet(setting: Setting, then: State) -> bool | Unknown:
 @fact(1, ports=("pool",))
 def available_before(before: Seen) -> Tokens:
     """Slots that the pool says it could hand out, before the call."""
-    return Tokens(before.available or 0)
+    return Tokens(cast("int", before.available))
 
 
 @fact(1, ports=("pool",))
 def available_after(after: Seen) -> Tokens:
     """Slots that the pool says it could hand out, after the call."""
-    return Tokens(after.available or 0)
+    return Tokens(cast("int", after.available))
 
 
 @fact(1)
@@ -92,25 +92,25 @@ def owned_slots(owned_after: frozenset[PageNo], page_size: int) -> Tokens:
 @fact(1, ports=("counters",))
 def evictable(after: Seen) -> Tokens:
     """Units that the tree says could be evicted, after the call."""
-    return Tokens((after.sizes or (0, 0))[0])
+    return Tokens(cast("tuple[int, int]", after.sizes)[0])
 
 
 @fact(1, ports=("counters",))
 def protected(after: Seen) -> Tokens:
     """Units that the tree says are protected, after the call."""
-    return Tokens((after.sizes or (0, 0))[1])
+    return Tokens(cast("tuple[int, int]", after.sizes)[1])
 
 
 @fact(1, ports=("counters",))
 def evictable_before(before: Seen) -> Tokens:
     """Units that the tree says could be evicted, before the call."""
-    return Tokens((before.sizes or (0, 0))[0])
+    return Tokens(cast("tuple[int, int]", before.sizes)[0])
 
 
 @fact(1, ports=("counters",))
 def protected_before(before: Seen) -> Tokens:
     """Units that the tree says are protected, before the call."""
-    return Tokens((before.sizes or (0, 0))[1])
+    return Tokens(cast("tuple[int, int]", before.sizes)[1])
 
 
 # Snapshots

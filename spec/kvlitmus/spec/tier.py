@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
 from kvlitmus.spec import pool as _pool  # noqa: F401 - its facts
@@ -85,10 +85,10 @@ def host_asked(call: EvictHost) -> Tokens:
     return Tokens(call.asked)
 
 
-@fact(1)
-def host_available(tiers_seen: TierSeen) -> Tokens | Unknown:
+@fact(1, ports=("host",))
+def host_available(tiers_seen: TierSeen) -> Tokens:
     """Slots that the host pool says it could hand out, after the call."""
-    return UNKNOWN if tiers_seen.host_available is None else Tokens(tiers_seen.host_available)
+    return Tokens(cast("int", tiers_seen.host_available))
 
 
 @fact(1)

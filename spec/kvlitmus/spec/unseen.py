@@ -35,23 +35,26 @@ def unexplained(then: State) -> Sequence[Name]:
 
 
 @fact(0, unseen=True)
-def evictable_least(setting: Setting, state: State) -> Tokens | Unknown:
+def evictable_pages(setting: Setting, state: State) -> tuple[int, int] | Unknown:
+    """How many cached pages nothing protects, before the call: certainly, and possibly."""
+    if setting.config.tiered:
+        return UNKNOWN
+    (sure, possible), protected = cached_pages(state), protected_pages(state)
+    return sure - protected, possible - protected
+
+
+@fact(0)
+def evictable_least(setting: Setting, evictable_pages: tuple[int, int]) -> Tokens:
     """Slots of the cached pages that nothing protects, before the call: those that are certainly there."""
-    if setting.config.tiered:
-        return UNKNOWN
-    sure, _ = cached_pages(state)
-    return Tokens((sure - protected_pages(state)) * setting.size)
+    return Tokens(evictable_pages[0] * setting.size)
 
 
-@fact(0, unseen=True)
-def evicted_most(setting: Setting, state: State, call: Evict) -> Tokens | Unknown:
+@fact(0)
+def evicted_most(setting: Setting, state: State, call: Evict, evictable_pages: tuple[int, int]) -> Tokens:
     """The most slots that the eviction may free: what was asked for, in whole pages or nodes, of what may be there."""
-    if setting.config.tiered:
-        return UNKNOWN
-    _, possible = cached_pages(state)
     asked = pages_needed(call.asked, setting.size)
     most = asked + beyond(state, setting) if asked else 0
-    return Tokens(min(most, possible - protected_pages(state)) * setting.size)
+    return Tokens(min(most, evictable_pages[1]) * setting.size)
 
 
 @fact(0, unseen=True)
@@ -68,15 +71,15 @@ def protected_length(setting: Setting, state: State, call: Match | Begin, match_
 
 
 @fact(1, unseen=True)
-def cached_least(setting: Setting, then: State) -> int | Unknown:
+def cached_least(then: State) -> int:
     """How many pages are certainly cached, after the call."""
-    return UNKNOWN if setting.config.tiered else cached_pages(then)[0]
+    return cached_pages(then)[0]
 
 
 @fact(1, unseen=True)
-def cached_most(setting: Setting, then: State) -> int | Unknown:
+def cached_most(then: State) -> int:
     """How many pages are possibly cached, after the call."""
-    return UNKNOWN if setting.config.tiered else cached_pages(then)[1]
+    return cached_pages(then)[1]
 
 
 @fact(1, ports=("pool",), unseen=True)
@@ -97,17 +100,17 @@ def made_available(setting: Setting, available_before: Tokens, available_after: 
 @fact(1, ports=("pool",), unseen=True)
 def evicted_unseen(setting: Setting, state: State, then: State, before: Seen, after: Seen) -> int | Unknown:
     """How many pages fewer are cached after the call than before it, by what is available and owned."""
-    if setting.config.tiered:
-        return UNKNOWN
     was, now = cached_count(state, setting, before), cached_count(then, setting, after)
-    return UNKNOWN if was is None or now is None else was - now
+    if was is None:
+        return UNKNOWN
+    assert now is not None  # it goes by the setting whether it can be told
+    return was - now
 
 
 @fact(1, ports=("pool",), unseen=True)
-def room_most(setting: Setting, state: State, call: Begin | Grow, answer: object, before: Seen) -> int | Unknown:
+def room_most(setting: Setting, state: State, call: Begin | Grow, answer: object, before: Seen) -> int:
     """How many pages may be evicted at most for the pages that the request opens."""
-    if before.available is None:
-        return UNKNOWN
+    assert before.available is not None
     needed = opened_for(setting, state, call, answer)
     return most_evicted(state, setting, needed - before.available // setting.size, needed)
 
@@ -115,7 +118,7 @@ def room_most(setting: Setting, state: State, call: Begin | Grow, answer: object
 @fact(1, unseen=True)
 def counted_protected(setting: Setting, then: State) -> Tokens | Unknown:
     """Units of the cached pages that receipts, running requests and copies under way protect, after the call."""
-    if setting.config.tiered and (then.tiers is None or not setting.steps):
+    if setting.config.tiered and then.tiers is None:
         return UNKNOWN
     return Tokens(protected_pages(then) * setting.size)
 
