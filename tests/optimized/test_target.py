@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -142,3 +143,15 @@ def test_a_run_meets_several_kinds_of_pools() -> None:
         assert len({variant[field] for variant in variants}) > 1
     assert {variant_of(CONFIG, shift) for shift in range(len(VARIANTS))} == set(VARIANTS)
     assert variant_of(CONFIG) == variant_of(replace(CONFIG))
+
+
+RUN = "import sys; from kvlitmus.conformance.cli import main; sys.exit(main(['run', 'optimized']))"
+
+
+@pytest.mark.parametrize("command", [["-c", RUN], ["-m", "kvlitmus.optimized.cores"]], ids=["run", "cores"])
+def test_a_core_that_is_none_is_a_usage_error(command: list[str]) -> None:
+    environment = {**os.environ, "KVLITMUS_CORE": "natve"}
+    done = subprocess.run([sys.executable, *command], check=False, capture_output=True, text=True, env=environment)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].endswith("KVLITMUS_CORE must be one of auto, native, python (got 'natve')")
+    assert "Traceback" not in done.stderr

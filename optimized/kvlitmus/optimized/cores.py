@@ -51,7 +51,8 @@ def core_of(core: str, only_python: str = "") -> str:
     named = wanted(core)
     why = "" if named == PYTHON else lacking()
     if why and named == NATIVE:
-        raise ValueError(f"there is no native core: {why}")
+        asked = f"{VARIABLE} says {NATIVE}, but " if core == AUTO else ""
+        raise ValueError(f"{asked}there is no native core: {why}")
     return PYTHON if named == PYTHON or why else NATIVE
 
 
@@ -67,5 +68,15 @@ def report() -> str:
     return f"native: {_core.__file__}"
 
 
+def main() -> int:
+    """Say it; 2 where the environment names no core."""
+    try:
+        sys.stdout.write(f"{report()}\n")
+    except ValueError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    return 0
+
+
 if __name__ == "__main__":
-    sys.stdout.write(f"{report()}\n")
+    raise SystemExit(main())

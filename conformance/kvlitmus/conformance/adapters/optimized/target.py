@@ -9,7 +9,7 @@ from kvlitmus.conformance.adapters.optimized.contents import Variant, variant_of
 from kvlitmus.conformance.adapters.optimized.flat import PROFILE, OptimizedCache, OptimizedPorts, missing
 from kvlitmus.conformance.adapters.stores.file import FileStoreAdapter
 from kvlitmus.conformance.ports import Config, Profile, Unsupported
-from kvlitmus.conformance.run.targets import TargetError
+from kvlitmus.conformance.run.targets import TargetError, UnknownTarget
 
 if TYPE_CHECKING:
     from kvlitmus.optimized.cache import Parts
@@ -58,7 +58,10 @@ class OptimizedTarget:
 
 
 def __getattr__(name: str) -> Any:
-    """A target, once it is known that everything it needs is there; raises :class:`TargetError` otherwise."""
+    """A target, once it is known that everything it needs is there; raises :class:`TargetError` otherwise.
+
+    A core that the environment names and that can't be is the user's mistake, told once: :class:`UnknownTarget`.
+    """
     if name not in ("target", "cuda", "audited", "native", "python"):
         raise AttributeError(name)
     lacking = missing()
@@ -72,12 +75,15 @@ def __getattr__(name: str) -> Any:
 
         if not torch.cuda.is_available():
             raise TargetError("not run: no CUDA device")
-    if name == "native":
-        from kvlitmus.optimized.cores import lacking as lacking_core
+    from kvlitmus.optimized import cores
 
-        if why := lacking_core():
-            raise TargetError(f"not run: there is no native core: {why}")
+    if name == "native" and (why := cores.lacking()):
+        raise TargetError(f"not run: there is no native core: {why}")
     core = name if name in ("native", "python") else "auto"
+    try:
+        cores.core_of(core)
+    except ValueError as error:
+        raise UnknownTarget(str(error)) from error
     device = "cuda" if name == "cuda" else "cpu"
     found = globals()[name] = OptimizedTarget(device=device, audited=name in ("audited", core), core=core)
     return found
