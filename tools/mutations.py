@@ -149,11 +149,13 @@ def nodes(tree: ast.AST) -> list[ast.AST]:
 
 
 def decides_nothing(node: ast.AST) -> Iterator[ast.AST]:
-    """What a statement says for its reader alone: what is asserted, and of which type a variable is."""
+    """What a part says for its reader alone: what is asserted, and of which type a variable is."""
     if isinstance(node, ast.Assert):
         yield from ast.walk(node)
     elif isinstance(node, ast.AnnAssign):
         yield from ast.walk(node.annotation)
+    elif isinstance(node, ast.keyword) and node.arg == "strict":
+        yield node.value  # zip() asserts that what it is given is equally long
 
 
 def changes(function: Callable[..., Any]) -> Iterator[Change]:

@@ -13,7 +13,8 @@ in stages, and each stage is tried on what the ones before it have left:
 - ``recorded``: the steps of the corpus, those of hierarchies at all depths of observation;
 - ``wrong``: litmus tests and schedules, played by the caches of the tree, the zoo and the legal variations at all
   depths; of each step also some that are wrong in one value (tools/spec_wrong.py);
-- ``mutants``: the same, played by mutants.
+- ``mutants``: the same, played by mutants;
+- ``rows``: values made by hand, for places that no step has met (tests/spec/support/boundaries.py).
 
 A change that no step tells apart would not be noticed by anybody who reads verdicts.  It is a gap in the tests, or the
 change is equivalent: those are listed in tests/corpus/equivalent.toml, each with the reason.
@@ -40,13 +41,14 @@ from kvlitmus.conformance.run import engine, plan  # noqa: E402
 from kvlitmus.conformance.run.results import Item, Options, item_from_json  # noqa: E402
 from kvlitmus.mutants.registry import all_mutants  # noqa: E402
 from kvlitmus.spec.rule import Kind, all_rules  # noqa: E402
+from tests.spec.support.boundaries import ROWS  # noqa: E402
 from tools import corpus, corpus_items, corpus_verdicts, night  # noqa: E402
 from tools.spec_trial import Trial, TryingChecker, trying  # noqa: E402
 from tools.spec_wrong import Wrong, WrongChecker  # noqa: E402
 
 EQUIVALENT = ROOT / "tests" / "corpus" / "equivalent.toml"
 GOAL = 0.95
-SECONDS = {"recorded": 600, "wrong": 900, "mutants": 600}
+SECONDS = {"recorded": 600, "wrong": 900, "mutants": 600, "rows": 60}
 """The stages in their order, and after how long each is ended."""
 ROUNDS = 6
 """So many schedules are drawn for each cache, configuration and depth of the later stages."""
@@ -179,7 +181,10 @@ def main(arguments: Sequence[str]) -> int:
     for name in asked.stages:
         trial.next_stage()
         before, steps, started = len(trial.alive()), trial.steps, time.monotonic()
-        played, ended = play(trial, makers[name](), asked.seconds or SECONDS[name])
+        if name == "rows":
+            for row in ROWS:
+                trial.row(row.name, row.values, row.says)
+        played, ended = play(trial, makers[name](), asked.seconds or SECONDS[name]) if name in makers else (0, True)
         stages[name] = {
             "told_apart": before - len(trial.alive()),
             "items": played,

@@ -99,6 +99,13 @@ class Trial:
             if fact.alive:
                 fact.alive = [one for one in fact.alive if not self.shows(one, fact, inputs, known, said)]
 
+    def row(self, name: str, values: Mapping[str, Any], says: Any) -> None:
+        """Try what is alive of one fact or predicate on values made by hand, of which it must say this."""
+        self.steps += 1
+        subject = self.facts.get(name) or self.predicates.get(name)
+        if subject is not None:
+            subject.alive = [one for one in subject.alive if same(one, values, says)]
+
     def facts_of(self, ids: frozenset[str]) -> list[Subject]:
         """The facts that these rules speak of, and that have changes left."""
         if ids not in self.relevant:
@@ -170,6 +177,15 @@ def differs(change: Change, values: Sequence[Any], kept: bool) -> bool:
         return bool(change.made(*values)) != kept
     except Exception:  # noqa: BLE001  # a predicate that raises is noticed
         return True
+
+
+def same(change: Change, values: Mapping[str, Any], says: Any) -> bool:
+    """Whether a changed function says of these values what it must."""
+    try:
+        said = change.made(**values)
+        return said is says or bool(said == says)
+    except Exception:  # noqa: BLE001  # one that raises is noticed
+        return False
 
 
 class TryingChecker(Checker):

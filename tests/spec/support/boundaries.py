@@ -1,0 +1,484 @@
+"""Facts and predicates where they turn from one value to another, on values made by hand.
+
+Recorded and drawn steps seldom meet these places: an answer that lacks what most caches tell, a profile that no cache
+of the tree declares beside another, a count that is just reached.  ``tests/spec/test_boundaries.py`` checks each row,
+and ``tools/spec_mutation.py`` asks of each change that no step has told apart whether a row does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from kvlitmus.spec.calls import Insert, Match, Publish, Raised, Reset, path_of
+from kvlitmus.spec.config import Config
+from kvlitmus.spec.facts import FACTS, UNKNOWN
+from kvlitmus.spec.interface import Hit, tiers
+from kvlitmus.spec.names import Names
+from kvlitmus.spec.observed import NodeCounts
+from kvlitmus.spec.page import Block, Page, Tree
+from kvlitmus.spec.prefetch_facts import Fallback
+from kvlitmus.spec.prefetch_plan import HostCall, Planned, PlanPrefetch, PrefetchAsk, PrefetchPlan
+from kvlitmus.spec.profile import Profile
+from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.seen import Asked, Got, Named, NodeInfo, NodeSeen, Put, Record, Seen, TierNodeSeen, TierSeen
+from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.state import Running, Told, empty_state
+from kvlitmus.spec.store_calls import Crashed, Filled, PutDone, Raced, StoreCrash, StoreExists, StoreGet, StorePut
+from kvlitmus.spec.store_state import EMPTY_STORE, Entry
+from kvlitmus.spec.tier import HostCounts
+from kvlitmus.spec.tier_calls import Advance, Settled, TellLoaded
+from kvlitmus.spec.tier_state import Prefetched, Prefetches, Tiers, Work
+from kvlitmus.spec.units import Key, Name, PageNo, Slot, Tick
+
+
+class Row(NamedTuple):
+    """What a fact, or the predicate of a rule, says of these values."""
+
+    name: str
+    says: Any
+    values: dict[str, Any]
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The fact, or the predicate."""
+        rules = all_rules()  # which defines the facts as well
+        return FACTS[self.name].compute if self.name in FACTS else rules[self.name].predicate
+
+
+def row(name: str, says: Any, **values: Any) -> Row:
+    """A row of the table below."""
+    return Row(name, says, values)
+
+
+def setting(depth: int = 3, profile: dict[str, Any] | None = None, **config: Any) -> Setting:
+    """Pages of four slots, unless the configuration says otherwise."""
+    return Setting(Config(**{"page_size": 4, **config}), Profile(**(profile or {})), depth, frozenset({"steps"}))
+
+
+def job(number: int, kind: str, rid: int = -1) -> tiers.Job:
+    """A job."""
+    return tiers.Job(number, kind, Key(None, ()), 0, rid)
+
+
+def work(number: int, kind: str, *names: int, **more: Any) -> Work:
+    """A job with the pages that it is about."""
+    return Work(job(number, kind), tuple(map(Name, names)), Name(names[-1]), {}, **more)
+
+
+def page(**more: Any) -> Page:
+    """A cached page."""
+    return Page(Name(1), PageNo(3), Tick(0), Tick(0), **more)
+
+
+def node(names: tuple[int, ...], pages: tuple[int, ...], locks: int | None, parent: int = -1, **more: Any) -> NodeSeen:
+    """A node as it was seen."""
+    named, places = tuple(map(Name, names)), tuple(map(PageNo, pages))
+    info = NodeInfo(named, places, Name(1), Name(names[-1]), "", (), dict(zip(named, places, strict=True)))
+    return NodeSeen(info, parent, locks, more.get("hits"), more.get("priority"))
+
+
+def host_node(names: tuple[int, ...], slots: tuple[int, ...] | None, **more: Any) -> TierNodeSeen:
+    """A node of a hierarchy with a host copy."""
+    named = Named((), tuple(map(Name, names)), {})
+    return TierNodeSeen(named, Name(1), slots, (0,), None, more.get("hits"), more.get("priority"))
+
+
+EMPTY = empty_state()
+PATH = path_of(Names(), Key(None, tuple(range(9))), 4)
+"""Two whole pages and a token."""
+MATCH, INSERT, PUBLISH = Match(PATH), Insert(PATH, tuple(map(Slot, range(9)))), Publish(0, 3)
+RUNNING = Running(PATH, tuple(map(Slot, range(9))), 0, 9, PATH.root)
+RUNS = EMPTY._replace(requests={0: RUNNING})
+SHELTERED = EMPTY._replace(receipts={0: Name(5)})
+HEX = "0" * 64
+ASK = PlanPrefetch(PrefetchAsk(8, 4, 4))
+ALLOC, REFUSED, READ = HostCall("alloc", 8, 8), HostCall("alloc", 4), HostCall("available", 0, 8)
+LOADED = Advance(7, tiers.Outcome())
+HELD = TierSeen(jobs={7: job(7, "load")})
+
+
+def plan_of(*calls: HostCall, **more: Any) -> Planned:
+    """A plan that made these calls to the host."""
+    return Planned(None, calls, **more)
+
+
+PLANS = (
+    row("reserved", 0, answer=plan_of()),
+    row("reserved", 4, answer=plan_of(ALLOC, REFUSED, READ, HostCall("evict", 3, 2), HostCall("free", 4))),
+    row("reserved", 1, answer=plan_of(ALLOC, held=(Slot(3),))),
+    row("stray_slots", UNKNOWN, answer=plan_of(strays=(Slot(3),))),
+    row("stray_slots", UNKNOWN, answer=plan_of(held=(Slot(3),))),
+    row("stray_slots", (Slot(3),), answer=plan_of(held=(), strays=(Slot(3),))),
+    row("stray_slots", [], answer=Planned(PrefetchPlan(None, (3,)), (), (Slot(3),), ())),
+    row("refusal", UNKNOWN, answer=plan_of()),
+    row("planned_length", 0, answer=plan_of()),
+    row("planned_start", 0, answer=plan_of()),
+    row("hashed_pages", 0, answer=plan_of()),
+    row("truncated_length", 0, call=ASK, last_reading=None),
+    row("eviction_deficit", 0, call=ASK, answer=plan_of(), first_eviction=None, full_length=8),
+    row("fallback", Fallback(None, False, 0), answer=plan_of(), first_eviction=None, full_length=8),  # type: ignore[arg-type]
+    row("fallback", Fallback(None, False, 0), answer=plan_of(ALLOC), first_eviction=None, full_length=8),  # type: ignore[arg-type]
+    row("fallback", Fallback(8, False, 0), answer=plan_of(READ), first_eviction=None, full_length=8),  # type: ignore[arg-type]
+    row(
+        "fallback",
+        Fallback(8, True, 4),  # type: ignore[arg-type]
+        answer=plan_of(ALLOC, READ, REFUSED, HostCall("alloc", 2, 2), HostCall("alloc", 8)),
+        first_eviction=None,
+        full_length=8,
+    ),
+)
+"""What came of prefetch plans: those that raised, and conversations of amounts alone, too."""
+
+SETTLED = (
+    row("protected_left", 0, then=SHELTERED, tiers_seen=TierSeen(sizes=(0, 8)), page_size=4),
+    row("protected_left", 0, then=RUNS, tiers_seen=TierSeen(sizes=(0, 8)), page_size=4),
+    row("protected_left", 8, then=EMPTY, tiers_seen=TierSeen(sizes=(0, 8)), page_size=4),
+    row("protected_left", 0, then=EMPTY, tiers_seen=TierSeen(), page_size=4),
+    row("protected_left", UNKNOWN, then=EMPTY, tiers_seen=TierSeen(nodes=[node((5,), (3,), None)]), page_size=4),
+    row(
+        "protected_left",
+        8,
+        then=EMPTY,
+        tiers_seen=TierSeen(nodes=[node((5, 6), (3, 4), 1), node((7,), (5,), 0), node((8,), (6,), None)]),
+        page_size=4,
+    ),
+    row("pins_left", UNKNOWN, tiers_seen=TierSeen(tier_nodes=[host_node((5,), None)])),
+    row("work_left", ["load"], below=Tiers(), tiers_seen=HELD, call=Reset()),
+    row("work_left", [], below=Tiers(), tiers_seen=HELD, call=Settled(())),
+    row("work_left", ["put 3"], below=Tiers(work={3: work(3, "put", 5)}), tiers_seen=TierSeen(), call=Settled(())),
+    row("store_before", UNKNOWN, call=Reset()),
+    row("told_before_reset", False, below_before=Tiers(stale={1: 4}), call=TellLoaded(2)),
+    row(
+        "told_before_reset",
+        False,
+        below_before=Tiers(stale={1: 4}, prefetches=Prefetches(added={1: (0, 4)})),
+        call=TellLoaded(1),
+    ),
+    row("told_before_reset", True, below_before=Tiers(stale={1: 4}), call=TellLoaded(1)),
+    row("unstored", [5], below=Tiers(backed=frozenset({Name(5)})), call=Settled(())),
+    row("unstored", [], below=Tiers(backed=frozenset({Name(5)})), call=Settled((1,))),
+    row("LIFE-10", False, appeared=frozenset(), jobs_begun=["load"]),
+    row("LIFE-10", False, appeared=frozenset(), jobs_begun=["backup"]),
+    row("LIFE-10", False, appeared=frozenset({Name(5)}), jobs_begun=[]),
+    row("LIFE-10", True, appeared=frozenset(), jobs_begun=["put"]),
+)
+"""What is left when everything has settled, after a reset, and when there was no memory."""
+
+LENGTHS = (
+    row("certain_length", 8, setting=setting(), call=INSERT, cached_pages_before=(2, 2), match_cap=4),
+    row("certain_length", 8, setting=setting(), call=PUBLISH, cached_pages_before=(2, 2), match_cap=4),
+    row("certain_length", 4, setting=setting(), call=MATCH, cached_pages_before=(2, 2), match_cap=4),
+    row("possible_length", 8, setting=setting(), call=INSERT, cached_pages_before=(2, 2), match_cap=4),
+    row("possible_length", 8, setting=setting(), call=PUBLISH, cached_pages_before=(2, 2), match_cap=4),
+    row("possible_length", 4, setting=setting(), call=MATCH, cached_pages_before=(2, 2), match_cap=4),
+    row("match_slots", UNKNOWN, answer=Hit(4)),
+    row("last_slot", -1, row_before=()),
+    row("last_slot", 5, row_before=(Slot(4), Slot(5))),
+    row("due_slots", 8, asked=5, setting=setting(profile={"align": "round_up"})),
+    row("due_slots", 5, asked=5, setting=setting()),
+    row("computed_length", 9, request_before=RUNNING, call=Publish(0)),
+    row("computed_length", 3, request_before=RUNNING, call=Publish(0, 3)),
+    row("computed_slots", 3, state=RUNS, call=PUBLISH, request_after=RUNNING),
+    row("cached_pages_before", (1, 1), state=RUNS, setting=setting(), call=Publish(0, 5)),
+    row(
+        "told_length",
+        4,
+        state=EMPTY._replace(told=Told(frozenset(PATH.pages))),
+        setting=setting(2),
+        call=MATCH,
+        match_cap=4,
+    ),
+    row("told_length", UNKNOWN, state=EMPTY, setting=setting(profile={"event_delay": 2}), call=MATCH, match_cap=8),
+    row("told_length", UNKNOWN, state=EMPTY, setting=setting(host_pages=4), call=MATCH, match_cap=8),
+    row("told_least", UNKNOWN, setting=setting(profile={"match_ends": "node"}), told_length=4),
+    row("told_least", 4, setting=setting(), told_length=4),
+    row("told_again", UNKNOWN, told=Told(twice=("x",)), setting=setting(profile={"publish": "at_alloc"})),
+    row("found_lately", PATH.pages[:1], then=EMPTY, setting=setting(), call=MATCH, answer=Hit(4)),
+    row("protected_length", UNKNOWN, setting=setting(1, {"match_ends": "node"}), state=EMPTY, call=MATCH, match_cap=8),
+)
+"""Lengths of keys, of requests and of what is cached of them."""
+
+ROOM = (
+    row("quiet", UNKNOWN, setting=setting(1, host_pages=4), then=EMPTY),
+    row("quiet", True, setting=setting(1), then=EMPTY),
+    row("quiet", True, setting=setting(1, host_pages=4), then=EMPTY._replace(tiers=Tiers())),
+    row("quiet", True, setting=setting(3, host_pages=4), then=EMPTY),
+    row("counted_protected", UNKNOWN, setting=setting(1, host_pages=4), then=EMPTY),
+    row("counted_protected", 0, setting=setting(1), then=EMPTY),
+    row("counted_protected", 0, setting=setting(1, host_pages=4), then=EMPTY._replace(tiers=Tiers())),
+    row(
+        "made_available",
+        UNKNOWN,
+        setting=setting(1, {"evict_moment": "alloc"}),
+        available_before=4,
+        available_after=8,
+    ),
+    row("host_reported", UNKNOWN, answer=None),
+    row("host_reported", 4, answer=4),
+    row("owned_twice", {3}, then=EMPTY._replace(owners={PageNo(3): 2, PageNo(4): 1})),
+    row(
+        "cached_places",
+        {(5, 3), (5, 4)},
+        after=Seen(nodes=[node((5,), (3,), 0), node((5,), (4,), 0)]),
+        setting=setting(profile={"publish": "at_alloc"}),
+    ),
+    row("load_slots", UNKNOWN, answer=tiers.Loaded(4, None)),
+    row("load_slots", (3,), answer=tiers.Loaded(4, (3,))),
+    row(
+        "load_room",
+        0,
+        state=EMPTY,
+        setting=setting(0, host_pages=4),
+        below_before=Tiers(),
+        tiers_seen_before=TierSeen(),
+        resident_pages=(),
+        load_names=(),
+    ),
+    row(
+        "load_room",
+        8,
+        state=EMPTY,
+        setting=setting(1, host_pages=4, write="write_back"),
+        below_before=Tiers(),
+        tiers_seen_before=TierSeen(available=8, sizes=(16, 0)),
+        resident_pages=(),
+        load_names=(),
+    ),
+    row(
+        "load_room",
+        20,
+        state=EMPTY,
+        setting=setting(1, host_pages=4),
+        below_before=Tiers(),
+        tiers_seen_before=TierSeen(available=8, sizes=(16, 0)),
+        resident_pages=(Name(5),),
+        load_names=(),
+    ),
+    row(
+        "load_room",
+        8,
+        state=EMPTY,
+        setting=setting(1, host_pages=4),
+        below_before=Tiers(),
+        tiers_seen_before=TierSeen(available=8, sizes=(4, 0)),
+        resident_pages=(Name(5), Name(6)),
+        load_names=(),
+    ),
+    row("layers_copied", 0, expected=EMPTY._replace(tiers=Tiers()), call=LOADED),
+    row("layers_copied", 2, expected=EMPTY._replace(tiers=Tiers(work={7: work(7, "load", 5, layers=2)})), call=LOADED),
+    row("layers_told", 2, tiers_seen=HELD, call=LOADED, layers_copied=2),
+    row("layers_told", 2, tiers_seen=TierSeen(layers_ready=1), call=LOADED, layers_copied=2),
+    row("layers_told", 1, tiers_seen=TierSeen(layers_ready=1, jobs=HELD.jobs), call=LOADED, layers_copied=2),
+    row(
+        "calls_on_storage",
+        4,
+        tiers_seen=TierSeen(
+            record=Record((Asked((), 0),), (Got("a", True), Got("b", True)), (Put("c", (), True),)),
+        ),
+    ),
+    row("loaded_least", 0, below_before=Tiers(), call=TellLoaded(1)),
+    row("loaded_most", 0, below_before=Tiers(), call=TellLoaded(1)),
+    row("loaded_most", 8, below_before=Tiers(stale={1: 8}), call=TellLoaded(1)),
+    row("fetch_anchor", UNKNOWN, answer=tiers.Prefetched(False, 0, 0, 4)),
+    row("fetch_anchor", UNKNOWN, answer=tiers.Prefetched(True, 0, 0)),
+    row("fetch_anchor", 4, answer=tiers.Prefetched(True, 0, 0, 4)),
+    row("LOAD-04", False, appeared=frozenset(), jobs_begun=["load"]),
+    row("LOAD-04", True, appeared=frozenset(), jobs_begun=["put"]),
+)
+"""What there is room for, and what came of loads and prefetches."""
+
+SPLIT = Tree({Name(5): page(locks=2), Name(6): page(locks=1), Name(7): page(hits=3, priority=4)}, Tick(0))
+TABLE = {PageNo(3): Block(Name(7), 2)}
+
+
+def counts(locks: Any = (), hits: Any = (), priorities: Any = (), inversions: Any = ()) -> NodeCounts:
+    """What nodes show, in pairs."""
+    both = (one if one is UNKNOWN else [*one] for one in (locks, hits, priorities, inversions))
+    return NodeCounts(*both)
+
+
+def seen(*nodes: NodeSeen) -> Seen:
+    """A flat cache with these nodes."""
+    return Seen(nodes=[*nodes])
+
+
+def waiting(hit: int | None, *, revoked: bool = False) -> Tiers:
+    """A prefetch of eight units is under way."""
+    one = Prefetched(1, (), 8, None, 0.0, hit=hit, revoked=revoked)
+    return Tiers(prefetches=Prefetches(by_number={0: one}, running={1: 0}))
+
+
+def hosted(*nodes: TierNodeSeen) -> dict[str, Any]:
+    """Nodes of a hierarchy, of whose pages number 7 is on the host alone."""
+    return {"below": Tiers(alone={Name(7): page(hits=3, priority=4)}), "tiers_seen": TierSeen(tier_nodes=[*nodes])}
+
+
+COUNTS = (
+    row(
+        "node_counts",
+        counts(UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN),
+        after=seen(node((7,), (3,), None)),
+        then=EMPTY._replace(tree=SPLIT),
+    ),
+    row(
+        "node_counts",
+        counts([(2, 1), (2, 2)], UNKNOWN, UNKNOWN),
+        after=seen(node((5, 6), (3, 4), 2)),
+        then=EMPTY._replace(tree=SPLIT),
+    ),
+    row(
+        "node_counts",
+        counts([(0, 0)], [(1, 3)], [(2, 4)]),
+        after=seen(node((7,), (3,), 0, hits=1, priority=2), node((8,), (4,), 0), node((7, 9), (3, 4), 1)),
+        then=EMPTY._replace(tree=SPLIT),
+    ),
+    row(
+        "node_counts",
+        counts([(1, 1)], UNKNOWN, UNKNOWN),
+        after=seen(node((5,), (3,), None), node((6,), (4,), 1, 0)),
+        then=EMPTY._replace(tree=SPLIT),
+    ),
+    row(
+        "node_counts",
+        counts([(0, 2), (1, 1)], UNKNOWN, UNKNOWN, [(0, 1)]),
+        after=seen(node((5,), (3,), 0), node((6,), (4,), 1, 0)),
+        then=EMPTY._replace(tree=SPLIT),
+    ),
+    row(
+        "node_counts",
+        counts([(1, 2)], UNKNOWN, UNKNOWN),
+        after=seen(node((7, 7), (3, 9), 1)),
+        then=EMPTY._replace(tree=SPLIT, table=TABLE),
+    ),
+    row("host_counts", HostCounts([(1, 3)], [(2, 4)]), **hosted(host_node((7,), None, hits=1, priority=2))),
+    row("host_counts", HostCounts(UNKNOWN, UNKNOWN), **hosted(host_node((7,), None))),
+    row(
+        "host_counts", HostCounts([], []), **hosted(host_node((7,), (0, 1)), host_node((), None), host_node((8,), None))
+    ),
+    row("failed_hosted", [], below=Tiers(), hosted={}, failed_backups=frozenset()),
+    row(
+        "failed_hosted",
+        [5],
+        below=Tiers(work={1: work(1, "put", 5), 2: work(2, "backup", 6)}),
+        hosted={Name(5): PageNo(0), Name(6): PageNo(1)},
+        failed_backups=frozenset({Name(5), Name(6), Name(7)}),
+    ),
+    row(
+        "failed_resident",
+        [5],
+        below=Tiers(work={1: work(1, "put", 5), 2: work(2, "load", 6)}),
+        cached_after={Name(5): PageNo(0), Name(6): PageNo(1)},
+        failed_loads=frozenset({Name(5), Name(6), Name(7)}),
+    ),
+    row(
+        "owed_missed",
+        [5],
+        below_before=Tiers(
+            owed=frozenset(map(Name, (5, 6, 7, 8, 9))), work={1: work(1, "put", 6), 2: work(2, "load", 5)}
+        ),
+        below=Tiers(work={3: work(3, "backup", 7)}, shelves={0: frozenset({Name(8)})}),
+        tiers_seen=TierSeen(hosted={Name(5): PageNo(0), Name(6): PageNo(1), Name(7): PageNo(2), Name(8): PageNo(3)}),
+    ),
+    row(
+        "backed_early",
+        [6],
+        setting=setting(1, host_pages=4, write="write_through_selective"),
+        then=EMPTY._replace(tree=SPLIT),
+        inserted_path=(Name(5), Name(6)),
+        below_before=Tiers(below_once=frozenset({Name(5)})),
+        backups_begun=[Name(5), Name(6)],
+    ),
+    row(
+        "backed_early",
+        [5, 6],
+        setting=setting(3, host_pages=4, write="write_through_selective"),
+        then=EMPTY._replace(tree=SPLIT),
+        inserted_path=(Name(5), Name(6)),
+        below_before=Tiers(below_once=frozenset({Name(5)})),
+        backups_begun=[Name(5), Name(6)],
+    ),
+    row(
+        "backed_early",
+        [],
+        setting=setting(3, {"backup_parent": "chain"}, host_pages=4, write="write_through_selective"),
+        then=EMPTY._replace(tree=SPLIT),
+        inserted_path=(Name(5),),
+        below_before=Tiers(),
+        backups_begun=[Name(5)],
+    ),
+    row("occupied_least", 8, below=waiting(None), setting=setting(profile={"reserve": "hit"})),
+    row("occupied_least", 4, below=waiting(4), setting=setting(profile={"reserve": "hit"})),
+    row("occupied_least", 8, below=waiting(4), setting=setting()),
+    row("occupied_least", 0, below=waiting(4, revoked=True), setting=setting()),
+    row("occupied_least", 0, below=waiting(4, revoked=True), setting=setting(profile={"reserve": "hit"})),
+)
+"""What nodes and jobs show, beside what it should be."""
+
+HERE = Entry(there=True, puts=(b"a",))
+STORES = (
+    row("odd_positions", frozenset(), state=EMPTY_STORE, call=StoreExists(("x",)), answer=(b"a",)),
+    row("odd_positions", frozenset(), state=EMPTY_STORE, call=StoreGet(("x",), 1), answer=Raised("gone")),
+    row("odd_positions", frozenset(), state=EMPTY_STORE, call=StoreGet(("x",), 1), answer=7),
+    row("odd_positions", {0}, state=EMPTY_STORE, call=StoreGet(("x", HEX), 1), answer=(b"a", b"a")),
+    row("store_counted", UNKNOWN, answer=Raised("gone")),
+    row("store_filled", UNKNOWN, answer=Raised("gone")),
+    row("buffers_after", UNKNOWN, answer=Raised("gone")),
+    row("store_leading", 0, call=StoreGet((HEX,), 1), answer=(b"a",)),
+    row("store_leading", 2, call=StoreGet((HEX,), 1, 2), answer=(b"a",)),
+    row("store_leading", 1, call=StoreCrash(HEX, b"a"), answer=Crashed(1, (b"a",), True)),
+    row("store_leading", 0, call=StoreCrash(HEX, b"a"), answer=Crashed(0, (None,), True)),
+    row("store_leading", 0, call=StoreCrash(HEX, b"a"), answer=Raised("gone")),
+    row("store_raised", True, answer=Raised("gone")),
+    row("store_raised", True, answer=Raced((), True)),
+    row("store_raised", False, answer=Raced((), False)),
+    row("store_raised", True, answer=PutDone(None)),
+    row("store_raised", True, answer=Crashed(0, (), False)),
+    row("store_raised", False, answer=Filled((), ())),
+    row("store_strays", UNKNOWN, answer=PutDone((True,))),
+    row(
+        "store_ordinary",
+        [True, False, False],
+        call=StorePut((HEX, HEX, "x"), (b"a", b"a", b"a")),
+        store_entries=[HERE, Entry(damage="folder"), HERE],
+    ),
+    row("STORE-04", False, store_got=[None], store_there=[True], store_damage=[""]),
+    row("STORE-04", True, store_got=[None], store_there=[True], store_damage=["flip"]),
+    row(
+        "STORE-12", True, store_got=[None, b"a", b"b"], store_puts=[[], [b"a"], []], store_foreign=[[None], [b"a"], []]
+    ),
+    row("STORE-12", False, store_got=[b"a"], store_puts=[[]], store_foreign=[[b"a"]]),
+    row(
+        "STORE-13",
+        False,
+        store_filled=[True],
+        store_there=[False],
+        store_puts=[[b"a"]],
+        store_damage=[""],
+        buffers_before=[b"a"],
+        buffers_after=[b"a"],
+    ),
+    row("STORE-19", False, store_got=[b"b"], store_puts=[[b"a"]], store_damage=["link"], store_checks="bytes"),
+    row("STORE-19", True, store_got=[b"b"], store_puts=[[b"a"]], store_damage=["link"], store_checks="length"),
+    row("STORE-19", False, store_got=[b"b"], store_puts=[[b"a"]], store_damage=["pipe"], store_checks="length"),
+)
+"""What page stores answer, those that raise, crash or are damaged."""
+
+MISUSE = (
+    row(
+        "MISUSE-08",
+        True,
+        cached_before={},
+        cached_after={},
+        free_before=frozenset(),
+        free_after=frozenset({PageNo(3)}),
+        declared_misuse="undefined",
+    ),
+    row("MISUSE-07", True, raised=True, declared_misuse="undefined"),
+    row("MISUSE-07", True, raised=False, declared_misuse="undefined"),
+    row("MISUSE-07", False, raised=True, declared_misuse="ignore"),
+)
+"""Misuse where nobody says what comes of it."""
+
+ROWS: tuple[Row, ...] = (*PLANS, *SETTLED, *LENGTHS, *ROOM, *COUNTS, *STORES, *MISUSE)
+"""All of them."""
