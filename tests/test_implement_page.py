@@ -20,7 +20,7 @@ from tests.test_layout import ROOT
 from tools import implement_page
 
 PAGE = (ROOT / "docs" / "implement.md").read_text(encoding="utf-8")
-ELSEWHERE = {"hashes", "prefetch"}
+ELSEWHERE = {"hashes", "prefetch", "raw", "raw_requests"}
 """Ports of flat caches that the page only points to."""
 
 

@@ -161,6 +161,28 @@ def test_tokens_that_are_none_are_refused_and_change_nothing(name: str, bigram: 
     audit(cache.tree)
 
 
+@pytest.mark.parametrize("bigram", [False, True])
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("token", [-1, -(2**31), 2**32])
+def test_a_token_without_a_name_is_not_cached(token: int, dtype: str, bigram: bool) -> None:
+    cache = FlatCache(CacheConfig(page_size=1, pages=8, bigram=bigram, dtype=dtype))
+    pages = cache.pool.take(4)
+    assert pages is not None
+    place = cache.insert([1, 2, 3], pages[: 2 if bigram else 3]).place
+    cache.begin(1, [1, 2])
+    before = (cache.sizes(), cache.available(), cache.tree.clock)
+    for odd in ([token, 5], np.array([token, 5], np.int64)):
+        for call in (
+            lambda odd=odd: cache.insert(odd, pages[3:]),
+            lambda odd=odd: cache.insert_behind(place, odd, pages[3:]),
+            lambda odd=odd: cache.begin(2, odd),
+            lambda odd=odd: cache.grow(1, odd),
+        ):
+            with pytest.raises(ValueError, match=r"tokens must be within \[0, 2\*\*32\)"):
+                call()
+            assert (cache.sizes(), cache.available(), cache.tree.clock) == before
+
+
 def test_an_empty_key_is_a_key() -> None:
     cache = FlatCache(CacheConfig(page_size=2, pages=8))
     nothing: tuple[Any, ...] = ([], (), np.empty(0, np.int32), np.empty(0))

@@ -177,7 +177,7 @@ def test_what_is_not_computed_is_not_published() -> None:
 def test_a_token_that_does_not_fit_begins_nothing() -> None:
     cache = FlatCache(CacheConfig())
     for wrong in ([1, 2**31], np.array([2**40])):
-        with pytest.raises(ValueError, match="units must fit"):
+        with pytest.raises(ValueError, match=r"(units|tokens) must (fit int32|be within)"):
             cache.begin(1, wrong)
     assert cache.begin(1, [1]) is not None
     with pytest.raises(ValueError, match="units must fit"):

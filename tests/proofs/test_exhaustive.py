@@ -38,6 +38,9 @@ ALONE = {
     "MISUSE-07": "forbidden calls with no rule of their own aren't tried: litmus tests, the end of random schedules",
     "MISUSE-08": "the same",
     "MISUSE-09": "nothing follows from a forbidden call here: litmus tests, the end of random schedules",
+    "MISUSE-11": "arrays are the port's, and no key here has any: a litmus test, the end of random schedules",
+    "MISUSE-12": "the same",
+    "MISUSE-13": "of the tokens that no key has none is tried: a litmus test, the end of random schedules",
     "MISUSE-10": "of the sizes that the contract rules out none is asked for: a litmus test",
 }
 """Rules of other packs that the enumeration can't evaluate, and what establishes them instead."""

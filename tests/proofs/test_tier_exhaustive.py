@@ -27,6 +27,7 @@ ELSEWHERE = {
     "BACKUP-11": "the same",
     "FETCH-09": "what is asked of storage is the adapter's: random schedules",
     "FETCH-19": "the same",
+    "FETCH-20": "the same",
     "EVENT-08": "of flat caches: test_exhaustive.py",
     "EVENT-09": "the same",
     "EVENT-10": "the same",

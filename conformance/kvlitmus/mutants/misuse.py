@@ -5,9 +5,11 @@ The pack ``misuse`` reaches them: forbidden calls are no part of ordinary schedu
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 
-from kvlitmus.conformance.specimen.flat import Receipt, Specimen
+from kvlitmus.conformance.ports import Begun, Hit
+from kvlitmus.conformance.specimen.flat import Receipt, Specimen, whole_numbers
 from kvlitmus.conformance.specimen.pool import PagedPool
 from kvlitmus.mutants.pool import BelievingPool
 from kvlitmus.mutants.registry import PAGED, mutant
@@ -206,3 +208,89 @@ class OddSizesAreRoundedDown(PagedPool):
 
     def alloc(self, n: int) -> list[int] | None:
         return super().alloc(n - n % self.page_size)
+
+
+@mutant("tokens-are-cut-to-their-bits", kills=("MISUSE-13", "MISUSE-07"))
+class TokensAreCutToTheirBits(Specimen):
+    """A prompt is served the KV of another one, whose token ids are the same modulo a power of two.
+
+    Tokens are brought into the tree's own type without a look whether they fit.
+    """
+
+    def match(self, key: Key) -> Hit:
+        """The low bits."""
+        return super().match(self.cut(key))
+
+    def insert(
+        self, key: Key, slots: Sequence[int], *, protected: int = 0, priority: int = 0, chunked: bool = False
+    ) -> Stored:
+        """The same."""
+        return super().insert(self.cut(key), slots, protected=protected, priority=priority, chunked=chunked)
+
+    def cut(self, key: Key) -> Key:
+        """The tokens that fit."""
+        return key._replace(tokens=tuple(token % self.profile.vocabulary for token in key.tokens))
+
+
+@mutant("narrow-tokens-find-nothing", kills=("MISUSE-11",))
+class NarrowTokensFindNothing(Specimen):
+    """Prompts of a tokenizer with 32-bit ids are computed anew each time: pages are compared by their bytes."""
+
+    def raw_match(self, tokens: object, namespace: str | None) -> Hit:
+        """Bytes of another width are never equal."""
+        found = super().raw_match(tokens, namespace)
+        return found if isinstance(tokens, list) else self.match(Key(namespace, (), self.config.bigram))
+
+
+@mutant("floats-are-rounded-down", kills=("MISUSE-07", "MISUSE-08"))
+class FloatsAreRoundedDown(Specimen):
+    """An insert takes any numbers for slots, and makes integers of them: 1.7 is slot 1."""
+
+    def raw_insert(self, tokens: object, slots: object, namespace: str | None) -> Stored:
+        """Whatever they are."""
+        whole = [int(slot) for slot in slots] if isinstance(slots, array) else slots
+        return super().raw_insert(tokens, whole, namespace)
+
+
+@mutant("callers-array-is-kept", kills=("MISUSE-12",))
+class CallersArrayIsKept(Specimen):
+    """What was cached is found no more, or under another prompt, once the caller's buffer holds the next one.
+
+    The tree keeps the array that it was given, not a copy.
+    """
+
+    def raw_insert(self, tokens: object, slots: object, namespace: str | None) -> Stored:
+        """Keep it."""
+        stored = super().raw_insert(tokens, slots, namespace)
+        root = self.tree.root(namespace)
+        child = root.children.get(self.tree.child_key(Key(namespace, whole_numbers(tokens), self.config.bigram).units))
+        if child is not None and isinstance(tokens, list):
+            self.kept = (child, tokens)
+        return stored
+
+    def match(self, key: Key) -> Hit:
+        """What the array says now is compared."""
+        node, tokens = getattr(self, "kept", (None, []))
+        if node is not None:
+            node.key = Key(None, tuple(tokens), self.config.bigram).units[: len(node.key)]
+        return super().match(key)
+
+
+@mutant("running-requests-share-their-prompt", kills=("MISUSE-12",))
+class RunningRequestsSharePrompts(Specimen):
+    """A request's KV is cached under the prompt of the next one: the scheduler fills the same buffer again."""
+
+    def raw_begin(self, rid: int, tokens: object, namespace: str | None) -> Begun | None:
+        """Keep the array."""
+        begun = super().raw_begin(rid, tokens, namespace)
+        if begun is not None and isinstance(tokens, list):
+            self.prompts = {**getattr(self, "prompts", {}), rid: tokens}
+        return begun
+
+    def publish(self, rid: int, *, chunked: bool) -> Begun:
+        """What it says now."""
+        tokens = getattr(self, "prompts", {}).get(rid)
+        if tokens is not None:
+            running = self.requests.running[rid]
+            running.key = running.key._replace(tokens=tuple(tokens))
+        return super().publish(rid, chunked=chunked)

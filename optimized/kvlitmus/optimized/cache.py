@@ -238,7 +238,9 @@ class FlatCache:
         or in the tree already.
         """
         given = integers("pages", pages)
-        return self.tree.insert(namespace, self.units(tokens), given, priority=priority, counts=not chunked)
+        return self.tree.insert(
+            namespace, self.units(inputs.tokens(tokens)), given, priority=priority, counts=not chunked
+        )
 
     def insert_behind(
         self, place: Place, tokens: Numbers, pages: Numbers, *, priority: int = 0, chunked: bool = False
@@ -248,7 +250,9 @@ class FlatCache:
         ``already`` counts from the root all the same.  (For bigrams the first token is the last one of the prefix.)
         """
         given = integers("pages", pages)
-        return self.tree.insert_behind(place, self.units(tokens), given, priority=priority, counts=not chunked)
+        return self.tree.insert_behind(
+            place, self.units(inputs.tokens(tokens)), given, priority=priority, counts=not chunked
+        )
 
     def lock(self, place: Place) -> Receipt:
         """Protect the path to a place; the receipt gives the protection back, once.
@@ -284,11 +288,11 @@ class FlatCache:
 
     def begin(self, rid: Hashable, tokens: Numbers, namespace: Hashable = None) -> Running | None:
         """Start a request: its cached prefix is locked, the rest allocated; ``None`` without enough memory."""
-        return self.requests.begin(rid, namespace, integers("tokens", tokens))
+        return self.requests.begin(rid, namespace, inputs.tokens(tokens))
 
     def grow(self, rid: Hashable, tokens: Numbers) -> NDArray[np.int64] | None:
         """Slots for further tokens of a request, or ``None``."""
-        return self.requests.grow(rid, integers("tokens", tokens))
+        return self.requests.grow(rid, inputs.tokens(tokens))
 
     def publish(self, rid: Hashable, *, chunked: bool = False, upto: int | None = None) -> Running:
         """Cache what a request has computed: its first ``upto`` units, or all; it goes on with the tree's slots."""

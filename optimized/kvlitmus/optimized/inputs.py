@@ -87,6 +87,14 @@ def units(given: Any, dtype: np.dtype[Any]) -> IntArray:
     return own
 
 
+def tokens(given: Any) -> IntArray:
+    """Tokens that are to be cached: integers of 32 bits without a sign; others have no name in storage."""
+    array = integers("tokens", given)
+    if len(array) and not (array[array.argmin()] >= 0 and array[array.argmax()] < 1 << 32):
+        raise ValueError(f"tokens must be within [0, 2**32) (got {array.min()} to {array.max()})")
+    return array
+
+
 def integers(what: str, given: Any) -> IntArray:
     """A sequence of integers as an array, in its own type where it is one already; empty ones may be of any type.
 

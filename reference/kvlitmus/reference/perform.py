@@ -38,6 +38,7 @@ from kvlitmus.spec import calls, effects, tier_calls
 from kvlitmus.spec.advance import brought_in_vain, computed_pages, expect, offered_by_request, opened_needed_by
 from kvlitmus.spec.interface import Begun, Hit, Stored
 from kvlitmus.spec.interface.tiers import DONE, FETCH, LOAD, QUERY, Outcome
+from kvlitmus.spec.limits import beyond_vocabulary
 from kvlitmus.spec.order import needless_victims
 from kvlitmus.spec.prefetch_advance import tiers_of
 from kvlitmus.spec.release import waiting_in, without
@@ -218,6 +219,8 @@ def match(state: State, setting: Setting, call: calls.Match, choice: Choice) -> 
 def insert(state: State, setting: Setting, call: calls.Insert, _: Choice) -> Decision:
     """How much was cached before, and what the caller has to free of what it brought (TREE-09, TREE-11, TREE-12)."""
     size, paged = setting.size, call.path.pages
+    if why := beyond_vocabulary(setting.profile, call.path.key.tokens):
+        raise ValueError(why)
     if len(call.slots) < len(paged) * size:
         raise ValueError(f"expected {len(paged) * size} slots, got {len(call.slots)}", call.slots)
     offered = whole_pages(call.slots[: len(paged) * size], size)

@@ -487,6 +487,8 @@ ELSEWHERE: Mapping[On, str] = {
             On.SCRIBBLE,
             On.ODD_ALLOC,
             On.FORBIDDEN,
+            On.OTHER_WIDTH,
+            On.BEYOND,
         ),
         _MISUSE,
     ),

@@ -7,7 +7,10 @@ After misuse that is *undefined* nothing can be judged, so it is not tried, unle
 To **reject** is to raise; to **ignore** is to return and to have changed nothing.
 
 What the contract forbids: freeing what the caller doesn't own; an insert with too few slots, or with slots that aren't
-the caller's whole pages, each once; a receipt that isn't out; a request that doesn't run, or one that runs already.
+the caller's whole pages, each once; a receipt that isn't out; a request that doesn't run, or one that runs already; a key
+with tokens below 0 or of more than 32 bits; tokens and slots that are no sequence of integers.
+
+An array is the caller's own: he may write into it once the call that he passed it to has returned.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from collections.abc import Mapping
 
 from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
-from kvlitmus.spec.misuse_calls import Aftermath, page_granted
+from kvlitmus.spec.misuse_calls import Aftermath, Found, Lookups, page_granted
 from kvlitmus.spec.on import On
 from kvlitmus.spec.rule import Kind, rule
 from kvlitmus.spec.seen import Seen
@@ -26,7 +29,7 @@ from kvlitmus.spec.units import Name, PageNo, Tokens
 
 
 @fact(0)
-def raised(answer: Aftermath) -> bool:
+def raised(answer: Aftermath | Lookups) -> bool:
     """Whether the call raised."""
     return answer.raised
 
@@ -41,6 +44,30 @@ def declared_misuse(setting: Setting) -> str:
 def odd_is_rejected(setting: Setting) -> bool | Unknown:
     """Whether the profile says that an allocation of a size that is no multiple of the page is rejected; unknown where it is rounded up."""
     return True if setting.profile.align == "reject" else UNKNOWN
+
+
+@fact(0)
+def found_oddly(answer: Lookups) -> Found:
+    """What the match said that had something odd about it."""
+    return answer.found
+
+
+@fact(0)
+def found_lawfully(answer: Lookups) -> Found:
+    """What the same key finds in the cache's own form."""
+    return answer.lawful
+
+
+@fact(0)
+def units_found_lawfully(found_lawfully: Found) -> Tokens:
+    """How many units the key finds in the cache's own form."""
+    return found_lawfully.units
+
+
+@fact(0)
+def units_found_oddly(found_oddly: Found) -> Tokens:
+    """How many units that match said are cached."""
+    return found_oddly.units
 
 
 def taken_after(then: State, before: Seen) -> set[PageNo]:
@@ -189,3 +216,38 @@ def a_size_that_is_no_multiple_of_the_page_is_rejected(
 ) -> bool:
     """Where the profile's *align* says *reject*, an allocation of a size that is no multiple of the page MUST raise and take nothing."""
     return not odd_is_rejected or (raised and available_after == available_before)
+
+
+@rule(
+    "MISUSE-11",
+    on=(On.OTHER_WIDTH,),
+    needs=("raw",),
+    source="design",
+    reference="perform.match",
+    allowed="{found_lawfully}, or an error",
+    premise="units_found_lawfully",
+)
+def integers_of_another_width_mean_the_same_or_are_refused(
+    raised: bool, found_oddly: Found, found_lawfully: Found
+) -> bool:
+    """A match whose tokens come as integers of fewer bits than the cache's own MUST find what the same key finds, or raise."""
+    return raised or found_oddly == found_lawfully
+
+
+@rule("MISUSE-12", kind=Kind.PROCEDURE, needs=("raw",), source="design")
+def an_array_is_the_callers_again_when_the_call_returns() -> bool:
+    """What a caller writes into an array after the call that it was passed to has returned MUST NOT change what the cache has, nor how it answers."""
+    return True
+
+
+@rule(
+    "MISUSE-13",
+    on=(On.BEYOND,),
+    source="design",
+    reference="perform.match",
+    allowed="nothing found, or an error",
+    premise="units_found_lawfully",
+)
+def a_token_beyond_the_vocabulary_is_no_other_token(raised: bool, units_found_oddly: Tokens) -> bool:
+    """A match of a key whose first page has a token below 0, or not below the profile's *vocabulary*, MUST find nothing, or raise."""
+    return raised or units_found_oddly == 0

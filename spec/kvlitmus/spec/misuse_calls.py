@@ -55,8 +55,37 @@ class Forbidden(NamedTuple):
     wrong: str
 
 
-MisuseCall = DoubleFree | RepeatedFree | PartialFree | StaleUnlock | Scribble | OddAlloc | Forbidden
-"""Every call that breaks the contract."""
+class OtherWidth(NamedTuple):
+    """Match a key of so many units whose tokens come as integers of fewer bits than the cache's own."""
+
+    units: Tokens
+
+
+class Beyond(NamedTuple):
+    """Match a key whose first page has a token that no key has: below 0, or not below the profile's ``vocabulary``."""
+
+    token: int
+
+
+MisuseCall = (
+    DoubleFree | RepeatedFree | PartialFree | StaleUnlock | Scribble | OddAlloc | Forbidden | OtherWidth | Beyond
+)
+"""Every call that breaks the contract, or is at its edge."""
+
+
+class Found(NamedTuple):
+    """What a match said: so many units, in these slots where it tells them."""
+
+    units: Tokens = Tokens(0)
+    slots: tuple[Slot, ...] | None = ()
+
+
+class Lookups(NamedTuple):
+    """What came of such a match: whether it ``raised``; what it ``found``; and ``lawful``: what the key finds by itself."""
+
+    raised: bool
+    found: Found
+    lawful: Found
 
 
 class Aftermath(NamedTuple):

@@ -42,6 +42,8 @@ PLAIN: dict[type, tuple[On, ...]] = {
     misuse_calls.Scribble: (On.MISUSE, On.SCRIBBLE),
     misuse_calls.OddAlloc: (On.MISUSE, On.ODD_ALLOC),
     misuse_calls.Forbidden: (On.MISUSE, On.FORBIDDEN),
+    misuse_calls.OtherWidth: (On.MISUSE, On.OTHER_WIDTH),
+    misuse_calls.Beyond: (On.MISUSE, On.BEYOND),
     tier_calls.EvictHost: (On.EVICT_HOST,),
     tier_calls.Settled: (On.SETTLED,),
     tier_calls.Poll: (On.POLL,),

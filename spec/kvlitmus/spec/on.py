@@ -94,3 +94,5 @@ class On(enum.StrEnum):
     SCRIBBLE = "scribble"
     ODD_ALLOC = "odd_alloc"
     FORBIDDEN = "forbidden"
+    OTHER_WIDTH = "other_width"
+    BEYOND = "beyond"

@@ -36,7 +36,7 @@ from kvlitmus.spec.hash_calls import EMPTY_LEDGER, HashLedger
 from kvlitmus.spec.interface import Begun, Hit
 from kvlitmus.spec.interface.tiers import COPY_FAILURES, LOAD, Event
 from kvlitmus.spec.limits import beyond_limits, unlimited
-from kvlitmus.spec.misuse_calls import Aftermath, MisuseCall
+from kvlitmus.spec.misuse_calls import Aftermath, Lookups, MisuseCall
 from kvlitmus.spec.names import Names, page_names
 from kvlitmus.spec.occasions import occasions_of
 from kvlitmus.spec.partial import counted, told
@@ -389,7 +389,7 @@ class Checker(Guard):
         inputs = (self.setting, state, None, None, call, answer, None, None, None, None)
         self.judge(occasions_of(call, answer, self.state, self.setting, self.before), inputs, UNSEEN)
 
-    def misused(self, call: MisuseCall, answer: Aftermath, state: State, before: Seen, after: Seen) -> None:
+    def misused(self, call: MisuseCall, answer: Aftermath | Lookups, state: State, before: Seen, after: Seen) -> None:
         """Judge a call that broke the contract: nothing is expected of the cache, and nothing is followed."""
         inputs = (self.setting, state, None, self.state, call, answer, before, after, None, None)
         occasions = occasions_of(call, answer, self.state, self.setting, before)

@@ -5,6 +5,8 @@ What it allocates it frees, what it locks it unlocks, a handle is used at once, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kvlitmus.conformance.checker.calls import pool, request, tiers, tree
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.generate.schedule import fitted, make_key, more_tokens
@@ -26,7 +28,8 @@ class Caller:
         self.past: list[Key] = []
         self.serial = 0
         self.begun = 0
-        self.misused = False
+        self.misused = ""
+        self.afterwards: Callable[[], object] = lambda: None
 
     def key(self, a: int, b: int, c: int) -> Key:
         """The key that three numbers stand for, within the limits of the cache."""

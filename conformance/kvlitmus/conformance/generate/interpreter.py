@@ -6,6 +6,7 @@ The operations themselves are in :mod:`kvlitmus.conformance.generate.actions`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from kvlitmus.conformance.checker.calls.misuse import go_on
 from kvlitmus.conformance.checker.guard import Violation
@@ -38,9 +39,15 @@ class Interpreter(Caller):
         if most is not None and len(history) >= most:
             return
         if self.misused:
-            go_on(self.checker, self.settle, lambda: self.broken_by([op for op in ops if op.kind != LAST]))
+            without = partial(self.broken_by, [op for op in ops if op.kind != LAST])
+            go_on(self.checker, self.go_on_lawfully, without, self.misused)
         else:
             self.settle()
+
+    def go_on_lawfully(self) -> None:
+        """What is to be looked at after misuse, then settle."""
+        self.afterwards()
+        self.settle()
 
     def broken_by(self, ops: Sequence[Op]) -> Sequence[str]:
         """The rules that these operations break on a fresh cache; any, where there is none to be had."""

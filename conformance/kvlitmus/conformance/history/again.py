@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kvlitmus.conformance.history.playback import exception_of
-from kvlitmus.conformance.history.steps import FORMAT, FORMS, LENT, METHODS, Heading, Record, Step, Table
+from kvlitmus.conformance.history.steps import FORMAT, FORMS, LENT, METHODS, RAW_ARRAY, Heading, Record, Step, Table
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.results import Options, item_from_json, profile_from_json
@@ -99,13 +99,16 @@ class Played:
     def _answer(self, name: str, *args: Any, **kwargs: Any) -> Any:
         if name in LENT:
             self._lent |= dict.fromkeys(LENT[name], args[-1])
-        wanted = (METHODS.index(name), self._table.sum(args, kwargs))
+        wanted = (METHODS.index(name), self._table.asked(name, args, kwargs))
         self._at = at = self._at + 1
         self._seen.clear()
         self._plays = [play for play in self._plays if at < len(play) and play[at].key == wanted]
         if not self._plays:
             raise NotRecorded(f"call {at} of the recorded play is not this one: {name}")
-        return self._value(self._plays[0][at].answer)
+        answer = self._value(self._plays[0][at].answer)
+        if name == RAW_ARRAY:
+            return list(args[0]) if answer else None
+        return answer
 
     def _value(self, recorded: Sequence[Any]) -> Any:
         answer, *did = recorded

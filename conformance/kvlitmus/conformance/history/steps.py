@@ -29,8 +29,15 @@ from kvlitmus.spec.prefetch_plan import PrefetchAsk
 from kvlitmus.spec.units import Key
 
 FORMAT = 1
-METHODS = tuple(dict.fromkeys([*(name for names in PORTS.values() for name in names), "scribble", "shares_free_list"]))
-"""What is recorded of an adapter, where it has it."""
+RAW = (*PORTS["raw"], *PORTS["raw_requests"])
+"""Calls with arrays of the cache's own callers: these are not recorded, only whether there was one."""
+
+RAW_ARRAY = RAW[0]
+"""The call that makes such an array."""
+
+_FIRST = [name for names in PORTS.values() for name in names if name not in RAW]
+METHODS = tuple(dict.fromkeys([*_FIRST, "scribble", "shares_free_list", *RAW]))
+"""What is recorded of an adapter, where it has it; methods that are new come last, as records know them by number."""
 
 LENT = {
     "attach": ("exists", "get", "put"),
@@ -131,6 +138,10 @@ class Table:
         self.handles.append(value)
         return len(self.handles) - 1
 
+    def asked(self, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> int:
+        """A checksum of the arguments of a call, but for arrays of the cache's own callers."""
+        return self.sum(() if name in RAW and name != RAW_ARRAY else args, kwargs)
+
     def sum(self, args: Sequence[Any], kwargs: dict[str, Any]) -> int:
         """A checksum of arguments; what the suite lends has none."""
         plain = [self.plain(one) for one in (*args, *sorted(kwargs.items()))]
@@ -186,14 +197,14 @@ class Recorder:
         if name == "plan_prefetch":
             given = (args[0], lent(args[1], LENT[name], self._did))
         table = self._table
-        step: Step = [METHODS.index(name), table.sum(args, kwargs)]
+        step: Step = [METHODS.index(name), table.asked(name, args, kwargs)]
         self._doing = []
         try:
             answer = getattr(self._adapter, name)(*given, **kwargs)
         except BaseException as error:
             self._steps.append([*step, -1, table.add(raised_text(error)), *self._doing])
             raise
-        self._steps.append([*step, table.add(answer), *self._doing])
+        self._steps.append([*step, table.add(answer is not None if name == RAW_ARRAY else answer), *self._doing])
         return answer
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
-from kvlitmus.conformance.checker.calls import misuse, pool, tree
+from kvlitmus.conformance.checker.calls import misuse, pool, raw, request, tree
 from kvlitmus.conformance.checker.calls.text import key_text
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.litmus.lock import take
 from kvlitmus.conformance.litmus.registry import litmus
 from kvlitmus.conformance.litmus.tree import store
+from kvlitmus.spec.interface.cache import FORMS
+from kvlitmus.spec.limits import ALL_TOKENS
 from kvlitmus.spec.units import Slot
 
 
@@ -94,6 +97,94 @@ def the_last_receipt_is_given_back_twice(checker: Checker) -> None:
         checker, "unlock", "unlock(receipt 1)", "given back already", lambda: checker.adapter.unlock(token)
     )
     misuse.go_on(checker, lambda: end_lawfully(checker, None))
+
+
+@litmus(rules=("MISUSE-07", "MISUSE-08", "MISUSE-13"), needs=("pool", "tree"), misuse=True)
+def a_token_beyond_the_vocabulary(checker: Checker) -> None:
+    """A key with a token below 0 or too large isn't found as another key, and can't be cached."""
+    key = prompt(checker, "ab")
+    store(checker, key)
+    vocabulary = checker.profile.vocabulary
+    for more in (-vocabulary, vocabulary, ALL_TOKENS, 1 << 64):
+        raw.match_beyond(checker, key, key.tokens[0] + more)
+    own = pool.alloc(checker, 2 * checker.size)
+    if checker.profile.misuse == "undefined" or not own:
+        return
+    for token in (-1, -ALL_TOKENS, ALL_TOKENS, 1 << 64):
+        odd = key._replace(tokens=(token, *key.tokens[1:]))
+        text = f"insert({key_text(odd)}, {list(own)})"
+        make = partial(checker.adapter.insert, odd, list(own))
+        misuse.forbidden(checker, "insert", text, "a token that no key has", make)
+
+
+@litmus(rules=("MISUSE-07", "MISUSE-08", "MISUSE-09"), needs=("pool", "tree", "evict", "raw"), misuse=True)
+def arrays_that_are_no_sequence_of_integers(checker: Checker) -> None:
+    """Floats, truth values, rows and single numbers are neither tokens nor slots; the cache goes on."""
+    store(checker, prompt(checker, "ab"))
+    key = prompt(checker, "cd")
+    own = pool.alloc(checker, 2 * checker.size)
+    if checker.profile.misuse == "undefined" or not own:
+        return
+    adapter, wrong = checker.adapter, "no sequence of integers"
+    for form in FORMS[2:]:
+        for name, values, make in (
+            ("match", key.tokens, lambda odd: adapter.raw_match(odd, None)),
+            ("insert", key.tokens, lambda odd: adapter.raw_insert(odd, raw.array(checker, own), None)),
+            ("insert", own, lambda odd: adapter.raw_insert(raw.array(checker, key.tokens), odd, None)),
+            ("free", own, adapter.raw_free),
+        ):
+            odd = raw.array(checker, values, form)
+            if odd is not None:
+                misuse.forbidden(checker, name, f"{name}({form} of {list(values)})", wrong, partial(make, odd))
+    misuse.go_on(checker, lambda: end_lawfully(checker, own))
+
+
+@litmus(rules=("MISUSE-11",), needs=("pool", "tree", "raw"), misuse=True)
+def tokens_of_fewer_bits(checker: Checker) -> None:
+    """What is cached is found with integers of another width, too, or they are refused."""
+    store(checker, prompt(checker, "abc"))
+    for ways in ("abc", "abx", "x"):
+        raw.match_narrow(checker, prompt(checker, ways))
+
+
+@litmus(rules=("MISUSE-12",), needs=("pool", "tree", "raw"), misuse=True)
+def arrays_overwritten_after_an_insert(checker: Checker) -> None:
+    """What was inserted is found, where it was, after its arrays were overwritten; what these say now is not."""
+    key = prompt(checker, "abc")
+    own = pool.alloc(checker, 3 * checker.size)
+    if own:
+        _, arrays = raw.insert(checker, key, own)
+        raw.match(checker, key)
+        raw.overwrite(checker, arrays)
+        now = key._replace(tokens=(raw.WRITTEN,) * len(key.tokens))
+
+        def found() -> None:
+            for one in (key, now, prompt(checker, "abx")):
+                raw.match(checker, one)
+            store(checker, prompt(checker, "abxy"))
+            raw.match(checker, key)
+
+        misuse.go_on(checker, found, rule=misuse.OWN_AGAIN)
+
+
+@litmus(rules=("MISUSE-12",), needs=("pool", "tree", "requests", "raw", "raw_requests"), misuse=True)
+def a_prompt_overwritten_while_its_request_runs(checker: Checker) -> None:
+    """What a request computes is cached under the prompt that it began with, whatever the array says then."""
+    key = prompt(checker, "abc")
+    if request.begin(checker, 2, prompt(checker, "xyz")):
+        request.publish(checker, 2, chunked=False)
+        request.end(checker, 2, keep=True)
+    arrays = raw.begin(checker, 1, key)
+    if arrays is not None:
+        raw.overwrite(checker, arrays)
+
+        def ends() -> None:
+            request.publish(checker, 1, chunked=False)
+            raw.match(checker, key)
+            request.end(checker, 1, keep=True)
+            tree.match(checker, key)
+
+        misuse.go_on(checker, ends, rule=misuse.OWN_AGAIN)
 
 
 def end_lawfully(checker: Checker, own: Sequence[Slot] | None) -> None:

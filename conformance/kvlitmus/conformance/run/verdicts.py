@@ -37,6 +37,8 @@ CALLS_BY_NEED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("reset",): ("reset",),
     ("lookup",): ("match",),
     ("pool", "tree"): ("insert",),
+    ("tree",): ("beyond",),
+    ("tree", "raw"): ("other_width",),
     ("tree", "locks"): ("lock", "unlock", "stale_unlock"),
     ("evict",): ("evict", "again"),
     ("requests",): ("begin", "grow", "publish", "publish_all", "end", "finish", "abort"),

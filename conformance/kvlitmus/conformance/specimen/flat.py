@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
 from kvlitmus.conformance.specimen.tree import CLEARED, Node
 from kvlitmus.spec.config import Config
 from kvlitmus.spec.interface import Begun, Event, Hit, NodeView, Sizes, Stored, View
+from kvlitmus.spec.limits import beyond_vocabulary
 from kvlitmus.spec.prefetch_plan import HostPool as PlannedPool
 from kvlitmus.spec.prefetch_plan import PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.profile import Profile
 from kvlitmus.spec.units import Key
+
+
+def whole_numbers(given: object) -> tuple[int, ...]:
+    """A copy of a list or array of integers; raises ``ValueError`` for anything else."""
+    found = tuple(given) if isinstance(given, list | tuple | array) else None
+    if found is None or any(type(number) is not int for number in found):
+        raise ValueError(f"expected a list of integers (got {given!r})")
+    return found
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -87,6 +97,8 @@ class Specimen:
     ) -> Stored:
         """See :class:`~kvlitmus.conformance.ports.PrefixTree`."""
         size = self.pool.page_size
+        if why := beyond_vocabulary(self.profile, key.tokens):
+            raise ValueError(why)
         units = key.units
         end = len(units) - len(units) % size
         pages = self.offered(key, slots[:end], end)
@@ -163,6 +175,39 @@ class Specimen:
     def plan_prefetch(self, ask: PrefetchAsk, host: PlannedPool) -> PrefetchPlan:
         """See :class:`~kvlitmus.conformance.ports.Prefetch`."""
         return self.planner.plan_prefetch(ask, host)
+
+    # -- arrays as callers have them: lists and the standard library's ----------------------------
+
+    def raw_array(self, values: Sequence[int], form: str) -> object:
+        """See :class:`~kvlitmus.spec.interface.Raw`."""
+        whole = list(values)
+        if form == "narrow" and whole and not -(1 << 31) <= min(whole) <= max(whole) < 1 << 31:
+            return None
+        made: dict[str, Callable[[], object]] = {
+            "own": lambda: whole,
+            "narrow": lambda: array("i", whole),
+            "floats": lambda: array("d", whole),
+            "flags": lambda: [bool(value) for value in whole],
+            "rows": lambda: [whole],
+            "single": lambda: whole[0] if whole else 0,
+        }
+        return made[form]()
+
+    def raw_match(self, tokens: object, namespace: str | None) -> Hit:
+        """See :class:`~kvlitmus.spec.interface.Raw`."""
+        return self.match(Key(namespace, whole_numbers(tokens), self.config.bigram))
+
+    def raw_insert(self, tokens: object, slots: object, namespace: str | None) -> Stored:
+        """See :class:`~kvlitmus.spec.interface.Raw`."""
+        return self.insert(Key(namespace, whole_numbers(tokens), self.config.bigram), whole_numbers(slots))
+
+    def raw_free(self, slots: object) -> None:
+        """See :class:`~kvlitmus.spec.interface.Raw`."""
+        self.free(whole_numbers(slots))
+
+    def raw_begin(self, rid: int, tokens: object, namespace: str | None) -> Begun | None:
+        """See :class:`~kvlitmus.spec.interface.RawRequests`."""
+        return self.begin(rid, Key(namespace, whole_numbers(tokens), self.config.bigram))
 
     # -- observation ---------------------------------------------------------------------------
 

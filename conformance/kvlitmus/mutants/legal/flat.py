@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from kvlitmus.conformance.ports import Config, Stored
+from kvlitmus.conformance.ports import Config, Hit, Stored
 from kvlitmus.conformance.specimen.flat import Receipt, Specimen
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.conformance.specimen.pool import PagedPool
@@ -411,6 +411,22 @@ class IgnoresMisuse(Specimen):
         except (ValueError, TypeError):
             return Stored(0, ())
 
+    def raw_match(self, tokens: object, namespace: str | None) -> Hit:
+        try:
+            return super().raw_match(tokens, namespace)
+        except ValueError:
+            return Hit(0, ())
+
+    def raw_insert(self, tokens: object, slots: object, namespace: str | None) -> Stored:
+        try:
+            return super().raw_insert(tokens, slots, namespace)
+        except ValueError:
+            return Stored(0, ())
+
+    def raw_free(self, slots: object) -> None:
+        with suppress(ValueError):
+            super().raw_free(slots)
+
     def unlock(self, receipt: object) -> None:
         with suppress(ValueError):
             if isinstance(receipt, Receipt):
@@ -432,3 +448,13 @@ class WhatIsFreedWaits(QueuedPool):
         self.times += 1
         self.keeps = 0 if self.times % 5 == 0 else 2
         super().put_off(many)
+
+
+@null_mutant("refuses-other-widths")
+class RefusesOtherWidths(Specimen):
+    """Integers of another width than its own are refused, as any other misuse is."""
+
+    def raw_match(self, tokens: object, namespace: str | None) -> Hit:
+        if not isinstance(tokens, list):
+            raise ValueError("expected integers of the cache's own width")
+        return super().raw_match(tokens, namespace)

@@ -180,6 +180,39 @@ class PartlyComputed(Protocol):
         """Finish: cache the whole pages of the first ``upto`` units, free all else that is the request's own."""
 
 
+FORMS = ("own", "narrow", "floats", "flags", "rows", "single")
+"""The forms of an array (:meth:`Raw.raw_array`); those from the third on are no sequence of integers."""
+
+
+class Raw(Protocol):
+    """The tree and the pool, with arrays as the cache's own callers have them: each is passed on as it is.
+
+    An adapter neither looks at them nor converts or copies them; ``tokens`` are those of a whole key.
+    """
+
+    def raw_array(self, values: Sequence[int], form: str) -> object:
+        """These values as callers pass them (``own``); as integers of fewer bits (``narrow``); or as what is no sequence
+        of integers: ``floats``, ``flags`` (truth values), ``rows`` (two dimensions), ``single`` (none).  ``None`` where
+        a caller has no such thing.
+        """
+
+    def raw_match(self, tokens: object, namespace: str | None) -> Hit:
+        """A match of this key."""
+
+    def raw_insert(self, tokens: object, slots: object, namespace: str | None) -> Stored:
+        """An insert of this key."""
+
+    def raw_free(self, slots: object) -> None:
+        """A free of these slots."""
+
+
+class RawRequests(Protocol):
+    """Requests that begin with the same arrays; a cache that has this port has :class:`Raw`, too."""
+
+    def raw_begin(self, rid: int, tokens: object, namespace: str | None) -> Begun | None:
+        """The beginning of a request with this prompt."""
+
+
 class Counters(Protocol):
     """The tree's counters (depth 1)."""
 
@@ -224,6 +257,8 @@ CACHE_PORTS: dict[str, tuple[str, ...]] = {
     "evict": ("evict",),
     "requests": ("begin", "grow", "publish", "end"),
     "partial": ("publish_upto", "end_upto"),
+    "raw": ("raw_array", "raw_match", "raw_insert", "raw_free"),
+    "raw_requests": ("raw_begin",),
     "counters": ("sizes",),
     "inspect": ("view",),
     "reset": ("reset",),

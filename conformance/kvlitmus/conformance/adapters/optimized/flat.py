@@ -19,12 +19,12 @@ it.  The hierarchy is in :mod:`~kvlitmus.conformance.adapters.optimized.tiers`.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kvlitmus.conformance.ports import Begun, Config, Hit, NodeView, Profile, Sizes, Stored, View
 from kvlitmus.spec.prefetch_plan import HostPool, PrefetchAsk, PrefetchPlan
-from kvlitmus.spec.units import Key, Unit
+from kvlitmus.spec.units import Key, Unit, key_length
 
 if TYPE_CHECKING:
     from kvlitmus.optimized.cache import CacheConfig, Parts
@@ -130,20 +130,32 @@ class OptimizedPorts:
 
     def match(self, key: Key) -> Hit:
         """See :class:`~kvlitmus.conformance.ports.PrefixTree`."""
-        found = self.cache.match(key.tokens, key.namespace)
-        slots = self.slots(found.pages)
-        return Hit(len(slots), slots, found.place)
+        return self.raw_match(key.tokens, key.namespace)
 
     def insert(
         self, key: Key, slots: Sequence[int], *, protected: int = 0, priority: int = 0, chunked: bool = False
     ) -> Stored:
         """See :class:`~kvlitmus.conformance.ports.PrefixTree`: what was brought in vain is named by comparing pages."""
+        return self.inserted(key.length, key.tokens, slots, key.namespace, protected, priority, chunked=chunked)
+
+    def inserted(
+        self,
+        length: int,
+        tokens: Any,
+        slots: Any,
+        namespace: str | None,
+        protected: int = 0,
+        priority: int = 0,
+        *,
+        chunked: bool = False,
+    ) -> Stored:
+        """Insert a key of ``length`` units."""
         size = self.size
-        whole = key.length - key.length % size
+        whole = length - length % size
         if len(slots) < whole:  # fewer pages than the key has are a shorter insert to the cache itself
             raise ValueError(f"expected {whole} slots, got {len(slots)}", len(slots))
         pages = self.cache.pool.pages_of(slots[:whole])
-        inserted = self.cache.insert(key.tokens, pages, key.namespace, priority=priority, chunked=chunked)
+        inserted = self.cache.insert(tokens, pages, namespace, priority=priority, chunked=chunked)
         kept = self.cache.tree.path_pages(inserted.place)
         start, end = protected // size, inserted.already
         vain = [at for at in range(start, end) if pages[at] != kept[at]]
@@ -166,8 +178,7 @@ class OptimizedPorts:
 
     def begin(self, rid: int, key: Key) -> Begun | None:
         """See :class:`~kvlitmus.conformance.ports.Requests`."""
-        running = self.cache.begin(rid, key.tokens, key.namespace)
-        return None if running is None else Begun(running.row.tolist(), running.cached)
+        return self.raw_begin(rid, key.tokens, key.namespace)
 
     def grow(self, rid: int, tokens: Sequence[int]) -> Sequence[int] | None:
         """See :class:`~kvlitmus.conformance.ports.Requests`."""
@@ -199,6 +210,44 @@ class OptimizedPorts:
     def plan_prefetch(self, ask: PrefetchAsk, host: HostPool) -> PrefetchPlan:
         """See :class:`~kvlitmus.conformance.ports.Prefetch`."""
         return self.planner.plan_prefetch(ask, host)
+
+    # -- arrays as callers have them ------------------------------------------------------------
+
+    def raw_array(self, values: Sequence[int], form: str) -> object:
+        """See :class:`~kvlitmus.conformance.ports.Raw`: numpy's, of 64 bits; narrow ones of 16 where the values fit."""
+        import numpy as np
+
+        whole = np.array(values, np.int64)
+        if form == "narrow" and not np.array_equal(whole.astype(np.int16), whole):
+            return None
+        made: dict[str, Callable[[], object]] = {
+            "own": lambda: whole,
+            "narrow": lambda: whole.astype(np.int16),
+            "floats": lambda: whole.astype(np.float64),
+            "flags": lambda: whole.astype(np.bool_),
+            "rows": lambda: whole[None],
+            "single": lambda: whole[0],
+        }
+        return made[form]()
+
+    def raw_match(self, tokens: Any, namespace: str | None) -> Hit:
+        """See :class:`~kvlitmus.conformance.ports.Raw`."""
+        found = self.cache.match(tokens, namespace)
+        slots = self.slots(found.pages)
+        return Hit(len(slots), slots, found.place)
+
+    def raw_insert(self, tokens: Any, slots: Any, namespace: str | None) -> Stored:
+        """See :class:`~kvlitmus.conformance.ports.Raw`."""
+        return self.inserted(key_length(len(tokens), self.config.bigram), tokens, slots, namespace)
+
+    def raw_free(self, slots: Any) -> None:
+        """See :class:`~kvlitmus.conformance.ports.Raw`."""
+        self.cache.free(slots)
+
+    def raw_begin(self, rid: int, tokens: Any, namespace: str | None) -> Begun | None:
+        """See :class:`~kvlitmus.conformance.ports.RawRequests`."""
+        running = self.cache.begin(rid, tokens, namespace)
+        return None if running is None else Begun(running.row.tolist(), running.cached)
 
     # -- observation ---------------------------------------------------------------------------
 

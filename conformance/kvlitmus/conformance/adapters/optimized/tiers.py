@@ -64,9 +64,9 @@ class TieredOptimized(OptimizedPorts):
 
     # -- tree and host tier --------------------------------------------------------------------
 
-    def match(self, key: Key) -> Hit:
-        """See :class:`~kvlitmus.conformance.ports.PrefixTree`."""
-        found = self.cache.match(key.tokens, key.namespace)
+    def raw_match(self, tokens: Any, namespace: str | None) -> Hit:
+        """See :class:`~kvlitmus.conformance.ports.Raw`."""
+        found = self.cache.match(tokens, namespace)
         slots = self.slots(found.pages)
         return Hit(len(slots), slots, found.place, found.behind * self.size)
 
@@ -203,10 +203,10 @@ class TieredOptimized(OptimizedPorts):
         finally:
             self.faults.left.pop(kind, None)
 
-    def begin(self, rid: int, key: Key) -> Begun | None:
-        """See :class:`~kvlitmus.conformance.ports.Requests`."""
+    def raw_begin(self, rid: int, tokens: Any, namespace: str | None) -> Begun | None:
+        """See :class:`~kvlitmus.conformance.ports.RawRequests`."""
         with self.short_of_memory():
-            return super().begin(rid, key)
+            return super().raw_begin(rid, tokens, namespace)
 
     def publish_upto(self, rid: int, upto: int | None, *, chunked: bool) -> Begun:
         """See :class:`~kvlitmus.conformance.ports.PartlyComputed`."""

@@ -33,6 +33,13 @@ if TYPE_CHECKING:
 GOES_ON = "MISUSE-09"
 """The rule that a cache goes on after what it has refused."""
 
+OWN_AGAIN = "MISUSE-12"
+"""The rule that an array is the caller's again when the call has returned."""
+
+
+AFTER = {GOES_ON: "the refused call", OWN_AGAIN: "the arrays were overwritten"}
+"""After what lawful calls break these rules."""
+
 
 def double_free(checker: Checker, slots: Sequence[Slot]) -> None:
     """Free slots that were freed already, in one call more."""
@@ -111,22 +118,26 @@ def forbidden(checker: Checker, method: str, text: str, wrong: str, make: Callab
     checker.before = after
 
 
-def go_on(checker: Checker, lawful: Callable[[], object], without: Callable[[], Sequence[str]] = lambda: ()) -> None:
+def go_on(
+    checker: Checker,
+    lawful: Callable[[], object],
+    without: Callable[[], Sequence[str]] = lambda: (),
+    rule: str = GOES_ON,
+) -> None:
     """Make lawful calls after misuse that was refused: what they break is that the cache doesn't go on (MISUSE-09).
 
     ``without``: the rules that the same calls break where there was no misuse; these are broken by themselves.
+    ``rule``: what is broken then, of calls after something else.
     """
-    checker.evaluated[GOES_ON] += 1
+    checker.evaluated[rule] += 1
     try:
         lawful()
     except Violation as violation:
-        if GOES_ON in checker.muted or not {*violation.rules}.isdisjoint(without()):
+        if rule in checker.muted or not {*violation.rules}.isdisjoint(without()):
             raise
         detail = violation.detail or "the answers, or what is seen, are not those of a cache that was not misused"
-        text = (
-            f"after the refused call {violation.call or 'a lawful call'} broke {', '.join(violation.rules)}: {detail}"
-        )
-        raise Violation((GOES_ON,), violation.call, violation.facts, text) from violation
+        text = f"after {AFTER[rule]} {violation.call or 'a lawful call'} broke {', '.join(violation.rules)}: {detail}"
+        raise Violation((rule,), violation.call, violation.facts, text) from violation
 
 
 def _forbidden(

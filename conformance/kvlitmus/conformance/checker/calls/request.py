@@ -20,11 +20,16 @@ def begin(checker: Checker, rid: int, key: Key, *, ahead: bool = False) -> bool:
     What isn't cached is computed at once; or, if its slots are taken ``ahead``, by later calls of :func:`compute`.
     """
     answer = checker.call(f"begin({rid}, {key_text(key)})", "begin", rid, key)
+    return begun(checker, rid, key, answer, ahead=ahead)
+
+
+def begun(checker: Checker, rid: int, key: Key, answer: object, *, ahead: bool = False) -> bool:
+    """Judge the beginning of a request that was answered so; ``False`` when it was refused."""
     if answer is None:
         checker.history[-1] += " → None"
-    begun = None if answer is None else _begun(checker, answer)
-    checker.step(Begin(rid, checker.path(key, row=begun is not None), ahead), begun)
-    return begun is not None
+    begins = None if answer is None else _begun(checker, answer)
+    checker.step(Begin(rid, checker.path(key, row=begins is not None), ahead), begins)
+    return begins is not None
 
 
 def grow(checker: Checker, rid: int, tokens: Sequence[int]) -> bool:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def match(checker: Checker, key: Key) -> Hit:
     """Match a key."""
     path = checker.path(key)
-    hit = _hit(checker, checker.call(f"match({key_text(key)})", "match", key))
+    hit = read_hit(checker, checker.call(f"match({key_text(key)})", "match", key))
     checker.step(Match(path), hit)
     return hit
 
@@ -42,10 +42,15 @@ def insert(
         priority=priority,
         chunked=chunked,
     )
+    return inserted(checker, call, answer)
+
+
+def inserted(checker: Checker, call: Insert, answer: object) -> tuple[Slot, ...]:
+    """Judge an insert that was answered so; returns the slots that are still the suite's."""
     stored = _stored(checker, answer)
     left = left_to_caller(checker.setting, call, stored)
     if checker.profile.duplicates == "kept":
-        left = tuple(dict.fromkeys((*left, *call.slots[protected : stored.already])))
+        left = tuple(dict.fromkeys((*left, *call.slots[call.protected : stored.already])))
     checker.step(call, stored)
     return left
 
@@ -77,7 +82,7 @@ def evict(checker: Checker, n: int) -> int:
     return reported
 
 
-def _hit(checker: Checker, answer: object) -> Hit:
+def read_hit(checker: Checker, answer: object) -> Hit:
     """The answer of a match, in the promised form."""
     length, slots, handle, host = checker.fields(answer, 4, "Hit(length, slots, handle, host)")
     length = checker.count(length, "the length of the match")

@@ -1,19 +1,22 @@
 """Misuse as the last call of a schedule: what a caller must not do, tried once where the profile says what it does.
 
-After it the caller gives back what it holds, as after any schedule: a cache that refused the call goes on as if there
-had been none (MISUSE-07 to MISUSE-09).
+Beside it what is at the edge of the contract: tokens beyond the vocabulary, integers of another width, arrays that are
+overwritten once the call has returned.  After it the caller gives back what it holds, as after any schedule: a cache
+that refused the call goes on as if there had been none (MISUSE-07 to MISUSE-13).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kvlitmus.conformance.checker.calls import misuse, pool, tree
+from kvlitmus.conformance.checker.calls import misuse, pool, raw, request, tree
 from kvlitmus.conformance.checker.calls.text import key_text
 from kvlitmus.conformance.checker.checker import Loan
 from kvlitmus.conformance.generate.actions.registry import action, pick
-from kvlitmus.conformance.generate.schedule import make_key
+from kvlitmus.spec.interface.cache import FORMS
+from kvlitmus.spec.limits import ALL_TOKENS
 from kvlitmus.spec.units import Key, PageNo, page_slots
 
 if TYPE_CHECKING:
@@ -30,6 +33,17 @@ class Wrong(NamedTuple):
     text: str
     wrong: str
     make: Callable[[], object]
+
+
+class Played(NamedTuple):
+    """Calls that are judged by themselves, and the rule that what follows them breaks."""
+
+    play: Callable[[], object]
+    rule: str = misuse.GOES_ON
+
+
+WRONG_FORMS = FORMS[2:]
+"""What is no sequence of integers."""
 
 
 def stale_unlock(caller: Caller, a: int, key: Key) -> Wrong | None:
@@ -81,7 +95,7 @@ def insert_of(caller: Caller, key: Key, slots: list[object], wrong: str) -> Wron
     return Wrong("insert", text, wrong, lambda: caller.checker.adapter.insert(key, slots))
 
 
-def own_pages(caller: Caller, many: int) -> list[object] | None:
+def own_pages(caller: Caller, many: int) -> list[Any] | None:
     """Slots of the suite's own, as many pages as are asked for; ``None`` where there is no room."""
     checker = caller.checker
     got = pool.alloc(checker, many * caller.config.page_size)
@@ -134,7 +148,96 @@ def insert_no_slots(caller: Caller, a: int, key: Key) -> Wrong | None:
     return insert_of(caller, two_pages(caller), [odd] * (2 * caller.config.page_size), "no slots")
 
 
-KINDS: tuple[tuple[frozenset[str], Callable[[Caller, int, Key], Wrong | None]], ...] = (
+def insert_beyond(caller: Caller, a: int, key: Key) -> Wrong | None:
+    """A token that no key has."""
+    own = own_pages(caller, 2)
+    token = (-1, -ALL_TOKENS, ALL_TOKENS, 1 << 63)[a % 4]
+    odd = two_pages(caller)
+    odd = odd._replace(tokens=(token, *odd.tokens[1:]))
+    return None if own is None else insert_of(caller, odd, own, "a token that no key has")
+
+
+def match_beyond(caller: Caller, a: int, key: Key) -> Played | None:
+    """A token of what is cached, and as much more as its vocabulary."""
+    if key.length < caller.config.page_size:
+        return None
+    vocabulary = caller.checker.profile.vocabulary
+    more = (-vocabulary, vocabulary, ALL_TOKENS, 1 << 64)[a % 4]
+    return Played(lambda: raw.match_beyond(caller.checker, key, key.tokens[0] + more))
+
+
+def raw_match_wrong(caller: Caller, a: int, key: Key) -> Wrong | None:
+    """Tokens that are no sequence of integers."""
+    form = WRONG_FORMS[a % len(WRONG_FORMS)]
+    tokens = raw.array(caller.checker, two_pages(caller).tokens, form)
+    make = partial(caller.checker.adapter.raw_match, tokens, None)
+    return None if tokens is None else Wrong("match", f"match({form})", "no sequence of integers", make)
+
+
+def raw_insert_wrong(caller: Caller, a: int, key: Key) -> Wrong | None:
+    """Tokens or slots that are no sequence of integers."""
+    own = own_pages(caller, 2)
+    if own is None:
+        return None
+    key, form = two_pages(caller), WRONG_FORMS[a % len(WRONG_FORMS)]
+    of_tokens = a // len(WRONG_FORMS) % 2
+    tokens = raw.array(caller.checker, key.tokens, form if of_tokens else "own")
+    slots = raw.array(caller.checker, own, "own" if of_tokens else form)
+    if tokens is None or slots is None:
+        return None
+    text = f"insert({form} for {'tokens' if of_tokens else 'slots'}, {own})"
+    make = partial(caller.checker.adapter.raw_insert, tokens, slots, None)
+    return Wrong("insert", text, "no sequence of integers", make)
+
+
+def raw_free_wrong(caller: Caller, a: int, key: Key) -> Wrong | None:
+    """Own slots, but no sequence of integers."""
+    own = own_pages(caller, 1)
+    if own is None:
+        return None
+    form = WRONG_FORMS[a % len(WRONG_FORMS)]
+    slots = raw.array(caller.checker, own, form)
+    make = partial(caller.checker.adapter.raw_free, slots)
+    return None if slots is None else Wrong("free", f"free({form} of {own})", "no sequence of integers", make)
+
+
+def raw_match_narrow(caller: Caller, a: int, key: Key) -> Played | None:
+    """Integers of fewer bits."""
+    return Played(lambda: raw.match_narrow(caller.checker, key))
+
+
+def raw_insert_overwritten(caller: Caller, a: int, key: Key) -> Played | None:
+    """The arrays of an insert, overwritten after it."""
+    own = own_pages(caller, 2)
+    if own is None:
+        return None
+
+    def play() -> None:
+        checker = caller.checker
+        loan = checker.loans.pop(caller.serial)
+        left, arrays = raw.insert(checker, two_pages(caller), loan.slots)
+        if left:
+            checker.loans[caller.serial] = Loan(left)
+        raw.overwrite(checker, arrays)
+        caller.afterwards = partial(raw.match, checker, two_pages(caller))
+
+    return Played(play, misuse.OWN_AGAIN)
+
+
+def raw_begin_overwritten(caller: Caller, a: int, key: Key) -> Played | None:
+    """The prompt of a request, overwritten while it runs."""
+    checker, rid = caller.checker, 1 + max(caller.checker.requests, default=0)
+
+    def play() -> None:
+        arrays = raw.begin(checker, rid, key)
+        if arrays is not None:
+            raw.overwrite(checker, arrays)
+            caller.afterwards = partial(request.publish, checker, rid, chunked=False)
+
+    return Played(play, misuse.OWN_AGAIN)
+
+
+KINDS: tuple[tuple[frozenset[str], Callable[[Caller, int, Key], Wrong | Played | None]], ...] = (
     (frozenset({"tree", "locks"}), stale_unlock),
     (frozenset({"locks"}), unlock_of_nobody),
     (frozenset({"pool", "inspect", "tree"}), free_cached),
@@ -145,8 +248,16 @@ KINDS: tuple[tuple[frozenset[str], Callable[[Caller, int, Key], Wrong | None]], 
     (frozenset({"pool", "tree", "inspect"}), insert_foreign),
     (frozenset({"pool", "tree", "inspect"}), insert_cached),
     (frozenset({"pool", "tree"}), insert_no_slots),
+    (frozenset({"pool", "tree"}), insert_beyond),
+    (frozenset({"tree"}), match_beyond),
+    (frozenset({"raw", "tree"}), raw_match_wrong),
+    (frozenset({"raw", "tree"}), raw_insert_wrong),
+    (frozenset({"raw", "pool"}), raw_free_wrong),
+    (frozenset({"raw", "tree"}), raw_match_narrow),
+    (frozenset({"raw", "tree"}), raw_insert_overwritten),
+    (frozenset({"raw", "raw_requests", "requests"}), raw_begin_overwritten),
 )
-"""All kinds of forbidden calls, and the ports that each needs."""
+"""All kinds of calls with which a schedule may end so, and the ports that each needs."""
 
 
 @action(LAST)
@@ -158,8 +269,13 @@ def last(caller: Caller, a: int, b: int, c: int) -> None:
     for further in range(len(KINDS)):
         needs, kind = KINDS[(b + further) % len(KINDS)]
         if needs <= checker.capabilities:
-            wrong = kind(caller, a, make_key(caller.config, a, b, c))
-            if wrong is not None:
-                caller.misused = True
+            wrong = kind(caller, a, caller.key(a, b, c))
+            if wrong is None:
+                continue
+            if isinstance(wrong, Played):
+                caller.misused = wrong.rule
+                wrong.play()
+            else:
+                caller.misused = misuse.GOES_ON
                 misuse.forbidden(checker, *wrong)
-                return
+            return

@@ -1,0 +1,123 @@
+"""Calls with arrays as the cache's own callers have them: judged like any match, insert or request.
+
+What is passed stays the caller's: it is looked at after each call (PORT-04), and written into once the call has
+returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from kvlitmus.conformance.checker.calls import request, tree
+from kvlitmus.conformance.checker.calls.text import key_text
+from kvlitmus.spec.calls import Insert, Match
+from kvlitmus.spec.interface import Hit
+from kvlitmus.spec.misuse_calls import Beyond, Found, Lookups, OtherWidth
+from kvlitmus.spec.units import Key, Slot, Tokens
+
+if TYPE_CHECKING:
+    from kvlitmus.conformance.checker.checker import Checker
+
+WRITTEN = 3
+"""What is written into an array afterwards: a token and a slot that there are in any cache."""
+
+
+def array(checker: Checker, values: Sequence[int], form: str = "own") -> Any:
+    """These values in a form of the cache's callers; ``None`` where they have no such thing."""
+    return checker.look("raw_array", list(values), form)
+
+
+def match(checker: Checker, key: Key) -> Hit:
+    """Match a key that comes as an array."""
+    tokens = array(checker, key.tokens)
+    hit = tree.read_hit(checker, checker.call(f"match(array of {key_text(key)})", "raw_match", tokens, key.namespace))
+    same(checker, tokens, key.tokens)
+    checker.step(Match(checker.path(key)), hit)
+    return hit
+
+
+def insert(checker: Checker, key: Key, slots: Sequence[Slot]) -> tuple[tuple[Slot, ...], list[Any]]:
+    """Insert a key with slots of the suite's own; returns the slots that are still the suite's, and the two arrays."""
+    call = Insert(checker.path(key), tuple(slots))
+    checker.poke(call, None)
+    tokens, places = array(checker, key.tokens), array(checker, slots)
+    text = f"insert(array of {key_text(key)}, array of {list(slots)})"
+    answer = checker.call(text, "raw_insert", tokens, places, key.namespace)
+    same(checker, tokens, key.tokens)
+    same(checker, places, slots)
+    return tree.inserted(checker, call, answer), [tokens, places]
+
+
+def begin(checker: Checker, rid: int, key: Key) -> list[Any] | None:
+    """Begin a request whose prompt is an array; returns that, or ``None`` where it was refused."""
+    tokens = array(checker, key.tokens)
+    answer = checker.call(f"begin({rid}, array of {key_text(key)})", "raw_begin", rid, tokens, key.namespace)
+    same(checker, tokens, key.tokens)
+    return [tokens] if request.begun(checker, rid, key, answer) else None
+
+
+def overwrite(checker: Checker, arrays: Sequence[Any]) -> None:
+    """Write into arrays that were passed to a call which has returned."""
+    checker.history.append(f"overwrite the arrays that were passed with {WRITTEN}")
+    for one in arrays:
+        for at in range(len(one)):
+            one[at] = WRITTEN
+
+
+def same(checker: Checker, passed: Any, values: Sequence[int]) -> None:
+    """What was passed to a call must hold what it held (PORT-04)."""
+    now = list(passed)
+    if now != list(values):
+        raise checker.broken("PORT-04", f"the call changed its argument from {list(values)} to {now}")
+
+
+def match_narrow(checker: Checker, key: Key) -> None:
+    """Match a key twice: as an array of the cache's own form, and of integers of fewer bits (MISUSE-11)."""
+    narrow = array(checker, key.tokens, "narrow")
+    if narrow is None:
+        return
+    lawful = match(checker, key)
+    _odd_match(checker, OtherWidth(key.length), key, narrow, "as narrow integers", lawful)
+
+
+def match_beyond(checker: Checker, key: Key, token: int) -> None:
+    """Match a key twice: as it is, and with a first token that no key has (MISUSE-13)."""
+    lawful = tree.match(checker, key)
+    odd = key._replace(tokens=(token, *key.tokens[1:]))
+    checker.announce(f"match({key_text(odd)})  # beyond the vocabulary", "match")
+    _judge(checker, Beyond(token), "match", odd, lawful)
+
+
+def _odd_match(checker: Checker, call: OtherWidth, key: Key, passed: object, how: str, lawful: Hit) -> None:
+    """Make a match whose tokens are passed in another form; where it is answered it is a match like any other."""
+    checker.announce(f"match(array of {key_text(key)} {how})", "match")
+    hit = _judge(checker, call, "raw_match", passed, lawful, key.namespace)
+    if hit is not None:
+        checker.step(Match(checker.path(key)), hit)
+
+
+def _judge(
+    checker: Checker, call: OtherWidth | Beyond, method: str, passed: object, lawful: Hit, *further: object
+) -> Hit | None:
+    """Make a match with something odd about it; what it found, where it doesn't raise."""
+    state, before = checker.state, checker.before
+    hit: Hit | None = None
+    try:
+        answer = getattr(checker.adapter, method)(passed, *further)
+    except Exception as error:  # noqa: BLE001  what is raised is the cache's own choice
+        checker.history[-1] += f" → raised {type(error).__name__}"
+    else:
+        hit = tree.read_hit(checker, answer)
+    checker.kept.clear()
+    after = checker.observe_now()
+    lookups = Lookups(hit is None, _found(hit), _found(lawful))
+    checker.misused(call, lookups, state, before, after)
+    return hit
+
+
+def _found(hit: Hit | None) -> Found:
+    """What a match said, as a value."""
+    if hit is None:
+        return Found()
+    return Found(Tokens(hit.length), None if hit.slots is None else tuple(map(Slot, hit.slots)))
