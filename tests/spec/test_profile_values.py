@@ -88,6 +88,7 @@ NOT_ACCUSED: dict[tuple[str, Any, Any], str] = {
     **{("event_delay", 0, calls): LEAVE for calls in (1, 2)},
     ("release_delay", 0, 2): LEAVE,
     ("backup_filter", "none", "own"): LEAVE,
+    ("backup_moment", "insert", "tick"): LEAVE,
     ("evict_slack", 0, 2): LEAVE,
     ("evict_amount", "lack", "need"): LEAVE,
     ("load_threshold", 0, 6): LEAVE,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from kvlitmus.conformance.specimen.backup import BackupQueue
 from kvlitmus.conformance.specimen.host import Copier
@@ -354,3 +355,67 @@ class AFilterInPlaceOfThePolicy(Filtering):
         assert node.parent is not None
         backed = node.parent.parent is None or bool(node.parent.host)
         return not node.host and backed and self.passes(node)
+
+
+class BacksUpAtTheTick(BackupQueue):
+    """Backups wait for the next tick: an insertion leaves a note of its key."""
+
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        self.keys: list[tuple[str | None, tuple[Unit, ...]]] = []
+
+    def after_insert(self, namespace: str | None, units: tuple[Unit, ...], path: list[TieredNode]) -> None:
+        if self.uses:
+            self.keys.append((namespace, units))
+
+    def acks(self) -> None:
+        super().acks()
+        for namespace, units in self.noted():
+            super().after_insert(namespace, units, self.resident(namespace, units))
+
+    def noted(self) -> list[tuple[str | None, tuple[Unit, ...]]]:
+        """The keys whose pages are looked at now."""
+        keys, self.keys = self.keys, []
+        return keys
+
+    def resident(self, namespace: str | None, units: tuple[Unit, ...]) -> list[TieredNode]:
+        """The nodes of a key that are on the device; the last one ends with it."""
+        path: list[TieredNode] = []
+        node, at = self.tree.root(namespace), 0
+        while len(units) - at >= self.tree.page_size:
+            child = node.children.get(self.tree.child_key(units[at : at + self.tree.page_size]))
+            if not isinstance(child, TieredNode) or not child.pages:
+                break
+            common = self.tree.common_pages(child.key, units, at)
+            whole = common == len(child.pages)
+            node = child if whole else self.tree.split(child, common)
+            path.append(node)
+            if not whole:
+                break
+            at += len(node.key)
+        return path
+
+
+AT_TICKS = replace(PROFILE, backup_moment="tick")
+
+
+@mutant("backups-wait-for-two-ticks", profile=AT_TICKS, configs=NOT_BACK, kills=("BACKUP-12",))
+class BackupsWaitForTwoTicks(BacksUpAtTheTick):
+    """What is evicted soon was never copied: backups begin a tick later than was promised."""
+
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        self.before: list[tuple[str | None, tuple[Unit, ...]]] = []
+
+    def noted(self) -> list[tuple[str | None, tuple[Unit, ...]]]:
+        before, self.before = self.before, super().noted()
+        return before
+
+
+@mutant("a-tick-backs-up-too-early", profile=AT_TICKS, configs=SELECTIVE, kills=("BACKUP-13",))
+class ATickBacksUpTooEarly(BacksUpAtTheTick):
+    """The host fills up with what is used once: a tick backs up whatever was inserted, used often or not."""
+
+    def due(self, node: TieredNode) -> bool:
+        assert node.parent is not None
+        return not node.host and (node.parent.parent is None or bool(node.parent.host))

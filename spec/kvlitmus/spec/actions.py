@@ -247,8 +247,16 @@ GRANTS: Row = {
 ENTERS: Row = {What.PLACE: because(Cause.KEY, publish="at_alloc")}
 """In a block table, full pages of a request are found from the moment in which they are handed out."""
 
+BACKS: Row = {
+    What.BACK: because(Cause.POLICY),
+    What.HOST_TAKE: because(Cause.POLICY),
+    What.BEGIN_JOB: because(Cause.POLICY),
+}
+"""What is due is backed up."""
+
 INSERTS: Row = joined(
     HOST_ROOM,
+    BACKS,
     {
         What.PLACE: because(Cause.KEY),
         What.RESTORE: because(Cause.KEY),
@@ -258,10 +266,8 @@ INSERTS: Row = joined(
         What.RAISE: because(Cause.KEY),
         What.SPLIT: because(Cause.KEY),
         What.LOCK: because(Cause.COPYING),
-        What.BACK: because(Cause.POLICY),
-        What.HOST_TAKE: because(Cause.POLICY),
         What.PIN: because(Cause.COPYING),
-        What.BEGIN_JOB: because(Cause.POLICY, Cause.OUTSTANDING),
+        What.BEGIN_JOB: because(Cause.OUTSTANDING),
     },
 )
 """Caching a key: what is missing is placed, what was used often enough is backed up."""
@@ -401,6 +407,10 @@ ACTIONS: Mapping[On, Row] = {
         {
             what: because(*[one.cause for one in causes], reserve="hit")
             for what, causes in joined(RESERVES, {What.BEGIN_JOB: because(Cause.FOUND)}).items()
+        },
+        {
+            what: because(*[one.cause for one in causes], backup_moment="tick")
+            for what, causes in joined(HOST_ROOM, BACKS, {What.MOVE_COPY: because(Cause.POLICY)}).items()
         },
     ),
     On.COMMIT: COMMITS,

@@ -85,18 +85,70 @@ def due_missed(
     """Pages that were due for backup, with room for all of them, and are neither backed nor under way."""
     if setting.config.write == policies.WRITE_BACK:
         return []
-    if setting.profile.hit_counts != "insert" or setting.profile.backup_filter == "own":
-        return UNKNOWN  # how often a page was used is not what the profile counts, or not all that the cache goes by
-    if below_before.fault is not None or BACKUP in below_before.failing or below_before.starved:
-        return UNKNOWN  # what the suite has asked to fail may be this very backup
-    resident = list(takewhile(tiers_seen.cached.__contains__, inserted_path))
-    bare = [name for name in resident if name not in tiers_seen.hosted]
-    due = bare[: policies.due([hot_pages.get(name, False) for name in bare], setting.profile.backup_parent)]
-    if not due:
-        return []
-    was = [name for name in inserted_path if name not in tiers_seen_before.hosted]
-    room = len(tiers_seen_before.host_free) + len(droppable(below_before, tiers_seen_before, spared=inserted_path))
-    return due if room >= len(was) else []
+    if setting.profile.backup_moment == "tick" or not _backups_are_sure(setting, below_before):
+        return UNKNOWN
+    due = _due_and_bare(setting, inserted_path, hot_pages, tiers_seen)
+    return due if due and _has_room(inserted_path, below_before, tiers_seen_before) else []
+
+
+def _backups_are_sure(setting: Setting, below_before: Tiers) -> bool:
+    """Whether what is due can be told, and nothing that the suite has asked to fail may be its backup."""
+    profile = setting.profile
+    if profile.hit_counts != "insert" or profile.backup_filter == "own":
+        return False  # how often a page was used is not what the profile counts, or not all that the cache goes by
+    return below_before.fault is None and BACKUP not in below_before.failing and not below_before.starved
+
+
+def _due_and_bare(
+    setting: Setting, path: Sequence[Name], hot_pages: Mapping[Name, bool], after: TierSeen
+) -> Sequence[Name]:
+    """The pages of a path that are due for backup, and neither backed nor under way."""
+    bare = [name for name in takewhile(after.cached.__contains__, path) if name not in after.hosted]
+    return bare[: policies.due([hot_pages.get(name, False) for name in bare], setting.profile.backup_parent)]
+
+
+def _has_room(names: Sequence[Name], below_before: Tiers, before: TierSeen) -> bool:
+    """Whether the host had room for all of these pages that had no copy there."""
+    was = [name for name in names if name not in before.hosted]
+    return len(before.host_free) + len(droppable(below_before, before, spared=names)) >= len(was)
+
+
+@fact(0)
+def paths_waiting(below_before: Tiers) -> Sequence[Sequence[Name]]:
+    """The paths that insertions used since the last tick, where backups may wait for it."""
+    return below_before.paths
+
+
+@fact(3)
+def due_at_the_tick(
+    setting: Setting, then: State, below_before: Tiers, tiers_seen_before: TierSeen, tiers_seen: TierSeen
+) -> Sequence[Name] | Unknown:
+    """Pages that insertions made due since the last tick, with room for all of them, and that are neither backed nor under way after this one."""
+    paths = below_before.paths
+    if not paths:
+        return [] if setting.profile.backup_moment == "tick" else UNKNOWN
+    failed = any(work.failed for work in below_before.work.values())
+    if failed or setting.profile.reserve == "hit" or not _backups_are_sure(setting, below_before):
+        return UNKNOWN
+    used = list(dict.fromkeys([name for path in paths for name in path]))
+    hot_pages = hot_among(then, setting, used)
+    due = [name for path in paths for name in _due_and_bare(setting, path, hot_pages, tiers_seen)]
+    return due if due and _has_room(used, below_before, tiers_seen_before) else []
+
+
+@fact(0)
+def backed_at_the_tick(
+    setting: Setting, then: State, below_before: Tiers, backups_begun: Sequence[Name]
+) -> Sequence[Name] | Unknown:
+    """Pages that a tick began to back up though no insertion since the last one made them due, copies made again left out; unknown where none may be made so."""
+    if setting.profile.backup_moment != "tick" or setting.profile.backup_parent == policies.CHAIN:
+        return UNKNOWN
+    used = {name for path in below_before.paths for name in path}
+    again = {name for work in below_before.work.values() if work.failed for name in work.names}
+    hot_pages = hot_among(then, setting, [name for name in backups_begun if name in used])
+    if not setting.seen:  # what was further down once has uses that nobody counted
+        again |= below_before.below_once
+    return [name for name in backups_begun if name not in again and not hot_pages.get(name, name in used)]
 
 
 @fact(0)
@@ -180,7 +232,7 @@ INSERTS = (On.INSERT, On.PUBLISH, On.FINISH)
 
 @rule("BACKUP-01", on=INSERTS, needs=("tiers", "steps"), source="R-WB-01, R-WB-03", reference="backup.due")
 def what_is_due_is_backed_up(due_missed: Sequence[Name]) -> bool:
-    """An insertion MUST begin the backup of every page of the path that the write policy makes due, if the host has room for all of them, unless the profile says that a filter of the cache's own may decline it."""
+    """An insertion MUST begin the backup of every page of the path that the write policy makes due, if the host has room for all of them, unless the profile says that a filter of the cache's own may decline it, or that backups may wait for the next tick."""
     return not due_missed
 
 
@@ -293,3 +345,31 @@ def what_was_not_copied_has_no_host_copy(failed_hosted: Sequence[Name]) -> bool:
 def what_storage_lacks_is_put_when_it_is_used_again(owed_missed: Sequence[Name]) -> bool:
     """When an insertion uses a path, those of its pages whose host copies are complete, back to the first page, and that the storage attached now has neither taken nor said it has, SHOULD be on their way there by the next tick: after a refusal, an error, a put that ended short, and when this storage was attached after them."""
     return not owed_missed
+
+
+@rule(
+    "BACKUP-12",
+    on=(On.TICK,),
+    needs=("tiers", "steps"),
+    source="R-WB-01, R-WB-03",
+    reference="backup.used",
+    allowed="a backup of {due_at_the_tick} under way",
+    premise="paths_waiting",
+)
+def what_waited_for_the_tick_is_backed_up(due_at_the_tick: Sequence[Name]) -> bool:
+    """Where the profile lets backups wait for the next tick, this tick MUST begin those of all pages that insertions since the last one have made due, if the host has room for all of them."""
+    return not due_at_the_tick
+
+
+@rule(
+    "BACKUP-13",
+    on=(On.TICK,),
+    needs=("tiers", "steps"),
+    source="R-WB-01, R-WB-02",
+    reference="backup.used",
+    allowed="no backup of {backed_at_the_tick}",
+    premise="backups_begun",
+)
+def a_tick_backs_up_only_what_is_due(backed_at_the_tick: Sequence[Name]) -> bool:
+    """Where the profile lets backups wait for the next tick, a tick MUST NOT begin the backup of a page that no insertion since the last one has made due, unless a copy of it failed."""
+    return not backed_at_the_tick

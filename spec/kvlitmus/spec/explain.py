@@ -288,7 +288,10 @@ def pages_handed_out(look: Look) -> Collection[PageNo]:
 
 
 def due_by_policy(look: Look) -> Collection[Name]:
-    """The pages that an insertion may back up."""
+    """The pages that an insertion may back up, or the tick that its backups may wait for."""
+    if isinstance(look.call, tier_calls.Tick):
+        assert look.state.tiers is not None
+        return {name for path in look.state.tiers.paths for name in path}
     return () if look.setting.config.write == policies.WRITE_BACK else key_pages(look)
 
 
@@ -475,6 +478,7 @@ REACH: Mapping[tuple[What, Cause], Callable[[Look], Collection[Any]]] = {
     (What.BACK, Cause.POLICY): backed_by_policy,
     (What.BACK, Cause.SPILL): spilled,
     (What.MOVE_COPY, Cause.SPILL): spilled,
+    (What.MOVE_COPY, Cause.POLICY): lambda look: failed_names(look, BACKUP),
     (What.BACK, Cause.COMMIT): committed,
     (What.DROP, Cause.NEED): dropped_for_room,
     (What.DROP, Cause.FAILED): lambda look: failed_names(look, BACKUP),

@@ -68,7 +68,7 @@ def makes_room(state: State, then: State, setting: Setting, call: Any, before: T
     if setting.config.write == WRITE_BACK or kind in (tier_calls.EvictHost, tier_calls.OutOfMemory):
         return True
     if kind is tier_calls.Tick:
-        return late or bool(ending(state, setting))
+        return late or bool(ending(state, setting)) or bool(tiers_of(state).paths)
     if kind is tier_calls.Advance:
         return late and tiers_of(state).work[call.job].job.kind == QUERY
     if kind in calls.INSERTS:

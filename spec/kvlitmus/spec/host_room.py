@@ -145,7 +145,8 @@ def host_lacking(
     elif isinstance(call, Prefetch):
         wanted = len(call.path.pages) - len(known_part(before, call.path.pages))
     elif isinstance(call, Tick):
-        wanted = found_by(below, size)
+        waited = {name for path in below.paths for name in path}
+        wanted = found_by(below, size) + sum(name not in before.hosted for name in waited)
     elif setting.config.write == policies.WRITE_BACK:
         if setting.profile.evict_granularity == "node":
             return UNKNOWN  # each node that is written back makes room for itself

@@ -159,13 +159,13 @@ def _tick(state: State, setting: Setting, call: tier_calls.Tick, answer: None, b
     assert state.tiers is not None
     kinds = [On.TICK]
     commits = bool(ending(state, setting))
-    if setting.profile.reserve == "submit" and not commits:
+    if setting.profile.reserve == "submit" and setting.profile.backup_moment == "insert" and not commits:
         kinds.append(On.PREFETCH_TICK)
     if call.detached:
         kinds.append(On.DETACHED)
     if commits:
         kinds.append(On.COMMIT)
-    if not state.tiers.work:
+    if not state.tiers.work and not state.tiers.paths:
         kinds.append(On.QUIET_TICK)
     return tuple(kinds)
 

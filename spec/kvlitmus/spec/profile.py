@@ -31,6 +31,7 @@ PROFILE_VALUES: dict[str, Values] = {
     "reserve": ("submit", "hit"),
     "backup_parent": PARENTS,
     "backup_filter": ("none", "own"),
+    "backup_moment": ("insert", "tick"),
     "load_threshold": range((1 << 30) + 1),
     "timeout_basis": ("hit", "requested"),
     "timeout_from": ("submit", "first_poll"),
@@ -105,6 +106,8 @@ class Profile:
     backup_filter: whether a page that is due for backup may stay without a host copy because a filter of the cache's ``own``
         declines it, at this use or at every one, or none is left out but for want of memory (``none``).  What is below
         such a page waits with it; nothing is backed up before it is due; under write-back there is no filter.
+    backup_moment: a backup begins with the insertion that makes its page due (``insert``), or may be left to the next tick
+        (``tick``).
     fill_matched: whether a commit gives what it read to pages that are on the device alone.
     load_threshold: fewer units than these are not worth a load back.
     timeout: base, seconds per 1024 units, and most seconds (0: no limit) that a prefetch may take
@@ -155,6 +158,7 @@ class Profile:
     reserve: str = "submit"
     backup_parent: str = "skip"
     backup_filter: str = "none"
+    backup_moment: str = "insert"
     fill_matched: bool = False
     load_threshold: int = 0
     timeout: tuple[float, float, float] = (2.0, 0.1, 30.0)

@@ -15,7 +15,7 @@ import inspect
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
-from kvlitmus.spec import calls, effects, tier_calls
+from kvlitmus.spec import calls, effects, policies, tier_calls
 from kvlitmus.spec.advance import follow, used, used_path
 from kvlitmus.spec.interface.tiers import BACKUP, FETCH, LOAD, PUT, QUERY, Loaded
 from kvlitmus.spec.names import page_names
@@ -393,7 +393,10 @@ def conclude(
         tiers = tiers_of(then)
         if any(work.job.kind == BACKUP for work in tiers.begun):
             tiers = allocated(tiers)
-        then = put(then, owing(tiers, used_path(state, setting, call), after))
+        path = used_path(state, setting, call)
+        if setting.profile.backup_moment == "tick" and setting.config.write != policies.WRITE_BACK:
+            tiers = tiers._replace(paths=(*tiers.paths, path))
+        then = put(then, owing(tiers, path, after))
     if isinstance(call, tier_calls.Advance):
         job = tiers_of(state).work[call.job].job
         if job.kind == QUERY:
@@ -402,6 +405,8 @@ def conclude(
             then = fetch_ended(then, call, after)
     elif isinstance(call, tier_calls.Tick):
         then = ticked(then, setting, ending(state, setting), before, after)
+        if tiers_of(then).paths:
+            then = put(then, tiers_of(then)._replace(paths=()))
         if tiers_of(then).used:
             then = put(then, tiers_of(then)._replace(used=frozenset(), owed=frozenset()))
     elif isinstance(call, tier_calls.Poll):

@@ -162,7 +162,8 @@ class Tiers(NamedTuple):
     either tier, of which nobody knows how recently they were used; ``undated``: of which nobody knows when they were
     created.  ``backed``: pages whose backup was acknowledged with this storage attached, but for those that it refused
     since.  ``used``: pages on the host that an insertion has used since the last tick, with storage attached; ``owed``:
-    those that it found missing there, and not on their way.  ``prefetches``, ``stored``: see there.
+    those that it found missing there, and not on their way.  ``paths``: those that insertions used since the last tick,
+    where backups may wait for it.  ``prefetches``, ``stored``: see there.
 
     ``attached``: whether storage is; ``storage``: which one, or was last; ``shelves``: what each storage is known to have
     from before the last reset or exchange.  ``clock``: the time, in seconds.  ``fault``: after how many allocations of
@@ -186,6 +187,7 @@ class Tiers(NamedTuple):
     backed: frozenset[Name] = frozenset()
     used: frozenset[Name] = frozenset()
     owed: frozenset[Name] = frozenset()
+    paths: tuple[Sequence[Name], ...] = ()
     prefetches: Prefetches = Prefetches()
     stored: Stored = Stored()
     attached: bool = False

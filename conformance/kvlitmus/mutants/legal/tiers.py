@@ -14,6 +14,7 @@ from kvlitmus.conformance.specimen.putting import PutQueue
 from kvlitmus.conformance.specimen.tiers import TierTree
 from kvlitmus.conformance.specimen.tree import Node, Unit
 from kvlitmus.conformance.specimen.works import QUERYING, Fetch, TieredNode, Work
+from kvlitmus.mutants.backup import BacksUpAtTheTick
 from kvlitmus.mutants.hosted import HOSTED, NOT_BACK, THROUGH, TIMED, WRITE_BACK
 from kvlitmus.mutants.prefetch import LooksFirst
 from kvlitmus.mutants.registry import null_mutant
@@ -447,3 +448,8 @@ class BackupsPassAFilter(BackupQueue):
 
     def due(self, node: TieredNode) -> bool:
         return super().due(node) and (node.priority > 0 or node.hits > self.uses)
+
+
+@null_mutant("backups-begin-at-the-tick", profile=replace(PROFILE, backup_moment="tick"), configs=NOT_BACK)
+class BackupsBeginAtTheTick(BacksUpAtTheTick):
+    """What an insertion has made due is backed up by the next tick, as far as it is there still, as is declared."""
