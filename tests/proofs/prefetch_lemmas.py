@@ -102,7 +102,7 @@ def every_plan_keeps_every_rule(
 ) -> None:
     """Whatever is asked and whatever the host answers, no rule is broken; the page size is chosen."""
     assert key_length >= 0 and page_size in PAGE_SIZES and threshold >= 0
-    ask = PrefetchAsk(key_length, chosen(page_size), threshold, storage_on, occupied, capacity)
+    ask = PrefetchAsk(key_length, chosen(page_size), threshold, storage_on, occupied, capacity, ("before", "it"))
     assert broken_rules(ask, plan_prefetch, Answers((first, second, third), (before, after))) == []
 
 

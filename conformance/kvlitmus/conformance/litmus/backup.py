@@ -64,6 +64,19 @@ def a_node_is_split_while_it_is_backed_up(checker: Checker) -> None:
     tree.match(checker, prompt(checker, "abcd"))
 
 
+@litmus(rules=("BACKUP-12", "BACKUP-13"), needs=TIERS, writes=ASYNC)
+def a_backup_waits_for_a_tick_at_most(checker: Checker) -> None:
+    """One key is used often, and one once, before a tick; then the second is used again."""
+    computed(checker, prompt(checker, "ab"), uses=USES)
+    computed(checker, prompt(checker, "c"))
+    tiers.tick(checker)
+    computed(checker, prompt(checker, "c"))
+    tiers.tick(checker)
+    tiers.settle(checker)
+    tree.evict(checker, checker.capacity)
+    tree.match(checker, prompt(checker, "ab"))
+
+
 @litmus(rules=("BACKUP-04", "BACKUP-05", "BACKUP-06", "BACKUP-08", "BACKUP-09"), needs=(*READS, "data"))
 def storage_tells_tenants_and_places_apart(checker: Checker) -> None:
     """The same tokens in two namespaces, and the same page in two places, are stored and read back."""
