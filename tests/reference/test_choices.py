@@ -17,10 +17,10 @@ from kvlitmus.reference.choose import Choice
 from kvlitmus.reference.hierarchy import host_of, moving
 from kvlitmus.reference.perform import perform
 from kvlitmus.spec import effects
-from kvlitmus.spec.calls import Evict
+from kvlitmus.spec.calls import Evict, Insert
 from kvlitmus.spec.interface.tiers import Outcome
-from kvlitmus.spec.tier_calls import Advance, FailCopy, Poll, TellLoaded, Tick
-from kvlitmus.spec.units import Key, PageNo, Tokens
+from kvlitmus.spec.tier_calls import Advance, FailCopy, LoadBack, Poll, TellLoaded, Tick
+from kvlitmus.spec.units import Key, PageNo, Slot, Tokens
 from tests.reference.support.desk import Desk
 
 NOT_SO = "no correct cache chooses so"
@@ -169,6 +169,55 @@ def test_a_copy_that_failed_begins_again_or_not() -> None:
     desk.cache.fail_copy("backup", 0)
     (waits,) = host_of(perform(desk.now, desk.cache.setting, Tick(), over).after).transfers
     assert waits.id == job.id and waits.failed
+
+
+def test_a_copy_may_be_over_when_the_call_returns() -> None:
+    desk = Desk()
+    slots = desk.cache.alloc(4)
+    assert slots is not None
+    insert = Insert(desk.cache.path(desk.key(4)), tuple(map(Slot, slots)), 0, 0, False)
+    step = perform(desk.now, desk.cache.setting, insert, Choice(at_once=True))
+    own = host_of(step.after)
+    assert len(own.copies) == 2 and all(copy.settled and not copy.pins for copy in own.copies.values())
+    assert not own.transfers and not any(page.locks for page in step.after.tree.pages.values())
+
+
+@pytest.mark.parametrize("chunks", [False, True])
+def test_a_chunk_is_backed_up_or_not(chunks: bool) -> None:
+    desk = Desk(replace(PROFILE, hit_counts="none"))
+    slots = desk.cache.alloc(4)
+    assert slots is not None
+    insert = Insert(desk.cache.path(desk.key(4)), tuple(map(Slot, slots)), 0, 0, True)
+    step = perform(desk.now, desk.cache.setting, insert, Choice(chunks=chunks))
+    assert len(host_of(step.after).copies) == 2 * chunks
+
+
+def test_a_load_of_nothing_may_be_declined_and_no_other() -> None:
+    desk = Desk(write="write_back")
+    desk.compute(4)
+    load = LoadBack(desk.cache.path(desk.key(4)), None)
+    for declined, slots in ((False, ()), (True, None)):
+        assert perform(desk.now, desk.cache.setting, load, Choice(declined=declined)).answer == (4, slots)
+    desk.cache.evict(4)
+    answer = perform(desk.now, desk.cache.setting, load, Choice(declined=True)).answer
+    assert answer.before == 0 and len(answer.slots) == 4
+
+
+def test_a_copy_that_was_reclaimed_is_made_anew_when_its_page_leaves_the_device() -> None:
+    profile = replace(PROFILE, host_duplicates="reclaimed")
+    desk = Desk(profile, write="write_back", host_pages=3)
+    desk.compute(4)
+    desk.cache.evict(4)
+    assert desk.cache.load_back(desk.key(4)).slots is not None
+    desk.settle()
+    desk.compute([9, 9, 8, 8])
+    assert desk.cache.match(desk.key(4)).length == 4
+    first, second = desk.cache.path(desk.key(4)).pages
+    third, last = desk.cache.path(desk.key([9, 9, 8, 8])).pages
+    victims, places = (first, second, third, last), {first: PageNo(2), third: PageNo(0)}
+    step = perform(desk.now, desk.cache.setting, Evict(Tokens(8)), Choice(victims, None, None, (first, last), places))
+    copies = host_of(step.after).copies
+    assert {name: copies[name].page for name in copies} == {first: 2, second: 1, third: 0}
 
 
 def cached(tokens: int, **profile: str) -> ReferenceCache:

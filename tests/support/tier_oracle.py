@@ -111,8 +111,9 @@ class TieredOracle(Oracle):
     def renamed(self, before: State, after: TierSeen) -> State:
         """The reference's state with the cache's numbers for pages of the host.
 
-        Pages that were free may be others than the reference took, and of those in the hands of work under way nobody
-        sees which is for what; a page of one kind never stands for one of the other.
+        Pages that were free, or that an eviction freed in the same call, may be others than the reference took, and of
+        those in the hands of work under way nobody sees which is for what; a page of one kind never stands for one of
+        the other.
         """
         own, host = self.reference, host_of(self.reference)
         other = {
@@ -120,7 +121,9 @@ class TieredOracle(Oracle):
             for name, copy in host.copies.items()
             if name in after.hosted and copy.page != after.hosted[name]
         }
-        free, hands = host_of(before).free, frozenset(moving(before))
+        places = {name: copy.page for name, copy in host.copies.items()}
+        gone = [copy.page for name, copy in host_of(before).copies.items() if places.get(name) != copy.page]
+        free, hands = host_of(before).free.union(gone), frozenset(moving(before))
         sides = ((host.free, frozenset(after.host_free)), (frozenset(moving(own)), frozenset(after.moving)))
         for kind in (free, hands):
             for mine, theirs in sides:

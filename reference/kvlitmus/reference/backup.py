@@ -21,7 +21,7 @@ from itertools import pairwise, takewhile
 
 from kvlitmus.reference import tier
 from kvlitmus.reference.choose import Choice, Names
-from kvlitmus.reference.hierarchy import begins, host_of, lock, record, unlock
+from kvlitmus.reference.hierarchy import begins, host_of, lock, pin, record, unlock
 from kvlitmus.reference.put import start_puts
 from kvlitmus.spec import policies
 from kvlitmus.spec.host_state import Transfer
@@ -35,6 +35,7 @@ def due(state: State, setting: Setting, names: Sequence[Name]) -> tuple[Names, .
     """The nodes of this path, all resident, that are to be backed up now, parents first.
 
     What isn't backed is the end of the path; how much of it is due is the policy's: :func:`kvlitmus.spec.policies.due`.
+    Where nobody counts uses, only this one is known.
     """
     copies, resident = host_of(state).copies, state.tree.pages
     nodes: list[list[Name]] = []
@@ -43,7 +44,8 @@ def due(state: State, setting: Setting, names: Sequence[Name]) -> tuple[Names, .
             if resident[name].first or not nodes:
                 nodes.append([])
             nodes[-1].append(name)
-    hot = [policies.hot(setting.config.write, resident[node[0]].hits) for node in nodes]
+    counted = setting.profile.hit_counts != "none"
+    hot = [policies.hot(setting.config.write, resident[node[0]].hits if counted else 1) for node in nodes]
     return tuple([tuple(node) for node in nodes[: policies.due(hot, setting.profile.backup_parent)]])
 
 
@@ -80,12 +82,31 @@ def cut(node: Names, copies: Sequence[Names]) -> list[Names]:
 
 
 def submit(state: State, kind: str, names: Names, choice: Choice) -> State:
-    """A copy between the tiers is under way: the path to its last page, which is resident, is locked."""
+    """A copy between the tiers is under way: the path to its last page, which is resident, is locked.
+
+    Where the choice is to copy at once, it is over already, and noted.
+    """
     host = host_of(state)
     serial = host.serial + 1
     transfers = (*host.transfers, Transfer(serial, kind, names))
     state = lock(state._replace(host=host._replace(transfers=transfers, serial=serial)), names[-1])
+    if choice.at_once:
+        return noted(land(state, serial), transfers[-1])
     return land(state, serial) if choice.landed else state
+
+
+def noted(state: State, one: Transfer) -> State:
+    """A copy between the tiers that was just made is taken note of in the same call: there is no job."""
+    host = host_of(state)
+    left = tuple([transfer for transfer in host.transfers if transfer.id != one.id])
+    state = let_go(state._replace(host=host._replace(transfers=left)), one)
+    return start_puts(state, one.names) if one.kind == BACKUP else state
+
+
+def let_go(state: State, one: Transfer) -> State:
+    """A copy between the tiers that is over protects nothing any more: not its path, nor, of a load, its sources."""
+    state = unlock(state, one.names[-1])
+    return state if one.kind == BACKUP else pin(state, one.names, -1)
 
 
 def land(state: State, job: int) -> State:
@@ -133,7 +154,7 @@ def acknowledge_backups(state: State, choice: Choice) -> State:
         if one.failed and (one.id in choice.again or _needed(state, one.names)):
             state = tier.again(state, one)
             continue
-        state = unlock(state, one.names[-1])
+        state = let_go(state, one)
         state = tier.unback(state, one.names) if one.failed else start_puts(state, one.names)
     return state
 

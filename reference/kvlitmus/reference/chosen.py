@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from kvlitmus.reference.choose import NO_CHOICE, Choice, Names, ends_at_nodes
@@ -71,7 +71,18 @@ def choice_of(step: Step[Any], state: State, setting: Setting) -> Choice:
     choice = Choice(victims, pages, None, lost, places, outcome=outcome_of(call, after.record), waiting=waiting)
     if lost and setting.config.write == WRITE_BACK and type(call) in LEAVES_DEVICE:
         choice = choice._replace(given_up=frozenset(victims).intersection(lost).difference(before.hosted))
+    if isinstance(call, tier_calls.LoadBack):
+        choice = choice._replace(declined=granted is None)
+    if not setting.steps:
+        return choice_of_no_jobs(choice, call, places, setting)
     return choice_of_jobs(choice, call, answer, before, after, setting)
+
+
+def choice_of_no_jobs(choice: Choice, call: Any, copied: Collection[Name], setting: Setting) -> Choice:
+    """The same of a cache that has no jobs: it copies at once, page by page, of chunks as well if it likes to."""
+    chunks = isinstance(call, calls.Insert | calls.Publish) and call.chunked and bool(copied)
+    copies, filtered = tuple([(name,) for name in copied]), setting.profile.backup_filter == "own"
+    return choice._replace(at_once=True, chunks=chunks, copies=copies, filtered=filtered)
 
 
 def found_by(call: Any, answer: Any, state: State, setting: Setting) -> tuple[PageNo, ...] | None:
@@ -144,17 +155,18 @@ def outcome_of(call: Any, record: Record) -> Outcome | None:
 def dropped(
     before: Collection[Name],
     after: Collection[Name],
-    copies: Collection[Name],
-    left: Collection[Name],
+    copies: Mapping[Name, PageNo],
+    left: Mapping[Name, PageNo],
     setting: Setting,
 ) -> Names:
-    """What left the host, of what was cached ``before`` and ``after``; host copies there were, and some are ``left``.
+    """What left the host, of what was cached ``before`` and ``after``; there were ``copies``, and some are ``left``.
 
     Under write-back what leaves the device comes to the host, and may leave it in the same call; and copies of what is
-    on the device too may leave it, where the profile says so.
+    on the device too may leave it, where the profile says so.  Where such a page is to leave the device later in the
+    call it is copied anew, so that its copy is elsewhere.
     """
     spills = setting.config.write == WRITE_BACK
     gone = [name for name in before if name not in after and (spills or name in copies)]
     if spills and setting.profile.host_duplicates == "reclaimed":
-        gone += [name for name in copies if name in after and name not in left]
+        gone += [name for name, page in copies.items() if name in after and left.get(name) != page]
     return tuple(sorted(gone))

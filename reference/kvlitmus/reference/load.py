@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvlitmus.reference import tier
-from kvlitmus.reference.backup import change, land, over, submit
+from kvlitmus.reference.backup import change, land, let_go, over, submit
 from kvlitmus.reference.choose import Choice, Names, free_pages, hand_out
 from kvlitmus.reference.hierarchy import alone_of, begins, host_of, lock, pin, unlock, with_alone
 from kvlitmus.reference.pool import slots_of
@@ -48,7 +48,7 @@ def load_back(state: State, setting: Setting, call: LoadBack, choice: Choice) ->
     if behind * size < setting.profile.load_threshold or dear:
         return state, declined
     if not behind:
-        return state, Loaded(before, ())
+        return state, declined if choice.declined else Loaded(before, ())
     end, sources = call.path.end(there), names[there : there + behind]
     state = room(pin(lock(state, end), sources), setting, behind, choice)
     state = unlock(state, end)
@@ -86,7 +86,7 @@ def acknowledge_loads(state: State, choice: Choice) -> State:
     """Take note of the loads that are over, up to the first that is not: unlock the path, unpin the sources."""
     state, ended = over(state, LOAD, choice)
     for one in ended:
-        released = pin(unlock(state, one.names[-1]), one.names, -1)
+        released = let_go(state, one)
         if not one.failed:
             state = released
         elif one.id in choice.again or _needed(released, one.names):

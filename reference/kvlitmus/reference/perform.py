@@ -370,7 +370,7 @@ def perform_tiered(state: State, setting: Setting, call: Any, choice: Choice) ->
         after = fetch.given_back(state, after, choice.released)
     if choice.host_victims is not None:
         before = {*state.tree.pages, *alone_of(state)}
-        copies, left = host_of(state).copies, host_of(after).copies
+        copies, left = ({name: copy.page for name, copy in host_of(one).copies.items()} for one in (state, after))
         gone = dropped(before, {*after.tree.pages, *alone_of(after)}, copies, left, setting)
         if gone != tuple(sorted(choice.host_victims)):
             refuse(f"{list(gone)} leave the host, not {sorted(choice.host_victims)}")
@@ -445,7 +445,7 @@ def insert_tiers(
     if isinstance(call, calls.End) and not call.keep:
         return after, answer
     after = tier.adopt(after, setting, names)
-    return (after if chunked else backup.used(after, setting, names, choice)), answer
+    return (after if chunked and not choice.chunks else backup.used(after, setting, names, choice)), answer
 
 
 def evict_host(state: State, setting: Setting, call: tier_calls.EvictHost, choice: Choice) -> tuple[State, int]:

@@ -188,7 +188,9 @@ def evict(state: State, setting: Setting, wanted: int, choice: Choice) -> tuple[
     def let_go(now: State, run: Names) -> tuple[State, Names]:
         if chosen is not None and run[0] in chosen:
             run = tuple(takewhile(lambda name: name in chosen, run))
-        if run[0] not in host_of(now).copies and setting.config.write == WRITE_BACK:
+        copies = host_of(now).copies
+        run = tuple(takewhile(lambda name: (name in copies) == (run[0] in copies), run))
+        if run[0] not in copies and setting.config.write == WRITE_BACK:
             end = run
             now, run = write_back(now, setting, end, choice)
             if not run:
