@@ -192,6 +192,21 @@ def test_a_chunk_is_backed_up_or_not(chunks: bool) -> None:
     assert len(host_of(step.after).copies) == 2 * chunks
 
 
+def test_a_backup_may_be_left_to_the_next_tick() -> None:
+    desk = Desk(replace(PROFILE, backup_moment="tick"))
+    slots = desk.cache.alloc(4)
+    assert slots is not None
+    path = desk.cache.path(desk.key(4))
+    insert = Insert(path, tuple(map(Slot, slots)), 0, 0, False)
+    now = perform(desk.now, desk.cache.setting, insert, Choice(postponed=True)).after
+    assert not host_of(now).transfers and not host_of(now).copies
+    after = perform(now, desk.cache.setting, Tick()).after
+    assert [one.names for one in host_of(after).transfers] == [path.pages] and not host_of(after).postponed
+    left = perform(now, desk.cache.setting, Evict(Tokens(2))).after
+    after = perform(left, desk.cache.setting, Tick()).after
+    assert [one.names for one in host_of(after).transfers] == [path.pages[:1]]
+
+
 def test_a_load_of_nothing_may_be_declined_and_no_other() -> None:
     desk = Desk(write="write_back")
     desk.compute(4)

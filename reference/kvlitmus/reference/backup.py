@@ -52,12 +52,24 @@ def due(state: State, setting: Setting, names: Sequence[Name]) -> tuple[Names, .
 def used(state: State, setting: Setting, names: Sequence[Name], choice: Choice) -> State:
     """What follows from an insert that uses these pages, all resident: backups that are due, puts that are outstanding.
 
+    What follows a page that isn't backed up could not be found in storage, so it waits.
+    """
+    state = begin_backups(state, setting, names, choice)
+    if choice.postponed:
+        host = host_of(state)
+        state = state._replace(host=host._replace(postponed=(*host.postponed, tuple(names))))
+    copies = host_of(state).copies
+    return state if choice.late else start_puts(state, list(takewhile(lambda name: name in copies, names)))
+
+
+def begin_backups(state: State, setting: Setting, names: Sequence[Name], choice: Choice) -> State:
+    """Begin to back up what is due of a path, all resident.
+
     A node for which there isn't enough host memory, whose copy can't begin, or which a filter declines, waits for its
-    next use, and so does what is below it.  What follows a page that isn't backed up could not be found in storage, so
-    it waits, too.
+    next use, and so does what is below it.
     """
     for run in [run for node in due(state, setting, names) for run in cut(node, choice.copies)]:
-        if choice.filtered and run not in choice.copies:
+        if (choice.filtered or choice.postponed) and run not in choice.copies:
             break
         state, pages = tier.allocate_or_evict(state, setting, run, choice)
         if pages is None:
@@ -68,8 +80,17 @@ def used(state: State, setting: Setting, names: Sequence[Name], choice: Choice) 
             break
         state = tier.back(tier.cut(state, run[-1]), run, pages, settled=False, stored=False)
         state = submit(state, BACKUP, run, choice)
-    copies = host_of(state).copies
-    return state if choice.late else start_puts(state, list(takewhile(lambda name: name in copies, names)))
+    return state
+
+
+def begin_postponed(state: State, setting: Setting, choice: Choice) -> State:
+    """Begin the backups that insertions have left to this tick, of what is on the device still."""
+    host = host_of(state)
+    state = state._replace(host=host._replace(postponed=())) if host.postponed else state
+    for path in host.postponed:
+        resident = list(takewhile(state.tree.pages.__contains__, path))
+        state = begin_backups(state, setting, resident, choice)
+    return state
 
 
 def cut(node: Names, copies: Sequence[Names]) -> list[Names]:

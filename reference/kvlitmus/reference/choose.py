@@ -40,9 +40,10 @@ class Choice(NamedTuple):
     ``waiting``: the pages that are left in the release queue of the device, as far as they may be.
 
     Of copies between the tiers: ``copies``, the runs of pages that are backed up by one copy each, else whole nodes;
-    ``filtered``, whether no others begin; ``landed``, whether copies that begin have landed at once; ``at_once``, whether
-    they are even taken note of then, so that no job is left; ``chunks``, whether what is inserted as a chunk is backed
-    up, too; ``declined``, whether a load of nothing is.
+    ``filtered``, whether no others begin; ``postponed``, whether what an insertion makes due beside them is left to the
+    next tick; ``landed``, whether copies that begin have landed at once; ``at_once``, whether they are even taken note
+    of then, so that no job is left; ``chunks``, whether what is inserted as a chunk is backed up, too; ``declined``,
+    whether a load of nothing is.
 
     Of a tick: ``ended``, the copies that it takes note of, of those that are over; ``again``, what has failed, or was
     refused by storage, and is begun anew though nothing depends on it.
@@ -76,6 +77,7 @@ class Choice(NamedTuple):
     told: Tokens | None = None
     waiting: frozenset[PageNo] = frozenset()
     filtered: bool = False
+    postponed: bool = False
 
 
 NO_CHOICE = Choice()

@@ -7,7 +7,7 @@ from typing import Any
 
 from kvlitmus.reference.choose import NO_CHOICE, Choice, Names, ends_at_nodes
 from kvlitmus.spec import calls, tier_calls
-from kvlitmus.spec.interface.tiers import BACKUP, PUT, Outcome
+from kvlitmus.spec.interface.tiers import BACKUP, PUT, Job, Outcome
 from kvlitmus.spec.names import page_names
 from kvlitmus.spec.policies import WRITE_BACK
 from kvlitmus.spec.seen import Record, TierSeen
@@ -103,9 +103,11 @@ def choice_of_jobs(
     """The same, with what a cache was seen to choose of work under way; jobs are called by its own numbers."""
     fresh = [job for number, job in after.jobs.items() if number not in before.jobs]
 
+    def path_of(job: Job) -> Names:
+        return page_names(setting.names.of(job.key.namespace, job.key.units), setting.size)
+
     def runs(kind: str) -> tuple[Names, ...]:
-        paths = [(page_names(setting.names.of(job.key.namespace, job.key.units), setting.size), job) for job in fresh]
-        return tuple([path[job.start // setting.size :] for path, job in paths if job.kind == kind])
+        return tuple([path_of(job)[job.start // setting.size :] for job in fresh if job.kind == kind])
 
     late = isinstance(call, calls.INSERTS) and not any(job.kind == PUT for job in fresh)
     # What could not begin shows in no job; what could not begin again stays listed, behind the others.
@@ -114,6 +116,7 @@ def choice_of_jobs(
         late=late,
         copies=runs(BACKUP),
         filtered=setting.profile.backup_filter == "own" and BACKUP not in tried,
+        postponed=setting.profile.backup_moment == "tick" and isinstance(call, calls.INSERTS) and BACKUP not in tried,
         landed=any(job.landed for job in fresh if job.kind in COPIES),
     )
     if isinstance(call, tier_calls.TellLoaded) and setting.profile.fill_matched:
@@ -128,11 +131,15 @@ def choice_of_jobs(
         for number, job in before.jobs.items()
         if number not in after.jobs or (job.failed and job.kind in tried and after.jobs[number].failed)
     ]
-    again = [
-        job.id
-        for job in ended
-        if job.id in after.jobs or ((job.failed or job.kind == PUT) and (job.kind, job.key) in begun)
-    ]
+
+    def goes_on(job: Job) -> bool:
+        """Whether a copy that failed, or a put, is begun anew; a backup that moves was given up and is another."""
+        if not (job.failed or job.kind == PUT) or (job.kind, job.key) not in begun:
+            return False
+        last = path_of(job)[-1]
+        return job.kind != BACKUP or before.hosted.get(last) == after.hosted.get(last)
+
+    again = [job.id for job in ended if job.id in after.jobs or goes_on(job)]
     return choice._replace(ended=[job.id for job in ended], again=again, puts=runs(PUT))
 
 

@@ -18,7 +18,8 @@ from kvlitmus.spec.tier_calls import Tick
 
 def tick(state: State, setting: Setting, call: Tick, choice: Choice) -> tuple[State, None]:
     """Take note of what has landed, and let go of what is over."""
-    state = load.acknowledge_loads(backup.acknowledge_backups(state, choice), choice)
+    state = backup.begin_postponed(backup.acknowledge_backups(state, choice), setting, choice)
+    state = load.acknowledge_loads(state, choice)
     host = host_of(state)
     freed = len(host.release) if choice.released is None else choice.released
     state = tier.free(state._replace(host=host._replace(release=host.release[freed:])), host.release[:freed])

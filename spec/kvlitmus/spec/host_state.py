@@ -82,7 +82,8 @@ class Host(NamedTuple):
     """The host's memory, and the work under way.
 
     ``free``: its free pages.  ``copies``: by the name of the page.  ``transfers``, ``puts`` and ``operations`` are in
-    order of submission.  ``release``: host pages that the next tick frees.  ``loaded``: what the prefetch of each request
+    order of submission.  ``postponed``: the paths that insertions used, of which the next tick begins to back up what is
+    due.  ``release``: host pages that the next tick frees.  ``loaded``: what the prefetch of each request
     has added, until it is told; ``filled``: to how much of what was cached already it gave copies.  ``serial``: how many jobs there were; their numbers are never used again.
 
     ``fault``: how many more allocations succeed before one fails whatever is free; ``None`` for no such fault.
@@ -94,6 +95,7 @@ class Host(NamedTuple):
     transfers: tuple[Transfer, ...] = ()
     puts: tuple[Put, ...] = ()
     operations: tuple[Operation, ...] = ()
+    postponed: tuple[tuple[Name, ...], ...] = ()
     release: tuple[PageNo, ...] = ()
     loaded: Mapping[RequestId, Tokens] = {}
     filled: Mapping[RequestId, Tokens] = {}
