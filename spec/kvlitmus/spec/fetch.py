@@ -163,10 +163,8 @@ def occupied_least(below: Tiers, setting: Setting) -> Tokens:
     """Units that prefetches occupy which are certainly under way."""
     late, least = setting.profile.reserve == "hit", 0
     for one in below.prefetches.under_way():
-        if not one.revoked and not (late and one.hit is not None):
-            least += one.asked
-        elif not one.revoked and one.hit is not None:
-            least += min(one.hit, one.asked)
+        if not one.revoked:
+            least += min(one.hit, one.asked) if late and one.hit is not None else one.asked
     return Tokens(least)
 
 
@@ -302,16 +300,20 @@ def told_loaded(answer: int) -> Tokens:
     return Tokens(answer)
 
 
+NONE_ADDED = (0, 0)
+"""What a prefetch of which nothing is known has added."""
+
+
 @fact(0)
 def loaded_least(below_before: Tiers, call: TellLoaded) -> Tokens:
     """The fewest units that the prefetch can have added."""
-    return Tokens(below_before.prefetches.added.get(call.rid, (0, 0))[0])
+    return Tokens(below_before.prefetches.added.get(call.rid, NONE_ADDED)[0])
 
 
 @fact(0)
 def loaded_most(below_before: Tiers, call: TellLoaded) -> Tokens:
     """The most units that the prefetch can have added, or one of that request before a reset."""
-    return Tokens(max(below_before.prefetches.added.get(call.rid, (0, 0))[1], below_before.stale.get(call.rid, 0)))
+    return Tokens(max(below_before.prefetches.added.get(call.rid, NONE_ADDED)[1], below_before.stale.get(call.rid, 0)))
 
 
 # How the tiers changed

@@ -40,8 +40,6 @@ NO_LIMIT = Tokens(1 << 40)
 def resident_pages(state: State, setting: Setting, call: LoadBack, answer: Loaded) -> Sequence[Name] | Unknown:
     """The pages of the key that were on the device, before the call."""
     paged = call.path.pages
-    if setting.seen:
-        return paged[: effects.cached_prefix(state.tree, paged)]
     least, most = cached_range(state, paged)
     if least < most and not answer.slots:
         return UNKNOWN

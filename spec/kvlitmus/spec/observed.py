@@ -271,7 +271,7 @@ def lock_inversions(node_counts: NodeCounts) -> Sequence[tuple[int, int]] | Unkn
 @fact(3)
 def locked_count(then: State, page_size: int) -> Tokens:
     """Units of cached pages that something protects, after the call."""
-    return Tokens(len([1 for page in then.tree.pages.values() if page.locks]) * page_size)
+    return Tokens(len([page for page in then.tree.pages.values() if page.locks]) * page_size)
 
 
 @fact(3)

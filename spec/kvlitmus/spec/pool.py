@@ -220,7 +220,7 @@ def an_allocation_is_refused_only_when_memory_is_short(asked: Tokens, available_
 )
 def a_refused_allocation_changes_nothing(available_before: Tokens, available_after: Tokens, may_evict: bool) -> bool:
     """A refused allocation MUST leave as much available as before; more only where the profile lets it evict."""
-    return available_before == available_after or (may_evict and available_before < available_after)
+    return available_before <= available_after and (may_evict or available_before == available_after)
 
 
 @rule(

@@ -7,13 +7,18 @@ and ``tools/spec_mutation.py`` asks of each change that no step has told apart w
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-from kvlitmus.spec.calls import Insert, Match, Publish, Raised, Reset, path_of
+from kvlitmus.spec import effects
+from kvlitmus.spec.calls import Begin, Evict, Insert, Match, Publish, Raised, Reset, path_of
 from kvlitmus.spec.config import Config
+from kvlitmus.spec.evict import Choosing
 from kvlitmus.spec.facts import FACTS, UNKNOWN
 from kvlitmus.spec.interface import Hit, tiers
+from kvlitmus.spec.late import Contents, Late
 from kvlitmus.spec.names import Names
 from kvlitmus.spec.observed import NodeCounts
 from kvlitmus.spec.page import Block, Page, Tree
@@ -21,15 +26,16 @@ from kvlitmus.spec.prefetch_facts import Fallback
 from kvlitmus.spec.prefetch_plan import HostCall, Planned, PlanPrefetch, PrefetchAsk, PrefetchPlan
 from kvlitmus.spec.profile import Profile
 from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.schemes import SCHEMES
 from kvlitmus.spec.seen import Asked, Got, Named, NodeInfo, NodeSeen, Put, Record, Seen, TierNodeSeen, TierSeen
 from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.state import Running, Told, empty_state
+from kvlitmus.spec.state import Running, State, Told, empty_state
 from kvlitmus.spec.store_calls import Crashed, Filled, PutDone, Raced, StoreCrash, StoreExists, StoreGet, StorePut
 from kvlitmus.spec.store_state import EMPTY_STORE, Entry
 from kvlitmus.spec.tier import HostCounts
-from kvlitmus.spec.tier_calls import Advance, Settled, TellLoaded
-from kvlitmus.spec.tier_state import Prefetched, Prefetches, Tiers, Work
-from kvlitmus.spec.units import Key, Name, PageNo, Slot, Tick
+from kvlitmus.spec.tier_calls import Advance, EvictHost, LoadBack, OutOfMemory, Prefetch, Settled, TellLoaded
+from kvlitmus.spec.tier_state import Hosted, Prefetched, Prefetches, Tiers, Work
+from kvlitmus.spec.units import Key, Name, PageNo, Slot, Tick, Tokens
 
 
 class Row(NamedTuple):
@@ -81,7 +87,7 @@ def node(names: tuple[int, ...], pages: tuple[int, ...], locks: int | None, pare
 def host_node(names: tuple[int, ...], slots: tuple[int, ...] | None, **more: Any) -> TierNodeSeen:
     """A node of a hierarchy with a host copy."""
     named = Named((), tuple(map(Name, names)), {})
-    return TierNodeSeen(named, Name(1), slots, (0,), None, more.get("hits"), more.get("priority"))
+    return TierNodeSeen(named, Name(1), slots, (0,), more.get("pins"), more.get("hits"), more.get("priority"))
 
 
 EMPTY = empty_state()
@@ -480,5 +486,367 @@ MISUSE = (
 )
 """Misuse where nobody says what comes of it."""
 
-ROWS: tuple[Row, ...] = (*PLANS, *SETTLED, *LENGTHS, *ROOM, *COUNTS, *STORES, *MISUSE)
+NAMES = Names()
+LONG, SHORT = (path_of(NAMES, Key(None, tuple(range(units))), 4) for units in (8, 4))
+ONE, TWO = LONG.pages
+"""The pages of a key of two, of which the first is a key as well."""
+
+CHAIN = Tree(
+    {
+        ONE: Page(LONG.root, PageNo(0), Tick(0), Tick(0), first=True),
+        TWO: Page(ONE, PageNo(1), Tick(0), Tick(0)),
+    },
+    Tick(0),
+)
+CACHED = EMPTY._replace(tree=CHAIN)
+TIERED = EMPTY._replace(tiers=Tiers())
+RENEWS = {"split_created": "renews"}
+BEGIN = Begin(0, PATH)
+FETCHING = {
+    "below_before": Tiers(
+        work={7: work(7, "fetch", 5, 6, 7)},
+        prefetches=Prefetches(by_number={0: Prefetched(1, (), 12, None, 0.0, got=4)}, of_job={7: 0}),
+    ),
+    "setting": setting(),
+}
+MOVED = TierSeen(hosted={ONE: PageNo(0)}, cached={ONE: PageNo(0)}, parent_names={ONE: LONG.root})
+
+
+def choosing(says: Any, **more: Any) -> Row:
+    """What an eviction of page 5 could choose from."""
+    usual = {"state": EMPTY, "setting": setting(), "expected": EMPTY, "call": Evict(Tokens(4)), "answer": 4}
+    return row("choosing", says, **{**usual, "before": TierSeen(), "vanished": {Name(5)}, **more})
+
+
+def due_missed(says: Any, hot: dict[Name, bool], hosted_before: dict[Name, PageNo]) -> Row:
+    """Page 5 is cached, and was to be backed up if it is hot; the host has one free page."""
+    return row(
+        "due_missed",
+        says,
+        setting=setting(host_pages=4),
+        inserted_path=(Name(5), Name(6)),
+        hot_pages=hot,
+        below_before=Tiers(),
+        tiers_seen_before=TierSeen(host_free=(PageNo(0),), hosted=hosted_before),
+        tiers_seen=TierSeen(cached={Name(5): PageNo(3)}),
+    )
+
+
+def wanted(says: int, state: State = CACHED, **profile: Any) -> Row:
+    """What a request for two cached pages needs."""
+    return row("request_wanted", says, state=state, setting=setting(profile=profile), call=Begin(0, LONG))
+
+
+def fits(says: bool, state: State = EMPTY, pages: int = 3, host: int = 0, **profile: Any) -> Row:
+    """Whether a request of three pages fits."""
+    configured = setting(3, profile, pages=pages, host_pages=host)
+    return row("fits_alone", says, setting=configured, state=state, call=BEGIN)
+
+
+def unreachable(says: list[Name], publish: str, slots: int) -> Row:
+    """What of a request of two cached pages can't be reached, whose row has so many slots."""
+    running = Running(LONG, tuple(map(Slot, range(slots))), 8, 8, TWO)
+    places = [node((ONE,), (0,), 0), node((TWO,), (1,), 0)]
+    after = Seen(cached={ONE: PageNo(0), TWO: PageNo(1)}, nodes=places)
+    return row(
+        "unreachable_names",
+        says,
+        request_after=running,
+        setting=setting(profile={"publish": publish}),
+        call=Begin(0, LONG),
+        after=after,
+    )
+
+
+CHOICES = (
+    choosing(UNKNOWN, expected=TIERED, setting=setting(3, RENEWS, policy="fifo")),
+    choosing(Choosing(EMPTY.tree, frozenset(), set()), expected=TIERED, setting=setting(3, RENEWS)),
+    choosing(Choosing(EMPTY.tree, frozenset(), set()), expected=TIERED, setting=setting(3, policy="fifo")),
+    choosing(Choosing(EMPTY.tree, set(PATH.pages), set(PATH.pages)), call=LoadBack(PATH)),
+    choosing(Choosing(EMPTY.tree, set(PATH.pages), set(PATH.pages)), call=OutOfMemory(PATH)),
+    choosing(
+        Choosing(SPLIT, frozenset(), {Name(7)}),
+        state=EMPTY._replace(tree=Tree({Name(7): page(locks=1), Name(6): page(locks=1)}, Tick(0))),
+        expected=TIERED._replace(tree=SPLIT),
+    ),
+    choosing(Choosing(SPLIT, frozenset(), set()), expected=TIERED._replace(tree=SPLIT)),
+    due_missed([], {}, {Name(6): PageNo(1)}),
+    due_missed([5], {Name(5): True}, {Name(6): PageNo(1)}),
+    due_missed([], {Name(5): True}, {}),
+    wanted(0),
+    wanted(8, publish="at_alloc"),
+    wanted(8, evict_moment="alloc"),
+    wanted(8, match_ends="node"),
+    wanted(4, match_cap="len-1"),
+    fits(True),
+    fits(False, evict_slack=1),
+    fits(False, EMPTY._replace(owners={PageNo(1): 1})),
+    fits(True, EMPTY._replace(owners={PageNo(1): 1}), 4),
+    fits(False, EMPTY._replace(leaving=(frozenset({PageNo(1)}),))),
+    fits(False, EMPTY._replace(tiers=Tiers(fault=0)), host=4),
+    fits(False, EMPTY._replace(tiers=Tiers(failing=frozenset({"load"}))), host=4),
+    unreachable([], "explicit", 8),
+    unreachable([TWO], "explicit", 4),
+    unreachable([], "at_alloc", 8),
+    unreachable([TWO], "at_alloc", 4),
+    row(
+        "cached_pages_before", (0, 1), state=CACHED, setting=setting(profile={"match_ends": "node"}), call=Match(SHORT)
+    ),
+    row(
+        "cached_pages_before",
+        (0, 1),
+        state=CACHED,
+        setting=setting(profile={"match_ends": "node"}),
+        call=Begin(0, SHORT),
+    ),
+    row(
+        "cached_pages_before",
+        (1, 1),
+        state=CACHED,
+        setting=setting(profile={"match_ends": "node"}),
+        call=Insert(SHORT, ()),
+    ),
+    row("cached_pages_before", (1, 1), state=CACHED, setting=setting(), call=Match(SHORT)),
+    row(
+        "evicted_most",
+        0,
+        setting=setting(1, {"evict_granularity": "node"}),
+        state=CACHED,
+        call=Evict(Tokens(0)),
+        evictable_pages=(2, 2),
+    ),
+    row("fetch_due", 12, call=Advance(7, tiers.Outcome()), **FETCHING),
+    row("fetch_due", 8, call=Advance(7, tiers.Outcome("short", 1)), **FETCHING),
+    row("fetch_due", 12, call=Advance(7, tiers.Outcome("fail", 9)), **FETCHING),
+    row(
+        "gate",
+        UNKNOWN,
+        state=EMPTY,
+        below_before=waiting(4, revoked=True)._replace(attached=True),
+        tiers_seen_before=TierSeen(),
+        setting=setting(),
+        call=Prefetch(1, PATH),
+    ),
+    row("tree_changed", False, tiers_seen_before=MOVED, tiers_seen=MOVED),
+    row("tree_changed", True, tiers_seen_before=MOVED, tiers_seen=replace(MOVED, hosted={})),
+    row("tree_changed", True, tiers_seen_before=MOVED, tiers_seen=replace(MOVED, cached={})),
+    row("tree_changed", True, tiers_seen_before=MOVED, tiers_seen=replace(MOVED, parent_names={})),
+    row("pins_changed", UNKNOWN, tiers_seen_before=TierSeen(), tiers_seen=TierSeen(tier_nodes=[host_node((5,), None)])),
+    row(
+        "pins_changed",
+        [5],
+        tiers_seen_before=TierSeen(tier_nodes=[host_node((), None, pins=0), host_node((5,), None, pins=0)]),
+        tiers_seen=TierSeen(tier_nodes=[host_node((), None, pins=1), host_node((5,), None, pins=1)]),
+    ),
+    row(
+        "odd_pins",
+        UNKNOWN,
+        look=None,
+        tiers_seen_before=TierSeen(pinned={(ONE,): 1}),
+        tiers_seen=TierSeen(tier_nodes=[host_node((5,), None)]),
+    ),
+    row("device_lately", (frozenset({ONE}),), then=EMPTY, setting=setting(), cached_after={ONE: PageNo(0)}),
+    row(
+        "device_lately",
+        UNKNOWN,
+        then=EMPTY._replace(late=Late((Contents(busy=True),))),
+        setting=setting(profile={"event_delay": 2}),
+        cached_after={},
+    ),
+    row(
+        "host_emptied",
+        False,
+        setting=setting(1, host_pages=4),
+        below=Tiers(rests=True),
+        tiers_seen=TierSeen(sizes=(0, 0)),
+        call=EvictHost(4),
+        host_capacity=16,
+    ),
+    row(
+        "host_emptied",
+        False,
+        setting=setting(1, {"host_duplicates": "reclaimed"}, host_pages=4),
+        below=Tiers(rests=True),
+        tiers_seen=TierSeen(sizes=(0, 0)),
+        call=EvictHost(16),
+        host_capacity=16,
+    ),
+    row(
+        "host_droppable",
+        0,
+        below_before=Tiers(rests=True),
+        tiers_seen_before=TierSeen(sizes=(0, 0)),
+        setting=setting(1, host_pages=4),
+    ),
+    row(
+        "device_wrong",
+        UNKNOWN,
+        setting=setting(1, host_pages=4),
+        below=Tiers(),
+        tiers_seen=TierSeen(),
+        call=MATCH,
+        answer=Hit(4),
+        found=None,
+    ),
+    row("accounted", 0, answer=plan_of()),
+    row("started", False, answer=plan_of()),
+    row("prefix_told", (), answer=plan_of(), started=True),
+    row("fallback", Fallback(None, False, 0), answer=plan_of(HostCall("free", 9)), first_eviction=None, full_length=8),  # type: ignore[arg-type]
+    row(
+        "fallback",
+        Fallback(None, False, 0),  # type: ignore[arg-type]
+        answer=plan_of(HostCall("available")),
+        first_eviction=None,
+        full_length=8,
+    ),
+    row("STORE-09", False, store_got=[b"b"], store_mended=[[b"a"]], store_damage=["short"], store_checks="length"),
+    row(
+        "MISUSE-10",
+        True,
+        odd_is_rejected=False,
+        raised=False,
+        available_before=4,
+        available_after=4,
+    ),
+    row(
+        "TREE-12",
+        True,
+        free_before=frozenset({PageNo(1)}),
+        free_after=frozenset(map(PageNo, (1, 2, 3))),
+        duplicates=frozenset({PageNo(3)}),
+        waiting_before=frozenset({PageNo(2)}),
+        waiting_after=frozenset(),
+    ),
+    row(
+        "TREE-12",
+        False,
+        free_before=frozenset({PageNo(1)}),
+        free_after=frozenset(map(PageNo, (1, 2))),
+        duplicates=frozenset(),
+        waiting_before=frozenset({PageNo(2)}),
+        waiting_after=frozenset(),
+    ),
+)
+"""What evictions could choose from, what requests need, and what else depends on what is declared."""
+
+
+def on_host(says: Any, steps: bool = True, profile: dict[str, Any] | None = None, **config: Any) -> Row:
+    """What an eviction of the host could choose from that took page 5, of which nobody knows more."""
+    asked = setting(3, profile, host_pages=4, **config)
+    return row(
+        "choosing_on_the_host",
+        says,
+        state=TIERED,
+        setting=asked if steps else replace(asked, capabilities=frozenset()),
+        expected=TIERED,
+        then=TIERED,
+        call=EvictHost(4),
+        tiers_seen_before=TierSeen(parent_names={Name(5): Name(1)}),
+        tiers_seen=TierSeen(),
+        host_evicted={Name(5)},
+    )
+
+
+def reservable(says: Any, depth: int, fetchable: int, gate: str = "", threshold: int = 8, **more: Any) -> Row:
+    """What a prefetch can reserve behind two pages, of which the host has the second one, and room for two."""
+    return row(
+        "reservable",
+        says,
+        below_before=Tiers(hosted=Hosted(frozenset({Name(6)}), frozenset({Name(6)}))),
+        tiers_seen_before=TierSeen(hosted={Name(6): PageNo(2)}, host_free=(PageNo(0), PageNo(1)), host_available=8),
+        setting=setting(depth, more, host_pages=4, threshold=threshold),
+        gate=gate,
+        begun=False,
+        known_before=(Name(5), Name(6)),
+        fetchable=fetchable,
+    )
+
+
+def sha(message: bytes) -> bytes:
+    """The hash function of the schemes."""
+    return hashlib.sha256(message).digest()
+
+
+UNKNOWN_PAGE = Page(Name(1), effects.NOWHERE, Tick(0), Tick(0))
+ALONE = Choosing(Tree({Name(5): UNKNOWN_PAGE}, Tick(0)), {Name(5)}, {Name(5)})
+SCHEME = {"scheme": SCHEMES["kvlitmus-2"], "hash_function": sha}
+BOTH_HOSTED = Hosted(frozenset({ONE, TWO}), frozenset({ONE, TWO}))
+CAPPED = {"match_cap": "len-1"}
+
+LAST = (
+    on_host(ALONE),
+    on_host(UNKNOWN, steps=False),
+    on_host(UNKNOWN, True, RENEWS, policy="fifo"),
+    on_host(ALONE, True, RENEWS),
+    on_host(ALONE, policy="fifo"),
+    reservable(UNKNOWN, 1, 8, reserve="hit"),
+    reservable(0, 1, 8, "shut"),
+    reservable(0, 1, 4),
+    reservable(8, 1, 8),
+    reservable(4, 1, 4, threshold=0),
+    reservable(0, 3, 4),
+    reservable(8, 3, 12),
+    reservable(4, 3, 4, threshold=0),
+    row(
+        "host_needless",
+        UNKNOWN,
+        state=TIERED,
+        setting=setting(3, {"evict_granularity": "node"}, host_pages=4, write="write_back"),
+        then=TIERED,
+        call=Evict(Tokens(4)),
+        answer=4,
+        tiers_seen_before=TierSeen(tier_nodes=[host_node((5,), None)]),
+        tiers_seen=TierSeen(),
+        host_evicted={Name(5)},
+    ),
+    row(
+        "host_hit_certain",
+        4,
+        state=EMPTY,
+        tiers_seen_before=TierSeen(hosted={ONE: PageNo(0), TWO: PageNo(1)}),
+        setting=setting(3, CAPPED, host_pages=4),
+        call=Match(LONG),
+        answer=Hit(0),
+    ),
+    row(
+        "host_hit_certain",
+        4,
+        state=EMPTY._replace(tiers=Tiers(hosted=BOTH_HOSTED)),
+        tiers_seen_before=TierSeen(),
+        setting=setting(1, CAPPED, host_pages=4),
+        call=Match(LONG),
+        answer=Hit(0),
+    ),
+    row("locked_count", 8, then=EMPTY._replace(tree=SPLIT), page_size=4),
+    row(
+        "load_room",
+        8,
+        state=EMPTY,
+        setting=setting(3, host_pages=4),
+        below_before=Tiers(),
+        tiers_seen_before=TierSeen(free=frozenset({PageNo(0), PageNo(1)})),
+        resident_pages=(),
+        load_names=(),
+    ),
+    row("node_counts", counts(), after=seen(node((9, 7), (3, 4), 1)), then=EMPTY._replace(tree=SPLIT)),
+    row("POOL-08", True, available_before=4, available_after=4, may_evict=False),
+    row("POOL-08", True, available_before=4, available_after=8, may_evict=True),
+    row("POOL-08", False, available_before=4, available_after=8, may_evict=False),
+    row("POOL-08", False, available_before=8, available_after=4, may_evict=True),
+    row(
+        "REQ-11",
+        True,
+        request_pages={PageNo(3)},
+        owned_after=frozenset({PageNo(3)}),
+        free_after=frozenset(),
+        cached_listed=[],
+        waiting_after=frozenset(),
+    ),
+    row("HASH-01", False, hashes=["zz"], page_units=[(1,)], chain_start=None, seeded=False, **SCHEME),
+    row("HASH-01", False, hashes=[HEX], page_units=[(1,)], chain_start=b"", seeded=False, **SCHEME),
+    row("HASH-07", True, hashes=[HEX], page_units=[(1,)], chain_start=None, seeded=True, **SCHEME),
+)
+"""What is left of the host, of hashes and of refusals."""
+
+ROWS: tuple[Row, ...] = (*PLANS, *SETTLED, *LENGTHS, *ROOM, *COUNTS, *STORES, *MISUSE, *CHOICES, *LAST)
 """All of them."""
