@@ -153,6 +153,8 @@ class WrongChecker(TryingChecker):
         record = after.record if isinstance(after, TierSeen) else None
         place = (type(call).__name__,)
         self.remember(place, answer, noted)
+        if record is not None:
+            self.wrong.note(("record",), record)
         was = (self.state, self.before, self.tally, self.not_judged, self.distrusted, self.passed_over, self.parted)
         self.kept = []
         for _ in self.times():
