@@ -17,7 +17,7 @@ import pytest
 
 from kvlitmus.spec import effects
 from kvlitmus.spec.lock import locking_only_shifts_between_the_counters
-from kvlitmus.spec.observed import locked_count, unlocked_count
+from kvlitmus.spec.observed import locked_count, locked_pages, unlocked_count
 from kvlitmus.spec.state import Tree, empty_state
 from kvlitmus.spec.units import Name, PageNo
 from tests.proofs.lock_lemmas import Numbers, small_tree
@@ -239,7 +239,7 @@ def _after_lock(moved: Formula) -> Formula:
 def test_what_is_protected_is_what_the_facts_count(page: int) -> None:
     for tree in small_trees():
         before, after = (empty_state()._replace(tree=one) for one in (tree, effects.lock(tree, Name(1))))
-        counts = [locked_count(before, page), locked_count(after, page)]
+        counts = [locked_count(state, state, page, locked_pages(state)) for state in (before, after)]
         more = page * value(protects(z3.IntVal(tree.pages[Name(1)].locks)))
         assert counts[1] - counts[0] == more
         rest = [unlocked_count(state, count, page) for state, count in zip((before, after), counts, strict=True)]

@@ -32,7 +32,8 @@ of it was seen), by :mod:`~kvlitmus.spec.look` (what of a step the frame looks a
 cause can reach), :mod:`~kvlitmus.spec.room` (how much room a call lacks),
 :mod:`~kvlitmus.spec.facts` (what a fact is), :mod:`~kvlitmus.spec.observed`, :mod:`~kvlitmus.spec.order` and
 :mod:`~kvlitmus.spec.store_facts` (facts of several parts), :mod:`~kvlitmus.spec.prefetch_facts` (those of a plan), :mod:`~kvlitmus.spec.rule` (what a rule is),
-:mod:`~kvlitmus.spec.plan` (the facts and rules of alike steps, as one function).
+:mod:`~kvlitmus.spec.plan` (the facts and rules of alike steps, as one function), :mod:`~kvlitmus.spec.inline` (which of
+them are one expression in it).
 
 The rules: the parts, in the order of :mod:`~kvlitmus.spec.parts`.
 

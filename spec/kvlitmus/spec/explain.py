@@ -69,6 +69,8 @@ def table_changes(before: Seen, after: Seen) -> Iterator[Change]:
 def device_changes(before: Seen, after: Seen) -> Iterator[Change]:
     """Pages that came to the device, left it, or moved on it."""
     was, now = before.cached, after.cached
+    if was is now:
+        return
     known = before.parent_names if isinstance(before, TierSeen) else ()
     gone = [] if was.keys() <= now.keys() else [name for name in was if name not in now]
     if len(now) > len(was) - len(gone):
@@ -80,7 +82,8 @@ def device_changes(before: Seen, after: Seen) -> Iterator[Change]:
         hosted = before.hosted.keys() | after.hosted.keys() if tiers else ()  # type: ignore[attr-defined]
         yield What.EVICT, [name for name in gone if name not in hosted]
         yield What.DEMOTE, [name for name in gone if name in hosted]
-    yield What.MOVE, [name for name, page in was.items() if now.get(name, page) != page]
+    if not (was.items() <= now.items() or now.items() <= was.items()):
+        yield What.MOVE, [name for name, page in was.items() if now.get(name, page) != page]
 
 
 def pool_changes(before: Seen, after: Seen) -> Iterator[Change]:
@@ -208,10 +211,12 @@ def unexplained(look: Look, group: Group) -> list[Effect]:
     for what, subjects in changes(look, group):
         if not subjects:
             continue
+        reaches = [REACH.get((what, cause)) for cause in look.causes.get(what, ())]
+        if None in reaches:
+            continue
         left: frozenset[Any] = frozenset(subjects)
-        for cause in look.causes.get(what, ()):
-            reach = REACH.get((what, cause))
-            left = left.difference(reach(look)) if reach is not None else frozenset()
+        for reach in reaches:
+            left = left.difference(reach(look))  # type: ignore[misc]
             if not left:
                 break
         if left:
@@ -283,8 +288,9 @@ def pages_handed_out(look: Look) -> Collection[PageNo]:
     """The device pages that somebody owns now, and those of what was brought to the device."""
     if look.setting.table and isinstance(look.call, calls.Begin | calls.Grow):
         return pages_of(look.expected.requests[look.call.rid].row, look.setting.size)
-    placed = [page for name, page in look.after.cached.items() if name not in look.before.cached]
-    return (look.expected.owners.keys() - look.state.owners.keys()) | set(placed)
+    was, now = look.before.cached, look.after.cached
+    owned = look.expected.owners.keys() - look.state.owners.keys()
+    return owned if now.keys() <= was.keys() else owned | {page for name, page in now.items() if name not in was}
 
 
 def due_by_policy(look: Look) -> Collection[Name]:

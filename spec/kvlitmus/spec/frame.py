@@ -52,7 +52,8 @@ def remainder(look: Look, group: Group) -> Sequence[Effect]:
 @fact(3)
 def odd_on_device(look: Look) -> Sequence[Effect]:
     """Pages that came to the device, left it or moved on it without a cause."""
-    if look.before.cached == look.after.cached and not look.setting.table:
+    was, now = look.before.cached, look.after.cached
+    if (was is now or was == now) and not look.setting.table:
         return ()
     return remainder(look, Group.DEVICE)
 

@@ -155,7 +155,7 @@ def cached_listed(after: Seen) -> Sequence[PageNo]:
 @fact(3)
 def vanished(cached_before: Mapping[Name, PageNo], cached_after: Mapping[Name, PageNo]) -> AbstractSet[Name]:
     """Names that were cached before the call and are not after it."""
-    return cached_before.keys() - cached_after.keys()
+    return frozenset() if cached_after is cached_before else cached_before.keys() - cached_after.keys()
 
 
 @fact(3)
@@ -210,32 +210,34 @@ def node_counts(after: Seen, then: State) -> NodeCounts:
     inversions: Pairs = []
     no_locks = no_hits = no_priority = 0
     for info, parent, own, shown, priority in nodes:
-        if not info.items:
+        names, _, _, _, _, _, items = info
+        if not items:
             continue
-        names = info.names
         last = pages.get(names[-1])
         first = last if len(names) == 1 else pages.get(names[0])
         if first is None or last is None:
             continue
+        _, _, _, _, used, worth, receipts, _ = last
         if own is None:
             no_locks += 1
         elif table:
             locks += [(own, table[page].holders) for page in info.pages if page in table]
         else:
-            locks.append((own, last.locks))
-            if first.locks != last.locks:
+            locks.append((own, receipts))
+            if first is not last and first.locks != receipts:
                 locks.append((own, first.locks))
-            above = nodes[parent].locks if parent >= 0 else own
-            if above is not None and above < own:
-                inversions.append((above, own))
+            if parent >= 0:
+                above = nodes[parent].locks
+                if above is not None and above < own:
+                    inversions.append((above, own))
         if shown is None:
             no_hits += 1
         else:
-            hits.append((shown, last.hits))
+            hits.append((shown, used))
         if priority is None:
             no_priority += 1
         else:
-            priorities.append((priority, last.priority))
+            priorities.append((priority, worth))
     return NodeCounts(
         as_shown(locks, no_locks),
         as_shown(hits, no_hits),
@@ -268,9 +270,21 @@ def lock_inversions(node_counts: NodeCounts) -> Sequence[tuple[int, int]] | Unkn
     return node_counts.inversions
 
 
+@fact(0)
+def locked_pages(expected: State) -> AbstractSet[tuple[Name, PageNo]]:
+    """What is protected, with the place where it was when it was locked."""
+    if expected.table:
+        return {(block.name, page) for page, block in expected.table.items() if block.holders}
+    return {(name, page.page) for name, page in expected.tree.pages.items() if page.locks}
+
+
 @fact(3)
-def locked_count(then: State, page_size: int) -> Tokens:
+def locked_count(
+    expected: State, then: State, page_size: int, locked_pages: AbstractSet[tuple[Name, PageNo]]
+) -> Tokens:
     """Units of cached pages that something protects, after the call."""
+    if then.tree is expected.tree and not expected.table:
+        return Tokens(len(locked_pages) * page_size)
     return Tokens(len([page for page in then.tree.pages.values() if page.locks]) * page_size)
 
 
@@ -278,14 +292,6 @@ def locked_count(then: State, page_size: int) -> Tokens:
 def unlocked_count(then: State, locked_count: Tokens, page_size: int) -> Tokens:
     """Units of cached pages that nothing protects, after the call."""
     return Tokens(len(then.tree.pages) * page_size - locked_count)
-
-
-@fact(0)
-def locked_pages(expected: State) -> AbstractSet[tuple[Name, PageNo]]:
-    """What is protected, with the place where it was when it was locked."""
-    if expected.table:
-        return {(block.name, page) for page, block in expected.table.items() if block.holders}
-    return {(name, page.page) for name, page in expected.tree.pages.items() if page.locks}
 
 
 @fact(3)

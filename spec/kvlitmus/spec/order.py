@@ -30,7 +30,8 @@ def passed_over_by(
     it was perhaps ``held``; and those whose ticks are no more than ``ties`` apart.  Where whole ``nodes`` go, a victim is worth what the last page of its node is.  Of the pages
     that were passed over, those that were due first are told.
     """
-    if not vanished:
+    left = could_go(tree, vanished, ageless, held) if vanished else ()
+    if not left:
         return frozenset()
     pages, worth = tree.pages, policies.worth(policy, slru_hits)
     most: Worth = ()
@@ -50,11 +51,9 @@ def passed_over_by(
             above = pages[above].parent
     if not most:
         return frozenset()
-    parents = {page.parent for name, page in pages.items() if name not in vanished}
     passed: dict[Name, Worth] = {}
-    for name, page in pages.items():
-        if page.locks or name in parents or name in vanished or name in ageless or name in held:
-            continue
+    for name in left:
+        page = pages[name]
         due = () if page.parent in vanished else waits.get(name, ())
         if due is not None and page.parent not in vanished:
             due = max(due, worth(page))
@@ -64,16 +63,21 @@ def passed_over_by(
     return frozenset(name for name, due in passed.items() if due == first)
 
 
+def could_go(tree: Tree, vanished: Collection[Name], ageless: AbstractSet[Name], held: AbstractSet[Name]) -> list[Name]:
+    """The leaves of known age that stayed, and could have gone."""
+    stayed = {name: page for name, page in tree.pages.items() if name not in vanished}
+    parents = {page.parent for page in stayed.values()}
+    return [
+        name
+        for name, page in stayed.items()
+        if not page.locks and name not in parents and name not in ageless and name not in held
+    ]
+
+
 def had_a_choice(tree: Tree, vanished: Collection[Name], ageless: AbstractSet[Name], held: AbstractSet[Name]) -> bool:
     """Whether a page of known age was taken, and another leaf of known age that could go was left."""
-    pages = tree.pages
-    if not any(name in pages and name not in ageless for name in vanished):
-        return False
-    parents = {page.parent for name, page in pages.items() if name not in vanished}
-    return any(
-        not page.locks and name not in parents and name not in vanished and name not in ageless and name not in held
-        for name, page in pages.items()
-    )
+    known = any(name in tree.pages and name not in ageless for name in vanished)
+    return known and bool(could_go(tree, vanished, ageless, held))
 
 
 def needless_victims(

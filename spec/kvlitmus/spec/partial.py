@@ -174,8 +174,10 @@ def taken(state: State, setting: Setting, pages: Collection[PageNo]) -> State:
 
 def told(then: State, setting: Setting) -> State:
     """What is known where events were told: of a flat cache they tell after each call exactly what is cached (EVENT-02)."""
+    if setting.seen:
+        return then
     lag = setting.profile.event_delay
-    if setting.seen or lag or setting.table or setting.config.tiered or then.told is None or not then.doubt.unsure:
+    if lag or setting.table or setting.config.tiered or then.told is None or not then.doubt.unsure:
         return then
     unsure, device = then.doubt.unsure, then.told.device
     then = certain(then, setting, [name for name in unsure if name in device])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 
 PARTS = (
@@ -32,12 +33,14 @@ PARTS = (
 """One module each; a rule's declared order is this order, then the order within the module."""
 
 
+@functools.cache
 def load() -> None:
     """Import every part, which registers its rules."""
     for part in PARTS:
         importlib.import_module(f"kvlitmus.spec.{part}")
 
 
+@functools.cache
 def place(module: str) -> int:
     """Where a module stands in the order of the parts; modules that are none come last."""
     part = module.rpartition(".")[2]

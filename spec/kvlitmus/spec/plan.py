@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kvlitmus.spec.facts import FACTS, INPUTS, UNKNOWN, Facts, worked_out_from
+from kvlitmus.spec.inline import expression
 from kvlitmus.spec.rule import Kind, Rule
 from kvlitmus.spec.setting import SNAPSHOT
 
@@ -107,8 +108,8 @@ def compile_plan(
             if name not in done:
                 done.add(name)
                 lines.append(assignment(name, names))
-        names[f"keeps_{len(names)}"] = one.predicate
-        call = f"keeps_{len(names) - 1}({', '.join(one.facts)})"
+        keeps = f"keeps_{one.id.replace('-', '_')}"
+        call = worked_out(keeps, one.predicate, one.facts, names)
         if premise:
             lines.append(f"if {idle(one)}: idle[{len(premised)}] += 1")
             premised.append(one.id)
@@ -146,12 +147,20 @@ def is_open(name: str) -> bool:
 def assignment(name: str, names: dict[str, Any]) -> str:
     """The line that works a fact out."""
     one = FACTS[name]
-    names[f"fact_{name}"] = one.compute
-    value = f"fact_{name}({', '.join(one.needs)})"
+    value = worked_out(f"fact_{name}", one.compute, one.needs, names)
     open_ = [need for need in one.needs if is_open(need)]
     if not open_:
         return f"{name} = {value}"
     return f"{name} = {value} if {' and '.join(f'{need} is not UNKNOWN' for need in open_)} else UNKNOWN"
+
+
+def worked_out(name: str, function: Callable[..., Any], needs: Iterable[str], names: dict[str, Any]) -> str:
+    """What a function says of these: the expression that it returns, or a call of it by a name that is noted."""
+    simple = expression(function)
+    if simple is not None:
+        return f"({simple})"
+    names[name] = function
+    return f"{name}({', '.join(needs)})"
 
 
 def value_of(name: str, inputs: Mapping[str, Any], known: Facts) -> Any:

@@ -150,6 +150,7 @@ class Checker(Guard):
         self.parted: list[tuple[int, str]] = []
         self.ledger: HashLedger = EMPTY_LEDGER
         self.rules = all_rules()
+        self.predicates = tuple([one.predicate for one in self.rules.values()])
         self.plans: dict[object, Tally] = {}
         self.tally: Tally
         self.not_judged: tuple[str, ...] = ()
@@ -196,10 +197,12 @@ class Checker(Guard):
             for arg in args:
                 if type(arg) is Key:
                     self.within(arg)
+        if self.composed is None:
+            return super().call(text, method, *args, **kwargs)
         try:
             return super().call(text, method, *args, **kwargs)
         finally:
-            if self.composed is not None and (made := self.composed.made_of()):
+            if made := self.composed.made_of():
                 self.history[-1] += f" ({', '.join(made)})"
 
     def within(self, key: Key) -> None:
@@ -307,7 +310,7 @@ class Checker(Guard):
 
     def look_at_events(self) -> tuple[Event, ...]:
         """What was told since the last look."""
-        return tuple(Event(*row) for row in self.look("events"))
+        return tuple([row if type(row) is Event else Event(*row) for row in self.look("events")])
 
     # -- steps ---------------------------------------------------------------------------------
 
@@ -402,7 +405,14 @@ class Checker(Guard):
         if tally is None:
             tally = self.plans[alike] = Tally(
                 occasions,
-                plan_for(occasions, unknown, self.rules, depth=self.depth, capabilities=self.capabilities),
+                plan_for(
+                    occasions,
+                    unknown,
+                    self.rules,
+                    depth=self.depth,
+                    capabilities=self.capabilities,
+                    predicates=self.predicates,
+                ),
             )
         tally.times += 1
         self.tally, self.not_judged = tally, tally.plan.never

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from kvlitmus.spec.plan import Plan, compile_plan
 from kvlitmus.spec.rule import Rule
@@ -21,9 +21,12 @@ def plan_for(
     *,
     depth: int,
     capabilities: frozenset[str],
+    predicates: tuple[Callable[..., bool], ...],
 ) -> Plan:
-    """Which rules to evaluate on such occasions: those of state and of these, if their facts are known."""
-    predicates = tuple([one.predicate for one in rules.values()])
+    """Which rules to evaluate on such occasions: those of state and of these, if their facts are known.
+
+    ``predicates``: those of the rules, in order.
+    """
     key = (occasions, depth, capabilities, unknown, predicates)
     plan = PLANS.get(key)
     if plan is None:
