@@ -5,7 +5,6 @@ A few lines of C++ around ``native/levels.h`` play the same lists; branches have
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,8 @@ import pytest
 
 pytest.importorskip("numpy")
 from kvlitmus.optimized import levels
-from tools.build_core import NotBuilt, compiler
+from tests.optimized.support.driver import driver, said
 
-NATIVE = Path(levels.__file__).parent / "native"
 START, MOST = 3, 6
 """Pages of a branch at the beginning, and at most."""
 
@@ -31,6 +29,7 @@ using namespace kvlitmus;
 int main() {
     int changes, what, a, b;
     while (std::scanf("%d", &changes) == 1) {
+        changes /= 3;
         Level level;
         Nodes nodes;
         int n = START;
@@ -137,44 +136,33 @@ def lists(length: int, *, priorities: bool) -> Iterator[list[Change]]:
             open_ += [[*changes, one] for one in further(played(changes), priorities=priorities)]
 
 
-def driver(folder: Path, slip: tuple[str, str] = ("", "")) -> Path:
-    """The driver, built in a folder, with a slip in its levels; skips where nothing compiles C++."""
-    try:
-        command = compiler()
-    except NotBuilt as why:
-        pytest.skip(str(why))
-    text = (NATIVE / "levels.h").read_text(encoding="utf-8")
-    assert not slip[0] or text.count(slip[0]) == 1, slip
-    (folder / "levels.h").write_text(text.replace(*slip) if slip[0] else text, encoding="utf-8")
-    names = {"START": START, "SET": SET, "RAISE": RAISE, "GROW": GROW, "TRIM": TRIM, "CUT": CUT, "COUNT": COUNT}
-    defined = [f"-D{name}={value}" for name, value in names.items()]
-    (folder / "driver.cpp").write_text(DRIVER, encoding="utf-8")
-    program = folder / "driver"
-    build = [*command, "-std=c++17", "-O1", *defined, "-iquote", str(folder), f"-I{NATIVE}"]
-    subprocess.run([*build, str(folder / "driver.cpp"), "-o", str(program)], check=True)
-    return program
+NAMES = {"START": START, "SET": SET, "RAISE": RAISE, "GROW": GROW, "TRIM": TRIM, "CUT": CUT, "COUNT": COUNT}
+
+
+def levels_driver(folder: Path, slip: tuple[str, str] = ("", "")) -> Path:
+    """The driver, with a slip in its levels."""
+    return driver(folder, "levels.h", DRIVER, NAMES, slip)
 
 
 def differences(program: Path, length: int, *, priorities: bool) -> tuple[int, int]:
     """How many lists were played, and after how many the two differ."""
     every = list(lists(length, priorities=priorities))
-    given = "".join([f"{len(one)} {' '.join([str(number) for change in one for number in change])}\n" for one in every])
-    said = subprocess.run([str(program)], input=given, capture_output=True, text=True, check=True).stdout.splitlines()
-    unlike = [one for one, line in zip(every, said, strict=True) if played(one).line() != line.strip()]
+    lines = said(program, [[number for change in one for number in change] for one in every])
+    unlike = [one for one, line in zip(every, lines, strict=True) if played(one).line() != line.strip()]
     return len(every), len(unlike)
 
 
 @pytest.mark.proof
 @pytest.mark.parametrize("priorities", [False, True], ids=["ticks", "priorities"])
 def test_the_native_levels_are_the_python_ones(tmp_path: Path, priorities: bool) -> None:
-    many, unlike = differences(driver(tmp_path), 3, priorities=priorities)
+    many, unlike = differences(levels_driver(tmp_path), 3, priorities=priorities)
     assert many > 3_000 and unlike == 0
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("priorities", [False, True], ids=["ticks", "priorities"])
 def test_the_native_levels_are_the_python_ones_for_longer(tmp_path: Path, priorities: bool) -> None:
-    many, unlike = differences(driver(tmp_path), 4, priorities=priorities)
+    many, unlike = differences(levels_driver(tmp_path), 4, priorities=priorities)
     assert many > 50_000 and unlike == 0
 
 
@@ -189,4 +177,4 @@ def test_the_native_levels_are_the_python_ones_for_longer(tmp_path: Path, priori
     ],
 )
 def test_a_slip_is_found(tmp_path: Path, slip: tuple[str, str], priorities: bool) -> None:
-    assert differences(driver(tmp_path, slip), 3, priorities=priorities)[1]
+    assert differences(levels_driver(tmp_path, slip), 3, priorities=priorities)[1]
