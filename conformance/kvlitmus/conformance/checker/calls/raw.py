@@ -30,6 +30,7 @@ def array(checker: Checker, values: Sequence[int], form: str = "own") -> Any:
 
 def match(checker: Checker, key: Key) -> Hit:
     """Match a key that comes as an array."""
+    checker.within(key)
     tokens = array(checker, key.tokens)
     hit = tree.read_hit(checker, checker.call(f"match(array of {key_text(key)})", "raw_match", tokens, key.namespace))
     same(checker, tokens, key.tokens)
@@ -39,6 +40,7 @@ def match(checker: Checker, key: Key) -> Hit:
 
 def insert(checker: Checker, key: Key, slots: Sequence[Slot]) -> tuple[tuple[Slot, ...], list[Any]]:
     """Insert a key with slots of the suite's own; returns the slots that are still the suite's, and the two arrays."""
+    checker.within(key)
     call = Insert(checker.path(key), tuple(slots))
     checker.poke(call, None)
     tokens, places = array(checker, key.tokens), array(checker, slots)
@@ -51,6 +53,7 @@ def insert(checker: Checker, key: Key, slots: Sequence[Slot]) -> tuple[tuple[Slo
 
 def begin(checker: Checker, rid: int, key: Key) -> list[Any] | None:
     """Begin a request whose prompt is an array; returns that, or ``None`` where it was refused."""
+    checker.within(key)
     tokens = array(checker, key.tokens)
     answer = checker.call(f"begin({rid}, array of {key_text(key)})", "raw_begin", rid, tokens, key.namespace)
     same(checker, tokens, key.tokens)

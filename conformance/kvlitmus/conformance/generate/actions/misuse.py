@@ -208,18 +208,18 @@ def raw_match_narrow(caller: Caller, a: int, key: Key) -> Played | None:
 
 def raw_insert_overwritten(caller: Caller, a: int, key: Key) -> Played | None:
     """The arrays of an insert, overwritten after it."""
-    own = own_pages(caller, 2)
+    own, whole = own_pages(caller, 2), caller.fit(two_pages(caller))
     if own is None:
         return None
 
     def play() -> None:
         checker = caller.checker
         loan = checker.loans.pop(caller.serial)
-        left, arrays = raw.insert(checker, two_pages(caller), loan.slots)
+        left, arrays = raw.insert(checker, whole, loan.slots)
         if left:
             checker.loans[caller.serial] = Loan(left)
         raw.overwrite(checker, arrays)
-        caller.afterwards = partial(raw.match, checker, two_pages(caller))
+        caller.afterwards = partial(raw.match, checker, whole)
 
     return Played(play, misuse.OWN_AGAIN)
 
