@@ -53,6 +53,7 @@ def rendered(data: Mapping[str, Any], name: str) -> str:
         f"`benchmarks/results/{name}` (and `.png`): {data['date']}, {machine['cpu']}, {machine['cores']} cores,",
         f"load average {data['load_before'][0]:.1f} when it began. {met} of {len(data['goals'])} goals are met.",
         f"*kvlitmus* runs on its core `{'` or `'.join(sorted(cores)) or 'python'}`.",
+        *lacking(data),
         "",
         *goal_table(data["goals"]),
         "",
@@ -62,6 +63,14 @@ def rendered(data: Mapping[str, Any], name: str) -> str:
         *figure_table(data["runs"]),
     ]
     return "\n".join(lines) + "\n"
+
+
+def lacking(data: Mapping[str, Any]) -> Iterator[str]:
+    """Which rows are not among these figures: some results are older than some rows."""
+    measured = {row for run in data["runs"].values() for row, found in run["rows"].items() if "failed" not in found}
+    titles = [title for row, title in TITLES.items() if row not in measured]
+    if titles:
+        yield f"Not run: {'; '.join(titles)}."
 
 
 def goal_table(goals: list[Mapping[str, Any]]) -> Iterator[str]:
