@@ -367,3 +367,15 @@ class AbortedRequestsCountAsRunning(RequestTable):
     def end(self, rid: int, keep: bool) -> None:
         super().end(rid, keep)
         self.admitted -= keep
+
+
+@mutant("another-request-takes-it-all", kills=("REQ-15", "REQ-14"))
+class AnotherRequestTakesItAll(RequestTable):
+    """Requests are served one after the other though there is room for all: as long as one runs, the next is told that
+    memory is short when it wants more than half of what is left.
+    """
+
+    def make_room(self, pages: int) -> bool:
+        if self.running and 2 * pages > len(self.pool.free_list) >= pages:
+            return False
+        return super().make_room(pages)

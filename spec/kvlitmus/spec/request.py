@@ -124,20 +124,26 @@ def request_wanted(state: State, setting: Setting, call: Begin | Grow) -> Tokens
 
 @fact(0)
 def fits_alone(setting: Setting, state: State, call: Begin) -> bool | Unknown:
-    """Whether the request needs no more pages than the pool has beside those of callers and in a release queue, and nothing is in its way: held, protected, under way, or cached where a beginning need not evict.
+    """Whether the request needs no more pages than the pool has beside those that are in its way: owned by callers and requests, waiting in a release queue, protected, or, where a beginning need not evict, cached.
 
-    Of a hierarchy what is under way isn't known without a snapshot.
+    Of block tables and hierarchies it is only asked when nothing runs or is protected; what is under way in a hierarchy
+    isn't known without a snapshot.
     """
-    tiers, profile = state.tiers, setting.profile
+    tiers, profile, pages = state.tiers, setting.profile, state.tree.pages
     if setting.config.tiered:
         if tiers is None:
             return UNKNOWN
         if tiers.work or tiers.failing or tiers.fault is not None or tiers.starved:
             return False
-    if state.receipts or state.requests or (state.tree.pages and profile.evict_moment == "call"):
-        return False
+    may_evict = profile.evict_moment == "alloc"
+    if setting.config.tiered or setting.table:
+        if state.receipts or state.requests or (pages and not may_evict):
+            return False
+        cached = 0
+    else:
+        cached = sum(1 for page in pages.values() if page.locks) if may_evict else len(pages)
     needed = pages_needed(len(call.path.key.tokens), setting.size) + profile.evict_slack
-    return needed + len(state.owners) + len(waiting_in(state)) <= len(setting.usable)
+    return needed + cached + len(state.owners) + len(waiting_in(state)) <= len(setting.usable)
 
 
 @fact(0)
@@ -390,9 +396,9 @@ def a_request_is_refused_only_when_memory_is_short(request_wanted: Tokens, avail
     on=(On.BEGIN, On.REFUSED_BEGIN),
     source="R-DEV-03, R-EV-01; vllm#11565",
     reference="perform.begin",
-    allowed="a beginning, since all that the pool has can be had",
+    allowed="a beginning, since what the pool has beside it suffices",
     premise="fits_alone",
 )
 def what_fits_the_empty_cache_is_admitted(fits_alone: bool, admitted: bool) -> bool:
-    """A request that needs no more than the pool has beside what callers own MUST begin when nothing is locked, running or under way, once its caller has evicted what is cached; at once, where allocations evict."""
+    """A request that needs no more than the pool has beside what callers and other requests own and what is protected MUST begin: at once, where allocations evict, and else once its caller has evicted what is cached.  In a block table or a hierarchy it MUST begin so when nothing is locked, running or under way."""
     return admitted or not fits_alone
