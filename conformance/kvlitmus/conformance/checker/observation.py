@@ -75,10 +75,12 @@ class Observer:
         """How many rows, from the first one on, are those of the look before."""
         same = 0
         for row, known in zip(rows, self.rows, strict=False):
-            if type(row) is not NodeView or row != known:
+            if type(row) is not NodeView:
                 break
-            parent, _, _, _, locks, hits, priority = row
-            if not (type(parent) is type(locks) is type(hits) is type(priority) is int):
+            parent, _, units, slots, locks, hits, priority = row
+            if type(units) is not tuple or type(slots) is not tuple:  # arrays compare to arrays
+                break
+            if not (type(parent) is type(locks) is type(hits) is type(priority) is int and row == known):
                 break
             same += 1
         return same

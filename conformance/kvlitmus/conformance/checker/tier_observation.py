@@ -83,10 +83,12 @@ class TierObserver(Observer):
         """How many rows, from the first one on, are those of the look before."""
         same = 0
         for row, known in zip(rows, self.rows, strict=False):
-            if type(row) is not TierNode or row != known:
+            if type(row) is not TierNode:
                 break
-            parent, _, _, _, _, locks, hits, priority, pins = row
-            if not (type(parent) is type(locks) is type(hits) is type(priority) is type(pins) is int):
+            parent, _, units, slots, host, locks, hits, priority, pins = row
+            if not (type(units) is tuple and type(slots) in PLACES and type(host) in PLACES):  # no array
+                break
+            if not (type(parent) is type(locks) is type(hits) is type(priority) is type(pins) is int and row == known):
                 break
             same += 1
         return same
