@@ -217,14 +217,13 @@ def node_counts(after: Seen, then: State) -> NodeCounts:
         first = last if len(names) == 1 else pages.get(names[0])
         if first is None or last is None:
             continue
-        _, _, _, _, used, worth, receipts, _ = last
         if own is None:
             no_locks += 1
         elif table:
             locks += [(own, table[page].holders) for page in info.pages if page in table]
         else:
-            locks.append((own, receipts))
-            if first is not last and first.locks != receipts:
+            locks.append((own, last.locks))  # by its name: what isn't trusted can't be read (kvlitmus.spec.trust)
+            if first is not last and first.locks != last.locks:
                 locks.append((own, first.locks))
             if parent >= 0:
                 above = nodes[parent].locks
@@ -233,11 +232,11 @@ def node_counts(after: Seen, then: State) -> NodeCounts:
         if shown is None:
             no_hits += 1
         else:
-            hits.append((shown, used))
+            hits.append((shown, last.hits))
         if priority is None:
             no_priority += 1
         else:
-            priorities.append((priority, worth))
+            priorities.append((priority, last.priority))
     return NodeCounts(
         as_shown(locks, no_locks),
         as_shown(hits, no_hits),

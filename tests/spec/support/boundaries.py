@@ -844,7 +844,15 @@ LAST = (
     row("loaded_least", 2, below_before=Tiers(prefetches=Prefetches(added={1: (2, 4)})), call=TellLoaded(1)),
     row("loaded_most", 4, below_before=Tiers(prefetches=Prefetches(added={1: (2, 4)})), call=TellLoaded(1)),
     row("LOAD-03", False, load_wanted=8, load_threshold=0, load_room=8, load_limit=8, load_struck=False),
-    row("locked_count", 8, then=EMPTY._replace(tree=SPLIT), page_size=4),
+    row("locked_count", 8, expected=EMPTY, then=EMPTY._replace(tree=SPLIT), page_size=4, locked_pages=frozenset()),
+    row(
+        "locked_count",
+        4,
+        expected=EMPTY,
+        then=EMPTY,
+        page_size=4,
+        locked_pages=frozenset({(Name(1), PageNo(3))}),
+    ),
     row(
         "load_room",
         8,
