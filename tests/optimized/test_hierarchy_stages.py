@@ -232,14 +232,14 @@ def test_a_close_tells_what_storage_has_not_got() -> None:
 
 def test_what_has_no_name_in_storage_is_not_put_nor_asked_for() -> None:
     pair = Staged(stored=0)
-    tokens = [1, 2, -1, 4]
+    tokens, tenant = [1, 2, 3, 4], 7
     pages = pair.two.pool.take(2)
     assert pages is not None
     pair.two.log = None  # events tell names, too
     pair.two.tree.tell = None
-    pair.two.insert(tokens, pages)
-    with pytest.raises(ValueError, match="to be hashed"):
-        pair.two.prefetch(1, [1, 2, -1, 4, 5, 6])
+    pair.two.insert(tokens, pages, tenant)
+    with pytest.raises(TypeError, match="must be a str or None"):
+        pair.two.prefetch(1, [1, 2, 3, 4, 5, 6], tenant)
     assert pair.two.occupied() == 0 and not len(pair.two.fetches.holding())
     while pair.two.jobs():
         pair.two.advance(pair.two.jobs()[0].id)
@@ -287,23 +287,20 @@ def test_a_configuration_that_can_not_be_is_refused(wrong: dict[str, Any]) -> No
 
 
 def test_events_of_what_has_no_name_are_not_told() -> None:
-    """Of a path that goes on behind a token that has none, its beginning is told, and is told to be gone."""
+    """Nothing is told of a namespace that is no text, and all that is to be told beside it."""
     cache = HierarchicalCache(CacheConfig(pages=8, host_pages=8), events=True)
     pages = cache.pool.take(4)
     assert pages is not None
-    cache.insert([-2], pages[:1])
-    cache.insert([1, 2], pages[1:3], 7)
+    cache.insert([1, 2], pages[:2], 7)
     assert list(cache.events()) == []
-    more = cache.alloc(3)
-    assert more is not None
-    cache.insert([1, 2, -3, 4], [pages[3], *more.tolist()])
+    cache.insert([1, 2], pages[2:])
     (first, second) = cache.events()
     assert [list(one.units or ()) for one in (first, second)] == [[1], [2]] and second.parent == first.page
     for job in list(cache.jobs()):
         cache.advance(job.id)
     cache.tick()
     assert [(one.tier, one.page) for one in cache.events()] == [("host", first.page), ("host", second.page)]
-    assert cache.evict(8) == 7
+    assert cache.evict(8) == 4
     assert [(one.what, one.page) for one in cache.events()] == [("removed", second.page), ("removed", first.page)]
 
 

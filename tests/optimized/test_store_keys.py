@@ -60,25 +60,29 @@ def test_every_text_is_a_namespace_of_its_own(tmp_path: Path, salt: str) -> None
         assert found(tmp_path, PROMPT, other) == 0
 
 
-@pytest.mark.parametrize(
-    ("tokens", "namespace", "error", "why"),
-    [(PROMPT, 7, TypeError, "must be a str or None"), (ODD, None, ValueError, r"in \[0, 2\*\*32\)")],
-    ids=["no-text", "no-token"],
-)
-def test_a_key_without_names_is_refused_at_the_prefetch(
-    tmp_path: Path, tokens: np.ndarray, namespace: Hashable, error: type[Exception], why: str
-) -> None:
+def test_a_key_without_names_is_refused_at_the_prefetch(tmp_path: Path) -> None:
     """In one line, and nothing is held for it; such a key can be cached, and is never stored."""
     cache = opened(tmp_path)
     for _ in range(40):  # more often than there are pages on the host
-        with pytest.raises(error, match=why) as caught:
-            cache.prefetch(1, tokens, namespace)
+        with pytest.raises(TypeError, match="must be a str or None") as caught:
+            cache.prefetch(1, PROMPT, 7)
         assert "\n" not in str(caught.value)
     assert cache.occupied() == 0
-    assert cache.begin(2, tokens, namespace) is not None
+    assert cache.begin(2, PROMPT, 7) is not None
     cache.end(2, keep=True)
     cache.tick()
     assert cache.prefetch(3, PROMPT, "another").started, "the host has room as before"
     cache.abandon(3)
     cache.close()
     assert not list((tmp_path / "pages").rglob("*.page"))
+
+
+def test_a_token_without_a_name_is_neither_prefetched_nor_cached(tmp_path: Path) -> None:
+    cache = opened(tmp_path)
+    free = cache.available()
+    for refused in (cache.prefetch, cache.begin):
+        with pytest.raises(ValueError, match=r"\[0, 2\*\*32\)") as caught:
+            refused(1, ODD, None)
+        assert "\n" not in str(caught.value)
+    assert cache.occupied() == 0 and cache.available() == free
+    cache.close()

@@ -74,8 +74,8 @@ class EventLog:
     def tell(self, what: str, tier: str, run: Run) -> None:
         """These pages were stored on a tier just now, or are about to be removed from it.
 
-        Of pages that have no names in storage (behind a token outside of 32 bits, in a namespace that is no text)
-        nothing is told, ever.  It never raises: what can't be told is lost.
+        Of pages that have no names in storage (in a namespace that is no text) nothing is told, ever.  It never raises:
+        what can't be told is lost.
         """
         if self.lost:
             return
@@ -104,22 +104,12 @@ class EventLog:
                 yield Told(what, tier, page)
 
     def names_of(self, run: Run) -> Sequence[str]:
-        """The names of these pages and of the one before them; they end before the first that has none.
-
-        A page has none where a token of it, or of those before it, doesn't fit.
-        """
+        """The names of these pages and of the one before them; none in a namespace that is no text."""
         branch, lo, hi = run
-        above = max(0, branch.base + lo - 1)
         try:
-            return self.names(Place(branch, hi), above)
-        except (TypeError, ValueError):
-            names: list[str] = []
-        try:
-            for end in range(lo + 1, hi):
-                names += self.names(Place(branch, end), above + len(names))
-        except (TypeError, ValueError):
-            pass
-        return names
+            return self.names(Place(branch, hi), max(0, branch.base + lo - 1))
+        except TypeError:
+            return ()
 
     def end_call(self) -> None:
         """The call under way is over: what it came to is told."""

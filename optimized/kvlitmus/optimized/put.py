@@ -84,14 +84,14 @@ class Puts:
     def start(self, runs: Sequence[Run]) -> None:
         """Begin to put these pages, which follow one another on one path.
 
-        A path that has no names in storage (a token of more than 32 bits, a namespace that is no text) stays out of it.
+        A path that has no names in storage (its namespace is no text) stays out of it.
         """
         first, last = runs[0], runs[-1]
         end = Place(last.branch, last.hi)
         try:
             names = self.names(end, self.tree.depth(Place(first.branch, first.lo)))
             host_pages = np.concatenate([self.tree.host_run(run) for run in runs])
-        except (TypeError, ValueError):
+        except TypeError:
             return
         for run in runs:
             self.tree.set_flags(run, BUSY)
