@@ -134,12 +134,12 @@ UNSEEN = {
 
 
 def recordable(*, null: bool) -> list[Mutant]:
-    """The mutants of caches whose every call can stand in a trace."""
+    """The mutants of caches whose every call can stand in a trace; without misuse nothing is called with raw arrays."""
+    judged = JUDGED_PORTS | {"events", "lookup", "raw", "raw_requests"}
     return [
         mutant
         for mutant in all_mutants().values()
-        if mutant.null == null
-        and capabilities_of(mutant.target.make(mutant.configs[-1])) <= JUDGED_PORTS | {"events", "lookup"}
+        if mutant.null == null and capabilities_of(mutant.target.make(mutant.configs[-1])) <= judged
     ]
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Required, TypedDict, Unpack
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class About(TypedDict, total=False):
     writes: tuple[str, ...]
     stops: tuple[str, ...]
     page: int
+    profile: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +57,7 @@ class Litmus:
     the contract, so that it runs only where the profile says what happens then.  writes, stops: the
     write and stop policies of the hierarchies in which it makes sense (empty: all).  page: the page size
     at which it is played, in a hierarchy with storage, whatever page size that has (0: at that one).
+    profile: values of the profile without which it makes no sense.
     """
 
     id: str
@@ -71,6 +73,7 @@ class Litmus:
     writes: tuple[str, ...] = ()
     stops: tuple[str, ...] = ()
     page: int = 0
+    profile: Mapping[str, object] = field(default_factory=dict)
 
 
 LITMUS: dict[str, Litmus] = {}

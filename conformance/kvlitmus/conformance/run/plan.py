@@ -88,6 +88,8 @@ def suits(test: Litmus, config: Config, profile: Profile, *, force_misuse: bool)
         return False
     if test.misuse and profile.misuse == "undefined" and not force_misuse:
         return False
+    if any(getattr(profile, name) != value for name, value in test.profile.items()):
+        return False
     return (
         config.page_size >= test.min_page
         and (not test.policies or config.policy in test.policies)
