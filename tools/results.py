@@ -18,6 +18,7 @@ choose some of them.
 
 from __future__ import annotations
 
+import argparse
 import json
 import shutil
 import subprocess
@@ -274,11 +275,21 @@ def run(names: Sequence[str]) -> int:
 
 def main(arguments: Sequence[str]) -> int:
     """The command line; returns the exit code."""
-    names = [one for one in arguments if not one.startswith("--")]
-    if "--rejudge" in arguments:
-        return rejudge(names)
-    if "--run" in arguments:
-        return run(names)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, usage="results.py [MODE] [TARGET …]"
+    )
+    modes = parser.add_mutually_exclusive_group()
+    for mode in ("update", "rejudge", "run"):
+        modes.add_argument(f"--{mode}", action="store_true")
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help="with --rejudge or --run: these alone")
+    asked = parser.parse_args(arguments)
+    unknown = set(asked.targets) - set(TARGETS)
+    if unknown or (asked.targets and not (asked.rejudge or asked.run)):
+        parser.error(f"targets go with --rejudge or --run, and are among {', '.join(TARGETS)}")
+    if asked.rejudge:
+        return rejudge(asked.targets)
+    if asked.run:
+        return run(asked.targets)
     found = evidence()
     try:
         entries, introduction, notes = classification()
@@ -291,7 +302,7 @@ def main(arguments: Sequence[str]) -> int:
     if wrong:
         return 1
     text, index = page(found, entries, introduction, notes), FOLDER / "index.md"
-    if "--update" in arguments:
+    if asked.update:
         index.write_text(text, encoding="utf-8")
     elif not index.is_file() or index.read_text(encoding="utf-8") != text:
         print("docs/results/index.md is out of date: tools/results.py --update")

@@ -35,7 +35,7 @@ from tools.autodoc import markdown, modules_page  # noqa: E402
 from tools.frame_page import frame_page  # noqa: E402
 
 REFERENCE = (
-    *("perform", "choose", "pool", "hashing", "prefetch"),
+    *("perform", "choose", "table", "pool", "hashing", "prefetch"),
     *("hierarchy", "tier", "backup", "load", "put", "fetch", "life", "event", "store", "chosen"),
 )
 """The modules of the reference, in the order in which they are best read."""
