@@ -37,6 +37,7 @@ OF_ITS_OWN = (
     *("PORT-01", "PORT-02", "PORT-03", "PORT-04", "STORE-15", "STORE-17", "STORE-18"),
     *("BACKUP-10", "LOAD-08", "LOAD-09", "LOAD-10"),
     *(f"FRAME-{number:02}" for number in range(1, 8)),
+    *("MISUSE-11", "MISUSE-12", "MISUSE-13"),
 )
 """Rules that come from no proposal; the page says so."""
 
