@@ -239,7 +239,8 @@ def test_the_committed_reports_are_whole_and_say_what_was_judged() -> None:
         assert data["options"]["full"] and data["options"]["force_misuse"] != tiered and data["exit_code"] == 1
         sizes = {1, 4} if tiered else {1, 16} if "-file" in target else {1, 16, 64}
         assert {config["page_size"] for config in data["configs"]} >= sizes
-        assert (results.FOLDER / f"{target}.json").stat().st_size < (700_000 if tiered else 450_000)  # 186 rules
+        # 238 rules; a finding that was not shrunk to its end has all its calls
+        assert (results.FOLDER / f"{target}.json").stat().st_size < (1_000_000 if tiered else 450_000)
 
 
 def test_recorded_steps_are_judged_again_without_sglang() -> None:
