@@ -10,7 +10,8 @@ ratios are only taken within a process.  Tokens are the same for all, in the kin
 The environments of the releases come from ``tools/peers --benchmarks``; without one, what needs it is not run.
 The trace is Mooncake's conversation trace (``FAST25-release/traces/conversation_trace.jsonl`` of
 ``kvcache-ai/Mooncake``, Apache-2.0); without it that row is not run.  Results are written to
-``benchmarks/results/control-DATE.json`` and ``.png``.  Exit codes: 0 every goal is met, 1 one is missed or not
+``benchmarks/results/control-DATE.json`` and ``.png``; with ``--update``, into one that is there, where each row says
+when it was measured.  Exit codes: 0 every goal is met, 1 one is missed or not
 run, 2 a usage error, 130 interrupted.
 """
 
@@ -32,7 +33,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), *(str(ROOT / room) for room in ("spec", "reference", "optimized", "conformance"))]
 
 from benchmarks import control_page  # noqa: E402
-from benchmarks.control_goals import CORES, NEW, OLD, goals  # noqa: E402
+from benchmarks.control_goals import CORES, NEW, OLD, Goal, goals  # noqa: E402
 from benchmarks.control_report import TITLES, draw, table, verdicts  # noqa: E402
 from benchmarks.replay_trace.mooncake import TraceError, load_trace  # noqa: E402
 
@@ -129,9 +130,15 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--page", action="store_true", help="write the figures into docs/speed.md too")
     parser.add_argument("--quick", action="store_true", help="small and few: whether it runs, not how fast it is")
     parser.add_argument("--date", default=datetime.now(UTC).strftime("%Y-%m-%d"), help="the date in the files' names")
+    parser.add_argument("--update", type=Path, metavar="FILE", help="put the rows into this result, beside its others")
     parser.add_argument("--into", type=Path, help="write results here (default: benchmarks/results; --quick: nowhere)")
     parser.add_argument("--peers", type=Path, default=PEERS, help="where the releases are (default: .peers)")
     given = parser.parse_args()
+    if given.update is not None:
+        given.into = given.update.parent
+        reason = not_renewable(given.update)
+        if reason:
+            parser.error(f"{given.update} can't be updated: {reason}")
     given.into = given.into or (None if given.quick else RESULTS)
     if given.page and given.into is None:
         parser.error("--page shows results that are written: it goes with a whole run, or with --into")
@@ -145,6 +152,27 @@ def arguments() -> argparse.Namespace:
         except TraceError as error:
             parser.error(str(error))
     return given
+
+
+def not_renewable(path: Path) -> str:
+    """Why rows can't be put into a result; empty where they can."""
+    try:
+        before = json.loads(path.read_text(encoding="utf-8"))["machine"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return f"it is no result of this script ({error!r})"
+    return "" if before == machine() else f"it was measured on another machine ({before}, this is {machine()})"
+
+
+def renewed(data: dict[str, Any], runs: dict[str, dict[str, Any]], stamp: dict[str, Any]) -> dict[str, Any]:
+    """A result with these rows in it, which say when they were measured; a row that failed replaces none."""
+    for release, run in runs.items():
+        into = data["runs"].setdefault(release, {**run, "rows": {}})
+        for row, found in run["rows"].items():
+            if "failed" not in found:
+                into["rows"][row] = {**found, "anew": {**stamp, "versions": run["versions"]}}
+    found = goals({release: run["rows"] for release, run in data["runs"].items()})
+    measured = {row for run in data["runs"].values() for row in run["rows"]} | {goal["row"] for goal in data["goals"]}
+    return {**data, "goals": [asdict(goal) for goal in found if goal.row in measured]}
 
 
 def measure(given: argparse.Namespace, found: dict[str, str]) -> dict[str, dict[str, Any]]:
@@ -216,21 +244,22 @@ def main() -> int:
     print()
     print(verdicts(wanted))
     if given.into is not None:
-        data = {
+        stamp = {
             "date": given.date,
             "command": f"benchmarks/control.py {'--quick ' if given.quick else ''}"
             f"{'--trace conversation_trace.jsonl ' if given.trace else ''}--rows {','.join(given.rows)}",
             "commit": measured,
-            "machine": machine(),
             "load_before": before,
-            "not_run": missing,
-            "goals": [asdict(goal) for goal in wanted],
-            "runs": runs,
         }
-        path = given.into / f"control-{given.date}.json"
+        path = given.update or given.into / f"control-{given.date}.json"
+        if given.update is not None:
+            data = renewed(json.loads(path.read_text(encoding="utf-8")), runs, stamp)
+        else:
+            judged = [asdict(goal) for goal in wanted]
+            data = {**stamp, "machine": machine(), "not_run": missing, "goals": judged, "runs": runs}
         path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-        title = f"kvlitmus.optimized against its goals, {given.date}, {data['machine']['cpu']}"
-        reason = draw(path.with_suffix(".png"), wanted, title)
+        title = f"kvlitmus.optimized against its goals, {data['date']}, {data['machine']['cpu']}"
+        reason = draw(path.with_suffix(".png"), [Goal(**goal) for goal in data["goals"]], title)
         if given.page:
             control_page.write(path)
         tell(f"results in {path}" + (f"; no picture: {reason}" if reason else " and .png"))

@@ -7,6 +7,8 @@ stripped
     end, its thinking and what follows, and the next prompt goes on before it.
 small
     Prompts of 64 to 1,024 tokens, one among many that have nothing in common.
+tiers
+    The first two again, and a hierarchy of ours beside caches that have no tiers.
 
 Each is matched, locked and unlocked, and goes on with something new: as often as it is timed, and all of that stays.
 """
@@ -16,6 +18,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -107,6 +110,15 @@ def small(peers: Peers, scale: Scale) -> Row:
         asked = prompt(length, 20_000)
         assert all(cache.matched(asked) == length for cache in caches)
         three(row, f"{length:,} tokens", caches, asked, asked[:0], length, scale)
+    return row
+
+
+def with_tiers(peers: Peers, scale: Scale) -> Row:
+    """Trees that fork, short and long, under a hierarchy, beside caches without tiers."""
+    row, some = Row("tiers"), replace(scale, turns=(scale.turns[0], scale.turns[-1]))
+    for make in (comb, stripped):
+        found = chat(replace(peers, tiers=True), some, make, row.id)
+        row.cells |= {f"{make.__name__}, {variant}": series for variant, series in found.cells.items()}
     return row
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -45,15 +46,21 @@ class Ours:
     """``kvlitmus.optimized``: ``FlatCache``."""
 
     way = ""
-    """How requests are served, where it isn't by single calls."""
+    """How requests are served, where it isn't by single calls; what else it has, where it isn't a flat cache."""
 
     def __init__(self, page_size: int, tokens: int, policy: str = "lru", core: str = "auto") -> None:
-        from kvlitmus.optimized.cache import CacheConfig, FlatCache
+        from kvlitmus.optimized.cache import CacheConfig
 
         self.name = f"ours{CORES[core]}{self.way}"
         self.page_size = page_size
-        self.cache = FlatCache(CacheConfig(page_size=page_size, pages=tokens // page_size, policy=policy, core=core))
+        self.cache = self.made(CacheConfig(page_size=page_size, pages=tokens // page_size, policy=policy, core=core))
         self.pool, self.tree = self.cache.pool, self.cache.tree
+
+    def made(self, config: Any) -> Any:
+        """The cache."""
+        from kvlitmus.optimized.cache import FlatCache
+
+        return FlatCache(config)
 
     def native(self, tokens: Tokens) -> Units:
         """Tokens as this cache likes them."""
@@ -185,6 +192,38 @@ class OurRequests(Ours):
         known = int(running.cached)
         self.cache.end(0, keep=True)
         return known
+
+
+class OursWithTiers(Ours):
+    """``HierarchicalCache`` with a host as large as the device, which moves nothing.
+
+    What is inserted is backed up at once, as the write policy says; the copies go on outside of the clock.
+    """
+
+    way = ", with tiers"
+
+    def made(self, config: Any) -> Any:
+        """The cache, stepped."""
+        from kvlitmus.optimized.hierarchy import HierarchicalCache
+
+        return HierarchicalCache(replace(config, host_pages=config.pages))
+
+    def settle(self) -> None:
+        """End the copies that are under way."""
+        for work in self.cache.jobs():
+            self.cache.advance(work.id)
+        self.cache.tick()
+        assert not self.cache.jobs()
+
+    def add(self, tokens: Tokens | Units) -> int:
+        """See :class:`Ours`."""
+        fresh = super().add(tokens)
+        self.settle()
+        return fresh
+
+    def grow(self, head: Tokens, tails: Iterator[Tokens], times: int) -> Action:
+        """See :class:`Ours`; the backups that an insert begins are of the call, their copies are not."""
+        return replace(super().grow(head, tails, times), after=self.settle)
 
 
 class Pool:

@@ -24,6 +24,7 @@ START, END = "<!-- figures: benchmarks/control_page.py -->\n", "<!-- end of figu
 NAMES = {
     "ours": "kvlitmus",
     "ours, in Python": "kvlitmus, in Python",
+    "ours, with tiers": "kvlitmus, with tiers",
     "ours, begin and end": "kvlitmus, begin and end",
     "ours, in Python, begin and end": "kvlitmus, in Python, begin and end",
     "rust": "Rust core",
@@ -54,6 +55,7 @@ def rendered(data: Mapping[str, Any], name: str) -> str:
         f"load average {data['load_before'][0]:.1f} when it began. {met} of {len(data['goals'])} goals are met.",
         f"*kvlitmus* runs on its core `{'` or `'.join(sorted(cores)) or 'python'}`.",
         *lacking(data),
+        *anew(data["runs"]),
         "",
         *goal_table(data["goals"]),
         "",
@@ -71,6 +73,19 @@ def lacking(data: Mapping[str, Any]) -> Iterator[str]:
     titles = [title for row, title in TITLES.items() if row not in measured]
     if titles:
         yield f"Not run: {'; '.join(titles)}."
+
+
+def anew(runs: Mapping[str, Any]) -> Iterator[str]:
+    """Which rows were measured after the others, when, and on how busy a machine."""
+    found: dict[str, dict[str, None]] = {}
+    for run in runs.values():
+        for row, seen in run["rows"].items():
+            if "anew" in seen:
+                stamp = seen["anew"]
+                when = f"{stamp['date']}, commit `{stamp['commit']}`, load average {stamp['load_before'][0]:.1f}"
+                found.setdefault(when, {})[TITLES[row]] = None
+    for when, titles in found.items():
+        yield f"Measured after the others ({when}): {'; '.join(titles)}."
 
 
 def goal_table(goals: list[Mapping[str, Any]]) -> Iterator[str]:

@@ -15,6 +15,7 @@ TITLES = {
     "comb": "comb: a dead end before each page",
     "stripped": "chat whose thinking is stripped",
     "small": "small prompts",
+    "tiers": "a hierarchy beside caches without tiers",
     "evict": "evict one page",
     "order": "victims beside the reference's",
     "lock": "lock and unlock",

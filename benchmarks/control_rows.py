@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.control_ours import OurRequests, Ours, Pool, cores, native
+from benchmarks.control_ours import OurRequests, Ours, OursWithTiers, Pool, cores, native
 from benchmarks.control_timing import ATTEMPTS, Action, Call, Stat, measure, quiet
 from benchmarks.control_tokens import VOCABULARY, leaves, prompt
 
@@ -29,13 +29,19 @@ PEERS = ("rust", "python", "radix")
 
 @dataclass(frozen=True)
 class Peers:
-    """The release that this process can measure beside the optimized cache; ``None`` without one."""
+    """The release that this process can measure beside the optimized cache; ``None`` without one.
+
+    ``tiers``: whether the optimized cache takes part with a host tier, too.
+    """
 
     release: str | None
+    tiers: bool = False
 
     def makers(self, page_size: int, tokens: int) -> list[Callable[[], Any]]:
         """What makes the optimized cache, over each of its cores, and the release's, with room for so many tokens."""
         found: list[Callable[[], Any]] = [partial(Ours, page_size, tokens, core=core) for core in cores()]
+        if self.tiers:
+            found.append(partial(OursWithTiers, page_size, tokens))
         if self.release is None:
             return found
         from benchmarks.control_sglang import Radix, Unified

@@ -81,6 +81,7 @@ ROWS: dict[str, Callable[[Peers, Scale], Row | list[Row]]] = {
     "comb": partial(chats.chat, make=chats.comb, name="comb"),
     "stripped": partial(chats.chat, make=chats.stripped, name="stripped"),
     "small": chats.small,
+    "tiers": chats.with_tiers,
     "evict": rows.evict,
     "free": rows.free,
     "insert": rows.insert,

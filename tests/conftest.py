@@ -11,8 +11,8 @@ left there as an artifact.  Nothing is ever written to it.
 No test leaves a process behind, whether it passes or fails: what it has started and is still there is killed, and the
 test fails for it.  Started in the background with signals ignored, the tests run as in a terminal.
 
-The whole suite runs in as many processes as there are processors, a file of tests in one of them; single files
-run in this process, as does everything with ``-n 0``.
+The whole suite runs in one process more than there are processors, since some tests wait for others' processes; a file
+of tests runs in one of them.  Single files run in this process, as does everything with ``-n 0``.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ ONE_BY_ONE = (
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """In how many processes the tests run: for a choice of files it isn't worth starting any."""
     chosen = config.args_source is pytest.Config.ArgsSource.ARGS
-    return 0 if chosen else min(len(os.sched_getaffinity(0)), MOST_WORKERS)
+    return 0 if chosen else min(len(os.sched_getaffinity(0)) + 1, MOST_WORKERS)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -16,11 +16,11 @@ import pytest
 
 pytest.importorskip("numba")
 
-from benchmarks import control_cold, control_page, control_timing
+from benchmarks import control, control_cold, control_page, control_timing
 from benchmarks.control_chats import Chat, comb, stripped
 from benchmarks.control_goals import CORES, NEW, OLD, Goal, goals
 from benchmarks.control_order import PAGE, PAGES, Both, compare
-from benchmarks.control_ours import OurRequests, Ours, cores
+from benchmarks.control_ours import OurRequests, Ours, OursWithTiers, cores
 from benchmarks.control_report import TITLES, draw, table, verdicts
 from benchmarks.control_rows import QUICK, SMALL_POOL, Scale
 from benchmarks.control_timing import Action, Stat, measure
@@ -151,6 +151,20 @@ def test_a_request_is_served_whole(kind: type[Ours]) -> None:
     assert cache.cache.sizes()[1] == 0, "nothing stays locked"
 
 
+def test_a_cache_with_tiers_has_what_is_timed_on_the_host_too() -> None:
+    cache, head = OursWithTiers(4, 64), np.arange(8)
+    assert cache.add(head) == 2
+    action = cache.grow(head, iter([np.arange(100, 108), np.arange(200, 208)]), 1)
+    for _ in range(2):
+        assert action.before is not None and action.after is not None
+        action.before()
+        action.run()
+        assert len(cache.cache.jobs()) == 1, "the call begins a backup"
+        action.after()
+    assert cache.cache.host_available() == 64 - 24 and not cache.cache.jobs()
+    assert (cache.name, cache.cache.core) == ("ours, with tiers", "python")
+
+
 def test_the_suite_takes_caches_as_large_as_those_that_are_measured() -> None:
     for scale in (Scale(), QUICK):
         for pages in (scale.pool, SMALL_POOL, scale.leaves + 256, *(capacity // 64 for capacity in CAPACITIES)):
@@ -202,6 +216,7 @@ def test_victims_are_compared_and_a_difference_is_seen(monkeypatch: pytest.Monke
         (["--rows", ","], "no such row: (none)"),
         (["--trace", "/nowhere.jsonl"], "expected a file that can be read"),
         (["--quick", "--page"], "--page shows results that are written"),
+        (["--update", "/nowhere/control.json"], "control.json can't be updated: it is no result of this script"),
     ],
 )
 def test_usage_errors_are_one_line(arguments: list[str], message: str) -> None:
@@ -255,6 +270,35 @@ def test_the_page_is_written_from_results_and_says_which_core_ran(
     (not_run,) = [line for line in text.splitlines() if line.startswith("Not run: ")]
     assert TITLES["sha"] in not_run and TITLES["comb"] not in not_run
     assert "kvlitmus 1.00 (1.00) · kvlitmus, in Python 2.00 (5.00, *noisy*)" in text
+
+
+def _seen(least: float) -> dict[str, Any]:
+    return {"cells": {"x": {"ours": stat(least), "rust": stat(100)}}, "facts": {}}
+
+
+def test_rows_are_measured_anew_beside_others_and_say_so() -> None:
+    versions = {"core": "native"}
+    rows = {"lock": _seen(1), "comb": _seen(2), "evict": _seen(3)}
+    old = {"date": "d", "commit": "a", "goals": [], "runs": {NEW: {"versions": versions, "rows": rows}}}
+    stamp = {"date": "e", "commit": "b+", "load_before": [1.5, 1, 1], "command": "c"}
+    later = {NEW: {"versions": versions, "rows": {"lock": _seen(4), "evict": {"failed": "it broke"}}}}
+    found = control.renewed(old, later, stamp)
+    assert (found["date"], found["commit"]) == ("d", "a"), "of the whole"
+    row = found["runs"][NEW]["rows"]
+    assert row["lock"]["anew"] == {**stamp, "versions": versions} and row["lock"]["cells"]["x"]["ours"]["least"] == 4
+    assert row["evict"] == _seen(3) and row["comb"] == _seen(2), "what failed replaces nothing"
+    judged = {(goal["row"], goal["what"]): goal["measured"] for goal in found["goals"]}
+    assert judged["lock", "times the Rust core"] == 25
+    (line,) = control_page.anew(found["runs"])
+    assert line == f"Measured after the others (e, commit `b+`, load average 1.5): {TITLES['lock']}."
+
+
+def test_rows_of_another_machine_stay_out(tmp_path: Path) -> None:
+    path = tmp_path / "control-now.json"
+    path.write_text(json.dumps({"machine": control.machine()}))
+    assert control.not_renewable(path) == ""
+    path.write_text(json.dumps({"machine": {**control.machine(), "cpu": "another"}}))
+    assert "another machine" in control.not_renewable(path)
 
 
 def test_the_page_shows_what_was_measured() -> None:

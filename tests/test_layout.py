@@ -56,7 +56,7 @@ _ARRAYS = ("numpy", "numba", "llvmlite")
 DIRECTIONS = (  # the most specific prefix comes first
     *(
         Direction(f"kvlitmus.conformance.specimen.{name}", (*_SPECIMEN, "kvlitmus.conformance.ports"))
-        for name in ("cache", "hierarchy")
+        for name in ("cache", "flat", "hierarchy")
     ),
     Direction("kvlitmus.conformance.specimen", _SPECIMEN),
     Direction("kvlitmus.conformance.adapters", _JUDGE, lazily=("kvlitmus.optimized",), others_lazily=("*",)),

@@ -4,6 +4,7 @@
     python tools/differential.py                                     100,000 steps from seed 0, by one process
     python tools/differential.py --steps 1000000 --seed 7 --workers 2 --json differential.json
     python tools/differential.py --config 'host=6' --steps 20000     only configurations whose label has this in it
+    python tools/differential.py --core native --steps 20000         only those in which the first one runs this core
     python tools/differential.py --replay 'page=4 lru pages=8' 1234  one schedule again, shrunk
 
 Schedules are drawn from consecutive seeds with the suite's own weights, configuration after configuration: those in
@@ -11,7 +12,8 @@ which every cache is judged, and further ones.  After every call both caches are
 ``tests.support.differential``), and the first one is held against all rules.  A step is one call.
 
 The first difference is shrunk and shown, and the exit code is 1; after Ctrl-C it says how far it came, and exits with
-130.  The summary (``--json``) has steps per configuration, so that a run of several hours can be told from a short one.
+130.  The summary (``--json``) has steps per configuration and per core of the first one, what was run and of which
+commit, so that a run of several hours can be told from a short one.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import signal
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -127,6 +131,9 @@ def run(options: argparse.Namespace, configs: Sequence[Config]) -> dict[str, Any
     return {
         "kind": "kvlitmus differential run",
         "format": 1,
+        "command": " ".join(["python tools/differential.py", *options.given]),
+        "commit": commit(),
+        "machine": f"{os.cpu_count()} CPU cores, {platform.machine()}, Python {platform.python_version()}",
         "first": options.first,
         "second": options.second,
         "seed": options.seed,
@@ -136,8 +143,33 @@ def run(options: argparse.Namespace, configs: Sequence[Config]) -> dict[str, Any
         "seconds": round(time.monotonic() - started, 1),
         "stopped": stopped,
         "differences": [played._asdict() for played in found],
+        "steps_by_core": by_core(options.first, configs, steps),
         "by_config": {label: {"steps": steps[label], "schedules": schedules[label]} for label in sorted(steps)},
     }
+
+
+def commit() -> str:
+    """What is played, with a plus where the checkout differs from its commit; empty outside of git."""
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty=+", "--exclude=*"]
+    try:
+        return subprocess.run(command, check=False, capture_output=True, text=True).stdout.strip()
+    except OSError:
+        return ""
+
+
+def core_of(name: str, config: Config) -> str:
+    """Which core of the optimized cache a target has in a configuration; empty where it is another cache."""
+    made = load_target(resolve_target(name)).make(config)
+    return str(getattr(getattr(made, "cache", None), "core", ""))
+
+
+def by_core(name: str, configs: Sequence[Config], steps: Counter[str]) -> dict[str, int]:
+    """How many of these steps were of which core."""
+    found: Counter[str] = Counter()
+    for config in configs:
+        if core := core_of(name, config):
+            found[core] += steps[config.label]
+    return dict(found)
 
 
 def deaf() -> None:
@@ -160,11 +192,14 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--first", default="optimized", help="the target that is judged (%(default)s)")
     parser.add_argument("--second", default="reference", help="the target that it is compared with (%(default)s)")
     parser.add_argument("--config", default="", help="only configurations whose label has this in it")
+    parser.add_argument("--core", default="", help="only configurations in which the first one runs this core")
     parser.add_argument("--json", type=Path, help="write the summary to this file")
     parser.add_argument("--every", type=float, default=10.0, help="seconds between lines of progress (%(default)s)")
     parser.add_argument("--shrink", type=float, default=20.0, help="seconds to shrink a difference (%(default)s)")
     parser.add_argument("--replay", nargs=2, metavar=("LABEL", "SEED"), help="play one schedule again")
-    return parser.parse_args(given)
+    options = parser.parse_args(given)
+    options.given = sys.argv[1:] if given is None else given
+    return options
 
 
 def has_not(options: argparse.Namespace, config: Config) -> bool:
@@ -192,8 +227,10 @@ def main(given: Sequence[str] | None = None) -> int:
         print(played.found or f"{played.steps} steps, no difference")
         return 1 if played.found else 0
     configs = [config for config in configs if not has_not(options, config)]
+    configs = [config for config in configs if not options.core or core_of(options.first, config) == options.core]
     if not configs:
-        print(f"there is nothing that both {options.first} and {options.second} can be")
+        core = f" with {options.first} on its core {options.core}" if options.core else ""
+        print(f"there is nothing that both {options.first} and {options.second} can be{core}")
         return 2
     ears()
     summary = run(options, configs)

@@ -10,7 +10,8 @@ many times behind each kind of call.  The cells of the table come apart:
 - **unchanged** cells: the frame notices every disturbance;
 - **governed** cells: an effect without its cause, too much of it, on the wrong subject.  It is noticed by a law, as
   that of the order of evictions, or by the frame alone, or it is legal there
-  (:data:`~kvlitmus.mutants.disturb.LEGAL`).
+  (:data:`~kvlitmus.mutants.disturb.LEGAL`).  Why it is the frame alone says
+  :data:`~kvlitmus.mutants.disturb.BY_FRAME_ALONE`.
 
 What is silent and not legal is *missed*, is printed, and makes the exit status 1.
 """
@@ -39,6 +40,7 @@ from kvlitmus.mutants.disturb import (  # noqa: E402
     UNREACHED,
     Findings,
     Trial,
+    alone_because,
     disturbing,
     guarded,
     legal_because,
@@ -76,6 +78,13 @@ def outcome_of(findings: Findings, trial: Trial) -> str:
     return BY_LAW if any(not rule.startswith("FRAME-") for rule in rules) else BY_FRAME
 
 
+def because(trial: Trial, outcome: str) -> str:
+    """Why a trial is legal, or why it is noticed by the frame alone though its cell is governed; else nothing."""
+    if outcome == LEGAL_THERE:
+        return legal_because(trial)
+    return alone_because(trial) if outcome == BY_FRAME and trial.case != UNCHANGED else ""
+
+
 def document(findings: Findings) -> dict[str, Any]:
     """All trials with what came of them, and the counts, as plain data."""
     trials = sorted(findings.made, key=lambda one: (one.case, one.on, one.what.value, one.how))
@@ -93,7 +102,7 @@ def document(findings: Findings) -> dict[str, Any]:
                 "outcome": outcome,
                 "made": findings.made[trial],
                 "rules": dict(findings.noticed[trial].most_common()),
-                "because": legal_because(trial) if outcome == LEGAL_THERE else "",
+                "because": because(trial, outcome),
                 "silent after": findings.silent.get(trial, []) if outcome == MISSED else [],
             }
         )
@@ -111,7 +120,10 @@ def text_of(found: dict[str, Any]) -> str:
     ]
     reasons = Counter(one["because"] for one in found["trials"] if one["outcome"] == LEGAL_THERE)
     lines += ["", "Legal there:", *(f"  {many} × {why}" for why, many in sorted(reasons.items()))]
-    lines += ["", "In governed cells, by the frame alone:", *by_frame_alone(found["trials"])]
+    alone = [one for one in found["trials"] if one["outcome"] == BY_FRAME and one["case"] != UNCHANGED]
+    lines += ["", f"In governed cells, by the frame alone: {len(alone)}"]
+    lines += [f"  {many} × {why}" for why, many in sorted(Counter(one["because"] for one in alone).items())]
+    lines += ["", *by_frame_alone(alone)]
     lines += ["", "Not disturbed:", *(f"  {name}: {why}" for name, why in found["left out"].items())]
     lines += [f"  {name}: {why}" for name, why in found["unreached"].items()]
     missed = [one for one in found["trials"] if one["outcome"] == MISSED]
@@ -126,8 +138,7 @@ def by_frame_alone(trials: Sequence[dict[str, Any]]) -> list[str]:
     """What no law governs but the frame, each effect and way with the calls behind which it was tried."""
     calls: dict[tuple[str, str], set[str]] = {}
     for one in trials:
-        if one["outcome"] == BY_FRAME and one["case"] != UNCHANGED:
-            calls.setdefault((one["effect"], one["how"]), set()).add(one["call"])
+        calls.setdefault((one["effect"], one["how"]), set()).add(one["call"])
     return [f"  {what}: {how} {', '.join(sorted(calls[what, how]))}" for what, how in sorted(calls)]
 
 

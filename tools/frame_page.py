@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [path for path in (str(ROOT), str(ROOT / "spec")) if path not in sys.path]
+sys.path[:0] = [path for path in (str(ROOT), str(ROOT / "spec"), str(ROOT / "conformance")) if path not in sys.path]
 
+from kvlitmus.mutants.disturb import BY_FRAME_ALONE  # noqa: E402
 from kvlitmus.spec.actions import ACTIONS, CAUSES, EFFECTS, ELSEWHERE, FACETS, Because, Group, What  # noqa: E402
 
 GOVERNED: dict[What, tuple[str, ...]] = {
@@ -25,9 +26,9 @@ GOVERNED: dict[What, tuple[str, ...]] = {
     What.LOCK: ("LOCK-02", "LOCK-04"),
     What.UNLOCK: ("LOCK-02", "LOCK-04"),
     What.SPLIT: (),
-    What.BACK: ("BACKUP-01", "BACKUP-02", "FETCH-12", "FETCH-13", "FRAME-03"),
-    What.DROP: ("TIER-14", "TIER-30", "TIER-31", "FRAME-03"),
-    What.MOVE_COPY: ("TIER-11", "FRAME-03"),
+    What.BACK: ("BACKUP-01", "BACKUP-02", "FETCH-12", "FETCH-13", "TIER-42", "FRAME-03"),
+    What.DROP: ("TIER-14", "TIER-30", "TIER-31", "TIER-41", "FRAME-03"),
+    What.MOVE_COPY: ("TIER-11", "TIER-41", "FRAME-03"),
     What.HOST_TAKE: ("TIER-02", "FETCH-04", "FRAME-04"),
     What.HOST_RELEASE: ("TIER-01", "TIER-16", "FRAME-04"),
     What.PIN: ("LIFE-08", "FRAME-05"),
@@ -43,6 +44,22 @@ GOVERNED: dict[What, tuple[str, ...]] = {
 """By which rules each effect is governed where it is allowed, and guarded where it isn't."""
 
 
+MEASURED = "2026-11-23, `tools/frame.py --seeds 3 --most 2`"
+BY_LAW, LEGAL_THERE = 593, 41
+ALONE: dict[What, int] = {
+    What.PLACE: 2,
+    What.RESTORE: 4,
+    What.PIN: 35,
+    What.UNPIN: 14,
+    What.BEGIN_JOB: 25,
+    What.GO_ON: 2,
+    What.ASK: 1,
+    What.READ: 1,
+    What.PUT: 1,
+}
+"""Of the trials in governed cells, how many a law notices, how many are legal, and how many the frame alone notices."""
+
+
 def cell(causes: Sequence[Because]) -> str:
     """One cell of the table."""
     if not causes:
@@ -56,6 +73,19 @@ def group_table(group: Group) -> list[str]:
     lines = [f"| call | {' | '.join(what.value for what in columns)} |", "|---" * (len(columns) + 1) + "|"]
     for on, row in ACTIONS.items():
         lines.append(f"| `{on}` | {' | '.join(cell(row.get(what, ())) for what in columns)} |")
+    return lines
+
+
+def alone_part() -> list[str]:
+    """Where effects are governed, and no law but the frame notices those that nobody asked for."""
+    alone = sum(ALONE.values())
+    lines = ["", "## Where the frame is the law", ""]
+    lines += [f"A specimen is disturbed behind its calls: {alone + BY_LAW + LEGAL_THERE} trials in cells that are not"]
+    lines += [f"*unchanged* ({MEASURED}). {BY_LAW} were noticed by a law, {LEGAL_THERE} are legal there, and"]
+    lines += [f"{alone} were noticed by the frame alone:", "", "| effects | trials | why |", "|---|---|---|"]
+    for whats, why in BY_FRAME_ALONE:
+        count = sum(ALONE.get(what, 0) for what in whats)
+        lines.append(f"| {', '.join(what.value for what in whats)} | {count} | {why} |")
     return lines
 
 
@@ -83,6 +113,7 @@ def frame_page() -> str:
                 rules = ", ".join(GOVERNED[what]) or "none: it is the cache's own affair"
                 lines.append(f"| {what.value} | {EFFECTS[what][1]} | {rules} |")
         lines += ["", *group_table(group)]
+    lines += alone_part()
     lines += ["", "## Causes", "", "| cause | meaning |", "|---|---|"]
     lines += [f"| {cause.value} | {meaning} |" for cause, meaning in CAUSES.items()]
     lines += ["", "## Without a row", "", "| call | why |", "|---|---|"]

@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 if __name__ == "__main__":
     sys.path[:0] = [str(ROOT), *(str(ROOT / room) for room in ("spec", "reference", "conformance"))]
 
+from kvlitmus.spec.less import standing_for  # noqa: E402
 from kvlitmus.spec.rule import RETIRED, Rule  # noqa: E402
 from tools import provenance, site  # noqa: E402
 from tools.evidence import COLUMNS, Evidence, collect, ordered_rules  # noqa: E402
@@ -160,6 +161,8 @@ def _details(rule: Rule, found: Evidence, excused: Mapping[tuple[str, str], str]
             texts = sorted(texts)  # they are registered in the order in which their modules are imported
         listed = ", ".join(text if column in ("proof", "optimized") else f"`{text}`" for text in texts)
         yield f"- {TITLES[column]}: {listed or '– ' + excused.get((rule.id, column), '**missing**')}"
+    if fewer := standing_for(rule.id):
+        yield f"- said with less to see by: {', '.join(dict.fromkeys(f'`{one.rule}`' for one in fewer))}"
     yield f"- evaluated in random schedules: {about(found.times[rule.id])}{where(rule)}"
     if judged := found.targets.get(rule.id):
         yield f"- judged caches: {', '.join(judged)}"

@@ -176,6 +176,7 @@ def changes(function: Callable[..., Any]) -> Iterator[Change]:
     for at, node in enumerate(nodes(tree)):
         if id(node) in idle:
             continue
+        found: list[tuple[str, str, ast.AST]]
         if isinstance(node, ast.expr):
             found = [(ast.unparse(node), ast.unparse(other), other) for other in variants(node)]
         else:

@@ -11,8 +11,9 @@ cache, whose steps are spread over the depths.  Each is played in its own config
 one that is furthest behind comes next, so that any budget looks at all of them.  No alarm may come of it.
 
 The result (``--json``, by default ``.kvlitmus/night.json``) says which commit and which rules it is of; it is saved as
-it grows, and another run continues it if these are still the same.  Ctrl-C keeps what was played and exits with 130; 1
-says that there was an alarm, 3 that a cache failed, 4 that not all steps were played.
+it grows, and another run continues it if these are still the same.  Ctrl-C, or SIGTERM, keeps what was played and ends
+the processes that play; it exits with 130, or 143.  1 says that there was an alarm, 3 that a cache failed, 4 that not
+all steps were played.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from kvlitmus.conformance.run.engine import run_item  # noqa: E402
 from kvlitmus.conformance.run.plan import OPS, configs_of  # noqa: E402
 from kvlitmus.conformance.run.results import Item, Options  # noqa: E402
 from kvlitmus.conformance.run.targets import load_target, resolve_target  # noqa: E402
+from kvlitmus.conformance.support import ending  # noqa: E402
 from kvlitmus.conformance.support.version import version  # noqa: E402
 from kvlitmus.mutants.registry import all_mutants  # noqa: E402
 from kvlitmus.spec.rule import all_rules  # noqa: E402
@@ -206,7 +208,7 @@ class Night:
             return 1
         if any(cell["error"] for cell in cells):
             return 3
-        return 130 if interrupted else 0 if all(map(self.over, self.goals)) else 4
+        return ending.exit_code() if interrupted else 0 if all(map(self.over, self.goals)) else 4
 
     def text(self) -> str:
         """One line on all of it."""
@@ -258,10 +260,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if unknown:
         parser.error(f"no such cache: {', '.join(sorted(unknown))}")
     night = Night(args.json, args)
-    interrupted = run(night, args.jobs, args.minutes * 60)
-    night.save()
-    print(night.text())
-    return night.exit_code(interrupted=interrupted)
+    with ending.kindly():
+        interrupted = run(night, args.jobs, args.minutes * 60)
+        night.save()
+        print(night.text())
+        return night.exit_code(interrupted=interrupted)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,9 @@ Flat caches are played, or with ``--tiers`` hierarchies.
 
 A mutant is played at random until a rule that it names is broken, or so many steps are spent.  Its names are of rules
 that read a snapshot, for the most part.  Without one, other rules say what they say, of what answers and counters tell:
-:data:`SAYS` lists which.  Both counts are printed, with those names alone and with these rules beside them.
+the spec declares which (:mod:`kvlitmus.spec.less`).  Such a rule counts only where the same calls, played again with a
+snapshot, have by then broken a rule that the mutant names and that it stands for.  Both counts are printed, with names
+alone and with these rules beside them; then which pairs of the spec's table the mutants have shown.
 
 Two denominators.  *All*: every flat mutant that random steps reach, so none of the packs in :data:`NOT_RANDOM`, which
 litmus tests play.  *Those that differ*: mutants that at this depth answer, or show, something that no legal cache could
@@ -28,7 +30,8 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import count
 from pathlib import Path
@@ -39,12 +42,15 @@ if __name__ == "__main__":
 
 from kvlitmus.conformance.litmus.registry import all_litmus  # noqa: E402
 from kvlitmus.conformance.run import engine, plan  # noqa: E402
-from kvlitmus.conformance.run.results import Item, Options  # noqa: E402
+from kvlitmus.conformance.run.results import Finding, Item, Options  # noqa: E402
 from kvlitmus.mutants.mutant import Mutant  # noqa: E402
 from kvlitmus.mutants.registry import all_mutants  # noqa: E402
+from kvlitmus.spec.less import SAID  # noqa: E402
+from kvlitmus.spec.setting import SNAPSHOT  # noqa: E402
 from tools.histories import MOST, OPS, Differs, all_histories, noted  # noqa: E402
 
 STEPS = 4_000
+RERUNS = 4
 SCHEDULES = 4
 CONFIGS = 2
 SMALL = {1: 10, 4: 12}
@@ -53,65 +59,24 @@ SMALL = {1: 10, 4: 12}
 NOT_RANDOM = ("MISUSE", "HASH", "STORE")
 """Packs that random schedules don't reach, or not in a cache."""
 
-SAYS: Mapping[str, tuple[str, ...]] = {
-    "EVICT-20": ("EVICT-01", "EVICT-04", "EVICT-05", "EVICT-06", "TREE-13", "TREE-14", "POOL-12", "REQ-07", "POOL-20"),
-    "EVICT-21": ("EVICT-01", "EVICT-02", "EVICT-06", "LOCK-02", "LOCK-04", "LOCK-06", "POOL-12", "REQ-07"),
-    "EVICT-22": ("EVICT-01", "EVICT-02", "EVICT-04"),
-    "EVICT-23": ("EVICT-06",),
-    "EVICT-24": ("POOL-20",),
-    "TREE-19": ("POOL-12", "REQ-07", "REQ-08", "REQ-09", "REQ-11", "TREE-08", "POOL-11"),
-    "TREE-20": ("LOCK-01", "EVICT-03"),
-    "TREE-22": ("TREE-04", "LOCK-05"),
-    "TREE-23": ("REQ-10", "POOL-08"),
-    "TREE-24": ("LOCK-02", "LOCK-04"),
-    "POOL-14": ("POOL-12",),
-    "POOL-04": ("POOL-05", "EVICT-03", "LOCK-01"),
-    "POOL-15": ("POOL-12", "POOL-11"),
-    "LOCK-07": ("LOCK-05",),
-}
-"""Rules that say without a snapshot what others say of one: of contents and order the first group, of sums the others.
-
-EVICT-20 and EVICT-21 hold what is found and reported against the policy's order, which hits and priorities decide, and
-against amounts, which are right only if each page has one home and ended requests own nothing.
-"""
-
-
-SAYS_BELOW: Mapping[str, tuple[str, ...]] = {
-    **SAYS,
-    "TREE-03": ("TIER-07", "TIER-08"),
-    "TREE-20": (*SAYS["TREE-20"], "TIER-05"),
-    "TREE-24": ("LOCK-01", "LOCK-02", "LOCK-03", "LOCK-04", "LIFE-08"),
-    "BACKUP-06": ("TIER-07", "TIER-11"),
-    "BACKUP-04": ("TIER-11", "TIER-12", "TIER-14"),
-    "TIER-10": ("TIER-06", "TIER-11", "TIER-13", "TIER-14", "TIER-16", "LOAD-05", "LIFE-04", "FETCH-14"),
-    "LOAD-01": ("TIER-06", "TIER-11", "TIER-13", "TIER-14", "TIER-16", "LOAD-05", "LIFE-04", "FETCH-14"),
-    "TIER-15": ("TIER-01", "TIER-02", "LIFE-08"),
-    "TIER-17": ("TIER-15", "TIER-16"),
-    "TIER-32": ("TIER-01", "TIER-02", "TIER-15", "TIER-16", "LIFE-01", "LIFE-05", "LIFE-08"),
-    "TIER-33": ("FRAME-01", "FRAME-03", "FRAME-04", "TIER-02"),
-    "FETCH-07": ("LIFE-05",),
-    "FETCH-18": ("LIFE-05",),
-    "FETCH-19": ("FRAME-07",),
-}
-"""The same of hierarchies.
-
-What a page held on the host shows when it comes back or is put; locks in the tree's counter; that a copy went which had
-to stay when it is asked for; host pages that are lost, held or counted twice when all that is left is asked for.
-"""
+MEANT = {one.rule: {id for other in SAID if other.rule == one.rule for id in other.of} for one in SAID}
+"""What rules stand for, by their ids."""
 
 
 @dataclass(frozen=True, slots=True)
 class Power:
     """What became of one mutant at one depth.
 
-    fires: the rule that it names and that was broken; says: that one, or one that says the same; broken: all;
-    differs: how it shows that no legal cache is at work.
+    fires: the rule that it names and that was broken; says: the rules that were broken and stand for some that it
+    names, with these; consequences: rules that would stand for these, and were broken by calls that break none of them
+    where they are seen whole; broken: all; differs: how it shows that no legal cache is at work.
     """
 
     id: str
     depth: int
     fires: str
-    says: str
+    says: tuple[tuple[str, str], ...]
+    consequences: tuple[str, ...]
     broken: tuple[str, ...]
     differs: str
 
@@ -142,21 +107,41 @@ def played(one: Mutant) -> Iterator[Item]:
 
 def power(one: Mutant, depth: int, steps: int) -> Power:
     """Play one mutant at one depth."""
-    names, says = set(one.kills), SAYS_BELOW if hierarchical(one) else SAYS
-    also = names | {rule for rule, others in says.items() if not names.isdisjoint(others)}
+    names = set(one.kills)
+    stand = {
+        rule: [id for id in one.kills if id in meant] for rule, meant in MEANT.items() if not names.isdisjoint(meant)
+    }
     broken: dict[str, None] = {}
+    alone: dict[str, None] = {}
+    says: dict[tuple[str, str], None] = {}
     drawn = 0
     for item in played(one):
-        result = engine.run_item(one.target, item, Options(depth=depth, shrink_trials=0, reruns=4))
+        result = engine.run_item(one.target, item, Options(depth=depth, shrink_trials=0, reruns=RERUNS))
         drawn += max(1, result.steps) if item.kind == "random" else 0
-        for finding in result.findings:
-            broken.update(dict.fromkeys(finding.rules))
+        broken.update((rule, None) for finding in result.findings for rule in finding.rules)
+        if not says:
+            told = [(rule, finding) for finding in result.findings for rule in finding.rules if rule in stand]
+            whole = seen_whole(one, item) if told else []
+            for rule, finding in told:
+                shown = same_fault(finding, stand[rule], whole)
+                says.update(((rule, meant), None) for meant in shown)
+                alone.update(() if shown else ((rule, None),))
         if drawn >= steps or not names.isdisjoint(broken):
             break
     fired = next((rule for rule in broken if rule in names), "")
-    said = fired or next((rule for rule in broken if rule in also), "")
     how = "a rule is broken" if broken else "" if hierarchical(one) else differs(one, depth)
-    return Power(one.id, depth, fired, said, tuple(broken), how)
+    return Power(one.id, depth, fired, tuple(says), tuple(alone), tuple(broken), how)
+
+
+def seen_whole(one: Mutant, item: Item) -> Sequence[Finding]:
+    """What the same calls break where there is a snapshot."""
+    return engine.run_item(one.target, item, Options(depth=SNAPSHOT, shrink_trials=0, reruns=RERUNS)).findings
+
+
+def same_fault(less: Finding, meant: Sequence[str], whole: Sequence[Finding]) -> Sequence[str]:
+    """Those of these rules that are broken, by the time that less was seen of it, where the calls are seen whole."""
+    there = {rule for finding in whole if len(finding.calls) <= len(less.calls) for rule in finding.rules}
+    return [rule for rule in meant if rule in there]
 
 
 def differs(one: Mutant, depth: int) -> str:
@@ -174,17 +159,27 @@ def differs(one: Mutant, depth: int) -> str:
 
 def table(found: Sequence[Power]) -> list[str]:
     """The counts, a line for each depth."""
-    lines = ["depth   named / all      with those that say the same   differ   named / differ   with …"]
+    lines = [
+        "| depth | mutants | named | or said with less | differ | named, of these | or said with less |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for depth in sorted({one.depth for one in found}):
         here = [one for one in found if one.depth == depth]
-        apart = [one for one in here if one.differs]
-        fires, says = sum(bool(one.fires) for one in here), sum(bool(one.says) for one in here)
-        every, some = len(here), max(1, len(apart))
-        lines.append(
-            f"{depth}       {fires}/{every} = {fires / every:.0%}      {says}/{every} = {says / every:.0%}"
-            f"      {len(apart)}      {fires / some:.0%}      {says / some:.0%}"
-        )
+        named, said = sum(bool(one.fires) for one in here), sum(bool(one.fires or one.says) for one in here)
+        every, some = len(here), sum(bool(one.differs) for one in here)
+        of_all, of_some = ([f"{n} = {n / max(1, many):.0%}" for n in (named, said)] for many in (every, some))
+        lines.append(f"| {depth} | {every} | {' | '.join(of_all)} | {some} | {' | '.join(of_some)} |")
     return lines
+
+
+def pairs(found: Sequence[Power]) -> list[str]:
+    """Which pairs of rules the mutants have shown, and which rules have fired at what is another fault."""
+    shown = Counter(pair for one in found for pair in one.says)
+    never = [(rule, id) for rule in MEANT for id in sorted(MEANT[rule]) if (rule, id) not in shown]
+    lines = [f"{rule} for {meant}: {times}" for (rule, meant), times in sorted(shown.items())]
+    lines += [f"never shown: {rule} for {id}" for rule, id in never]
+    others = [f"{one.id} at {one.depth}: {', '.join(one.consequences)}" for one in found if one.consequences]
+    return [*lines, *(f"by the same calls no rule that is named and stood for: {text}" for text in others)]
 
 
 def main() -> int:
@@ -204,8 +199,9 @@ def main() -> int:
             found.append(power(one, depth, asked.steps))
             last = found[-1]
             how = last.differs or "as a legal cache"
-            print(f"{depth} {last.id}: {last.fires or '-'} {last.says or '-'} {how}", flush=True)
-    print("\n".join(table(found)))
+            said = ", ".join(f"{rule} for {meant}" for rule, meant in last.says)
+            print(f"{depth} {last.id}: {last.fires or '-'}; {said or '-'}; {how}", flush=True)
+    print("\n".join([*pairs(found), *table(found)]))
     if asked.out:
         commit = subprocess.run(("git", "rev-parse", "HEAD"), cwd=ROOT, capture_output=True, text=True, check=True)
         effort = {"steps": asked.steps, "schedules": SCHEDULES, "configs": CONFIGS, "ops": OPS, "completions": MOST}

@@ -27,6 +27,7 @@ sys.path[:0] = [path for path in ROOMS if path not in sys.path]
 
 from kvlitmus.spec import job, prefetch_life  # noqa: E402
 from kvlitmus.spec.facts import FACTS, INPUTS  # noqa: E402
+from kvlitmus.spec.less import meant_by, standing_for  # noqa: E402
 from kvlitmus.spec.parts import PARTS  # noqa: E402
 from kvlitmus.spec.rule import RETIRED, Kind, Rule, all_rules  # noqa: E402
 from kvlitmus.spec.transitions import Table  # noqa: E402
@@ -172,6 +173,8 @@ def rule_section(rule: Rule) -> list[str]:
         lines.append(f"- Facts: {', '.join(f'[{name}](facts.md#{name})' for name in rule.facts)}")
     if rule.allowed:
         lines.append(f"- What would have been right: `{rule.allowed}`")
+    lines += [f"- With less to see, {_links((one.rule,))} says this: {one.how}" for one in standing_for(rule.id)]
+    lines += [f"- Says with less to see what is said by {_links(one.of)}: {one.how}" for one in meant_by(rule.id)]
     lines.append(f"- From: {linked(rule.source)}")
     if rule.reference:
         goal = f"../../reference/kvlitmus/reference/{_part(rule)}.py#{rule.reference.partition('.')[2]}"
@@ -261,6 +264,11 @@ def reference_page(name: str, rules: Mapping[str, Rule]) -> str:
     kept = [f"[{one.id}](../rules/{one.pack}.md#{one.id.lower()})" for one in rules.values() if _part(one) == name]
     beside = f"Rules that are kept here: {', '.join(kept)}." if kept else ""
     return "\n\n".join([f"# {name}", beside, f"::: kvlitmus.reference.{name}"]) + "\n"
+
+
+def _links(ids: Iterable[str]) -> str:
+    """Rules by their ids, with links to where they are on the pages of rules."""
+    return ", ".join(f"[{id}]({all_rules()[id].pack}.md#{id.lower()})" for id in ids)
 
 
 def _part(rule: Rule) -> str:

@@ -14,7 +14,7 @@ in stages, and each stage is tried on what the ones before it have left:
 - ``wrong``: litmus tests and schedules, played by the caches of the tree, the zoo and the legal variations at all
   depths; of each step also some that are wrong in one value (tools/spec_wrong.py);
 - ``mutants``: the same, played by mutants;
-- ``rows``: values made by hand, for places that no step has met (tests/spec/support/boundaries.py).
+- ``rows``: values made by hand, for places that no step has met (tests/spec/support/boundaries.py, edges.py).
 
 A change that no step tells apart would not be noticed by anybody who reads verdicts.  It is a gap in the tests, or the
 change is equivalent: those are listed in tests/corpus/equivalent.toml, each with the reason.
@@ -41,7 +41,7 @@ from kvlitmus.conformance.run import engine, plan  # noqa: E402
 from kvlitmus.conformance.run.results import Item, Options, item_from_json  # noqa: E402
 from kvlitmus.mutants.registry import all_mutants  # noqa: E402
 from kvlitmus.spec.rule import Kind, all_rules  # noqa: E402
-from tests.spec.support.boundaries import ROWS  # noqa: E402
+from tests.spec.support.edges import ALL_ROWS  # noqa: E402
 from tools import corpus, corpus_items, corpus_verdicts, night  # noqa: E402
 from tools.spec_trial import Trial, TryingChecker, trying  # noqa: E402
 from tools.spec_wrong import Wrong, WrongChecker  # noqa: E402
@@ -95,7 +95,7 @@ def wrong(trial: Trial, seed: int) -> Iterator[Play]:
         plays += drawn(target, configs)
     random.Random(seed).shuffle(plays)
     kind = trying(trial, WrongChecker)
-    kind.wrong = values
+    setattr(kind, "wrong", values)  # noqa: B010 - which kinds have, the type checker can't tell
     for target, item, depth in plays:
         yield Play(target, item, Options(depth=depth, force_misuse=True, reruns=0, shrink_trials=0), kind)
 
@@ -140,11 +140,9 @@ def play(trial: Trial, plays: Iterable[Play], seconds: float) -> tuple[int, bool
     return number, True
 
 
-def equivalents(path: Path = EQUIVALENT) -> dict[str, str]:
-    """The changes that make no difference, each with the reason."""
-    if not path.is_file():
-        return {}
-    rows = tomllib.loads(path.read_text(encoding="utf-8")).get("equivalent", ())
+def equivalents(kind: str = "equivalent") -> dict[str, str]:
+    """The changes to facts and predicates that make no difference, or to what they call (``function``), and why."""
+    rows = tomllib.loads(EQUIVALENT.read_text(encoding="utf-8")).get(kind, ())
     return {str(row["change"]): " ".join(str(row["reason"]).split()) for row in rows}
 
 
@@ -154,7 +152,7 @@ def stage(trial: Trial, name: str, asked: argparse.Namespace) -> dict[str, Any]:
     before, steps, started = len(trial.alive()), trial.steps, time.monotonic()
     played, ended = 0, True
     if name == "rows":
-        for row in ROWS:
+        for row in ALL_ROWS:
             trial.row(row.name, row.values, row.says)
     else:
         plays = {

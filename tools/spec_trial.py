@@ -209,9 +209,10 @@ class TryingChecker(Checker):
             broken = tuple(violation.rules)
             raise
         finally:
-            if self.handed is not None:
+            handed: Facts | None = getattr(self, "handed", None)  # by note_facts(), meanwhile
+            if handed is not None:
                 named = {name: value for name, value in zip(INPUTS, inputs, strict=True) if name not in unknown}
-                known = dict(self.handed)
+                known = dict(handed)
                 premised = self.tally.plan.premised
                 self.trial.step(self.said(broken, named, known), premised, named, known)
 

@@ -16,7 +16,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from kvlitmus.conformance.checker.harness_store import HarnessStore
-from kvlitmus.spec.misuse_calls import Aftermath, MisuseCall
+from kvlitmus.spec.misuse_calls import Aftermath, Lookups, MisuseCall
 from kvlitmus.spec.seen import Record, Seen, TierSeen
 from kvlitmus.spec.state import State
 from tools.spec_trial import TryingChecker
@@ -156,7 +156,7 @@ class WrongChecker(TryingChecker):
         if record is not None:
             self.wrong.note(("record",), record)
         was = (self.state, self.before, self.tally, self.not_judged, self.distrusted, self.passed_over, self.parted)
-        self.kept = []
+        self.kept = type(kept)()
         for _ in self.times():
             told, looks, stored = self.other(place, answer, noted, record)
             self.state, self.before = state, before
@@ -203,7 +203,7 @@ class WrongChecker(TryingChecker):
         for _ in self.times():
             self.once_more(super().answered, call, self.wrong.other(place, answer), state)
 
-    def misused(self, call: MisuseCall, answer: Aftermath, state: State, before: Seen, after: Seen) -> None:
+    def misused(self, call: MisuseCall, answer: Aftermath | Lookups, state: State, before: Seen, after: Seen) -> None:
         """Judge a call that broke the contract, and then others that went otherwise, or left something else."""
         super().misused(call, answer, state, before, after)
         place = (type(call).__name__, "answer")

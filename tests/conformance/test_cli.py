@@ -324,6 +324,10 @@ def test_rules_are_listed_and_explained(capsys: Capture) -> None:
     assert rule.text in one
     assert rule.digest in one
     assert rule.source in one
+    assert main(["rules", "evict-05", "evict-20"]) == 0
+    both = " ".join(capsys.readouterr().out.split())
+    assert "with less EVICT-20 (depth 0) says this: " in both
+    assert "says too what EVICT-05, EVICT-06 say with more: " in both
     assert main(["rules", "lock", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert [one["id"] for one in data] == [id for id, rule in all_rules().items() if rule.pack == "lock"]

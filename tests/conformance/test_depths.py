@@ -81,22 +81,6 @@ def test_a_correct_cache_raises_no_alarm_however_little_is_seen(depth: int) -> N
     assert judged_here - evaluated == set()
 
 
-NULLS = {id: one for id, one in all_mutants().items() if one.null and one.configs[0].pool != "store"}
-
-
-@pytest.mark.parametrize("depth", [0, 1, 2])
-@pytest.mark.parametrize("id", NULLS)
-def test_a_legal_variation_raises_no_alarm_however_little_is_seen(id: str, depth: int) -> None:
-    one = NULLS[id]
-    for config in one.configs:
-        item = Item(kind="random", config=config, seed=depth, ops=40 if config.tiered else 120)
-        result = run_item(one.target, item, Options(depth=depth, reruns=0, shrink_trials=0))
-
-        assert not result.findings, (item.id, result.findings)
-        assert not result.error
-        assert not result.unsupported
-
-
 class DropsEverything(RadixTree):
     """An eviction empties the tree, and says that it did as asked."""
 

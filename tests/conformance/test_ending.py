@@ -18,6 +18,7 @@ import pytest
 from kvlitmus.conformance.cli import main
 from kvlitmus.conformance.isolation import worker_pool as pool
 from kvlitmus.conformance.support import ending, files
+from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.mutants.run import Effort, run_all
 from tests.conformance.support.command_line import BROKEN, ONE, Capture, command
 from tests.conformance.test_trace import SMALL as SMALL_TRACE
@@ -26,6 +27,8 @@ from tests.support.processes import eventually, run, started
 
 HERE = Path(__file__).parent / "support"
 SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+FIRST = next(iter(all_mutants()))
+"""The mutant that is played first."""
 
 
 @pytest.fixture(autouse=True)
@@ -101,7 +104,7 @@ def test_whoever_ends_a_campaign_gets_its_summary(number: signal.Signals) -> Non
 @pytest.mark.parametrize("number", [*SIGNALS, signal.SIGINT])
 def test_whoever_ends_mutants_gets_what_was_found_and_no_worker_is_left(number: signal.Signals) -> None:
     """The signal goes to the parent alone."""
-    with begun("mutants", "--jobs", "2", until="lookup-pins") as process:
+    with begun("mutants", "--jobs", "2", until=FIRST) as process:
         mine = workers(process, 2)
         process.send_signal(number)
         out, err = process.communicate()
@@ -177,7 +180,7 @@ def test_a_signal_that_was_ignored_when_it_started_stays_ignored(number: signal.
 
 
 def test_mutants_that_are_killed_leave_no_worker() -> None:
-    with begun("mutants", "--jobs", "2", until="lookup-pins") as process:
+    with begun("mutants", "--jobs", "2", until=FIRST) as process:
         mine = workers(process, 2)
         process.kill()
         process.wait()

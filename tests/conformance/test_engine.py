@@ -79,9 +79,9 @@ def test_a_seed_draws_the_same_schedule_every_time() -> None:
     kinds = table(frozenset({"reattach"}).union(*(capabilities_of(target.make(config)) for config in shapes)))
 
     assert draw(7, 50, kinds) == draw(7, 50, kinds) != draw(8, 50, kinds)
-    assert set(kinds) == set(ALL) - {"misuse"}
+    assert set(kinds) == set(ALL) - {"misuse", "last_call", "plan_behind"}
     assert draw(7, 50, kinds, misuse=True)[:-1] == draw(7, 50, kinds)
-    assert draw(7, 50, kinds, misuse=True)[-1].kind == "misuse"
+    assert draw(7, 50, kinds, misuse=True)[-1].kind == "last_call"
 
 
 @given(st.integers(0, 255), st.integers(0, 255), st.integers(0, 255), st.sampled_from(CONFIGS))
@@ -238,6 +238,47 @@ def test_a_request_is_dropped_with_all_that_is_its_and_what_follows_the_failure_
 
     found = shrink(Case(PAGED, tuple(ops)), fails, trials=60)
     assert [op.kind for op in found.case.ops] == ["begin", "grow", "finish"]
+
+
+def test_what_makes_several_calls_is_spelt_out_where_single_ones_do() -> None:
+    """Of the five calls of a delivery one is needed."""
+
+    def fails(case: Case, _: int | None) -> Failed | None:
+        calls = [call for op in case.ops for call in (["tick()"] * 5 if op.kind == "deliver" else [f"{op.kind}()"])]
+        return Failed(len(calls), (0,), tuple(calls)) if "tick()" in calls else None
+
+    def spell_out(case: Case, _: Failed) -> list[Op]:
+        return [one for op in case.ops for one in ([Op("tick")] * 5 if op.kind == "deliver" else [op])]
+
+    case = Case(PAGED, (Op("deliver"),))
+    assert shrink(case, fails, trials=1_000).case.ops == case.ops
+    spelt = Case(PAGED, (Op("tick"),))
+    assert shrink(case, lambda one, most: begun(fails(one, most), one), trials=1_000, spell_out=spell_out).case == spelt
+
+
+def begun(failed: Failed | None, case: Case) -> Failed | None:
+    """The same with a beginning for each operation."""
+    return failed and failed._replace(began=tuple(range(len(case.ops))))
+
+
+def test_many_requests_are_dropped_at_once() -> None:
+    """Of 64 requests the last one fails: halves of them go before single ones."""
+    ops = tuple(Op(kind, 0, 0, rid) for rid in range(64) for kind in ("begin", "finish"))
+    played: list[int] = []
+
+    def fails(case: Case, _: int | None) -> Failed | None:
+        played.append(len(case.ops))
+        if (
+            case.ops[-2:] != ops[-2:]
+            or len(case.ops) % 2
+            or case.ops[::2] != tuple(op._replace(kind="begin") for op in case.ops[1::2])
+        ):
+            return None
+        history = [f"{op.kind.replace('finish', 'end')}({op.c})" for op in case.ops]
+        return Failed(len(history), tuple(range(len(history))), tuple(history))
+
+    assert shrink(Case(PAGED, ops), fails, trials=400).case.ops == ops[-2:]
+    assert len(played) < 60
 
 
 def test_a_counterexample_is_shrunk_alike_however_slow_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:

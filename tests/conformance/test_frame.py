@@ -37,6 +37,22 @@ def test_in_governed_cells_each_disturbance_is_noticed_or_legal_for_a_reason(fin
         assert case == UNCHANGED or counts[frame.BY_LAW] >= 40, case
 
 
+def test_where_no_law_but_the_frame_notices_it_a_reason_is_given(findings: Findings) -> None:
+    rows = frame.document(findings)["trials"]
+    alone = [one for one in rows if one["outcome"] == frame.BY_FRAME and one["case"] != UNCHANGED]
+
+    assert alone
+    assert [one for one in alone if not one["because"]] == []
+
+
+def test_host_copies_that_move_vanish_or_come_from_nowhere_break_a_law(findings: Findings) -> None:
+    of_copies = {What.BACK: "TIER-42", What.MOVE_COPY: "TIER-41"}
+    governed = [one for one in findings.made if one.what in of_copies and one.case != UNCHANGED]
+
+    assert len(governed) >= 20
+    assert [one for one in governed if of_copies[one.what] not in findings.noticed[one]] == []
+
+
 def test_every_effect_is_brought_about_or_says_why_not() -> None:
     assert DISTURBANCES.keys() | WRONG_SUBJECTS.keys() | LEFT_OUT.keys() == set(What)
     assert not (DISTURBANCES.keys() | WRONG_SUBJECTS.keys()) & LEFT_OUT.keys()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 
 import pytest
 
+from kvlitmus.conformance.cli.commands import mutants
 from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.report.style import style_of
 from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options
 from kvlitmus.mutants import run as mutants_run
@@ -45,6 +48,24 @@ def test_the_last_line_counts_survivors_and_alarms() -> None:
         mutants_run.Fate(id="e", null=True, alarms=["x"]),
     ]
     assert mutants_run.summary(fates) == "mutants: 1/3 killed, null: 1/2 alarms"
+
+
+def test_lengths_are_told_of_flat_caches_and_of_hierarchies_apart() -> None:
+    flat, tiered = "lookup-pins", "anchor-not-pinned"
+    fates = [mutants_run.Fate(id=flat, null=False, killed_by="TREE-03", length=length) for length in (9, 2)]
+    fates += [
+        mutants_run.Fate(id=tiered, null=False, killed_by="TIER-12", length=length) for length in range(20, 0, -1)
+    ]
+    fates.append(mutants_run.Fate(id=tiered, null=False, length=99))
+    assert mutants_run.lengths(fates, tiered=False) == [2, 9]
+    assert mutants_run.lengths(fates, tiered=True) == list(range(1, 21))
+    assert mutants_run.most_of(range(1, 21)) == 18
+    assert [mutants_run.most_of([*range(1, many + 1)]) for many in (1, 2, 9, 10, 11)] == [1, 2, 9, 9, 10]
+    told = [*mutants.figures(fates, style_of(io.StringIO(), "never"))]
+    assert told[1:3] == [
+        "counterexamples of 2 flat caches: median 5.5 calls, nine of ten at most 9, longest 9",
+        "counterexamples of 20 hierarchies: median 10.5 calls, nine of ten at most 18, longest 20",
+    ]
 
 
 def test_whoever_watches_sees_each_play_of_a_mutant(monkeypatch: pytest.MonkeyPatch) -> None:

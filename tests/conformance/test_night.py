@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable
 from concurrent.futures import wait
 from pathlib import Path
@@ -49,18 +50,21 @@ def test_a_night_is_of_one_commit_and_one_set_of_rules(tmp_path: Path) -> None:
     assert night.main([*SMALL, "--steps", "10", "--minutes", "0", "--json", str(file), "--fresh"]) == 4
 
 
-def test_what_was_played_is_kept_when_somebody_interrupts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_was_played_is_kept_when_somebody_interrupts(
+    number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "night.json"
     calls: list[int] = []
 
     def interrupted(*args: Any, **others: Any) -> Any:
         calls.append(1)
         if len(calls) == 1:
-            raise KeyboardInterrupt
+            signal.raise_signal(number)
         return wait(*args, **others)
 
     monkeypatch.setattr("tools.night.wait", interrupted)
-    assert night.main([*SMALL, "--steps", "1000000", "--json", str(file)]) == 130
+    assert night.main([*SMALL, "--steps", "1000000", "--json", str(file)]) == 128 + number
     assert sum(one["schedules"] for one in result(file)["cells"].values()) == night.CHUNK
 
 

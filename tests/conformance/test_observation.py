@@ -37,6 +37,13 @@ def test_a_look_like_the_one_before_shares_what_was_read() -> None:
     assert told(again) == told(first)
 
 
+@pytest.mark.parametrize("first", [PARENT._replace(locks=1), PARENT._replace(hits=None, priority=7)])
+def test_what_is_cached_is_shared_where_nodes_say_other_things_of_themselves(first: NodeView) -> None:
+    before, after = looked((PARENT, CHILD), (first, CHILD))
+
+    assert after.cached is before.cached and after.nodes != before.nodes
+
+
 @pytest.mark.parametrize(
     "rows",
     [

@@ -51,7 +51,9 @@ def test_what_decides_verdicts_is_part_of_it(monkeypatch: pytest.MonkeyPatch, pa
     assert changed(monkeypatch, part)
 
 
-@pytest.mark.parametrize("part", ["cli/__init__.py", "commands/run.py", "generate/shrink.py", "run/minimise.py"])
+@pytest.mark.parametrize(
+    "part", ["cli/__init__.py", "commands/run.py", "generate/shrink.py", "run/minimise.py", "spec/less.py"]
+)
 def test_what_decides_none_is_not(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
     assert not changed(monkeypatch, part)
 

@@ -352,6 +352,24 @@ def test_a_put_stops_at_a_refusal_and_is_tried_again() -> None:
     bench.whole()
 
 
+def test_a_split_between_what_is_stored_and_what_is_put_pins_one_half() -> None:
+    """A put that goes on after a refusal reads the pages that are missing: of the others it needs nothing."""
+    bench = Bench()
+    bench.compute(key(3))
+    bench.go("backup")
+    bench.cache.tick()
+    bench.go("put", Outcome("fail", 1))
+    bench.cache.tick()
+    bench.compute(key(3))
+    assert bench.cache.match(key(1)).length == 2
+    assert [node.pins for node in bench.cache.tiers().nodes] == [0, 1]
+    assert bench.cache.match(key(2)).length == 4
+    assert [node.pins for node in bench.cache.tiers().nodes] == [0, 1, 1]
+    bench.rest()
+    assert len(bench.store.contents) == 3
+    bench.whole()
+
+
 def test_pages_from_before_an_attach_get_their_true_names() -> None:
     """They are put at their next use, chained from the beginning of the prompt."""
     bench = Bench(storage="later")

@@ -20,7 +20,8 @@ from kvlitmus.conformance.specimen.parts import Parts
 from kvlitmus.conformance.specimen.requests import RequestTable, Running
 from kvlitmus.conformance.specimen.tree import Node, RadixTree
 
-FEW = settings(max_examples=12, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck))
+# What is drawn depends on the modules that are loaded: Hypothesis takes their constants. A few examples may be short.
+FEW = settings(max_examples=30, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck))
 MORE = settings(FEW, max_examples=300, phases=[Phase.generate], report_multiple_bugs=False)
 LONG = settings(FEW, max_examples=2_000, stateful_step_count=100, derandomize=False)
 CONFIGS = (Config(), Config(page_size=4), Config(page_size=4, policy="slru", bigram=True))

@@ -27,6 +27,18 @@ def test_it_plays_as_many_steps_as_wanted(tmp_path: Path) -> None:
     assert f"{told['steps']:,} steps" in done.stdout and "0 differences" in done.stdout
 
 
+def test_steps_are_told_by_core(tmp_path: Path) -> None:
+    """A hierarchy is left out: its core is the one in Python, whatever is there."""
+    summary = tmp_path / "summary.json"
+    options = ("--steps", "300", "--json", str(summary))
+    done = run("--core", "python", "--config", "pages=20 host=16 write_back storage=attached best_effort", *options)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(summary.read_text())
+    assert told["steps_by_core"] == {"python": told["steps"]} and told["command"].endswith(str(summary))
+    done = run("--core", "native", "--config", "pages=20 host=16 write_back storage=attached best_effort", *options)
+    assert done.returncode == 2 and "with optimized on its core native" in done.stdout
+
+
 def test_a_difference_is_shrunk_and_can_be_played_again() -> None:
     done = run("--first", BUG, "--steps", "2000", "--config", "page=4 slru", "--shrink", "2")
     assert done.returncode == 1

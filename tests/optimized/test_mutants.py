@@ -10,7 +10,7 @@ from kvlitmus.mutants.mutant import Mutant
 from kvlitmus.optimized.tree import Tree
 from kvlitmus.spec.rule import all_rules
 from tests.optimized.support.mutants import registered
-from tests.support.mutants import Patched, assert_killed, litmus, noticed, schedules
+from tests.support.mutants import Patched, aimed, assert_killed, litmus, noticed, schedules
 
 QUICK_STEPS = 4_000
 FULL_STEPS = 20_000
@@ -46,7 +46,7 @@ QUICK = [one for one in REAL if one.id in FEW or not (one.id in LONG or one.id.s
 
 @pytest.mark.parametrize("one", QUICK, ids=lambda one: one.id)
 def test_a_mutant_is_killed_by_a_rule_that_it_names(one: Mutant) -> None:
-    assert_killed(one, schedules(QUICK_STEPS), litmus)
+    assert_killed(one, aimed, schedules(QUICK_STEPS), litmus)
 
 
 @pytest.mark.parametrize("one", NULL, ids=lambda one: one.id)

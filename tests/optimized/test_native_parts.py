@@ -1,6 +1,6 @@
 """The parts of the compiled core that are numbers alone, beside what they are the twins of, after every few changes.
 
-Locks, pools, the heap of victims and their worth, comparing tokens, and the table of pages; levels and nodes are in
+Locks, pools, the heap of victims and their worth, comparing tokens, tags, the table of pages; levels and nodes are in
 ``test_native_levels.py``.  Python's pools and heaps are proven (``tests/proofs/optimized/loops.py``), the others are
 told in a few lines here.  What is left of the core handles memory and Python's objects; that is compared as a whole
 (``test_cores.py``, ``test_small_states.py``), under sanitizers too.
@@ -252,7 +252,7 @@ void play(const std::vector<long>& given) {
     for (long at = given[2]; at < given[3]; ++at) other[at] ^= 1 << at % 32;
     auto* x = reinterpret_cast<const char*>(mine.data());
     auto* y = reinterpret_cast<const char*>(other.data());
-    std::printf("%zu ", common(x, y, 4 * given[1], 4 * given[0]));
+    std::printf("%zu ", common(x, y, given[1] / given[0], 4 * given[0]));
 }
 """
 
@@ -270,6 +270,40 @@ def compared(length: int) -> Iterator[Numbers]:
             for start in range(tokens):
                 yield from ((page, tokens, start, end) for end in {start + 1, tokens})
             yield page, tokens, 0, 0
+
+
+# Tags: the tokens of a page; which one differs in one page and in another, if any does; and where the other hangs
+
+TAGS_OF = r"""
+void play(const std::vector<long>& given) {
+    Secret secret;
+    uint64_t state = 0;
+    for (size_t at = 0; at < sizeof(secret) / 8; ++at)
+        reinterpret_cast<uint64_t*>(&secret)[at] = state = mixed(state + 0x9E3779B97F4A7C15ull, 0xE7037ED1A0B428DBull);
+    std::vector<int32_t> one(given[0], 7), other(given[0], 7);
+    if (given[1] >= 0) one[given[1]] ^= 8;
+    if (given[2] >= 0) other[given[2]] ^= 8;
+    auto tag = [&](int32_t parent, int32_t at, const std::vector<int32_t>& page) {
+        return tag_of(parent, at, reinterpret_cast<const char*>(page.data()), 4 * page.size(), secret);
+    };
+    std::printf("%d ", tag(3, 5, one) == tag(given[3], given[4], other));
+}
+"""
+
+
+def tags_of(given: Numbers) -> list[int]:
+    """The same for the same page in the same place alone: tags have 32 bits, so one in millions may be wrong."""
+    _, one, other, *where = given
+    return [int(one == other and where == [3, 5])]
+
+
+def tagged(length: int) -> Iterator[Numbers]:
+    """Pages of which each token differs once, beside each other, and every place beside one."""
+    for tokens in (*range(1, 6 * length), 32, 33, 64):
+        for one, other in product(range(-1, tokens), repeat=2):
+            yield tokens, one, other, 3, 5
+    for where in product(range(-2, 6), repeat=2):
+        yield (16, -1, -1, *where)
 
 
 # The table of pages: a branch is put under a tag, or one of those that are there is removed (below 0)
@@ -375,8 +409,21 @@ PARTS = {
         lambda length: compared(35 * length),
         (
             ("unlike |= x ^ y;", "unlike = x ^ y;"),
-            ("return done / page_bytes;", "return (done + page_bytes - 1) / page_bytes;"),
+            ("done / page_bytes;", "(done + page_bytes - 1) / page_bytes;"),
+            ("return done < page_bytes ? 0 :", "return done <= page_bytes ? 0 :"),
             ("while (done + BLOCK <= bytes)", "while (done < bytes)"),
+        ),
+    ),
+    "tags": Twins(
+        "pages.h",
+        TAGS_OF,
+        tags_of,
+        tagged,
+        (
+            ("take(lane, page + k + lane * BLOCK)", "take(lane, page + k)"),
+            ("k += BLOCK, ++lane) take(lane, page + k);", "k += BLOCK, ++lane) {}"),
+            ("mixed(lanes[LANES - 1] ^ x, secret.factor[LANES - 1])", "lanes[LANES - 1] ^ x"),
+            ("mixed(tokens ^ secret.last, where ^ secret.where)", "mixed(tokens ^ secret.last, secret.where)"),
         ),
     ),
     "table": Twins(

@@ -8,19 +8,12 @@ counts.
 from __future__ import annotations
 
 import ast
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from tests.proofs import prefetch_lemmas
-
-HERE = Path(__file__).resolve().parent
-SECONDS = 900
-"""CPU seconds that one lemma may take, for a machine much slower than any we know; the slowest takes ten here."""
+from tests.proofs.support.reader import Ask
 
 LEMMAS = (
     "every_plan_keeps_every_rule",
@@ -32,28 +25,18 @@ LEMMAS = (
 PLANTED = tuple(name for name in vars(prefetch_lemmas) if name.startswith("planted_"))
 
 
-def crosshair(name: str) -> str:
-    """What CrossHair says about one lemma."""
-    command = [sys.executable, "-m", "crosshair", "check", "--report_all", "--analysis_kind", "asserts"]
-    command += ["--per_condition_timeout", str(SECONDS), f"prefetch_lemmas.{name}"]
-    paths = [str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    return done.stdout + done.stderr
-
-
 @pytest.mark.proof
 @pytest.mark.parametrize("name", LEMMAS)
-def test_the_lemma_is_confirmed_over_all_paths(name: str) -> None:
-    said = crosshair(name)
+def test_the_lemma_is_confirmed_over_all_paths(crosshair: Ask, name: str) -> None:
+    said = crosshair(f"prefetch_lemmas.{name}")
     assert "Confirmed over all paths" in said, said
     assert said.count("info:") == 1 and "error:" not in said, said
 
 
 @pytest.mark.proof
 @pytest.mark.parametrize("name", PLANTED)
-def test_the_planted_slip_is_found_and_real(name: str) -> None:
-    said = crosshair(name)
+def test_the_planted_slip_is_found_and_real(crosshair: Ask, name: str) -> None:
+    said = crosshair(f"prefetch_lemmas.{name}")
     found = re.search(rf"when calling {name}(\(.*\))", said)
     assert found, said
     arguments = ast.literal_eval(found.group(1))

@@ -8,11 +8,7 @@ plain Python.
 from __future__ import annotations
 
 import ast
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -22,11 +18,8 @@ from kvlitmus.spec.rule import all_rules
 from kvlitmus.spec.units import Tokens
 from tests.proofs import fetch_lemmas, lemmas, lock_lemmas, tree_lemmas
 from tests.proofs.lemmas import LEMMAS, SETTINGS, small_state
+from tests.proofs.support.reader import Ask
 from tests.proofs.support.steps import claim, keeps, step_of
-
-HERE = Path(__file__).resolve().parent
-SECONDS = 900
-"""CPU seconds that one lemma may take, for a machine much slower than any we know; the slowest takes thirty here."""
 
 HOLDS = tuple(name for name, one in LEMMAS.items() if not one.planted)
 PLANTED = tuple(name for name, one in LEMMAS.items() if one.planted)
@@ -40,28 +33,23 @@ MODULES = {
 }
 
 
-def crosshair(name: str) -> str:
-    """What CrossHair says about one lemma."""
-    command = [sys.executable, "-m", "crosshair", "check", "--report_all", "--analysis_kind", "asserts"]
-    command += ["--per_condition_timeout", str(SECONDS), f"{MODULES[name].__name__}.{name}"]
-    paths = [str(HERE.parent.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    return done.stdout + done.stderr
+def target_of(name: str) -> str:
+    """Where a lemma is, as its reader wants to know it."""
+    return f"{MODULES[name].__name__.rpartition('.')[2]}.{name}"
 
 
 @pytest.mark.proof
 @pytest.mark.parametrize("name", HOLDS)
-def test_the_lemma_is_confirmed_over_all_paths(name: str) -> None:
-    said = crosshair(name)
+def test_the_lemma_is_confirmed_over_all_paths(crosshair: Ask, name: str) -> None:
+    said = crosshair(target_of(name))
     assert "Confirmed over all paths" in said, said
     assert said.count("info:") == 1 and "error:" not in said, said
 
 
 @pytest.mark.proof
 @pytest.mark.parametrize("name", PLANTED)
-def test_the_planted_slip_is_found_and_real(name: str) -> None:
-    said = crosshair(name)
+def test_the_planted_slip_is_found_and_real(crosshair: Ask, name: str) -> None:
+    said = crosshair(target_of(name))
     found = re.search(rf"when calling {name}(\(.*\))", said)
     assert found, said
     with pytest.raises(AssertionError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -33,6 +33,23 @@ def of_a_module(pages: int) -> int:
     return pages * TWO
 
 
+def with_conditions(pages: int, most: object) -> int:
+    """No more pages than these."""
+    if not pages:
+        return 0
+    if most is None:
+        return pages
+    return min(pages, cast("int", most))
+
+
+def with_a_condition_and_no_answer(pages: int) -> int | None:
+    """Pages, if there are any."""
+    if pages:
+        return pages
+    print()
+    return None
+
+
 def with_a_scope(pages: Sequence[int]) -> bool:
     """Pages."""
     return all(page > 0 for page in pages)
@@ -44,12 +61,21 @@ def with_steps(pages: int) -> int:
     return pages
 
 
-def test_a_short_expression_of_its_parameters_is_what_a_function_says() -> None:
-    assert expression(slots) == "len(pages) * size"
-    assert expression(hidden) == "pages if seen else UNKNOWN"
+def test_a_short_expression_is_what_a_function_says() -> None:
+    assert expression(slots) == ("len(pages) * size", {})
+    assert expression(hidden) == ("pages if seen else UNKNOWN", {})
+    assert expression(with_conditions) == ("0 if not pages else pages if most is None else min(pages, most)", {})
 
 
-@pytest.mark.parametrize("function", [of_a_module, with_a_scope, with_steps, lambda pages: pages, len])
+def test_what_is_of_a_module_is_named_for_it() -> None:
+    name = f"{__name__}.TWO".replace(".", "_")
+
+    assert expression(of_a_module) == (f"pages * {name}", {name: TWO})
+
+
+@pytest.mark.parametrize(
+    "function", [with_a_scope, with_steps, with_a_condition_and_no_answer, lambda pages: pages, len]
+)
 def test_everything_else_is_called(function: Callable[..., Any]) -> None:
     assert expression(function) is None
 
@@ -67,7 +93,7 @@ def test_what_runs_is_not_taken_for_what_is_written_where_it_was_made() -> None:
     three.__code__ = source.replace(co_consts=tuple(4 if one == 3 else one for one in source.co_consts))
 
     assert three(1) == 5 and expression(three) is None
-    assert expression(wrapped) == "len(pages) + size"
+    assert expression(wrapped) == ("len(pages) + size", {})
 
 
 def test_an_expression_says_what_its_function_says_whatever_it_is_given() -> None:
@@ -76,7 +102,7 @@ def test_an_expression_says_what_its_function_says_whatever_it_is_given() -> Non
     found = {function: text for function in written if (text := expression(function)) is not None}
     for function, text in found.items():
         names = function.__code__.co_varnames[: function.__code__.co_argcount]
-        same = eval(f"lambda {', '.join(names)}: ({text})", {"UNKNOWN": UNKNOWN})
+        same = eval(f"lambda {', '.join(names)}: ({text.text})", {"UNKNOWN": UNKNOWN, **text.names})
         assert ran(function, names) == ran(same, names), function.__name__
 
     assert len(found) > len(written) / 3, "hardly anything is one expression: is the text of functions still found?"

@@ -46,9 +46,10 @@ from tests.support.mutants import Look, assert_killed, noticed
 
 PLAN_RULES = [rule for rule in RULES.values() if rule.predicate.__module__ == prefetch.__name__]
 HASH_RULES = [rule for rule in RULES.values() if rule.predicate.__module__ == hashing.__name__]
-ALONE_JUDGED = [one for one in all_mutants().values() if one.configs == ALONE]
-PLANNERS = [one for one in ALONE_JUDGED if one.target.parts.prefetch is not PrefetchPlanner]
-HASHERS = [one for one in ALONE_JUDGED if one.target.parts.hashing is not PageHasher]
+SMALLEST = [one for one in all_mutants().values() if one.configs == ALONE]
+PLANNERS = [one for one in SMALLEST if one.target.parts.prefetch is not PrefetchPlanner]
+HASHERS = [one for one in SMALLEST if one.target.parts.hashing is not PageHasher]
+ALONE_JUDGED = PLANNERS + HASHERS
 """The mutants and null mutants of plan and chain that are judged by themselves."""
 
 RANDOM_PLANS = 3000

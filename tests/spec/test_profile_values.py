@@ -184,15 +184,13 @@ def reads(path: Path, name: str) -> bool:
 
 
 @pytest.mark.parametrize(("name", "value"), VALUES, ids=str)
-def test_a_legal_cache_declares_it_and_passes_at_every_depth(name: str, value: Any) -> None:
+def test_a_legal_cache_declares_it_and_is_among_those_that_are_played(name: str, value: Any) -> None:
+    """That all of those pass at every depth is shown in tests/conformance/test_zoo.py and test_mutants.py."""
     found = declaring(name, value)
     assert bool(found) != ((name, value) in NO_CACHE), (name, value)
     for one in found[:1] if value != getattr(USUAL, name) else ():
-        for depth in range(4):
-            configs = [config for config in one.configs if not config.tiered or depth == 3]
-            played = replace(one, configs=tuple(configs))
-            assert alarms(one.target, played, one.profile, depth, range(2)) == set()
-            assert not configs or table(capabilities_of(one.target.make(configs[0])))
+        assert one.null or one.id in ZOO
+        assert table(capabilities_of(one.target.make(one.configs[0])))
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,11 @@ from typing import Any
 
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.generate.schedule import draw, table
+from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.ports import capabilities_of
 from kvlitmus.conformance.run import plan
 from kvlitmus.conformance.run.engine import Scheduled, play, run_item
-from kvlitmus.conformance.run.results import Options
+from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.mutants.mutant import Mutant
 
 Look = Callable[[Mutant], Iterable[str]]
@@ -99,9 +100,20 @@ def schedules(steps: int, seed: int = 0) -> Look:
 
 def litmus(one: Mutant) -> set[str]:
     """The litmus tests, played as in a run: what is broken is muted, and the test played again."""
+    return tried(one, plan.items(one.configs, one.profile, steps=0))
+
+
+def aimed(one: Mutant) -> set[str]:
+    """Those litmus tests that aim at a rule that it names."""
+    names = {test.id for test in all_litmus().values() if set(test.rules).intersection(one.kills)}
+    return tried(one, (item for item in plan.items(one.configs, one.profile, steps=0) if item.name in names))
+
+
+def tried(one: Mutant, items: Iterable[Item]) -> set[str]:
+    """What litmus tests break, up to a kill."""
     options = Options(reruns=4, shrink_trials=0)
     broken: set[str] = set()
-    for item in plan.items(one.configs, one.profile, steps=0):
+    for item in items:
         if item.kind == "litmus" and not one.killed_by(broken):
             broken.update(rule for finding in run_item(one.target, item, options).findings for rule in finding.rules)
     return broken

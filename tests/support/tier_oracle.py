@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from kvlitmus.reference.choose import Choice
 from kvlitmus.reference.hierarchy import alone_of, empty_hierarchy, host_of, jobs_of, moving, occupied
 from kvlitmus.reference.perform import choice_of, free_pages, perform, sizes
 from kvlitmus.spec.calls import Compute
@@ -20,6 +21,7 @@ from kvlitmus.spec.host_state import Operation
 from kvlitmus.spec.interface import Hit
 from kvlitmus.spec.interface.tiers import FETCH, Job, Loaded, Prefetched
 from kvlitmus.spec.names import page_names
+from kvlitmus.spec.release import waiting_in
 from kvlitmus.spec.seen import TierSeen
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State
@@ -42,7 +44,8 @@ class TieredOracle(Oracle):
 
     def compute(self, call: Compute) -> None:
         super().compute(call)
-        self.reference = perform(self.reference, self.setting, call).after
+        goes_on = Choice(waiting=waiting_in(self.reference))
+        self.reference = perform(self.reference, self.setting, call, goes_on).after
 
     def compare(self, seen: Step[Any], state: State) -> None:
         call = seen.call

@@ -150,6 +150,48 @@ LEGAL: tuple[Legal, ...] = (
 """What is legal in governed cells, though it was brought about by a disturbance."""
 
 
+class Alone(NamedTuple):
+    """Why the frame is the only law of these effects where they are governed: what it says there, or what is open."""
+
+    what: tuple[What, ...]
+    why: str
+
+
+BY_FRAME_ALONE: tuple[Alone, ...] = (
+    Alone(
+        (What.PIN, What.UNPIN),
+        "unchanged by nature: FRAME-05 counts, node by node, the jobs and prefetches that began or ended, and a node "
+        "is protected as often; what is protected for too long shows when everything has settled, too (LIFE-08), and "
+        "what was let go too early when it is dropped (TIER-11, TIER-12)",
+    ),
+    Alone(
+        (What.BEGIN_JOB, What.GO_ON),
+        "unchanged by nature: FRAME-06 names for each kind of job the pages or the request that it may be for, and the "
+        "one job that goes on; a job of anything else has no cause, and a law could only say that again",
+    ),
+    Alone(
+        (What.ASK, What.READ, What.PUT),
+        "unchanged by nature: FRAME-07 names the job that may go to storage, and for how many pages",
+    ),
+    Alone(
+        (What.PLACE, What.RESTORE),
+        "open: FRAME-01 says that only pages of the key come to the device; for publications and load backs no law "
+        "says so beside it, as TREE-08 does for insertions",
+    ),
+    Alone(
+        (What.DROP,),
+        "open: where the suite has asked an allocation of the host to fail, TIER-31 lets a page go whatever was "
+        "wanted; FRAME-03 notices it where nothing was",
+    ),
+)
+"""Effects of which some trials in governed cells are noticed by the frame alone."""
+
+
+def alone_because(trial: Trial) -> str:
+    """Why no law but the frame notices a trial in a governed cell; empty where nobody says."""
+    return next((one.why for one in BY_FRAME_ALONE if trial.what in one.what), "")
+
+
 def legal_because(trial: Trial) -> str:
     """Why a silent trial in a governed cell is legal; empty where it isn't."""
     if trial.case == UNCHANGED:

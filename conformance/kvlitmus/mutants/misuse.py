@@ -9,11 +9,15 @@ from array import array
 from collections.abc import Sequence
 
 from kvlitmus.conformance.ports import Begun, Hit
-from kvlitmus.conformance.specimen.flat import Receipt, Specimen, whole_numbers
+from kvlitmus.conformance.ports.arrays import whole_numbers
+from kvlitmus.conformance.specimen.flat import Receipt, Specimen
+from kvlitmus.conformance.specimen.hierarchy import TieredSpecimen
 from kvlitmus.conformance.specimen.pool import PagedPool
+from kvlitmus.conformance.specimen.tree import Node
+from kvlitmus.mutants.hosted import HOSTED
 from kvlitmus.mutants.pool import BelievingPool
-from kvlitmus.mutants.registry import PAGED, mutant
-from kvlitmus.spec.interface import Stored
+from kvlitmus.mutants.registry import PAGED, PLAIN, mutant
+from kvlitmus.spec.interface import Outcome, Prefetched, Stored
 from kvlitmus.spec.units import Key
 
 
@@ -294,3 +298,41 @@ class RunningRequestsSharePrompts(Specimen):
             running = self.requests.running[rid]
             running.key = running.key._replace(tokens=tuple(tokens))
         return super().publish(rid, chunked=chunked)
+
+
+@mutant("match-hands-out-the-node", kills=("MISUSE-12",), configs=(PLAIN,))
+class MatchHandsOutTheNode(Specimen):
+    """A prompt is served another one's KV once its caller has used the slots of a match as a scratch buffer.
+
+    A match that ends with the first node needs no concatenation, and answers with the node's own list.
+    """
+
+    def match(self, key: Key) -> Hit:
+        """No copy."""
+        hit = super().match(key)
+        node = hit.handle
+        first = isinstance(node, Node) and node.parent is not None and node.parent.parent is None
+        return hit._replace(slots=node.pages) if first and isinstance(node, Node) else hit
+
+
+@mutant("prefetch-keeps-the-callers-array", kills=("MISUSE-12",), configs=HOSTED)
+class PrefetchKeepsTheCallersArray(TieredSpecimen):
+    """What is prefetched for one prompt is cached under another, or not at all.
+
+    The prefetch keeps the array that it was given, not a copy, and asks storage when its caller has filled that again.
+    """
+
+    def raw_prefetch(self, rid: int, tokens: object, namespace: str | None) -> Prefetched:
+        """Keep it."""
+        told = super().raw_prefetch(rid, tokens, namespace)
+        if told.started and isinstance(tokens, list):
+            self.lent = {**getattr(self, "lent", {}), rid: tokens}
+        return told
+
+    def advance(self, job: int, outcome: Outcome) -> None:
+        """What it says now is asked for."""
+        work = self.works.works.get(job)
+        if work is not None and work.fetch is not None and work.rid in getattr(self, "lent", {}):
+            fetch = work.fetch
+            fetch.key = fetch.key._replace(tokens=tuple(self.lent[work.rid]))
+        super().advance(job, outcome)

@@ -174,7 +174,8 @@ def run_mutant(id: str, effort: Effort, current: CurrentRun | None = None) -> Fa
 def shortest_of(mutant: Mutant, finding: Finding, effort: Effort, current: CurrentRun | None = None) -> Finding:
     """The shortest counterexample for a rule that the mutant names.
 
-    Litmus tests can't be shrunk; schedules may say it in fewer calls.
+    A litmus test is written down as a schedule, which may break such a rule, too; other schedules may say it in fewer
+    calls.
     """
     if finding.litmus and len(finding.calls) <= SHORT:
         return finding
@@ -184,8 +185,11 @@ def shortest_of(mutant: Mutant, finding: Finding, effort: Effort, current: Curre
         options = replace(plain, shrink_trials=trials, shrink_seconds=effort.shrink_seconds)
         return next(iter(engine.run_item(mutant.target, item, options, current).findings), None)
 
-    best = finding
-    raw = [finding] if not finding.litmus else drawn(mutant, effort, played)
+    best, raw = finding, [finding]
+    if finding.litmus:
+        written = Item(kind="transcript", config=finding.config, name=finding.litmus)
+        best = min(best, played(written, effort.shrink_trials) or best, key=lambda one: len(one.calls))
+        raw = drawn(mutant, effort, played) if len(best.calls) > SHORT else []
     for at, one in enumerate(sorted(raw, key=lambda one: len(one.calls))):
         trials = effort.shrink_trials if len(raw) == 1 else effort.shrink_trials // (2 if at == 0 else 4)
         item = Item(kind="schedule", config=one.config, schedule=tuple(one.schedule))
@@ -253,6 +257,21 @@ def fate_of(worker: Process, id: str, seconds: float) -> Fate | None:
         return None
     error = f"playing it {death.text}" if death is not None else str((worker.answer or {}).get("failed"))
     return Fate.of(all_mutants()[id], error)
+
+
+def lengths(fates: Sequence[Fate], *, tiered: bool) -> list[int]:
+    """How long the counterexamples are, shortest first: of hierarchies, or of flat caches."""
+    mutants = all_mutants()
+    return sorted(
+        fate.length
+        for fate in fates
+        if fate.killed_by and any(config.tiered for config in mutants[fate.id].configs) == tiered
+    )
+
+
+def most_of(lengths: Sequence[int]) -> int:
+    """The length that nine of ten don't exceed."""
+    return lengths[-(-9 * len(lengths) // 10) - 1]
 
 
 def summary(fates: Sequence[Fate]) -> str:

@@ -6,12 +6,13 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kvlitmus.conformance.ports import Hit
+from kvlitmus.conformance.ports import Begun, Hit
 from kvlitmus.conformance.specimen.hierarchy import TieredSpecimen
 from kvlitmus.conformance.specimen.tiers import TierTree
 from kvlitmus.conformance.specimen.tree import Node, Unit
 from kvlitmus.conformance.specimen.works import TieredNode
-from kvlitmus.mutants.hosted import NOT_BACK, SGLANG, VLLM
+from kvlitmus.mutants.disturbances import nodes
+from kvlitmus.mutants.hosted import NOT_BACK, SELECTIVE, SGLANG, VLLM
 from kvlitmus.mutants.registry import mutant
 from kvlitmus.spec.units import Key
 
@@ -394,3 +395,53 @@ class MatchDoesNotRefreshTheHost(TierTree):
         for one in found:
             found += one.children.values()
         return found
+
+
+@mutant("demotion-copies-again", kills=("TIER-41",), configs=NOT_BACK)
+class DemotionCopiesAgain(TieredSpecimen):
+    """What leaves the device is copied to the host once more, though it has a copy there, and the old one is freed."""
+
+    def evict(self, n: int) -> int:
+        backed = [node for node in nodes(self) if node.pages and node.host]
+        freed = super().evict(n)
+        for node in backed:
+            idle = node.host and not (node.pages or node.pins or node.works)
+            pages = self.host.take(len(node.host)) if idle else None
+            if pages is not None:
+                self.copier.copy(self.copier.host, node.host, self.copier.host, pages)
+                self.host.give_back(node.host)
+                node.host = pages
+        return freed
+
+
+@mutant("beginning-frees-host-copies", kills=("TIER-41",))
+class BeginningFreesHostCopies(TieredSpecimen):
+    """The host is kept for what is nowhere else: what a request finds on both tiers loses its host copy.
+
+    When it leaves the device it has to be copied once more.
+    """
+
+    def begin(self, rid: int, key: Key) -> Begun | None:
+        begun = super().begin(rid, key)
+        for node in nodes(self) if begun is not None else ():
+            below = any(child.host for child in node.children.values())
+            if node.locks and node.pages and node.host and not (node.pins or node.works or below):
+                pages, node.host = node.host, []
+                self.tree.tell_removed("host", node.names)
+                self.host.give_back(pages)
+        return begun
+
+
+@mutant("evictions-write-back-whatever-the-policy", kills=("TIER-42",), configs=SELECTIVE)
+class EvictionsWriteBackWhateverThePolicy(TierTree):
+    """The host fills with what was used once: pages that leave the device are copied there, as under write-back."""
+
+    def trim(self, leaf: Node, pages: int) -> int:
+        assert isinstance(leaf, TieredNode)
+        above = leaf.parent
+        assert above is not None
+        if not leaf.host and (above.parent is None or above.host):
+            copied = self.spill(leaf, pages)
+            if copied:
+                return self.demote(leaf, copied)
+        return super().trim(leaf, pages)

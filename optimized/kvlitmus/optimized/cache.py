@@ -190,8 +190,17 @@ class FlatCache:
 
         Raises ``ValueError`` for a token that doesn't fit, and for what is no sequence of integers.
         """
+        bigram = self.config.bigram
+        if not bigram and self.tree.takes(tokens):
+            return tokens
         given = integers("tokens", tokens)
-        return pack_bigrams(given) if self.config.bigram else self.tree.units_of(given)
+        return pack_bigrams(given) if bigram else self.tree.units_of(given)
+
+    def named(self, tokens: Numbers) -> Units:
+        """The same of tokens that are to be cached: each must have a name in storage (see :func:`inputs.tokens`)."""
+        if not self.config.bigram and self.tree.takes_tokens(tokens):
+            return tokens
+        return self.units(inputs.tokens(tokens))
 
     # -- pool ----------------------------------------------------------------------------------
 
@@ -238,9 +247,7 @@ class FlatCache:
         or in the tree already.
         """
         given = integers("pages", pages)
-        return self.tree.insert(
-            namespace, self.units(inputs.tokens(tokens)), given, priority=priority, counts=not chunked
-        )
+        return self.tree.insert(namespace, self.named(tokens), given, priority=priority, counts=not chunked)
 
     def insert_behind(
         self, place: Place, tokens: Numbers, pages: Numbers, *, priority: int = 0, chunked: bool = False
@@ -250,9 +257,7 @@ class FlatCache:
         ``already`` counts from the root all the same.  (For bigrams the first token is the last one of the prefix.)
         """
         given = integers("pages", pages)
-        return self.tree.insert_behind(
-            place, self.units(inputs.tokens(tokens)), given, priority=priority, counts=not chunked
-        )
+        return self.tree.insert_behind(place, self.named(tokens), given, priority=priority, counts=not chunked)
 
     def lock(self, place: Place) -> Receipt:
         """Protect the path to a place; the receipt gives the protection back, once.

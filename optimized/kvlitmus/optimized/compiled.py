@@ -105,10 +105,8 @@ class CompiledTree(_core.Tree):
 
     def units_of(self, units: IntArray) -> Units:
         """See :meth:`~kvlitmus.optimized.paths.Paths.units_of`; the core takes no array at an odd address."""
-        if units.__class__ is np.ndarray and units.dtype is self.dtype and units.ndim == 1:
-            flags = units.flags
-            if flags.c_contiguous and flags.aligned:
-                return units
+        if self.takes(units):
+            return units
         own = inputs.units(units, self.dtype)
         return own if own.flags.aligned else own.copy()
 

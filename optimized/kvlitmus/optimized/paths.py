@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Iterator
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, Self, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,14 +51,22 @@ class Paths:
             if branch.children:
                 waiting += branch.children.values()
 
+    def takes(self, units: Any) -> TypeGuard[IntArray]:
+        """Whether this is an array of the tree's own type, without gaps."""
+        return (
+            units.__class__ is np.ndarray and units.dtype is self.dtype and units.ndim == 1 and units.flags.c_contiguous
+        )
+
+    def takes_tokens(self, tokens: Any) -> TypeGuard[IntArray]:
+        """Whether it is seen at once that these may be cached as they are; here it takes a longer look."""
+        return False
+
     def units_of(self, units: IntArray) -> IntArray:
         """These units in the tree's own type.
 
         Raises ``ValueError`` for one that doesn't fit and would be another, and for what is no sequence of integers.
         """
-        if units.__class__ is np.ndarray and units.dtype is self.dtype and units.ndim == 1 and units.flags.c_contiguous:
-            return units
-        return inputs.units(units, self.dtype)
+        return units if self.takes(units) else inputs.units(units, self.dtype)
 
     def opened(self) -> Self:
         """The tree as one that can be looked into: itself."""

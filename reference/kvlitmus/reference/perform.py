@@ -94,7 +94,8 @@ def flat(state: State, setting: Setting, call: Any, choice: Choice = NO_CHOICE) 
     after = expect(state, setting, call, answer)
     if setting.table:
         return Step(call, answer, state, table.after(state, after, choice))
-    after = without(after, waiting_in(after).difference(choice.waiting))
+    if after.leaving != state.leaving:  # only who gives something back looks at the queue
+        after = without(after, waiting_in(after).difference(choice.waiting))
     if victims:
         after = after._replace(tree=effects.remove(after.tree, frozenset(victims)))
     return Step(call, answer, state, after)
@@ -428,7 +429,7 @@ def in_room(
     """Make a flat call that needs no more room: below the device it is as in ``roomy``, which lacks the victims."""
     victims = state.tree.pages.keys() - roomy.tree.pages.keys()
     left = state._replace(tree=effects.remove(state.tree, victims))
-    step = flat(left, setting, call, Choice((), choice.pages))
+    step = flat(left, setting, call, Choice((), choice.pages, waiting=choice.waiting))
     return step.after._replace(tiers=roomy.tiers, host=roomy.host), step.answer
 
 

@@ -33,7 +33,7 @@ cause can reach), :mod:`~kvlitmus.spec.room` (how much room a call lacks),
 :mod:`~kvlitmus.spec.facts` (what a fact is), :mod:`~kvlitmus.spec.observed`, :mod:`~kvlitmus.spec.order` and
 :mod:`~kvlitmus.spec.store_facts` (facts of several parts), :mod:`~kvlitmus.spec.prefetch_facts` (those of a plan), :mod:`~kvlitmus.spec.rule` (what a rule is),
 :mod:`~kvlitmus.spec.plan` (the facts and rules of alike steps, as one function), :mod:`~kvlitmus.spec.inline` (which of
-them are one expression in it).
+them are one expression in it), :mod:`~kvlitmus.spec.less` (which rules say with less to see what others say).
 
 The rules: the parts, in the order of :mod:`~kvlitmus.spec.parts`.
 

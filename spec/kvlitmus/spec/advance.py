@@ -9,8 +9,8 @@ The reference uses the same functions: it makes the choice itself, answers, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 
 from kvlitmus.spec import calls, effects, partial, tables
 from kvlitmus.spec.interface import Begun, Hit, Stored
@@ -54,7 +54,7 @@ def follow(state: State, setting: Setting, after: Seen) -> State:
 
 def owned_by(slots: Sequence[Slot], setting: Setting) -> Sequence[PageNo]:
     """The pages that somebody owns who owns these slots: each as often as a slot of one unit names it."""
-    return list(map(PageNo, slots)) if setting.size == 1 else list(pages_of(slots, setting.size))
+    return cast("Sequence[PageNo]", slots) if setting.size == 1 else list(pages_of(slots, setting.size))
 
 
 def offered_by(call: calls.Insert, setting: Setting) -> dict[Name, PageNo]:
@@ -126,10 +126,10 @@ def written_by(state: State, setting: Setting, call: Any, answer: Any) -> tuple[
     return None
 
 
-def written(state: State, setting: Setting, call: Any, answer: Any) -> State:
-    """The state after the caller has written."""
+def written(state: State, setting: Setting, call: Any, answer: Any) -> Mapping[Slot, Name]:
+    """What slots hold after the caller has written."""
     wrote = written_by(state, setting, call, answer)
-    return state if wrote is None else state._replace(contents=effects.write(state.contents, *wrote))
+    return state.contents if wrote is None else effects.write(state.contents, *wrote)
 
 
 # The calls
@@ -224,7 +224,8 @@ def insert(state: State, setting: Setting, call: calls.Insert, answer: Stored) -
     size, paged = setting.size, call.path.pages
     already = inserted_already(state, setting, call, answer)
     vain = brought_in_vain(state, setting, call, already) if setting.profile.duplicates == "cache_frees" else []
-    state = partial.gone(written(state, setting, call, answer), setting, paged[already:])
+    contents = written(state, setting, call, answer)
+    state = partial.gone(state, setting, paged[already:])
     tree, _ = effects.insert(
         state.tree,
         call.path.root,
@@ -239,7 +240,7 @@ def insert(state: State, setting: Setting, call: calls.Insert, answer: Stored) -
         size,
     )
     state = partial.certain(state, setting, paged)
-    return state._replace(tree=tree, owners=effects.release(state.owners, adopted))
+    return state._replace(tree=tree, owners=effects.release(state.owners, adopted), contents=contents)
 
 
 def lock(state: State, setting: Setting, call: calls.Lock, answer: object) -> State:
@@ -284,9 +285,8 @@ def begin(state: State, setting: Setting, call: calls.Begin, answer: Begun | Non
         if setting.profile.refused_begin == "renews":
             touched = partial.used(state._replace(tree=matched(state.tree, setting, used)), setting, state, used[sure:])
         return partial.tried(touched, setting, pages_needed(len(call.path.key.tokens), size), used)
-    row, cached = tuple(map(Slot, answer.row)), answer.cached
-    state = written(state, setting, call, answer)
-    state = state._replace(owners=effects.take(state.owners, owned_by(row[cached:], setting)))
+    row, cached = cast("Slots", tuple(answer.row)), answer.cached
+    contents = written(state, setting, call, answer)
     covered = paged[: min(cached // size, possible)]
     state = partial.known(state, setting, covered, pages_in_order(row, size))
     if cached < cap and setting.profile.match_ends == "page":
@@ -295,7 +295,12 @@ def begin(state: State, setting: Setting, call: calls.Begin, answer: Begun | Non
     computed = min(cached, len(row)) if call.ahead else len(row)
     running = Running(call.path, row, cached, computed, at)
     tree = effects.lock(matched(state.tree, setting, covered), at)
-    state = state._replace(tree=tree, requests={**state.requests, call.rid: running})
+    state = state._replace(
+        tree=tree,
+        owners=effects.take(state.owners, owned_by(row[cached:], setting)),
+        requests={**state.requests, call.rid: running},
+        contents=contents,
+    )
     opened = pages_of(row[cached:], size)
     if setting.table:
         return tables.enter(tables.hand_out(state, opened), setting, call.rid, 0)
@@ -313,9 +318,12 @@ def grow(state: State, setting: Setting, call: calls.Grow, answer: Slots | None)
     row = running.row + answer
     opened = opened_by(running.row, answer, setting)
     computed = len(row) if running.upto is None else running.computed
-    state = written(state, setting, call, answer)
     grown = running._replace(path=call.path, row=row, computed=computed)
-    state = state._replace(owners=effects.take(state.owners, opened), requests={**state.requests, call.rid: grown})
+    state = state._replace(
+        owners=effects.take(state.owners, opened),
+        requests={**state.requests, call.rid: grown},
+        contents=written(state, setting, call, answer),
+    )
     if setting.table:
         return tables.enter(tables.hand_out(state, opened), setting, call.rid, running.cached // setting.size)
     return partial.taken(partial.made_room(state, setting, len(opened)), setting, opened)
@@ -326,14 +334,14 @@ def compute(state: State, setting: Setting, call: calls.Compute, answer: None) -
     running = state.requests[call.rid]
     computed = min(running.computed + call.units, len(running.row))
     requests = {**state.requests, call.rid: running._replace(computed=computed)}
-    return written(state, setting, call, answer)._replace(requests=requests)
+    return state._replace(requests=requests, contents=written(state, setting, call, answer))
 
 
 def publish(state: State, setting: Setting, call: calls.Publish, answer: Begun) -> State:
     """The whole pages that are computed are the tree's, locked; the request goes on in the tree's slots."""
     size, running = setting.size, state.requests[call.rid]
     paged = computed_pages(running, setting, call.upto)
-    row, cached = tuple(map(Slot, answer.row)), answer.cached
+    row, cached = cast("Slots", tuple(answer.row)), answer.cached
     state = partial.gone(state, setting, paged[kept_from(state, setting, running, paged, row) :])
     at = paged[-1] if paged else running.path.root
     tree = stored(state.tree, setting, running, paged, chunked=call.chunked)
@@ -367,17 +375,18 @@ def end(state: State, setting: Setting, call: calls.End, answer: None) -> State:
     running = state.requests[call.rid]
     paged = computed_pages(running, setting, call.upto) if call.keep else ()
     tree = stored(state.tree, setting, running, paged, chunked=False) if call.keep else state.tree
-    state = state._replace(
-        tree=tree,
-        owners=effects.release(state.owners, pages_of(running.row[running.cached :], setting.size)),
-        requests={rid: one for rid, one in state.requests.items() if rid != call.rid},
-    )
     unsure = [name for name in paged if name in state.doubt.unsure]
     if unsure:
         fresh = int(setting.profile.hit_counts == "insert")
         others = [tree.pages[name]._replace(created=tree.clock, hits=fresh, priority=0) for name in unsure]
-        state = partial.renewed(state, setting, unsure, others)
-    return state._replace(tree=unlocked(state.tree, setting, running.locked))
+        state = partial.renewed(state._replace(tree=tree), setting, unsure, others)
+        state = partial.joined(state, setting, paged[paged.index(unsure[0]) + 1 :])
+        tree = state.tree
+    return state._replace(
+        tree=unlocked(tree, setting, running.locked),
+        owners=effects.release(state.owners, pages_of(running.row[running.cached :], setting.size)),
+        requests={rid: one for rid, one in state.requests.items() if rid != call.rid},
+    )
 
 
 def stored(tree: Tree, setting: Setting, running: Running, paged: Sequence[Name], *, chunked: bool) -> Tree:

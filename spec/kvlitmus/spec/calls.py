@@ -188,8 +188,23 @@ class End(NamedTuple):
     upto: int | None = None
 
 
+EXTENSIONS = (Extend, ExtendBatch)
+"""The calls for further tokens of requests that the cache knows nothing of."""
+
+LOOKUPS = (Match, Begin)
+"""The calls that look for a key's longest cached prefix."""
+
 INSERTS = (Insert, Publish, End)
 """The calls that insert: in them backups begin."""
+
+IN_LIFE = (Insert, Publish)
+"""Those of them after which the request, if there is one, goes on."""
+
+OF_REQUESTS = (Publish, End)
+"""Those of them that insert what a request has computed."""
+
+GIVES_BACK = (Free, EndGroup)
+"""The calls after which slots that the caller has given back are free."""
 
 
 class Raised(NamedTuple):

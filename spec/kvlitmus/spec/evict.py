@@ -60,6 +60,10 @@ def room_lacking(state: State, setting: Setting, call: Any, answer: Any, before:
     return UNKNOWN if wanted is None else lacking(wanted, len(before.free), setting)
 
 
+LOADS = (LoadBack, OutOfMemory)
+"""Calls that bring back, or allocate for, the pages of a key while they make room."""
+
+
 class Choosing(NamedTuple):
     """What an eviction could choose from: the tree as it was then.
 
@@ -89,7 +93,7 @@ def choosing(
     held: set[Name] = set()
     if answer is None and isinstance(call, Begin):  # used and locked in the attempt, or not
         held.update(found_for(state, setting, call, answer))
-    if isinstance(call, LoadBack | OutOfMemory):
+    if isinstance(call, LOADS):
         held.update(call.path.pages)
     if expected.tiers is None:
         return Choosing(expected.tree, held, held)
@@ -131,8 +135,12 @@ def device_choice(choosing: Choosing, vanished: AbstractSet[Name]) -> bool:
 
 
 @fact(3)
-def passed_over(choosing: Choosing, setting: Setting, vanished: AbstractSet[Name]) -> frozenset[Name]:
+def passed_over(
+    choosing: Choosing, device_choice: bool, setting: Setting, vanished: AbstractSet[Name]
+) -> frozenset[Name]:
     """Names that the policy would have evicted before one that was evicted."""
+    if not device_choice:
+        return frozenset()
     config, profile = setting.config, setting.profile
     return passed_over_by(
         choosing.tree,

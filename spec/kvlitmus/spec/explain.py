@@ -11,6 +11,7 @@ TREE-13, TREE-14), so they need no explanation.  How pages are grouped into node
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple
@@ -72,7 +73,12 @@ def device_changes(before: Seen, after: Seen) -> Iterator[Change]:
     if was is now:
         return
     known = before.parent_names if isinstance(before, TierSeen) else ()
-    gone = [] if was.keys() <= now.keys() else [name for name in was if name not in now]
+    gone: list[Name] = []
+    moved: list[Name] = []
+    for name, page in was.items():
+        found = now.get(name)
+        if found != page:
+            (gone if found is None else moved).append(name)
     if len(now) > len(was) - len(gone):
         new = [name for name in now if name not in was]
         yield What.PLACE, [name for name in new if name not in known] if known else new
@@ -82,8 +88,7 @@ def device_changes(before: Seen, after: Seen) -> Iterator[Change]:
         hosted = before.hosted.keys() | after.hosted.keys() if tiers else ()  # type: ignore[attr-defined]
         yield What.EVICT, [name for name in gone if name not in hosted]
         yield What.DEMOTE, [name for name in gone if name in hosted]
-    if not (was.items() <= now.items() or now.items() <= was.items()):
-        yield What.MOVE, [name for name, page in was.items() if now.get(name, page) != page]
+    yield What.MOVE, moved
 
 
 def pool_changes(before: Seen, after: Seen) -> Iterator[Change]:
@@ -211,17 +216,25 @@ def unexplained(look: Look, group: Group) -> list[Effect]:
     for what, subjects in changes(look, group):
         if not subjects:
             continue
-        reaches = [REACH.get((what, cause)) for cause in look.causes.get(what, ())]
-        if None in reaches:
+        reaches = reaches_of(what, look.causes.get(what, ()))
+        if reaches is None:
             continue
         left: frozenset[Any] = frozenset(subjects)
         for reach in reaches:
-            left = left.difference(reach(look))  # type: ignore[misc]
+            left = left.difference(reach(look))
             if not left:
                 break
         if left:
             found.append(Effect(what, None, in_order(left)))
     return found
+
+
+@functools.cache
+def reaches_of(what: What, causes: tuple[Cause, ...]) -> tuple[Callable[[Look], Collection[Any]], ...] | None:
+    """What each of these causes can explain of an effect; ``None`` where one explains whatever it is named for."""
+    reaches = [REACH.get((what, cause)) for cause in causes]
+    found = tuple([reach for reach in reaches if reach is not None])
+    return found if len(found) == len(causes) else None
 
 
 def in_order(subjects: Iterable[Any]) -> tuple[Any, ...]:
@@ -232,7 +245,7 @@ def in_order(subjects: Iterable[Any]) -> tuple[Any, ...]:
 def key_pages(look: Look) -> Collection[Name]:
     """The pages of the key that the call caches, or brings back."""
     call = look.call
-    if isinstance(call, calls.Publish | calls.End):
+    if isinstance(call, calls.OF_REQUESTS):
         return computed_pages(look.state.requests[call.rid], look.setting, call.upto)
     pages: Collection[Name] = call.path.pages
     return pages
@@ -265,7 +278,7 @@ def pages_disowned(look: Look) -> Collection[PageNo]:
 
 def pages_given(look: Look) -> Collection[PageNo]:
     """The device pages that the caller gives back, with what waits to be released; at the end of a group, whatever was given back in it."""
-    if isinstance(look.call, calls.Free | calls.EndGroup):
+    if isinstance(look.call, calls.GIVES_BACK):
         return pages_of(look.call.slots, look.setting.size) | waiting_in(look.state)
     return look.setting.usable
 
@@ -290,7 +303,9 @@ def pages_handed_out(look: Look) -> Collection[PageNo]:
         return pages_of(look.expected.requests[look.call.rid].row, look.setting.size)
     was, now = look.before.cached, look.after.cached
     owned = look.expected.owners.keys() - look.state.owners.keys()
-    return owned if now.keys() <= was.keys() else owned | {page for name, page in now.items() if name not in was}
+    if now is was or now.keys() <= was.keys():
+        return owned
+    return owned | {page for name, page in now.items() if name not in was}
 
 
 def due_by_policy(look: Look) -> Collection[Name]:

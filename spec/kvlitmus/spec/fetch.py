@@ -14,9 +14,9 @@ release queue.  Every way that a prefetch can end (commit, revoke, abort, detach
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from typing import NamedTuple, cast
 
+from kvlitmus.spec import host_copies as _host_copies  # noqa: F401 - its facts
 from kvlitmus.spec import load as _load  # noqa: F401 - its facts, and those of tiers
 from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
@@ -317,12 +317,6 @@ def loaded_most(below_before: Tiers, call: TellLoaded) -> Tokens:
 
 
 # How the tiers changed
-
-
-@fact(3)
-def host_appeared(hosted_before: Mapping[Name, PageNo], hosted: Mapping[Name, PageNo]) -> AbstractSet[Name]:
-    """Names without a host copy before the call and with one after it."""
-    return hosted.keys() - hosted_before.keys()
 
 
 @fact(3)

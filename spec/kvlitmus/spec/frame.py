@@ -61,7 +61,8 @@ def odd_on_device(look: Look) -> Sequence[Effect]:
 @fact(3)
 def odd_in_pool(look: Look) -> Sequence[Effect]:
     """Pages that left the free list of the device or came to it without a cause."""
-    return () if look.before.free == look.after.free else remainder(look, Group.POOL)
+    was, now = look.before.free, look.after.free
+    return () if was is now or was == now else remainder(look, Group.POOL)
 
 
 @fact(3)

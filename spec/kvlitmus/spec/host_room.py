@@ -108,9 +108,11 @@ def host_choice(choosing_on_the_host: Choosing, host_evicted: AbstractSet[Name])
 
 @fact(3)
 def host_passed_over(
-    choosing_on_the_host: Choosing, setting: Setting, host_evicted: AbstractSet[Name]
+    choosing_on_the_host: Choosing, host_choice: bool, setting: Setting, host_evicted: AbstractSet[Name]
 ) -> frozenset[Name]:
     """Names that the policy would have dropped from the host before one that was dropped."""
+    if not host_choice:
+        return frozenset()
     tree, ageless, held = choosing_on_the_host
     config, profile = setting.config, setting.profile
     return passed_over_by(
@@ -147,6 +149,8 @@ def host_lacking(
     elif isinstance(call, Tick):
         waited = {name for path in below.paths for name in path}
         wanted = found_by(below, size) + sum(name not in before.hosted for name in waited)
+    elif not isinstance(call, OutOfMemory) and not copies_down(setting, before):
+        return lacking(0, len(before.host_free), setting)  # whatever the suite has asked to fail: nothing is allocated
     elif setting.config.write == policies.WRITE_BACK:
         if setting.profile.evict_granularity == "node":
             return UNKNOWN  # each node that is written back makes room for itself
@@ -158,6 +162,11 @@ def host_lacking(
         return lacks
     least = wanted if setting.profile.evict_amount == "need" else 1
     return Tokens(least * size)  # an allocation failed as the suite had asked for, whatever was free (PREFETCH-18)
+
+
+def copies_down(setting: Setting, before: TierSeen) -> bool:
+    """Whether what leaves the device may be copied to the host: under write-back, what had no copy there."""
+    return setting.config.write == policies.WRITE_BACK and any(name not in before.hosted for name in before.cached)
 
 
 def backed_by(state: State, setting: Setting, then: State, call: Any, before: TierSeen, after: TierSeen) -> int:

@@ -1,20 +1,19 @@
 """One expression in the place of a call: most facts and predicates are no more than that, and a call costs more.
 
-A function is replaced by what it returns only where that is plainly the same: its body is one expression of its own
-parameters, without a scope of its own, and the text that is found is the text that runs.
+A function is replaced by what it returns only where that is plainly the same: its body is one expression, or one after
+each of a few conditions, without a scope of its own, and the text that is found is the text that runs.
 """
 
 from __future__ import annotations
 import __future__
 
 import ast
-import builtins
 import functools
 import inspect
 import textwrap
 from collections.abc import Callable
 from types import CodeType
-from typing import Any, NewType
+from typing import Any, NamedTuple, NewType, cast
 
 from kvlitmus.spec.facts import UNKNOWN
 
@@ -25,33 +24,48 @@ LONGEST = 160
 """No function with more bytes of code than this is one short expression."""
 
 
+class Expression(NamedTuple):
+    """What a function returns, in terms of its parameters and of these ``names``, which no parameter has."""
+
+    text: str
+    names: dict[str, object]
+
+
 @functools.cache
-def expression(function: Callable[..., Any]) -> str | None:
-    """The expression that a function returns, in terms of its parameters; ``None`` where it is not so simple."""
+def expression(function: Callable[..., Any]) -> Expression | None:
+    """The expression that a function returns; ``None`` where it is not so simple."""
     code = getattr(function, "__code__", None)
     if code is None or len(code.co_code) > LONGEST or code.co_freevars:
         return None
     node = definition(code)
-    if node is None or not isinstance(node.body[-1], ast.Return) or node.body[-1].value is None:
+    value = None if node is None else returned(node.body)
+    if value is None or any(isinstance(one, SCOPED) for one in ast.walk(value)):
         return None
-    value, known = node.body[-1].value, set(code.co_varnames[: code.co_argcount])
-    if any(isinstance(one, SCOPED) for one in ast.walk(value)):
-        return None
-    value = WithoutTypes(function).visit(value)
-    named = {one.id for one in ast.walk(value) if isinstance(one, ast.Name)} - known
-    plain = all(is_plain(function, name) for name in named)
-    return ast.unparse(value) if plain else None
+    names: dict[str, object] = {}
+    value = Renamed(function, names).visit(WithoutTypes(function).visit(value))
+    return Expression(ast.unparse(value), names)
+
+
+def returned(body: list[ast.stmt]) -> ast.expr | None:
+    """What these statements return, as one expression; ``None`` where they do anything else."""
+    match body:
+        case [ast.Return(value=value)]:
+            return value
+        case [ast.Expr(value=ast.Constant()), *rest]:  # what the function means
+            return returned(rest)
+        case [ast.If(test=test, body=[ast.Return(value=ast.expr() as one)], orelse=[]), *rest]:
+            other = returned(rest)
+            return None if other is None else ast.IfExp(test, one, other)
+    return None
 
 
 def definition(code: CodeType) -> ast.FunctionDef | None:
-    """The definition of a function of one statement, as it stands in its module; ``None`` where that isn't what runs."""
+    """The definition of a function, as it stands in its module; ``None`` where that isn't what runs."""
     try:
         (node,) = ast.parse(textwrap.dedent(inspect.getsource(code))).body
     except (OSError, SyntaxError, ValueError):
         return None
     if not isinstance(node, ast.FunctionDef) or node.name != code.co_name:
-        return None
-    if len(node.body) > 1 + (ast.get_docstring(node) is not None):
         return None
     node.decorator_list = []
     flags = code.co_flags & __future__.annotations.compiler_flag
@@ -62,21 +76,33 @@ def definition(code: CodeType) -> ast.FunctionDef | None:
 
 
 class WithoutTypes(ast.NodeTransformer):
-    """Leaves out calls of types that are new to a type checker alone: they return what they are given."""
+    """Leaves out calls that are for a type checker alone: they return what they are given."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.names = function.__globals__
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        """A call, without it where it is of a ``NewType``."""
+        """A call, without it where it is of a ``NewType`` or a ``cast``."""
         self.generic_visit(node)
-        if isinstance(node.func, ast.Name) and isinstance(self.names.get(node.func.id), NewType):
-            return node.args[0]
+        called = self.names.get(node.func.id) if isinstance(node.func, ast.Name) else None
+        if isinstance(called, NewType) or called is cast:
+            return node.args[-1]
         return node
 
 
-def is_plain(function: Callable[..., Any], name: str) -> bool:
-    """Whether a name in a function is of the language, or the one value for what is unknown."""
-    if name in function.__globals__:
-        return name == "UNKNOWN" and function.__globals__[name] is UNKNOWN
-    return hasattr(builtins, name)
+class Renamed(ast.NodeTransformer):
+    """Gives what a function has of its module a name that is that module's alone, and notes what it stands for."""
+
+    def __init__(self, function: Callable[..., Any], names: dict[str, object]) -> None:
+        code = function.__code__
+        self.own = code.co_varnames[: code.co_argcount]
+        self.globals = function.__globals__
+        self.names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        """A name, as it is where it is the function's own, of the language, or the one value for what is unknown."""
+        if node.id in self.own or node.id not in self.globals or self.globals[node.id] is UNKNOWN:
+            return node
+        name = f"{self.globals['__name__']}.{node.id}".replace(".", "_")
+        self.names[name] = self.globals[node.id]
+        return ast.Name(name, node.ctx)

@@ -10,7 +10,8 @@ What the contract forbids: freeing what the caller doesn't own; an insert with t
 the caller's whole pages, each once; a receipt that isn't out; a request that doesn't run, or one that runs already; a key
 with tokens below 0 or of more than 32 bits; tokens and slots that are no sequence of integers.
 
-An array is the caller's own: he may write into it once the call that he passed it to has returned.
+An array is the caller's own: he may write into it once the call that he passed it to has returned.  So are the slots that
+a match hands out; a cache that hands out its own, and says so, hands out what can't be written into.
 """
 
 from __future__ import annotations
@@ -236,7 +237,7 @@ def integers_of_another_width_mean_the_same_or_are_refused(
 
 @rule("MISUSE-12", kind=Kind.PROCEDURE, needs=("raw",), source="design")
 def an_array_is_the_callers_again_when_the_call_returns() -> bool:
-    """What a caller writes into an array after the call that it was passed to has returned MUST NOT change what the cache has, nor how it answers."""
+    """What a caller writes, after a call has returned, into an array that was passed to it, or into the slots that a match handed out, MUST NOT change what the cache has, nor how it answers."""
     return True
 
 

@@ -89,6 +89,25 @@ def store_occasions(call: store_calls.StoreBatch, answer: object) -> tuple[On, .
     return (*occasions, On.RAISED) if failed else occasions
 
 
+def extend_occasions(call: calls.Extend | calls.ExtendBatch, answer: object) -> tuple[On, ...]:
+    """Slots for further tokens, by one port or the other, are granted or refused."""
+    if answer is None:
+        return (On.REFUSED_EXTEND,)
+    return (On.ALLOC_DECODE,) if call.decode else (On.ALLOC_EXTEND,)
+
+
+def publish_occasions(call: calls.Publish, _: object) -> tuple[On, ...]:
+    """All that a request has is published, or a part."""
+    return (On.PUBLISH, On.PUBLISH_ALL) if call.upto is None else (On.PUBLISH, On.PUBLISH_UPTO)
+
+
+def end_occasions(call: calls.End, _: object) -> tuple[On, ...]:
+    """A request is aborted, or finished, all of it or a part."""
+    if not call.keep:
+        return (On.END, On.ABORT)
+    return (On.END, On.FINISH) if call.upto is None else (On.END, On.FINISH, On.END_UPTO)
+
+
 BATCHES: dict[type, On] = {
     store_calls.StoreExists: On.STORE_EXISTS,
     store_calls.StoreGet: On.STORE_GET,
@@ -100,6 +119,9 @@ BATCHES: dict[type, On] = {
 SPECIAL: dict[type, Callable[[Any, Any], tuple[On, ...]]] = {
     hash_calls.PageHashes: hashes_occasions,
     PlanPrefetch: plan_occasions,
+    calls.Extend: extend_occasions,
+    calls.Publish: publish_occasions,
+    calls.End: end_occasions,
     **dict.fromkeys(BATCHES, store_occasions),
 }
 """Calls of which more than a refusal is told apart."""
@@ -121,19 +143,8 @@ def occasions_of(
     special = SPECIAL.get(type(call))
     if special is not None:
         return special(call, answer)
-    if isinstance(call, calls.Extend | calls.ExtendBatch):
-        granted = (On.ALLOC_DECODE,) if call.decode else (On.ALLOC_EXTEND,)
-        return (On.REFUSED_EXTEND,) if answer is None else granted
-    below = BELOW.get(type(call))
-    if below is not None:
-        assert state is not None
-        return below(state, setting, call, answer, before)
-    if isinstance(call, calls.Publish):
-        return (On.PUBLISH, On.PUBLISH_ALL) if call.upto is None else (On.PUBLISH, On.PUBLISH_UPTO)
-    assert isinstance(call, calls.End)
-    if not call.keep:
-        return (On.END, On.ABORT)
-    return (On.END, On.FINISH) if call.upto is None else (On.END, On.FINISH, On.END_UPTO)
+    assert state is not None
+    return BELOW[type(call)](state, setting, call, answer, before)
 
 
 def _advance(state: State, setting: Setting, call: tier_calls.Advance, answer: None, before: Seen) -> tuple[On, ...]:

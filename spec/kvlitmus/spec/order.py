@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
 from kvlitmus.spec import policies
@@ -30,7 +30,7 @@ def passed_over_by(
     it was perhaps ``held``; and those whose ticks are no more than ``ties`` apart.  Where whole ``nodes`` go, a victim is worth what the last page of its node is.  Of the pages
     that were passed over, those that were due first are told.
     """
-    left = could_go(tree, vanished, ageless, held) if vanished else ()
+    left = [*could_go(tree, vanished, ageless, held)] if vanished else []
     if not left:
         return frozenset()
     pages, worth = tree.pages, policies.worth(policy, slru_hits)
@@ -63,21 +63,20 @@ def passed_over_by(
     return frozenset(name for name, due in passed.items() if due == first)
 
 
-def could_go(tree: Tree, vanished: Collection[Name], ageless: AbstractSet[Name], held: AbstractSet[Name]) -> list[Name]:
+def could_go(
+    tree: Tree, vanished: Collection[Name], ageless: AbstractSet[Name], held: AbstractSet[Name]
+) -> Iterator[Name]:
     """The leaves of known age that stayed, and could have gone."""
-    stayed = {name: page for name, page in tree.pages.items() if name not in vanished}
-    parents = {page.parent for page in stayed.values()}
-    return [
-        name
-        for name, page in stayed.items()
-        if not page.locks and name not in parents and name not in ageless and name not in held
-    ]
+    parents = {page.parent for name, page in tree.pages.items() if name not in vanished}
+    for name, page in tree.pages.items():
+        if name not in parents and name not in vanished and not page.locks and name not in ageless and name not in held:
+            yield name
 
 
 def had_a_choice(tree: Tree, vanished: Collection[Name], ageless: AbstractSet[Name], held: AbstractSet[Name]) -> bool:
     """Whether a page of known age was taken, and another leaf of known age that could go was left."""
     known = any(name in tree.pages and name not in ageless for name in vanished)
-    return known and bool(could_go(tree, vanished, ageless, held))
+    return known and any(True for _ in could_go(tree, vanished, ageless, held))
 
 
 def needless_victims(

@@ -17,7 +17,7 @@ from kvlitmus.spec import effects, windows
 from kvlitmus.spec.release import waiting_in
 from kvlitmus.spec.seen import Seen
 from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.state import Page, State
+from kvlitmus.spec.state import Page, State, Tree
 from kvlitmus.spec.units import Name, PageNo, Pages, pages_needed
 
 SOMEWHERE = PageNo(-1)
@@ -143,6 +143,18 @@ def renewed(state: State, setting: Setting, names: Sequence[Name], others: Seque
     places = dict.fromkeys(names, SOMEWHERE)
     doubt = windows.blurred(windows.forgotten(state.doubt, names), zip(names, others, strict=True))
     return state._replace(tree=effects.move(state.tree, places), doubt=doubt)
+
+
+def joined(state: State, setting: Setting, names: Sequence[Name]) -> State:
+    """These pages may have been cached as one node with what is before them: none is known to begin one.
+
+    That matters where matches end at nodes.  What was evicted and comes back with what follows is no node of its own.
+    """
+    if setting.seen or setting.profile.match_ends == "page":
+        return state
+    pages = state.tree.pages
+    inside = {name: pages[name]._replace(first=False) for name in names if name in pages}
+    return state._replace(tree=Tree({**pages, **inside}, state.tree.clock))
 
 
 def used(state: State, setting: Setting, before: State, names: Collection[Name]) -> State:

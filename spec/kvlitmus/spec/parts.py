@@ -20,6 +20,7 @@ PARTS = (
     "host_room",
     "host_count",
     "job",
+    "host_copies",
     "load",
     "fetch",
     "storage_use",

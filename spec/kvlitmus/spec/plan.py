@@ -158,7 +158,8 @@ def worked_out(name: str, function: Callable[..., Any], needs: Iterable[str], na
     """What a function says of these: the expression that it returns, or a call of it by a name that is noted."""
     simple = expression(function)
     if simple is not None:
-        return f"({simple})"
+        names.update(simple.names)
+        return f"({simple.text})"
     names[name] = function
     return f"{name}({', '.join(needs)})"
 

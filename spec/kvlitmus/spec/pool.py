@@ -17,7 +17,19 @@ from typing import Any
 
 from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
 from kvlitmus.spec.advance import extended_by, opened_by, opened_needed_by
-from kvlitmus.spec.calls import Alloc, Begin, EndGroup, Evict, Extend, ExtendBatch, ExtendOne, Free, Grow, Publish
+from kvlitmus.spec.calls import (
+    EXTENSIONS,
+    Alloc,
+    Begin,
+    EndGroup,
+    Evict,
+    Extend,
+    ExtendBatch,
+    ExtendOne,
+    Free,
+    Grow,
+    Publish,
+)
 from kvlitmus.spec.facts import fact
 from kvlitmus.spec.on import On
 from kvlitmus.spec.release import released
@@ -76,7 +88,7 @@ def granted_pages(
         return pages_of(answer, setting.size)
     if isinstance(call, Begin):
         return pages_of(answer.row[answer.cached :], setting.size)
-    if isinstance(call, Extend | ExtendBatch):
+    if isinstance(call, EXTENSIONS):
         return extended_by(call, answer, setting)
     return opened_by(state.requests[call.rid].row, answer, setting)
 

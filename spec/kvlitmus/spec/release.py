@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from kvlitmus.spec.calls import Reset
+from kvlitmus.spec.calls import End, EndGroup, Free, FreeInGroup, Reset
 from kvlitmus.spec.facts import fact
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State
@@ -21,15 +21,28 @@ NONE: frozenset[PageNo] = frozenset()
 
 
 def queued(state: State, then: State, setting: Setting, call: Any) -> State:
-    """What may wait after a call: what it gave back, and what was given back by the last few such calls before it."""
+    """What may wait after a call: what it gave back, and what was given back by the last few such calls before it.
+
+    Without a snapshot nobody knows whether what a request brought was a duplicate.  If it wasn't, nothing was given
+    back, and what waits goes on to do so; so it is counted with what was given back last.
+    """
     delay = setting.profile.release_delay
     if not delay or setting.table or isinstance(call, Reset):
         return then
     given = state.owners.keys() - then.owners.keys()
     if given:
         given -= {page.page for page in then.tree.pages.values()}
-    leaving = (*then.leaving, frozenset(given))[-delay:] if given else then.leaving
+    leaving = then.leaving
+    if given and (setting.seen or gives_back(call) or not leaving):
+        leaving = (*leaving, frozenset(given))[-delay:]
+    elif given:
+        leaving = (*leaving[:-1], leaving[-1] | given)
     return without(then._replace(leaving=leaving), then.owners.keys())
+
+
+def gives_back(call: Any) -> bool:
+    """Whether all that a call releases is given back, whatever is cached."""
+    return isinstance(call, Free | FreeInGroup | EndGroup) or (isinstance(call, End) and not call.keep)
 
 
 def without(state: State, pages: AbstractSet[PageNo]) -> State:

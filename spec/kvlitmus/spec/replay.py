@@ -48,7 +48,7 @@ class Replica:
 
     def somewhere(self, name: Name | None) -> bool:
         """Whether this page is on any tier."""
-        return any(name in tier for tier in self.tiers.values())
+        return name in self.tiers["device"] or name in self.tiers["host"]
 
     def removed(self, event: Event) -> None:
         """A page has left a tier."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from kvlitmus.spec import effects
 from kvlitmus.spec.advance import opened_needed_by
-from kvlitmus.spec.calls import Alloc, Begin, Extend, ExtendBatch, Grow
+from kvlitmus.spec.calls import EXTENSIONS, Alloc, Begin, Extend, Grow
 from kvlitmus.spec.seen import Seen, TierSeen
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State
@@ -25,7 +25,7 @@ def wanted_pages(state: State, setting: Setting, call: Any, answer: Any, before:
     size = setting.size
     if isinstance(call, Alloc):
         return pages_needed(call.asked, size)
-    if isinstance(call, Extend | ExtendBatch):
+    if isinstance(call, EXTENSIONS):
         return opened_needed_by(call, setting)
     if isinstance(call, Begin):
         found = found_for(state, setting, call, answer)

@@ -18,7 +18,7 @@ class Setting:
     """What facts need to know beside the steps.
 
     ``names``: the table by which prefixes are named; it grows, but a prefix keeps its name.  ``usable``: the pages that the pool may hand out;
-    ``host_usable``: those of the host pool.  ``seen``: whether there is a snapshot after each call, so that
+    ``host_usable``: those of the host pool; ``capacity``: the slots of all usable pages.  ``seen``: whether there is a snapshot after each call, so that
     nothing is doubtful.  ``table``: whether the cache is a block table (:mod:`kvlitmus.spec.tables`).
     """
 
@@ -31,6 +31,7 @@ class Setting:
     usable: frozenset[PageNo] = field(init=False)
     host_usable: frozenset[PageNo] = field(init=False)
     seen: bool = field(init=False)
+    capacity: Tokens = field(init=False)
     renews: bool = field(init=False)
     table: bool = field(init=False)
 
@@ -39,6 +40,7 @@ class Setting:
         reserved = profile.reserved if config.pool == "device" else 0
         tiered = self.depth >= SNAPSHOT and "tiers" in self.capabilities
         object.__setattr__(self, "size", config.page_size)
+        object.__setattr__(self, "capacity", Tokens(config.pages * config.page_size))
         object.__setattr__(self, "usable", frozenset(map(PageNo, range(reserved, reserved + config.pages))))
         object.__setattr__(self, "host_usable", frozenset(map(PageNo, range(config.host_pages))))
         object.__setattr__(self, "seen", self.depth >= SNAPSHOT)
@@ -56,11 +58,6 @@ class Setting:
     def ties(self) -> int:
         """Of uses that are no more ticks apart than this nobody knows which the cache takes for the older."""
         return self.profile.tick_uses - 1
-
-    @property
-    def capacity(self) -> Tokens:
-        """Slots of all usable pages."""
-        return Tokens(self.config.pages * self.size)
 
     def cap(self, units: int) -> Tokens:
         """The longest match that the profile allows for a key of this many units."""

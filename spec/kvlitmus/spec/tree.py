@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-from kvlitmus.spec import effects, partial
+from kvlitmus.spec import calls, effects, partial
 from kvlitmus.spec import observed as _observed  # noqa: F401 - its facts
 from kvlitmus.spec.advance import brought_in_vain, computed_pages, inserted_already, offered_by, offered_by_request
 from kvlitmus.spec.calls import Begin, End, Insert, Match, Publish
@@ -88,7 +88,7 @@ def cached_pages_before(state: State, setting: Setting, call: Match | Begin | In
         whole = len(computed_pages(state.requests[call.rid], setting, call.upto))
         return whole, whole
     sure, possible = partial.cached_range(state, call.path.pages)
-    if setting.profile.match_ends == "node" and isinstance(call, Match | Begin):
+    if setting.profile.match_ends == "node" and isinstance(call, calls.LOOKUPS):
         sure = effects.whole_nodes(state.tree, call.path.pages[:sure])
     return sure, possible
 
@@ -102,7 +102,7 @@ def certain_length(
 ) -> Tokens:
     """Units of the key that are certainly cached, before the call."""
     units = cached_pages_before[0] * setting.size
-    return Tokens(units if isinstance(call, Insert | Publish) else min(units, match_cap))
+    return Tokens(units if isinstance(call, calls.IN_LIFE) else min(units, match_cap))
 
 
 @fact(0)
@@ -111,7 +111,7 @@ def possible_length(
 ) -> Tokens:
     """Units of the key that are possibly cached, before the call."""
     units = cached_pages_before[1] * setting.size
-    return Tokens(units if isinstance(call, Insert | Publish) else min(units, match_cap))
+    return Tokens(units if isinstance(call, calls.IN_LIFE) else min(units, match_cap))
 
 
 @fact(0)

@@ -18,7 +18,9 @@ names.  The name of a page is the name of the prefix that ends with it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, NewType
+from typing import NamedTuple, NewType, cast
+
+# Of one integer each of these makes nothing and costs a call; of many at once ``cast`` says the same for less.
 
 Tokens = NewType("Tokens", int)
 """A number of tokens (or of bigrams, for a bigram key)."""
@@ -96,19 +98,17 @@ def pages_needed(tokens: int, page_size: int) -> Pages:
 
 def page_slots(page: PageNo, page_size: int) -> tuple[Slot, ...]:
     """The slots of a page, in order."""
-    return tuple(map(Slot, range(page * page_size, (page + 1) * page_size)))
+    return cast("tuple[Slot, ...]", tuple(range(page * page_size, (page + 1) * page_size)))
 
 
 def pages_of(slots: Sequence[Slot], page_size: int) -> frozenset[PageNo]:
     """The pages that these slots lie in."""
-    if page_size == 1:
-        return frozenset(map(PageNo, slots))
-    return frozenset([PageNo(slot // page_size) for slot in slots])
+    return cast("frozenset[PageNo]", frozenset(slots if page_size == 1 else [slot // page_size for slot in slots]))
 
 
 def pages_in_order(slots: Sequence[int], page_size: int) -> tuple[PageNo, ...]:
     """The page of the first slot, of the slot one page on, and so forth: the pages of a row of slots."""
-    return tuple(PageNo(slot // page_size) for slot in slots[::page_size])
+    return cast("tuple[PageNo, ...]", tuple([slot // page_size for slot in slots[::page_size]]))
 
 
 def continues_pages(start: int, last: int, new: Sequence[int], page_size: int) -> bool:

@@ -70,7 +70,7 @@ class Doubt(NamedTuple):
     @property
     def open(self) -> frozenset[Name]:
         """The pages that some window leaves open."""
-        return frozenset().union(*[window.ranks for window in self.windows])
+        return frozenset().union(*[window.ranks for window in self.windows]) if self.windows else frozenset()
 
 
 NO_DOUBT = Doubt()

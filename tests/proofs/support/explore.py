@@ -219,7 +219,8 @@ class Explorer:
         adapter.group = None
         adapter.choice = type(adapter.choice)()
         adapter.serial = len(state.receipts)
-        checker.kept, checker.history = [], []
+        checker.kept.clear()
+        checker.history = []
         checker.tokens = {number: number for number in state.known.receipts}
         if seen is not None:
             checker.before = seen

@@ -8,6 +8,8 @@ and ``tools/spec_mutation.py`` asks of each change that no step has told apart w
 from __future__ import annotations
 
 import hashlib
+import importlib
+import operator
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -39,7 +41,7 @@ from kvlitmus.spec.units import Key, Name, PageNo, Slot, Tick, Tokens
 
 
 class Row(NamedTuple):
-    """What a fact, or the predicate of a rule, says of these values."""
+    """What a fact, the predicate of a rule, or a function that facts call, says of these values."""
 
     name: str
     says: Any
@@ -47,8 +49,14 @@ class Row(NamedTuple):
 
     @property
     def function(self) -> Callable[..., Any]:
-        """The fact, or the predicate."""
+        """The fact, the predicate, or the function of a module that facts call."""
         rules = all_rules()  # which defines the facts as well
+        module, *path = self.name.split(".")
+        if path:
+            found: Callable[..., Any] = operator.attrgetter(".".join(path))(
+                importlib.import_module(f"kvlitmus.spec.{module}")
+            )
+            return found
         return FACTS[self.name].compute if self.name in FACTS else rules[self.name].predicate
 
 
@@ -537,7 +545,7 @@ def wanted(says: int, state: State = CACHED, **profile: Any) -> Row:
     return row("request_wanted", says, state=state, setting=setting(profile=profile), call=Begin(0, LONG))
 
 
-def fits(says: bool, state: State = EMPTY, pages: int = 3, host: int = 0, **profile: Any) -> Row:
+def fits(says: Any, state: State = EMPTY, pages: int = 3, host: int = 0, **profile: Any) -> Row:
     """Whether a request of three pages fits."""
     configured = setting(3, profile, pages=pages, host_pages=host)
     return row("fits_alone", says, setting=configured, state=state, call=BEGIN)
@@ -795,7 +803,7 @@ LAST = (
         then=TIERED,
         call=Evict(Tokens(4)),
         answer=4,
-        tiers_seen_before=TierSeen(tier_nodes=[host_node((5,), None)]),
+        tiers_seen_before=TierSeen(cached={Name(6): PageNo(0)}, tier_nodes=[host_node((5,), None)]),
         tiers_seen=TierSeen(),
         host_evicted={Name(5)},
     ),

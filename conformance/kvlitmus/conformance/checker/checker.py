@@ -223,7 +223,7 @@ class Checker(Guard):
         self.tokens: dict[int, object] = {}
         self.store_state: StoreState = EMPTY_STORE
         self.pages_made = 0
-        self.kept = []
+        self.kept.clear()
         self.distrusted: frozenset[str] = frozenset()
         self.before = self.observe_now()
 
@@ -354,8 +354,7 @@ class Checker(Guard):
     ) -> None:
         """Look at the cache, follow what is seen, and judge."""
         state, before, after = self.state, self.before, self.observe_now()
-        if self.kept:
-            self.watch_kept()
+        self.watch_kept()
         then = expected
         occasions = occasions_of(call, answer, state, self.setting, before)
         if isinstance(after, TierSeen):

@@ -62,6 +62,36 @@ def differ(now: Sequence[Any], then: Sequence[Any]) -> bool:
         return True
 
 
+class Kept:
+    """Lists that a cache has returned (``now``), each beside what it held ``then``."""
+
+    def __init__(self) -> None:
+        self.now: list[list[Any]] = []
+        self.then: list[list[Any]] = []
+
+    def add(self, got: list[Any]) -> None:
+        """Watch a list, unless so many are watched already."""
+        if len(self.now) < KEPT:
+            self.now.append(got)
+            self.then.append(list(got))
+
+    def forget(self, one: object) -> None:
+        """Watch this one no more."""
+        watched = [at for at, now in enumerate(self.now) if now is not one]
+        self.now, self.then = [self.now[at] for at in watched], [self.then[at] for at in watched]
+
+    def clear(self) -> None:
+        """Watch none any more."""
+        self.now.clear()
+        self.then.clear()
+
+    def changed(self) -> tuple[list[Any], list[Any]] | None:
+        """The first list that isn't what it was, and what that was; all are compared at once first."""
+        if not differ(self.now, self.then):
+            return None
+        return next((pair for pair in zip(self.now, self.then, strict=True) if differ(*pair)), None)
+
+
 def short_of_memory(error: BaseException, limit: int) -> str:
     """What to add where a call has run out of the memory that it may have: so many megabytes, 0 for no limit."""
     return f" (a worker may use {limit:,} MB: --memory)" if limit and issubclass(type(error), MemoryError) else ""
@@ -85,7 +115,7 @@ class Guard:
         self.evaluated: Counter[str] = Counter()
         self.history: list[str] = []
         self.steps = 0
-        self.kept: list[tuple[list[Any], list[Any]]] = []
+        self.kept = Kept()
 
     def call(self, text: str, method: str, *args: Any, **kwargs: Any) -> Any:
         """Make one port call.  What it raises breaks PORT-01; that it ends the process breaks PORT-02.
@@ -143,10 +173,10 @@ class Guard:
         if mine and not (min(mine) >= 0 and max(mine) < MAX_SLOT):
             lowest, highest = shown(min(mine)), shown(max(mine))
             raise self.broken("PORT-03", f"expected slots from 0 on, got {lowest} to {highest}")
-        if got is answer and type(got) is list and len(self.kept) < KEPT:
-            self.kept.append((got, list(got)))
+        if got is answer and type(got) is list:
+            self.kept.add(got)
         self.history[-1] += f" → {list(mine) if len(mine) <= SHOWN else f'{len(mine)} slots'}"
-        return tuple(map(Slot, mine))
+        return cast("tuple[Slot, ...]", tuple(mine))
 
     def plain(self, got: Sequence[Any]) -> Collection[int]:
         """What a sequence of integers of whatever class holds; anything else breaks PORT-03."""
@@ -206,6 +236,6 @@ class Guard:
 
     def watch_kept(self) -> None:
         """Sequences returned earlier must be what they were."""
-        for now, then in self.kept:
-            if differ(now, then):
-                raise self.broken("PORT-04", f"a sequence returned earlier changed from {then} to {shown(now)}")
+        if changed := self.kept.changed():
+            now, then = changed
+            raise self.broken("PORT-04", f"a sequence returned earlier changed from {then} to {shown(now)}")

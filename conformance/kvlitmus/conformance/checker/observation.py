@@ -17,7 +17,7 @@ from kvlitmus.conformance.support.text import shown, type_name
 from kvlitmus.spec.interface import ORPHAN
 from kvlitmus.spec.names import Names
 from kvlitmus.spec.seen import NodeInfo, NodeSeen, Seen
-from kvlitmus.spec.units import Name, PageNo
+from kvlitmus.spec.units import Name, PageNo, page_slots, pages_in_order
 
 PLAIN = frozenset({int, type(None)})
 """Types of what a node says of itself, in most caches."""
@@ -39,12 +39,13 @@ class Observer:
         self.most = most
         self.known: dict[Any, tuple[Any, NodeInfo]] = {}
         self.rows: list[tuple[Any, ...]] = []  # of the last look, in plain numbers: what a stranger shows may change
+        self.infos: list[NodeInfo] = []  # of the same nodes
         self.last = Seen()
 
     def forget(self) -> None:
         """Names may stand for other prefixes from now on."""
         self.known.clear()
-        self.rows, self.last = [], Seen()
+        self.rows, self.infos, self.last = [], [], Seen()
 
     def read(self, available: int | None, sizes: Any, view: View | None) -> Seen:
         """What was seen; raises when the form is not the one that the port promises.
@@ -68,7 +69,6 @@ class Observer:
             seen.parents, seen.broken = last.parents, last.broken
         else:
             self.read_nodes(seen, rows, same)
-            self.check_form(seen)
         self.last = seen
 
     def unchanged(self, rows: Sequence[Any]) -> int:
@@ -87,11 +87,8 @@ class Observer:
 
     def read_nodes(self, seen: Seen, rows: Sequence[Any], same: int) -> None:
         """Read the nodes, of which the first so many are the ``same`` as at the look before."""
-        known, nodes, kept, table = self.known, seen.nodes, self.rows[:same], self.table
+        known, nodes, kept, infos = self.known, seen.nodes, self.rows[:same], self.infos[:same]
         nodes += self.last.nodes[:same]
-        infos = [node.info for node in nodes]
-        starts = [info.parent for info in infos]
-        roots = {start for start, node in zip(starts, nodes, strict=True) if node.parent < 0 and node.parent != ORPHAN}
         for parent, namespace, units, slots, locks, hits, priority in rows[same:]:
             if not (type(parent) is type(locks) is type(hits) is type(priority) is int):
                 parent, locks, hits, priority = self.numbers(parent, locks, hits, priority)
@@ -103,25 +100,30 @@ class Observer:
                 start = infos[parent].end
             else:
                 self.check_namespace(namespace)
-                if parent == ORPHAN:
-                    start = self.names.lost(namespace)
-                else:
-                    start = self.names.root(namespace)
-                    roots.add(start)
+                start = self.names.lost(namespace) if parent == ORPHAN else self.names.root(namespace)
             (_, own_units, own_slots), info = known.get((start, units, slots)) or self.name_node(start, units, slots)
             kept.append((parent, namespace, own_units, own_slots, locks, hits, priority))
             nodes.append(NodeSeen(info, parent, locks, hits, priority))
             infos.append(info)
-            starts.append(start)
-        cached, listed = seen.cached, seen.cached_listed
+        last = self.last
+        if infos == self.infos and not last.broken:  # what nodes say of themselves may differ
+            seen.cached, seen.cached_listed, seen.parents = last.cached, last.cached_listed, last.parents
+        else:
+            self.read_cached(seen, infos)
+        self.rows, self.infos = kept, infos
+
+    def read_cached(self, seen: Seen, infos: Sequence[NodeInfo]) -> None:
+        """Put together what all nodes cache."""
+        cached, listed, table = seen.cached, seen.cached_listed, self.table
         for info in infos:
             if table:
                 cached.update({name: min(page, cached.get(name, page)) for name, page in info.items.items()})
             else:
                 cached.update(info.items)
             listed += info.pages
-        seen.parents = {*starts} - roots
-        self.rows = kept
+        roots = {node.info.parent for node in seen.nodes if node.parent < 0 and node.parent != ORPHAN}
+        seen.parents = {info.parent for info in infos} - roots
+        self.check_form(seen)
 
     def read_counters(self, seen: Seen, available: int | None, sizes: Any) -> None:
         """Read the counters of pool and tree."""
@@ -201,22 +203,24 @@ class Observer:
         """Name the pages of a node; remembered by content, with it."""
         given_units, given = tuple(self.bounded(units, "a node")), tuple(self.bounded(slots, "a node"))
         size = self.size
-        wrong = f"slots of a node must be integers from 0 on (got {shown(given[:8])})"
-        slots = tuple(self.plain(given, wrong))
-        if any(not 0 <= slot < MAX_NUMBER for slot in slots):
-            raise ValueError(wrong)
+        try:
+            slots = tuple(integers(given))
+        except TypeError as error:
+            raise self.no_slots(given) from error
+        if slots and not (min(slots) >= 0 and max(slots) < MAX_NUMBER):
+            raise self.no_slots(given)
         units = self.named_by(given_units)
         names = self.names.extend(start, units)
         ends = names[size - 1 :: size]
-        pages = tuple(PageNo(slot // size) for slot in slots[::size])[: len(ends)]
+        pages = pages_in_order(slots, size)[: len(ends)]
         broken = ""
         if not units or len(units) % size or len(units) != len(slots):
             broken = f"a node has {len(units)} units and {len(slots)} slots; both must be the same multiple of {size}"
-        odd = tuple(
-            f"page {page} is cached in slots {slots[at * size : at * size + size]}"
-            for at, page in enumerate(pages)
-            if slots[at * size : at * size + size] != tuple(range(page * size, page * size + size))
-        )
+        odd: tuple[str, ...] = ()
+        whole = tuple([slot for page in pages for slot in range(page * size, (page + 1) * size)])
+        if slots[: len(whole)] != whole:
+            parts = [(page, slots[at * size : (at + 1) * size]) for at, page in enumerate(pages)]
+            odd = tuple([f"page {page} is cached in slots {p}" for page, p in parts if p != page_slots(page, size)])
         info = NodeInfo(
             ends, pages, start, names[-1] if names else start, broken, odd, dict(zip(ends, pages, strict=False))
         )
@@ -229,13 +233,18 @@ class Observer:
     def named_by(self, given: tuple[Any, ...]) -> tuple[Any, ...]:
         """The units of a node in plain integers."""
         try:
-            units = given if {*map(type, given)} <= EXACT else tuple(map(self.unit, given))
+            exact = {*map(type, given)} <= EXACT
+            units = given if exact else tuple(map(self.unit, given))
         except TypeError as error:
             raise self.no_units(given) from error
-        tokens = [unit for unit in units if type(unit) is int]
+        tokens = units if exact else [unit for unit in units if type(unit) is int]
         if tokens and not (min(tokens) > -MAX_NUMBER and max(tokens) < MAX_NUMBER):
             raise self.no_units(given)
         return units
+
+    def no_slots(self, given: tuple[Any, ...]) -> ValueError:
+        """What to raise for these."""
+        return ValueError(f"slots of a node must be integers from 0 on (got {shown(given[:8])})")
 
     def no_units(self, given: tuple[Any, ...]) -> ValueError:
         """What to raise for these."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from kvlitmus.conformance.checker.calls.misuse import go_on
+from kvlitmus.conformance.checker.calls.misuse import OWN_AGAIN, go_on
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.generate.actions import ACTIONS
-from kvlitmus.conformance.generate.actions.misuse import LAST
+from kvlitmus.conformance.generate.actions.misuse import ENDINGS
 from kvlitmus.conformance.generate.caller import Caller
 from kvlitmus.conformance.generate.schedule import Op
 
@@ -25,7 +25,7 @@ class Interpreter(Caller):
         """Play all operations, up to one that is misuse, then settle: give back what is held and empty the cache.
 
         ``most``: it ends after so many calls, if given.  ``began``: where it is noted how many had been made when each
-        operation began.
+        operation began, and when all had been played.
         """
         actions, history = self.actions, self.checker.history
         began = [] if began is None else began
@@ -38,8 +38,9 @@ class Interpreter(Caller):
                 break
         if most is not None and len(history) >= most:
             return
+        began.append(len(history))
         if self.misused:
-            without = partial(self.broken_by, [op for op in ops if op.kind != LAST])
+            without = partial(self.broken_by, ops, self.misused)
             go_on(self.checker, self.go_on_lawfully, without, self.misused)
         else:
             self.settle()
@@ -49,16 +50,32 @@ class Interpreter(Caller):
         self.afterwards()
         self.settle()
 
-    def broken_by(self, ops: Sequence[Op]) -> Sequence[str]:
-        """The rules that these operations break on a fresh cache; any, where there is none to be had."""
+    def broken_by(self, ops: Sequence[Op], rule: str) -> Sequence[str]:
+        """The rules that a fresh cache breaks without what this one is about; any, where there is none to be had.
+
+        Of arrays that are overwritten: all is played again, and nothing overwritten.  Of misuse: it is left out.
+        """
         checker = self.checker
         if checker.again is None:
             return tuple(checker.rules)
+        another = Interpreter(checker.again())
         try:
-            Interpreter(checker.again()).play(ops)
+            if rule == OWN_AGAIN:
+                another.overwrites = False
+                another.play_on(ops)
+            else:
+                another.play([op for op in ops if op.kind not in ENDINGS])
         except Violation as violation:
             return violation.rules
         return ()
+
+    def play_on(self, ops: Sequence[Op]) -> None:
+        """Play all operations, then go on as after misuse, whatever that breaks."""
+        for kind, a, b, c in ops:
+            self.actions[kind](self, a, b, c)
+            if self.misused:
+                break
+        self.go_on_lawfully()
 
     def do(self, kind: str, a: int = 0, b: int = 0, c: int = 0) -> None:
         """Play one operation."""

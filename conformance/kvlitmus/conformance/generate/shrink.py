@@ -5,10 +5,11 @@ serves caches in other processes and other languages too.  What can be said of t
 used where it is said.
 
 What comes after the failure is dropped.  Then the configuration is simplified, since a small memory is filled by few
-calls; operations are dropped: those that made no call, those of one request, those of one kind, runs of them, ever
-shorter ones; and the numbers of each operation are lowered, where that makes no further calls, or raised, where it
-saves some.  When nothing of that helps any more, pairs are dropped, since what begins something and what ends it can
-only go together; then it begins again.
+calls; operations are dropped: those that made no call, those of one kind, those of some requests, ever fewer, runs of
+them, ever shorter ones; and the numbers of each operation are lowered, where that makes no further calls, or raised,
+where it saves some.  When nothing of that helps any more, operations that make several calls are spelt out, as single
+calls of them may do; pairs are dropped, since what begins something and what ends it can only go together; then it
+begins again.
 
 The result depends on the schedule and on the number of trials alone.  A limit in seconds is there for a target that
 hangs; where it ends the search, that is said.
@@ -37,7 +38,7 @@ class Failed(NamedTuple):
     """How a schedule failed.
 
     ``calls``: after how many calls.  ``began``: how many calls had been made when each of its operations began, as far
-    as it came; ``history``: the calls, as texts.  Both are empty where nobody can say.
+    as it came, and when all had been played; ``history``: the calls, as texts.  Both are empty where nobody can say.
     """
 
     calls: int
@@ -56,12 +57,19 @@ class Failed(NamedTuple):
             for at in range(len(self.began))
         ]
 
+    def about(self) -> set[int]:
+        """All requests."""
+        return {rid for rids in self.requests() for rid in rids}
+
 
 Fails = Callable[[Case, int | None], Failed | None]
 """How a schedule fails; ``None`` for one that doesn't.
 
 It may be ended after so many calls: a later failure is of no use.
 """
+
+SpellOut = Callable[[Case, Failed], Sequence[Op] | None]
+"""The same calls, each by an operation of its own; ``None`` where they are that already, or nobody can say."""
 
 TRIALS = 2_000
 """So many schedules are tried."""
@@ -83,6 +91,9 @@ SHORT = 8
 
 DRAWS = 200
 """So many schedules are drawn in the hope of a shorter one."""
+
+PICKING = ("grow", "publish", "finish", "abort", "compute")
+"""Operations on one of the requests that run; the last of their numbers says on which."""
 
 SAVING = (("publish", 1), ("fail", 1), ("flush", 0), ("poll", 1))
 """Numbers that make fewer calls where they are high: a publication by itself, an end that comes later."""
@@ -111,6 +122,14 @@ def simpler(config: Config) -> Iterator[Config]:
         yield replace(config, storage="none")
 
 
+def plainer(config: Config) -> Iterator[Config]:
+    """Hierarchies in which the same takes fewer uses, or the end of a prefetch fewer calls."""
+    if config.write != "write_through" and config.tiered:
+        yield replace(config, write="write_through")
+    if config.stop != "best_effort" and config.tiered:
+        yield replace(config, stop="best_effort")
+
+
 def small(config: Config) -> list[Config]:
     """The configurations of little memory that are like a given one."""
     one = replace(config, page_size=1, threshold=min(config.threshold, 1))
@@ -128,10 +147,13 @@ class Shrunk(NamedTuple):
 class Shrinker:
     """The best schedule so far, how it fails (``None``: not known yet), and what may still be spent."""
 
-    def __init__(self, case: Case, fails: Fails, trials: int, seconds: float) -> None:
+    def __init__(
+        self, case: Case, fails: Fails, trials: int, seconds: float, spell_out: SpellOut | None = None
+    ) -> None:
         self.case = case
         self.failed: Failed | None = None
         self.fails = fails
+        self.calls_of = spell_out
         self.trials = self.left = trials
         self.seconds = seconds
         self.until = monotonic() + seconds
@@ -181,7 +203,12 @@ class Shrinker:
         return bool(gone) and self.take_ops(op for at, op in enumerate(self.ops) if at not in gone)
 
     def simplify_config(self) -> None:
-        """Simplify the configuration in one respect after the other, as long as that saves calls."""
+        """Simplify the configuration in one respect after the other, as long as that saves calls.
+
+        One that is plainer may save some only later, when what it needs no more has been dropped.
+        """
+        for config in plainer(self.case.config):
+            self.take(Case(config, self.case.ops))
         before = None
         while self.case.config != before:
             before = self.case.config
@@ -194,10 +221,29 @@ class Shrinker:
             self.drop(at for at in range(len(self.failed.began)) if not self.failed.made(at))
 
     def drop_requests(self) -> None:
-        """Drop all operations that are about one request alone, request by request, later ones first."""
+        """Drop all operations that are about some requests alone: many requests at first, then single ones.
+
+        Later ones come first, since those that are left keep their numbers then.
+        """
         assert self.failed is not None
-        for rid in sorted({rid for rids in self.failed.requests() for rid in rids}, reverse=True):
-            self.drop(at for at, rids in enumerate(self.failed.requests()) if rids == {rid})
+        several = (len(self.failed.about()) + 1) // 2
+        while several:
+            rids = sorted(self.failed.about(), reverse=True)
+            for at in range(0, len(rids), several):
+                self.drop_about(set(rids[at : at + several]))
+            several //= 2
+
+    def drop_about(self, rids: set[int]) -> None:
+        """Drop what is about these requests alone; of one request also so that later operations mean the same ones."""
+        assert self.failed is not None
+        about = {at for at, those in enumerate(self.failed.requests()) if those and those <= rids}
+        if not self.drop(about) and len(rids) == 1 and about:
+            between = range(min(about), max(about))
+            self.take_ops(
+                op._replace(c=op.c - 1) if at in between and op.kind in PICKING and op.c else op
+                for at, op in enumerate(self.ops)
+                if at not in about
+            )
 
     def drop_kinds(self) -> None:
         """Drop all operations of a kind."""
@@ -259,6 +305,15 @@ class Shrinker:
         numbers[field] = value
         return [*self.ops[:at], Op(self.ops[at].kind, *numbers), *self.ops[at + 1 :]]
 
+    def spell_out(self) -> None:
+        """Make each call by an operation of its own."""
+        assert self.failed is not None
+        if self.calls_of is None or not self.spend():
+            return
+        ops = self.calls_of(self.case, self.failed)
+        if ops is not None:
+            self.take_ops(ops)
+
     def draw_again(self) -> None:
         """Where it is long: draw schedules of the kinds that are left, until one is found that is shorter.
 
@@ -284,9 +339,14 @@ class Shrinker:
                 one()
 
 
-def shrink(case: Case, fails: Fails, *, trials: int = TRIALS, seconds: float = SAFETY) -> Shrunk:
-    """A shorter and simpler schedule that still fails; the given one if none is found."""
-    shrinker = Shrinker(case, fails, trials, seconds)
+def shrink(
+    case: Case, fails: Fails, *, trials: int = TRIALS, seconds: float = SAFETY, spell_out: SpellOut | None = None
+) -> Shrunk:
+    """A shorter and simpler schedule that still fails; the given one if none is found.
+
+    ``spell_out``: what its calls are one by one, where that can be said.
+    """
+    shrinker = Shrinker(case, fails, trials, seconds, spell_out)
     if not shrinker.take(case):
         return Shrunk(case, shrinker.stopped or "it did not occur again when it was shrunk")
 
@@ -294,13 +354,13 @@ def shrink(case: Case, fails: Fails, *, trials: int = TRIALS, seconds: float = S
         shrinker.until_still(
             shrinker.simplify_config,
             shrinker.drop_idle,
-            shrinker.drop_requests,
             shrinker.drop_kinds,
+            shrinker.drop_requests,
             shrinker.drop_chunks,
             shrinker.change_numbers,
         )
 
-    shrinker.until_still(without_pairs, shrinker.drop_pairs, shrinker.draw_again)
+    shrinker.until_still(without_pairs, shrinker.spell_out, shrinker.drop_pairs, shrinker.draw_again)
     shrinker.take(Case(case.config, shrinker.ops))  # the one that was asked for, where it does as well
     if not shrinker.stopped and len(shrinker.ops) > PAIRS_UP_TO:
         shrinker.stopped = "too long for trying pairs of operations"

@@ -18,7 +18,7 @@ from typing import Any
 
 from kvlitmus.conformance.history.playback import exception_of
 from kvlitmus.conformance.history.steps import FORMAT, FORMS, LENT, METHODS, RAW_ARRAY, Heading, Record, Step, Table
-from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.ports import Config, Hit
 from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.results import Options, item_from_json, profile_from_json
 
@@ -119,14 +119,22 @@ class Played:
             self._do(what, given)
         if raised:
             raise exception_of(str(self._values[answer]))
-        found = self._values[answer]
-        return list(found) if type(found) is list else found
+        return own_copy(self._values[answer])
 
     def _do(self, what: str, given: Sequence[Any]) -> None:
         try:
             getattr(self._lent[what], what)(*given)
         except Exception:  # noqa: BLE001  storage that raises on demand: the recorded cache has met that
             return
+
+
+def own_copy(answer: Any) -> Any:
+    """An answer whose lists are the caller's, who may write into them."""
+    if type(answer) is list:
+        return list(answer)
+    if isinstance(answer, Hit) and type(answer.slots) is list:
+        return answer._replace(slots=list(answer.slots))
+    return answer
 
 
 class Again:

@@ -29,7 +29,7 @@ from kvlitmus.spec.prefetch_plan import PrefetchAsk
 from kvlitmus.spec.units import Key
 
 FORMAT = 1
-RAW = (*PORTS["raw"], *PORTS["raw_requests"])
+RAW = (*PORTS["raw"], *PORTS["raw_requests"], *PORTS["raw_prefetching"])
 """Calls with arrays of the cache's own callers: these are not recorded, only whether there was one."""
 
 RAW_ARRAY = RAW[0]
@@ -126,7 +126,7 @@ class Table:
             return ["l" if type(value) is list else "t", *value]
         if isinstance(value, list | tuple):
             named = type(value).__name__
-            plain = "L" if type(value) is list else "T"
+            plain = "L" if isinstance(value, list) else "T"
             return [named if FORMS.get(named) is type(value) else plain, *(self.add(one) for one in value)]
         return ["h", self.handle(value)]
 

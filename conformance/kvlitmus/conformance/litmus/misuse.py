@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from kvlitmus.conformance.checker.calls import misuse, pool, raw, request, tree
+from kvlitmus.conformance.checker.calls import fetch, misuse, pool, raw, request, tiers, tree
 from kvlitmus.conformance.checker.calls.text import key_text
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.litmus.lock import take
 from kvlitmus.conformance.litmus.registry import litmus
+from kvlitmus.conformance.litmus.scenes import READS, least_pages, letters, step, storage, stored
 from kvlitmus.conformance.litmus.tree import store
 from kvlitmus.spec.interface.cache import FORMS
 from kvlitmus.spec.limits import ALL_TOKENS
-from kvlitmus.spec.units import Slot
+from kvlitmus.spec.units import Key, Slot
 
 
 @litmus(rules=("MISUSE-01", "MISUSE-02"), needs=("pool",), misuse=True)
@@ -185,6 +186,68 @@ def a_prompt_overwritten_while_its_request_runs(checker: Checker) -> None:
             tree.match(checker, key)
 
         misuse.go_on(checker, ends, rule=misuse.OWN_AGAIN)
+
+
+@litmus(rules=("MISUSE-12",), needs=("pool", "tree", "raw"), misuse=True)
+def slots_overwritten_after_a_match(checker: Checker) -> None:
+    """What is cached is found where it is, whatever is written into the slots that a match handed out.
+
+    The match ends with what was cached in one piece, or in two, or in the middle of a piece; or it finds nothing.
+    """
+    store(checker, prompt(checker, "ab"))
+    store(checker, prompt(checker, "abcd"))
+    for ways in ("x", "ab", "abcd", "abc", "a"):
+        key = prompt(checker, ways)
+        if raw.overwrite_answer(checker, raw.handed_out(checker, key)):
+            misuse.go_on(checker, partial(found_again, checker, key), rule=misuse.OWN_AGAIN)
+
+
+def found_again(checker: Checker, key: Key) -> None:
+    """A key is found as it was, and so is the one that it is a part of."""
+    raw.match(checker, key)
+    tree.match(checker, prompt(checker, "abcd"))
+
+
+@litmus(rules=("MISUSE-12",), needs=(*READS, "raw", "raw_prefetching"), misuse=True)
+def an_array_overwritten_after_a_prefetch(checker: Checker) -> None:
+    """What is fetched is what was asked for, whatever the array says by the time that storage is."""
+    key = letters(checker, least_pages(checker) + 2)
+    stored(checker, key)
+    arrays = raw.prefetch(checker, 1, key)
+    if arrays is not None:
+        raw.overwrite(checker, arrays)
+        misuse.go_on(checker, partial(lands, checker, 1, key), rule=misuse.OWN_AGAIN)
+
+
+def lands(checker: Checker, rid: int, key: Key) -> None:
+    """A prefetch goes on to its end; the key is found."""
+    step(checker, "query")
+    tiers.tick(checker)
+    step(checker, "fetch")
+    tiers.settle(checker)
+    tree.match(checker, key)
+    fetch.loaded(checker, rid)
+
+
+@litmus(rules=("MISUSE-07", "MISUSE-08", "MISUSE-09"), needs=(*READS, "pool", "raw", "raw_prefetching"), misuse=True)
+def a_prefetch_of_no_sequence_of_integers(checker: Checker) -> None:
+    """Floats, truth values, rows and single numbers are no prompt that could be waited for; the cache goes on."""
+    if checker.profile.misuse == "undefined":
+        return
+    storage(checker)
+    key = letters(checker, least_pages(checker) + 1)
+    for rid, form in enumerate(FORMS[2:], 1):
+        odd = raw.array(checker, key.tokens, form)
+        if odd is not None:
+            text, make = f"prefetch({rid}, {form} of {key_text(key)})", partial(checker.adapter.raw_prefetch, rid, odd)
+            misuse.forbidden(checker, "prefetch", text, "no sequence of integers", partial(make, None))
+
+    def goes_on() -> None:
+        stored(checker, key)
+        raw.prefetch(checker, 9, key)
+        tiers.settle(checker)
+
+    misuse.go_on(checker, goes_on)
 
 
 def end_lawfully(checker: Checker, own: Sequence[Slot] | None) -> None:

@@ -161,3 +161,12 @@ def draw(take: Callable[[int], int]) -> tuple[PrefetchAsk, HostScript]:
         evict_grain=(1, page, 4 * page)[take(3)],
     )
     return ask, script
+
+
+ODD_NAMES = ("", " ", "page 0", "../page", "a/b", "page\n", "\0", "Seite\u00df", "\U0001f5c4", "0" * 300)
+"""Names that a storage of files would stumble over: to a plan they are texts like any other."""
+
+
+def names_before(take: Callable[[int], int]) -> tuple[str, ...]:
+    """The names in storage of one to six pages before a key; a third of them odd, some twice."""
+    return tuple(f"{take(1 << 32):064x}" if take(3) else ODD_NAMES[take(len(ODD_NAMES))] for _ in range(1 + take(6)))

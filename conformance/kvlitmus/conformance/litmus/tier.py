@@ -40,6 +40,21 @@ def a_page_goes_from_the_device_to_the_host_and_away(checker: Checker) -> None:
     tiers.settle(checker)
 
 
+@litmus(rules=("TIER-41", "TIER-42"), needs=TIERS)
+def host_copies_are_made_once_and_stay(checker: Checker) -> None:
+    """A path is backed up and another one used once; both leave the device, one comes back, and is used again."""
+    backed(checker, prompt(checker, "ab"))
+    computed(checker, prompt(checker, "c"))
+    tree.evict(checker, checker.size)
+    tree.evict(checker, checker.capacity)
+    tiers.load_back(checker, prompt(checker, "ab"))
+    step(checker, "load")
+    tiers.tick(checker)
+    computed(checker, prompt(checker, "ab"))
+    tree.evict(checker, checker.capacity)
+    tiers.settle(checker)
+
+
 @litmus(rules=("TIER-07", "TIER-08"), needs=(*TIERS, "data"))
 def what_goes_down_and_comes_back_is_the_same(checker: Checker) -> None:
     """A page that was backed up, demoted and loaded back holds what it held."""

@@ -21,6 +21,9 @@ from kvlitmus.spec.units import Key, page_floor
 PARTS = frozenset({"pool", "tree", "locks", "evict"})
 """What it takes to compose requests."""
 
+PAST_THEM = frozenset({"raw_begin"})
+"""Calls that begin a request of the cache's own, which the composed ones would know nothing of."""
+
 
 @dataclass(slots=True)
 class Running:
@@ -45,6 +48,8 @@ class Composed:
             self.reset = self._reset
 
     def __getattr__(self, name: str) -> Any:
+        if name in PAST_THEM:
+            raise AttributeError(name)
         return getattr(self._adapter, name)
 
     def _reset(self) -> None:

@@ -25,16 +25,17 @@ ROOTS = ("run.engine", "run.plan", "run.verdicts", "litmus", "generate.actions",
 """Modules and packages of the judge from which everything else is reached by imports."""
 
 LEFT_OUT = frozenset(
-    f"kvlitmus.conformance.{name}"
+    f"kvlitmus.{name}"
     for name in (
-        "generate.shrink",
-        "run.minimise",
-        "run.failures",
-        "isolation.current_run",
-        "checker.explain",
-        "support.files",
-        "support.ending",
-        "history.steps",
+        "spec.less",
+        "conformance.generate.shrink",
+        "conformance.run.minimise",
+        "conformance.run.failures",
+        "conformance.isolation.current_run",
+        "conformance.checker.explain",
+        "conformance.support.files",
+        "conformance.support.ending",
+        "conformance.history.steps",
     )
 )
 """Reached from there, but without a say in verdicts."""

@@ -21,7 +21,8 @@ from kvlitmus.conformance.checker.explain import allowed_text, seen_texts
 from kvlitmus.conformance.checker.guard import Violation, short_of_memory
 from kvlitmus.conformance.generate.interpreter import Interpreter
 from kvlitmus.conformance.generate.schedule import Op, draw, table
-from kvlitmus.conformance.generate.shrink import Case, Failed, shrink
+from kvlitmus.conformance.generate.shrink import Case, Failed, Shrunk, shrink
+from kvlitmus.conformance.generate.transcript import COMPOSITE, Transcript
 from kvlitmus.conformance.history import steps
 from kvlitmus.conformance.isolation.current_run import CurrentRun, MethodMask
 from kvlitmus.conformance.litmus.registry import all_litmus
@@ -186,7 +187,7 @@ def _recorded(target: Any, item: Item, options: Options, result: ItemResult, run
 
 def _run(target: Any, item: Item, options: Options, result: ItemResult, run: CurrentRun) -> None:
     muted = options.muted
-    if item.kind == "litmus" and all_litmus()[item.name].page:
+    if item.kind in ("litmus", "transcript") and all_litmus()[item.name].page:
         item = replace(item, config=replace(item.config, page_size=all_litmus()[item.name].page))
     program, ops = _program(target, item, options, run)
     for attempt in range(1 + max(0, options.reruns)):
@@ -209,10 +210,13 @@ def _program(target: Any, item: Item, options: Options, run: CurrentRun) -> tupl
         return Scheduled(item.schedule), list(item.schedule)
     fresh = make_checker(target, item.config, options, run)
     has = fresh.capabilities
-    test = all_litmus()[item.name] if item.kind == "litmus" else None
+    test = all_litmus()[item.name] if item.kind in ("litmus", "transcript") else None
     missing = (test.needs if test is not None else needs_of(item.schedule)) - has
     if missing:
         raise Unsupported(f"{item.name} needs {', '.join(sorted(missing))}")
+    if test is not None and item.kind == "transcript":
+        ops = list(transcribed(target, item.config, options, test.program, run))
+        return Scheduled(ops), ops
     if test is not None:
         return test.program, []
     if item.kind == "vector":
@@ -220,8 +224,20 @@ def _program(target: Any, item: Item, options: Options, run: CurrentRun) -> tupl
     kinds = table(has, item.generation)
     if not kinds:
         raise Unsupported("the target has no port that a schedule could use")
-    ops = draw(item.seed, item.ops, kinds, misuse=fresh.profile.misuse != "undefined" and "pool" in has)
+    misuse = fresh.profile.misuse != "undefined" and "pool" in has
+    ops = draw(item.seed, item.ops, kinds, misuse=misuse, generation=item.generation)
     return Scheduled(ops), ops
+
+
+def transcribed(target: Any, config: Config, options: Options, program: Program, run: CurrentRun) -> tuple[Op, ...]:
+    """A schedule that makes the calls of a program as nearly as can be, and that breaks a rule if any such does."""
+    transcript = Transcript(program)
+    play(target, config, options, transcript, run)
+    ops: tuple[Op, ...] = ()
+    for ops in transcript.variants():
+        if play(target, config, options, Scheduled(ops), run)[1] is not None:
+            break
+    return ops
 
 
 def count(checker: Checker, result: ItemResult) -> None:
@@ -234,6 +250,35 @@ def count(checker: Checker, result: ItemResult) -> None:
         result.evaluated[rule] += checker.steps
     result.reached += checker.reached
     result.capabilities = sorted(checker.capabilities)
+
+
+def shrunk(target: Any, case: Case, rule: str, options: Options, run: CurrentRun) -> Shrunk:
+    """A shorter schedule that breaks the same rule, as far as trials reach."""
+
+    def still_fails(case: Case, most: int | None) -> Failed | None:
+        program = Scheduled(case.ops, most)
+        try:
+            played, other = play(target, case.config, options, program, run)
+        except (HarnessError, Unsupported):
+            return None
+        if other is None or rule not in other.rules:
+            return None
+        return Failed(len(played.history), tuple(program.began), tuple(played.history))
+
+    def spelt_out(case: Case, failed: Failed) -> Sequence[Op] | None:
+        settling = len(failed.began) > len(case.ops)
+        if not (case.config.tiered and (settling or any(op.kind in COMPOSITE for op in case.ops))):
+            return None
+        scheduled = Scheduled(case.ops, failed.calls)
+        transcript = Transcript(scheduled, lambda: len(scheduled.began) - 1)
+        try:
+            play(target, case.config, options, transcript, run)
+        except HarnessError:
+            return None
+        return transcript.spelt_out(case.ops)
+
+    trials, seconds = options.shrink_trials, options.shrink_seconds
+    return shrink(case, still_fails, trials=trials, seconds=seconds, spell_out=spelt_out)
 
 
 def finding(
@@ -251,18 +296,7 @@ def finding(
     stopped = "it was not shrunk" if ops else ""
     if ops and options.shrink_trials > 0:
         first = violation.rules[0]
-
-        def still_fails(case: Case, most: int | None) -> Failed | None:
-            program = Scheduled(case.ops, most)
-            try:
-                played, other = play(target, case.config, options, program, run)
-            except (HarnessError, Unsupported):
-                return None
-            if other is None or first not in other.rules:
-                return None
-            return Failed(len(played.history), tuple(program.began), tuple(played.history))
-
-        best, stopped = shrink(best, still_fails, trials=options.shrink_trials, seconds=options.shrink_seconds)
+        best, stopped = shrunk(target, best, first, options, run)
         again, shorter = play(target, best.config, options, Scheduled(best.ops, watches=True), run)
         if shorter is not None and first in shorter.rules:
             checker, violation = again, shorter

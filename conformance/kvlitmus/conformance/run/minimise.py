@@ -4,6 +4,8 @@ Shrinking costs a few hundred plays.  A cache with one bug may break the same ru
 schedule, so a run first plays everything without shrinking, and then shrinks, for each rule, a
 few of the schedules that broke it.
 
+A litmus test makes its calls itself: it is written down as a schedule, which is shrunk if it breaks a rule, too.
+
 That happens in rounds.  The first round takes what broke first in its schedule.  What only broke
 after another rule had been muted is shrunk in later rounds, with all rules muted that have their
 counterexample already.  So the number of rounds, not the number of rules, decides how often
@@ -23,17 +25,17 @@ Play = Callable[[Sequence[Item], Options], Iterable[ItemResult]]
 """Plays items with options; results come in the order of the items."""
 
 ROUNDS = 6
-CANDIDATES = 3
+CANDIDATES = 2
 MOST = 48
 """Shrunk per rule and round, and in all per round."""
 
-TRIALS = 16_000
+TRIALS = 32_000
 """Schedules that are tried in a round, shared among those that are shrunk in it."""
 
 LEAST_TRIALS = 100
 """Each of them has so many trials at least."""
 
-TOTAL = 120.0
+TOTAL = 900.0
 """Seconds for shrinking, in all: a net for targets that are slow or hang.  Where it ends the search, that is said."""
 
 BRIEF = 8
@@ -75,7 +77,7 @@ def minimise(
     """
     until = monotonic() + total
     raw = [one for result in results for one in ranked(result)]
-    raw = [one for one in raw if one.finding.schedule and not one.finding.litmus and DEATH not in one.finding.rules]
+    raw = [one for one in raw if shrinkable(one.finding)]
     found: list[Short] = []
     done: set[str] = set()
     for number in range(ROUNDS):
@@ -83,7 +85,7 @@ def minimise(
         left = until - monotonic()
         if number and (not chosen or left <= 0):
             break
-        items = [Item(kind="schedule", config=one.config, schedule=tuple(one.schedule)) for one in chosen]
+        items = [item_of(one) for one in chosen]
         muted = options.muted | done
         share = max(1.0, min(seconds, left * jobs / max(1, len(items))))
         trials = max(LEAST_TRIALS, min(options.shrink_trials, TRIALS // max(1, len(items))))
@@ -91,7 +93,9 @@ def minimise(
         for one, result in zip(chosen, play(items, again), strict=False):
             if not result.findings:
                 # It broke nothing by itself; it would only be tried again in vain.
-                done.add(next(rule for rule in one.rules if rule not in muted))
+                raw = [other for other in raw if other.finding is not one]
+                if not one.litmus:
+                    done.add(next(rule for rule in one.rules if rule not in muted))
             for short in result.findings:
                 short.item, short.drawn_steps = one.item, max(one.steps, short.drawn_steps)
                 found.append(Short(short, number == 0))
@@ -99,10 +103,24 @@ def minimise(
     return found
 
 
+def shrinkable(finding: Finding) -> bool:
+    """Whether there is something to shrink: a schedule that ends no process, or a long litmus test."""
+    if DEATH in finding.rules:
+        return False
+    return bool(finding.schedule) if not finding.litmus else len(finding.calls) > BRIEF
+
+
+def item_of(finding: Finding) -> Item:
+    """What is played to shrink a finding."""
+    if finding.litmus:
+        return Item(kind="transcript", config=finding.config, name=finding.litmus)
+    return Item(kind="schedule", config=finding.config, schedule=tuple(finding.schedule))
+
+
 def choose(findings: Sequence[Finding], done: Set[str]) -> list[Finding]:
     """Which findings to shrink: for each rule that has no counterexample yet the few with the shortest runs.
 
-    Those of different configurations come first.
+    Those of different configurations come first.  A litmus test is one more: its schedule may break nothing.
     """
     by_rule: dict[str, list[Finding]] = {}
     for one in findings:
@@ -113,6 +131,8 @@ def choose(findings: Sequence[Finding], done: Set[str]) -> list[Finding]:
     chosen: list[Finding] = []
     for found in by_rule.values():
         found.sort(key=lambda one: len(one.calls))
+        chosen += [one for one in found if one.litmus][:1]
+        found = [one for one in found if not one.litmus]
         first = {one.config.label: one for one in reversed(found)}
         varied = [one for one in found if first[one.config.label] is one]
         chosen += [*varied, *(one for one in found if first[one.config.label] is not one)][:each]

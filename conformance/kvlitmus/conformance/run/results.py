@@ -37,9 +37,9 @@ class Verdict(enum.Enum):
 class Item:
     """A unit of work that one worker does in one go.
 
-    kind: ``litmus`` (``name`` is the test), ``random`` (``seed`` and ``ops`` give the schedule, drawn from the
-    operations of a ``generation``), ``schedule`` (``schedule`` is given), or ``vector`` (likewise; ``name`` is the
-    vector).
+    kind: ``litmus`` (``name`` is the test), ``transcript`` (the same test, written down as a schedule), ``random``
+    (``seed`` and ``ops`` give the schedule, drawn from the operations of a ``generation``), ``schedule`` (``schedule``
+    is given), or ``vector`` (likewise; ``name`` is the vector).
     """
 
     kind: str

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kvlitmus.conformance.ports.arrays import PlainArrays
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
 from kvlitmus.conformance.specimen.tree import CLEARED, Node
 from kvlitmus.spec.config import Config
@@ -17,14 +17,6 @@ from kvlitmus.spec.profile import Profile
 from kvlitmus.spec.units import Key
 
 
-def whole_numbers(given: object) -> tuple[int, ...]:
-    """A copy of a list or array of integers; raises ``ValueError`` for anything else."""
-    found = tuple(given) if isinstance(given, list | tuple | array) else None
-    if found is None or any(type(number) is not int for number in found):
-        raise ValueError(f"expected a list of integers (got {given!r})")
-    return found
-
-
 @dataclass(slots=True, eq=False, repr=False)
 class Receipt:
     """What a lock is worth: one unlock of one path."""
@@ -32,7 +24,7 @@ class Receipt:
     node: Node | None
 
 
-class Specimen:
+class Specimen(PlainArrays):
     """One specimen: pool, tree and requests behind the ports."""
 
     def __init__(self, config: Config, parts: Parts, profile: Profile = PROFILE) -> None:
@@ -175,39 +167,6 @@ class Specimen:
     def plan_prefetch(self, ask: PrefetchAsk, host: PlannedPool) -> PrefetchPlan:
         """See :class:`~kvlitmus.conformance.ports.Prefetch`."""
         return self.planner.plan_prefetch(ask, host)
-
-    # -- arrays as callers have them: lists and the standard library's ----------------------------
-
-    def raw_array(self, values: Sequence[int], form: str) -> object:
-        """See :class:`~kvlitmus.spec.interface.Raw`."""
-        whole = list(values)
-        if form == "narrow" and whole and not -(1 << 31) <= min(whole) <= max(whole) < 1 << 31:
-            return None
-        made: dict[str, Callable[[], object]] = {
-            "own": lambda: whole,
-            "narrow": lambda: array("i", whole),
-            "floats": lambda: array("d", whole),
-            "flags": lambda: [bool(value) for value in whole],
-            "rows": lambda: [whole],
-            "single": lambda: whole[0] if whole else 0,
-        }
-        return made[form]()
-
-    def raw_match(self, tokens: object, namespace: str | None) -> Hit:
-        """See :class:`~kvlitmus.spec.interface.Raw`."""
-        return self.match(Key(namespace, whole_numbers(tokens), self.config.bigram))
-
-    def raw_insert(self, tokens: object, slots: object, namespace: str | None) -> Stored:
-        """See :class:`~kvlitmus.spec.interface.Raw`."""
-        return self.insert(Key(namespace, whole_numbers(tokens), self.config.bigram), whole_numbers(slots))
-
-    def raw_free(self, slots: object) -> None:
-        """See :class:`~kvlitmus.spec.interface.Raw`."""
-        self.free(whole_numbers(slots))
-
-    def raw_begin(self, rid: int, tokens: object, namespace: str | None) -> Begun | None:
-        """See :class:`~kvlitmus.spec.interface.RawRequests`."""
-        return self.begin(rid, Key(namespace, whole_numbers(tokens), self.config.bigram))
 
     # -- observation ---------------------------------------------------------------------------
 

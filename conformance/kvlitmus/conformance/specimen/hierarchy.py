@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
+from kvlitmus.conformance.ports.arrays import key_of_array
 from kvlitmus.conformance.ports.memory import ShortMemory
 from kvlitmus.conformance.specimen.fetching import FetchSettings
 from kvlitmus.conformance.specimen.flat import Specimen
@@ -203,6 +204,10 @@ class TieredSpecimen(ShortMemory, Specimen):
     def prefetch(self, rid: int, key: Key) -> Prefetched:
         """See :class:`~kvlitmus.spec.interface.tiers.Prefetching`."""
         return Prefetched(*self.fetches.start(rid, key, self.store is not None))
+
+    def raw_prefetch(self, rid: int, tokens: object, namespace: str | None) -> Prefetched:
+        """See :class:`~kvlitmus.spec.interface.tiers.RawPrefetching`."""
+        return self.prefetch(rid, key_of_array(self, tokens, namespace))
 
     def poll(self, rid: int) -> bool:
         """See :class:`~kvlitmus.spec.interface.tiers.Prefetching`."""

@@ -87,12 +87,19 @@ class TierTree(RadixTree):
     def split_works(self, upper: TieredNode, node: TieredNode) -> None:
         """What reads or writes the copies of a node that was cut does so with both halves.
 
-        A prefetch that begins below the node pins its end, which is the lower half's.
+        A put may have been asked for pages of one half alone, where storage has taken the others before: it is on that
+        half, and pins it.  A prefetch that begins below the node pins its end, which is the lower half's.
         """
-        for work in node.works:
-            work.nodes.insert(work.nodes.index(node), upper)
-            upper.works.append(work)
-            upper.pins += work.pins
+        for work in tuple(node.works):
+            halves = [one for one in (upper, node) if work.kind != "put" or not set(work.sources).isdisjoint(one.host)]
+            at = work.nodes.index(node)
+            work.nodes[at : at + 1] = halves
+            if upper in halves:
+                upper.works.append(work)
+                upper.pins += work.pins
+            if node not in halves:
+                node.works.remove(work)
+                self.unpin(node)
 
     def insert(
         self, namespace: str | None, units: tuple[Unit, ...], pages: Sequence[int], priority: int, chunked: bool

@@ -458,3 +458,12 @@ class RefusesOtherWidths(Specimen):
         if not isinstance(tokens, list):
             raise ValueError("expected integers of the cache's own width")
         return super().raw_match(tokens, namespace)
+
+
+@null_mutant("matches-hand-out-what-cannot-be-written", configs=BOTH)
+class MatchesHandOutWhatCannotBeWritten(Specimen):
+    """The slots of a match are a tuple: nobody can write into them."""
+
+    def match(self, key: Key) -> Hit:
+        hit = super().match(key)
+        return hit._replace(slots=tuple(hit.slots or ()))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from kvlitmus.conformance.specimen.backup import BackupQueue
 from kvlitmus.conformance.specimen.fetching import Prefetcher
+from kvlitmus.conformance.specimen.hierarchy import TieredSpecimen
 from kvlitmus.conformance.specimen.host import HostPool
 from kvlitmus.conformance.specimen.loading import Loader
 from kvlitmus.conformance.specimen.parts import PROFILE
@@ -18,7 +19,9 @@ from kvlitmus.mutants.backup import BacksUpAtTheTick
 from kvlitmus.mutants.hosted import HOSTED, NOT_BACK, THROUGH, TIMED, WRITE_BACK
 from kvlitmus.mutants.prefetch import LooksFirst
 from kvlitmus.mutants.registry import null_mutant
-from kvlitmus.spec.interface import PageStore
+from kvlitmus.mutants.release import WAITING as WAITING_FREES
+from kvlitmus.mutants.release import QueuedPool
+from kvlitmus.spec.interface import PageStore, Prefetched
 from kvlitmus.spec.prefetch_plan import truncated_length
 from kvlitmus.spec.units import Key
 
@@ -453,3 +456,51 @@ class BackupsPassAFilter(BackupQueue):
 @null_mutant("backups-begin-at-the-tick", profile=replace(PROFILE, backup_moment="tick"), configs=NOT_BACK)
 class BackupsBeginAtTheTick(BacksUpAtTheTick):
     """What an insertion has made due is backed up by the next tick, as far as it is there still, as is declared."""
+
+
+@null_mutant("prefetches-refuse-other-widths")
+class PrefetchesRefuseOtherWidths(TieredSpecimen):
+    """Integers of another width than its own are refused, as any other misuse is."""
+
+    def raw_prefetch(self, rid: int, tokens: object, namespace: str | None) -> Prefetched:
+        if not isinstance(tokens, list):
+            raise ValueError("expected integers of the cache's own width")
+        return super().raw_prefetch(rid, tokens, namespace)
+
+
+class EvictsAtOnceBelow(TierTree):
+    """A tree of two tiers whose victims are free at once, over a pool with a release queue."""
+
+    def __init__(
+        self, page_size: int, policy: str, release: Callable[[Sequence[int]], None], host: HostPool, write: str
+    ) -> None:
+        pool = getattr(release, "__self__", None)
+        assert isinstance(pool, QueuedPool)
+        super().__init__(page_size, policy, pool.at_once, host, write)
+
+
+class UnbegunLoadsLeaveNothing(Loader):
+    """Loads whose pages are free at once where the copy can't be begun: nobody had them."""
+
+    def submitted(self) -> bool:
+        begun = super().submitted()
+        assert isinstance(self.pool, QueueAboveAHost)
+        self.pool.unused = not begun
+        return begun
+
+
+@null_mutant(
+    "what-is-freed-waits-above-a-host",
+    profile=WAITING_FREES,
+    beside=(EvictsAtOnceBelow, UnbegunLoadsLeaveNothing),
+    configs=HOSTED,
+)
+class QueueAboveAHost(QueuedPool):
+    """What is given back to the device waits in a release queue for the next two frees, as the profile declares."""
+
+    unused = False
+
+    def put_off(self, many: int) -> None:
+        if not self.unused:
+            super().put_off(many)
+        self.unused = False

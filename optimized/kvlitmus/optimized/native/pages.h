@@ -1,8 +1,8 @@
 // Pages by their tokens: comparing them, and finding the branch that goes on with a page.
 //
 // One table has the branches of all parents under the hash of (parent, where it hangs, the tokens of its first page).
-// What is found is compared token by token, so a hash decides nothing but the time it takes; and it begins with a
-// secret of this process, so that nobody can choose prompts that are slow to find.
+// What is found is compared token by token, so a hash decides nothing but the time it takes; and each part of it takes
+// a secret of this process, so that nobody can choose prompts that are slow to find.
 #pragma once
 
 #include <chrono>
@@ -13,10 +13,10 @@
 
 namespace kvlitmus {
 
-// How many of these bytes are equal, up to the first difference, rounded down to whole pages.
-inline size_t common(const char* mine, const char* other, size_t bytes, size_t page_bytes) {
+// How many of these pages are equal, up to the first one that differs.
+inline size_t common(const char* mine, const char* other, size_t pages, size_t page_bytes) {
     constexpr size_t BLOCK = 128;
-    size_t done = 0;
+    size_t bytes = pages * page_bytes, done = 0;
     while (done + BLOCK <= bytes) {
         uint64_t unlike = 0;
         for (size_t k = 0; k < BLOCK; k += 8) {
@@ -29,20 +29,8 @@ inline size_t common(const char* mine, const char* other, size_t bytes, size_t p
         done += BLOCK;
     }
     while (done + 4 <= bytes && !std::memcmp(mine + done, other + done, 4)) done += 4;
-    return done / page_bytes;
-}
-
-inline uint64_t secret() {
-    static const uint64_t drawn = [] {
-        try {
-            std::random_device source;
-            return (static_cast<uint64_t>(source()) << 32) | source();
-        } catch (const std::exception&) {  // a system without randomness: where its memory lies, and the time
-            return reinterpret_cast<uintptr_t>(std::malloc) ^
-                   static_cast<uint64_t>(std::chrono::high_resolution_clock::now().time_since_epoch().count());
-        }
-    }();
-    return drawn;
+    if (done == bytes) return pages;  // mostly all of them, or none: what follows need not wait for a division
+    return done < page_bytes ? 0 : done / page_bytes;
 }
 
 inline uint64_t mixed(uint64_t one, uint64_t other) {
@@ -50,24 +38,61 @@ inline uint64_t mixed(uint64_t one, uint64_t other) {
     return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
 }
 
-inline uint32_t tag_of(int32_t parent, int32_t at, const char* page, size_t bytes, uint64_t seed) {
-    const uint64_t first = 0x9E3779B97F4A7C15ull, second = 0xE7037ED1A0B428DBull;
-    uint64_t where = (static_cast<uint64_t>(static_cast<uint32_t>(parent)) << 32) | static_cast<uint32_t>(at);
-    uint64_t left = mixed(where ^ seed, first), right = left ^ seed;
-    size_t k = 0;
-    for (; k + 16 <= bytes; k += 16) {
-        uint64_t x, y;
-        std::memcpy(&x, page + k, 8);
-        std::memcpy(&y, page + k + 8, 8);
-        left = mixed(left ^ x ^ seed, right ^ y ^ second);
-        right += left;
+// What tags are made with: numbers that nobody outside of this process knows.
+struct Secret {
+    static constexpr size_t LANES = 4;
+    uint64_t start[LANES], factor[LANES], where, last;
+};
+
+inline uint64_t drawn(uint64_t& state) {
+    try {
+        std::random_device source;
+        return (static_cast<uint64_t>(source()) << 32) | source();
+    } catch (const std::exception&) {  // a system without randomness: where its memory lies, and the time
+        state ^= reinterpret_cast<uintptr_t>(std::malloc) ^
+                 static_cast<uint64_t>(std::chrono::high_resolution_clock::now().time_since_epoch().count());
+        state += 0x9E3779B97F4A7C15ull;
+        return mixed(state, 0xE7037ED1A0B428DBull);
     }
+}
+
+inline const Secret& secret() {
+    static const Secret kept = [] {
+        Secret made;
+        uint64_t state = 0;
+        for (uint64_t* each : {made.start, made.factor})
+            for (size_t lane = 0; lane < Secret::LANES; ++lane) each[lane] = drawn(state);
+        made.where = drawn(state);
+        made.last = drawn(state);
+        return made;
+    }();
+    return kept;
+}
+
+// The tag of a page that hangs there.  Its tokens go through four lanes, so that a product seldom waits for another;
+// where it hangs comes last, so that the tokens need not wait for the branch to be found.
+inline uint32_t tag_of(int32_t parent, int32_t at, const char* page, size_t bytes, const Secret& secret) {
+    constexpr size_t LANES = Secret::LANES, BLOCK = 16;
+    uint64_t lanes[LANES];
+    std::memcpy(lanes, secret.start, sizeof(lanes));
+    auto take = [&](size_t lane, const char* block) {
+        uint64_t x, y;
+        std::memcpy(&x, block, 8);
+        std::memcpy(&y, block + 8, 8);
+        lanes[lane] = mixed(lanes[lane] ^ x, secret.factor[lane] ^ y);
+    };
+    size_t k = 0;
+    for (; k + LANES * BLOCK <= bytes; k += LANES * BLOCK)
+        for (size_t lane = 0; lane < LANES; ++lane) take(lane, page + k + lane * BLOCK);
+    for (size_t lane = 0; k + BLOCK <= bytes; k += BLOCK, ++lane) take(lane, page + k);
     for (; k < bytes; k += 4) {
         uint32_t x;
         std::memcpy(&x, page + k, 4);
-        left = mixed(left ^ x ^ seed, second);
+        lanes[LANES - 1] = mixed(lanes[LANES - 1] ^ x, secret.factor[LANES - 1]);
     }
-    uint64_t all = mixed(left ^ right, first ^ seed);
+    uint64_t tokens = mixed(lanes[0], lanes[1] ^ secret.last) ^ mixed(lanes[2] ^ secret.last, lanes[3]);
+    uint64_t where = (static_cast<uint64_t>(static_cast<uint32_t>(parent)) << 32) | static_cast<uint32_t>(at);
+    uint64_t all = mixed(tokens ^ secret.last, where ^ secret.where);
     return static_cast<uint32_t>(all ^ (all >> 32));
 }
 

@@ -130,6 +130,13 @@ class View {
         return false;
     }
 
+    // The memory of a new array, of a type that needs no look; no exception is set where there is none.
+    bool open_own(PyObject* made) {
+        open_ = PyObject_GetBuffer(made, &buffer_, PyBUF_WRITABLE) == 0;
+        if (!open_) PyErr_Clear();
+        return open_;
+    }
+
     int64_t count() const { return buffer_.shape ? buffer_.shape[0] : buffer_.len / buffer_.itemsize; }
     int64_t width() const { return buffer_.itemsize; }
     char* bytes() const { return static_cast<char*>(buffer_.buf); }
@@ -168,7 +175,7 @@ inline Ref new_array(int64_t count, PyObject* dtype, View& view) {
     if (!length) return Ref();
     PyObject* given[] = {length.get(), dtype};
     Ref made(PyObject_Vectorcall(names.empty, given, 2, nullptr));
-    if (made && !view.open(made.get(), true)) PyErr_NoMemory();
+    if (made && !view.open_own(made.get())) PyErr_NoMemory();
     return PyErr_Occurred() ? Ref() : Ref(made.release());
 }
 

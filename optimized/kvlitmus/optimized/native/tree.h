@@ -42,7 +42,7 @@ class Tree {
 
     Tree(int64_t page_size, size_t unit_bytes, Policy policy, Pool& pool)
         : page_size(page_size), page_bytes(page_size * unit_bytes), pool(pool), victims(policy, branches),
-          seed_(secret()) {}
+          secret_(secret()) {}
 
     // -- roots ----------------------------------------------------------------------------------------------------
 
@@ -221,7 +221,7 @@ class Tree {
                 if (spot.end < branch.n && pages) {
                     int64_t most = branch.n - spot.end < pages ? branch.n - spot.end : pages;
                     auto same = static_cast<int32_t>(
-                        common(branch.data + spot.end * page_bytes, units, most * page_bytes, page_bytes));
+                        common(branch.data + spot.end * page_bytes, units, most, page_bytes));
                     spot.end += same;
                     units += same * page_bytes;
                     pages -= same;
@@ -238,7 +238,7 @@ class Tree {
     }
 
     int32_t child_of(Spot spot, const char* page) const {
-        uint32_t tag = tag_of(spot.branch, spot.end, page, page_bytes, seed_);
+        uint32_t tag = tag_of(spot.branch, spot.end, page, page_bytes, secret_);
         return table_.find(tag, [&](int32_t number) {
             const Branch& branch = branches[number];
             return branch.parent == spot.branch && branch.at == spot.end && !std::memcmp(branch.data, page, page_bytes);
@@ -316,7 +316,7 @@ class Tree {
 
     // A new branch hangs here, still without pages; `data` has room for them.
     Spot hang(Spot spot, char* data, int32_t room, const char* first_page) {
-        uint32_t tag = tag_of(spot.branch, spot.end, first_page, page_bytes, seed_);
+        uint32_t tag = tag_of(spot.branch, spot.end, first_page, page_bytes, secret_);
         int32_t number = branches.take();
         Branch& branch = branches[number];
         branch.parent = spot.branch;
@@ -420,7 +420,7 @@ class Tree {
         }
     }
 
-    uint64_t seed_;
+    const Secret& secret_;
     uint32_t serial_ = 0;
     PageTable table_;
     Array<Root> roots_;

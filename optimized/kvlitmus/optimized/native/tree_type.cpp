@@ -120,6 +120,23 @@ void drop(PyObject* self) {
 
 // -- match --------------------------------------------------------------------------------------------------------
 
+// An array at an odd address is none that a view opens: its numbers have another format.
+PyObject* takes(PyObject* self, PyObject* given) {
+    View view;
+    return PyBool_FromLong(view.open(given) && view.width() == owner(self)->unit_bytes);
+}
+
+PyObject* takes_tokens(PyObject* self, PyObject* given) {
+    View view;
+    if (!view.open(given) || view.width() != owner(self)->unit_bytes) Py_RETURN_FALSE;
+    int64_t count = view.count();
+    return PyBool_FromLong(view.numbers([=](auto* numbers) {
+        std::decay_t<decltype(*numbers)> bits = 0;  // of all of them
+        for (int64_t at = 0; at < count; ++at) bits |= numbers[at];
+        return sizeof(bits) == 4 ? bits >= 0 : !(static_cast<int64_t>(bits) >> 32);
+    }));
+}
+
 PyObject* match(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     Spot spot;
     if (!given_as_many(count, 2, "match") || !matched(self, args[0], args[1], spot)) return nullptr;
@@ -377,6 +394,8 @@ constexpr PyCFunction fast(Function function) {
 PyMethodDef methods[] = {
     {"match", fast(match), METH_FASTCALL, "match(namespace, units): the longest known prefix; all of it is used now."},
     {"match_pages", fast(match_pages), METH_FASTCALL, "The same, with the pages of the prefix."},
+    {"takes", takes, METH_O, "Whether these units are taken as they are: nothing is to be made of them."},
+    {"takes_tokens", takes_tokens, METH_O, "Whether these may be cached as they are: each has 32 bits and no sign."},
     {"find", fast(find), METH_FASTCALL, "The same without a use."},
     {"resume", fast(resume), METH_FASTCALL, "resume(place, units): match from a place on that is locked."},
     {"insert", fast(insert), METH_FASTCALL | METH_KEYWORDS, "insert(namespace, units, pages, *, priority, counts)."},

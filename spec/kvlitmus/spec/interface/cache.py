@@ -197,7 +197,11 @@ class Raw(Protocol):
         """
 
     def raw_match(self, tokens: object, namespace: str | None) -> Hit:
-        """A match of this key."""
+        """A match of this key.
+
+        The slots are the very sequence that the cache hands out, or, where it hands out the numbers of pages, one
+        that writes into these; the suite writes into it, where it lets itself be written into.
+        """
 
     def raw_insert(self, tokens: object, slots: object, namespace: str | None) -> Stored:
         """An insert of this key."""

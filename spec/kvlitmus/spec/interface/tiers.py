@@ -247,6 +247,13 @@ class Prefetching(Protocol):
         """How many units the running prefetches count against the rate limit."""
 
 
+class RawPrefetching(Protocol):
+    """Prefetches of arrays; a cache that has this port has :class:`~kvlitmus.spec.interface.cache.Raw`, too."""
+
+    def raw_prefetch(self, rid: int, tokens: object, namespace: str | None) -> Prefetched:
+        """A prefetch of the key with these tokens."""
+
+
 class Lifecycle(Protocol):
     """Storage that comes and goes."""
 
@@ -327,6 +334,7 @@ TIER_PORTS: dict[str, tuple[str, ...]] = {
     "tiers": ("tiers",),
     "steps": ("jobs", "advance", "tick"),
     "prefetching": ("prefetch", "poll", "loaded", "abandon", "occupied"),
+    "raw_prefetching": ("raw_prefetch",),
     "lifecycle": ("attach", "detach"),
     "clock": ("set_clock",),
     "faults": ("fail_host_alloc",),

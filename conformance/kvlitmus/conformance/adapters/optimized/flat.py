@@ -130,7 +130,12 @@ class OptimizedPorts:
 
     def match(self, key: Key) -> Hit:
         """See :class:`~kvlitmus.conformance.ports.PrefixTree`."""
-        return self.raw_match(key.tokens, key.namespace)
+        found = self.cache.match(key.tokens, key.namespace)
+        return self.hit(found, self.slots(found.pages))
+
+    def hit(self, found: Any, slots: Sequence[int]) -> Hit:
+        """A match as the port tells it."""
+        return Hit(len(slots), slots, found.place)
 
     def insert(
         self, key: Key, slots: Sequence[int], *, protected: int = 0, priority: int = 0, chunked: bool = False
@@ -214,10 +219,12 @@ class OptimizedPorts:
     # -- arrays as callers have them ------------------------------------------------------------
 
     def raw_array(self, values: Sequence[int], form: str) -> object:
-        """See :class:`~kvlitmus.conformance.ports.Raw`: numpy's, of 64 bits; narrow ones of 16 where the values fit."""
+        """See :class:`~kvlitmus.conformance.ports.Raw`: numpy's, of the tree's own 32 bits; narrow ones of 16 where the
+        values fit.
+        """
         import numpy as np
 
-        whole = np.array(values, np.int64)
+        whole = np.array(values, np.int32)
         if form == "narrow" and not np.array_equal(whole.astype(np.int16), whole):
             return None
         made: dict[str, Callable[[], object]] = {
@@ -233,8 +240,7 @@ class OptimizedPorts:
     def raw_match(self, tokens: Any, namespace: str | None) -> Hit:
         """See :class:`~kvlitmus.conformance.ports.Raw`."""
         found = self.cache.match(tokens, namespace)
-        slots = self.slots(found.pages)
-        return Hit(len(slots), slots, found.place)
+        return self.hit(found, SlotsOfPages(self.slots(found.pages), found.pages, self.size))
 
     def raw_insert(self, tokens: Any, slots: Any, namespace: str | None) -> Stored:
         """See :class:`~kvlitmus.conformance.ports.Raw`."""
@@ -286,6 +292,19 @@ class OptimizedPorts:
         if not self.config.bigram:
             return tuple(numbers)
         return tuple([(number >> 32 & 0xFFFFFFFF, number & 0xFFFFFFFF) for number in numbers])
+
+
+class SlotsOfPages(list[int]):
+    """The slots of an array of page numbers; what is written into it is written into the array."""
+
+    def __init__(self, slots: Sequence[int], pages: Any, size: int) -> None:
+        super().__init__(slots)
+        self.pages = pages
+        self.size = size
+
+    def __setitem__(self, at: Any, slot: Any) -> None:
+        super().__setitem__(at, slot)
+        self.pages[at // self.size] = slot // self.size
 
 
 class OptimizedCache(OptimizedPorts):

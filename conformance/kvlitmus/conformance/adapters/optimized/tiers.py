@@ -64,10 +64,8 @@ class TieredOptimized(OptimizedPorts):
 
     # -- tree and host tier --------------------------------------------------------------------
 
-    def raw_match(self, tokens: Any, namespace: str | None) -> Hit:
-        """See :class:`~kvlitmus.conformance.ports.Raw`."""
-        found = self.cache.match(tokens, namespace)
-        slots = self.slots(found.pages)
+    def hit(self, found: Any, slots: Sequence[int]) -> Hit:
+        """A match as the port tells it."""
         return Hit(len(slots), slots, found.place, found.behind * self.size)
 
     def host_available(self) -> int:
@@ -135,7 +133,11 @@ class TieredOptimized(OptimizedPorts):
 
     def prefetch(self, rid: int, key: Key) -> Prefetched:
         """See :class:`~kvlitmus.spec.interface.tiers.Prefetching`."""
-        told = self.cache.prefetch(rid, key.tokens, key.namespace)
+        return self.raw_prefetch(rid, key.tokens, key.namespace)
+
+    def raw_prefetch(self, rid: int, tokens: Any, namespace: str | None) -> Prefetched:
+        """See :class:`~kvlitmus.spec.interface.tiers.RawPrefetching`."""
+        told = self.cache.prefetch(rid, tokens, namespace)
         matched = told.matched * self.size
         return Prefetched(told.started, matched, told.asked, matched if told.started else None)
 

@@ -28,6 +28,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kvlitmus.conformance.ports import Begun, Config, Hit, NodeView, Profile, Sizes, Stored, View
+from kvlitmus.conformance.ports.arrays import PlainArrays
 from kvlitmus.reference import event
 from kvlitmus.reference.hashing import page_hashes
 from kvlitmus.reference.perform import NO_CHOICE, available, free_pages, perform, sizes
@@ -63,7 +64,7 @@ from kvlitmus.spec.units import Key, Name, PageNo, Slot, Tokens
 PROFILE = Profile(misuse="reject", hash_scheme="kvlitmus-2")
 
 
-class ReferencePorts:
+class ReferencePorts(PlainArrays):
     """The ports of the reference, with a host below the device or without; what shows it whole is its heirs' affair.
 
     ``state``: what is on the device.  ``choice`` is handed to every call that has one; tests set it for a single call.

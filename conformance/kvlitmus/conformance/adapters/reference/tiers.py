@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from kvlitmus.conformance.adapters.reference.contents import Contents, failed, fetched, queried, written
 from kvlitmus.conformance.adapters.reference.flat import ReferencePorts
 from kvlitmus.conformance.ports import Config, Profile
+from kvlitmus.conformance.ports.arrays import key_of_array
 from kvlitmus.conformance.ports.memory import ShortMemory
 from kvlitmus.reference import event, load
 from kvlitmus.reference.hashing import chain_start, page_hash
@@ -128,6 +129,10 @@ class TieredReference(ShortMemory, ReferencePorts):
         """See :class:`~kvlitmus.spec.interface.tiers.Prefetching`."""
         started: Prefetched = self.perform(Prefetch(rid, self.path(key)))
         return started
+
+    def raw_prefetch(self, rid: int, tokens: object, namespace: str | None) -> Prefetched:
+        """See :class:`~kvlitmus.spec.interface.tiers.RawPrefetching`."""
+        return self.prefetch(rid, key_of_array(self, tokens, namespace))
 
     def poll(self, rid: int) -> bool:
         """See :class:`~kvlitmus.spec.interface.tiers.Prefetching`."""

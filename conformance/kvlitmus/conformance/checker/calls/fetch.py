@@ -21,8 +21,12 @@ def prefetch(checker: Checker, rid: int, key: Key) -> bool:
     fetches = checker.below.prefetches
     if rid in fetches.waiting and (checker.profile.second_prefetch != "refused" or rid not in fetches.running):
         return False
+    return asked_for(checker, rid, key, checker.call(f"prefetch({rid}, {key_text(key)})", "prefetch", rid, key))
+
+
+def asked_for(checker: Checker, rid: int, key: Key, answer: object) -> bool:
+    """Judge a prefetch that was answered so; whether it has begun."""
     path = checker.path(key)
-    answer = checker.call(f"prefetch({rid}, {key_text(key)})", "prefetch", rid, key)
     given, matched, asked, anchor = checker.fields(answer, 4, "Prefetched(started, matched, asked, anchor)")
     begun = checker.flag(given, "whether the prefetch has begun")
     checker.history[-1] += f" → {asked} units behind {matched}" if begun else " → refused"

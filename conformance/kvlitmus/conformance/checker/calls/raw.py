@@ -1,7 +1,7 @@
 """Calls with arrays as the cache's own callers have them: judged like any match, insert or request.
 
 What is passed stays the caller's: it is looked at after each call (PORT-04), and written into once the call has
-returned.
+returned; so is what a match hands out.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kvlitmus.conformance.checker.calls import request, tree
+from kvlitmus.conformance.checker.calls import fetch, request, tree
 from kvlitmus.conformance.checker.calls.text import key_text
 from kvlitmus.spec.calls import Insert, Match
 from kvlitmus.spec.interface import Hit
@@ -30,12 +30,23 @@ def array(checker: Checker, values: Sequence[int], form: str = "own") -> Any:
 
 def match(checker: Checker, key: Key) -> Hit:
     """Match a key that comes as an array."""
+    return _match(checker, key)[0]
+
+
+def handed_out(checker: Checker, key: Key) -> Any:
+    """Match a key that comes as an array; returns the very sequence of slots that was handed out."""
+    return getattr(_match(checker, key)[1], "slots", None)
+
+
+def _match(checker: Checker, key: Key) -> tuple[Hit, object]:
+    """The match, read and as it was answered."""
     checker.within(key)
     tokens = array(checker, key.tokens)
-    hit = tree.read_hit(checker, checker.call(f"match(array of {key_text(key)})", "raw_match", tokens, key.namespace))
+    answer = checker.call(f"match(array of {key_text(key)})", "raw_match", tokens, key.namespace)
+    hit = tree.read_hit(checker, answer)
     same(checker, tokens, key.tokens)
     checker.step(Match(checker.path(key)), hit)
-    return hit
+    return hit, answer
 
 
 def insert(checker: Checker, key: Key, slots: Sequence[Slot]) -> tuple[tuple[Slot, ...], list[Any]]:
@@ -58,6 +69,44 @@ def begin(checker: Checker, rid: int, key: Key) -> list[Any] | None:
     answer = checker.call(f"begin({rid}, array of {key_text(key)})", "raw_begin", rid, tokens, key.namespace)
     same(checker, tokens, key.tokens)
     return [tokens] if request.begun(checker, rid, key, answer) else None
+
+
+def prefetch(checker: Checker, rid: int, key: Key) -> list[Any] | None:
+    """Ask for a prefetch of a key that comes as an array; returns that, or ``None`` where it was refused."""
+    checker.within(key)
+    tokens = array(checker, key.tokens)
+    text = f"prefetch({rid}, array of {key_text(key)})"
+    answer = checker.call(text, "raw_prefetch", rid, tokens, key.namespace)
+    same(checker, tokens, key.tokens)
+    return [tokens] if fetch.asked_for(checker, rid, key, answer) else None
+
+
+def prefetch_narrow(checker: Checker, rid: int, key: Key) -> bool:
+    """Ask for a prefetch of integers of fewer bits; whether it has begun.  One that is answered is like any other."""
+    narrow = array(checker, key.tokens, "narrow")
+    if narrow is None:
+        return False
+    checker.announce(f"prefetch({rid}, array of {key_text(key)} as narrow integers)", "prefetch")
+    try:
+        answer = checker.adapter.raw_prefetch(rid, narrow, key.namespace)
+    except Exception as error:  # noqa: BLE001  what is raised is the cache's own choice
+        checker.history[-1] += f" → raised {type(error).__name__}"
+        return False
+    return fetch.asked_for(checker, rid, key, answer)
+
+
+def overwrite_answer(checker: Checker, slots: Any) -> bool:
+    """Write into the sequence that a match has handed out; whether it lets itself be written into."""
+    try:
+        many = len(slots)
+        for at in range(many):
+            slots[at] = WRITTEN
+    except (TypeError, ValueError):
+        return False
+    checker.kept.forget(slots)
+    if many:
+        checker.history.append(f"overwrite the slots that were handed out with {WRITTEN}")
+    return many > 0
 
 
 def overwrite(checker: Checker, arrays: Sequence[Any]) -> None:

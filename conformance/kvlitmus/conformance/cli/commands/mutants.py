@@ -127,10 +127,13 @@ def figures(fates: Sequence[Fate], style: Style) -> Iterator[str]:
     killed = [fate for fate in fates if fate.killed_by]
     if not killed:
         return
-    lengths, seconds = [fate.length for fate in killed], [fate.seconds for fate in killed]
     yield ""
-    yield style.paint(
-        f"counterexamples: median {statistics.median(lengths):g} calls, longest {max(lengths)}; "
-        f"time to kill: median {statistics.median(seconds):.2f} s, longest {max(seconds):.2f} s",
-        "dim",
-    )
+    for what, tiered in (("flat caches", False), ("hierarchies", True)):
+        if lengths := mutants_run.lengths(killed, tiered=tiered):
+            yield style.paint(
+                f"counterexamples of {len(lengths)} {what}: median {statistics.median(lengths):g} calls, "
+                f"nine of ten at most {mutants_run.most_of(lengths)}, longest {lengths[-1]}",
+                "dim",
+            )
+    seconds = [fate.seconds for fate in killed]
+    yield style.paint(f"time to kill: median {statistics.median(seconds):.2f} s, longest {max(seconds):.2f} s", "dim")

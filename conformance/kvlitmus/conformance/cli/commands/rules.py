@@ -13,6 +13,7 @@ from kvlitmus.conformance.report.markdown import escape
 from kvlitmus.conformance.report.style import Style, style_of
 from kvlitmus.conformance.support.text import closest
 from kvlitmus.spec.facts import FACTS
+from kvlitmus.spec.less import meant_by, standing_for
 from kvlitmus.spec.rule import Rule, all_rules
 
 
@@ -54,6 +55,7 @@ def plain(rule: Rule) -> dict[str, Any]:
         "pack": rule.pack,
         "on": list(rule.on),
         "depth": rule.depth,
+        "said_by": {one.rule: one.how for one in standing_for(rule.id)},
         "facts": {name: FACTS[name].meaning for name in rule.facts},
         "needs": sorted(rule.needs),
         "source": rule.source,
@@ -92,6 +94,11 @@ def explained(rules: Sequence[Rule], style: Style) -> Iterator[str]:
             "judged", f"{when}; {rule.kind.value} rule, {rule.strength.value}, pack {rule.pack}", style
         )
         yield from terminal.labelled("depth", str(rule.depth), style)
+        for one in standing_for(rule.id):
+            depth = all_rules()[one.rule].depth
+            yield from terminal.labelled("with less", f"{one.rule} (depth {depth}) says this: {one.how}", style)
+        for one in meant_by(rule.id):
+            yield from terminal.labelled("says too", f"what {', '.join(one.of)} say with more: {one.how}", style)
         if rule.needs:
             yield from terminal.labelled("needs", ", ".join(sorted(rule.needs)), style)
         label = "facts"
@@ -122,6 +129,7 @@ def markdown(rules: Sequence[Rule]) -> Iterator[str]:
         yield f"- strength {rule.strength.value}, kind {rule.kind.value}, depth {rule.depth}, judged after {escape(on)}"
         if rule.needs:
             yield f"- needs {escape(', '.join(sorted(rule.needs)))}"
+        yield from (f"- with less to see, {one.rule} says this: {escape(one.how)}" for one in standing_for(rule.id))
         yield from (f"- fact `{name}`: {escape(FACTS[name].meaning)}" for name in rule.facts)
         yield f"- source: {escape(rule.source)}"
         if rule.reference:

@@ -1,20 +1,22 @@
 """Misuse as the last call of a schedule: what a caller must not do, tried once where the profile says what it does.
 
-Beside it what is at the edge of the contract: tokens beyond the vocabulary, integers of another width, arrays that are
-overwritten once the call has returned.  After it the caller gives back what it holds, as after any schedule: a cache
-that refused the call goes on as if there had been none (MISUSE-07 to MISUSE-13).
+Beside it what is at the edge of the contract: tokens beyond the vocabulary, integers of another width, keys longer than
+host memory, arrays that are overwritten once the call has returned, passed to it or handed out by it.  After it the
+caller gives back what it holds, as after any schedule: a cache that refused the call goes on as if there had been none
+(MISUSE-07 to MISUSE-13).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kvlitmus.conformance.checker.calls import misuse, pool, raw, request, tree
+from kvlitmus.conformance.checker.calls import fetch, misuse, pool, raw, request, tiers, tree
 from kvlitmus.conformance.checker.calls.text import key_text
-from kvlitmus.conformance.checker.checker import Loan
+from kvlitmus.conformance.checker.checker import Checker, Loan
 from kvlitmus.conformance.generate.actions.registry import action, pick
+from kvlitmus.conformance.generate.actions.tiers import below, flush
 from kvlitmus.spec.interface.cache import FORMS
 from kvlitmus.spec.limits import ALL_TOKENS
 from kvlitmus.spec.units import Key, PageNo, page_slots
@@ -22,8 +24,8 @@ from kvlitmus.spec.units import Key, PageNo, page_slots
 if TYPE_CHECKING:
     from kvlitmus.conformance.generate.caller import Caller
 
-LAST = "misuse"
-"""The kind of operation with which a schedule ends."""
+OF_FLAT, LAST = ENDINGS = ("misuse", "last_call")
+"""The kinds of operation with which a schedule ends: the first generations' has fewer kinds, and flat caches alone."""
 
 
 class Wrong(NamedTuple):
@@ -36,7 +38,10 @@ class Wrong(NamedTuple):
 
 
 class Played(NamedTuple):
-    """Calls that are judged by themselves, and the rule that what follows them breaks."""
+    """Calls that are judged by themselves, and the rule that what follows them breaks.
+
+    ``play`` returns ``False`` where it came to nothing that could be looked at.
+    """
 
     play: Callable[[], object]
     rule: str = misuse.GOES_ON
@@ -107,7 +112,7 @@ def own_pages(caller: Caller, many: int) -> list[Any] | None:
 
 
 def two_pages(caller: Caller) -> Key:
-    """A key of two pages that nothing else has."""
+    """A key of two pages that nothing else has.  Where it is to be taken it must be fitted, and may be longer."""
     size = caller.config.page_size
     return Key(None, tuple([9] * (2 * size + caller.config.bigram)), caller.config.bigram)
 
@@ -206,10 +211,16 @@ def raw_match_narrow(caller: Caller, a: int, key: Key) -> Played | None:
     return Played(lambda: raw.match_narrow(caller.checker, key))
 
 
+def overwrite(caller: Caller, arrays: Sequence[Any]) -> None:
+    """Write into the arrays that were passed, but for a caller who looks what happens without."""
+    if caller.overwrites:
+        raw.overwrite(caller.checker, arrays)
+
+
 def raw_insert_overwritten(caller: Caller, a: int, key: Key) -> Played | None:
     """The arrays of an insert, overwritten after it."""
-    own, whole = own_pages(caller, 2), caller.fit(two_pages(caller))
-    if own is None:
+    whole = caller.fit(two_pages(caller))
+    if own_pages(caller, whole.length // caller.config.page_size) is None:
         return None
 
     def play() -> None:
@@ -218,7 +229,7 @@ def raw_insert_overwritten(caller: Caller, a: int, key: Key) -> Played | None:
         left, arrays = raw.insert(checker, whole, loan.slots)
         if left:
             checker.loans[caller.serial] = Loan(left)
-        raw.overwrite(checker, arrays)
+        overwrite(caller, arrays)
         caller.afterwards = partial(raw.match, checker, whole)
 
     return Played(play, misuse.OWN_AGAIN)
@@ -231,13 +242,107 @@ def raw_begin_overwritten(caller: Caller, a: int, key: Key) -> Played | None:
     def play() -> None:
         arrays = raw.begin(checker, rid, key)
         if arrays is not None:
-            raw.overwrite(checker, arrays)
+            overwrite(caller, arrays)
             caller.afterwards = partial(request.publish, checker, rid, chunked=False)
 
     return Played(play, misuse.OWN_AGAIN)
 
 
-KINDS: tuple[tuple[frozenset[str], Callable[[Caller, int, Key], Wrong | Played | None]], ...] = (
+def raw_hit_overwritten(caller: Caller, a: int, key: Key) -> Played | None:
+    """The slots that a match handed out, overwritten after it."""
+    whole = caller.fit(two_pages(caller))
+    own = own_pages(caller, whole.length // caller.config.page_size)
+
+    def play() -> bool:
+        checker = caller.checker
+        sought = key
+        if own is not None:
+            sought, loan = whole, checker.loans.pop(caller.serial)
+            left = tree.insert(checker, whole, loan.slots)
+            if left:
+                checker.loans[caller.serial] = Loan(left)
+        caller.afterwards = partial(raw.match, checker, sought)
+        slots = raw.handed_out(checker, sought)
+        return raw.overwrite_answer(checker, slots) if caller.overwrites else True
+
+    return Played(play, misuse.OWN_AGAIN)
+
+
+def another(caller: Caller) -> int:
+    """The number of a request that there hasn't been."""
+    caller.begun += 1
+    return caller.begun
+
+
+def gone_below(caller: Caller, a: int, key: Key) -> Key:
+    """A key that is in storage alone, if one was computed: all is delivered, and both tiers are emptied."""
+    tiers.deliver(caller.checker)
+    flush(caller, 0, 0, 0)
+    return below(caller, a, stored=True) or key
+
+
+def prefetch_long(caller: Caller, a: int, key: Key) -> Played | None:
+    """A key longer than host memory, which is lawful."""
+    config = caller.config
+    many = (1 + a % 2) * config.host_pages * config.page_size + config.bigram
+    long = caller.fit(key._replace(tokens=(*key.tokens, *[1 + a % 2] * many)))
+    of_array = {"raw", "raw_prefetching"} <= caller.checker.capabilities
+
+    def play() -> None:
+        (raw.prefetch if of_array else fetch.prefetch)(caller.checker, another(caller), long)
+
+    return Played(play)
+
+
+def raw_prefetch_wrong(caller: Caller, a: int, key: Key) -> Wrong | None:
+    """Tokens that are no sequence of integers; without storage a cache may refuse before it looks at them."""
+    form = WRONG_FORMS[a % len(WRONG_FORMS)]
+    config = caller.config
+    key = key._replace(tokens=(1,) * (config.threshold + config.page_size + config.bigram))
+    tokens = raw.array(caller.checker, key.tokens, form)
+    if tokens is None or not caller.checker.below.attached:
+        return None
+    rid = another(caller)
+    make = partial(caller.checker.adapter.raw_prefetch, rid, tokens, None)
+    return Wrong("prefetch", f"prefetch({rid}, {form})", "no sequence of integers", make)
+
+
+def raw_prefetch_narrow(caller: Caller, a: int, key: Key) -> Played | None:
+    """Integers of fewer bits."""
+
+    def play() -> None:
+        sought = gone_below(caller, a, key)
+        raw.prefetch_narrow(caller.checker, another(caller), sought)
+
+    return Played(play)
+
+
+def raw_prefetch_overwritten(caller: Caller, a: int, key: Key) -> Played | None:
+    """The array of a prefetch, overwritten while it is under way."""
+
+    def play() -> bool:
+        checker, sought = caller.checker, gone_below(caller, a, key)
+        rid = another(caller)
+        arrays = raw.prefetch(checker, rid, sought)
+        if arrays is None:
+            return False
+        overwrite(caller, arrays)
+        caller.afterwards = partial(lands, checker, rid, sought)
+        return True
+
+    return Played(play, misuse.OWN_AGAIN)
+
+
+def lands(checker: Checker, rid: int, key: Key) -> None:
+    """All that is under way lands; the request is told, and finds what was brought."""
+    tiers.deliver(checker)
+    fetch.poll(checker, rid)
+    tree.match(checker, key)
+
+
+Kind = Callable[["Caller", int, Key], Wrong | Played | None]
+
+KINDS: tuple[tuple[frozenset[str], Kind], ...] = (
     (frozenset({"tree", "locks"}), stale_unlock),
     (frozenset({"locks"}), unlock_of_nobody),
     (frozenset({"pool", "inspect", "tree"}), free_cached),
@@ -257,24 +362,51 @@ KINDS: tuple[tuple[frozenset[str], Callable[[Caller, int, Key], Wrong | Played |
     (frozenset({"raw", "tree"}), raw_insert_overwritten),
     (frozenset({"raw", "raw_requests", "requests"}), raw_begin_overwritten),
 )
-"""All kinds of calls with which a schedule may end so, and the ports that each needs."""
+"""The kinds of calls with which a schedule of a flat cache may end so, and the ports that each needs."""
+
+OVERWRITTEN: tuple[tuple[frozenset[str], Kind], ...] = ((frozenset({"raw", "tree", "pool"}), raw_hit_overwritten),)
+"""Those with which one of any cache may end."""
+
+BELOW: tuple[tuple[frozenset[str], Kind], ...] = tuple(
+    (frozenset({"tiers", "prefetching", "steps", "evict", "host", *more}), kind)
+    for more, kind in (
+        ((), prefetch_long),
+        (("raw", "raw_prefetching"), raw_prefetch_wrong),
+        (("raw", "raw_prefetching"), raw_prefetch_narrow),
+        (("raw", "raw_prefetching"), raw_prefetch_overwritten),
+    )
+)
+"""Those with which one of a hierarchy may end."""
+
+
+@action(OF_FLAT)
+def flat_misuse(caller: Caller, a: int, b: int, c: int) -> None:
+    """One forbidden call of a flat cache; where the profile leaves it undefined what happens then, none is made."""
+    if caller.checker.store is None:
+        end_with(KINDS, caller, a, b, c)
 
 
 @action(LAST)
 def last(caller: Caller, a: int, b: int, c: int) -> None:
-    """One forbidden call; where the profile leaves it undefined what happens then, none is made."""
+    """One forbidden call, or one at the edge of the contract; with a profile that leaves misuse undefined, none."""
+    end_with((KINDS if caller.checker.store is None else BELOW) + OVERWRITTEN, caller, a, b, c)
+
+
+def end_with(kinds: Sequence[tuple[frozenset[str], Kind]], caller: Caller, a: int, b: int, c: int) -> None:
+    """The first of these kinds of calls, from the ``b``-th on, that the cache has the ports for."""
     checker = caller.checker
-    if checker.profile.misuse == "undefined" or checker.store is not None or caller.misused:
+    if checker.profile.misuse == "undefined" or caller.misused:
         return
-    for further in range(len(KINDS)):
-        needs, kind = KINDS[(b + further) % len(KINDS)]
+    for further in range(len(kinds)):
+        needs, kind = kinds[(b + further) % len(kinds)]
         if needs <= checker.capabilities:
             wrong = kind(caller, a, caller.key(a, b, c))
             if wrong is None:
                 continue
             if isinstance(wrong, Played):
                 caller.misused = wrong.rule
-                wrong.play()
+                if wrong.play() is False:
+                    caller.misused = ""
             else:
                 caller.misused = misuse.GOES_ON
                 misuse.forbidden(checker, *wrong)

@@ -33,3 +33,11 @@ def plan(caller: Caller, a: int, b: int, c: int) -> None:
     """Have a prefetch planned."""
     ask, script = prefetch_table.draw(random.Random(a << 16 | b << 8 | c).randrange)
     pure.plan(caller.checker, ask, script)
+
+
+@action("plan_behind")
+def plan_behind(caller: Caller, a: int, b: int, c: int) -> None:
+    """Have the same prefetch planned for what follows pages that have names in storage."""
+    take = random.Random(a << 16 | b << 8 | c).randrange
+    ask, script = prefetch_table.draw(take)
+    pure.plan(caller.checker, ask._replace(prefix_keys=prefetch_table.names_before(take)), script)

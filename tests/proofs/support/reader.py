@@ -1,0 +1,89 @@
+"""CrossHair, asked about lemmas: one process imports it and them, and a copy of that process reads each lemma.
+
+So every lemma is read in a process of its own, as if CrossHair's command were started for it, and what all of them
+need is imported once.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr
+from pathlib import Path
+
+from tests.support.processes import started
+
+ROOT = Path(__file__).resolve().parents[3]
+MODULES = ("lemmas", "lock_lemmas", "tree_lemmas", "fetch_lemmas", "prefetch_lemmas")
+"""The modules of ``tests.proofs`` that hold lemmas."""
+
+SECONDS = 900
+"""CPU seconds that one lemma may take, for a machine much slower than any we know; the slowest takes thirty here."""
+
+OPTIONS = ("--report_all", "--analysis_kind", "asserts", "--per_condition_timeout", str(SECONDS))
+
+Ask = Callable[[str], str]
+"""What CrossHair says about one lemma, by its module in ``tests.proofs`` and its name: ``lemmas.NAME``."""
+
+
+@contextmanager
+def reader() -> Iterator[Ask]:
+    """Whom to ask, for a while."""
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    command = [sys.executable, "-m", __name__]
+    with started(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:
+        asked, answers = process.stdin, process.stdout
+        assert asked is not None and answers is not None
+
+        def ask(name: str) -> str:
+            asked.write(name + "\n")
+            asked.flush()
+            said: str = json.loads(answers.readline())
+            return said
+
+        yield ask
+
+
+def serve() -> None:
+    """Read the lemmas that are named on the lines of the input, each in a copy of this process."""
+    from crosshair.main import prefer_pure_python_imports
+
+    with prefer_pure_python_imports():  # as CrossHair itself imports them
+        for module in MODULES:
+            importlib.import_module(f"tests.proofs.{module}")
+    for line in sys.stdin:
+        there, here = os.pipe()
+        child = os.fork()
+        if not child:
+            os.close(there)
+            os.dup2(here, sys.stdout.fileno())
+            read(f"tests.proofs.{line.strip()}")
+        os.close(here)
+        with os.fdopen(there, encoding="utf-8") as said:
+            text = said.read()
+        os.waitpid(child, 0)
+        print(json.dumps(text), flush=True)
+
+
+def read(target: str) -> None:
+    """Say what CrossHair says about a function, and end."""
+    from crosshair.main import main
+
+    code = 2
+    try:
+        with redirect_stderr(sys.stdout):
+            main(["check", *OPTIONS, target])
+    except SystemExit as ended:
+        code = int(ended.code or 0)
+    finally:
+        sys.stdout.flush()
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    serve()

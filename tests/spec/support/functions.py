@@ -1,0 +1,253 @@
+"""Functions that facts call, and by which the state is folded, on values made by hand.
+
+``tools/spec_helpers.py`` asks of each change to them whether a row says otherwise: most show in a play many steps
+later, or only in a cache that is wrong.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kvlitmus.spec.actions import What
+from kvlitmus.spec.explain import Effect
+from kvlitmus.spec.interface import Hit
+from kvlitmus.spec.late import Late
+from kvlitmus.spec.on import On
+from kvlitmus.spec.page import Page, Tree
+from kvlitmus.spec.prefetch_plan import PrefetchAsk
+from kvlitmus.spec.seen import Seen, TierSeen
+from kvlitmus.spec.store_state import VAGUE, Entry, StoreState
+from kvlitmus.spec.tier_calls import Prefetch
+from kvlitmus.spec.tier_state import Prefetched, Prefetches, Stored, Tiers
+from kvlitmus.spec.units import Name, PageNo, Tick
+from tests.spec.support.boundaries import (
+    CACHED,
+    EMPTY,
+    LONG,
+    MATCH,
+    ONE,
+    TIERED,
+    Row,
+    host_node,
+    job,
+    plan_of,
+    row,
+    setting,
+    waiting,
+    work,
+)
+from tests.spec.support.edges import CHAINED, A, B, C, matched
+
+TREE = CHAINED.tree
+TORN_OFF = Tree({B: TREE.pages[B]}, Tick(5))
+"""The end of a node is left, and what was above it is gone."""
+
+
+def followed(says: Late, *, forgets: bool) -> Row:
+    """What is remembered where events may lag by two calls, and page 5 was found in the last one."""
+    late = Late(found=(frozenset({A}),))
+    return row("late.followed", says, late=late, delay=2, after=Seen(), busy=False, found=(B,), forgets=forgets)
+
+
+EFFECTS = (
+    row("effects.take", {PageNo(3): 2, PageNo(4): 1}, owners={PageNo(3): 1}, pages=[PageNo(3), PageNo(4)]),
+    row("effects.release", {PageNo(3): 1}, owners={PageNo(3): 2, PageNo(4): 1}, pages=[PageNo(3), PageNo(4)]),
+    row("effects.release", {PageNo(3): 1}, owners={PageNo(3): 1}, pages=[PageNo(5)]),
+    row("effects.cached_prefix", 1, tree=TREE, names=(A, Name(9), B)),
+    row("effects.whole_nodes", 2, tree=TREE, names=(A, B)),
+    row("effects.whole_nodes", 0, tree=TREE, names=(A,)),
+    Row("effects.path", (A, B), {"tree": TREE, "name": B}),
+    row("effects.leaves", [B, C], tree=TREE),
+    row("effects.node_of", (B, A), tree=TREE, leaf=B),
+    row("effects.nodes", [((A, B), Name(1)), ((C,), Name(1))], tree=TREE),
+    row("effects.nodes", [((B,), A)], tree=TORN_OFF),
+    row("effects.below", {A, B}, tree=TREE, names=[A]),
+    row("effects.below", {C}, tree=TREE, names=[C]),
+    row("policies.later", (3, 7), worth=(3, 5), ticks=2),
+    row("policies.later", (3, 5), worth=(3, 5), ticks=0),
+    row("policies.later", (), worth=(), ticks=2),
+    followed(Late(found=(frozenset({B}),)), forgets=True),
+    followed(Late(found=(frozenset({B}),), due=frozenset({A})), forgets=False),
+    row("occasions.plan_occasions", (On.PLAN_PREFETCH, On.RAISED), _=None, answer=plan_of()),
+)
+
+# -- tiers -------------------------------------------------------------------------------------------------
+
+READING = Prefetched(1, (A, B), 8, None, 0.0, got=8, counted=8)
+FETCHING = Tiers(
+    work={7: work(7, "fetch", 5, 6)}, prefetches=Prefetches(by_number={0: READING}, running={1: 0}, of_job={7: 0})
+)
+
+
+def commits(missing: list[Name], after: TierSeen) -> Row:
+    """What is missing of two pages that were read, by what the fetch says."""
+    state = EMPTY._replace(tiers=FETCHING)
+    values = {"state": state, "setting": setting(3, host_pages=4), "number": 0, "one": READING, "before": TierSeen()}
+    return row("prefetch_advance.committed", (frozenset({A, B}), missing), after=after, **values)
+
+
+def gate(says: Any, units: int = 8, below: Tiers | None = None, occupied: int | None = None, **config: Any) -> Row:
+    """Why a prefetch must be refused."""
+    return row(
+        "prefetch_advance.gate_of",
+        says,
+        tiers=Tiers(attached=True) if below is None else below,
+        before=TierSeen(occupied=occupied),
+        setting=setting(3, **{"host_pages": 4, "threshold": 4, "rate_limit": 8, **config}),
+        rid=1,
+        units=units,
+        known=0,
+    )
+
+
+def doubtful(says: Tiers, then: Tree, now: Tree) -> Row:
+    """What is doubtful of page 5, of which nobody knew when it was used."""
+    unsure = Tiers(unsure=frozenset({A}))
+    return row("tier_advance.in_doubt", says, before=unsure, tiers=unsure, then=then, now=now, fresh=())
+
+
+def used_at(tick: int) -> Tree:
+    """Page 5, used then."""
+    return Tree({A: Page(Name(1), PageNo(3), Tick(tick), Tick(0))}, Tick(tick))
+
+
+FAILED = CACHED._replace(tiers=Tiers(ended=(work(1, "backup", 5, failed=True),)))
+
+BELOW = (
+    commits([], TierSeen(jobs={7: job(7, "fetch")})),
+    commits([A, B], TierSeen()),
+    commits([B], TierSeen(parent_names={A: Name(1)}, hosted={A: PageNo(0)})),
+    commits([], TierSeen(parent_names={A: Name(1)}, cached={A: PageNo(0)})),
+    gate(""),
+    gate("", rate_limit=1),
+    gate("8 units are occupied, and the limit is 8", occupied=8),
+    gate("", occupied=7),
+    gate("0 units are below the threshold of 4", units=3),
+    gate("0 units are below the threshold of 0", units=3, threshold=0),
+    gate("", units=4),
+    gate("no storage is attached", below=Tiers()),
+    gate("one of this request is under way", below=waiting(4)._replace(attached=True)),
+    gate(None, below=waiting(4, revoked=True)._replace(attached=True)),
+    row("prefetch_plan.truncated_length", 8, ask=PrefetchAsk(8, 4, 4), available=9),
+    row("prefetch_plan.truncated_length", 4, ask=PrefetchAsk(8, 4, 4), available=7),
+    row("prefetch_plan.truncated_length", 0, ask=PrefetchAsk(8, 4, 4), available=3),
+    row("prefetch_plan.truncated_length", 0, ask=PrefetchAsk(8, 4, 8), available=7),
+    doubtful(Tiers(), EMPTY.tree, EMPTY.tree),
+    doubtful(Tiers(), used_at(1), used_at(2)),
+    doubtful(Tiers(unsure=frozenset({A})), used_at(1), used_at(1)),
+    row("tier_unseen.failed", FAILED, state=FAILED, setting=setting(1, host_pages=4)),
+    row(
+        "storage_advance.cut_off",
+        Tiers(backed=frozenset({A, C}), stored=Stored(pages=frozenset({A}), refused=frozenset({B}))),
+        tiers=Tiers(backed=frozenset({A, B, C}), stored=Stored(pages=frozenset({A}))),
+        names=(A, B),
+    ),
+    row(
+        "storage_advance.owing",
+        Tiers(attached=True, used=frozenset({A}), owed=frozenset({A})),
+        tiers=Tiers(attached=True),
+        path=(A, B),
+        after=TierSeen(hosted={A: PageNo(0)}),
+    ),
+    row(
+        "storage_advance.owing",
+        Tiers(attached=True, used=frozenset({A}), starved=True),
+        tiers=Tiers(attached=True, starved=True),
+        path=(A, B),
+        after=TierSeen(hosted={A: PageNo(0)}),
+    ),
+    row("storage_advance.owing", Tiers(), tiers=Tiers(), path=(A,), after=TierSeen(hosted={A: PageNo(0)})),
+    row("host_room.used_by", (ONE,), call=Prefetch(1, LONG), before=TierSeen(parent_names={ONE: LONG.root})),
+    row("host_room.used_by", (), call=MATCH, before=TierSeen()),
+    row(
+        "host_known.hosted_then",
+        Tiers().hosted,
+        state=TIERED,
+        then=TIERED,
+        setting=setting(1, host_pages=4),
+        call=MATCH,
+        answer=Hit(4),
+        before=TierSeen(),
+        after=TierSeen(),
+    ),
+)
+
+# -- page stores -------------------------------------------------------------------------------------------
+
+OLD, NEW, MENDED = b"a", b"b", b"c"
+HAS = Entry(True, (OLD,), OLD)
+BROKEN = Entry(None, (OLD,), damage="flip")
+
+
+def put(says: Entry, entry: Entry, policy: str = "last", value: bytes = NEW, *, accepted: bool = True) -> Row:
+    """What is known of an object after a put."""
+    return row("store_state.Entry.put", says, self=entry, value=value, accepted=accepted, policy=policy)
+
+
+STORES = (
+    put(Entry(True, (OLD, NEW), OLD), HAS, "first"),
+    put(Entry(True, (OLD, NEW), NEW), HAS),
+    put(Entry(True, (OLD, NEW)), HAS, accepted=False),
+    put(Entry(True, (OLD, NEW)), HAS, "either"),
+    put(HAS, HAS, value=OLD),
+    put(Entry(True, (NEW,), NEW), Entry()),
+    put(Entry(None, (NEW,)), Entry(), accepted=False),
+    put(Entry(True, (OLD, NEW)), Entry(None, (OLD,)), "either"),
+    put(Entry(None, (OLD, NEW)), Entry(None, (OLD,)), "either", accepted=False),
+    put(Entry(None, (OLD, NEW), damage="flip", mended=(NEW,)), BROKEN),
+    put(Entry(None, (OLD, NEW), damage=VAGUE), BROKEN, accepted=False),
+    put(
+        Entry(None, (OLD, NEW), damage="flip", mended=(MENDED,)),
+        Entry(None, (OLD,), damage="flip", mended=(MENDED,)),
+        "first",
+    ),
+    put(
+        Entry(None, (OLD, NEW), damage="flip", mended=(MENDED, NEW)),
+        Entry(None, (OLD,), damage="flip", mended=(MENDED,)),
+        "either",
+    ),
+    row(
+        "store_state.StoreState.known",
+        ["x", "u"],
+        self=StoreState(
+            0, {(0, "x"): HAS, (1, "y"): HAS, (0, "z"): Entry(), (0, "u"): Entry(None, (OLD,))}, frozenset()
+        ),
+    ),
+)
+
+# -- the frame ---------------------------------------------------------------------------------------------
+
+LOADING = job(7, "load")
+FREE = TierSeen(free=frozenset({PageNo(1)}), host_free=(PageNo(1),))
+NONE_FREE = TierSeen()
+HOSTED = TierSeen(hosted={A: PageNo(1)})
+MOVED = TierSeen(hosted={A: PageNo(2)})
+PINNED = TierSeen(pinned={(A,): 1}, tier_nodes=[host_node((5,), (0,), pins=1)])
+UNPINNED = TierSeen(tier_nodes=[host_node((5,), (0,), pins=0)])
+LISTED, LANDED = (TierSeen(jobs={7: one}) for one in (LOADING, LOADING._replace(landed=True)))
+
+
+def odd(fact: str, what: What, subject: Any, before: TierSeen, after: TierSeen) -> Row:
+    """An effect without a cause, while a key was looked up."""
+    values: dict[str, Any] = {"tiers_seen_before": before, "tiers_seen": after} if fact != "odd_in_pool" else {}
+    look = matched(before, after, host_pages=4)
+    return row(fact, [Effect(what, None, (subject,))], look=look, **values)
+
+
+FRAME = (
+    odd("odd_in_pool", What.TAKE, PageNo(1), FREE, NONE_FREE),
+    odd("odd_in_pool", What.RELEASE, PageNo(1), NONE_FREE, FREE),
+    odd("odd_in_host_pool", What.HOST_TAKE, PageNo(1), FREE, NONE_FREE),
+    odd("odd_in_host_pool", What.HOST_RELEASE, PageNo(1), NONE_FREE, FREE),
+    odd("odd_on_host", What.BACK, A, NONE_FREE, HOSTED),
+    odd("odd_on_host", What.DROP, A, HOSTED, NONE_FREE),
+    odd("odd_on_host", What.MOVE_COPY, A, HOSTED, MOVED),
+    odd("odd_pins", What.PIN, A, UNPINNED, PINNED),
+    odd("odd_pins", What.UNPIN, A, PINNED, UNPINNED),
+    odd("odd_jobs", What.BEGIN_JOB, LOADING, NONE_FREE, LISTED),
+    odd("odd_jobs", What.END_JOB, LOADING, LISTED, NONE_FREE),
+    odd("odd_jobs", What.GO_ON, LOADING._replace(landed=True), LISTED, LANDED),
+)
+
+FUNCTIONS: tuple[Row, ...] = (*EFFECTS, *BELOW, *STORES, *FRAME)
+"""All of them."""
