@@ -116,6 +116,9 @@ class Checker(Guard):
     watches_parting = False
     """Whether it is noted after which call state and cache first disagreed, whatever rules say of that."""
 
+    overwrites = True
+    """Whether arrays that were passed, or handed out, are written into; not where it is tried what happens without."""
+
     wants_facts = False
     """Whether :meth:`note_facts` is to be told the facts of every step."""
 

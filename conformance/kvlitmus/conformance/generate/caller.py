@@ -29,7 +29,6 @@ class Caller:
         self.serial = 0
         self.begun = 0
         self.misused = ""
-        self.overwrites = True
         self.afterwards: Callable[[], object] = lambda: None
 
     def key(self, a: int, b: int, c: int) -> Key:

@@ -39,11 +39,13 @@ class Interpreter(Caller):
         if most is not None and len(history) >= most:
             return
         began.append(len(history))
-        if self.misused:
+        if not self.misused:
+            self.settle()
+        elif not self.checker.overwrites:
+            self.go_on_lawfully()
+        else:
             without = partial(self.broken_by, ops, self.misused)
             go_on(self.checker, self.go_on_lawfully, without, self.misused)
-        else:
-            self.settle()
 
     def go_on_lawfully(self) -> None:
         """What is to be looked at after misuse, then settle."""
@@ -61,21 +63,13 @@ class Interpreter(Caller):
         another = Interpreter(checker.again())
         try:
             if rule == OWN_AGAIN:
-                another.overwrites = False
-                another.play_on(ops)
+                another.checker.overwrites = False
+                another.play(ops)
             else:
                 another.play([op for op in ops if op.kind not in ENDINGS])
         except Violation as violation:
             return violation.rules
         return ()
-
-    def play_on(self, ops: Sequence[Op]) -> None:
-        """Play all operations, then go on as after misuse, whatever that breaks."""
-        for kind, a, b, c in ops:
-            self.actions[kind](self, a, b, c)
-            if self.misused:
-                break
-        self.go_on_lawfully()
 
     def do(self, kind: str, a: int = 0, b: int = 0, c: int = 0) -> None:
         """Play one operation."""

@@ -211,12 +211,6 @@ def raw_match_narrow(caller: Caller, a: int, key: Key) -> Played | None:
     return Played(lambda: raw.match_narrow(caller.checker, key))
 
 
-def overwrite(caller: Caller, arrays: Sequence[Any]) -> None:
-    """Write into the arrays that were passed, but for a caller who looks what happens without."""
-    if caller.overwrites:
-        raw.overwrite(caller.checker, arrays)
-
-
 def raw_insert_overwritten(caller: Caller, a: int, key: Key) -> Played | None:
     """The arrays of an insert, overwritten after it."""
     whole = caller.fit(two_pages(caller))
@@ -229,7 +223,7 @@ def raw_insert_overwritten(caller: Caller, a: int, key: Key) -> Played | None:
         left, arrays = raw.insert(checker, whole, loan.slots)
         if left:
             checker.loans[caller.serial] = Loan(left)
-        overwrite(caller, arrays)
+        raw.overwrite(checker, arrays)
         caller.afterwards = partial(raw.match, checker, whole)
 
     return Played(play, misuse.OWN_AGAIN)
@@ -242,7 +236,7 @@ def raw_begin_overwritten(caller: Caller, a: int, key: Key) -> Played | None:
     def play() -> None:
         arrays = raw.begin(checker, rid, key)
         if arrays is not None:
-            overwrite(caller, arrays)
+            raw.overwrite(checker, arrays)
             caller.afterwards = partial(request.publish, checker, rid, chunked=False)
 
     return Played(play, misuse.OWN_AGAIN)
@@ -263,7 +257,7 @@ def raw_hit_overwritten(caller: Caller, a: int, key: Key) -> Played | None:
                 checker.loans[caller.serial] = Loan(left)
         caller.afterwards = partial(raw.match, checker, sought)
         slots = raw.handed_out(checker, sought)
-        return raw.overwrite_answer(checker, slots) if caller.overwrites else True
+        return raw.overwrite_answer(checker, slots)
 
     return Played(play, misuse.OWN_AGAIN)
 
@@ -326,7 +320,7 @@ def raw_prefetch_overwritten(caller: Caller, a: int, key: Key) -> Played | None:
         arrays = raw.prefetch(checker, rid, sought)
         if arrays is None:
             return False
-        overwrite(caller, arrays)
+        raw.overwrite(checker, arrays)
         caller.afterwards = partial(lands, checker, rid, sought)
         return True
 
