@@ -66,9 +66,13 @@ def choosing_on_the_host(
     call: Any,
     tiers_seen_before: TierSeen,
     tiers_seen: TierSeen,
+    host_vanished: AbstractSet[Name],
     host_evicted: AbstractSet[Name],
 ) -> Choosing | Unknown:
-    """What the eviction of the host could choose from, when it chose."""
+    """What the eviction of the host could choose from, when it chose.
+
+    What was lost with a page above it is not among it: nobody knows whether it was there still.
+    """
     if not host_evicted:
         return NOTHING_LEFT
     if not setting.steps or (setting.profile.split_created == "renews" and setting.config.policy in BY_AGE):
@@ -86,6 +90,7 @@ def choosing_on_the_host(
                 ageless.add(name)
     free = droppable(was, before, {*used_by(call, before), *now.held_sources(), *tiers_seen.parent_names.values()})
     held = {name for name in pages if name not in free or name in tiers_seen.cached}
+    held |= host_vanished - host_evicted
     return Choosing(Tree(pages, expected.tree.clock), ageless, held)
 
 
