@@ -738,8 +738,14 @@ CHOICES = (
 """What evictions could choose from, what requests need, and what else depends on what is declared."""
 
 
-def on_host(says: Any, steps: bool = True, profile: dict[str, Any] | None = None, **config: Any) -> Row:
-    """What an eviction of the host could choose from that took page 5, of which nobody knows more."""
+def on_host(
+    says: Any,
+    steps: bool = True,
+    profile: dict[str, Any] | None = None,
+    lost: frozenset[Name] = frozenset(),
+    **config: Any,
+) -> Row:
+    """What an eviction of the host could choose from: it took page 5, of which nobody knows more, and ``lost`` went."""
     asked = setting(3, profile, host_pages=4, **config)
     return row(
         "choosing_on_the_host",
@@ -751,6 +757,7 @@ def on_host(says: Any, steps: bool = True, profile: dict[str, Any] | None = None
         call=EvictHost(4),
         tiers_seen_before=TierSeen(parent_names={Name(5): Name(1)}),
         tiers_seen=TierSeen(),
+        host_vanished={Name(5), *lost},
         host_evicted={Name(5)},
     )
 
@@ -787,6 +794,7 @@ LAST = (
     on_host(UNKNOWN, True, RENEWS, policy="fifo"),
     on_host(ALONE, True, RENEWS),
     on_host(ALONE, policy="fifo"),
+    on_host(ALONE._replace(held={Name(5), Name(6)}), lost=frozenset({Name(6)})),
     reservable(UNKNOWN, 1, 8, reserve="hit"),
     reservable(0, 1, 8, "shut"),
     reservable(0, 1, 4),
@@ -835,6 +843,7 @@ LAST = (
         call=EvictHost(4),
         tiers_seen_before=TierSeen(),
         tiers_seen=TierSeen(),
+        host_vanished=frozenset(),
         host_evicted=frozenset(),
     ),
     row(
