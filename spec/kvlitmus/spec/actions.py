@@ -453,6 +453,7 @@ FACETS: Mapping[On, tuple[On, ...]] = {
 
 _PURE = "it is worked out from its arguments, and no cache is there"
 _STORE = "it is a call on a page store of its own, and no cache is there"
+_SPARSE = "it is a call on a sparse host pool of its own, and no cache is there"
 _MISUSE = "the contract is broken, and nothing is expected but what the pack `misuse` says"
 _EVERY = "it is said of every call of a kind of cache or trace beside what the call is"
 
@@ -486,6 +487,16 @@ ELSEWHERE: Mapping[On, str] = {
             On.STORE_RACE,
         ),
         _STORE,
+    ),
+    **dict.fromkeys(
+        (
+            On.SPARSE_REQUEST,
+            On.REFUSED_SPARSE_REQUEST,
+            On.SPARSE_READ,
+            On.SPARSE_FREE,
+            On.SPARSE_CONNECT,
+        ),
+        _SPARSE,
     ),
     **dict.fromkeys(
         (

@@ -11,7 +11,7 @@ CONFIG_VALUES: dict[str, Values] = {
     "page_size": range(1, 1025),
     "pages": range(1, (1 << 20) + 1),
     "policy": tuple(POLICIES),
-    "pool": ("device", "host", "store"),
+    "pool": ("device", "host", "store", "sparse"),
     "host_pages": range((1 << 20) + 1),
     "write": WRITES,
     "storage": ("none", "attached", "later"),
@@ -29,7 +29,8 @@ class Config:
 
     ``pages`` counts usable pages (the reserved unit is on top).  ``pool`` says whether the pool
     to judge is the ``device``'s or the ``host``'s; a host pool comes without a tree.  With ``store`` a page
-    store is judged alone (:mod:`~kvlitmus.spec.interface.stores`), without pool and tree.
+    store is judged alone (:mod:`~kvlitmus.spec.interface.stores`), without pool and tree, and with ``sparse`` a sparse host
+    pool (:mod:`~kvlitmus.spec.interface.sparse`).
 
     A hierarchy has ``host_pages`` > 0 usable pages of host memory and a ``write`` policy:
     ``write_through`` (a page is backed up when it is inserted), ``write_through_selective`` (at its second
@@ -55,6 +56,11 @@ class Config:
     def tiered(self) -> bool:
         """Whether there is a host tier below the device pool."""
         return self.host_pages > 0
+
+    @property
+    def apart(self) -> bool:
+        """Whether what is judged is no cache: a page store alone, or a sparse host pool."""
+        return self.pool in ("store", "sparse")
 
     @property
     def label(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kvlitmus.spec import calls, hash_calls, misuse_calls, store_calls, tier_calls
+from kvlitmus.spec import calls, hash_calls, misuse_calls, sparse_calls, store_calls, tier_calls
 from kvlitmus.spec.interface.tiers import FETCH, LOAD, QUERY
 from kvlitmus.spec.on import On
 from kvlitmus.spec.prefetch_advance import ending, gate_of, known_part
@@ -35,6 +35,9 @@ PLAIN: dict[type, tuple[On, ...]] = {
     store_calls.StoreClear: (On.STORE_CLEAR,),
     store_calls.StoreCrash: (On.STORE_CRASH, On.STORE_LOOKUP),
     store_calls.StoreRace: (On.STORE_RACE,),
+    sparse_calls.SparseRead: (On.SPARSE_READ,),
+    sparse_calls.SparseFree: (On.SPARSE_FREE,),
+    sparse_calls.SparseConnect: (On.SPARSE_CONNECT,),
     misuse_calls.DoubleFree: (On.MISUSE, On.DOUBLE_FREE),
     misuse_calls.RepeatedFree: (On.MISUSE, On.REPEATED_FREE),
     misuse_calls.PartialFree: (On.MISUSE, On.PARTIAL_FREE),
@@ -89,6 +92,11 @@ def store_occasions(call: store_calls.StoreBatch, answer: object) -> tuple[On, .
     return (*occasions, On.RAISED) if failed else occasions
 
 
+def sparse_occasions(_: sparse_calls.SparseRequest, answer: sparse_calls.SparseDone) -> tuple[On, ...]:
+    """A request for slots of a row is granted or refused."""
+    return (On.REFUSED_SPARSE_REQUEST,) if answer.slots is None else (On.SPARSE_REQUEST,)
+
+
 def extend_occasions(call: calls.Extend | calls.ExtendBatch, answer: object) -> tuple[On, ...]:
     """Slots for further tokens, by one port or the other, are granted or refused."""
     if answer is None:
@@ -123,6 +131,7 @@ SPECIAL: dict[type, Callable[[Any, Any], tuple[On, ...]]] = {
     calls.Publish: publish_occasions,
     calls.End: end_occasions,
     **dict.fromkeys(BATCHES, store_occasions),
+    sparse_calls.SparseRequest: sparse_occasions,
 }
 """Calls of which more than a refusal is told apart."""
 

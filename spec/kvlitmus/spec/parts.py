@@ -28,6 +28,7 @@ PARTS = (
     "event",
     "frame",
     "store",
+    "sparse",
     "port",
     "misuse",
 )

@@ -40,6 +40,7 @@ PROFILE_VALUES: dict[str, Values] = {
     "second_prefetch": ("refused", "undefined"),
     "store_put": ("first", "last", "either"),
     "store_checks": ("bytes", "length"),
+    "sparse_count": ("empty", "reject"),
     "least_key": range((1 << 20) + 1),
     "vocabulary": range(2, (1 << 32) + 1),
     "namespaces": ("text", "none", "parts"),
@@ -131,6 +132,11 @@ class Profile:
 
     store_put: of two values put under one key, the ``first`` or the ``last`` is kept, or ``either``.
     store_checks: a read makes sure of all ``bytes`` of an object, or of its ``length`` alone.
+
+    Of sparse host pools:
+
+    sparse_count: a request for no tokens, or for fewer, is answered with no slots whatever its start (``empty``); or its
+        start is looked at all the same, and a negative count is refused (``reject``).
     """
 
     reserved: int = 1
@@ -171,6 +177,7 @@ class Profile:
     hash_scheme: str = "other"
     store_put: str = "either"
     store_checks: str = "bytes"
+    sparse_count: str = "empty"
     least_key: int = 0
     vocabulary: int = 1 << 32
     namespaces: str = "text"

@@ -47,6 +47,7 @@ from kvlitmus.spec.rule import all_rules
 from kvlitmus.spec.schemes import SCHEMES
 from kvlitmus.spec.seen import Held, Seen, TierSeen
 from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.sparse_state import SparseState
 from kvlitmus.spec.state import State, Told, Tree, empty_state
 from kvlitmus.spec.store_state import EMPTY_STORE, StoreState
 from kvlitmus.spec.tier_advance import follow_tiers
@@ -68,7 +69,7 @@ UNSEEN = frozenset(INPUTS) - {"setting", "state", "call", "answer"}
 
 def deepest(capabilities: frozenset[str]) -> int:
     """How deep an adapter with these capabilities can be observed."""
-    return DEEPEST if "inspect" in capabilities else EVENTS if "events" in capabilities else 1
+    return DEEPEST if capabilities & {"inspect", "sparse_inspect"} else EVENTS if "events" in capabilities else 1
 
 
 LED = frozenset({"steps", "host"})
@@ -225,6 +226,7 @@ class Checker(Guard):
         self.loans: dict[int, Loan] = {}
         self.tokens: dict[int, object] = {}
         self.store_state: StoreState = EMPTY_STORE
+        self.sparse_state: SparseState | None = None
         self.pages_made = 0
         self.kept.clear()
         self.distrusted: frozenset[str] = frozenset()
@@ -243,7 +245,7 @@ class Checker(Guard):
                 if sizes is None:
                     raise self.broken("PORT-03", "expected Sizes, got None")
         jobs = None
-        if self.depth >= DEEPEST:
+        if self.depth >= DEEPEST and "inspect" in self.capabilities:
             view = self.look("view" if self.store is None else "tiers")
             if view is None:
                 raise self.broken("PORT-03", f"expected a {'View' if self.store is None else 'TierView'}, got None")

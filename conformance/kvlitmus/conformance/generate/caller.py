@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kvlitmus.conformance.checker.calls import pool, request, tiers, tree
+from kvlitmus.conformance.checker.calls import pool, request, sparse, tiers, tree
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.generate.schedule import fitted, make_key, more_tokens
 from kvlitmus.spec.units import Key
@@ -71,3 +71,5 @@ class Caller:
             tree.unlock(checker, receipt)
         for loan in list(checker.loans):
             pool.free(checker, checker.loans.pop(loan).slots)
+        for row in list(checker.sparse_state.rows) if checker.sparse_state else ():
+            sparse.free(checker, row)

@@ -92,7 +92,7 @@ class Heading(TypedDict, total=False):
 def wanted(item: Item) -> bool:
     """Whether an item is part of the recorded share."""
     drawn = item.kind == "random" and item.seed < SEEDS
-    return item.config.pool != "store" and (drawn or item.kind in ("litmus", "vector"))
+    return not item.config.apart and (drawn or item.kind in ("litmus", "vector"))
 
 
 class Table:

@@ -27,6 +27,7 @@ MODULES: tuple[str, ...] = (
     "event",
     "frame",
     "store",
+    "sparse",
     "misuse",
 )
 """The modules of this package that hold litmus tests, part by part."""

@@ -21,7 +21,7 @@ from kvlitmus.conformance import ports
 from kvlitmus.conformance.ports.template_words import WIDTH, comment, literal, meanings_of, prose, quoted, wrapped
 from kvlitmus.spec import interface
 from kvlitmus.spec.config import Config
-from kvlitmus.spec.interface import PORTS, cache, stores, tiers
+from kvlitmus.spec.interface import PORTS, cache, sparse, stores, tiers
 from kvlitmus.spec.policies import POLICIES
 from kvlitmus.spec.profile import PROFILE_VALUES, Profile
 
@@ -95,7 +95,7 @@ def all_ports() -> dict[str, Port]:
 
 def modules() -> list[ModuleType]:
     """The modules that define ports."""
-    return [cache, stores, tiers]
+    return [cache, stores, sparse, tiers]
 
 
 def _is_protocol(value: object) -> bool:

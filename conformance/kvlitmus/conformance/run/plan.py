@@ -54,13 +54,18 @@ TIER_CONFIGS: tuple[Config, ...] = (
 STORE_CONFIGS: tuple[Config, ...] = (Config(page_size=1, pool="store"), Config(page_size=16, pool="store"))
 """The configurations in which a page store is judged alone."""
 
+SPARSE_CONFIGS: tuple[Config, ...] = tuple(
+    [Config(page_size=size, pages=11, pool="sparse") for size in (4, 1, 16, 128)]
+)
+"""The configurations in which a sparse host pool is judged: its rows have more room than it has pages."""
+
 
 def configs_of(target: Any) -> tuple[Config, ...]:
     """The configurations in which a target is judged.
 
-    A target that declares the capability ``store`` and no pool is a page store alone; one that has
-    ``store`` among its ``pools`` is judged as a cache, and its page store by itself; with ``tiers``
-    among them also as a hierarchy.
+    A target that declares the capability ``store`` and no pool is a page store alone, one that declares ``sparse`` a
+    sparse host pool; one that has ``store`` or ``sparse`` among its ``pools`` is judged as a cache, and that by itself;
+    with ``tiers`` among them also as a hierarchy.
     """
     declared = getattr(target, "configs", None)
     if declared:
@@ -68,13 +73,18 @@ def configs_of(target: Any) -> tuple[Config, ...]:
     capabilities = frozenset(map(str, getattr(target, "capabilities", ())))
     if "store" in capabilities and "pool" not in capabilities:
         return STORE_CONFIGS
+    if "sparse" in capabilities and "pool" not in capabilities:
+        return SPARSE_CONFIGS
     pools = getattr(target, "pools", ())
-    return CONFIGS + (TIER_CONFIGS if "tiers" in pools else ()) + (STORE_CONFIGS if "store" in pools else ())
+    more = {"tiers": TIER_CONFIGS, "store": STORE_CONFIGS, "sparse": SPARSE_CONFIGS}
+    return CONFIGS + tuple([config for pool, own in more.items() if pool in pools for config in own])
 
 
 def suits(test: Litmus, config: Config, profile: Profile, *, force_misuse: bool) -> bool:
     """Whether a litmus test makes sense in a configuration."""
-    if (config.pool == "store") != ("store" in test.needs) or config.tiered != ("tiers" in test.needs):
+    if any((config.pool == pool) != (pool in test.needs) for pool in ("store", "sparse")):
+        return False
+    if config.tiered != ("tiers" in test.needs):
         return False
     if config.pool == "host" and not test.needs <= {
         "pool",
@@ -96,7 +106,7 @@ def suits(test: Litmus, config: Config, profile: Profile, *, force_misuse: bool)
         and (not test.writes or config.write in test.writes)
         and (not test.stops or config.stop in test.stops)
         and test.bigram in (None, config.bigram)
-        and (config.pages >= 32 or config.tiered)
+        and (config.pages >= 32 or config.tiered or config.pool == "sparse")
         and (not test.page or config.storage == "attached")
     )
 

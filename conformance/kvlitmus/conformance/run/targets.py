@@ -56,6 +56,7 @@ KNOWN: dict[str, Known] = {
     "optimized": Known(f"{ADAPTERS}.optimized.target", "target", "", "the optimized cache, over tensors on the CPU"),
     "optimized-cuda": Known(f"{ADAPTERS}.optimized.target", "cuda", "", "the same, over tensors on a CUDA device"),
     "reference-store": Known(f"{ADAPTERS}.reference.store", "target", "", "the reference's page store"),
+    "reference-sparse": Known(f"{ADAPTERS}.reference.sparse", "target", "", "the reference's sparse host pool"),
     "file-store": Known(f"{ADAPTERS}.stores.file", "target", "", "the built-in page store in files"),
     "file-store-durable": Known(f"{ADAPTERS}.stores.file", "durable", "", "the same, waiting for the medium"),
     "network-store": Known(f"{ADAPTERS}.stores.network", "target", "", "the built-in page store on a server"),

@@ -61,6 +61,8 @@ CALLS_BY_NEED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("store", "store_into"): ("store_get_into",),
     ("store", "store_crash"): ("store_crash",),
     ("store", "store_other"): ("store_race",),
+    ("sparse",): ("sparse_request", "sparse_read", "sparse_free"),
+    ("sparse", "sparse_peer"): ("sparse_connect",),
 }
 """Which capabilities it takes to make calls of which kinds; ``refused_…`` needs what the call needs."""
 
@@ -283,8 +285,10 @@ def missing(rule: Rule, capabilities: frozenset[str]) -> frozenset[str]:
     if lacking:
         return frozenset(lacking)
     for name in rule.facts:
-        depth = FACTS[name].depth
-        if depth == 3 and "inspect" not in capabilities:
+        depth, ports = FACTS[name].depth, FACTS[name].ports
+        if depth and ports:
+            lacking |= ports - capabilities
+        elif depth == 3 and "inspect" not in capabilities:
             lacking.add("inspect")
         elif name in OWNING and capabilities.isdisjoint(("pool", "requests")):
             lacking.add("pool")

@@ -9,6 +9,7 @@ In reading order: ``pool``, ``tree``, ``requests`` and ``flat`` (which puts them
 ``hashing`` and ``prefetch`` (the plan) are beside it.  With a host tier the tree is that of ``tiers`` (nodes on
 either tier) over the pools and contents of ``host``; ``works`` is the table of what is under way, ``copies`` the
 queue of copies, and ``backup``, ``loading``, ``fetching`` and ``putting`` are the four kinds of work; ``hierarchy``
-puts them behind the ports.  ``store`` is a page store by itself; ``parts`` lists what may be replaced, and ``cache``
+puts them behind the ports.  ``store`` is a page store by itself, ``sparse`` a
+sparse host pool; ``parts`` lists what may be replaced, and ``cache``
 is the target.
 """

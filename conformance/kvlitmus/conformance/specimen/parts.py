@@ -14,6 +14,7 @@ from kvlitmus.conformance.specimen.pool import PagedPool
 from kvlitmus.conformance.specimen.prefetch import PrefetchPlanner
 from kvlitmus.conformance.specimen.putting import PutQueue
 from kvlitmus.conformance.specimen.requests import RequestTable
+from kvlitmus.conformance.specimen.sparse import RowTable
 from kvlitmus.conformance.specimen.store import PageShelf
 from kvlitmus.conformance.specimen.tiers import TierTree
 from kvlitmus.conformance.specimen.tree import RadixTree
@@ -37,6 +38,7 @@ class Parts:
     hashing: type[PageHasher] = PageHasher
     prefetch: type[PrefetchPlanner] = PrefetchPlanner
     store: type[PageShelf] = PageShelf
+    sparse: type[RowTable] = RowTable
     host: type[HostPool] = HostPool
     copier: type[Copier] = Copier
     works: type[WorkTable] = WorkTable

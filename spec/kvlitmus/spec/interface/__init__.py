@@ -1,8 +1,8 @@
 """The interface: every call that a cache may offer, what it is given, and what it answers.
 
 It comes in pieces, the **ports**: a protocol with a few methods each.  ``cache`` has those of a flat cache, ``tiers``
-those of a host tier and storage below it (with jobs, events and snapshots), ``stores`` those of a page store alone;
-``ports`` has the table of all.  Presence of the methods is the capability.
+those of a host tier and storage below it (with jobs, events and snapshots), ``stores`` those of a page store alone,
+``sparse`` those of a sparse host pool; ``ports`` has the table of all.  Presence of the methods is the capability.
 """
 
 from kvlitmus.spec.interface.cache import (
@@ -33,6 +33,14 @@ from kvlitmus.spec.interface.cache import (
 from kvlitmus.spec.interface.ports import (
     PORTS,
     capabilities_of,
+)
+from kvlitmus.spec.interface.sparse import (
+    SPARSE_PORTS,
+    SparseHost,
+    SparseInspect,
+    SparsePeer,
+    SparseShape,
+    SparseView,
 )
 from kvlitmus.spec.interface.stores import (
     STORE_PORTS,
@@ -96,6 +104,7 @@ __all__ = [
     "PORTS",
     "PUT",
     "QUERY",
+    "SPARSE_PORTS",
     "SPILL",
     "SPILLED",
     "STORE_PORTS",
@@ -137,6 +146,11 @@ __all__ = [
     "Requests",
     "Resettable",
     "Sizes",
+    "SparseHost",
+    "SparseInspect",
+    "SparsePeer",
+    "SparseShape",
+    "SparseView",
     "Steps",
     "Storage",
     "StorageCrash",

@@ -1,0 +1,78 @@
+"""The reference's sparse host pool as a target: the frozen model behind the ports.
+
+``target``
+    takes a request for fewer tokens than none for one for none.
+``rejecting``
+    refuses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kvlitmus.conformance.ports import Config, Profile, Unsupported
+from kvlitmus.conformance.run.plan import SPARSE_CONFIGS
+from kvlitmus.reference import sparse
+from kvlitmus.spec.interface.sparse import SPARSE_PORTS, SparseShape, SparseView
+
+ROWS, ROW_PAGES = 4, 5
+
+
+class ReferenceSparse:
+    """A reference pool and its present state."""
+
+    def __init__(self, config: Config, count: str) -> None:
+        self.count = count
+        self.pool = sparse.empty_pool(config.page_size, config.pages, ROW_PAGES * config.page_size)
+
+    def sparse_shape(self) -> SparseShape:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseHost`."""
+        return SparseShape(ROWS, self.pool.width)
+
+    def sparse_request(self, row: int, start: int, tokens: int) -> Sequence[int] | None:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseHost`."""
+        self.pool, slots = sparse.request(self.pool, row, start, tokens, count=self.count)
+        return slots
+
+    def sparse_read(self, row: int) -> Sequence[int]:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseHost`."""
+        return sparse.read(self.pool, row)
+
+    def sparse_free(self, row: int) -> None:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseHost`."""
+        self.pool = sparse.free(self.pool, row)
+
+    def sparse_available(self) -> int:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseHost`."""
+        return sparse.available(self.pool)
+
+    def sparse_view(self) -> SparseView:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseInspect`."""
+        size = self.pool.page_size
+        free = [page * size + at for page in sparse.free_pages(self.pool) for at in range(size)]
+        return SparseView(free, {number: row.slots for number, row in self.pool.rows.items()})
+
+    def sparse_connect(self, page_size: int) -> bool:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparsePeer`."""
+        return sparse.connects(self.pool, page_size)
+
+
+@dataclass(frozen=True)
+class SparseTarget:
+    """What makes reference pools that take a request for no tokens or fewer as ``profile`` says."""
+
+    profile: Profile
+    capabilities: frozenset[str] = frozenset(SPARSE_PORTS)
+    configs = SPARSE_CONFIGS
+
+    def make(self, config: Config) -> ReferenceSparse:
+        """A fresh pool."""
+        if config.pool != "sparse":
+            raise Unsupported("this target is a sparse host pool alone")
+        return ReferenceSparse(config, self.profile.sparse_count)
+
+
+target = SparseTarget(Profile(sparse_count="empty"))
+rejecting = SparseTarget(Profile(sparse_count="reject"))
+"""The reference when fewer tokens than none are refused."""

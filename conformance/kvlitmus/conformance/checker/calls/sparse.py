@@ -1,0 +1,123 @@
+"""Calls on a sparse host pool, and what is known of it afterwards.
+
+A request may be refused by an error; that is an answer as good as ``None``, and whether it was due is a rule's
+question.  The other calls have no reason to raise (PORT-01).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from kvlitmus.conformance.support.text import raised_text, shown
+from kvlitmus.spec.facts import UNKNOWN
+from kvlitmus.spec.interface.sparse import SparseShape, SparseView
+from kvlitmus.spec.setting import SNAPSHOT
+from kvlitmus.spec.sparse_calls import (
+    SparseCall,
+    SparseConnect,
+    SparseDone,
+    SparseFree,
+    SparseRead,
+    SparseRequest,
+    SparseSeen,
+)
+from kvlitmus.spec.sparse_state import SparseState, advance_sparse, as_seen
+from kvlitmus.spec.units import Slot, Tokens
+
+if TYPE_CHECKING:
+    from kvlitmus.conformance.checker.checker import Checker
+
+MOST_ROWS, MOST_TOKENS = 1 << 16, 1 << 30
+
+
+def shape(checker: Checker) -> SparseShape:
+    """How many rows there are and how wide they are, as the pool says; at least one row with room for a page."""
+    rows, width = checker.fields(checker.look("sparse_shape"), 2, "SparseShape(rows, width)")
+    said = SparseShape(checker.count(rows, "how many rows there are"), checker.count(width, "the width of a row"))
+    if not (0 < said.rows <= MOST_ROWS and checker.size <= said.width <= MOST_TOKENS):
+        raise checker.broken("PORT-03", f"expected a row or more with room for a page or more, got {shown(said)}")
+    return said
+
+
+def state_of(checker: Checker) -> SparseState:
+    """What is known of the pool; of a fresh one that no row has a page."""
+    if checker.sparse_state is None:
+        width = shape(checker).width
+        checker.sparse_state = SparseState(checker.size, checker.config.pages, width, {}, seen(checker))
+    return checker.sparse_state
+
+
+def seen(checker: Checker) -> SparseSeen:
+    """What can be seen of the pool now, at the depth of this run."""
+    available = (
+        Tokens(checker.count(checker.look("sparse_available"), "what is free")) if checker.depth >= 1 else UNKNOWN
+    )
+    if checker.depth < SNAPSHOT or "sparse_inspect" not in checker.capabilities:
+        return SparseSeen(available)
+    free, rows = checker.fields(checker.look("sparse_view"), 2, "SparseView(free, rows)")
+    if not isinstance(rows, Mapping) or any(type(row) is not int for row in rows):
+        raise checker.broken("PORT-03", f"expected the slots of each row, by its number, got {shown(rows)}")
+    return SparseSeen(
+        available, SparseView(listed(checker, free), {row: listed(checker, own) for row, own in rows.items()})
+    )
+
+
+def listed(checker: Checker, slots: object) -> tuple[int, ...]:
+    """A sequence of slots in a snapshot; of a row that is filled up with something else, all of it."""
+    got = slots if type(slots) is list or type(slots) is tuple else checker.listed(slots)
+    return tuple(checker.plain(got))
+
+
+def request(checker: Checker, row: int, start: int, tokens: int) -> tuple[Slot, ...] | None:
+    """Ask for the slots of some tokens; ``None`` where that was refused, in whatever way."""
+    before, text = state_of(checker), f"request(row {row}, start {start}, {tokens} tokens)"
+    checker.announce(text, "sparse_request")
+    slots: tuple[Slot, ...] | None
+    try:
+        answer = checker.adapter.sparse_request(row, start, tokens)
+    except NotImplementedError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a refusal may be any error
+        checker.history[-1] += f" → raised {raised_text(error)}"
+        slots = None
+    except BaseException as error:
+        raise checker.raised(error, "the call") from error
+    else:
+        slots = checker.slots_or_none(answer)
+    follow(checker, before, SparseRequest(row, start, tokens), slots)
+    return slots
+
+
+def read(checker: Checker, row: int) -> tuple[Slot, ...]:
+    """Read back all slots of a row."""
+    before = state_of(checker)
+    slots = checker.slots(checker.call(f"read(row {row})", "sparse_read", row))
+    follow(checker, before, SparseRead(row), slots)
+    return slots
+
+
+def free(checker: Checker, row: int) -> None:
+    """Give a row back."""
+    before = state_of(checker)
+    checker.call(f"free(row {row})", "sparse_free", row)
+    follow(checker, before, SparseFree(row), ())
+
+
+def connect(checker: Checker, page_size: int) -> None:
+    """A peer with such pages asks whether it may write into the rows."""
+    before = state_of(checker)
+    answer = checker.call(f"connect(a peer with pages of {page_size})", "sparse_connect", page_size)
+    accepted = checker.flag(answer, "whether a peer is accepted")
+    checker.history[-1] += f" → {accepted}"
+    follow(checker, before, SparseConnect(page_size), (), accepted=accepted)
+
+
+def follow(
+    checker: Checker, before: SparseState, call: SparseCall, slots: tuple[Slot, ...] | None, *, accepted: bool = True
+) -> None:
+    """A call was answered: the pool is seen, what is known of it follows, and the step is judged."""
+    answer = SparseDone(slots, seen(checker), accepted)
+    checker.watch_kept()
+    checker.sparse_state = as_seen(advance_sparse(before, call, answer))
+    checker.answered(call, answer, before)

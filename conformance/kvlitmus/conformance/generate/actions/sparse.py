@@ -1,0 +1,71 @@
+"""Actions on a sparse host pool: few rows and little memory, so that rows are full and the pool is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kvlitmus.conformance.checker.calls import sparse
+from kvlitmus.conformance.generate.actions.registry import action
+
+if TYPE_CHECKING:
+    from kvlitmus.conformance.generate.caller import Caller
+
+
+def row_of(caller: Caller, a: int) -> int:
+    """One of the first four rows."""
+    return a % min(4, sparse.shape(caller.checker).rows)
+
+
+@action("sparse_request")
+def request(caller: Caller, a: int, b: int, c: int) -> None:
+    """The row's next tokens: one, some, or more than fit."""
+    checker, row = caller.checker, row_of(caller, a)
+    allocated = sparse.state_of(checker).of(row).allocated
+    tokens = 1 if c < 96 else 1 + (b * 7 + c) % (3 * checker.size)
+    start = allocated - b % (checker.size + 1) if allocated else 0
+    sparse.request(checker, row, max(0, start), tokens)
+
+
+@action("sparse_again")
+def again(caller: Caller, a: int, b: int, c: int) -> None:
+    """Tokens that the row has, or begins with."""
+    checker, row = caller.checker, row_of(caller, a)
+    allocated = sparse.state_of(checker).of(row).allocated
+    start = b % (allocated + 1)
+    sparse.request(checker, row, start, 1 + c % (2 * checker.size))
+
+
+@action("sparse_edge")
+def edge(caller: Caller, a: int, b: int, c: int) -> None:
+    """A request at an edge: a hole, the end of the row, a negative start or count, none at all."""
+    checker, row = caller.checker, row_of(caller, a)
+    allocated, size = sparse.state_of(checker).of(row).allocated, checker.size
+    width = sparse.shape(checker).width
+    start, tokens = (
+        (allocated + 1 + c % size, 1 + c % 3),
+        (allocated, width - allocated + c % 3),
+        (min(allocated, width - size), 1 + size + c % size),
+        (-1 - c % size, 1 + c % (size + 2)),
+        (allocated - c % 2, -c % 3 - 2),
+        (allocated + c % 2, 0),
+    )[b % 6]
+    sparse.request(checker, row, start, tokens)
+
+
+@action("sparse_read")
+def read(caller: Caller, a: int, b: int, c: int) -> None:
+    """Read a row back."""
+    sparse.read(caller.checker, row_of(caller, a))
+
+
+@action("sparse_free")
+def free(caller: Caller, a: int, b: int, c: int) -> None:
+    """Give a row back."""
+    sparse.free(caller.checker, row_of(caller, a))
+
+
+@action("sparse_connect")
+def connect(caller: Caller, a: int, b: int, c: int) -> None:
+    """A peer comes, with equal pages or others."""
+    size = caller.checker.size
+    sparse.connect(caller.checker, (size, size, 1, 2 * size, max(1, size // 2), size + 1)[a % 6])

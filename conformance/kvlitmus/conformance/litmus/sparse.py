@@ -1,0 +1,162 @@
+"""Litmus tests on a sparse host pool: pages behind rows of tokens, and all that can't be granted."""
+
+from __future__ import annotations
+
+from kvlitmus.conformance.checker.calls import sparse
+from kvlitmus.conformance.checker.checker import Checker
+from kvlitmus.conformance.litmus.registry import litmus
+
+SPARSE = ("sparse",)
+SEEN = ("sparse", "sparse_inspect")
+
+
+def fill(checker: Checker, leave: int = 0) -> int:
+    """Fill rows until no more than so many pages are free; the first row that was left alone."""
+    page, row = checker.size, 0
+    for row in range(1, sparse.shape(checker).rows):
+        room, width = sparse.state_of(checker).free_pages - leave, sparse.shape(checker).width // page
+        if room <= 0:
+            break
+        sparse.request(checker, row, 0, min(room, width) * page)
+    return row
+
+
+@litmus(rules=("SPARSE-01", "SPARSE-03", "SPARSE-04", "SPARSE-06", "SPARSE-07"), needs=SPARSE)
+def a_request_is_rounded_up_to_the_page(checker: Checker) -> None:
+    """One token takes a page; with a page and one token more, two are taken, and all are read back."""
+    for row, tokens in enumerate((1, checker.size, checker.size + 1)):
+        sparse.request(checker, row, 0, tokens)
+        sparse.read(checker, row)
+
+
+@litmus(rules=("SPARSE-02", "SPARSE-06"), needs=SPARSE)
+def the_same_is_asked_for_twice(checker: Checker) -> None:
+    """Asking again, from the middle, or token by token gives the same slots and takes nothing."""
+    page = checker.size
+    sparse.request(checker, 0, 0, page + 1)
+    sparse.request(checker, 0, 0, page + 1)
+    sparse.request(checker, 0, page // 2, page)
+    for token in range(min(page + 2, 2 * page)):
+        sparse.request(checker, 0, token, 1)
+
+
+@litmus(rules=("SPARSE-02", "SPARSE-03", "SPARSE-05", "SPARSE-06"), needs=SPARSE)
+def rows_grow_token_by_token_in_turn(checker: Checker) -> None:
+    """Two rows are backed up one token at a time: a new page only at a page's end, and never one of the other row."""
+    for token in range(2 * checker.size + 1):
+        for row in (0, 1):
+            sparse.request(checker, row, token, 1)
+    for row in (0, 1):
+        sparse.read(checker, row)
+
+
+@litmus(rules=("SPARSE-02", "SPARSE-06", "SPARSE-08"), needs=SPARSE, min_page=2)
+def a_page_used_in_part_is_the_rows(checker: Checker) -> None:
+    """The rest of a page goes to the row's next tokens, and the whole page is freed with the row."""
+    sparse.request(checker, 0, 0, 1)
+    sparse.request(checker, 1, 0, 1)
+    sparse.request(checker, 0, 1, checker.size - 1)
+    sparse.free(checker, 0)
+    sparse.read(checker, 1)
+    sparse.request(checker, 0, 0, 1)
+
+
+@litmus(rules=("SPARSE-05", "SPARSE-07", "SPARSE-08"), needs=SPARSE)
+def a_row_is_used_again(checker: Checker) -> None:
+    """A row that was given back is empty; giving it back once more frees nothing; its pages serve another row."""
+    sparse.request(checker, 0, 0, 2 * checker.size + 1)
+    sparse.free(checker, 0)
+    sparse.read(checker, 0)
+    sparse.free(checker, 0)
+    fill(checker)
+    sparse.free(checker, 1)
+    sparse.request(checker, 0, 0, 1)
+    sparse.read(checker, 0)
+
+
+@litmus(rules=("SPARSE-13", "SPARSE-15"), needs=SPARSE)
+def the_pool_is_exhausted(checker: Checker) -> None:
+    """With one page left a request that lacks two is refused and takes nothing; one that lacks one is granted."""
+    row, page = fill(checker, leave=1), checker.size
+    sparse.request(checker, row, 0, page + 1)
+    sparse.request(checker, row, 0, page)
+    sparse.request(checker, row, page, 1)
+    sparse.read(checker, row)
+    sparse.free(checker, row)
+    sparse.request(checker, row, 0, 1)
+
+
+@litmus(rules=("SPARSE-11", "SPARSE-15"), needs=SPARSE)
+def a_row_is_full(checker: Checker) -> None:
+    """What ends beyond the row is refused before anything is allocated; the row's last whole page is granted."""
+    page = checker.size
+    whole = sparse.shape(checker).width // page * page
+    sparse.request(checker, 0, 0, whole + 1)
+    sparse.read(checker, 0)
+    sparse.request(checker, 0, 0, whole - 1)
+    sparse.request(checker, 0, whole - 1, 2)
+    sparse.request(checker, 0, whole, 1)
+    sparse.request(checker, 0, whole - 1, 1)
+    sparse.free(checker, 0)
+
+
+@litmus(rules=("SPARSE-10", "SPARSE-15"), needs=SPARSE)
+def a_request_starts_beyond_the_end(checker: Checker) -> None:
+    """A start behind what is allocated would leave a hole: it is refused, in an empty row and behind a page."""
+    page = checker.size
+    sparse.request(checker, 0, 1, 1)
+    sparse.request(checker, 0, 0, 1)
+    sparse.request(checker, 0, page + 1, 1)
+    sparse.request(checker, 0, page, 1)
+    sparse.read(checker, 0)
+
+
+@litmus(rules=("SPARSE-12", "SPARSE-15"), needs=SPARSE)
+def a_start_is_negative(checker: Checker) -> None:
+    """A negative start is refused: it would count from the row's end."""
+    sparse.request(checker, 0, -1, 2)
+    sparse.request(checker, 0, 0, checker.size + 1)
+    sparse.request(checker, 0, -1, 1)
+    sparse.request(checker, 0, -checker.size, 2 * checker.size)
+    sparse.read(checker, 0)
+
+
+@litmus(rules=("SPARSE-14",), needs=SPARSE, profile={"sparse_count": "empty"})
+def nothing_is_asked_for(checker: Checker) -> None:
+    """No tokens, and fewer, are none: no slots, whatever the start."""
+    for start, tokens in ((0, 0), (0, -1), (checker.size, 0), (3, -3)):
+        sparse.request(checker, 0, start, tokens)
+    sparse.request(checker, 0, 0, 1)
+    sparse.request(checker, 0, 1, -1)
+    sparse.read(checker, 0)
+
+
+@litmus(rules=("SPARSE-12",), needs=SPARSE, profile={"sparse_count": "reject"})
+def fewer_than_none_are_asked_for(checker: Checker) -> None:
+    """No tokens are none, where the row is; fewer are refused."""
+    for start, tokens in ((0, 0), (0, -1), (checker.size, 0), (3, -3)):
+        sparse.request(checker, 0, start, tokens)
+    sparse.read(checker, 0)
+
+
+@litmus(rules=("SPARSE-16", "SPARSE-17", "SPARSE-18", "SPARSE-19", "SPARSE-20", "SPARSE-21"), needs=SEEN)
+def each_page_is_free_or_in_one_row(checker: Checker) -> None:
+    """Rows come, grow, are refused and go in another order; every page is always somewhere, and once."""
+    page = checker.size
+    for row, tokens in ((0, 1), (1, page + 1), (2, 2 * page)):
+        sparse.request(checker, row, 0, tokens)
+    sparse.free(checker, 1)
+    sparse.request(checker, 0, page, page)
+    sparse.request(checker, 2, 9 * page, 1)
+    sparse.request(checker, 1, 0, 1)
+    for row in (2, 0, 1):
+        sparse.read(checker, row)
+        sparse.free(checker, row)
+
+
+@litmus(rules=("SPARSE-22",), needs=("sparse", "sparse_peer"))
+def a_peer_has_other_pages(checker: Checker) -> None:
+    """A peer is accepted with equal pages alone: not with pages of one token, half as many or twice as many."""
+    size = checker.size
+    for other in dict.fromkeys((size, 1, max(1, size // 2), 2 * size, size + 1)):
+        sparse.connect(checker, other)

@@ -1,0 +1,142 @@
+"""A sparse host pool as engines write it: a free list, a table of rows filled with −1, and a length for each row.
+
+The table has one entry for each token, so a row is read without arithmetic; the free list has one for each slot, and
+pages are runs of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kvlitmus.spec.config import Config
+from kvlitmus.spec.interface.sparse import SparseShape, SparseView
+from kvlitmus.spec.profile import Profile
+
+ROWS = 4
+ROW_PAGES = 5
+"""A row has room for so many pages and half a page, which is of no use to it."""
+NO_SLOT = -1
+
+
+class RowTable:
+    """Rows of slots over a pool of pages; the whole of a sparse specimen, which a mutant may replace."""
+
+    def __init__(self, config: Config, profile: Profile) -> None:
+        self.page = config.page_size
+        self.profile = profile
+        self.width = ROW_PAGES * self.page + self.page // 2
+        self.size = config.pages * self.page
+        self.free_slots = list(range(self.size))
+        self.table = [[NO_SLOT] * self.width for _ in range(ROWS)]
+        self.lengths = [0] * ROWS
+
+    # -- pages -------------------------------------------------------------------------------------
+
+    def round_up(self, tokens: int) -> int:
+        """So many tokens in whole pages."""
+        return -(-tokens // self.page) * self.page
+
+    def take(self, pages: int) -> list[int] | None:
+        """The slots of so many pages, or ``None``."""
+        many = pages * self.page
+        if many > len(self.free_slots):
+            return None
+        taken, self.free_slots = self.free_slots[:many], self.free_slots[many:]
+        return taken
+
+    def give_back(self, slots: Sequence[int]) -> None:
+        """These slots are free again."""
+        self.free_slots += slots
+
+    # -- rows --------------------------------------------------------------------------------------
+
+    def nothing(self, tokens: int) -> bool:
+        """Whether a request for so many tokens is for none."""
+        return tokens <= 0 and self.profile.sparse_count == "empty"
+
+    def check(self, row: int, start: int, tokens: int) -> None:
+        """Raise ``ValueError`` for what no row can have; no ``assert``, which isn't looked at under ``python -O``."""
+        if start < 0 or tokens < 0:
+            raise ValueError(f"expected a start and a count from 0 on (got {start}, {tokens})")
+        if start > self.lengths[row]:
+            raise ValueError(f"row {row} has {self.lengths[row]} slots: nothing can start at {start}")
+        if self.round_up(start + tokens) > self.width:
+            raise ValueError(f"row {row} has room for {self.width} slots (wanted up to {start + tokens})")
+
+    def end_of(self, row: int, start: int, tokens: int) -> int:
+        """Where the last page ends that is asked for."""
+        return self.round_up(start + tokens) if tokens else 0
+
+    def request(self, row: int, start: int, tokens: int) -> list[int] | None:
+        """The slots of some tokens; the row is made as long as it takes, or nothing is changed."""
+        if self.nothing(tokens):
+            return []
+        self.check(row, start, tokens)
+        if not self.grow(row, self.end_of(row, start, tokens)):
+            return None
+        return self.table[row][start : start + tokens]
+
+    def grow(self, row: int, end: int) -> bool:
+        """Make a row so long, if it is shorter; whether memory was enough."""
+        length = self.lengths[row]
+        if end > length:
+            slots = self.take((end - length) // self.page)
+            if slots is None:
+                return False
+            self.table[row][length:end] = slots
+            self.lengths[row] = end
+        return True
+
+    def held(self, row: int) -> list[int]:
+        """All slots of a row."""
+        return [slot for slot in self.table[row] if slot != NO_SLOT]
+
+    def free(self, row: int) -> None:
+        """Give back all that a row has."""
+        self.give_back(self.held(row))
+        self.clear(row)
+
+    def clear(self, row: int) -> None:
+        """Nothing is in a row any more."""
+        self.table[row] = [NO_SLOT] * self.width
+        self.lengths[row] = 0
+
+    def accepts(self, page_size: int) -> bool:
+        """Whether a peer with such pages may write here."""
+        return page_size == self.page
+
+
+class SparseSpecimen:
+    """A table of rows behind the ports."""
+
+    def __init__(self, table: RowTable) -> None:
+        self.table = table
+
+    def sparse_shape(self) -> SparseShape:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseHost`."""
+        return SparseShape(ROWS, self.table.width)
+
+    def sparse_request(self, row: int, start: int, tokens: int) -> Sequence[int] | None:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseHost`."""
+        return self.table.request(row, start, tokens)
+
+    def sparse_read(self, row: int) -> Sequence[int]:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseHost`."""
+        return self.table.held(row)
+
+    def sparse_free(self, row: int) -> None:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseHost`."""
+        self.table.free(row)
+
+    def sparse_available(self) -> int:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseHost`."""
+        return len(self.table.free_slots)
+
+    def sparse_view(self) -> SparseView:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseInspect`."""
+        rows = {row: [slot for slot in slots if slot != NO_SLOT] for row, slots in enumerate(self.table.table)}
+        return SparseView(list(self.table.free_slots), rows)
+
+    def sparse_connect(self, page_size: int) -> bool:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparsePeer`."""
+        return self.table.accepts(page_size)

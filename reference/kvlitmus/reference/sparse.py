@@ -1,0 +1,95 @@
+"""A sparse host pool that is correct: each row a tuple of pages, and every call a function of the state.
+
+The state is that of the spec (:mod:`kvlitmus.spec.sparse_state`); what was seen of the pool is no part of it here.  A
+request is looked at as a whole first (:func:`refusal`), so that there is nothing to undo when it can't be granted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kvlitmus.spec.sparse_state import SparseRow, SparseState, missing_pages
+from kvlitmus.spec.units import PageNo, Pages, Slot, Tokens
+
+
+def empty_pool(page_size: int, pages: int, width: int) -> SparseState:
+    """A pool of so many pages whose rows have room for ``width`` slots, and none yet."""
+    return SparseState(page_size, pages, width, {})
+
+
+def allocated(pool: SparseState, row: int) -> Tokens:
+    """For how many tokens a row has slots."""
+    return pool.of(row).allocated
+
+
+def missing(pool: SparseState, row: int, start: int, tokens: int) -> Pages:
+    """How many pages a row lacks for these tokens."""
+    return missing_pages(allocated(pool, row), start, tokens, pool.page_size)
+
+
+def free_pages(pool: SparseState) -> tuple[PageNo, ...]:
+    """The pages of no row, the lowest first."""
+    taken = {page for row in pool.rows.values() for page in row.pages}
+    return tuple([PageNo(page) for page in range(pool.pages) if page not in taken])
+
+
+def available(pool: SparseState) -> Tokens:
+    """How many slots are free (SPARSE-20)."""
+    return Tokens(pool.free_pages * pool.page_size)
+
+
+def refusal(pool: SparseState, row: int, start: int, tokens: int, *, count: str = "empty") -> str:
+    """Why a request must be refused, in words; empty where it must be granted (SPARSE-09 … SPARSE-13).
+
+    ``count``: what a request for no tokens or fewer is, as the profile's ``sparse_count`` says.
+    """
+    if tokens <= 0 and count == "empty":
+        return ""
+    if start < 0 or tokens < 0:
+        return "a negative start or count"
+    if start > allocated(pool, row):
+        return "it would leave a hole"
+    lacking = missing(pool, row, start, tokens)
+    if allocated(pool, row) + lacking * pool.page_size > pool.width:
+        return "the row is not wide enough"
+    return "too few pages are free" if lacking > pool.free_pages else ""
+
+
+def request(
+    pool: SparseState,
+    row: int,
+    start: int,
+    tokens: int,
+    *,
+    count: str = "empty",
+    choice: Sequence[PageNo] | None = None,
+) -> tuple[SparseState, tuple[Slot, ...] | None]:
+    """The pool with the missing pages in the row, and the slots of the tokens; if it is refused, the same pool, and ``None``.
+
+    ``choice``: the pages that are taken; left out, the lowest free ones.  Raises ``ValueError`` for pages that are not
+    free, or not as many as the row lacks.
+    """
+    if refusal(pool, row, start, tokens, count=count):
+        return pool, None
+    free, lacking = free_pages(pool), missing(pool, row, start, tokens)
+    taken = tuple(free[:lacking] if choice is None else choice)
+    if len(set(taken)) != lacking or len(taken) != lacking or not set(taken) <= set(free):
+        raise ValueError(f"{lacking} free pages are missing (got {taken})", lacking, taken)
+    mine = SparseRow(row, pool.of(row).pages + taken, pool.page_size)
+    rows = {**pool.rows, row: mine} if mine.pages else pool.rows
+    return pool._replace(rows=rows), tuple([mine.slot(token) for token in range(start, start + tokens)])
+
+
+def read(pool: SparseState, row: int) -> tuple[Slot, ...]:
+    """All slots of a row, its last page whole (SPARSE-07)."""
+    return pool.of(row).slots
+
+
+def free(pool: SparseState, row: int) -> SparseState:
+    """The pool without any page in the row (SPARSE-08)."""
+    return pool._replace(rows={number: one for number, one in pool.rows.items() if number != row})
+
+
+def connects(pool: SparseState, page_size: int) -> bool:
+    """Whether a peer with pages of so many tokens is accepted (SPARSE-22)."""
+    return page_size == pool.page_size

@@ -1,0 +1,73 @@
+"""The interface of a sparse host pool: pages of host memory behind rows of tokens.
+
+With sparse attention the KV of a running request is kept on the host, token by token, and few of its tokens are copied to
+the device at each step.  Each request has a **row**: the host slots of its tokens, in order.  Memory is handed out in
+pages all the same.  A sparse host pool is asked for with ``Config(pool="sparse")``, of ``pages`` pages of ``page_size``
+slots; the adapter needs no other pool and no tree, only :class:`SparseHost`, and of the rest what it can offer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+
+class SparseShape(NamedTuple):
+    """How many rows there are, numbered from 0 on, and how many slots a row has room for.
+
+    Whole pages must fit into a row: of a ``width`` that is no multiple of the page the rest is of no use.
+    """
+
+    rows: int
+    width: int
+
+
+class SparseView(NamedTuple):
+    """Everything there is: the free slots in any order, and the slots of each row that has some, in order."""
+
+    free: Sequence[int]
+    rows: Mapping[int, Sequence[int]]
+
+
+class SparseHost(Protocol):
+    """Host memory by the page, behind rows of tokens."""
+
+    def sparse_shape(self) -> SparseShape:
+        """How many rows there are, and how wide they are; always the same."""
+
+    def sparse_request(self, row: int, start: int, tokens: int) -> Sequence[int] | None:
+        """The slots of so many tokens of a row, from the token ``start`` on; pages that the row lacks are allocated.
+
+        Refused by ``None`` or by an error, whichever the pool has.  After either nothing has changed.
+        """
+
+    def sparse_read(self, row: int) -> Sequence[int]:
+        """All slots that a row has, in order, those that nobody has asked for yet included."""
+
+    def sparse_free(self, row: int) -> None:
+        """Give all pages of a row back; it is empty then, and may be used again."""
+
+    def sparse_available(self) -> int:
+        """How many slots are free."""
+
+
+class SparseInspect(Protocol):
+    """A full snapshot."""
+
+    def sparse_view(self) -> SparseView:
+        """Free slots and rows."""
+
+
+class SparsePeer(Protocol):
+    """What another machine writes into the rows: KV that was computed there."""
+
+    def sparse_connect(self, page_size: int) -> bool:
+        """Whether a peer with pages of so many tokens is accepted."""
+
+
+SPARSE_PORTS: dict[str, tuple[str, ...]] = {
+    "sparse": ("sparse_shape", "sparse_request", "sparse_read", "sparse_free", "sparse_available"),
+    "sparse_inspect": ("sparse_view",),
+    "sparse_peer": ("sparse_connect",),
+}
+"""Those of a sparse host pool: capability → the methods that make it up."""

@@ -1,0 +1,65 @@
+"""The calls on a sparse host pool, as values, and what they answer.
+
+A request is refused by ``None`` or by an error; to the rules both are the same.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kvlitmus.spec.facts import UNKNOWN, Unknown
+from kvlitmus.spec.interface.sparse import SparseView
+from kvlitmus.spec.units import Slot, Tokens
+
+
+class SparseRequest(NamedTuple):
+    """Ask for the slots of some tokens of a row; answers :class:`SparseDone`."""
+
+    row: int
+    start: int
+    tokens: int
+
+    @property
+    def end(self) -> int:
+        """The token behind the last one."""
+        return self.start + self.tokens
+
+
+class SparseRead(NamedTuple):
+    """Read back all slots of a row; answers :class:`SparseDone`."""
+
+    row: int
+
+
+class SparseFree(NamedTuple):
+    """Give a row back; answers :class:`SparseDone`."""
+
+    row: int
+
+
+class SparseConnect(NamedTuple):
+    """A peer with pages of so many tokens wants to write into the rows; answers :class:`SparseDone`."""
+
+    page_size: int
+
+
+class SparseSeen(NamedTuple):
+    """What was seen of the pool after a call: its own count of free slots, and the snapshot."""
+
+    available: Tokens | Unknown = UNKNOWN
+    view: SparseView | Unknown = UNKNOWN
+
+
+class SparseDone(NamedTuple):
+    """What was answered, and what was seen after it.
+
+    ``slots``: those that were granted or read; ``None`` for a request that was refused.  ``accepted``: whether a peer was.
+    """
+
+    slots: tuple[Slot, ...] | None
+    seen: SparseSeen
+    accepted: bool = True
+
+
+SparseCall = SparseRequest | SparseRead | SparseFree | SparseConnect
+"""Every call on a sparse host pool."""

@@ -1,0 +1,175 @@
+"""The facts that rules of sparse host pools speak of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
+from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.sparse_calls import SparseCall, SparseConnect, SparseDone, SparseRead, SparseRequest
+from kvlitmus.spec.sparse_state import SparseState, advance_sparse, granted_pages
+from kvlitmus.spec.units import PageNo, Pages, Slot, Tokens, page_ceil
+
+# What was asked for
+
+
+@fact(0)
+def sparse_page(state: SparseState) -> int:
+    """Slots in a page of the sparse pool."""
+    return state.page_size
+
+
+@fact(0)
+def sparse_pages(state: SparseState) -> Pages:
+    """How many pages the sparse pool has."""
+    return Pages(state.pages)
+
+
+@fact(0)
+def sparse_start(call: SparseRequest) -> int:
+    """The first token that a request is about."""
+    return call.start
+
+
+@fact(0)
+def sparse_count(call: SparseRequest) -> int:
+    """How many tokens a request is about; it may be none or a negative number."""
+    return call.tokens
+
+
+@fact(0)
+def sparse_missing(state: SparseState, call: SparseRequest) -> Pages:
+    """How many pages the row lacks up to the end of the last page that is asked for."""
+    return state.missing(call)
+
+
+@fact(0)
+def sparse_nothing(setting: Setting, call: SparseRequest) -> bool:
+    """Whether a request is about no token, and is answered with no slots whatever else it says."""
+    return call.tokens <= 0 and setting.profile.sparse_count == "empty"
+
+
+# Why a request must be refused
+
+
+@fact(0)
+def sparse_odd(call: SparseRequest, sparse_nothing: bool) -> bool:
+    """Whether a request has a negative start, or a negative count that the profile doesn't take for none."""
+    return (call.start < 0 or call.tokens < 0) and not sparse_nothing
+
+
+@fact(0)
+def sparse_gap(state: SparseState, call: SparseRequest, sparse_nothing: bool) -> bool:
+    """Whether a request starts beyond what is allocated to the row, so that a hole would be left."""
+    return call.start > state.of(call.row).allocated and not sparse_nothing
+
+
+@fact(0)
+def sparse_overflow(state: SparseState, call: SparseRequest) -> bool:
+    """Whether the last page that is asked for ends beyond the width of the row."""
+    return call.tokens > 0 and page_ceil(call.end, state.page_size) > state.width
+
+
+@fact(0)
+def sparse_short(state: SparseState, call: SparseRequest) -> bool:
+    """Whether fewer pages are free than the row lacks."""
+    return state.missing(call) > state.free_pages
+
+
+# What was answered
+
+
+@fact(0)
+def sparse_refused(answer: SparseDone) -> bool:
+    """Whether the request was refused."""
+    return answer.slots is None
+
+
+@fact(0)
+def sparse_granted(answer: SparseDone) -> Sequence[Slot]:
+    """The slots that were answered."""
+    return answer.slots or ()
+
+
+@fact(0)
+def sparse_held(state: SparseState, call: SparseRequest) -> Sequence[Slot]:
+    """The slots that the row had already for the first of the tokens that are asked for."""
+    row = state.of(call.row)
+    return [row.slot(token) for token in range(call.start, min(call.end, row.allocated))] if call.start >= 0 else []
+
+
+@fact(0)
+def sparse_new(state: SparseState, call: SparseRequest, answer: SparseDone) -> Sequence[PageNo]:
+    """The pages that were allocated for a request, as its answer shows them."""
+    return granted_pages(state, call, answer.slots or ())
+
+
+@fact(0)
+def sparse_taken(state: SparseState) -> frozenset[PageNo]:
+    """The pages that were of some row before the call."""
+    return frozenset(page for row in state.rows.values() for page in row.pages)
+
+
+@fact(0)
+def sparse_row_slots(state: SparseState, call: SparseRead) -> Sequence[Slot]:
+    """All slots of the row that is read: those of all its pages, in order."""
+    return state.of(call.row).slots
+
+
+@fact(0)
+def sparse_row_pages(state: SparseState, call: SparseCall) -> Pages:
+    """How many pages the row had before it was given back."""
+    return Pages(0 if isinstance(call, SparseConnect) else len(state.of(call.row).pages))
+
+
+@fact(0)
+def sparse_peer_fits(state: SparseState, call: SparseConnect) -> bool:
+    """Whether the peer's pages have as many tokens as the pool's own."""
+    return call.page_size == state.page_size
+
+
+@fact(0)
+def sparse_accepted(answer: SparseDone) -> bool:
+    """Whether the peer was accepted."""
+    return answer.accepted
+
+
+# What was seen
+
+
+@fact(1, ports=("sparse",))
+def sparse_free_before(state: SparseState) -> Tokens | Unknown:
+    """How many slots were free before the call, as the pool said."""
+    return state.seen.available
+
+
+@fact(1, ports=("sparse",))
+def sparse_free_after(answer: SparseDone) -> Tokens | Unknown:
+    """How many slots are free after the call, as the pool says."""
+    return answer.seen.available
+
+
+@fact(3, ports=("sparse_inspect",))
+def sparse_listed(answer: SparseDone) -> Sequence[int] | Unknown:
+    """The free slots, as the snapshot lists them."""
+    view = answer.seen.view
+    return UNKNOWN if view is UNKNOWN else view.free
+
+
+@fact(3, ports=("sparse_inspect",))
+def sparse_rows(answer: SparseDone) -> Mapping[int, Sequence[int]] | Unknown:
+    """The slots of each row that has some, as the snapshot shows them."""
+    view = answer.seen.view
+    return UNKNOWN if view is UNKNOWN else {row: slots for row, slots in view.rows.items() if slots}
+
+
+@fact(0)
+def sparse_rows_due(state: SparseState, call: SparseCall, answer: SparseDone) -> Mapping[int, Sequence[Slot]]:
+    """The slots that each row must have after the call, rows without any left out."""
+    return {number: row.slots for number, row in advance_sparse(state, call, answer).rows.items() if row.pages}
+
+
+@fact(0)
+def sparse_row(call: SparseCall) -> int:
+    """The row that the call is about; −1 for none."""
+    return -1 if isinstance(call, SparseConnect) else call.row

@@ -1,0 +1,109 @@
+"""What is known of a sparse host pool: the pages of each row, and what was seen of the pool last.
+
+All memory is of some row or free, so the rows alone say how much is free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kvlitmus.spec.facts import UNKNOWN
+from kvlitmus.spec.sparse_calls import SparseCall, SparseDone, SparseFree, SparseRequest, SparseSeen
+from kvlitmus.spec.units import PageNo, Pages, Slot, Tokens, page_ceil
+
+
+class SparseRow(NamedTuple):
+    """The pages of a row, in order.
+
+    Token ``i`` lies in page ``i // page_size`` of the row, ``i % page_size`` slots behind that page's first one.
+    """
+
+    row: int
+    pages: tuple[PageNo, ...]
+    page_size: int
+
+    @property
+    def allocated(self) -> Tokens:
+        """How many tokens there are slots for: a multiple of the page."""
+        return Tokens(len(self.pages) * self.page_size)
+
+    def slot(self, token: int) -> Slot:
+        """The slot of a token below :attr:`allocated`."""
+        return Slot(self.pages[token // self.page_size] * self.page_size + token % self.page_size)
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """All slots of the row."""
+        return tuple(map(self.slot, range(self.allocated)))
+
+
+def missing_pages(allocated: int, start: int, tokens: int, page_size: int) -> Pages:
+    """How many pages a row lacks that has slots for so many tokens: those up to the end of the last page asked for."""
+    if tokens <= 0:
+        return Pages(0)
+    return Pages(max(0, page_ceil(start + tokens, page_size) - allocated) // page_size)
+
+
+class SparseState(NamedTuple):
+    """What is known of one sparse host pool.
+
+    ``pages``: how many there are; ``width``: how many slots a row has room for; ``rows``: those that have pages.
+    ``seen``: what was seen of the pool after the call before.
+    """
+
+    page_size: int
+    pages: int
+    width: int
+    rows: Mapping[int, SparseRow]
+    seen: SparseSeen = SparseSeen()
+
+    def of(self, row: int) -> SparseRow:
+        """A row, empty if it has no pages."""
+        return self.rows.get(row, SparseRow(row, (), self.page_size))
+
+    @property
+    def free_pages(self) -> Pages:
+        """How many pages are of no row."""
+        return Pages(self.pages - sum(len(row.pages) for row in self.rows.values()))
+
+    def missing(self, call: SparseRequest) -> Pages:
+        """How many pages the row lacks for this request."""
+        return missing_pages(self.of(call.row).allocated, call.start, call.tokens, self.page_size)
+
+
+def advance_sparse(state: SparseState, call: SparseCall, answer: SparseDone) -> SparseState:
+    """What is known after a call that was answered so, as far as the call and its answer say."""
+    rows = dict(state.rows)
+    if isinstance(call, SparseFree):
+        rows.pop(call.row, None)
+    elif isinstance(call, SparseRequest) and answer.slots:
+        row = state.of(call.row)
+        pages = row.pages + granted_pages(state, call, answer.slots)
+        if pages:
+            rows[call.row] = row._replace(pages=pages)
+    return state._replace(rows=rows, seen=answer.seen)
+
+
+def granted_pages(state: SparseState, call: SparseRequest, slots: tuple[Slot, ...]) -> tuple[PageNo, ...]:
+    """The pages that were missing, by the slots that were answered for their first tokens.
+
+    Where fewer slots were answered than asked for, those of the pages that were answered.
+    """
+    size, held = state.page_size, len(state.of(call.row).pages)
+    firsts = [max(page * size, call.start) - call.start for page in range(held, held + state.missing(call))]
+    return tuple([PageNo(slots[at] // size) for at in firsts if at < len(slots)])
+
+
+def as_seen(state: SparseState) -> SparseState:
+    """The same with the rows of the snapshot, where there is one: a rule was broken, and the pool is what it is."""
+    view = state.seen.view
+    if view is UNKNOWN:
+        return state
+    size = state.page_size
+    rows = {
+        row: SparseRow(row, tuple([PageNo(slot // size) for slot in slots[::size]]), size)
+        for row, slots in view.rows.items()
+        if slots
+    }
+    return state._replace(rows=rows)
