@@ -31,6 +31,7 @@ PACKS = {
     "R-BK": 7,
     "R-LIFE": 5,
     "R-EVT": 2,
+    "R-SP": 14,
 }
 """The packs whose proposals are all in the table, and how many proposals each has."""
 OF_ITS_OWN = (
@@ -38,6 +39,7 @@ OF_ITS_OWN = (
     *("BACKUP-10", "LOAD-08", "LOAD-09", "LOAD-10"),
     *(f"FRAME-{number:02}" for number in range(1, 8)),
     *("MISUSE-11", "MISUSE-12", "MISUSE-13"),
+    "SPARSE-22",
 )
 """Rules that come from no proposal; the page says so."""
 

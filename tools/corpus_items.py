@@ -90,7 +90,7 @@ def target_of(name: str) -> Any:
 
 def depths_of(config: Config) -> tuple[int, ...]:
     """The depths at which a configuration is judged: a hierarchy and a page store at the deepest alone."""
-    return DEPTHS[:1] if config.tiered or config.pool == "store" else DEPTHS
+    return DEPTHS[:1] if config.tiered or config.apart else DEPTHS
 
 
 def drawn(target: Any, config: Config, seed: int, ops: int = OPS) -> Iterator[Item]:
@@ -156,7 +156,8 @@ def configs_in(group: str, mutant: Mutant) -> tuple[Config, ...]:
     if group not in ("live", "nulls" if mutant.null else "mutants") or mutant.id in LEFT_OUT:
         return ()
     live = mutant.id in NOT_RECORDED
-    return tuple([one for one in mutant.configs if (group == "live") == (live or one.pool == "store")])
+    played = [one for one in mutant.configs if one.pool != "sparse"]  # these are played by the tests alone
+    return tuple([one for one in played if (group == "live") == (live or one.pool == "store")])
 
 
 def parts(group: str) -> list[Part]:

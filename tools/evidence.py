@@ -25,12 +25,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kvlitmus.conformance.adapters.reference import sparse as reference_sparse
 from kvlitmus.conformance.adapters.reference import store as reference_store
 from kvlitmus.conformance.adapters.reference import target as reference
 from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.engine import run_item
-from kvlitmus.conformance.run.plan import STORE_CONFIGS, TIER_CONFIGS
+from kvlitmus.conformance.run.plan import SPARSE_CONFIGS, STORE_CONFIGS, TIER_CONFIGS
 from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.conformance.specimen import cache as specimen
 from kvlitmus.mutants.registry import all_mutants
@@ -43,9 +44,10 @@ COLUMNS = ("reference", "litmus", "random", "proof", "optimized", "mutant")
 
 FLAT = (Config(page_size=1), Config(page_size=4), Config(page_size=4, pages=8), Config(page_size=4, bigram=True))
 TARGETS: dict[str, tuple[Any, tuple[Config, ...]]] = {
-    "specimen": (specimen.target, (*FLAT, *TIER_CONFIGS, *STORE_CONFIGS)),
+    "specimen": (specimen.target, (*FLAT, *TIER_CONFIGS, *STORE_CONFIGS, *SPARSE_CONFIGS)),
     "reference": (reference.target, (*FLAT, *TIER_CONFIGS)),
     "reference-store": (reference_store.target, STORE_CONFIGS),
+    "reference-sparse": (reference_sparse.target, SPARSE_CONFIGS),
 }
 """The targets whose schedules are evidence, and the configurations in which they are played."""
 FLAT_SEEDS, TIER_SEEDS = range(4), range(10)

@@ -56,7 +56,7 @@ CONFIGS = 2
 SMALL = {1: 10, 4: 12}
 """How many pages the pool has in which completions are followed, by the size of a page."""
 
-NOT_RANDOM = ("MISUSE", "HASH", "STORE")
+NOT_RANDOM = ("MISUSE", "HASH", "STORE", "SPARSE")
 """Packs that random schedules don't reach, or not in a cache."""
 
 MEANT = {one.rule: {id for other in SAID if other.rule == one.rule for id in other.of} for one in SAID}
@@ -85,7 +85,7 @@ def flat(one: Mutant) -> bool:
     """Whether a mutant is of a flat cache, and random steps reach it."""
     return (
         not one.null
-        and not any(config.tiered or config.pool == "store" for config in one.configs)
+        and not any(config.tiered or config.apart for config in one.configs)
         and not all(rule.startswith(NOT_RANDOM) for rule in one.kills)
     )
 

@@ -51,8 +51,8 @@ class LeaksTail(RequestTable):
         """Free nothing."""
 
 
-ELSEWHERE = ("tier", "backup", "load", "fetch", "life", "store")
-"""Rules of hierarchies are judged by their full snapshot, those of page stores without any."""
+ELSEWHERE = ("tier", "backup", "load", "fetch", "life", "store", "sparse")
+"""Rules of hierarchies are judged by their full snapshot, those of page stores without any; sparse pools are apart."""
 
 
 def findings(parts: Parts, depth: int) -> set[str]:

@@ -23,6 +23,7 @@ ELSEWHERE = {
     **dict.fromkeys(("tier", "backup", "load", "fetch", "life", "event"), "test_tier_exhaustive.py"),
     "frame": "of flat caches with all other rules, of hierarchies in test_tier_exhaustive.py",
     "store": "a page store has no tree: tests/spec/test_store.py",
+    "sparse": "a sparse host pool is no cache: test_sparse_rows.py",
 }
 """Packs that the enumeration can't reach, and what establishes them instead; rules about two runs are lemmas."""
 

@@ -8,11 +8,11 @@ from types import ModuleType
 from kvlitmus.conformance import ports
 from kvlitmus.spec import interface
 from kvlitmus.spec.config import CONFIG_VALUES, Config
-from kvlitmus.spec.interface import PORTS, cache, capabilities_of, stores, tiers
+from kvlitmus.spec.interface import PORTS, cache, capabilities_of, sparse, stores, tiers
 from kvlitmus.spec.interface import ports as table
 from kvlitmus.spec.profile import PROFILE_VALUES, Profile
 
-PARTS = (cache, tiers, stores, table)
+PARTS = (cache, tiers, stores, sparse, table)
 
 
 def defined(module: ModuleType) -> set[str]:
@@ -48,7 +48,12 @@ def test_the_ports_of_the_suite_are_those_of_the_interface() -> None:
 
 
 def test_every_method_of_a_port_is_described_by_one_protocol_of_its_part() -> None:
-    for part, mine in ((cache, cache.CACHE_PORTS), (tiers, tiers.TIER_PORTS), (stores, stores.STORE_PORTS)):
+    for part, mine in (
+        (cache, cache.CACHE_PORTS),
+        (tiers, tiers.TIER_PORTS),
+        (stores, stores.STORE_PORTS),
+        (sparse, sparse.SPARSE_PORTS),
+    ):
         for port, methods in mine.items():
             fitting = [one for name in defined(part) if set(methods) <= set(vars(one := vars(part)[name]))]
             assert len(fitting) == 1, (port, fitting)

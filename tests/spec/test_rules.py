@@ -91,6 +91,7 @@ def test_packs_are_the_parts_of_the_spec() -> None:
         "event",
         "frame",
         "store",
+        "sparse",
         "port",
         "misuse",
     }

@@ -27,6 +27,7 @@ ZOO: tuple[str, ...] = (
     "eager_host",
     "spill",
     "generations",
+    "sparse_map",
 )
 """The names of all caches."""
 

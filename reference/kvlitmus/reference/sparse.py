@@ -64,7 +64,7 @@ def request(
     count: str = "empty",
     choice: Sequence[PageNo] | None = None,
 ) -> tuple[SparseState, tuple[Slot, ...] | None]:
-    """The pool with the missing pages in the row, and the slots of the tokens; if it is refused, the same pool, and ``None``.
+    """The pool with the missing pages in the row, and the slots of the tokens; the same pool and ``None`` if refused.
 
     ``choice``: the pages that are taken; left out, the lowest free ones.  Raises ``ValueError`` for pages that are not
     free, or not as many as the row lacks.

@@ -11,7 +11,7 @@ under ``python -O``.  After a refusal everything is as it was.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from kvlitmus.spec import sparse_facts
 from kvlitmus.spec.on import On
@@ -29,13 +29,13 @@ _HAZARD = "R-SP-05; sglang#23606"
     on=(On.SPARSE_REQUEST,),
     source="R-SP-01",
     reference="sparse.request",
-    allowed="one slot for each of {sparse_count} tokens",
+    allowed="one slot for each of {sparse_tokens} tokens",
 )
-def a_grant_names_one_slot_for_each_token(sparse_granted: Sequence[Slot], sparse_count: int) -> bool:
+def a_grant_names_one_slot_for_each_token(sparse_granted: Sequence[Slot], sparse_tokens: int) -> bool:
     """A granted request MUST be answered with exactly one slot for each token asked for; with none where it asks for
     none, or for fewer.
     """
-    return len(sparse_granted) == max(0, sparse_count)
+    return len(sparse_granted) == max(0, sparse_tokens)
 
 
 @rule(
@@ -91,7 +91,7 @@ def a_grant_stays_in_the_pool(sparse_granted: Sequence[Slot], sparse_pages: Page
     allowed="distinct pages outside {sparse_taken}",
     premise="sparse_new",
 )
-def no_page_is_in_two_rows(sparse_new: Sequence[PageNo], sparse_taken: Collection[PageNo]) -> bool:
+def no_page_is_in_two_rows(sparse_new: Sequence[PageNo], sparse_taken: frozenset[PageNo]) -> bool:
     """A page that is allocated for a row MUST NOT be of any row yet, and is named once."""
     return len(set(sparse_new)) == len(sparse_new) and not any(page in sparse_taken for page in sparse_new)
 
@@ -145,7 +145,7 @@ def a_row_gives_back_every_page(
     on=(On.REFUSED_SPARSE_REQUEST,),
     source="R-SP-01",
     reference="sparse.refusal",
-    allowed="{sparse_count} slots: nothing stands in the way",
+    allowed="{sparse_tokens} slots: nothing stands in the way",
 )
 def what_can_be_granted_is_granted(
     sparse_odd: bool, sparse_gap: bool, sparse_overflow: bool, sparse_short: bool

@@ -32,7 +32,7 @@ def sparse_start(call: SparseRequest) -> int:
 
 
 @fact(0)
-def sparse_count(call: SparseRequest) -> int:
+def sparse_tokens(call: SparseRequest) -> int:
     """How many tokens a request is about; it may be none or a negative number."""
     return call.tokens
 

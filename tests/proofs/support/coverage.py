@@ -3,8 +3,8 @@
 ``property``: rules that random schedules evaluated.  ``exhaustive``: rules that were evaluated in
 a search to the fixpoint.  Both are counted while they run here, in a few seconds; a broken rule
 raises.  ``symbolic``: the lemmas that claim a rule, with their bounds; that they are
-confirmed is what ``test_symbolic.py``, ``test_lemmas_z3.py``, ``test_prefetch_symbolic.py`` and ``test_page_names.py``
-show.
+confirmed is what ``test_symbolic.py``, ``test_lemmas_z3.py``, ``test_prefetch_symbolic.py``, ``test_page_names.py`` and
+``test_sparse_rows.py`` show.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def by_enumeration() -> Counter[str]:
 @functools.cache
 def by_lemmas() -> dict[str, tuple[tuple[str, str], ...]]:
     """The lemmas of each rule, with their bounds; planted slips left out."""
-    from tests.proofs import fetch_lemmas, lock_lemmas, page_names, prefetch_lemmas, tree_lemmas
+    from tests.proofs import fetch_lemmas, lock_lemmas, page_names, prefetch_lemmas, sparse_rows, tree_lemmas
     from tests.proofs.lemmas import LEMMAS
 
     # importing them is what registers their lemmas
@@ -84,7 +84,7 @@ def by_lemmas() -> dict[str, tuple[tuple[str, str], ...]]:
         found.setdefault(proven.id, []).append(
             ("every_plan_keeps_every_rule", f"any lengths, thresholds, quotas and answers; page size {sizes}")
         )
-    for name, (rules, bounds) in page_names.PROVEN.items():
+    for name, (rules, bounds) in (*page_names.PROVEN.items(), *sparse_rows.PROVEN.items()):
         for rule in rules:
             found.setdefault(rule, []).append((name, bounds))
     for rule, name in _unbounded():

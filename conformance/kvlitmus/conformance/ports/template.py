@@ -51,10 +51,14 @@ KINDS = {
     "": ("Adapter", "behind the ports"),
     "tier": ("Hierarchy", "with a host tier and storage behind the ports"),
     "store": ("Store", "as a page store alone"),
+    "sparse": ("Sparse", "as a sparse host pool alone"),
 }
 """For each family of ports what its class is called, and what it is."""
 
-FAMILIES = {tiers.__name__: "tier", stores.__name__: "store"}
+APART = {"store": "a page store", "sparse": "a sparse host pool"}
+"""The families of what is judged by itself, and what that is; ``Config.pool`` asks for it by the same word."""
+
+FAMILIES = {tiers.__name__: "tier", stores.__name__: "store", sparse.__name__: "sparse"}
 """The family of the ports in a module; empty for those of a cache."""
 
 Imports = dict[str, set[str]]
@@ -70,7 +74,7 @@ class Port(NamedTuple):
 
     @property
     def family(self) -> str:
-        """What is judged by it: a cache (empty), a hierarchy (``tier``), or a page store by itself (``store``)."""
+        """What is judged by it: a cache (empty), a hierarchy (``tier``), or what is judged alone (:data:`APART`)."""
         if self.name == "events":
             return ""  # defined beside the tiers that it may name, and told by caches without them too
         return FAMILIES.get(self.protocol.__module__, "")
@@ -133,8 +137,8 @@ def generate(name: str, module: str, chosen: Sequence[Port], *, folder: str = ""
 
 
 def policy_lines(families: dict[str, str]) -> Iterator[str]:
-    """The policies that the cache has; a store has none."""
-    if set(families) != {"store"}:
+    """The policies that the cache has; what is judged by itself has none."""
+    if not set(families) <= APART.keys():
         yield f"POLICIES = ({', '.join(quoted(one) for one in POLICIES)})"
         yield '"""Keep the eviction policies that the cache has."""'
         yield ""
@@ -333,13 +337,14 @@ def target_lines(name: str, cache: str, module: str, families: dict[str, str], c
     yield "    def make(self, config: Config) -> object:"
     yield '        """A fresh cache; raises Unsupported, with the reason, for what can\'t be built."""'
     yield from comment(f"Config{fields_of(Config)}. {prose(Config)}", 8)
-    for family, test in (("store", 'config.pool == "store"'), ("tier", "config.tiered"), ("", "")):
+    tests = {**{one: f'config.pool == "{one}"' for one in APART}, "tier": "config.tiered", "": ""}
+    for family, test in tests.items():
         if family in families and test and len(families) > 1:
             yield f"        if {test}:"
             yield f"            return {families[family]}(config)"
-        elif family == "store" and family in families:
-            yield '        if config.pool != "store":'
-            yield f'            raise Unsupported("{name} is a page store alone")'
+        elif family in APART and family in families:
+            yield f'        if config.pool != "{family}":'
+            yield f'            raise Unsupported("{name} is {APART[family]} alone")'
             yield f"        return {families[family]}(config)"
         elif family in families:
             yield "        if config.policy not in POLICIES:"
@@ -354,12 +359,13 @@ def target_lines(name: str, cache: str, module: str, families: dict[str, str], c
 
 def judged_as(families: dict[str, str], chosen: Sequence[Port]) -> Iterator[str]:
     """What a target says of itself when it is more than a cache, or another thing."""
-    if set(families) == {"store"}:
-        yield from comment("The ports that it has: known before it is built, they say that it is a store alone.", 4)
+    if len(families) == 1 and set(families) <= APART.keys():
+        what = APART[next(iter(families))]
+        yield from comment(f"The ports that it has: known before it is built, they say that it is {what} alone.", 4)
         named = [f"        {quoted(port.name)}," for port in chosen]
         yield from ["    capabilities = (", *named, "    )", ""]
     elif set(families) != {""}:
-        yield from comment("Judged as a cache, and beyond that as a hierarchy, or its page store by itself.", 4)
-        more = [kind for family, kind in (("tier", "tiers"), ("store", "store")) if family in families]
+        yield from comment("Judged as a cache, and beyond that as a hierarchy, or what is named here by itself.", 4)
+        more = [kind for family, kind in (("tier", "tiers"), *zip(APART, APART, strict=True)) if family in families]
         yield f"    pools = ({', '.join(map(quoted, ['device', 'host', *more]))})"
         yield ""

@@ -48,6 +48,10 @@ class RowTable:
         """These slots are free again."""
         self.free_slots += slots
 
+    def available(self) -> int:
+        """How many slots are free."""
+        return len(self.free_slots)
+
     # -- rows --------------------------------------------------------------------------------------
 
     def nothing(self, tokens: int) -> bool:
@@ -130,7 +134,7 @@ class SparseSpecimen:
 
     def sparse_available(self) -> int:
         """See :class:`~kvlitmus.spec.interface.sparse.SparseHost`."""
-        return len(self.table.free_slots)
+        return self.table.available()
 
     def sparse_view(self) -> SparseView:
         """See :class:`~kvlitmus.spec.interface.sparse.SparseInspect`."""

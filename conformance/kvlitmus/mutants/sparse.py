@@ -1,0 +1,396 @@
+"""Mutants of a sparse host pool, and legal variations of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kvlitmus.conformance.ports import Config, Profile
+from kvlitmus.conformance.specimen.parts import PROFILE
+from kvlitmus.conformance.specimen.sparse import NO_SLOT, RowTable
+from kvlitmus.mutants.registry import mutant, null_mutant
+
+_GITHUB = "https://github.com/sgl-project/sglang/"
+_ROWS = _GITHUB + "pull/23606"
+_ADMITTED = _GITHUB + "issues/23704"
+REJECTING = replace(PROFILE, sparse_count="reject")
+
+
+@mutant("sparse-start-is-asserted", bugs=("H-48",), links=(_ROWS,), kills=("SPARSE-10",))
+class StartIsAsserted(RowTable):
+    """That a request starts within what is allocated is only asserted, and Python runs with ``-O``: the row is made
+    longer than anybody asked for.
+    """
+
+    def check(self, row: int, start: int, tokens: int) -> None:
+        super().check(row, min(start, self.lengths[row]), tokens + max(0, start - self.lengths[row]))
+
+
+@mutant("sparse-overflow-found-late", bugs=("H-48",), links=(_ROWS,), kills=("SPARSE-15",))
+class OverflowFoundLate(RowTable):
+    """Pages are taken before anybody looks whether they fit into the row; that raises then, and they are lost."""
+
+    def check(self, row: int, start: int, tokens: int) -> None:
+        end = self.round_up(start + tokens)
+        if 0 <= start <= self.lengths[row] and end > self.width:
+            self.take((end - self.lengths[row]) // self.page)
+        super().check(row, start, tokens)
+
+
+@mutant("sparse-overflow-is-cut-off", bugs=("H-48",), links=(_ROWS,), kills=("SPARSE-11",))
+class OverflowIsCutOff(RowTable):
+    """What doesn't fit into the row is left out silently: there are fewer slots than tokens."""
+
+    def check(self, row: int, start: int, tokens: int) -> None:
+        super().check(row, start, min(tokens, max(0, self.width // self.page * self.page - start)))
+
+    def grow(self, row: int, end: int) -> bool:
+        return super().grow(row, min(end, self.width // self.page * self.page))
+
+
+@mutant("sparse-free-stops-at-the-width", bugs=("H-48",), links=(_ROWS,), kills=("SPARSE-07", "SPARSE-08"))
+class FreeStopsAtTheWidth(RowTable):
+    """The last page of a full row is left out when the row is read or given back: it is cut to a width that was meant
+    to be one page larger.
+    """
+
+    def held(self, row: int) -> list[int]:
+        return super().held(row)[: self.width // self.page * self.page - self.page]
+
+
+@mutant("sparse-free-forgets-the-last-page", links=(_ROWS,), kills=("SPARSE-08", "SPARSE-19"))
+class FreeForgetsTheLastPage(RowTable):
+    """Only the tokens that were asked for are given back, rounded down to the page: each row leaks its last page."""
+
+    def __init__(self, config: Config, profile: Profile) -> None:
+        super().__init__(config, profile)
+        self.asked = [0] * len(self.lengths)
+
+    def request(self, row: int, start: int, tokens: int) -> list[int] | None:
+        granted = super().request(row, start, tokens)
+        if granted:
+            self.asked[row] = max(self.asked[row], start + tokens)
+        return granted
+
+    def free(self, row: int) -> None:
+        whole = self.asked[row] // self.page * self.page
+        self.asked[row] = 0
+        self.give_back(self.held(row)[:whole])
+        self.clear(row)
+
+
+@mutant("sparse-one-token-is-one-slot", links=(_ROWS,), kills=("SPARSE-03", "SPARSE-06"))
+class OneTokenIsOneSlot(RowTable):
+    """Memory is handed out token by token, as with pages of one: a page is spread over the pool, in pieces."""
+
+    def round_up(self, tokens: int) -> int:
+        return tokens
+
+    def grow(self, row: int, end: int) -> bool:
+        length = self.lengths[row]
+        if end > length:
+            if end - length > len(self.free_slots):
+                return False
+            self.table[row][length:end] = self.free_slots[: end - length]
+            del self.free_slots[: end - length]
+            self.lengths[row] = end
+        return True
+
+
+@mutant("sparse-asks-for-a-page-more", kills=("SPARSE-06", "SPARSE-17"))
+class AsksForAPageMore(RowTable):
+    """Rounding up adds a page to what is a whole number of pages already."""
+
+    def end_of(self, row: int, start: int, tokens: int) -> int:
+        whole = super().end_of(row, start, tokens)
+        more = whole + self.page if whole == start + tokens and whole > self.lengths[row] else whole
+        return more if more <= self.width and more - self.lengths[row] <= len(self.free_slots) else whole
+
+
+@mutant("sparse-asks-anew", kills=("SPARSE-02", "SPARSE-06"))
+class AsksAnew(RowTable):
+    """Who asks again gets pages again: what was copied to the old ones is lost, and they leak."""
+
+    def request(self, row: int, start: int, tokens: int) -> list[int] | None:
+        if start == 0 < tokens <= self.lengths[row]:
+            slots = self.take(self.lengths[row] // self.page)
+            if slots is not None:
+                self.table[row][: self.lengths[row]] = slots
+        return super().request(row, start, tokens)
+
+
+@mutant("sparse-counts-what-was-asked-for", kills=("SPARSE-02", "SPARSE-06"))
+class CountsWhatWasAskedFor(RowTable):
+    """The row's length is that of the tokens, not of the pages: its next token gets a page of its own, and the rest of
+    the page before is lost.
+    """
+
+    def request(self, row: int, start: int, tokens: int) -> list[int] | None:
+        before, granted = self.lengths[row], super().request(row, start, tokens)
+        if granted:
+            self.lengths[row] = max(before, start + tokens)
+        return granted
+
+    def grow(self, row: int, end: int) -> bool:
+        length = self.lengths[row]
+        if end > length:
+            slots = self.take(-(-(end - length) // self.page))
+            if slots is None:
+                return False
+            self.table[row][length:end] = slots[: end - length]
+            self.lengths[row] = end
+        return True
+
+
+@mutant("sparse-answers-the-page", kills=("SPARSE-01",))
+class AnswersThePage(RowTable):
+    """The whole pages are answered, not the slots of the tokens that were asked for."""
+
+    def request(self, row: int, start: int, tokens: int) -> list[int] | None:
+        granted = super().request(row, start, tokens)
+        if not granted:
+            return granted
+        return self.table[row][start : self.round_up(start + tokens)]
+
+
+@mutant("sparse-numbers-from-one", kills=("SPARSE-04",))
+class NumbersFromOne(RowTable):
+    """Pages are counted from one, as in a pool with a reserved page: the last one lies behind the memory."""
+
+    def __init__(self, config: Config, profile: Profile) -> None:
+        super().__init__(config, profile)
+        self.free_slots = [slot + self.page for slot in self.free_slots]
+
+
+@mutant("sparse-free-twice", kills=("SPARSE-05", "SPARSE-17"))
+class FreesTwice(RowTable):
+    """A row that was given back keeps its slots in the table: giving it back again frees them once more, and two
+    requests get one page.
+    """
+
+    def clear(self, row: int) -> None:
+        self.lengths[row] = 0
+
+
+@mutant("sparse-shared-when-short", links=(_ADMITTED,), bugs=("H-49",), kills=("SPARSE-05", "SPARSE-13"))
+class SharedWhenShort(RowTable):
+    """When memory runs out a row gets pages of another one: admission had promised what isn't there."""
+
+    def take(self, pages: int) -> list[int] | None:
+        taken = super().take(pages)
+        if taken is not None:
+            return taken
+        others = [slot for row in self.table for slot in row if slot != NO_SLOT]
+        return others[: pages * self.page] if len(others) >= pages * self.page else None
+
+
+@mutant("sparse-takes-what-is-left", kills=("SPARSE-13",))
+class TakesWhatIsLeft(RowTable):
+    """A request that lacks more pages than are free gets those that are: the other tokens have no slots."""
+
+    def take(self, pages: int) -> list[int] | None:
+        return super().take(min(pages, len(self.free_slots) // self.page))
+
+    def grow(self, row: int, end: int) -> bool:
+        free = len(self.free_slots) // self.page * self.page
+        return super().grow(row, min(end, self.lengths[row] + free))
+
+    def request(self, row: int, start: int, tokens: int) -> list[int] | None:
+        granted = super().request(row, start, tokens)
+        return None if granted is None else [slot for slot in granted if slot != NO_SLOT]
+
+
+@mutant("sparse-keeps-what-it-took", kills=("SPARSE-15",))
+class KeepsWhatItTook(RowTable):
+    """Pages are taken one by one, and not given back when there aren't enough."""
+
+    def take(self, pages: int) -> list[int] | None:
+        taken = super().take(pages)
+        if taken is None:
+            super().take(len(self.free_slots) // self.page)
+        return taken
+
+
+@mutant("sparse-row-grows-before-memory", kills=("SPARSE-16",))
+class RowGrowsBeforeMemory(RowTable):
+    """What is free is put into the row before it is known whether it is enough: a refusal leaves a longer row."""
+
+    def grow(self, row: int, end: int) -> bool:
+        free = len(self.free_slots) // self.page * self.page
+        if end - self.lengths[row] > free:
+            super().grow(row, self.lengths[row] + free)
+            return False
+        return super().grow(row, end)
+
+
+@mutant("sparse-refuses-the-last-page", kills=("SPARSE-09",))
+class RefusesTheLastPage(RowTable):
+    """The check of what is free is off by one: the last page is never handed out."""
+
+    def take(self, pages: int) -> list[int] | None:
+        return None if pages * self.page >= len(self.free_slots) else super().take(pages)
+
+
+@mutant("sparse-refuses-to-append", kills=("SPARSE-09",))
+class RefusesToAppend(RowTable):
+    """A start that is where the row ends counts as beyond it: a row whose last page is full can't grow."""
+
+    def check(self, row: int, start: int, tokens: int) -> None:
+        if start == self.lengths[row] > 0:
+            raise ValueError("nothing can start there")
+        super().check(row, start, tokens)
+
+
+@mutant("sparse-start-from-the-end", links=(_ROWS,), kills=("SPARSE-12",))
+class StartFromTheEnd(RowTable):
+    """A negative start isn't looked at, and counts from the end of the table: slots of other tokens, or none."""
+
+    def check(self, row: int, start: int, tokens: int) -> None:
+        super().check(row, max(0, start), max(0, tokens))
+
+
+@mutant("sparse-negative-count-goes-back", kills=("SPARSE-12",), profile=REJECTING)
+class NegativeCountGoesBack(RowTable):
+    """Where the profile says that it is refused, a negative count is taken for none all the same."""
+
+    def nothing(self, tokens: int) -> bool:
+        return tokens <= 0
+
+
+@mutant("sparse-none-takes-a-page", kills=("SPARSE-06", "SPARSE-14"))
+class NoneTakesAPage(RowTable):
+    """A request for no tokens is one for a token: a page is taken for a request that has nothing to keep."""
+
+    def nothing(self, tokens: int) -> bool:
+        return tokens < 0
+
+    def request(self, row: int, start: int, tokens: int) -> list[int] | None:
+        if tokens == 0 and 0 <= start <= self.lengths[row]:
+            return super().request(row, start, 1)
+        return super().request(row, start, tokens) if tokens else []
+
+
+@mutant("sparse-free-clears-the-next-row", kills=("SPARSE-18",))
+class FreeClearsTheNextRow(RowTable):
+    """Giving a row back gives back the one behind it, too: its request reads what others write."""
+
+    def free(self, row: int) -> None:
+        super().free(row)
+        if row + 1 < len(self.table):
+            super().free(row + 1)
+
+
+@mutant("sparse-keeps-the-row", kills=("SPARSE-17", "SPARSE-19"))
+class KeepsTheRow(RowTable):
+    """A row that was given back keeps its slots, which are free as well."""
+
+    def free(self, row: int) -> None:
+        if self.lengths[row]:
+            self.give_back(self.held(row))
+            self.lengths[row] = 0
+
+    def held(self, row: int) -> list[int]:
+        return super().held(row)[: self.lengths[row]]
+
+    def clear(self, row: int) -> None:
+        """Leave it as it is."""
+
+
+@mutant("sparse-free-list-repeats", kills=("SPARSE-19",))
+class FreeListRepeats(RowTable):
+    """The slots of a page are freed as so many times its first one: the count is right, and the pages are lost."""
+
+    def give_back(self, slots: Sequence[int]) -> None:
+        super().give_back([slot - slot % self.page for slot in slots])
+
+
+@mutant("sparse-count-beside-the-list", kills=("SPARSE-20",))
+class CountBesideTheList(RowTable):
+    """How much is free is counted beside the free list, and lowered before memory is taken: each refusal lowers it for
+    good.
+    """
+
+    def __init__(self, config: Config, profile: Profile) -> None:
+        super().__init__(config, profile)
+        self.counted = self.size
+
+    def take(self, pages: int) -> list[int] | None:
+        self.counted = max(0, self.counted - pages * self.page)
+        return super().take(pages)
+
+    def give_back(self, slots: Sequence[int]) -> None:
+        super().give_back(slots)
+        self.counted += len(slots)
+
+    def available(self) -> int:
+        return self.counted
+
+
+@mutant("sparse-read-frees", kills=("SPARSE-21",))
+class ReadFrees(RowTable):
+    """Reading a row back gives its rest back: slots that nobody has asked for yet are free, and still the row's."""
+
+    reading = False
+
+    def held(self, row: int) -> list[int]:
+        found = super().held(row)
+        if len(found) > self.page:
+            self.free_slots += found[-self.page :]
+        return found
+
+    def free(self, row: int) -> None:
+        self.give_back(super().held(row))
+        self.clear(row)
+
+
+@mutant("sparse-any-peer", links=(_ROWS,), kills=("SPARSE-22",))
+class AnyPeer(RowTable):
+    """Peers with pages of one token are accepted by the way, as before host pages were as large as the device's: whole
+    pages are written where single tokens belong.
+    """
+
+    def accepts(self, page_size: int) -> bool:
+        return page_size in (self.page, 1)
+
+
+# Legal variations
+
+
+@null_mutant("sparse-highest-first")
+class HighestFirst(RowTable):
+    """The highest pages are handed out first: which free page is taken is nobody's business."""
+
+    def take(self, pages: int) -> list[int] | None:
+        heads = sorted((slot for slot in self.free_slots if slot % self.page == 0), reverse=True)[:pages]
+        if len(heads) < pages:
+            return None
+        taken = [slot + at for slot in heads for at in range(self.page)]
+        gone = set(taken)
+        self.free_slots = [slot for slot in self.free_slots if slot not in gone]
+        return taken
+
+
+@null_mutant("sparse-refuses-by-an-error")
+class RefusesByAnError(RowTable):
+    """Want of memory is an error, as a hole is: a refusal may be either."""
+
+    def request(self, row: int, start: int, tokens: int) -> list[int] | None:
+        granted = super().request(row, start, tokens)
+        if granted is None:
+            raise RuntimeError("too few pages are free")
+        return granted
+
+
+@null_mutant("sparse-rows-of-whole-pages")
+class RowsOfWholePages(RowTable):
+    """Rows have room for whole pages, and two more of them: how wide a row is, its pool says."""
+
+    def __init__(self, config: Config, profile: Profile) -> None:
+        super().__init__(config, profile)
+        self.width = 7 * self.page
+        self.table = [[NO_SLOT] * self.width for _ in self.table]
+
+
+@null_mutant("sparse-rejects-a-negative-count", profile=REJECTING)
+class RejectsANegativeCount(RowTable):
+    """Fewer tokens than none are refused, as the profile says."""

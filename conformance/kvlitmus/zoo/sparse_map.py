@@ -1,0 +1,95 @@
+"""A sparse host pool without a table of slots: each row is a list of page numbers, free pages are bits of a number.
+
+A slot is worked out when somebody asks for it.  Rows have room for six pages.  A negative count is refused, and so is
+whatever else can't be granted: nothing is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kvlitmus.conformance.ports import Config, Profile, Unsupported
+from kvlitmus.spec.interface.sparse import SPARSE_PORTS, SparseShape, SparseView
+
+ROWS, ROW_PAGES = 5, 6
+CONFIGS = tuple([Config(page_size=size, pages=13, pool="sparse") for size in (1, 4, 32)])
+
+
+class SparseMap:
+    """Page numbers by row; ``free``: one bit for each page, set where it is free."""
+
+    def __init__(self, config: Config) -> None:
+        self.page = config.page_size
+        self.pages = config.pages
+        self.free = (1 << config.pages) - 1
+        self.rows: dict[int, list[int]] = {}
+
+    def sparse_shape(self) -> SparseShape:
+        """Rows of whole pages."""
+        return SparseShape(ROWS, ROW_PAGES * self.page)
+
+    def sparse_request(self, row: int, start: int, tokens: int) -> Sequence[int] | None:
+        """Work out what is missing; take it from the highest bit down, or nothing."""
+        own = self.rows.get(row, [])
+        if start < 0 or tokens < 0 or start > len(own) * self.page:
+            return None
+        wanted = -(-(start + tokens) // self.page) if tokens else 0
+        missing = max(0, wanted - len(own))
+        if wanted > ROW_PAGES or missing > self.free.bit_count():
+            return None
+        for _ in range(missing):
+            page = self.free.bit_length() - 1
+            self.free ^= 1 << page
+            own = [*own, page]
+        if own:
+            self.rows[row] = own
+        return [self.slot(own, token) for token in range(start, start + tokens)]
+
+    def slot(self, own: Sequence[int], token: int) -> int:
+        """The slot of a token in a row of these pages."""
+        page, place = divmod(token, self.page)
+        return own[page] * self.page + place
+
+    def sparse_read(self, row: int) -> Sequence[int]:
+        """All slots of the row's pages."""
+        return tuple(self.slots_of(self.rows.get(row, [])))
+
+    def slots_of(self, pages: Sequence[int]) -> Iterator[int]:
+        """The slots of these pages, in order."""
+        for page in pages:
+            yield from range(page * self.page, (page + 1) * self.page)
+
+    def sparse_free(self, row: int) -> None:
+        """Set the bits of the row's pages."""
+        for page in self.rows.pop(row, []):
+            self.free |= 1 << page
+
+    def sparse_available(self) -> int:
+        """Count the bits."""
+        return self.free.bit_count() * self.page
+
+    def sparse_view(self) -> SparseView:
+        """Slots of the free pages, the highest first, and of each row."""
+        free = [page for page in reversed(range(self.pages)) if self.free >> page & 1]
+        return SparseView(tuple(self.slots_of(free)), {row: self.sparse_read(row) for row in self.rows})
+
+    def sparse_connect(self, page_size: int) -> bool:
+        """Only equals."""
+        return not page_size - self.page
+
+
+class SparseMapTarget:
+    """Makes them; ``configs`` says that they are nothing else."""
+
+    profile = Profile(sparse_count="reject")
+    capabilities = frozenset(SPARSE_PORTS)
+    configs = CONFIGS
+
+    def make(self, config: Config) -> SparseMap:
+        """A fresh one."""
+        if config.pool != "sparse":
+            raise Unsupported("it is a sparse host pool alone")
+        return SparseMap(config)
+
+
+target = SparseMapTarget()

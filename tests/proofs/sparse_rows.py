@@ -1,0 +1,138 @@
+"""What is proven of sparse rows: every rule in all states of small pools, and the algebra of a row for any numbers.
+
+The search goes through every state that two rows can get into, by every request with any start and count around the
+edges, whichever free pages are taken; each step of the reference is judged by all rules, with a snapshot.  The algebra
+is that of :func:`~kvlitmus.spec.sparse_state.missing_pages`, run on terms (``support/terms.py``), for each page size.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import permutations, product
+from typing import NamedTuple
+
+from kvlitmus.reference import sparse as reference
+from kvlitmus.spec import sparse
+from kvlitmus.spec.config import Config
+from kvlitmus.spec.interface.sparse import SPARSE_PORTS, SparseView
+from kvlitmus.spec.occasions import occasions_of
+from kvlitmus.spec.plan import verdicts
+from kvlitmus.spec.profile import Profile
+from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.setting import SNAPSHOT, Setting
+from kvlitmus.spec.sparse_calls import (
+    SparseCall,
+    SparseConnect,
+    SparseDone,
+    SparseFree,
+    SparseRead,
+    SparseRequest,
+    SparseSeen,
+)
+from kvlitmus.spec.sparse_state import SparseState
+from kvlitmus.spec.units import PageNo
+
+RULES = [rule for rule in all_rules().values() if rule.predicate.__module__ == sparse.__name__]
+CAPABILITIES = frozenset(SPARSE_PORTS)
+ROWS, PAGES = (0, 1), 3
+
+Perform = Callable[[SparseState, SparseCall, tuple[PageNo, ...] | None, str], tuple[SparseState, SparseDone]]
+"""What a pool does: the state and a call, the pages that are taken, and what a count below one is."""
+
+
+class Scope(NamedTuple):
+    """A small pool: slots in a page, the width of its rows, and what a count below one is."""
+
+    page_size: int
+    width: int
+    count: str
+
+
+SCOPES = [Scope(size, width, count) for size, width, count in ((1, 2, "empty"), (2, 5, "empty"), (3, 6, "reject"))]
+
+
+def seen(pool: SparseState) -> SparseSeen:
+    """All that can be seen of the reference."""
+    size = pool.page_size
+    free = tuple([page * size + at for page in reference.free_pages(pool) for at in range(size)])
+    return SparseSeen(reference.available(pool), SparseView(free, {n: row.slots for n, row in pool.rows.items()}))
+
+
+def perform(
+    pool: SparseState, call: SparseCall, choice: tuple[PageNo, ...] | None, count: str
+) -> tuple[SparseState, SparseDone]:
+    """A step of the reference."""
+    slots, accepted = (), True
+    if isinstance(call, SparseRequest):
+        then, granted = reference.request(pool, *call, count=count, choice=choice)
+        return then, SparseDone(granted, seen(then))
+    if isinstance(call, SparseRead):
+        slots = reference.read(pool, call.row)  # type: ignore[assignment]
+    elif isinstance(call, SparseFree):
+        pool = reference.free(pool, call.row)
+    else:
+        accepted = reference.connects(pool, call.page_size)
+    return pool, SparseDone(slots, seen(pool), accepted)
+
+
+def calls(pool: SparseState) -> Iterator[SparseCall]:
+    """Every call: with starts and counts from below nothing to beyond the row."""
+    for row in ROWS:
+        for start, tokens in product(range(-2, pool.width + 2), range(-2, pool.width + pool.page_size + 1)):
+            yield SparseRequest(row, start, tokens)
+        yield SparseRead(row)
+        yield SparseFree(row)
+    for size in range(1, 2 * pool.page_size + 1):
+        yield SparseConnect(size)
+
+
+def choices(pool: SparseState, call: SparseCall, count: str) -> Iterator[tuple[PageNo, ...] | None]:
+    """Which pages a request may take, in any order; ``None`` where it takes none."""
+    if not isinstance(call, SparseRequest) or reference.refusal(pool, *call, count=count):
+        yield None
+        return
+    yield from permutations(reference.free_pages(pool), reference.missing(pool, *call))
+
+
+def broken_in(scope: Scope, performed: Perform = perform) -> tuple[Counter[str], int, list[str]]:
+    """How often each rule was evaluated, how many states there are, and what was broken first, in words."""
+    setting = Setting(
+        Config(page_size=scope.page_size, pages=PAGES, pool="sparse"),
+        Profile(sparse_count=scope.count),
+        SNAPSHOT,
+        CAPABILITIES,
+    )
+    empty = reference.empty_pool(scope.page_size, PAGES, scope.width)
+    found, todo, counts = {key(empty)}, [empty], Counter[str]()
+    while todo:
+        pool = todo.pop()
+        for call in calls(pool):
+            for choice in choices(pool, call, scope.count):
+                then, answer = performed(pool, call, choice, scope.count)
+                inputs = {"setting": setting, "state": pool._replace(seen=seen(pool)), "call": call, "answer": answer}
+                said = verdicts(RULES, occasions_of(call, answer), CAPABILITIES, inputs, {})
+                counts.update(said)
+                if wrong := [id for id, kept in said.items() if not kept]:
+                    return counts, len(found), [f"{', '.join(wrong)}: {call} in {dict(pool.rows)} → {answer.slots}"]
+                if key(then) not in found:
+                    found.add(key(then))
+                    todo.append(then)
+    return counts, len(found), []
+
+
+def key(pool: SparseState) -> tuple[tuple[PageNo, ...], ...]:
+    """What tells states apart."""
+    return tuple([pool.of(row).pages for row in ROWS])
+
+
+BOUNDS = f"{len(ROWS)} rows, {PAGES} pages of 1, 2 and 3 slots, every start and count; whichever free pages are taken"
+ALGEBRA = "any row, start and count; pages of 1 to 128 tokens (z3)"
+
+PROVEN: dict[str, tuple[tuple[str, ...], str]] = {
+    "every_rule_of_sparse_rows_holds": (tuple(rule.id for rule in RULES), BOUNDS),
+    "what_is_missing_is_enough_and_no_page_more": (("SPARSE-01", "SPARSE-06"), ALGEBRA),
+    "who_asks_again_lacks_nothing": (("SPARSE-02", "SPARSE-06"), ALGEBRA),
+    "two_requests_are_one_up_to_the_later_end": (("SPARSE-06",), ALGEBRA),
+}
+"""What is proven, for which rules, within which bounds."""
