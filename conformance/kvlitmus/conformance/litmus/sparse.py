@@ -74,7 +74,7 @@ def a_row_is_used_again(checker: Checker) -> None:
     sparse.read(checker, 0)
 
 
-@litmus(rules=("SPARSE-13", "SPARSE-15"), needs=SPARSE)
+@litmus(rules=("SPARSE-09", "SPARSE-13", "SPARSE-15"), needs=SPARSE)
 def the_pool_is_exhausted(checker: Checker) -> None:
     """With one page left a request that lacks two is refused and takes nothing; one that lacks one is granted."""
     row, page = fill(checker, leave=1), checker.size
@@ -86,7 +86,7 @@ def the_pool_is_exhausted(checker: Checker) -> None:
     sparse.request(checker, row, 0, 1)
 
 
-@litmus(rules=("SPARSE-11", "SPARSE-15"), needs=SPARSE)
+@litmus(rules=("SPARSE-09", "SPARSE-11", "SPARSE-15"), needs=SPARSE)
 def a_row_is_full(checker: Checker) -> None:
     """What ends beyond the row is refused before anything is allocated; the row's last whole page is granted."""
     page = checker.size
