@@ -72,8 +72,8 @@ def offered() -> list[str]:
 
 
 def test_a_filled_in_adapter_is_judged_as_the_cache_behind_it(capsys: Capture) -> None:
-    """As a cache, as a hierarchy and as a page store."""
-    assert {"pool", "tree", "tiers", "store"} <= set(offered())
+    """As a cache, as a hierarchy, as a page store and as a sparse host pool."""
+    assert {"pool", "tree", "tiers", "store", "sparse"} <= set(offered())
     assert main(["init-adapter", "filled_cache.py", "--ports", ",".join(offered())]) == 0
     assert "kvlitmus run filled_cache:target" in capsys.readouterr().out
     fill(Path("filled_cache.py"), "misuse='reject', hash_scheme='kvlitmus-2'")
@@ -88,6 +88,7 @@ def test_a_filled_in_adapter_is_judged_as_the_cache_behind_it(capsys: Capture) -
     assert seen[0][0] == 0, capsys.readouterr().out
     assert any("host=" in label for label, _ in seen[0][1])
     assert any("store" in label for label, _ in seen[0][1])
+    assert any("sparse" in label for label, _ in seen[0][1])
 
 
 def test_what_is_filled_in_wrong_is_found(capsys: Capture) -> None:
@@ -102,7 +103,7 @@ def test_what_is_filled_in_wrong_is_found(capsys: Capture) -> None:
     assert "POOL-01 violated" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("chosen", ["pool", "tree", "tiers", "store", "all"])
+@pytest.mark.parametrize("chosen", ["pool", "tree", "tiers", "store", "sparse", "all"])
 def test_an_adapter_that_is_not_filled_in_says_so(chosen: str, capsys: Capture) -> None:
     assert main(["init-adapter", f"empty_{chosen}.py", "--ports", chosen]) == 0
     assert main(["run", f"empty_{chosen}:target", *FEW]) == 3

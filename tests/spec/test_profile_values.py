@@ -19,7 +19,7 @@ import pytest
 from kvlitmus.conformance.generate.schedule import table
 from kvlitmus.conformance.ports import Config, Profile, capabilities_of
 from kvlitmus.conformance.run.engine import run_item
-from kvlitmus.conformance.run.plan import CONFIGS, OPS, STORE_CONFIGS, TIER_CONFIGS, configs_of, items
+from kvlitmus.conformance.run.plan import CONFIGS, OPS, SPARSE_CONFIGS, STORE_CONFIGS, TIER_CONFIGS, configs_of, items
 from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.mutants.mutant import Mutant
@@ -44,6 +44,7 @@ LEGAL = [
     usual("specimen in little memory", Config(page_size=1, pages=8), Config(page_size=4, pages=8)),
     usual("specimen as a hierarchy", *TIER_CONFIGS),
     usual("specimen as a page store", *STORE_CONFIGS),
+    usual("specimen as a sparse host pool", *SPARSE_CONFIGS[:2]),
     *(one for one in all_mutants().values() if one.null),
     *(
         Mutant(id=name, recipe="of the zoo", kills=(), target=target_of(name), configs=configs_of(target_of(name))[:3])
@@ -108,7 +109,10 @@ FIRST_SEED = {"timeout_basis": 12, "timeout_from": 3, "fill_matched": 24, "refus
 """Where the schedules begin that tell values apart which few schedules do."""
 
 
-SHOWN_BY = {("timeout_basis", "hit"): "waits-for-what-was-found"}
+SHOWN_BY = {
+    ("timeout_basis", "hit"): "waits-for-what-was-found",
+    ("sparse_count", "empty"): "specimen as a sparse host pool",
+}
 """The cache that shows the meaning of a value where those that differ least from the usual one don't."""
 
 

@@ -150,6 +150,8 @@ def items(
 
 def with_pages(configs: Sequence[Config], page_sizes: Sequence[int]) -> tuple[Config, ...]:
     """The LRU configurations for other page sizes."""
-    plain = [config for config in configs if config.policy == "lru" and not config.bigram and config.pages == 32]
-    pools = sorted({config.pool for config in plain})
-    return tuple(replace(Config(), page_size=size, pool=pool) for pool in pools for size in page_sizes)
+    usual = [config for config in configs if config.policy == "lru" and not config.bigram]
+    plain = {config.pool: config.pages for config in usual if config.pages == 32 or config.pool == "sparse"}
+    return tuple(
+        replace(Config(), page_size=size, pool=pool, pages=plain[pool]) for pool in sorted(plain) for size in page_sizes
+    )
