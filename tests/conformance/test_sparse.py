@@ -1,0 +1,132 @@
+"""Sparse host pools judged alone: every rule is reached at every depth, correct ones pass, wrong answers are found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from kvlitmus.conformance.adapters.reference.sparse import ReferenceSparse, rejecting, target
+from kvlitmus.conformance.litmus.registry import all_litmus
+from kvlitmus.conformance.ports import Config, Profile, Unsupported
+from kvlitmus.conformance.run import engine, plan
+from kvlitmus.conformance.run.results import ItemResult, Options
+from kvlitmus.conformance.specimen.cache import target as specimen
+from kvlitmus.spec.interface.sparse import SparseShape, SparseView
+from kvlitmus.spec.rule import all_rules
+
+RULES = {id: rule for id, rule in all_rules().items() if rule.pack == "sparse"}
+
+
+def judged(one: Any, depth: int = 3, steps: int = plan.OPS) -> list[ItemResult]:
+    """A short run of a sparse host pool."""
+    items = plan.items(plan.SPARSE_CONFIGS, one.profile, steps=steps)
+    return [engine.run_item(one, item, Options(shrink_trials=0, depth=depth)) for item in items]
+
+
+def broken(results: Sequence[ItemResult]) -> set[str]:
+    """The rules that were broken."""
+    assert [result.error for result in results if result.error] == []
+    return {rule for result in results for finding in result.findings for rule in finding.rules}
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2, 3])
+@pytest.mark.parametrize("one", [specimen, target, rejecting], ids=["specimen", "reference", "rejecting"])
+def test_a_correct_pool_passes_and_every_rule_is_reached(one: Any, depth: int) -> None:
+    results = judged(one, depth)
+    assert broken(results) == set()
+    counts: Counter[str] = Counter()
+    for result in results:
+        counts.update(result.evaluated)
+    wanted = {id for id, rule in RULES.items() if rule.depth <= depth}
+    lacking = {"SPARSE-14"} if one.profile.sparse_count == "reject" else set()
+    assert {id for id in RULES if counts[id]} == wanted - lacking
+
+
+def test_nothing_else_is_played_on_it_and_it_on_nothing_else() -> None:
+    assert plan.configs_of(target) == plan.SPARSE_CONFIGS
+    assert plan.with_pages(plan.SPARSE_CONFIGS, [8]) == (Config(page_size=8, pages=11, pool="sparse"),)
+    with pytest.raises(Unsupported):
+        target.make(Config())
+    for config in (*plan.CONFIGS, *plan.STORE_CONFIGS, *plan.TIER_CONFIGS, *plan.SPARSE_CONFIGS):
+        for test in all_litmus().values():
+            fits = plan.suits(test, config, Profile(), force_misuse=True)
+            assert not fits or ("sparse" in test.needs) == (config.pool == "sparse")
+
+
+class Wrong(ReferenceSparse):
+    """A pool whose answers have not the promised form, one at a time."""
+
+
+class NoShape(Wrong):
+    """It has no rows."""
+
+    def sparse_shape(self) -> SparseShape:
+        return SparseShape(0, 4)
+
+
+class NegativeSlots(Wrong):
+    """Slots that are none."""
+
+    def sparse_request(self, row: int, start: int, tokens: int) -> Sequence[int] | None:
+        return [-1] * tokens
+
+
+class RowsInAList(Wrong):
+    """A snapshot whose rows aren't numbered."""
+
+    def sparse_view(self) -> SparseView:
+        return SparseView([], [[]])  # type: ignore[arg-type]
+
+
+class MaybeAccepted(Wrong):
+    """A peer is neither accepted nor refused."""
+
+    def sparse_connect(self, page_size: int) -> bool:
+        return None  # type: ignore[return-value]
+
+
+class RaisesOnFree(Wrong):
+    """A row that was never used can't be given back."""
+
+    def sparse_free(self, row: int) -> None:
+        if row not in self.pool.rows:
+            raise KeyError(row)
+        super().sparse_free(row)
+
+
+class ChangesItsAnswer(Wrong):
+    """A list that was returned is used on."""
+
+    kept: list[int] | None = None
+
+    def sparse_read(self, row: int) -> Sequence[int]:
+        if self.kept is None:
+            self.kept = list(super().sparse_read(row))
+            return self.kept
+        self.kept.append(1)
+        return super().sparse_read(row)
+
+
+@pytest.mark.parametrize(
+    ("kind", "rule"),
+    [
+        (NoShape, "PORT-03"),
+        (NegativeSlots, "PORT-03"),
+        (RowsInAList, "PORT-03"),
+        (MaybeAccepted, "PORT-03"),
+        (RaisesOnFree, "PORT-01"),
+        (ChangesItsAnswer, "PORT-04"),
+    ],
+)
+def test_what_has_not_the_promised_form_is_found(kind: Callable[..., Any], rule: str) -> None:
+    class Kind:
+        profile = target.profile
+        configs = plan.SPARSE_CONFIGS
+
+        def make(self, config: Config) -> Any:
+            return kind(config, "empty")
+
+    assert rule in broken(judged(Kind(), steps=0))
