@@ -138,8 +138,9 @@ def play(
         check_looking(checker)
         return checker, violation
     except NotImplementedError as error:
+        last = checker.history[-1] if checker.history else "before the first call"
         raise HarnessError(
-            f"{checker.history[-1]}: the adapter has this method, but it isn't implemented: {harmless(error)}"
+            f"{last}: the adapter has this method, but it isn't implemented: {harmless(error)}"
         ) from error
     check_looking(checker)
     return checker, None
