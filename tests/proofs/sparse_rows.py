@@ -31,7 +31,7 @@ from kvlitmus.spec.sparse_calls import (
     SparseSeen,
 )
 from kvlitmus.spec.sparse_state import SparseState
-from kvlitmus.spec.units import PageNo
+from kvlitmus.spec.units import PageNo, Slot
 
 RULES = [rule for rule in all_rules().values() if rule.predicate.__module__ == sparse.__name__]
 CAPABILITIES = frozenset(SPARSE_PORTS)
@@ -46,7 +46,7 @@ class Scope(NamedTuple):
 
     page_size: int
     width: int
-    count: str
+    below: str
 
 
 SCOPES = [Scope(size, width, count) for size, width, count in ((1, 2, "empty"), (2, 5, "empty"), (3, 6, "reject"))]
@@ -63,12 +63,13 @@ def perform(
     pool: SparseState, call: SparseCall, choice: tuple[PageNo, ...] | None, count: str
 ) -> tuple[SparseState, SparseDone]:
     """A step of the reference."""
-    slots, accepted = (), True
+    slots: tuple[Slot, ...] = ()
+    accepted = True
     if isinstance(call, SparseRequest):
         then, granted = reference.request(pool, *call, count=count, choice=choice)
         return then, SparseDone(granted, seen(then))
     if isinstance(call, SparseRead):
-        slots = reference.read(pool, call.row)  # type: ignore[assignment]
+        slots = reference.read(pool, call.row)
     elif isinstance(call, SparseFree):
         pool = reference.free(pool, call.row)
     else:
@@ -99,7 +100,7 @@ def broken_in(scope: Scope, performed: Perform = perform) -> tuple[Counter[str],
     """How often each rule was evaluated, how many states there are, and what was broken first, in words."""
     setting = Setting(
         Config(page_size=scope.page_size, pages=PAGES, pool="sparse"),
-        Profile(sparse_count=scope.count),
+        Profile(sparse_count=scope.below),
         SNAPSHOT,
         CAPABILITIES,
     )
@@ -108,8 +109,8 @@ def broken_in(scope: Scope, performed: Perform = perform) -> tuple[Counter[str],
     while todo:
         pool = todo.pop()
         for call in calls(pool):
-            for choice in choices(pool, call, scope.count):
-                then, answer = performed(pool, call, choice, scope.count)
+            for choice in choices(pool, call, scope.below):
+                then, answer = performed(pool, call, choice, scope.below)
                 inputs = {"setting": setting, "state": pool._replace(seen=seen(pool)), "call": call, "answer": answer}
                 said = verdicts(RULES, occasions_of(call, answer), CAPABILITIES, inputs, {})
                 counts.update(said)
