@@ -32,6 +32,9 @@ PACKS = {
     "R-LIFE": 5,
     "R-EVT": 2,
     "R-SP": 14,
+    "R-SC": 7,
+    "R-SWA": 8,
+    "R-MA": 7,
 }
 """The packs whose proposals are all in the table, and how many proposals each has."""
 OF_ITS_OWN = (

@@ -37,7 +37,8 @@ from tools.frame_page import frame_page  # noqa: E402
 
 REFERENCE = (
     *("perform", "choose", "table", "pool", "hashing", "prefetch"),
-    *("hierarchy", "tier", "backup", "load", "put", "fetch", "life", "event", "store", "sparse", "chosen"),
+    *("hierarchy", "tier", "backup", "load", "put", "fetch", "life", "event", "store", "sparse"),
+    *("components", "chosen"),
 )
 """The modules of the reference, in the order in which they are best read."""
 
@@ -56,6 +57,10 @@ PORTS = {
     "policies": ("Policies", (f"{SPEC}/policies.py",)),
     "store_ports": ("Ports of a page store", (f"{SPEC}/interface/stores.py",)),
     "sparse_ports": ("Ports of a sparse host pool", (f"{SPEC}/interface/sparse.py",)),
+    "component_ports": (
+        "Ports of a cache of components",
+        (f"{SPEC}/interface/components.py", f"{SPEC}/component_shapes.py", f"{SPEC}/component_layouts.py"),
+    ),
 }
 """The pages about what adapters implement: the title and the modules of each."""
 

@@ -19,7 +19,16 @@ import pytest
 from kvlitmus.conformance.generate.schedule import table
 from kvlitmus.conformance.ports import Config, Profile, capabilities_of
 from kvlitmus.conformance.run.engine import run_item
-from kvlitmus.conformance.run.plan import CONFIGS, OPS, SPARSE_CONFIGS, STORE_CONFIGS, TIER_CONFIGS, configs_of, items
+from kvlitmus.conformance.run.plan import (
+    COMPONENT_CONFIGS,
+    CONFIGS,
+    OPS,
+    SPARSE_CONFIGS,
+    STORE_CONFIGS,
+    TIER_CONFIGS,
+    configs_of,
+    items,
+)
 from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.mutants.mutant import Mutant
@@ -45,6 +54,7 @@ LEGAL = [
     usual("specimen as a hierarchy", *TIER_CONFIGS),
     usual("specimen as a page store", *STORE_CONFIGS),
     usual("specimen as a sparse host pool", *SPARSE_CONFIGS[:2]),
+    usual("specimen of components", *COMPONENT_CONFIGS),
     *(one for one in all_mutants().values() if one.null),
     *(
         Mutant(id=name, recipe="of the zoo", kills=(), target=target_of(name), configs=configs_of(target_of(name))[:3])
@@ -97,6 +107,7 @@ NOT_ACCUSED: dict[tuple[str, Any, Any], str] = {
     ("store_put", "first", "either"): LEAVE,
     ("fill_matched", False, True): LEAVE,
     ("store_checks", "bytes", "length"): LEAVE,
+    ("component_cascade", "base", "leaf"): LEAVE,
     ("misuse", "reject", "undefined"): "nothing is judged then",
     ("reserve", "submit", "hit"): "when a late reservation is made is left open, so an early one is one",
     ("duplicates", "caller_frees", "kept"): "the slots are the caller's either way; whether he has to free them is his",
@@ -112,6 +123,8 @@ FIRST_SEED = {"timeout_basis": 12, "timeout_from": 3, "fill_matched": 24, "refus
 SHOWN_BY = {
     ("timeout_basis", "hit"): "waits-for-what-was-found",
     ("sparse_count", "empty"): "specimen as a sparse host pool",
+    ("window_root", "shorter"): "specimen of components",
+    ("component_cascade", "base"): "specimen of components",
 }
 """The cache that shows the meaning of a value where those that differ least from the usual one don't."""
 

@@ -92,6 +92,7 @@ def test_packs_are_the_parts_of_the_spec() -> None:
         "frame",
         "store",
         "sparse",
+        "comp",
         "port",
         "misuse",
     }

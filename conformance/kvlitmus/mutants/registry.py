@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.conformance.run.plan import SPARSE_CONFIGS, STORE_CONFIGS
+from kvlitmus.conformance.run.plan import COMPONENT_CONFIGS, SPARSE_CONFIGS, STORE_CONFIGS
 from kvlitmus.conformance.specimen.cache import SpecimenTarget, made_of, place_of
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.hosted import HOSTED, NOT_BACK
@@ -26,6 +26,7 @@ MODULES: tuple[str, ...] = (
     "hashing",
     "store",
     "sparse",
+    "components",
     "tiers",
     "room",
     "backup",
@@ -52,6 +53,7 @@ SHOWS_IN: dict[str, tuple[Config, ...]] = {
     **dict.fromkeys(("prefetch", "hashing"), ALONE),
     "store": STORE_CONFIGS[:1],
     "sparse": SPARSE_CONFIGS[:2],
+    **dict.fromkeys(("component_pools", "component_tree"), COMPONENT_CONFIGS[:3]),
     **dict.fromkeys(("host", "copier", "works", "tiers", "loads", "fetches", "puts", "tiered"), HOSTED),
     "backups": NOT_BACK,
 }

@@ -454,6 +454,7 @@ FACETS: Mapping[On, tuple[On, ...]] = {
 _PURE = "it is worked out from its arguments, and no cache is there"
 _STORE = "it is a call on a page store of its own, and no cache is there"
 _SPARSE = "it is a call on a sparse host pool of its own, and no cache is there"
+_COMPONENTS = "it is a call on a cache of components, whose frame is COMP-15, COMP-16 and COMP-17"
 _MISUSE = "the contract is broken, and nothing is expected but what the pack `misuse` says"
 _EVERY = "it is said of every call of a kind of cache or trace beside what the call is"
 
@@ -497,6 +498,20 @@ ELSEWHERE: Mapping[On, str] = {
             On.SPARSE_CONNECT,
         ),
         _SPARSE,
+    ),
+    **dict.fromkeys(
+        (
+            On.COMPONENT_ALLOC,
+            On.REFUSED_COMPONENT_ALLOC,
+            On.COMPONENT_FREE,
+            On.COMPONENT_MATCH,
+            On.COMPONENT_INSERT,
+            On.COMPONENT_LOCK,
+            On.COMPONENT_UNLOCK,
+            On.COMPONENT_EVICT,
+            On.COMPONENT_RESET,
+        ),
+        _COMPONENTS,
     ),
     **dict.fromkeys(
         (

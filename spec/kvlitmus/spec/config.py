@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kvlitmus.spec.choices import Values, checked
+from kvlitmus.spec.component_layouts import LAYOUTS
 from kvlitmus.spec.policies import POLICIES, STOPS, WRITES
 
 CONFIG_VALUES: dict[str, Values] = {
@@ -18,6 +19,7 @@ CONFIG_VALUES: dict[str, Values] = {
     "stop": STOPS,
     "threshold": range((1 << 30) + 1),
     "rate_limit": range((1 << 30) + 1),
+    "components": ("", *LAYOUTS),
 }
 """What is legal in a configuration."""
 
@@ -38,6 +40,10 @@ class Config:
     attached ``later``.  For its prefetches: the ``stop`` policy (``best_effort``, ``wait_complete``,
     ``timeout``), the ``threshold`` in units below which none is worth it, and the ``rate_limit`` in
     units that running prefetches may occupy.
+
+    A cache of ``components`` keeps more than KV for a prefix; the name is that of a layout
+    (:data:`~kvlitmus.spec.component_layouts.LAYOUTS`).  It is asked for through ports of its own
+    (:mod:`~kvlitmus.spec.interface.components`), and has no host tier.
     """
 
     page_size: int = 1
@@ -51,6 +57,7 @@ class Config:
     stop: str = "best_effort"
     threshold: int = 0
     rate_limit: int = 0
+    components: str = ""
 
     @property
     def tiered(self) -> bool:
@@ -76,4 +83,6 @@ class Config:
             words += [f"host={self.host_pages}", self.write]
         if self.storage != "none":
             words += [f"storage={self.storage}", self.stop]
+        if self.components:
+            words.append(self.components)
         return " ".join(words)

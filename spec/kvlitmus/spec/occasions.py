@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kvlitmus.spec import calls, hash_calls, misuse_calls, sparse_calls, store_calls, tier_calls
+from kvlitmus.spec import calls, component_calls, hash_calls, misuse_calls, sparse_calls, store_calls, tier_calls
 from kvlitmus.spec.interface.tiers import FETCH, LOAD, QUERY
 from kvlitmus.spec.on import On
 from kvlitmus.spec.prefetch_advance import ending, gate_of, known_part
@@ -38,6 +38,13 @@ PLAIN: dict[type, tuple[On, ...]] = {
     sparse_calls.SparseRead: (On.SPARSE_READ,),
     sparse_calls.SparseFree: (On.SPARSE_FREE,),
     sparse_calls.SparseConnect: (On.SPARSE_CONNECT,),
+    component_calls.ComponentFree: (On.COMPONENT_FREE,),
+    component_calls.ComponentMatch: (On.COMPONENT_MATCH,),
+    component_calls.ComponentInsert: (On.COMPONENT_INSERT,),
+    component_calls.ComponentLock: (On.COMPONENT_LOCK,),
+    component_calls.ComponentUnlock: (On.COMPONENT_UNLOCK,),
+    component_calls.ComponentEvict: (On.COMPONENT_EVICT,),
+    component_calls.ComponentReset: (On.COMPONENT_RESET,),
     misuse_calls.DoubleFree: (On.MISUSE, On.DOUBLE_FREE),
     misuse_calls.RepeatedFree: (On.MISUSE, On.REPEATED_FREE),
     misuse_calls.PartialFree: (On.MISUSE, On.PARTIAL_FREE),
@@ -104,6 +111,11 @@ def extend_occasions(call: calls.Extend | calls.ExtendBatch, answer: object) -> 
     return (On.ALLOC_DECODE,) if call.decode else (On.ALLOC_EXTEND,)
 
 
+def component_alloc_occasions(_: component_calls.ComponentAlloc, answer: component_calls.After) -> tuple[On, ...]:
+    """Entries of several components are granted or refused."""
+    return (On.REFUSED_COMPONENT_ALLOC,) if answer.answer is None else (On.COMPONENT_ALLOC,)
+
+
 def publish_occasions(call: calls.Publish, _: object) -> tuple[On, ...]:
     """All that a request has is published, or a part."""
     return (On.PUBLISH, On.PUBLISH_ALL) if call.upto is None else (On.PUBLISH, On.PUBLISH_UPTO)
@@ -130,6 +142,7 @@ SPECIAL: dict[type, Callable[[Any, Any], tuple[On, ...]]] = {
     calls.Extend: extend_occasions,
     calls.Publish: publish_occasions,
     calls.End: end_occasions,
+    component_calls.ComponentAlloc: component_alloc_occasions,
     **dict.fromkeys(BATCHES, store_occasions),
     sparse_calls.SparseRequest: sparse_occasions,
 }

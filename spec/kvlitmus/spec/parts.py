@@ -29,6 +29,7 @@ PARTS = (
     "frame",
     "store",
     "sparse",
+    "components",
     "port",
     "misuse",
 )

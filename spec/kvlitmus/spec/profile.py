@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kvlitmus.spec.choices import Values, checked
+from kvlitmus.spec.component_shapes import CASCADES, ROOTS
 from kvlitmus.spec.policies import PARENTS, SLRU_HITS
 
 PROFILE_VALUES: dict[str, Values] = {
@@ -44,6 +45,8 @@ PROFILE_VALUES: dict[str, Values] = {
     "least_key": range((1 << 20) + 1),
     "vocabulary": range(2, (1 << 32) + 1),
     "namespaces": ("text", "none", "parts"),
+    "window_root": ROOTS,
+    "component_cascade": CASCADES,
 }
 """What is legal in a profile.  A field of text that isn't here may be any short text: it is somebody's own name."""
 
@@ -137,6 +140,14 @@ class Profile:
 
     sparse_count: a request for no tokens, or for fewer, is answered with no slots whatever its start (``empty``); or its
         start is looked at all the same, and a negative count is refused (``reject``).
+
+    Of components:
+
+    window_root: near the root a window needs no more than there is (``shorter``), or a prefix that is shorter than the
+        window can't be used (``full``).
+    component_cascade: what else an eviction takes with an entry: nothing (``none``); with KV what the other components
+        have for the same prefix (``base``); that, and with an entry of another component at a prefix that no KV extends the KV
+        and all else there (``leaf``).
     """
 
     reserved: int = 1
@@ -181,3 +192,5 @@ class Profile:
     least_key: int = 0
     vocabulary: int = 1 << 32
     namespaces: str = "text"
+    window_root: str = "shorter"
+    component_cascade: str = "base"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from kvlitmus.spec.component_layouts import Layout, layout_of
 from kvlitmus.spec.config import Config
 from kvlitmus.spec.names import Names
 from kvlitmus.spec.profile import Profile
@@ -19,7 +20,8 @@ class Setting:
 
     ``names``: the table by which prefixes are named; it grows, but a prefix keeps its name.  ``usable``: the pages that the pool may hand out;
     ``host_usable``: those of the host pool; ``capacity``: the slots of all usable pages.  ``seen``: whether there is a snapshot after each call, so that
-    nothing is doubtful.  ``table``: whether the cache is a block table (:mod:`kvlitmus.spec.tables`).
+    nothing is doubtful.  ``table``: whether the cache is a block table (:mod:`kvlitmus.spec.tables`).  ``layout``: the components that it keeps,
+    where it is a cache of components.
     """
 
     config: Config
@@ -34,6 +36,7 @@ class Setting:
     capacity: Tokens = field(init=False)
     renews: bool = field(init=False)
     table: bool = field(init=False)
+    layout: Layout = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         config, profile = self.config, self.profile
@@ -44,6 +47,7 @@ class Setting:
         object.__setattr__(self, "usable", frozenset(map(PageNo, range(reserved, reserved + config.pages))))
         object.__setattr__(self, "host_usable", frozenset(map(PageNo, range(config.host_pages))))
         object.__setattr__(self, "seen", self.depth >= SNAPSHOT)
+        object.__setattr__(self, "layout", layout_of(config.components, config.page_size, config.pages))
         object.__setattr__(self, "table", profile.publish == "at_alloc")
         # Of hierarchies nobody asks: their nodes come and go with demotions, and the policies that go by creation are
         # judged on flat caches.

@@ -51,7 +51,7 @@ def by_random_schedules() -> Counter[str]:
 @functools.cache
 def by_enumeration() -> Counter[str]:
     """How often each rule was evaluated in the quick searches; they end at a fixpoint, or this raises."""
-    from tests.proofs.support import scopes, searches, tier_scopes
+    from tests.proofs.support import component_explore, scopes, searches, tier_scopes
 
     counts: Counter[str] = Counter()
     for name in scopes.QUICK:
@@ -64,6 +64,8 @@ def by_enumeration() -> Counter[str]:
         if not found.complete:
             raise AssertionError(f"{name} is not enumerated to the fixpoint")
         counts += Counter({id: count for id, count in found.evaluated.items() if id in all_rules()})
+    for name in component_explore.QUICK:
+        counts += component_explore.quick(name).evaluated
     return counts
 
 

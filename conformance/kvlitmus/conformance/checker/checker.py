@@ -22,7 +22,7 @@ from kvlitmus.conformance.checker.guard import SPARE, Guard, Violation
 from kvlitmus.conformance.checker.harness_store import HarnessStore
 from kvlitmus.conformance.checker.observation import Observer
 from kvlitmus.conformance.checker.selection import plan_for
-from kvlitmus.conformance.checker.tier_observation import TierObserver
+from kvlitmus.conformance.checker.tier_observation import LED, TierObserver
 from kvlitmus.conformance.ports import Config, Profile, Unsupported, capabilities_of
 from kvlitmus.conformance.ports.compose import Composed, with_requests
 from kvlitmus.conformance.support.integers import EXACT, integers, is_integer
@@ -30,6 +30,7 @@ from kvlitmus.conformance.support.text import harmless, shown, type_name
 from kvlitmus.spec import effects
 from kvlitmus.spec.advance import EXPECT, expect, follow, written_by
 from kvlitmus.spec.calls import Compute, Insert, Path, Reset, path_of
+from kvlitmus.spec.component_state import ComponentState
 from kvlitmus.spec.event import remembered
 from kvlitmus.spec.facts import INPUTS, UNKNOWN, Facts
 from kvlitmus.spec.hash_calls import EMPTY_LEDGER, HashLedger
@@ -69,11 +70,8 @@ UNSEEN = frozenset(INPUTS) - {"setting", "state", "call", "answer"}
 
 def deepest(capabilities: frozenset[str]) -> int:
     """How deep an adapter with these capabilities can be observed."""
-    return DEEPEST if capabilities & {"inspect", "sparse_inspect"} else EVENTS if "events" in capabilities else 1
-
-
-LED = frozenset({"steps", "host"})
-"""What it takes to know anything of a hierarchy without a snapshot: its jobs are listed, and led on by the suite."""
+    looks = {"inspect", "sparse_inspect", "component_view"}
+    return DEEPEST if capabilities & looks else EVENTS if "events" in capabilities else 1
 
 
 class Loan(NamedTuple):
@@ -227,6 +225,7 @@ class Checker(Guard):
         self.tokens: dict[int, object] = {}
         self.store_state: StoreState = EMPTY_STORE
         self.sparse_state: SparseState | None = None
+        self.component_state = ComponentState(available=self.setting.layout.places)
         self.pages_made = 0
         self.kept.clear()
         self.distrusted: frozenset[str] = frozenset()

@@ -26,6 +26,9 @@ MANY = 200_000
 PLACES = frozenset({tuple, type(None)})
 """Types of where nodes are, in most caches."""
 
+LED = frozenset({"steps", "host"})
+"""What it takes to know anything of a hierarchy without a snapshot: its jobs are listed, and led on by the suite."""
+
 
 class Content(NamedTuple):
     """What of a node stays as long as its units and its places do.

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kvlitmus.conformance.checker.calls import pool, request, sparse, tiers, tree
+from kvlitmus.conformance.checker.calls import components, pool, request, sparse, tiers, tree
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.generate.schedule import fitted, make_key, more_tokens
+from kvlitmus.spec.component_calls import Entries
 from kvlitmus.spec.units import Key
 
 PAST = 24
@@ -26,6 +27,7 @@ class Caller:
         self.waits: dict[int, Key] = {}
         self.waited: list[int] = []
         self.past: list[Key] = []
+        self.entries: dict[int, Entries] = {}
         self.serial = 0
         self.begun = 0
         self.misused = ""
@@ -52,6 +54,9 @@ class Caller:
     def settle(self) -> None:
         """End everything that is still going on, and evict everything: nothing may be left."""
         checker = self.checker
+        if "components" in checker.capabilities:
+            self.settle_components()
+            return
         self.give_back()
         if checker.store is not None and checker.setting.steps:
             tiers.settle(checker)
@@ -61,6 +66,18 @@ class Caller:
         if checker.store is not None and checker.setting.steps:
             tiers.settle(checker)
             tiers.evict_host(checker, checker.config.host_pages * checker.size)
+
+    def settle_components(self) -> None:
+        """The same of a cache of components: all is given back, then all is evicted and the pools are whole."""
+        checker, layout = self.checker, self.checker.setting.layout
+        for receipt in list(checker.component_state.receipts):
+            components.unlock(checker, receipt)
+        for given in self.entries.values():
+            components.free(checker, given)
+        self.entries.clear()
+        for one in reversed(layout.components):
+            components.evict(checker, {one.name: layout.places[one.pool]})
+        components.alloc(checker, {layout.base.name: layout.places[layout.base.pool]})
 
     def give_back(self) -> None:
         """End requests, give back receipts, free loans."""

@@ -28,6 +28,7 @@ MODULES: tuple[str, ...] = (
     "frame",
     "store",
     "sparse",
+    "components",
     "misuse",
 )
 """The modules of this package that hold litmus tests, part by part."""
@@ -46,6 +47,7 @@ class About(TypedDict, total=False):
     stops: tuple[str, ...]
     page: int
     profile: Mapping[str, object]
+    layouts: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +60,8 @@ class Litmus:
     the contract, so that it runs only where the profile says what happens then.  writes, stops: the
     write and stop policies of the hierarchies in which it makes sense (empty: all).  page: the page size
     at which it is played, in a hierarchy with storage, whatever page size that has (0: at that one).
-    profile: values of the profile without which it makes no sense.
+    profile: values of the profile without which it makes no sense.  layouts: those of components in which it makes
+    sense (empty: all).
     """
 
     id: str
@@ -75,6 +78,7 @@ class Litmus:
     stops: tuple[str, ...] = ()
     page: int = 0
     profile: Mapping[str, object] = field(default_factory=dict)
+    layouts: tuple[str, ...] = ()
 
 
 LITMUS: dict[str, Litmus] = {}

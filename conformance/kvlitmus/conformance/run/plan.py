@@ -15,6 +15,7 @@ from kvlitmus.conformance.litmus.registry import Litmus, all_litmus
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.run.results import Item
 from kvlitmus.conformance.vectors import Vector, all_vectors
+from kvlitmus.spec.component_layouts import LAYOUTS
 from kvlitmus.spec.policies import POLICIES
 
 OPS = 250
@@ -60,6 +61,15 @@ SPARSE_CONFIGS: tuple[Config, ...] = tuple(
 """The configurations in which a sparse host pool is judged: its rows have more room than it has pages."""
 
 
+COMPONENT_CONFIGS: tuple[Config, ...] = (
+    *(Config(page_size=4, pages=16, components=name) for name in LAYOUTS),
+    Config(page_size=1, pages=12, components="kv+swa+state"),
+    Config(page_size=1, pages=20, components="groups"),
+    Config(page_size=4, pages=16, components="kv+swa", bigram=True),
+)
+"""The configurations of a cache of components: each layout, at pages of four and one, of bigrams too."""
+
+
 def configs_of(target: Any) -> tuple[Config, ...]:
     """The configurations in which a target is judged.
 
@@ -75,6 +85,8 @@ def configs_of(target: Any) -> tuple[Config, ...]:
         return STORE_CONFIGS
     if "sparse" in capabilities and "pool" not in capabilities:
         return SPARSE_CONFIGS
+    if "components" in capabilities and "pool" not in capabilities:
+        return COMPONENT_CONFIGS
     pools = getattr(target, "pools", ())
     more = {"tiers": TIER_CONFIGS, "store": STORE_CONFIGS, "sparse": SPARSE_CONFIGS}
     return CONFIGS + tuple([config for pool, own in more.items() if pool in pools for config in own])
@@ -84,7 +96,7 @@ def suits(test: Litmus, config: Config, profile: Profile, *, force_misuse: bool)
     """Whether a litmus test makes sense in a configuration."""
     if any((config.pool == pool) != (pool in test.needs) for pool in ("store", "sparse")):
         return False
-    if config.tiered != ("tiers" in test.needs):
+    if config.tiered != ("tiers" in test.needs) or bool(config.components) != ("components" in test.needs):
         return False
     if config.pool == "host" and not test.needs <= {
         "pool",
@@ -106,7 +118,8 @@ def suits(test: Litmus, config: Config, profile: Profile, *, force_misuse: bool)
         and (not test.writes or config.write in test.writes)
         and (not test.stops or config.stop in test.stops)
         and test.bigram in (None, config.bigram)
-        and (config.pages >= 32 or config.tiered or config.pool == "sparse")
+        and (not test.layouts or config.components in test.layouts)
+        and (config.pages >= 32 or config.tiered or config.pool == "sparse" or bool(config.components))
         and (not test.page or config.storage == "attached")
     )
 

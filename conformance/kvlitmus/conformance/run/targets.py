@@ -55,6 +55,12 @@ KNOWN: dict[str, Known] = {
     "reference": Known(f"{ADAPTERS}.reference.target", "target", "", "the reference model, as a cache"),
     "optimized": Known(f"{ADAPTERS}.optimized.target", "target", "", "the optimized cache, over tensors on the CPU"),
     "optimized-cuda": Known(f"{ADAPTERS}.optimized.target", "cuda", "", "the same, over tensors on a CUDA device"),
+    "components": Known(
+        "kvlitmus.conformance.specimen.cache", "component_target", "", "the built-in cache of several components"
+    ),
+    "reference-components": Known(
+        f"{ADAPTERS}.reference.components", "target", "", "the reference's cache of several components"
+    ),
     "reference-store": Known(f"{ADAPTERS}.reference.store", "target", "", "the reference's page store"),
     "reference-sparse": Known(f"{ADAPTERS}.reference.sparse", "target", "", "the reference's sparse host pool"),
     "file-store": Known(f"{ADAPTERS}.stores.file", "target", "", "the built-in page store in files"),

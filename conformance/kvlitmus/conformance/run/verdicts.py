@@ -63,6 +63,16 @@ CALLS_BY_NEED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("store", "store_other"): ("store_race",),
     ("sparse",): ("sparse_request", "sparse_read", "sparse_free"),
     ("sparse", "sparse_peer"): ("sparse_connect",),
+    ("components",): (
+        "component_alloc",
+        "component_free",
+        "component_match",
+        "component_insert",
+        "component_lock",
+        "component_unlock",
+        "component_evict",
+        "component_reset",
+    ),
 }
 """Which capabilities it takes to make calls of which kinds; ``refused_…`` needs what the call needs."""
 

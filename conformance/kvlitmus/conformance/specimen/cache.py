@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from kvlitmus.conformance.ports import Unsupported
+from kvlitmus.conformance.specimen.components import ComponentSpecimen
 from kvlitmus.conformance.specimen.flat import Specimen
 from kvlitmus.conformance.specimen.hierarchy import TieredSpecimen
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
@@ -51,6 +52,8 @@ class SpecimenTarget:
             return StoreSpecimen(self.parts.store)
         if config.pool == "sparse":
             return SparseSpecimen(self.parts.sparse(config, self.profile))
+        if config.components:
+            return ComponentSpecimen(config, self.parts, self.profile)
         if config.tiered:
             return self.make_tiered(config)
         if config.policy not in POLICIES:
@@ -65,3 +68,19 @@ class SpecimenTarget:
 
 target = SpecimenTarget()
 """The default target of ``kvlitmus run``."""
+
+
+class ComponentTarget(SpecimenTarget):
+    """The specimen as a cache of components alone."""
+
+    capabilities = ("components", "component_counters", "component_view")
+
+    def make(self, config: Config) -> Any:
+        """A fresh cache of the components of the configuration."""
+        if not config.components:
+            raise Unsupported("this is a cache of components")
+        return super().make(config)
+
+
+component_target = ComponentTarget(profile=replace(PROFILE, misuse="undefined"))
+"""The target ``components``; what breaks its contract, nobody asks of it."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvlitmus.conformance.specimen.backup import BackupQueue
+from kvlitmus.conformance.specimen.components import ComponentPools, ComponentTree
 from kvlitmus.conformance.specimen.fetching import Prefetcher
 from kvlitmus.conformance.specimen.hashing import PageHasher
 from kvlitmus.conformance.specimen.host import Copier, HostPool
@@ -28,7 +29,8 @@ PROFILE = Profile(misuse="reject", hash_scheme="kvlitmus-2", store_put="first")
 class Parts:
     """What a specimen is made of; a mutant replaces one or more of them.
 
-    ``host`` to ``puts`` are the parts of a hierarchy, where ``tiers`` takes the place of ``tree``.  ``cache`` and
+    ``host`` to ``puts`` are the parts of a hierarchy, where ``tiers`` takes the place of ``tree``.
+    ``component_pools`` and ``component_tree`` are those of a cache of components.  ``cache`` and
     ``tiered`` take the place of the whole, flat and as a hierarchy; ``None``: the usual one.
     """
 
@@ -47,5 +49,7 @@ class Parts:
     loads: type[Loader] = Loader
     fetches: type[Prefetcher] = Prefetcher
     puts: type[PutQueue] = PutQueue
+    component_pools: type[ComponentPools] = ComponentPools
+    component_tree: type[ComponentTree] = ComponentTree
     cache: type[Any] | None = None
     tiered: type[Any] | None = None

@@ -2,7 +2,8 @@
 
 It comes in pieces, the **ports**: a protocol with a few methods each.  ``cache`` has those of a flat cache, ``tiers``
 those of a host tier and storage below it (with jobs, events and snapshots), ``stores`` those of a page store alone,
-``sparse`` those of a sparse host pool; ``ports`` has the table of all.  Presence of the methods is the capability.
+``sparse`` those of a sparse host pool, ``components`` those of a cache of several components; ``ports`` has the table of
+all.  Presence of the methods is the capability.
 """
 
 from kvlitmus.spec.interface.cache import (
@@ -29,6 +30,12 @@ from kvlitmus.spec.interface.cache import (
     Sizes,
     Stored,
     View,
+)
+from kvlitmus.spec.interface.components import (
+    COMPONENT_PORTS,
+    ComponentCounters,
+    Components,
+    ComponentView,
 )
 from kvlitmus.spec.interface.ports import (
     PORTS,
@@ -93,6 +100,7 @@ from kvlitmus.spec.interface.tiers import (
 __all__ = [
     "BACKUP",
     "CACHE_PORTS",
+    "COMPONENT_PORTS",
     "COPY_FAILURES",
     "DONE",
     "EVENT_PORTS",
@@ -111,6 +119,9 @@ __all__ = [
     "TIER_PORTS",
     "Begun",
     "Clock",
+    "ComponentCounters",
+    "ComponentView",
+    "Components",
     "CopyFaults",
     "Counters",
     "Data",

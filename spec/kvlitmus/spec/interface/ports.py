@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from kvlitmus.spec.interface.cache import CACHE_PORTS
+from kvlitmus.spec.interface.components import COMPONENT_PORTS
 from kvlitmus.spec.interface.sparse import SPARSE_PORTS
 from kvlitmus.spec.interface.stores import STORE_PORTS
 from kvlitmus.spec.interface.tiers import EVENT_PORTS, TIER_PORTS
 
-PORTS: dict[str, tuple[str, ...]] = {**CACHE_PORTS, **EVENT_PORTS, **TIER_PORTS, **STORE_PORTS, **SPARSE_PORTS}
+PORTS: dict[str, tuple[str, ...]] = {
+    **CACHE_PORTS,
+    **EVENT_PORTS,
+    **TIER_PORTS,
+    **STORE_PORTS,
+    **SPARSE_PORTS,
+    **COMPONENT_PORTS,
+}
 """Capability → the methods that make it up."""
 
 

@@ -5,7 +5,7 @@ makes the calls that a lawful caller would make.  Which capabilities it needs an
 in :mod:`kvlitmus.conformance.generate.schedule`.
 """
 
-from kvlitmus.conformance.generate.actions import misuse, pool, pure, request, sparse, store, tiers, tree
+from kvlitmus.conformance.generate.actions import components, misuse, pool, pure, request, sparse, store, tiers, tree
 from kvlitmus.conformance.generate.actions.registry import ACTIONS
 
-__all__ = ["ACTIONS", "misuse", "pool", "pure", "request", "sparse", "store", "tiers", "tree"]
+__all__ = ["ACTIONS", "components", "misuse", "pool", "pure", "request", "sparse", "store", "tiers", "tree"]

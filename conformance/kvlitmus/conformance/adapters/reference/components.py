@@ -1,0 +1,132 @@
+"""The reference cache of components as a target: the frozen model behind the ports of components."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from kvlitmus.conformance.ports import Config, Profile, Unsupported
+from kvlitmus.reference import components as model
+from kvlitmus.spec.calls import Path, path_of
+from kvlitmus.spec.component_calls import (
+    ComponentAlloc,
+    ComponentCall,
+    ComponentEvict,
+    ComponentFree,
+    ComponentHit,
+    ComponentInsert,
+    ComponentLock,
+    ComponentMatch,
+    ComponentReset,
+    ComponentUnlock,
+    Entries,
+)
+from kvlitmus.spec.component_state import end_name
+from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.units import Key
+
+
+class ReferenceComponents:
+    """The reference behind the ports of a cache of components."""
+
+    def __init__(self, config: Config, profile: Profile) -> None:
+        self.setting = Setting(config, profile, 3, frozenset({"components"}))
+        self.cache = model.empty(self.setting)
+        self.receipts = itertools.count()
+
+    def perform(self, call: ComponentCall) -> object:
+        """Perform a call."""
+        self.cache, answer = model.perform(self.cache, self.setting, call)
+        return answer
+
+    def path(self, key: Key) -> Path:
+        """A key with the names of its prefixes."""
+        return path_of(self.setting.names, key, self.setting.size)
+
+    def component_alloc(self, wants: Mapping[str, int]) -> Entries | None:
+        """See :class:`~kvlitmus.spec.interface.components.Components`."""
+        granted = self.perform(ComponentAlloc(dict(wants)))
+        assert granted is None or isinstance(granted, dict)
+        return granted
+
+    def component_free(self, given: Mapping[str, Sequence[int]]) -> None:
+        """See :class:`~kvlitmus.spec.interface.components.Components`."""
+        self.perform(ComponentFree({name: tuple(some) for name, some in given.items()}))
+
+    def component_match(self, key: Key) -> tuple[int, Entries, object]:
+        """See :class:`~kvlitmus.spec.interface.components.Components`."""
+        path = self.path(key)
+        hit = self.perform(ComponentMatch(path))
+        assert isinstance(hit, ComponentHit)
+        return hit.length, hit.entries, (path, hit.length)
+
+    def component_insert(self, key: Key, entries: Mapping[str, Mapping[int, int]]) -> Entries:
+        """See :class:`~kvlitmus.spec.interface.components.Components`."""
+        path = self.path(key)
+        brought = {(name, end_name(path, end)): place for name, some in entries.items() for end, place in some.items()}
+        left = self.perform(ComponentInsert(path, brought))
+        assert isinstance(left, dict)
+        return left
+
+    def component_lock(self, handle: object) -> tuple[object, Entries]:
+        """See :class:`~kvlitmus.spec.interface.components.Components`."""
+        assert isinstance(handle, tuple)
+        path, length = handle
+        receipt = next(self.receipts)
+        cover = self.perform(ComponentLock(path, length, receipt))
+        assert isinstance(cover, dict)
+        return receipt, cover
+
+    def component_unlock(self, receipt: object) -> None:
+        """See :class:`~kvlitmus.spec.interface.components.Components`."""
+        assert isinstance(receipt, int)
+        self.perform(ComponentUnlock(receipt))
+
+    def component_evict(self, wants: Mapping[str, int]) -> Mapping[str, int]:
+        """See :class:`~kvlitmus.spec.interface.components.Components`."""
+        freed = self.perform(ComponentEvict(dict(wants)))
+        assert isinstance(freed, dict)
+        return freed
+
+    def component_reset(self) -> None:
+        """See :class:`~kvlitmus.spec.interface.components.Components`."""
+        self.perform(ComponentReset())
+
+    def component_available(self) -> Mapping[str, int]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentCounters`."""
+        return {pool: len(free) for pool, free in self.cache.free.items()}
+
+    def component_free_places(self) -> Mapping[str, Sequence[int]]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentView`."""
+        return {pool: sorted(free) for pool, free in self.cache.free.items()}
+
+    def component_entries(self) -> Sequence[tuple[str, str | None, Sequence[object], int]]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentView`."""
+        prefix = self.setting.names.prefix
+        return [(name, *prefix(at), entry.place) for (name, at), entry in self.cache.held.items()]
+
+
+class ReferenceComponentTarget:
+    """The target ``reference-components``, or a variant of it with other legal choices."""
+
+    capabilities = ("components", "component_counters", "component_view")
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+
+    def make(self, config: Config) -> ReferenceComponents:
+        """A fresh cache of the components of the configuration."""
+        if not config.components:
+            raise Unsupported("this is a cache of components")
+        return ReferenceComponents(config, self.profile)
+
+
+target = ReferenceComponentTarget(Profile())
+"""The reference: other components go with the KV of their prefix."""
+
+apart_target = ReferenceComponentTarget(replace(Profile(), component_cascade="none", window_root="full"))
+"""The reference when components are evicted each alone, and a window must be there in full."""
+
+leaf_target = ReferenceComponentTarget(replace(Profile(), component_cascade="leaf"))
+"""The reference when a leaf goes as a whole."""

@@ -1,0 +1,326 @@
+"""The specimen's cache of components: a tree of nodes, one for each page, and pools with free lists.
+
+It is written as engines write it, with counters and marks that are kept up to date call by call, and shares nothing
+with the reference but the vocabulary.  Its parts are :class:`ComponentPools`, :class:`WindowWalk` (how far a component
+reaches along a path) and :class:`ComponentTree`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kvlitmus.spec.component_layouts import Layout, layout_of
+from kvlitmus.spec.component_shapes import Chunk, Component, Derived, Point, Run, Window
+from kvlitmus.spec.config import Config
+from kvlitmus.spec.profile import Profile
+from kvlitmus.spec.units import Key
+
+
+@dataclass(eq=False)
+class ComponentNode:
+    """A prefix of whole pages: its page, what each component has for it, and how often that is protected."""
+
+    units: tuple[object, ...]
+    above: ComponentNode | None
+    end: int
+    children: dict[tuple[object, ...], ComponentNode] = field(default_factory=dict)
+    places: dict[str, int] = field(default_factory=dict)
+    locks: dict[str, int] = field(default_factory=dict)
+    used: int = 0
+
+
+class ComponentPools:
+    """The free places of each pool, last freed first out."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.pool_of = {one.name: one.pool for one in layout.components}
+        self.free: dict[str, list[int]] = {pool: list(range(many)) for pool, many in layout.places.items()}
+
+    def alloc(self, wants: Mapping[str, int]) -> dict[str, list[int]] | None:
+        """So many places of each component, or ``None`` where one of the pools is short."""
+        if not self.enough(wants):
+            return None
+        return {name: [self.free[self.pool_of[name]].pop() for _ in range(many)] for name, many in wants.items()}
+
+    def enough(self, wants: Mapping[str, int]) -> bool:
+        """Whether each pool has what all components together ask of it."""
+        asked = dict.fromkeys(self.free, 0)
+        for name, many in wants.items():
+            asked[self.pool_of[name]] += many
+        return all(len(self.free[pool]) >= many for pool, many in asked.items())
+
+    def give(self, name: str, places: Sequence[int]) -> None:
+        """These places of a component are free again."""
+        self.free[self.pool_of[name]].extend(places)
+
+
+class WindowWalk:
+    """Goes down a path and says after each node whether one component could end there."""
+
+    def __init__(self, component: Component, profile: Profile) -> None:
+        self.component = component
+        self.reach = component.shape.reach if isinstance(component.shape, Window) else 0
+        self.full = profile.window_root == "full"
+        self.unbroken = 0
+        self.gap = False
+        self.had: list[bool] = []
+
+    def goes_on(self, node: ComponentNode) -> bool:
+        """Take the next node of the path; whether a prefix may end with it."""
+        shape, unit = self.component.shape, self.component.unit
+        has = self.component.name in node.places
+        if isinstance(shape, Point):
+            return has
+        if node.end % unit:
+            return False
+        self.had.append(has)
+        if isinstance(shape, Chunk):
+            return self.chunk_is_there(node.end, shape.size)
+        self.unbroken = self.unbroken + unit if has else 0
+        self.gap = self.gap or not has
+        if isinstance(shape, Run | Derived):
+            return not self.gap
+        return self.unbroken >= self.reach or (not self.gap and not self.full)
+
+    def chunk_is_there(self, end: int, size: int) -> bool:
+        """Whether everything is there since the last multiple of the chunk's size."""
+        unit = self.component.unit
+        behind = (end % size + unit - 1) // unit
+        return all(self.had[-behind:]) if behind else True
+
+
+class ComponentTree:
+    """What is cached."""
+
+    def __init__(self, config: Config, profile: Profile, pools: ComponentPools) -> None:
+        self.size = config.page_size
+        self.profile = profile
+        self.pools = pools
+        self.components = pools.layout.components
+        self.step = math.lcm(*[one.align for one in self.components])
+        self.roots: dict[str | None, ComponentNode] = {}
+        self.clock = 0
+
+    def walk(self, key: Key) -> Iterator[ComponentNode]:
+        """The nodes of a key from its first page on, as far as there are any."""
+        node = self.roots.get(key.namespace)
+        units = key.units
+        for start in range(0, len(units) - self.size + 1, self.size):
+            node = node and node.children.get(units[start : start + self.size])
+            if node is None:
+                return
+            yield node
+
+    def match(self, key: Key) -> ComponentNode | None:
+        """The deepest node at which every component could end; ``None`` for the root."""
+        self.clock += 1
+        walks = [self.walker(one) for one in self.components]
+        best = None
+        most = len(key.units) - (self.profile.match_cap == "len-1" and len(key.units) > 0)
+        for node in self.walk(key):
+            usable = [walk.goes_on(node) for walk in walks]
+            if node.end <= most and node.end % self.step == 0 and all(usable):
+                best = node
+        if best is not None:
+            for one in self.components:
+                for node in self.needed(one, best):
+                    node.used = self.clock
+        return best
+
+    def walker(self, component: Component) -> WindowWalk:
+        """What says how far a component reaches along a path."""
+        return WindowWalk(component, self.profile)
+
+    def needed(self, component: Component, node: ComponentNode) -> list[ComponentNode]:
+        """The nodes whose entries of a component are needed by who goes on from a node, the first one first."""
+        found: list[ComponentNode] = []
+        start = self.first_needed(component, node.end)
+        at: ComponentNode | None = node
+        while at is not None and at.above is not None and at.end > start:
+            if at.end % component.unit == 0:
+                found.append(at)
+            at = at.above
+        return found[:1] if isinstance(component.shape, Point) else found[::-1]
+
+    def first_needed(self, component: Component, end: int) -> int:
+        """The end of the last entry of a component that is not needed at this boundary."""
+        shape = component.shape
+        if isinstance(shape, Window):
+            start = max(0, end - shape.reach)
+        elif isinstance(shape, Chunk):
+            start = end - end % shape.size
+        else:
+            start = 0
+        return start - start % component.unit
+
+    def insert(self, key: Key, entries: Mapping[str, Mapping[int, int]]) -> dict[str, list[int]]:
+        """Fill what is missing; what was brought for what is there is the caller's."""
+        self.clock += 1
+        left: dict[str, list[int]] = {name: [] for name in entries}
+        for node in self.grown(key, max((end for some in entries.values() for end in some), default=0)):
+            for name, some in entries.items():
+                if node.end in some:
+                    self.fill(node, name, some[node.end], left[name])
+        return left
+
+    def fill(self, node: ComponentNode, name: str, place: int, left: list[int]) -> None:
+        """Give an entry to a node, unless it has one."""
+        if name in node.places:
+            left.append(place)
+        else:
+            node.places[name] = place
+            node.used = self.clock
+
+    def grown(self, key: Key, length: int) -> list[ComponentNode]:
+        """The nodes of a key up to a length; those that don't exist are made."""
+        node = self.roots.setdefault(key.namespace, ComponentNode((), None, 0))
+        path = []
+        for start in range(0, length, self.size):
+            units = key.units[start : start + self.size]
+            if units not in node.children:
+                node.children[units] = ComponentNode(units, node, node.end + self.size)
+            node = node.children[units]
+            path.append(node)
+        return path
+
+    def lock(self, node: ComponentNode | None) -> dict[str, list[ComponentNode]]:
+        """Protect what a boundary needs; which nodes that are, by component."""
+        cover = {one.name: self.needed(one, node) if node else [] for one in self.components}
+        for name, nodes in cover.items():
+            for one in nodes:
+                one.locks[name] = one.locks.get(name, 0) + 1
+        return cover
+
+    def unlock(self, cover: Mapping[str, Sequence[ComponentNode]]) -> None:
+        """Take the protection back that a lock gave."""
+        for name, nodes in cover.items():
+            for one in nodes:
+                one.locks[name] -= 1
+
+    def nodes(self) -> Iterator[ComponentNode]:
+        """Every node of the tree, roots left out."""
+        waiting = [child for root in self.roots.values() for child in root.children.values()]
+        while waiting:
+            node = waiting.pop()
+            waiting.extend(node.children.values())
+            yield node
+
+    def is_leaf(self, node: ComponentNode) -> bool:
+        """Whether no cached KV goes on from a node."""
+        base = self.components[0].name
+        return not any(base in child.places for child in node.children.values())
+
+    def evictable(self, component: Component) -> list[ComponentNode]:
+        """The nodes that could lose their entry of a component now."""
+        name = component.name
+        return [
+            node
+            for node in self.nodes()
+            if name in node.places
+            and not node.locks.get(name)
+            and (not isinstance(component.shape, Run) or self.is_leaf(node))
+        ]
+
+    def evict(self, wants: Mapping[str, int]) -> dict[str, int]:
+        """Free so many entries of each component, what was not needed for longest first."""
+        freed = {one.name: 0 for one in self.components}
+        for name, many in wants.items():
+            component = self.pools.layout.named(name)
+            while freed[name] < many and (choices := self.evictable(component)):
+                victim = min(choices, key=lambda node: (node.used, -node.end))
+                for gone in self.goes_with(victim, name):
+                    self.pools.give(gone, [victim.places.pop(gone)])
+                    freed[gone] += 1
+                self.prune(victim)
+        return freed
+
+    def goes_with(self, node: ComponentNode, name: str) -> list[str]:
+        """The components that lose their entry with that of this one."""
+        base, cascade = self.components[0].name, self.profile.component_cascade
+        whole = cascade != "none" and name == base
+        if cascade == "leaf" and base in node.places and not node.locks.get(base):
+            whole = whole or self.is_leaf(node)
+        return list(node.places) if whole else [name]
+
+    def prune(self, node: ComponentNode) -> None:
+        """Nodes that hold nothing, with nothing below them, are gone."""
+        at: ComponentNode | None = node
+        while at is not None and at.above is not None and not at.places and not at.children:
+            del at.above.children[at.units]
+            at = at.above
+
+
+class ComponentSpecimen:
+    """Pools and tree behind the ports."""
+
+    def __init__(self, config: Config, parts: Any, profile: Profile) -> None:
+        self.config, self.parts, self.profile = config, parts, profile
+        self.layout = layout_of(config.components, config.page_size, config.pages)
+        self.component_reset()
+
+    def component_reset(self) -> None:
+        """See :class:`~kvlitmus.spec.interface.components.Components`."""
+        self.pools: ComponentPools = self.parts.component_pools(self.layout)
+        self.tree: ComponentTree = self.parts.component_tree(self.config, self.profile, self.pools)
+
+    def component_alloc(self, wants: Mapping[str, int]) -> dict[str, list[int]] | None:
+        """See :class:`~kvlitmus.spec.interface.components.Components`."""
+        return self.pools.alloc(wants)
+
+    def component_free(self, given: Mapping[str, Sequence[int]]) -> None:
+        """See :class:`~kvlitmus.spec.interface.components.Components`."""
+        for name, places in given.items():
+            self.pools.give(name, places)
+
+    def component_match(self, key: Key) -> tuple[int, dict[str, list[int]], object]:
+        """See :class:`~kvlitmus.spec.interface.components.Components`."""
+        node = self.tree.match(key)
+        if node is None:
+            return 0, {one.name: [] for one in self.layout.components}, None
+        entries = {
+            one.name: [at.places[one.name] for at in self.tree.needed(one, node) if one.name in at.places]
+            for one in self.layout.components
+        }
+        return node.end, entries, node
+
+    def component_insert(self, key: Key, entries: Mapping[str, Mapping[int, int]]) -> dict[str, list[int]]:
+        """See :class:`~kvlitmus.spec.interface.components.Components`."""
+        return self.tree.insert(key, entries)
+
+    def component_lock(self, handle: object) -> tuple[object, dict[str, list[int]]]:
+        """See :class:`~kvlitmus.spec.interface.components.Components`."""
+        assert handle is None or isinstance(handle, ComponentNode)
+        cover = self.tree.lock(handle)
+        return cover, {name: [node.end for node in nodes] for name, nodes in cover.items()}
+
+    def component_unlock(self, receipt: object) -> None:
+        """See :class:`~kvlitmus.spec.interface.components.Components`."""
+        assert isinstance(receipt, dict)
+        self.tree.unlock(receipt)
+
+    def component_evict(self, wants: Mapping[str, int]) -> dict[str, int]:
+        """See :class:`~kvlitmus.spec.interface.components.Components`."""
+        return self.tree.evict(wants)
+
+    def component_available(self) -> dict[str, int]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentCounters`."""
+        return {pool: len(free) for pool, free in self.pools.free.items()}
+
+    def component_free_places(self) -> dict[str, list[int]]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentView`."""
+        return {pool: list(free) for pool, free in self.pools.free.items()}
+
+    def component_entries(self) -> list[tuple[str, str | None, tuple[object, ...], int]]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentView`."""
+        found = []
+        for namespace, root in self.tree.roots.items():
+            waiting: list[tuple[ComponentNode, tuple[object, ...]]] = [(root, ())]
+            while waiting:
+                node, units = waiting.pop()
+                waiting += [(child, units + child.units) for child in node.children.values()]
+                found += [(name, namespace, units, place) for name, place in node.places.items()]
+        return found

@@ -1,0 +1,191 @@
+"""Components: one correct cache that keeps several kinds of state for a prefix.
+
+All is a value: a call makes a new :class:`Cache` out of an old one.  Where several things would be right it takes the
+lowest free places, and evicts what was not needed for longest, of that what ends last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple, cast
+
+from kvlitmus.spec.component_calls import (
+    At,
+    ComponentAlloc,
+    ComponentCall,
+    ComponentEvict,
+    ComponentFree,
+    ComponentHit,
+    ComponentInsert,
+    ComponentLock,
+    ComponentMatch,
+    ComponentReset,
+    ComponentUnlock,
+    Entries,
+)
+from kvlitmus.spec.component_shapes import Need, Run, fits, largest
+from kvlitmus.spec.component_state import end_name, ends_at, needed_at
+from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.units import Name
+
+
+class Entry(NamedTuple):
+    """A cached entry: its place, where it ends, the prefix before it, and when it was needed last."""
+
+    place: int
+    end: int
+    before: Name
+    used: int
+
+
+class Cache(NamedTuple):
+    """What a cache has: free places, cached entries, what each receipt covers, and how often it was asked something."""
+
+    free: Mapping[str, frozenset[int]]
+    held: Mapping[At, Entry]
+    receipts: Mapping[int, frozenset[At]]
+    ticks: int
+
+    @property
+    def covered(self) -> frozenset[At]:
+        """Everything that some receipt covers."""
+        return frozenset[At]().union(*self.receipts.values())
+
+
+def empty(setting: Setting) -> Cache:
+    """Nothing is cached, and all places are free."""
+    return Cache({pool: frozenset(range(many)) for pool, many in setting.layout.places.items()}, {}, {}, 0)
+
+
+def alloc(cache: Cache, setting: Setting, call: ComponentAlloc) -> tuple[Cache, Entries | None]:
+    """The lowest free places, for all components or for none."""
+    needs = [Need(setting.layout.named(name), many) for name, many in call.wants.items()]
+    if not fits(needs, {pool: len(free) for pool, free in cache.free.items()}):
+        return cache, None
+    free = dict(cache.free)
+    granted: dict[str, tuple[int, ...]] = {}
+    for need in needs:
+        pool = need.component.pool
+        granted[need.component.name] = tuple(sorted(free[pool])[: need.entries])
+        free[pool] -= frozenset(granted[need.component.name])
+    return cache._replace(free=free), granted
+
+
+def give(cache: Cache, setting: Setting, entries: Iterable[tuple[str, int]]) -> Cache:
+    """These places of components are free again."""
+    free = dict(cache.free)
+    for name, place in entries:
+        free[setting.layout.named(name).pool] |= {place}
+    return cache._replace(free=free)
+
+
+def free(cache: Cache, setting: Setting, call: ComponentFree) -> tuple[Cache, None]:
+    """What the caller gives back is free."""
+    return give(cache, setting, [(name, place) for name, places in call.given.items() for place in places]), None
+
+
+def match(cache: Cache, setting: Setting, call: ComponentMatch) -> tuple[Cache, ComponentHit]:
+    """The largest admitted boundary that is valid for all components; what it needs was needed now."""
+    components, profile = setting.layout.components, setting.profile
+    ends = {one.name: ends_at(call.path, one.name, cache.held) for one in components}
+    units = len(call.path.names)
+    length = largest(components, units, ends.__getitem__, root=profile.window_root, cap=profile.match_cap)
+    needed = {one.name: needed_at(call.path, one, length, profile.window_root) for one in components}
+    held = dict(cache.held)
+    for at in (at for some in needed.values() for at in some):
+        held[at] = held[at]._replace(used=cache.ticks)
+    entries = {name: tuple(held[at].place for at in some) for name, some in needed.items()}
+    return cache._replace(held=held), ComponentHit(length, entries)
+
+
+def insert(cache: Cache, setting: Setting, call: ComponentInsert) -> tuple[Cache, Entries]:
+    """What is missing is filled; what was brought for what is there is left to the caller."""
+    ends = {name: end for end, name in enumerate(call.path.names, 1)}
+    held, left = dict(cache.held), dict[str, tuple[int, ...]]()
+    for at, place in call.brought.items():
+        component, name = at
+        if at in held:
+            left[component] = (*left.get(component, ()), place)
+        else:
+            end = ends[name]
+            before = end_name(call.path, end - setting.layout.named(component).unit)
+            held[at] = Entry(place, end, before, cache.ticks)
+    return cache._replace(held=held), left
+
+
+def lock(cache: Cache, setting: Setting, call: ComponentLock) -> tuple[Cache, Mapping[str, tuple[int, ...]]]:
+    """A receipt covers exactly what the boundary needs."""
+    needed = {
+        one.name: needed_at(call.path, one, call.length, setting.profile.window_root)
+        for one in setting.layout.components
+    }
+    covers = frozenset(at for some in needed.values() for at in some)
+    cover = {name: tuple(cache.held[at].end for at in some) for name, some in needed.items()}
+    return cache._replace(receipts={**cache.receipts, call.receipt: covers}), cover
+
+
+def unlock(cache: Cache, setting: Setting, call: ComponentUnlock) -> tuple[Cache, None]:  # noqa: ARG001
+    """What the receipt covered is protected by it no more."""
+    return cache._replace(receipts={one: at for one, at in cache.receipts.items() if one != call.receipt}), None
+
+
+def evictable(cache: Cache, setting: Setting, name: str) -> list[At]:
+    """The entries of a component that may go now: unprotected, and of a run with nothing behind them."""
+    covered = cache.covered
+    mine = [at for at in cache.held if at[0] == name and at not in covered]
+    if not isinstance(setting.layout.named(name).shape, Run):
+        return mine
+    inner = {cache.held[at].before for at in cache.held if at[0] == name}
+    return [at for at in mine if at[1] not in inner]
+
+
+def goes_with(cache: Cache, setting: Setting, victim: At) -> list[At]:
+    """What an eviction of an entry takes: the entry, and what goes with it by the profile."""
+    base, cascade = setting.layout.base.name, setting.profile.component_cascade
+    takes_all = cascade != "none" and victim[0] == base
+    if cascade == "leaf" and not takes_all:
+        takes_all = (base, victim[1]) in evictable(cache, setting, base)
+    return [at for at in cache.held if at[1] == victim[1]] if takes_all else [victim]
+
+
+def evict(cache: Cache, setting: Setting, call: ComponentEvict) -> tuple[Cache, Mapping[str, int]]:
+    """Of each component what was not needed for longest goes first, of that what ends last."""
+    freed = {one.name: 0 for one in setting.layout.components}
+    for name, many in call.wants.items():
+        while freed[name] < many:
+            choices = evictable(cache, setting, name)
+            if not choices:
+                break
+            victim = min(choices, key=lambda at: (cache.held[at].used, -cache.held[at].end, at))
+            gone = goes_with(cache, setting, victim)
+            cache = give(cache, setting, [(at[0], cache.held[at].place) for at in gone])
+            cache = cache._replace(held={at: one for at, one in cache.held.items() if at not in gone})
+            for at in gone:
+                freed[at[0]] += 1
+    return cache, freed
+
+
+def reset(cache: Cache, setting: Setting, call: ComponentReset) -> tuple[Cache, None]:  # noqa: ARG001
+    """Everything is forgotten."""
+    return empty(setting), None
+
+
+Perform = Callable[[Cache, Setting, object], tuple[Cache, object]]
+
+CALLS = {
+    ComponentAlloc: alloc,
+    ComponentFree: free,
+    ComponentMatch: match,
+    ComponentInsert: insert,
+    ComponentLock: lock,
+    ComponentUnlock: unlock,
+    ComponentEvict: evict,
+    ComponentReset: reset,
+}
+PERFORM = cast("Mapping[type, Perform]", CALLS)
+"""Of each call how it is performed."""
+
+
+def perform(cache: Cache, setting: Setting, call: ComponentCall) -> tuple[Cache, object]:
+    """The cache after a call, and the answer."""
+    return PERFORM[type(call)](cache._replace(ticks=cache.ticks + 1), setting, call)

@@ -1,0 +1,106 @@
+"""The calls on a cache of components, as values, and what they answer.
+
+An entry is a place of its component's pool, a plain integer.  Of each call the answer comes with what was seen of the
+cache afterwards (:class:`After`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kvlitmus.spec.calls import Path
+from kvlitmus.spec.units import Name
+
+Entries = Mapping[str, tuple[int, ...]]
+"""For each component some entries."""
+
+At = tuple[str, Name]
+"""Where an entry belongs: its component, and the prefix that ends with it."""
+
+
+class View(NamedTuple):
+    """A snapshot: the free places of each pool, and every cached entry by where it belongs.
+
+    ``twice``: what was listed a second time, in words.
+    """
+
+    free: Mapping[str, tuple[int, ...]]
+    held: Mapping[At, int]
+    twice: tuple[str, ...] = ()
+
+
+class After(NamedTuple):
+    """An answer, and what was seen after it: the free places of each pool, and a snapshot; ``None`` where nobody looked."""
+
+    answer: object
+    available: Mapping[str, int] | None = None
+    view: View | None = None
+
+
+class ComponentAlloc(NamedTuple):
+    """Allocate so many entries of each of these components; answers :data:`Entries`, or ``None`` when refused."""
+
+    wants: Mapping[str, int]
+
+
+class ComponentFree(NamedTuple):
+    """Give entries back that the caller owns."""
+
+    given: Entries
+
+
+class ComponentMatch(NamedTuple):
+    """Ask for the longest usable prefix of a key; answers :class:`ComponentHit`."""
+
+    path: Path
+
+
+class ComponentHit(NamedTuple):
+    """The ``length`` of a hit, in units, and of each component the entries that it needs, in the order of the prefix."""
+
+    length: int
+    entries: Entries
+
+
+class ComponentInsert(NamedTuple):
+    """Cache these entries of a key, by where they belong; answers those that are left to the caller, by component."""
+
+    path: Path
+    brought: Mapping[At, int]
+
+
+class ComponentLock(NamedTuple):
+    """Protect what a hit of this length needs; answers of each component the ends of the entries that are covered."""
+
+    path: Path
+    length: int
+    receipt: int
+
+
+class ComponentUnlock(NamedTuple):
+    """Give a receipt back; answers nothing."""
+
+    receipt: int
+
+
+class ComponentEvict(NamedTuple):
+    """Free so many entries of each of these components; answers how many were freed of each component."""
+
+    wants: Mapping[str, int]
+
+
+class ComponentReset(NamedTuple):
+    """Forget everything."""
+
+
+ComponentCall = (
+    ComponentAlloc
+    | ComponentFree
+    | ComponentMatch
+    | ComponentInsert
+    | ComponentLock
+    | ComponentUnlock
+    | ComponentEvict
+    | ComponentReset
+)

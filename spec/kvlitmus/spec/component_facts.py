@@ -1,0 +1,338 @@
+"""The facts that rules of components speak of."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+
+from kvlitmus.spec.component_calls import (
+    After,
+    At,
+    ComponentAlloc,
+    ComponentCall,
+    ComponentEvict,
+    ComponentFree,
+    ComponentHit,
+    ComponentInsert,
+    ComponentLock,
+    ComponentMatch,
+    ComponentReset,
+)
+from kvlitmus.spec.component_layouts import Layout
+from kvlitmus.spec.component_shapes import Need, Run, admit, fits, largest, step_of, valid
+from kvlitmus.spec.component_state import (
+    ComponentState,
+    advance_components,
+    asked_components,
+    ends_at,
+    needed_at,
+    pool_places,
+)
+from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
+from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.units import Name
+
+
+@fact(0)
+def layout(setting: Setting) -> Layout:
+    """The components that the cache is asked to keep, and the places of their pools."""
+    return setting.layout
+
+
+@fact(0)
+def window_root(setting: Setting) -> str:
+    """The window's meaning near the root, as the profile declares it."""
+    return setting.profile.window_root
+
+
+# Hits
+
+
+@fact(0)
+def component_length(answer: After) -> int:
+    """The length of the hit."""
+    assert isinstance(answer.answer, ComponentHit)
+    return answer.answer.length
+
+
+@fact(0)
+def component_admitted(setting: Setting, layout: Layout, call: ComponentMatch, component_length: int) -> bool:
+    """Whether the hit ends at a common multiple of what the components are aligned to, within the key and the profile's cap."""
+    step = step_of(layout.components)
+    return admit(component_length, len(call.path.names), step, setting.profile.match_cap)
+
+
+@fact(0)
+def component_lacking(
+    layout: Layout, window_root: str, state: ComponentState, call: ComponentMatch, component_length: int
+) -> Sequence[str]:
+    """The components that certainly don't have what the end of the hit needs."""
+    return [
+        one.name
+        for one in layout.components
+        if not valid(one, component_length, ends_at(call.path, one.name, state.places), window_root)
+    ]
+
+
+@fact(0)
+def component_least(
+    setting: Setting, layout: Layout, window_root: str, state: ComponentState, call: ComponentMatch
+) -> int:
+    """The largest admitted boundary of the key that is valid for all components for certain."""
+    ends = {one.name: ends_at(call.path, one.name, state.certain) for one in layout.components}
+    cap = setting.profile.match_cap
+    return largest(layout.components, len(call.path.names), ends.__getitem__, root=window_root, cap=cap)
+
+
+@fact(0)
+def component_hit_entries(answer: After) -> Mapping[str, Sequence[int]]:
+    """The entries of the hit, by component."""
+    assert isinstance(answer.answer, ComponentHit)
+    return answer.answer.entries
+
+
+@fact(0)
+def component_hit_due(
+    layout: Layout, window_root: str, state: ComponentState, call: ComponentMatch, component_length: int
+) -> Mapping[str, Sequence[int | None]]:
+    """The entries stored for what the end of the hit needs, by component (None: nothing was stored there)."""
+    return {
+        one.name: tuple(state.places.get(at) for at in needed_at(call.path, one, component_length, window_root))
+        for one in layout.components
+    }
+
+
+# Pools
+
+
+@fact(0)
+def component_wants(call: ComponentAlloc) -> Mapping[str, int]:
+    """How many entries of each component are asked for."""
+    return call.wants
+
+
+@fact(0)
+def component_granted(answer: After) -> Mapping[str, Sequence[int]]:
+    """The entries that were granted, by component."""
+    assert isinstance(answer.answer, Mapping)
+    return answer.answer
+
+
+@fact(0)
+def component_in_use(
+    layout: Layout, state: ComponentState, component_granted: Mapping[str, Sequence[int]]
+) -> Collection[tuple[str, int]]:
+    """Granted places that are the caller's already, are certainly cached, or were granted twice."""
+    pools = {one.name: one.pool for one in layout.components}
+    used = {(pools[at[0]], state.places[at]) for at in state.certain} | state.owned
+    granted = [(pools[name], entry) for name, some in component_granted.items() for entry in some]
+    return [place for place, times in Counter(granted).items() if times > 1 or place in used]
+
+
+@fact(1, ports=("component_counters",))
+def component_available(answer: After) -> Mapping[str, int] | Unknown:
+    """The free places of each pool after the call."""
+    return UNKNOWN if answer.available is None else answer.available
+
+
+@fact(1, ports=("component_counters",))
+def component_available_due(
+    layout: Layout, state: ComponentState, call: object, answer: After
+) -> Mapping[str, int] | Unknown:
+    """The free places that each pool must have after the call, as the ones before it and the answer say."""
+    before, given = state.available, answer.answer
+    if before is None or answer.available is None:
+        return UNKNOWN
+    if isinstance(call, ComponentReset):
+        return dict(layout.places)
+    change: Counter[str] = Counter()
+    if isinstance(call, ComponentAlloc) and isinstance(given, Mapping):
+        change.subtract(pool for pool, _ in pool_places(layout, given))
+    elif isinstance(call, ComponentFree):
+        change.update(pool for pool, _ in pool_places(layout, call.given))
+    elif isinstance(call, ComponentEvict) and isinstance(given, Mapping):
+        for name, freed in given.items():
+            change[layout.named(name).pool] += freed
+    return {pool: many + change[pool] for pool, many in before.items()}
+
+
+@fact(1, ports=("component_counters",))
+def component_short(layout: Layout, state: ComponentState, call: ComponentAlloc) -> bool | Unknown:
+    """Whether some pool had fewer free places than were asked of it, all components together."""
+    if state.available is None:
+        return UNKNOWN
+    return not fits([Need(layout.named(name), many) for name, many in call.wants.items()], state.available)
+
+
+# Inserts
+
+
+@fact(0)
+def component_left(layout: Layout, answer: After) -> Collection[tuple[str, int]]:
+    """The places that the insert left to the caller."""
+    assert isinstance(answer.answer, Mapping)
+    return pool_places(layout, answer.answer)
+
+
+@fact(0)
+def component_duplicates(layout: Layout, state: ComponentState, call: ComponentInsert) -> Collection[tuple[str, int]]:
+    """The places that were brought for what is certainly cached already."""
+    return {(layout.named(at[0]).pool, entry) for at, entry in call.brought.items() if at in state.certain}
+
+
+@fact(0)
+def component_perhaps(layout: Layout, state: ComponentState, call: ComponentInsert) -> Collection[tuple[str, int]]:
+    """The places that were brought for what may be cached already."""
+    return {(layout.named(at[0]).pool, entry) for at, entry in call.brought.items() if at in state.places}
+
+
+# Locks
+
+
+@fact(0)
+def component_cover(answer: After) -> Mapping[str, Collection[int]]:
+    """The ends of the entries that the receipt covers, by component."""
+    assert isinstance(answer.answer, Mapping)
+    return {name: frozenset(ends) for name, ends in answer.answer.items()}
+
+
+@fact(0)
+def component_cover_due(layout: Layout, window_root: str, call: ComponentLock) -> Mapping[str, Collection[int]]:
+    """The ends of the entries that the locked boundary needs, by component."""
+    at = {name: end for end, name in enumerate(call.path.names, 1)}
+    return {
+        one.name: frozenset(at[name] for _, name in needed_at(call.path, one, call.length, window_root))
+        for one in layout.components
+    }
+
+
+# Evictions
+
+
+@fact(0)
+def component_asked(call: ComponentEvict) -> Mapping[str, int]:
+    """How many entries of each component are to be freed."""
+    return call.wants
+
+
+@fact(0)
+def component_freed(answer: After) -> Mapping[str, int]:
+    """How many entries of each component were freed."""
+    assert isinstance(answer.answer, Mapping)
+    return answer.answer
+
+
+@fact(0)
+def component_evictable(layout: Layout, state: ComponentState) -> Mapping[str, int]:
+    """How many entries of each component are certainly cached, and covered by no receipt."""
+    free = state.certain - state.covered
+    counts = Counter(name for name, _ in free)
+    return {one.name: counts[one.name] for one in layout.components}
+
+
+@fact(0)
+def component_most(layout: Layout, state: ComponentState) -> Mapping[str, int]:
+    """How many entries of each component may be cached, and are covered by no receipt."""
+    counts = Counter(name for name, _ in state.places.keys() - state.covered)
+    return {one.name: counts[one.name] for one in layout.components}
+
+
+@fact(0)
+def component_touched(setting: Setting, layout: Layout, call: ComponentEvict) -> Collection[str]:
+    """The components of which the eviction may take something: those asked for, and what goes with them by the profile."""
+    return asked_components(layout, call.wants, setting.profile.component_cascade)
+
+
+# Snapshots
+
+
+@fact(3, ports=("component_view",))
+def component_held(answer: After) -> Mapping[At, int] | Unknown:
+    """Every cached entry, by where it belongs."""
+    return UNKNOWN if answer.view is None else answer.view.held
+
+
+@fact(3, ports=("component_view",))
+def component_appeared(
+    state: ComponentState, call: object, component_held: Mapping[At, int]
+) -> Collection[At] | Unknown:
+    """What came into the cache, or to another place in it, though the call did not bring it there."""
+    brought = call.brought if isinstance(call, ComponentInsert) else {}
+    return [
+        at
+        for at, entry in component_held.items()
+        if state.places.get(at) != entry and (at in state.places or brought.get(at) != entry)
+    ]
+
+
+@fact(3, ports=("component_view",))
+def component_vanished(
+    setting: Setting, layout: Layout, state: ComponentState, call: object, component_held: Mapping[At, int]
+) -> Collection[At]:
+    """What left the cache though the call may not take it: anything but by an eviction that may take it, or a reset."""
+    gone = [at for at in state.certain if at not in component_held]
+    if isinstance(call, ComponentReset):
+        return []
+    if isinstance(call, ComponentEvict):
+        touched = asked_components(layout, call.wants, setting.profile.component_cascade)
+        return [at for at in gone if at[0] not in touched]
+    return gone
+
+
+@fact(3, ports=("component_view",))
+def component_unprotected(state: ComponentState, call: object, component_held: Mapping[At, int]) -> Collection[At]:
+    """What left the cache though a receipt covers it."""
+    if isinstance(call, ComponentReset):
+        return []
+    return [at for at in state.covered if at not in component_held]
+
+
+@fact(3, ports=("component_view",))
+def component_gaps(setting: Setting, layout: Layout, component_held: Mapping[At, int]) -> Collection[At]:
+    """Entries of a run that are cached though the one before them is not."""
+    runs = {one.name: one.unit for one in layout.components if isinstance(one.shape, Run)}
+    names = setting.names
+
+    def before(component: str, name: Name) -> Name:
+        for _ in range(runs[component]):
+            name = names.parent(name)
+        return name
+
+    found = []
+    for component, name in component_held:
+        if component in runs:
+            above = before(component, name)
+            if names.prefix(above)[1] and (component, above) not in component_held:
+                found.append((component, name))
+    return found
+
+
+@fact(3, ports=("component_view",))
+def component_orphans(setting: Setting, layout: Layout, component_held: Mapping[At, int]) -> Collection[At]:
+    """Entries of other components at prefixes whose KV isn't cached, where the profile says that they go with it."""
+    if setting.profile.component_cascade == "none":
+        return []
+    base = layout.base.name
+    return [(name, at) for name, at in component_held if name != base and (base, at) not in component_held]
+
+
+@fact(3, ports=("component_view",))
+def component_homes(
+    setting: Setting, layout: Layout, state: ComponentState, call: ComponentCall, answer: After
+) -> Mapping[str, Sequence[int]] | Unknown:
+    """For each pool the places that have not exactly one home: free, cached, or the caller's; and places beyond its number."""
+    view = answer.view
+    if view is None:
+        return UNKNOWN
+    then = advance_components(state, setting, call, answer)
+    pools = {one.name: one.pool for one in layout.components}
+    homes: Counter[tuple[str, int]] = Counter(then.owned)
+    homes.update((pool, entry) for pool, free in view.free.items() for entry in free)
+    homes.update((pools[name], entry) for (name, _), entry in view.held.items())
+    odd: dict[str, list[int]] = {}
+    for pool, places in layout.places.items():
+        mine = [entry for at, entry in homes if at == pool]
+        wrong = sorted(entry for entry in mine if homes[pool, entry] != 1)
+        if wrong or len(mine) != places:
+            odd[pool] = wrong or sorted(mine)
+    return odd

@@ -1,0 +1,99 @@
+"""Components in storage: which boundaries can be restored, and how a window is fetched.
+
+Of a component that needs only what is just before a boundary, such as a window or a state, storage is asked which
+boundaries can be **restored** from it.  That is a *set*, and it has holes: a window that lacks one page is restorable
+before it and some pages behind it.  What all components, or all ranks, can restore is the **intersection** of their
+sets (:func:`agreed`).  The least of their maxima is not: it may be a boundary that none of them can restore
+(:func:`least_of_the_largest`).  It is enough only where a component is restorable up to its maximum everywhere
+(:func:`without_holes`), or has all or nothing.
+
+A **window** is fetched as a whole or not at all.  A prefetch that is shorter than the window doesn't need it, and goes
+on with the KV alone; one that needs it takes exactly the pages of the window, or is given up as a whole
+(:func:`window_pages`, :func:`window_ask`).  When it is committed, a window of which a page is missing is given back
+whole, and of a whole one each page is either attached where it was missing or given back (:func:`window_commit`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from itertools import combinations
+from typing import NamedTuple
+
+
+def restorable(pages: int, there: Collection[int], run: int, root: str = "shorter") -> frozenset[int]:
+    """The boundaries, in pages, at which a window of so many pages can be restored, up to a run of KV.
+
+    ``there``: the pages, counted from 1, that storage has of it.  Near the root a window is what there is, or it must be
+    there in full (``root``).  Nothing is always restorable.
+    """
+    found = {0}
+    for boundary in range(1, run + 1):
+        first = boundary - pages
+        if (first >= 0 or root == "shorter") and all(at in there for at in range(max(0, first) + 1, boundary + 1)):
+            found.add(boundary)
+    return frozenset(found)
+
+
+def agreed(sets: Iterable[Collection[int]]) -> int:
+    """The largest boundary that all can restore."""
+    return max(frozenset.intersection(*map(frozenset, sets)), default=0)
+
+
+def least_of_the_largest(sets: Iterable[Collection[int]]) -> int:
+    """The least of the largest boundaries: what one reduction by MIN of numbers says."""
+    return min((max(one, default=0) for one in sets), default=0)
+
+
+def without_holes(boundaries: Collection[int]) -> bool:
+    """Whether everything up to the largest boundary can be restored."""
+    return len(set(boundaries)) == max(boundaries, default=-1) + 1
+
+
+def all_or_nothing(sets: Collection[Collection[int]]) -> bool:
+    """Whether each can restore nothing but the root, or the root and the one boundary that all others can."""
+    more = {boundary for one in sets for boundary in one if boundary}
+    return len(more) <= 1
+
+
+def counterexamples(most: int) -> Iterator[tuple[frozenset[int], frozenset[int]]]:
+    """Pairs of sets of boundaries up to ``most`` of which MIN says one that is not in both; the smallest first."""
+    every = [frozenset((0, *chosen)) for many in range(most + 1) for chosen in combinations(range(1, most + 1), many)]
+    pairs = sorted(
+        ((left, right) for left in every for right in every),
+        key=lambda pair: (max(pair[0] | pair[1]), len(pair[0]) + len(pair[1]), sorted(pair[0]), sorted(pair[1])),
+    )
+    return (pair for pair in pairs if least_of_the_largest(pair) not in pair[0] & pair[1])
+
+
+# Windows
+
+
+def window_pages(reach: int, page_size: int) -> int:
+    """How many pages hold a window of so many tokens: as many as it takes, the last boundary being that of a page."""
+    return -(-reach // page_size)
+
+
+def window_ask(tokens: int, reach: int, page_size: int) -> int:
+    """How many pages of the window a prefetch of so many tokens takes: all of them, or none where it is shorter."""
+    pages = window_pages(reach, page_size)
+    return pages if tokens // page_size >= pages else 0
+
+
+class WindowCommit(NamedTuple):
+    """What becomes of a window that was fetched: pages, counted from 1, that are attached, and how many places are given back."""
+
+    attached: frozenset[int]
+    given_back: int
+
+
+def window_commit(total: int, pages: int, hits: int, missing: Collection[int]) -> WindowCommit:
+    """Commit a window of so many pages that ends at page ``total``, of which ``hits`` came.
+
+    ``missing``: the pages of the tree that have no entry of the window and could take one.  A window that did not come
+    as a whole, or reaches beyond what is committed, is given back as a whole; otherwise its pages fill what is missing
+    of exactly the last ``pages``, and the others are given back.
+    """
+    if not pages or hits < pages or total < pages:
+        return WindowCommit(frozenset(), pages)
+    attached = frozenset(page for page in range(total - pages + 1, total + 1) if page in missing)
+    return WindowCommit(attached, pages - len(attached))

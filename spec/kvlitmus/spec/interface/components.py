@@ -1,0 +1,83 @@
+"""The interface of a cache of components: several kinds of state for one prefix, each in a pool.
+
+It is asked for with ``Config(components=NAME)``, the name of a layout
+(:data:`~kvlitmus.spec.component_layouts.LAYOUTS`), which says the components and the places of each pool.  An **entry** is a place
+of its component's pool, a plain integer; it stands for ``unit`` tokens, and belongs to the prefix that ends with it.
+The caller owns what it allocated until an insert takes it, or it is given back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from kvlitmus.spec.units import Key
+
+
+class Components(Protocol):
+    """A cache of components.  All mappings are by the name of a component, unless said otherwise."""
+
+    def component_alloc(self, wants: Mapping[str, int]) -> Mapping[str, Sequence[int]] | None:
+        """So many entries of each of these components, or ``None``, with nothing taken."""
+
+    def component_free(self, given: Mapping[str, Sequence[int]]) -> None:
+        """Give entries back that the caller owns."""
+
+    def component_match(self, key: Key) -> tuple[int, Mapping[str, Sequence[int]], object]:
+        """The longest usable prefix, in units; of each component the entries that it needs there, in the order of the prefix; and a handle.
+
+        The handle is good for :meth:`component_lock`, until the next call that changes the cache.
+        """
+
+    def component_insert(self, key: Key, entries: Mapping[str, Mapping[int, int]]) -> Mapping[str, Sequence[int]]:
+        """Cache entries of a key: for each component where an entry ends, in units, and its place.
+
+        Answers those that are left to the caller.  Whoever inserts brings the KV of everything behind the last hit, whose
+        prefix is locked or was just found.
+        """
+
+    def component_lock(self, handle: object) -> tuple[object, Mapping[str, Sequence[int]]]:
+        """Protect what a hit needs: a receipt, and of each component the ends of the entries that it covers, in units."""
+
+    def component_unlock(self, receipt: object) -> None:
+        """Give a receipt back, and with it the protection of exactly what it covers."""
+
+    def component_evict(self, wants: Mapping[str, int]) -> Mapping[str, int]:
+        """Free so many entries of each of these components; how many were freed of each, of those that went with them too."""
+
+    def component_reset(self) -> None:
+        """Forget everything, the caller's entries and receipts too."""
+
+
+class ComponentCounters(Protocol):
+    """Counters of the pools."""
+
+    def component_available(self) -> Mapping[str, int]:
+        """How many places of each pool are free, by the name of the pool."""
+
+
+class ComponentView(Protocol):
+    """A snapshot."""
+
+    def component_free_places(self) -> Mapping[str, Sequence[int]]:
+        """The free places of each pool, by the name of the pool."""
+
+    def component_entries(self) -> Sequence[tuple[str, str | None, Sequence[object], int]]:
+        """Every cached entry: its component, the namespace and the units of the prefix that ends with it, and its place."""
+
+
+COMPONENT_PORTS: dict[str, tuple[str, ...]] = {
+    "components": (
+        "component_alloc",
+        "component_free",
+        "component_match",
+        "component_insert",
+        "component_lock",
+        "component_unlock",
+        "component_evict",
+        "component_reset",
+    ),
+    "component_counters": ("component_available",),
+    "component_view": ("component_free_places", "component_entries"),
+}
+"""Those of a cache of components: capability → the methods that make it up."""

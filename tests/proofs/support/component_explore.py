@@ -1,0 +1,213 @@
+"""Every state of a small cache of components, and every call in each: rules judged on the reference."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from kvlitmus.conformance.ports import Config, Profile
+from kvlitmus.reference import components as model
+from kvlitmus.spec.calls import Path, path_of
+from kvlitmus.spec.component_calls import (
+    After,
+    At,
+    ComponentAlloc,
+    ComponentCall,
+    ComponentEvict,
+    ComponentFree,
+    ComponentHit,
+    ComponentInsert,
+    ComponentLock,
+    ComponentMatch,
+    ComponentReset,
+    ComponentUnlock,
+    View,
+)
+from kvlitmus.spec.component_state import ComponentState, advance_components, end_name
+from kvlitmus.spec.facts import Facts
+from kvlitmus.spec.occasions import occasions_of
+from kvlitmus.spec.plan import verdicts
+from kvlitmus.spec.rule import rules_of
+from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.units import Key
+
+CAPABILITIES = frozenset({"components", "component_counters", "component_view"})
+RULES = tuple(rules_of("comp"))
+Perform = Callable[[model.Cache, Setting, ComponentCall], tuple[model.Cache, object]]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What is enumerated: a layout with so few pages, keys of these tokens, at most so many receipts."""
+
+    layout: str
+    pages: int
+    keys: tuple[tuple[int, ...], ...]
+    receipts: int = 1
+    profile: Profile = field(default_factory=Profile)
+
+
+@dataclass
+class Report:
+    """What was found: states, steps, how often each rule was judged, and the first rules that were broken."""
+
+    states: int = 0
+    steps: int = 0
+    evaluated: Counter[str] = field(default_factory=Counter)
+    broken: tuple[str, ...] = ()
+    call: object = None
+
+
+class Explorer:
+    """Goes through all states, breadth first."""
+
+    def __init__(self, scope: Scope, perform: Perform = model.perform) -> None:
+        self.scope = scope
+        self.perform = perform
+        config = Config(page_size=1, pages=scope.pages, components=scope.layout)
+        self.setting = Setting(config, scope.profile, 3, CAPABILITIES)
+        self.paths = [path_of(self.setting.names, Key(None, key), 1) for key in scope.keys]
+
+    def run(self, most: int = 200_000) -> Report:
+        """Every state that can be reached, unless a rule is broken first; raises where there are more than ``most``."""
+        report = Report()
+        start = self.plain(model.empty(self.setting))
+        seen = {self.identity(start)}
+        waiting = deque([start])
+        while waiting:
+            cache = waiting.popleft()
+            report.states += 1
+            if report.states > most:
+                raise AssertionError(f"more than {most} states")
+            for call in self.calls(cache):
+                then, broken = self.step(cache, call, report)
+                if broken:
+                    report.broken, report.call = broken, call
+                    return report
+                then = self.plain(then)
+                if self.identity(then) not in seen:
+                    seen.add(self.identity(then))
+                    waiting.append(then)
+        return report
+
+    def step(self, cache: model.Cache, call: ComponentCall, report: Report) -> tuple[model.Cache, tuple[str, ...]]:
+        """Perform and judge a call; a caller that brings entries allocates them first and gives back what is left."""
+        if isinstance(call, ComponentInsert):
+            return self.brought(cache, call, report)
+        state = self.known(cache)
+        then, answer = self.perform(cache, self.setting, call)
+        broken = self.judged(state, call, then, answer, report)
+        if broken or not isinstance(call, ComponentAlloc) or not isinstance(answer, dict):
+            return then, broken
+        state, back = self.after(state, call, then, answer), ComponentFree(answer)
+        last, _ = self.perform(then, self.setting, back)
+        return last, self.judged(state, back, last, None, report)
+
+    def brought(self, cache: model.Cache, call: ComponentInsert, report: Report) -> tuple[model.Cache, tuple[str, ...]]:
+        """An insert, with the allocation before it and the return of what is left."""
+        wants = Counter(name for name, _ in call.brought)
+        asked = ComponentAlloc(dict(wants))
+        state = self.known(cache)
+        then, granted = self.perform(cache, self.setting, asked)
+        broken = self.judged(state, asked, then, granted, report)
+        if broken or not isinstance(granted, dict):
+            return then, broken
+        state = self.after(state, asked, then, granted)
+        places = {name: iter(some) for name, some in granted.items()}
+        made = call._replace(brought={at: next(places[at[0]]) for at in call.brought})
+        last, left = self.perform(then, self.setting, made)
+        broken = self.judged(state, made, last, left, report)
+        assert isinstance(left, Mapping)
+        return model.give(last, self.setting, [(name, one) for name, some in left.items() for one in some]), broken
+
+    def judged(
+        self, state: ComponentState, call: ComponentCall, then: model.Cache, answer: object, report: Report
+    ) -> tuple[str, ...]:
+        """The rules that a step breaks."""
+        after = After(answer, *self.shown(then))
+        inputs = {"setting": self.setting, "state": state, "call": call, "answer": after}
+        known: Facts = {}
+        said = verdicts(RULES, occasions_of(call, after), CAPABILITIES, inputs, known)
+        report.steps += 1
+        report.evaluated.update(said.keys())
+        return tuple(id for id, kept in said.items() if not kept)
+
+    def after(self, state: ComponentState, call: ComponentCall, then: model.Cache, answer: object) -> ComponentState:
+        """What is known after a call."""
+        return advance_components(state, self.setting, call, After(answer, *self.shown(then)))
+
+    def known(self, cache: model.Cache) -> ComponentState:
+        """What somebody knows who has seen this cache: everything."""
+        available, view = self.shown(cache)
+        return ComponentState(view.held, frozenset(view.held), frozenset(), cache.receipts, available)
+
+    def shown(self, cache: model.Cache) -> tuple[Mapping[str, int], View]:
+        """What a cache shows of itself."""
+        held = {at: entry.place for at, entry in cache.held.items()}
+        free = {pool: tuple(sorted(places)) for pool, places in cache.free.items()}
+        return {pool: len(places) for pool, places in free.items()}, View(free, held)
+
+    def calls(self, cache: model.Cache) -> Iterator[ComponentCall]:
+        """Every call that a lawful caller may make."""
+        layout = self.setting.layout
+        yield ComponentReset()
+        for one in layout.components:
+            for many in (1, 2):
+                yield ComponentEvict({one.name: many})
+        for many in (1, 2):
+            yield ComponentAlloc({one.name: many for one in layout.components})
+        for path in self.paths:
+            yield ComponentMatch(path)
+            hit = model.match(cache, self.setting, ComponentMatch(path))[1]
+            if len(cache.receipts) < self.scope.receipts:
+                yield ComponentLock(path, hit.length, len(cache.receipts))
+            yield from self.inserts(path, hit)
+        for receipt in cache.receipts:
+            yield ComponentUnlock(receipt)
+
+    def inserts(self, path: Path, hit: ComponentHit) -> Iterator[ComponentInsert]:
+        """What an engine may bring: all KV behind the hit, and of each other component all, the end, or none."""
+        layout = self.setting.layout
+        ends = range(hit.length + 1, len(path.names) + 1)
+        kv: dict[At, int] = {(layout.base.name, end_name(path, end)): 0 for end in ends}
+        choices = [kv]
+        for one in layout.components[1:]:
+            mine = [(one.name, end_name(path, end)) for end in ends if end % one.unit == 0]
+            choices = [{**old, **dict.fromkeys(more, 0)} for old in choices for more in ([], mine[-1:], mine)]
+        for brought in choices:
+            if brought:
+                yield ComponentInsert(path, brought)
+
+    def plain(self, cache: model.Cache) -> model.Cache:
+        """The same cache, with ranks for ticks and receipts counted from nought: two that act alike are equal."""
+        ranks = {tick: at for at, tick in enumerate(sorted({entry.used for entry in cache.held.values()}))}
+        held = {at: entry._replace(used=ranks[entry.used]) for at, entry in cache.held.items()}
+        receipts = dict(enumerate(cache.receipts.values()))
+        return model.Cache(cache.free, held, receipts, len(ranks))
+
+    def identity(self, cache: model.Cache) -> object:
+        """What two caches have in common that act alike; which places they use is of no matter."""
+        entries = frozenset((at, entry.used) for at, entry in cache.held.items())
+        return (
+            entries,
+            tuple(sorted(tuple(sorted(one)) for one in cache.receipts.values())),
+            tuple(map(len, cache.free.values())),
+        )
+
+
+QUICK = {
+    "windows": Scope("kv+swa", 2, ((1, 1), (1, 2))),
+    "states": Scope("kv+state", 2, ((1, 1), (1, 2))),
+    "overlaps": Scope("kv+swa", 4, ((1, 1),)),
+    "chunks": Scope("kv+chunk", 3, ((1, 1, 1),)),
+    "groups": Scope("groups", 3, ((1, 1),)),
+}
+"""What every run enumerates."""
+
+
+@functools.cache
+def quick(name: str) -> Report:
+    """The report of one of these, made once."""
+    return Explorer(QUICK[name]).run()
