@@ -79,6 +79,16 @@ class FreeForgetsTheLastPage(RowTable):
         self.clear(row)
 
 
+@mutant("sparse-abort-keeps-the-row", kills=("SPARSE-08", "SPARSE-17"))
+class AbortKeepsTheRow(RowTable):
+    """A request that is aborted while it waits gives its row number back, and not its host pages: the next request of
+    that row gets the pages of the old one, and those behind its own end are nobody's.
+    """
+
+    def abort(self, row: int) -> None:
+        """Leave it as it is."""
+
+
 @mutant("sparse-one-token-is-one-slot", links=(_ROWS,), kills=("SPARSE-03", "SPARSE-06"))
 class OneTokenIsOneSlot(RowTable):
     """Memory is handed out token by token, as with pages of one: a page is spread over the pool, in pieces."""

@@ -64,6 +64,10 @@ class SparseMap:
         for page in self.rows.pop(row, []):
             self.free |= 1 << page
 
+    def sparse_abort(self, row: int) -> None:
+        """Nothing is told apart."""
+        self.sparse_free(row)
+
     def sparse_available(self) -> int:
         """Count the bits."""
         return self.free.bit_count() * self.page

@@ -32,9 +32,10 @@ class SparseRead(NamedTuple):
 
 
 class SparseFree(NamedTuple):
-    """Give a row back; answers :class:`SparseDone`."""
+    """Give a row back; answers :class:`SparseDone`.  ``aborted``: because its request was aborted, not at its end."""
 
     row: int
+    aborted: bool = False
 
 
 class SparseConnect(NamedTuple):

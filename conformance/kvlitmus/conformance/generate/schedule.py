@@ -87,6 +87,7 @@ OPERATIONS: dict[str, tuple[int, Set[str]]] = {
     "sparse_edge": (5, {"sparse"}),
     "sparse_read": (4, {"sparse"}),
     "sparse_free": (4, {"sparse"}),
+    "sparse_abort": (1, {"sparse", "sparse_abort"}),
     "sparse_connect": (1, {"sparse", "sparse_peer"}),
     "component_use": (16, {"components"}),
     "component_match": (6, {"components"}),

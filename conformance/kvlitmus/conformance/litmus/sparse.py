@@ -154,6 +154,21 @@ def each_page_is_free_or_in_one_row(checker: Checker) -> None:
         sparse.free(checker, row)
 
 
+@litmus(rules=("SPARSE-05", "SPARSE-06", "SPARSE-07", "SPARSE-08"), needs=("sparse", "sparse_abort"))
+def a_request_is_aborted(checker: Checker) -> None:
+    """A row whose request is aborted is given back whole, and is empty for the next one; an empty one stays so."""
+    page = checker.size
+    sparse.abort(checker, 0)
+    sparse.request(checker, 0, 0, page + 1)
+    sparse.request(checker, 1, 0, 1)
+    sparse.abort(checker, 0)
+    sparse.read(checker, 0)
+    sparse.request(checker, 0, 0, 1)
+    sparse.free(checker, 0)
+    sparse.abort(checker, 1)
+    sparse.read(checker, 1)
+
+
 @litmus(rules=("SPARSE-22",), needs=("sparse", "sparse_peer"))
 def a_peer_has_other_pages(checker: Checker) -> None:
     """A peer is accepted with equal pages alone: not with pages of one token, half as many or twice as many."""

@@ -79,6 +79,9 @@ KNOWN: dict[str, Known] = {
     f"{_OLD}-unified-hicache-events": Known(_OLD_UNIFIED, "unified_events", _OLD, "the same, with its events told"),
     f"{_OLD}-device-pool": Known(_OLD_MODULE, "device_pool", _OLD, "SGLang's allocators alone"),
     f"{_OLD}-host-pool": Known(_OLD_MODULE, "host_pool", _OLD, "SGLang's HostKVCache alone"),
+    f"{_OLD}-hisparse": Known(
+        f"{_OLD_PLACE}.hisparse", "hisparse", _OLD, "SGLang's host memory for sparse attention, alone"
+    ),
     _NEW: Known(_NEW_MODULE, "unified_python", _NEW, "SGLang's UnifiedRadixCache with its tree in Python"),
     **{
         f"{_NEW}-{core}{suffix}": Known(_NEW_MODULE, f"unified_{core}{attribute}", _NEW, about)

@@ -100,6 +100,10 @@ class RowTable:
         self.give_back(self.held(row))
         self.clear(row)
 
+    def abort(self, row: int) -> None:
+        """Give back all that the row of an aborted request has."""
+        self.free(row)
+
     def clear(self, row: int) -> None:
         """Nothing is in a row any more."""
         self.table[row] = [NO_SLOT] * self.width
@@ -131,6 +135,10 @@ class SparseSpecimen:
     def sparse_free(self, row: int) -> None:
         """See :class:`~kvlitmus.spec.interface.sparse.SparseHost`."""
         self.table.free(row)
+
+    def sparse_abort(self, row: int) -> None:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseAbort`."""
+        self.table.abort(row)
 
     def sparse_available(self) -> int:
         """See :class:`~kvlitmus.spec.interface.sparse.SparseHost`."""

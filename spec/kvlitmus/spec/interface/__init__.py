@@ -43,6 +43,7 @@ from kvlitmus.spec.interface.ports import (
 )
 from kvlitmus.spec.interface.sparse import (
     SPARSE_PORTS,
+    SparseAbort,
     SparseHost,
     SparseInspect,
     SparsePeer,
@@ -157,6 +158,7 @@ __all__ = [
     "Requests",
     "Resettable",
     "Sizes",
+    "SparseAbort",
     "SparseHost",
     "SparseInspect",
     "SparsePeer",

@@ -58,6 +58,13 @@ class SparseInspect(Protocol):
         """Free slots and rows."""
 
 
+class SparseAbort(Protocol):
+    """A request that its client gives up, wherever it stands."""
+
+    def sparse_abort(self, row: int) -> None:
+        """The request of a row is aborted: the row is given back as by ``sparse_free``."""
+
+
 class SparsePeer(Protocol):
     """What another machine writes into the rows: KV that was computed there."""
 
@@ -68,6 +75,7 @@ class SparsePeer(Protocol):
 SPARSE_PORTS: dict[str, tuple[str, ...]] = {
     "sparse": ("sparse_shape", "sparse_request", "sparse_read", "sparse_free", "sparse_available"),
     "sparse_inspect": ("sparse_view",),
+    "sparse_abort": ("sparse_abort",),
     "sparse_peer": ("sparse_connect",),
 }
 """Those of a sparse host pool: capability → the methods that make it up."""

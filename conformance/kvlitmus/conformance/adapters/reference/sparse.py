@@ -43,6 +43,10 @@ class ReferenceSparse:
         """See :class:`~kvlitmus.spec.interface.sparse.SparseHost`."""
         self.pool = sparse.free(self.pool, row)
 
+    def sparse_abort(self, row: int) -> None:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseAbort`."""
+        self.pool = sparse.free(self.pool, row)
+
     def sparse_available(self) -> int:
         """See :class:`~kvlitmus.spec.interface.sparse.SparseHost`."""
         return sparse.available(self.pool)

@@ -104,6 +104,13 @@ def free(checker: Checker, row: int) -> None:
     follow(checker, before, SparseFree(row), ())
 
 
+def abort(checker: Checker, row: int) -> None:
+    """Abort the request of a row: the row is given back."""
+    before = state_of(checker)
+    checker.call(f"abort(row {row})", "sparse_abort", row)
+    follow(checker, before, SparseFree(row, aborted=True), ())
+
+
 def connect(checker: Checker, page_size: int) -> None:
     """A peer with such pages asks whether it may write into the rows."""
     before = state_of(checker)

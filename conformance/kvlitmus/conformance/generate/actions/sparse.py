@@ -64,6 +64,12 @@ def free(caller: Caller, a: int, b: int, c: int) -> None:
     sparse.free(caller.checker, row_of(caller, a))
 
 
+@action("sparse_abort")
+def abort(caller: Caller, a: int, b: int, c: int) -> None:
+    """Abort the request of a row."""
+    sparse.abort(caller.checker, row_of(caller, a))
+
+
 @action("sparse_connect")
 def connect(caller: Caller, a: int, b: int, c: int) -> None:
     """A peer comes, with equal pages or others."""

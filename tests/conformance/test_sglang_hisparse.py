@@ -1,0 +1,103 @@
+"""The adapter for SGLang's host memory of sparse attention: without SGLang what it declares and refuses; with the
+environment of ``tools/peers`` (nightly) what is known to be wrong there, and what is not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvlitmus.conformance.adapters.sglang.v0_5_13 import hisparse as module
+from kvlitmus.conformance.adapters.sglang.v0_5_13.hisparse import PAGE, PLAN, HiSparse, hisparse
+from kvlitmus.conformance.ports import Config, Target, Unsupported, capabilities_of
+from kvlitmus.conformance.run import plan
+from kvlitmus.conformance.run.targets import load_target, resolve_target
+
+HOME = Path(__file__).resolve().parents[2]
+ROOMS = os.pathsep.join(str(HOME / room) for room in ("spec", "reference", "optimized", "conformance", "."))
+PYTHON = HOME / PLAN.python
+CONFIG = Config(page_size=PAGE, pages=11, pool="sparse")
+
+
+def run(*command: str, interpreter: str = sys.executable) -> subprocess.CompletedProcess[str]:
+    """Run Python in a process of its own, with the rooms and the checkout on the path."""
+    environment = {**os.environ, "PYTHONPATH": ROOMS}
+    return subprocess.run(
+        [interpreter, *command], capture_output=True, text=True, check=False, timeout=600, env=environment
+    )
+
+
+def test_what_the_target_declares_its_adapter_has() -> None:
+    assert capabilities_of(HiSparse) == hisparse.capabilities
+    assert isinstance(hisparse, Target)
+    assert isinstance(module, Target)
+    assert plan.configs_of(hisparse) == hisparse.configs
+    assert {config.pool for config in hisparse.configs} == {"sparse"}
+    assert load_target(resolve_target("sglang-0.5.13.post1-hisparse", python=sys.executable)) is hisparse
+
+
+def test_importing_the_adapter_imports_neither_torch_nor_sglang() -> None:
+    done = run(
+        "-c",
+        "import sys\n"
+        "from kvlitmus.conformance.adapters.sglang.v0_5_13 import hisparse\n"
+        "print(sorted({'torch', 'sglang', 'numpy', 'triton'} & sys.modules.keys()))",
+    )
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_without_the_release_the_command_that_makes_it_is_named() -> None:
+    with pytest.raises(Unsupported, match=f"tools/peers {PLAN.release}"):
+        hisparse.make(CONFIG)
+    with pytest.raises(Unsupported, match="sparse pool, not the host pool"):
+        hisparse.make(Config(pool="host"))
+    with pytest.raises(Unsupported, match="pages of 64 tokens here, and an odd number"):
+        HiSparse(Config(page_size=16, pages=11, pool="sparse"))
+
+
+def hazards(*arguments: str) -> dict[str, Any]:
+    """What the script beside this file prints, run by the release's own interpreter."""
+    if not PYTHON.exists():
+        pytest.skip(f"run {PLAN.command} first")
+    *options, script = *arguments[:-1], str(Path(__file__).parent / "support" / "sglang_hisparse_hazards.py")
+    done = run(*options, script, *arguments[-1:], interpreter=str(PYTHON))
+    assert done.returncode == 0, done.stderr[-2000:]
+    seen: dict[str, Any] = json.loads(done.stdout)
+    return seen
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(700)
+def test_drawn_schedules_break_these_rules_and_no_others() -> None:
+    seen = hazards("drawn")
+    assert "abort" in seen["SPARSE-08"], "an aborted request keeps its row"
+    assert seen["SPARSE-15"] == ["request"], "a request that overflows its row takes pages"
+    assert seen.keys() <= {
+        *("SPARSE-01", "SPARSE-12", "PORT-03"),  # a negative start counts from the row's end
+        *("SPARSE-08", "SPARSE-17"),  # an abort, and a negative start
+        *("SPARSE-09", "SPARSE-15", "SPARSE-19"),  # an overflow: what it took is nobody's, and lacks later
+    }
+
+
+@pytest.mark.nightly
+def test_what_is_known_to_be_wrong() -> None:
+    seen = hazards("mechanisms")
+    assert seen["overflow"] == {"error": "RuntimeError", "free": 5, "row": []}, "six of eleven pages are lost"
+    assert seen["hole"] == {"error": "AssertionError", "free": 11}
+    assert seen["admission"] == {"free": 11, "errors": ["", "", ""]}, "the host has a page more than the logical pool"
+    assert seen["admission after an abort"] == {"free": 9, "errors": ["", "", "RuntimeError"]}
+    assert seen["dead branch"] == {"error": "AssertionError", "free of the request's two": 0}
+    assert seen["buffer"] == {"free": 5}
+    assert seen["buffer after an abort"] == {"free": 4}, "a page of the device is lost"
+    assert seen["free group"] == {"in a group": False}, "so ending one does no harm"
+
+
+@pytest.mark.nightly
+def test_without_asserts_a_hole_is_granted() -> None:
+    assert hazards("-O", "mechanisms")["hole"] == {"error": "", "free": 10}
