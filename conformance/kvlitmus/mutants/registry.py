@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.conformance.run.plan import COMPONENT_CONFIGS, SPARSE_CONFIGS, STORE_CONFIGS
+from kvlitmus.conformance.run.plan import COMPONENT_CONFIGS, RANKS, SPARSE_CONFIGS, STORE_CONFIGS
 from kvlitmus.conformance.specimen.cache import SpecimenTarget, made_of, place_of
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.hosted import HOSTED, NOT_BACK
@@ -27,6 +27,7 @@ MODULES: tuple[str, ...] = (
     "store",
     "sparse",
     "components",
+    "ranks",
     "tiers",
     "room",
     "backup",
@@ -39,6 +40,7 @@ MODULES: tuple[str, ...] = (
     "frame",
     "legal.flat",
     "legal.tiers",
+    "legal.ranks",
     "legal.choices",
 )
 """The modules of this package that hold mutants, in the order in which they are listed."""
@@ -54,6 +56,7 @@ SHOWS_IN: dict[str, tuple[Config, ...]] = {
     "store": STORE_CONFIGS[:1],
     "sparse": SPARSE_CONFIGS[:2],
     **dict.fromkeys(("component_pools", "component_tree"), COMPONENT_CONFIGS[:3]),
+    "ranked": (RANKS,),
     **dict.fromkeys(("host", "copier", "works", "tiers", "loads", "fetches", "puts", "tiered"), HOSTED),
     "backups": NOT_BACK,
 }

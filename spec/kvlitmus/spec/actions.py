@@ -455,6 +455,7 @@ _PURE = "it is worked out from its arguments, and no cache is there"
 _STORE = "it is a call on a page store of its own, and no cache is there"
 _SPARSE = "it is a call on a sparse host pool of its own, and no cache is there"
 _COMPONENTS = "it is a call on a cache of components, whose frame is COMP-15, COMP-16 and COMP-17"
+_RANKS = "it is a call on ranks, which are looked at by rules of their own, and no cache is there"
 _MISUSE = "the contract is broken, and nothing is expected but what the pack `misuse` says"
 _EVERY = "it is said of every call of a kind of cache or trace beside what the call is"
 
@@ -463,6 +464,7 @@ ELSEWHERE: Mapping[On, str] = {
     On.AGAIN: "it compares two runs",
     On.IN_GROUP: _EVERY,
     On.FLAT_CALL: _EVERY,
+    **dict.fromkeys([one for one in On if one.startswith("ranks_")], _RANKS),
     On.RAISED: "it says of a call without a cache that it raised",
     **dict.fromkeys(
         (

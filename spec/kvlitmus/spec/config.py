@@ -12,7 +12,7 @@ CONFIG_VALUES: dict[str, Values] = {
     "page_size": range(1, 1025),
     "pages": range(1, (1 << 20) + 1),
     "policy": tuple(POLICIES),
-    "pool": ("device", "host", "store", "sparse"),
+    "pool": ("device", "host", "store", "sparse", "ranks"),
     "host_pages": range((1 << 20) + 1),
     "write": WRITES,
     "storage": ("none", "attached", "later"),
@@ -32,7 +32,7 @@ class Config:
     ``pages`` counts usable pages (the reserved unit is on top).  ``pool`` says whether the pool
     to judge is the ``device``'s or the ``host``'s; a host pool comes without a tree.  With ``store`` a page
     store is judged alone (:mod:`~kvlitmus.spec.interface.stores`), without pool and tree, and with ``sparse`` a sparse host
-    pool (:mod:`~kvlitmus.spec.interface.sparse`).
+    pool (:mod:`~kvlitmus.spec.interface.sparse`); with ``ranks`` it is judged whether several ranks decide alike (:mod:`~kvlitmus.spec.interface.ranks`).
 
     A hierarchy has ``host_pages`` > 0 usable pages of host memory and a ``write`` policy:
     ``write_through`` (a page is backed up when it is inserted), ``write_through_selective`` (at its second
@@ -66,8 +66,8 @@ class Config:
 
     @property
     def apart(self) -> bool:
-        """Whether what is judged is no cache: a page store alone, or a sparse host pool."""
-        return self.pool in ("store", "sparse")
+        """Whether what is judged is no cache alone: a page store, a sparse host pool, or several ranks."""
+        return self.pool in ("store", "sparse", "ranks")
 
     @property
     def label(self) -> str:
@@ -83,6 +83,8 @@ class Config:
             words += [f"host={self.host_pages}", self.write]
         if self.storage != "none":
             words += [f"storage={self.storage}", self.stop]
+        elif self.pool == "ranks":
+            words.append(self.stop)
         if self.components:
             words.append(self.components)
         return " ".join(words)

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kvlitmus.spec import calls, component_calls, hash_calls, misuse_calls, sparse_calls, store_calls, tier_calls
+from kvlitmus.spec import (
+    calls,
+    component_calls,
+    hash_calls,
+    misuse_calls,
+    rank_calls,
+    sparse_calls,
+    store_calls,
+    tier_calls,
+)
 from kvlitmus.spec.interface.tiers import FETCH, LOAD, QUERY
 from kvlitmus.spec.on import On
 from kvlitmus.spec.prefetch_advance import ending, gate_of, known_part
@@ -54,6 +63,8 @@ PLAIN: dict[type, tuple[On, ...]] = {
     misuse_calls.Forbidden: (On.MISUSE, On.FORBIDDEN),
     misuse_calls.OtherWidth: (On.MISUSE, On.OTHER_WIDTH),
     misuse_calls.Beyond: (On.MISUSE, On.BEYOND),
+    rank_calls.RankStart: (On.RANKS_STEP,),
+    rank_calls.RankLocal: (On.RANKS_STEP,),
     tier_calls.EvictHost: (On.EVICT_HOST,),
     tier_calls.Settled: (On.SETTLED,),
     tier_calls.Poll: (On.POLL,),
@@ -104,6 +115,25 @@ def sparse_occasions(_: sparse_calls.SparseRequest, answer: sparse_calls.SparseD
     return (On.REFUSED_SPARSE_REQUEST,) if answer.slots is None else (On.SPARSE_REQUEST,)
 
 
+def ranks_occasions(call: rank_calls.RankAsk, answer: rank_calls.Together) -> tuple[On, ...]:
+    """A call on ranks is one of its kind; where a rank is gone, nothing but that is said of it."""
+    if any(trace.ended == rank_calls.ABSENT for trace in answer.traces):
+        return (On.RANKS_STEP, On.RANKS_LOST)
+    own = ASKED.get(call.ask.what)
+    return (On.RANKS_STEP, On.RANKS_ASK) if own is None else (On.RANKS_STEP, On.RANKS_ASK, own)
+
+
+ASKED: dict[str, On] = {
+    "match": On.RANKS_MATCH,
+    "acks": On.RANKS_ACKS,
+    "prefetch": On.RANKS_PREFETCH,
+    "hit": On.RANKS_HIT,
+    "poll": On.RANKS_POLL,
+    "load": On.RANKS_LOAD,
+}
+"""What ranks are asked, of which rules of its own speak."""
+
+
 def extend_occasions(call: calls.Extend | calls.ExtendBatch, answer: object) -> tuple[On, ...]:
     """Slots for further tokens, by one port or the other, are granted or refused."""
     if answer is None:
@@ -139,6 +169,7 @@ BATCHES: dict[type, On] = {
 SPECIAL: dict[type, Callable[[Any, Any], tuple[On, ...]]] = {
     hash_calls.PageHashes: hashes_occasions,
     PlanPrefetch: plan_occasions,
+    rank_calls.RankAsk: ranks_occasions,
     calls.Extend: extend_occasions,
     calls.Publish: publish_occasions,
     calls.End: end_occasions,

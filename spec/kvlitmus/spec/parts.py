@@ -30,6 +30,7 @@ PARTS = (
     "store",
     "sparse",
     "components",
+    "ranks",
     "port",
     "misuse",
 )

@@ -42,6 +42,7 @@ from kvlitmus.spec.names import Names, page_names
 from kvlitmus.spec.occasions import occasions_of
 from kvlitmus.spec.partial import counted, told
 from kvlitmus.spec.plan import Judged, Plan, value_of
+from kvlitmus.spec.rank_state import NO_RANKS, RanksState
 from kvlitmus.spec.replay import replay
 from kvlitmus.spec.request import computed_slots
 from kvlitmus.spec.rule import all_rules
@@ -169,10 +170,8 @@ class Checker(Guard):
         else:
             self.capabilities -= {"tiers"}
         self.has_data = config.tiered and "data" in self.capabilities
-        self.state = empty_state()._replace(
-            tiers=None if self.store is None else Tiers(),
-            told=Told() if self.has_events else None,
-        )
+        tiers = None if self.store is None else Tiers()
+        self.state = empty_state()._replace(tiers=tiers, told=Told() if self.has_events else None)
         self.forget()
         if self.store is not None and config.storage == "attached":
             attached = bool(self.call("attach(the suite's storage)", "attach", self.store))
@@ -214,9 +213,7 @@ class Checker(Guard):
 
     def storage(self, number: int) -> HarnessStore:
         """One of the suite's storages, empty until something is put there."""
-        if number not in self.stores:
-            self.stores[number] = HarnessStore(self.size)
-        return self.stores[number]
+        return self.stores.setdefault(number, HarnessStore(self.size))
 
     def forget(self) -> None:
         """Start from an empty cache again."""
@@ -226,6 +223,7 @@ class Checker(Guard):
         self.store_state: StoreState = EMPTY_STORE
         self.sparse_state: SparseState | None = None
         self.component_state = ComponentState(available=self.setting.layout.places)
+        self.ranks_state: RanksState = NO_RANKS
         self.pages_made = 0
         self.kept.clear()
         self.distrusted: frozenset[str] = frozenset()

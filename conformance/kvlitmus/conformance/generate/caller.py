@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kvlitmus.conformance.checker.calls import components, pool, request, sparse, tiers, tree
+from kvlitmus.conformance.checker.calls import components, pool, ranks, request, sparse, tiers, tree
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.generate.schedule import fitted, make_key, more_tokens
 from kvlitmus.spec.component_calls import Entries
@@ -61,6 +61,8 @@ class Caller:
         if checker.store is not None and checker.setting.steps:
             tiers.settle(checker)
             self.waits.clear()
+        if "ranks" in checker.capabilities:
+            ranks.settle(checker)
         if "evict" in checker.capabilities:
             tree.evict(checker, checker.capacity)
         if checker.store is not None and checker.setting.steps:

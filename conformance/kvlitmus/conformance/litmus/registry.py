@@ -29,6 +29,7 @@ MODULES: tuple[str, ...] = (
     "store",
     "sparse",
     "components",
+    "ranks",
     "misuse",
 )
 """The modules of this package that hold litmus tests, part by part."""

@@ -60,6 +60,12 @@ SPARSE_CONFIGS: tuple[Config, ...] = tuple(
 )
 """The configurations in which a sparse host pool is judged: its rows have more room than it has pages."""
 
+RANKS = Config(pool="ranks", pages=8, stop="wait_complete")
+RANK_CONFIGS: tuple[Config, ...] = tuple(
+    [replace(RANKS, stop=stop) for stop in ("wait_complete", "timeout", "best_effort")]
+)
+"""The configurations in which it is judged whether several ranks decide alike; each plays all shapes of ranks."""
+
 
 COMPONENT_CONFIGS: tuple[Config, ...] = (
     *(Config(page_size=4, pages=16, components=name) for name in LAYOUTS),
@@ -75,7 +81,7 @@ def configs_of(target: Any) -> tuple[Config, ...]:
 
     A target that declares the capability ``store`` and no pool is a page store alone, one that declares ``sparse`` a
     sparse host pool; one that has ``store`` or ``sparse`` among its ``pools`` is judged as a cache, and that by itself;
-    with ``tiers`` among them also as a hierarchy.
+    with ``tiers`` among them also as a hierarchy.  ``ranks`` likewise stands for several ranks.
     """
     declared = getattr(target, "configs", None)
     if declared:
@@ -87,14 +93,16 @@ def configs_of(target: Any) -> tuple[Config, ...]:
         return SPARSE_CONFIGS
     if "components" in capabilities and "pool" not in capabilities:
         return COMPONENT_CONFIGS
+    if "ranks" in capabilities and "pool" not in capabilities:
+        return RANK_CONFIGS
     pools = getattr(target, "pools", ())
-    more = {"tiers": TIER_CONFIGS, "store": STORE_CONFIGS, "sparse": SPARSE_CONFIGS}
+    more = {"tiers": TIER_CONFIGS, "store": STORE_CONFIGS, "sparse": SPARSE_CONFIGS, "ranks": RANK_CONFIGS}
     return CONFIGS + tuple([config for pool, own in more.items() if pool in pools for config in own])
 
 
 def suits(test: Litmus, config: Config, profile: Profile, *, force_misuse: bool) -> bool:
     """Whether a litmus test makes sense in a configuration."""
-    if any((config.pool == pool) != (pool in test.needs) for pool in ("store", "sparse")):
+    if any((config.pool == pool) != (pool in test.needs) for pool in ("store", "sparse", "ranks")):
         return False
     if config.tiered != ("tiers" in test.needs) or bool(config.components) != ("components" in test.needs):
         return False
@@ -119,7 +127,7 @@ def suits(test: Litmus, config: Config, profile: Profile, *, force_misuse: bool)
         and (not test.stops or config.stop in test.stops)
         and test.bigram in (None, config.bigram)
         and (not test.layouts or config.components in test.layouts)
-        and (config.pages >= 32 or config.tiered or config.pool == "sparse" or bool(config.components))
+        and (config.pages >= 32 or config.tiered or config.pool in ("sparse", "ranks") or bool(config.components))
         and (not test.page or config.storage == "attached")
     )
 

@@ -73,6 +73,17 @@ CALLS_BY_NEED: dict[tuple[str, ...], tuple[str, ...]] = {
         "component_evict",
         "component_reset",
     ),
+    ("ranks",): (
+        "ranks_step",
+        "ranks_ask",
+        "ranks_match",
+        "ranks_acks",
+        "ranks_prefetch",
+        "ranks_hit",
+        "ranks_poll",
+        "ranks_load",
+        "ranks_lost",
+    ),
 }
 """Which capabilities it takes to make calls of which kinds; ``refused_…`` needs what the call needs."""
 

@@ -10,6 +10,7 @@ from kvlitmus.conformance.specimen.components import ComponentSpecimen
 from kvlitmus.conformance.specimen.flat import Specimen
 from kvlitmus.conformance.specimen.hierarchy import TieredSpecimen
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
+from kvlitmus.conformance.specimen.ranked import RankedSpecimen
 from kvlitmus.conformance.specimen.sparse import SparseSpecimen
 from kvlitmus.conformance.specimen.store import StoreSpecimen
 from kvlitmus.conformance.specimen.tree import POLICIES
@@ -40,20 +41,22 @@ def made_of(*parts: type) -> Parts:
 class SpecimenTarget:
     """The target ``specimen``, or a variant of it made of other parts."""
 
-    pools = ("device", "host", "tiers", "store", "sparse")
+    pools = ("device", "host", "tiers", "store", "sparse", "ranks")
 
     def __init__(self, parts: Parts | None = None, profile: Profile = PROFILE) -> None:
         self.parts = parts or Parts()
         self.profile = profile
 
     def make(self, config: Config) -> Any:
-        """A fresh :class:`Specimen`; its page store or its sparse host pool alone, where that is asked for."""
+        """A fresh :class:`Specimen`; its page store, its sparse host pool or several ranks, where that is asked for."""
         if config.pool == "store":
             return StoreSpecimen(self.parts.store)
         if config.pool == "sparse":
             return SparseSpecimen(self.parts.sparse(config, self.profile))
         if config.components:
             return ComponentSpecimen(config, self.parts, self.profile)
+        if config.pool == "ranks":
+            return RankedSpecimen(self.parts.ranked)
         if config.tiered:
             return self.make_tiered(config)
         if config.policy not in POLICIES:

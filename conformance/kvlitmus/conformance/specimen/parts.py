@@ -14,6 +14,7 @@ from kvlitmus.conformance.specimen.loading import Loader
 from kvlitmus.conformance.specimen.pool import PagedPool
 from kvlitmus.conformance.specimen.prefetch import PrefetchPlanner
 from kvlitmus.conformance.specimen.putting import PutQueue
+from kvlitmus.conformance.specimen.ranked import RankCache
 from kvlitmus.conformance.specimen.requests import RequestTable
 from kvlitmus.conformance.specimen.sparse import RowTable
 from kvlitmus.conformance.specimen.store import PageShelf
@@ -29,7 +30,8 @@ PROFILE = Profile(misuse="reject", hash_scheme="kvlitmus-2", store_put="first")
 class Parts:
     """What a specimen is made of; a mutant replaces one or more of them.
 
-    ``host`` to ``puts`` are the parts of a hierarchy, where ``tiers`` takes the place of ``tree``.
+    ``host`` to ``puts`` are the parts of a hierarchy, where ``tiers`` takes the place of ``tree``; ``ranked`` is one
+    rank of several.
     ``component_pools`` and ``component_tree`` are those of a cache of components.  ``cache`` and
     ``tiered`` take the place of the whole, flat and as a hierarchy; ``None``: the usual one.
     """
@@ -51,5 +53,6 @@ class Parts:
     puts: type[PutQueue] = PutQueue
     component_pools: type[ComponentPools] = ComponentPools
     component_tree: type[ComponentTree] = ComponentTree
+    ranked: type[RankCache] = RankCache
     cache: type[Any] | None = None
     tiered: type[Any] | None = None

@@ -2,7 +2,8 @@
 
 It comes in pieces, the **ports**: a protocol with a few methods each.  ``cache`` has those of a flat cache, ``tiers``
 those of a host tier and storage below it (with jobs, events and snapshots), ``stores`` those of a page store alone,
-``sparse`` those of a sparse host pool, ``components`` those of a cache of several components; ``ports`` has the table of
+``sparse`` those of a sparse host pool, ``components`` those of a cache of several components, ``ranks`` those of several
+ranks; ``ports`` has the table of
 all.  Presence of the methods is the capability.
 """
 
@@ -40,6 +41,27 @@ from kvlitmus.spec.interface.components import (
 from kvlitmus.spec.interface.ports import (
     PORTS,
     capabilities_of,
+)
+from kvlitmus.spec.interface.ranks import (
+    ASKS,
+    LOCALS,
+    RANK_PORTS,
+    Ask,
+    Collective,
+    Decision,
+    Exchange,
+    Group,
+    GroupLost,
+    Local,
+    Prefix,
+    Ranks,
+    RanksView,
+    RankView,
+    Receive,
+    Send,
+    Turns,
+    World,
+    worlds,
 )
 from kvlitmus.spec.interface.sparse import (
     SPARSE_PORTS,
@@ -99,6 +121,7 @@ from kvlitmus.spec.interface.tiers import (
 )
 
 __all__ = [
+    "ASKS",
     "BACKUP",
     "CACHE_PORTS",
     "COMPONENT_PORTS",
@@ -109,29 +132,37 @@ __all__ = [
     "FETCH",
     "JOB_KINDS",
     "LOAD",
+    "LOCALS",
     "ORPHAN",
     "PORTS",
     "PUT",
     "QUERY",
+    "RANK_PORTS",
     "SPARSE_PORTS",
     "SPILL",
     "SPILLED",
     "STORE_PORTS",
     "TIER_PORTS",
+    "Ask",
     "Begun",
     "Clock",
+    "Collective",
     "ComponentCounters",
     "ComponentView",
     "Components",
     "CopyFaults",
     "Counters",
     "Data",
+    "Decision",
     "Event",
     "Events",
     "Evict",
+    "Exchange",
     "Extend",
     "Faults",
     "FreeGroup",
+    "Group",
+    "GroupLost",
     "Hashes",
     "Hit",
     "HostTier",
@@ -140,6 +171,7 @@ __all__ = [
     "Layers",
     "Lifecycle",
     "Loaded",
+    "Local",
     "Locks",
     "MemoryFaults",
     "NodeView",
@@ -150,13 +182,19 @@ __all__ = [
     "Prefetch",
     "Prefetched",
     "Prefetching",
+    "Prefix",
     "PrefixTree",
     "Quota",
+    "RankView",
+    "Ranks",
+    "RanksView",
     "Raw",
     "RawPrefetching",
     "RawRequests",
+    "Receive",
     "Requests",
     "Resettable",
+    "Send",
     "Sizes",
     "SparseAbort",
     "SparseHost",
@@ -176,6 +214,9 @@ __all__ = [
     "TierInspect",
     "TierNode",
     "TierView",
+    "Turns",
     "View",
+    "World",
     "capabilities_of",
+    "worlds",
 ]

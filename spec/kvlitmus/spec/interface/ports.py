@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kvlitmus.spec.interface.cache import CACHE_PORTS
 from kvlitmus.spec.interface.components import COMPONENT_PORTS
+from kvlitmus.spec.interface.ranks import RANK_PORTS
 from kvlitmus.spec.interface.sparse import SPARSE_PORTS
 from kvlitmus.spec.interface.stores import STORE_PORTS
 from kvlitmus.spec.interface.tiers import EVENT_PORTS, TIER_PORTS
@@ -15,6 +16,7 @@ PORTS: dict[str, tuple[str, ...]] = {
     **STORE_PORTS,
     **SPARSE_PORTS,
     **COMPONENT_PORTS,
+    **RANK_PORTS,
 }
 """Capability → the methods that make it up."""
 

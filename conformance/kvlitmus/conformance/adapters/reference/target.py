@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kvlitmus.conformance.adapters.reference.flat import PROFILE, ReferenceCache, ReferencePorts
+from kvlitmus.conformance.adapters.reference.ranks import RankedReference
 from kvlitmus.conformance.adapters.reference.tiers import TieredReference
 from kvlitmus.conformance.ports import Config, Profile, Unsupported
 from kvlitmus.spec.policies import POLICIES
@@ -13,13 +14,15 @@ from kvlitmus.spec.policies import POLICIES
 class ReferenceTarget:
     """The target ``reference``, or a variant of it with other legal choices."""
 
-    pools = ("device", "host", "tiers")
+    pools = ("device", "host", "tiers", "ranks")
 
     def __init__(self, profile: Profile = PROFILE) -> None:
         self.profile = profile
 
-    def make(self, config: Config) -> ReferencePorts:
-        """A fresh reference cache, with a host below it where the configuration has one."""
+    def make(self, config: Config) -> ReferencePorts | RankedReference:
+        """A fresh reference cache, with a host below it where the configuration has one; or ranks that hold one."""
+        if config.pool == "ranks":
+            return RankedReference()
         if config.policy not in POLICIES:
             raise Unsupported(f"the reference has no policy {config.policy!r}; it has {', '.join(POLICIES)}")
         if config.tiered:

@@ -5,7 +5,18 @@ makes the calls that a lawful caller would make.  Which capabilities it needs an
 in :mod:`kvlitmus.conformance.generate.schedule`.
 """
 
-from kvlitmus.conformance.generate.actions import components, misuse, pool, pure, request, sparse, store, tiers, tree
+from kvlitmus.conformance.generate.actions import (
+    components,
+    misuse,
+    pool,
+    pure,
+    ranks,
+    request,
+    sparse,
+    store,
+    tiers,
+    tree,
+)
 from kvlitmus.conformance.generate.actions.registry import ACTIONS
 
-__all__ = ["ACTIONS", "components", "misuse", "pool", "pure", "request", "sparse", "store", "tiers", "tree"]
+__all__ = ["ACTIONS", "components", "misuse", "pool", "pure", "ranks", "request", "sparse", "store", "tiers", "tree"]

@@ -1,0 +1,182 @@
+"""Calls on several ranks: what happens to one alone, and what all ranks of a tree are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kvlitmus.conformance.checker.rendezvous import OddAnswer, together
+from kvlitmus.spec.interface.ranks import Ask, Decision, Local, Prefix, RankView, worlds
+from kvlitmus.spec.rank_calls import LOST, RAISED, RETURNED, RankAsk, RankCall, RankLocal, RankStart, Together, Views
+from kvlitmus.spec.rank_state import Agreed, advance_ranks
+
+if TYPE_CHECKING:
+    from kvlitmus.conformance.checker.checker import Checker
+
+SHAPES = tuple(worlds())
+"""The shapes of ranks, by name."""
+
+
+def start(checker: Checker, shape: str, **sizes: int | str) -> bool:
+    """Begin anew with ranks of this shape; ``False`` where the cache has no such shape."""
+    given: dict[str, int | str] = {"pages": checker.config.pages, "host_pages": checker.config.pages}
+    world = worlds(**{**given, "stop": checker.config.stop, **sizes})[shape]
+    checker.announce(
+        f"ranks_start({shape}{''.join(f', {name}={size}' for name, size in sizes.items())})", "ranks_start"
+    )
+    try:
+        checker.adapter.ranks_start(world)
+    except NotImplementedError:
+        checker.history[-1] += " → no such shape"
+        return False
+    except Exception as error:
+        raise checker.raised(error, "the call") from error
+    call = RankStart(world)
+    checker.ranks_state = advance_ranks(checker.ranks_state, call, ())
+    _judge(checker, call, _views(checker))
+    return True
+
+
+def local(checker: Checker, event: Local) -> None:
+    """Something happens to one rank alone."""
+    said = [f"{name}={value}" for name, value in event._asdict().items() if value and name not in ("rank", "what")]
+    checker.call(
+        f"ranks_local(rank {event.rank} {event.what} {' '.join(said)})".replace(" )", ")"), "ranks_local", event
+    )
+    if event.what == "die":
+        before = checker.ranks_state
+        checker.ranks_state = advance_ranks(before, RankLocal(event), before.seen)
+    call = RankLocal(event)
+    _judge(checker, call, _views(checker))
+
+
+def ask(checker: Checker, what: str, key: Prefix = (), *, rid: int = 0, pages: int = 0, tree: int = 0) -> Together:
+    """Ask all ranks of a tree the same."""
+    state = checker.ranks_state
+    ranks, asked = state.world.tree(tree), Ask(what, tuple(key), rid, pages)
+    living = state.living(ranks)
+    said = [f"{name}={value}" for name, value in asked._asdict().items() if value and name != "what"]
+    checker.announce(
+        f"ranks_ask(ranks {', '.join(map(str, living))}: {what} {' '.join(said)}".rstrip() + ")", "ranks_ask"
+    )
+    calls = {}
+    try:
+        for rank in living:
+            calls[rank] = checker.adapter.ranks_ask(rank, asked)
+        traces, unread = together(calls, [rank for rank in ranks if rank not in living])
+    except OddAnswer as error:
+        raise checker.broken("PORT-03", str(error)) from error
+    except AttributeError as error:
+        raise checker.broken("PORT-03", "expected a generator of what the rank enters") from error
+    except Exception as error:
+        raise checker.raised(error, "the call") from error
+    raised = next((one for one in traces if one.ended == RAISED), None)
+    if raised is not None:
+        raise checker.broken("PORT-01", f"on rank {raised.rank} the call raised {raised.why}")
+    answer = Together(tuple(traces), _views(checker), tuple(unread))
+    checker.history[-1] += f" → {told(answer)}"
+    _judge(checker, RankAsk(asked, ranks), answer)
+    return answer
+
+
+def told(answer: Together) -> str:
+    """What ranks decided, as a reader wants it: once, where all decided the same."""
+    said = [
+        ", ".join(map(decision_text, one.decisions)) or "nothing" if one.ended == RETURNED else one.ended
+        for one in answer.traces
+    ]
+    if len(set(said)) == 1:
+        return said[0]
+    return "; ".join(f"rank {one.rank}: {text}" for one, text in zip(answer.traces, said, strict=True))
+
+
+def decision_text(one: Decision) -> str:
+    """A decision as a reader wants it."""
+    return f"{one.kind} {one.of} {[''.join(f'/{page}' for page in prefix) or '/' for prefix in one.prefixes]}"
+
+
+def finish_copies(checker: Checker, tree: int = 0) -> None:
+    """All copies of a tree end on all its ranks, and are acknowledged."""
+    state = checker.ranks_state
+    agreed = state.trees[tree]
+    for rank in state.world.tree(tree):
+        for page in agreed.writing:
+            if page not in checker.ranks_state.own[rank].wrote:
+                local(checker, Local(rank, "wrote", page))
+        for page in agreed.loading:
+            if page not in checker.ranks_state.own[rank].loaded:
+                local(checker, Local(rank, "loaded", page))
+    ask(checker, "acks", tree=tree)
+
+
+def cached(checker: Checker, key: Prefix, tree: int = 0) -> None:
+    """Insert a key, and see it copied to the host of every rank."""
+    ask(checker, "insert", key, tree=tree)
+    finish_copies(checker, tree)
+
+
+def found(checker: Checker, rid: int, boundaries: Sequence[Sequence[int]], tree: int = 0) -> None:
+    """The storage of each rank answers, one after the other; then all note it."""
+    for rank, mine in zip(checker.ranks_state.world.tree(tree), boundaries, strict=False):
+        local(checker, Local(rank, "found", rid=rid, boundaries=tuple(mine)))
+    ask(checker, "hit", rid=rid, tree=tree)
+
+
+def read(checker: Checker, rid: int, progress: Sequence[tuple[int, int]], tree: int = 0) -> None:
+    """Each rank has read so many pages, and so many of the window."""
+    for rank, (pages, window) in zip(checker.ranks_state.world.tree(tree), progress, strict=False):
+        local(checker, Local(rank, "read", rid=rid, pages=pages, window=window))
+
+
+def lose(checker: Checker, rank: int, what: str, key: Prefix = (), pages: int = 0) -> Together:
+    """A rank is gone; the others are asked something all the same, then it is back, and all go on together."""
+    tree = checker.ranks_state.tree_of(rank)
+    local(checker, Local(rank, "die"))
+    answer = ask(checker, what, key, pages=pages, tree=tree)
+    local(checker, Local(rank, "restart"))
+    ask(checker, "rejoin", tree=tree)
+    return answer
+
+
+def agreed(checker: Checker, tree: int = 0) -> Agreed:
+    """What the ranks of a tree have under way."""
+    return checker.ranks_state.trees[tree]
+
+
+def settle(checker: Checker) -> None:
+    """End everything that is under way: nothing may be left."""
+    for tree in range(len(checker.ranks_state.world.trees)):
+        if not checker.ranks_state.seen and not checker.history:
+            return
+        for rid in list(agreed(checker, tree).fetches):
+            ask(checker, "abort", rid=rid, tree=tree)
+        finish_copies(checker, tree)
+        ask(checker, "evict", pages=checker.ranks_state.world.pages, tree=tree)
+
+
+def lost(answer: Together) -> bool:
+    """Whether some rank said that another one is lost."""
+    return any(one.ended == LOST for one in answer.traces)
+
+
+def _views(checker: Checker) -> Views:
+    """A look at each rank that is there."""
+    state = checker.ranks_state
+    if "ranks_view" not in checker.capabilities:
+        return (None,) * len(state.world.ranks)
+    return tuple([_view(checker, rank) if state.own[rank].alive else None for rank in state.world.ranks])
+
+
+def _view(checker: Checker, rank: int) -> RankView:
+    """A look at one rank."""
+    view = checker.look("ranks_view", rank)
+    if not isinstance(view, RankView):
+        raise checker.broken("PORT-03", f"expected a RankView, got a {type(view).__name__}")
+    return view
+
+
+def _judge(checker: Checker, call: RankCall, answer: object) -> None:
+    """A call was answered: what is known of the ranks follows, and the step is judged."""
+    before = checker.ranks_state
+    checker.ranks_state = advance_ranks(before, call, answer)
+    checker.answered(call, answer, before)

@@ -1,0 +1,148 @@
+"""Where ranks meet: a call on several ranks, run in one thread, in which nobody waits for what never comes.
+
+Each rank is a generator.  One after the other goes on until it enters something; a collective happens when all members
+of its group have entered the same.  When no rank can go on, those that are left wait for ever: at once that is known.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kvlitmus.conformance.support.text import raised_text
+from kvlitmus.spec.interface.ranks import (
+    Collective,
+    Decision,
+    Exchange,
+    Group,
+    GroupLost,
+    Receive,
+    Send,
+    Turns,
+)
+from kvlitmus.spec.rank_calls import ABSENT, LOST, RAISED, RETURNED, WAITING, Trace
+
+MOST = 1_000
+"""A rank that enters more than so many things in one call is taken to go on for ever."""
+
+OPERATIONS: Mapping[str, Callable[[Sequence[int]], int]] = {"min": min, "max": max, "sum": sum}
+"""How values are reduced."""
+
+
+class OddAnswer(Exception):
+    """A rank yielded or returned what the port doesn't promise; the text says what."""
+
+
+@dataclass(slots=True)
+class Turn:
+    """One rank in a call: where it stands."""
+
+    rank: int
+    turns: Turns | None
+    entered: list[Exchange] = field(default_factory=list)
+    at: Exchange | None = None
+    decisions: tuple[Decision, ...] = ()
+    ended: str = ""
+    why: str = ""
+
+    def go_on(self, values: tuple[int, ...] | None, lost: bool = False) -> None:
+        """Go on until the rank enters the next thing, or ends; ``values``: what came out of the last one."""
+        assert self.turns is not None
+        try:
+            if lost:
+                self.at = self.turns.throw(GroupLost())
+            else:
+                self.at = next(self.turns) if values is None else self.turns.send(values)
+            if not isinstance(self.at, Collective | Send | Receive):
+                raise OddAnswer(f"rank {self.rank} yielded a {type(self.at).__name__}")
+            self.entered.append(self.at)
+        except StopIteration as stop:
+            self.end(RETURNED)
+            self.decisions = decisions_of(self.rank, stop.value)
+        except GroupLost:
+            self.end(LOST)
+        except OddAnswer:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever somebody else's code raises is an observation
+            self.end(RAISED)
+            self.why = raised_text(error)
+
+    def end(self, how: str) -> None:
+        """The call is over on this rank."""
+        self.at, self.ended = None, how
+
+    @property
+    def trace(self) -> Trace:
+        """What this rank did."""
+        return Trace(self.rank, tuple(self.entered), self.decisions, self.ended or WAITING, self.why)
+
+
+def decisions_of(rank: int, value: object) -> tuple[Decision, ...]:
+    """What a rank returned, as decisions; raises :class:`OddAnswer` for anything else."""
+    try:
+        return tuple(Decision(one.kind, one.of, tuple(map(tuple, one.prefixes))) for one in value)  # type: ignore[attr-defined]
+    except (AttributeError, TypeError) as error:
+        raise OddAnswer(f"rank {rank} returned {type(value).__name__}, not a list of decisions") from error
+
+
+def together(calls: Mapping[int, Turns], gone: Sequence[int] = ()) -> tuple[list[Trace], list[tuple[int, int]]]:
+    """Run a call on all ranks; what each did, and the messages that nobody received.
+
+    ``gone``: the ranks that are not there; whoever needs them is told.  Raises :class:`OddAnswer`.
+    """
+    turns = {rank: Turn(rank, call) for rank, call in calls.items()}
+    turns |= {rank: Turn(rank, None, ended=ABSENT) for rank in gone}
+    mail: dict[tuple[int, int], deque[tuple[int, ...]]] = {}
+    for rank in sorted(calls):
+        turns[rank].go_on(None)
+    while any(one_step(turns, rank, mail) for rank in sorted(calls)):
+        if max(len(one.entered) for one in turns.values()) > MOST:
+            break
+    for one in turns.values():
+        if one.turns is not None and not one.ended:
+            one.turns.close()
+    unread = [between for between, waiting in sorted(mail.items()) for _ in waiting]
+    return [turns[rank].trace for rank in sorted(turns)], unread
+
+
+def one_step(turns: Mapping[int, Turn], rank: int, mail: dict[tuple[int, int], deque[tuple[int, ...]]]) -> bool:
+    """Let one rank go on, and with it all members of a collective that has all of them; whether that could be done."""
+    turn = turns[rank]
+    if isinstance(turn.at, Send):
+        mail.setdefault((rank, turn.at.to), deque()).append(turn.at.values)
+        turn.go_on(())
+        return True
+    if isinstance(turn.at, Receive):
+        waiting = mail.get((turn.at.source, rank))
+        if waiting:
+            turn.go_on(waiting.popleft())
+            return True
+        return told(turn, turns, (turn.at.source,))
+    if isinstance(turn.at, Collective):
+        return reduced(turns, turn.at.group) or told(turn, turns, turn.at.group.members)
+    return False
+
+
+def told(turn: Turn, turns: Mapping[int, Turn], others: Sequence[int]) -> bool:
+    """Tell a rank that one of those that it waits for is gone, or was told so itself; whether that is so."""
+    if not any(other in turns and turns[other].ended in (ABSENT, LOST) for other in others):
+        return False
+    turn.go_on(None, lost=True)
+    return True
+
+
+def reduced(turns: Mapping[int, Turn], group: Group) -> bool:
+    """Reduce, where all members of a group have entered the same with as many values; whether they have."""
+    members = [turns[rank] for rank in group.members if rank in turns]
+    entered = [one.at for one in members if isinstance(one.at, Collective) and one.at.group == group]
+    if len(entered) < len(group.members):
+        return False
+    if len({(one.op, len(one.values)) for one in entered}) > 1:
+        return False
+    first = entered[0]
+    columns = list(zip(*[one.values for one in entered], strict=True))
+    values = () if first.op == "barrier" else tuple([OPERATIONS[first.op](column) for column in columns])
+    for one in members:
+        one.go_on(values)
+    return True

@@ -1,0 +1,196 @@
+"""Litmus tests on several ranks: equal calls, unequal delays, in every shape that ranks can have."""
+
+from __future__ import annotations
+
+from kvlitmus.conformance.checker.calls import ranks
+from kvlitmus.conformance.checker.checker import Checker
+from kvlitmus.conformance.litmus.registry import litmus
+from kvlitmus.spec.interface.ranks import Local
+
+RANKS = ("ranks",)
+STOPS = ("wait_complete",)
+KEY = (1, 2, 3, 4)
+
+
+@litmus(rules=("RANKS-01", "RANKS-06", "RANKS-09", "RANKS-10", "RANKS-11"), needs=RANKS)
+def copies_that_end_apart_are_noted_together(checker: Checker) -> None:
+    """The copies of one rank end first, and out of order; both note the ones that have ended on both, in order."""
+    for shape in ranks.SHAPES:
+        if not ranks.start(checker, shape):
+            continue
+        for tree in range(len(checker.ranks_state.world.trees)):
+            first, *others = checker.ranks_state.world.tree(tree)
+            ranks.ask(checker, "insert", KEY[:3], tree=tree)
+            writing = ranks.agreed(checker, tree).writing
+            for page in writing[1:]:
+                ranks.local(checker, Local(first, "wrote", page))
+            ranks.ask(checker, "acks", tree=tree)
+            for rank in others:
+                for page in writing[:2]:
+                    ranks.local(checker, Local(rank, "wrote", page))
+            ranks.ask(checker, "acks", tree=tree)
+            for page in writing[:1]:
+                ranks.local(checker, Local(first, "wrote", page))
+            ranks.ask(checker, "acks", tree=tree)
+            ranks.finish_copies(checker, tree)
+
+
+@litmus(rules=("RANKS-04", "RANKS-07", "RANKS-08", "RANKS-11"), needs=RANKS)
+def nothing_under_way_is_agreed_on_too(checker: Checker) -> None:
+    """Acknowledgements are asked for while nothing, or a copy that has ended on one rank alone, is under way: all
+    ranks enter the same (sglang#38273).
+    """
+    for shape in ranks.SHAPES:
+        if ranks.start(checker, shape):
+            ranks.ask(checker, "acks")
+            ranks.ask(checker, "poll", rid=7)
+            ranks.ask(checker, "hit", rid=7)
+            ranks.ask(checker, "insert", (1,))
+            for page in ranks.agreed(checker).writing:
+                ranks.local(checker, Local(checker.ranks_state.world.tree(0)[-1], "wrote", page))
+            ranks.ask(checker, "acks")
+            ranks.finish_copies(checker)
+            ranks.ask(checker, "acks")
+
+
+@litmus(rules=("RANKS-05", "RANKS-12", "RANKS-13", "RANKS-14", "RANKS-15", "RANKS-16"), needs=RANKS)
+def reads_that_end_apart_are_committed_alike(checker: Checker) -> None:
+    """Ranks have read unequally much when a prefetch ends: what all have read is cached, and the window where all
+    have it whole (seed 004).
+    """
+    for shape in ranks.SHAPES:
+        if not ranks.start(checker, shape):
+            continue
+        many = len(checker.ranks_state.world.tree(0))
+        endings = [
+            [(4, 2), *[(3, 2)] * (many - 1)],
+            [*[(4, 2)] * (many - 1), (4, 1)],
+            [(4, 0), *[(1, 2)] * (many - 1)],
+            [(4, 2)] * many,
+        ]
+        for rid, progress in enumerate(endings, 1):
+            start = (rid, 2, 3, 4)
+            ranks.ask(checker, "prefetch", start, rid=rid)
+            ranks.found(checker, rid, [range(1, 5)] * many)
+            # One rank has read all, the others nothing.  Later ones are polled when all have read: a stop policy may
+            # end this one here.
+            if rid == 1:
+                ranks.read(checker, rid, progress[:1])
+                ranks.ask(checker, "poll", rid=rid)
+            ranks.read(checker, rid, progress)
+            ranks.ask(checker, "poll", rid=rid)
+            ranks.local(checker, Local(checker.ranks_state.world.tree(0)[-1], "failed", rid=rid))
+            ranks.ask(checker, "poll", rid=rid)
+            ranks.ask(checker, "match", start)
+
+
+@litmus(rules=("RANKS-12", "RANKS-13"), needs=RANKS, stops=("timeout",))
+def a_clock_that_runs_ahead_ends_nothing(checker: Checker) -> None:
+    """One rank's clock is far ahead: the prefetch goes on until the time is up on all ranks."""
+    for shape in ranks.SHAPES:
+        if ranks.start(checker, shape):
+            members = checker.ranks_state.world.tree(0)
+            ranks.ask(checker, "prefetch", KEY, rid=1)
+            ranks.found(checker, 1, [range(1, 5)] * len(members))
+            for rank in members:
+                ranks.ask(checker, "poll", rid=1)
+                ranks.local(checker, Local(rank, "clock", pages=100))
+            ranks.ask(checker, "poll", rid=1)
+
+
+@litmus(rules=("RANKS-19",), needs=RANKS)
+def boundaries_are_those_that_all_ranks_have(checker: Checker) -> None:
+    """One rank can restore two pages or four, the other three alone or two: two is what both can, though the least
+    of the longest is three (hazard H-19 of the map).
+    """
+    for shape in ranks.SHAPES:
+        if ranks.start(checker, shape):
+            others = len(checker.ranks_state.world.tree(0)) - 1
+            for rid, mine, theirs in ((1, (2, 4), (2, 3)), (2, (1, 2, 3, 4), (1, 2)), (3, (4,), (1, 2, 3))):
+                ranks.ask(checker, "prefetch", (rid, *KEY[1:]), rid=rid)
+                ranks.found(checker, rid, [mine, *[theirs] * others])
+                ranks.ask(checker, "abort", rid=rid)
+
+
+@litmus(rules=("RANKS-17", "RANKS-18"), needs=RANKS)
+def a_prefetch_fits_the_rank_with_least_room(checker: Checker) -> None:
+    """Others occupy most of the host of one rank, or storage is detached there alone: all take the same prefix, or
+    nothing.
+    """
+    for shape in ranks.SHAPES:
+        if ranks.start(checker, shape):
+            last, room = checker.ranks_state.world.tree(0)[-1], checker.ranks_state.world.host_pages
+            for rid, left in enumerate((3, 1, 0, room), 1):
+                ranks.local(checker, Local(last, "pinch", pages=room - left))
+                ranks.ask(checker, "prefetch", KEY, rid=rid)
+                ranks.ask(checker, "abort", rid=rid)
+            ranks.local(checker, Local(last, "attach", pages=0))
+            ranks.ask(checker, "prefetch", KEY, rid=9)
+            ranks.local(checker, Local(last, "attach", pages=1))
+            ranks.ask(checker, "prefetch", KEY, rid=10)
+
+
+@litmus(rules=("RANKS-02", "RANKS-03"), needs=(*RANKS, "ranks_view"))
+def histories_that_are_equal_choose_equal_victims(checker: Checker) -> None:
+    """Pages that were used alike, though their copies ended in another order on each rank, are evicted alike."""
+    for shape in ranks.SHAPES:
+        if ranks.start(checker, shape):
+            for first in (1, 2, 3, 4):
+                ranks.ask(checker, "insert", (first, 5))
+            writing = ranks.agreed(checker).writing
+            for at, rank in enumerate(checker.ranks_state.world.tree(0)):
+                for page in writing[at % 2 :: 2]:
+                    ranks.local(checker, Local(rank, "wrote", page))
+            ranks.finish_copies(checker)
+            ranks.ask(checker, "match", (2, 5))
+            ranks.ask(checker, "evict", pages=3)
+            ranks.ask(checker, "insert", (6, 5, 5, 5))
+
+
+@litmus(rules=("RANKS-20", "RANKS-21", "RANKS-22", "RANKS-23"), needs=(*RANKS, "ranks_view"))
+def what_is_loaded_back_is_on_every_rank(checker: Checker) -> None:
+    """A key is evicted from the device and loaded back, while the loads of one rank end late."""
+    for shape in ranks.SHAPES:
+        if not ranks.start(checker, shape):
+            continue
+        ranks.cached(checker, KEY)
+        ranks.ask(checker, "evict", pages=3)
+        ranks.ask(checker, "match", KEY)
+        ranks.ask(checker, "load", KEY)
+        for rank in checker.ranks_state.world.tree(0)[1:]:
+            for page in ranks.agreed(checker).loading:
+                ranks.local(checker, Local(rank, "loaded", page))
+        ranks.ask(checker, "acks")
+        ranks.ask(checker, "match", KEY)
+        ranks.finish_copies(checker)
+        ranks.ask(checker, "match", KEY)
+        ranks.ask(checker, "load", KEY)
+
+
+@litmus(rules=("RANKS-22", "RANKS-23"), needs=(*RANKS, "ranks_view"))
+def a_backup_fits_the_rank_with_least_room(checker: Checker) -> None:
+    """Others occupy the host of one rank when pages are to be written there: all write as many as fit on it
+    (sglang#28429).
+    """
+    for shape in ranks.SHAPES:
+        if ranks.start(checker, shape):
+            last, room = checker.ranks_state.world.tree(0)[-1], checker.ranks_state.world.host_pages
+            ranks.local(checker, Local(last, "pinch", pages=room - 2))
+            ranks.cached(checker, KEY)
+            ranks.cached(checker, (5, 6, 7))
+            ranks.local(checker, Local(last, "pinch"))
+            ranks.cached(checker, KEY)
+
+
+@litmus(rules=("RANKS-24", "RANKS-25"), needs=(*RANKS, "ranks_view"))
+def a_rank_that_is_gone_is_told(checker: Checker) -> None:
+    """A rank is gone while the others are asked one thing after the other; then it is back, empty, and all go on
+    together.
+    """
+    for shape in ranks.SHAPES:
+        if ranks.start(checker, shape):
+            for rank in (checker.ranks_state.world.tree(0)[-1], checker.ranks_state.world.tree(0)[0]):
+                for what in ("insert", "prefetch", "load", "acks", "match", "evict", "abort"):
+                    ranks.cached(checker, KEY)
+                    ranks.ask(checker, "evict", pages=2)
+                    ranks.lose(checker, rank, what, (1, 2, 3, 4, 5, 6), 1)

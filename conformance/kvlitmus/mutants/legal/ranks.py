@@ -1,0 +1,93 @@
+"""Null mutants of one rank of several: other ways to agree, and other choices that all ranks make alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kvlitmus.conformance.run.plan import RANK_CONFIGS
+from kvlitmus.conformance.specimen.ranked import Deciding, Exchanging, RankCache, RankLink
+from kvlitmus.mutants.registry import null_mutant
+from kvlitmus.spec.interface.ranks import Ask, Decision, Group, Prefix
+
+
+class _NegativesAtMost(RankLink):
+    """Reduces the least as the negative of the most of negatives."""
+
+    def agree(self, op: str, layout: Sequence[str], values: Sequence[int]) -> Exchanging:
+        """The same by the other operation."""
+        other = "max" if op == "min" else "min"
+        return [-one for one in (yield from super().agree(other, layout, [-one for one in values]))]
+
+
+@null_mutant("null-rank-negatives", configs=RANK_CONFIGS)
+class Negatives(RankCache):
+    """Ranks reduce the most of negatives instead of the least: which operation it is, is the cache's own business."""
+
+    link = _NegativesAtMost
+
+
+class _LastDimensionFirst(RankLink):
+    """Reduces over the last dimension first."""
+
+    def groups(self) -> Sequence[Group]:
+        """The groups in another order, the same on every rank."""
+        return list(super().groups())[::-1]
+
+
+@null_mutant("null-rank-dimensions-reversed", configs=RANK_CONFIGS)
+class DimensionsReversed(RankCache):
+    """The dimensions are reduced in another order, which is the same on every rank."""
+
+    link = _LastDimensionFirst
+
+
+@null_mutant("null-rank-meets-first", configs=RANK_CONFIGS)
+class MeetsFirst(RankCache):
+    """Before every call all ranks meet once more: more collectives than are needed, the same on every rank."""
+
+    def ask(self, ask: Ask) -> Deciding:
+        yield from self.to_all.agree("min", ("here",), (1,))
+        return (yield from super().ask(ask))
+
+
+@null_mutant("null-rank-digest", configs=RANK_CONFIGS)
+class Digest(RankCache):
+    """Every reduction carries a digest of the tree and its negative, by which ranks notice themselves that they
+    parted.
+    """
+
+    def count_acks(self) -> Exchanging:
+        digest = sum(len(page) * 31 + sum(page) for page in self.device)
+        mine = [self.run(self.writes, self.ended["wrote"]), self.run(self.loads, self.ended["loaded"])]
+        names = ("writes", "loads", "digest", "negative digest")
+        return (yield from self.to_all.agree("min", names, (*mine, digest, -digest)))[:2]
+
+
+@null_mutant("null-rank-orders-by-name", configs=RANK_CONFIGS)
+class OrdersByName(RankCache):
+    """Leaves are evicted by name, whatever their use was: a policy like any other, as long as all ranks have it."""
+
+    def order(self, tier: str) -> list[Prefix]:
+        return sorted(super().order(tier))
+
+
+@null_mutant("null-rank-progress-apart", configs=RANK_CONFIGS)
+class ProgressApart(RankCache):
+    """Pages and window are reduced one after the other instead of packed."""
+
+    def agree_progress(self, rid: int) -> Exchanging:
+        pages, window = self.progress.get(rid, (0, 0))
+        first = yield from self.to_all.agree("min", ("pages",), (pages,))
+        return [*first, *(yield from self.to_all.agree("min", ("window pages",), (window,)))]
+
+
+@null_mutant("null-rank-takes-all-or-nothing", configs=RANK_CONFIGS)
+class TakesAllOrNothing(RankCache):
+    """A prefetch that some rank has no room for isn't begun: nothing obliges ranks to truncate."""
+
+    def ask_prefetch(self, ask: Ask) -> Deciding:
+        pages = self.path(ask.key)
+        free, more, *_ = yield from self.agree_room(pages)
+        if len(pages) - self.run(pages, self.host) > free + more:
+            return [Decision("grant", "read", ())]
+        return (yield from super().ask_prefetch(ask))

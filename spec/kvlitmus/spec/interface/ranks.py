@@ -1,0 +1,230 @@
+"""The interface of a cache that several ranks hold together: what is judged is that they decide alike.
+
+Each **rank** holds its shard of every page, and a tree of its own.  All ranks of a tree get equal calls, in one order;
+copies, reads and clocks are each rank's own.  So that the trees stay equal, ranks exchange numbers before they decide:
+by a **collective** of a group, or by a message from one pipeline stage to the next.
+
+A cache is asked for with ``Config(pool="ranks")``.  A call on a rank is a **generator**: it yields what the rank enters,
+is resumed with what came out of it, and returns what the rank decided.  So the suite runs all ranks in one thread, in any
+order, and a collective that not all members enter is seen at once instead of waited for.
+
+A prefix is the tuple of its pages, each of them a number; ``()`` is the root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import NamedTuple, Protocol
+
+Prefix = tuple[int, ...]
+"""A prefix by its pages; a page is named by the prefix that ends with it."""
+
+
+class Group(NamedTuple):
+    """A group of ranks that can reduce together: along which dimension of parallelism (``tp``, ``cp``, ``attn``), and who."""
+
+    kind: str
+    members: tuple[int, ...]
+
+
+class World(NamedTuple):
+    """Who is there, and what each has.
+
+    ``trees``: for each tree, its pipeline stages, each a tuple of ranks.  All ranks of a tree get the same calls, and
+    no others do.  ``groups``: all groups of reduction, also those of one rank and those that span several trees.
+    ``pages``, ``host_pages``: what each rank has on its device and on its host.  ``window``: so many pages before a
+    boundary must have state of the component *window*, for which there is room for ``window_pages``; 0 where the cache
+    has no such component.  ``stop``: the stop policy of prefetches; ``limit``: the seconds of ``timeout``.
+    """
+
+    name: str
+    groups: tuple[Group, ...]
+    trees: tuple[tuple[tuple[int, ...], ...], ...]
+    pages: int = 8
+    host_pages: int = 8
+    window: int = 2
+    window_pages: int = 4
+    stop: str = "wait_complete"
+    limit: int = 4
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """All ranks."""
+        return tuple(rank for tree in range(len(self.trees)) for rank in self.tree(tree))
+
+    def tree(self, number: int) -> tuple[int, ...]:
+        """The ranks of one tree, stage by stage."""
+        return tuple(rank for stage in self.trees[number] for rank in stage)
+
+    def stages(self, rank: int) -> tuple[tuple[int, ...], ...]:
+        """The pipeline stages of the tree that this rank is of."""
+        return next(tree for tree in self.trees if any(rank in stage for stage in tree))
+
+    def dimensions(self, rank: int) -> tuple[Group, ...]:
+        """The groups, of more than this rank, that share its tree and its stage, in declared order."""
+        stage = next(one for one in self.stages(rank) if rank in one)
+        mine = [group for group in self.groups if rank in group.members and len(group.members) > 1]
+        return tuple(group for group in mine if set(group.members) <= set(stage))
+
+
+def worlds(**sizes: int | str) -> dict[str, World]:
+    """The shapes in which ranks are judged, by name, with other sizes where they are given."""
+    two, four = (0, 1), (0, 1, 2, 3)
+    lone = (Group("tp", (0,)), Group("tp", (1,)))
+    halves = (Group("tp", (0, 1)), Group("tp", (2, 3)))
+    plain = (
+        World("tp2", (Group("tp", two),), ((two,),)),
+        World("tp4", (Group("tp", four),), ((four,),)),
+        World("cp2", (*lone, Group("cp", two)), ((two,),)),
+        World("tp2cp2", (*halves, Group("cp", (0, 2)), Group("cp", (1, 3))), ((four,),)),
+        World("attn2", (Group("tp", four), Group("attn", two), Group("attn", (2, 3))), ((two,), ((2, 3),))),
+        World("pp2", lone, (((0,), (1,)),)),
+        World("tp2pp2", halves, ((two, (2, 3)),)),
+    )
+    return {world.name: world._replace(**sizes) for world in plain}  # type: ignore[arg-type]
+
+
+ASKS = ("match", "insert", "evict", "acks", "prefetch", "hit", "poll", "load", "abort", "rejoin")
+"""What all ranks of a tree are asked alike."""
+
+
+class Ask(NamedTuple):
+    """One call, made on every rank of a tree.
+
+    ``match``: the longest prefix of ``key`` on the device.  ``insert``: cache ``key``, and begin to copy its pages to
+    the host.  ``evict``: free ``pages`` pages of the device.  ``acks``: note the copies that have ended.  ``prefetch``:
+    begin to read ``key`` from storage for request ``rid``; ``hit``: note how much of it storage has; ``poll``: end it
+    where the stop policy lets it, and cache what was read.  ``load``: begin to copy ``key`` from host to device.
+    ``abort``: the request is gone.  ``rejoin``: after a rank was lost and is back, go on together.
+    """
+
+    what: str
+    key: Prefix = ()
+    rid: int = 0
+    pages: int = 0
+
+
+LOCALS = ("wrote", "loaded", "found", "read", "failed", "clock", "pinch", "attach", "die", "restart")
+"""What happens to one rank alone."""
+
+
+class Local(NamedTuple):
+    """Something that happens to one rank alone, between calls.
+
+    ``wrote``, ``loaded``: its copy of the page ``key`` to the host, or from there, has ended.  ``found``: its storage
+    has answered for ``rid``: prefixes of that many pages (``boundaries``), counted from the first page that was granted,
+    can be restored.  ``read``: it has read ``pages`` pages of ``rid`` by now, and ``window`` pages of the window.
+    ``failed``: its reading has ended early.  ``clock``: its clock shows ``pages`` seconds.  ``pinch``: others occupy
+    ``pages`` pages of its host.  ``attach``: storage is attached there (``pages`` 1) or not (0).  ``die``: it is gone;
+    ``restart``: it is back, empty.
+    """
+
+    rank: int
+    what: str
+    key: Prefix = ()
+    rid: int = 0
+    pages: int = 0
+    window: int = 0
+    boundaries: tuple[int, ...] = ()
+
+
+class Collective(NamedTuple):
+    """A rank enters a collective of a group.
+
+    ``op``: ``min``, ``max``, ``sum`` or ``barrier``.  ``layout``: what each value is about.  The rank is resumed with the
+    reduced values.
+    """
+
+    group: Group
+    op: str
+    layout: tuple[str, ...] = ()
+    values: tuple[int, ...] = ()
+
+
+class Send(NamedTuple):
+    """A rank sends values to another one; it is resumed at once, with no values."""
+
+    to: int
+    layout: tuple[str, ...]
+    values: tuple[int, ...]
+
+
+class Receive(NamedTuple):
+    """A rank waits for what another one sends; it is resumed with the values."""
+
+    source: int
+
+
+Exchange = Collective | Send | Receive
+"""What a rank may yield."""
+
+
+class Decision(NamedTuple):
+    """What a rank decided, in prefixes, never in slots, which are its own.
+
+    ``kind``: ``match`` (what was found), ``grant`` (what memory was taken for), ``victims`` (what went, in order),
+    ``commit`` (what is cached now) or ``ack`` (which copies count as ended).  ``of``: of which tier, kind of copy or
+    component: ``device``, ``host``, ``write``, ``load``, ``read``, ``hit``, ``kv``, ``window``, ``reset``.
+    """
+
+    kind: str
+    of: str
+    prefixes: tuple[Prefix, ...]
+
+
+class RankView(NamedTuple):
+    """A look at one rank.
+
+    ``device``, ``host``: the pages there, the least recently used first.  ``writing``, ``loading``: the copies that are
+    under way or not yet noted, in the order in which they began.  ``reading``: for each prefetch its request, the pages
+    that it holds host memory for, and how many pages of the window.  ``window``: the boundaries with a window.
+    ``device_free``, ``host_free``, ``window_free``: pages that are free; others may occupy some of them.
+    """
+
+    device: tuple[Prefix, ...]
+    host: tuple[Prefix, ...]
+    writing: tuple[Prefix, ...]
+    loading: tuple[Prefix, ...]
+    reading: tuple[tuple[int, tuple[Prefix, ...], int], ...]
+    window: tuple[Prefix, ...]
+    device_free: int
+    host_free: int
+    window_free: int
+
+
+class GroupLost(Exception):
+    """A collective or a message can't end, since a rank is gone.  A rank that lets it through has changed nothing."""
+
+
+Turns = Generator[Exchange, tuple[int, ...], Sequence[Decision]]
+"""A call on one rank."""
+
+
+class Ranks(Protocol):
+    """Several ranks."""
+
+    def ranks_start(self, world: World) -> None:
+        """Begin anew with these ranks, empty, storage attached on each.
+
+        Raises ``NotImplementedError`` for a shape that this cache doesn't have.
+        """
+
+    def ranks_ask(self, rank: int, ask: Ask) -> Turns:
+        """Make a call on one rank: a generator that yields what the rank enters, and returns what it decided."""
+
+    def ranks_local(self, event: Local) -> None:
+        """Have something happen to one rank."""
+
+
+class RanksView(Protocol):
+    """A look at each rank."""
+
+    def ranks_view(self, rank: int) -> RankView:
+        """What this rank has now."""
+
+
+RANK_PORTS: dict[str, tuple[str, ...]] = {
+    "ranks": ("ranks_start", "ranks_ask", "ranks_local"),
+    "ranks_view": ("ranks_view",),
+}
+"""Those of several ranks: capability → the methods that make it up."""

@@ -1,0 +1,217 @@
+"""What is known of several ranks: what each has done by itself, and what they have agreed on.
+
+The suite ends each rank's copies, answers its queries and sets its clock, so it knows what each has by itself.  What
+they agreed on is what they decided: of ranks that decided differently nothing more is said, for that is reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from kvlitmus.spec.calls import Raised
+from kvlitmus.spec.interface.ranks import Ask, Decision, Local, Prefix, World, worlds
+from kvlitmus.spec.rank_calls import ABSENT, RETURNED, RankAsk, RankLocal, RankStart, Together, Views
+
+
+class Own(NamedTuple):
+    """What one rank has by itself.
+
+    ``alive``; ``whole``: whether it has lost nothing since all began together.  ``wrote``, ``loaded``: the pages whose
+    copy has ended.  ``found``: what its storage answered, by request.  ``read``: pages and pages of the window, by
+    request.  ``failed``: the requests whose reading ended early.
+    """
+
+    alive: bool = True
+    whole: bool = True
+    attached: bool = True
+    clock: int = 0
+    pinched: int = 0
+    wrote: frozenset[Prefix] = frozenset()
+    loaded: frozenset[Prefix] = frozenset()
+    found: Mapping[int, frozenset[int]] = {}
+    read: Mapping[int, tuple[int, int]] = {}
+    failed: frozenset[int] = frozenset()
+
+
+class Fetch(NamedTuple):
+    """A prefetch that all agreed on: the pages it took memory for, how many of them storage has on all ranks (``None``
+    while that isn't agreed), whether it took memory for a window, and when it began by each rank's clock.
+    """
+
+    granted: tuple[Prefix, ...]
+    window: bool
+    began: Mapping[int, int]
+    hit: int | None = None
+
+
+class Agreed(NamedTuple):
+    """What the ranks of one tree agreed on: the copies that have begun and aren't acknowledged, and the prefetches."""
+
+    writing: tuple[Prefix, ...] = ()
+    loading: tuple[Prefix, ...] = ()
+    fetches: Mapping[int, Fetch] = {}
+
+
+class RanksState(NamedTuple):
+    """Everything that is known of some ranks; ``seen``: how each looked after the last step."""
+
+    world: World
+    own: Mapping[int, Own]
+    trees: tuple[Agreed, ...]
+    seen: Views
+
+    def tree_of(self, rank: int) -> int:
+        """The number of the tree that a rank is of."""
+        return next(at for at in range(len(self.world.trees)) if rank in self.world.tree(at))
+
+    def living(self, ranks: Sequence[int]) -> tuple[int, ...]:
+        """Those of these ranks that are alive."""
+        return tuple(rank for rank in ranks if self.own[rank].alive)
+
+
+def begun(world: World, seen: Views = ()) -> RanksState:
+    """Nothing has happened yet."""
+    return RanksState(world, dict.fromkeys(world.ranks, Own()), (Agreed(),) * len(world.trees), seen)
+
+
+NO_RANKS = begun(worlds()["tp2"])
+"""Before any ranks have begun."""
+
+
+def finished(queue: Sequence[Prefix], ended: frozenset[Prefix]) -> int:
+    """How many copies have ended from the first of the queue on without a gap: what ended behind a gap waits."""
+    return next((at for at, page in enumerate(queue) if page not in ended), len(queue))
+
+
+def may_stop(world: World, own: Own, rank: int, rid: int, fetch: Fetch) -> bool:
+    """Whether, to this rank alone, the stop policy lets a prefetch end."""
+    pages, window = own.read.get(rid, (0, 0))
+    whole = fetch.hit is not None and pages >= fetch.hit and (not fetch.window or window >= world.window)
+    if world.stop == "best_effort" or whole:
+        return True
+    return world.stop == "timeout" and own.clock - fetch.began[rank] >= world.limit
+
+
+def stops(state: RanksState, ranks: Sequence[int], rid: int, fetch: Fetch) -> bool:
+    """Whether a prefetch ends: every rank lets it, or on some rank its reading has ended early."""
+    mine = [(rank, state.own[rank]) for rank in ranks]
+    return any(rid in own.failed for _, own in mine) or all(
+        may_stop(state.world, own, rank, rid, fetch) for rank, own in mine
+    )
+
+
+def common_pages(state: RanksState, ranks: Sequence[int], rid: int, fetch: Fetch) -> int:
+    """How many pages of a prefetch every rank has read, of those that storage was agreed to have."""
+    return min([fetch.hit or 0, *[state.own[rank].read.get(rid, (0, 0))[0] for rank in ranks]])
+
+
+def common_window(state: RanksState, ranks: Sequence[int], rid: int, fetch: Fetch) -> bool:
+    """Whether every rank has read a whole window, and all pages before its boundary."""
+    whole = all(state.own[rank].read.get(rid, (0, 0))[1] >= state.world.window for rank in ranks)
+    return fetch.window and whole and common_pages(state, ranks, rid, fetch) == (fetch.hit or 0) > 0
+
+
+def restorable(state: RanksState, ranks: Sequence[int], rid: int, fetch: Fetch) -> int | None:
+    """The longest prefix that can be restored on every rank, in pages; ``None`` while a rank has no answer.
+
+    It is the largest boundary of the *intersection*: the least of each rank's longest is, on some rank, no boundary.
+    """
+    answers = [state.own[rank].found.get(rid) for rank in ranks]
+    if any(one is None for one in answers):
+        return None
+    common = frozenset(range(1, len(fetch.granted) + 1)).intersection(*[one for one in answers if one is not None])
+    return max(common, default=0)
+
+
+# -- what a step amounts to --------------------------------------------------------------------------
+
+
+def decided(decisions: Sequence[Decision], kind: str, of: str) -> tuple[Prefix, ...] | None:
+    """What was decided of this kind; ``None`` where nothing was."""
+    found = [one.prefixes for one in decisions if one.kind == kind and one.of == of]
+    return tuple(page for pages in found for page in pages) if found else None
+
+
+def advance_ranks(state: RanksState, call: object, answer: object) -> RanksState:
+    """What is known after a step."""
+    if isinstance(call, RankStart):
+        return begun(call.world, answer if isinstance(answer, tuple) else ())
+    if isinstance(call, RankLocal):
+        state = after_local(state, call.event)
+        return state._replace(seen=answer if isinstance(answer, tuple) else ())
+    if isinstance(call, RankAsk) and isinstance(answer, Together) and not isinstance(answer, Raised):
+        return after_ask(state, call, answer)
+    return state
+
+
+def after_local(state: RanksState, event: Local) -> RanksState:
+    """One rank has something by itself that it had not."""
+    own = state.own[event.rank]
+    if event.what in ("wrote", "loaded"):
+        ended = getattr(own, event.what) | {event.key}
+        own = own._replace(**{event.what: ended})
+    elif event.what == "found":
+        own = own._replace(found={**own.found, event.rid: frozenset(event.boundaries)})
+    elif event.what == "read":
+        own = own._replace(read={**own.read, event.rid: (event.pages, event.window)})
+    elif event.what == "failed":
+        own = own._replace(failed=own.failed | {event.rid})
+    elif event.what == "clock":
+        own = own._replace(clock=event.pages)
+    elif event.what == "pinch":
+        own = own._replace(pinched=event.pages)
+    elif event.what == "attach":
+        own = own._replace(attached=bool(event.pages))
+    elif event.what == "die":
+        own = own._replace(alive=False, whole=False)
+    elif event.what == "restart":
+        own = Own(whole=False, clock=own.clock)
+    return state._replace(own={**state.own, event.rank: own})
+
+
+def after_ask(state: RanksState, call: RankAsk, answer: Together) -> RanksState:
+    """What the ranks of a tree decided, as the first of them that returned says."""
+    state = state._replace(seen=answer.views)
+    first = next((one for one in answer.traces if one.ended == RETURNED), None)
+    if first is None or any(one.ended not in (RETURNED, ABSENT) for one in answer.traces):
+        return state
+    at = state.tree_of(call.ranks[0])
+    agreed, own = _agreed(state, call, first.decisions, state.trees[at])
+    return state._replace(trees=(*state.trees[:at], agreed, *state.trees[at + 1 :]), own={**state.own, **own})
+
+
+def _agreed(
+    state: RanksState, call: RankAsk, decisions: Sequence[Decision], agreed: Agreed
+) -> tuple[Agreed, Mapping[int, Own]]:
+    """What is agreed on after a call, and what each rank has by itself of what goes on."""
+    own = {rank: state.own[rank] for rank in call.ranks}
+    if call.ask.what == "rejoin" and decided(decisions, "commit", "reset") is not None:
+        fresh = {rank: Own(clock=one.clock, attached=one.attached, pinched=one.pinched) for rank, one in own.items()}
+        return Agreed(), fresh
+    if call.ask.what == "rejoin":
+        return agreed, {rank: one._replace(whole=True) for rank, one in own.items()}
+    wrote = frozenset(decided(decisions, "ack", "write") or ())
+    loaded = frozenset(decided(decisions, "ack", "load") or ())
+    writing = (*[page for page in agreed.writing if page not in wrote], *(decided(decisions, "grant", "write") or ()))
+    loading = (*[page for page in agreed.loading if page not in loaded], *(decided(decisions, "grant", "load") or ()))
+    own = {rank: one._replace(wrote=one.wrote - wrote, loaded=one.loaded - loaded) for rank, one in own.items()}
+    agreed = agreed._replace(writing=writing, loading=loading)
+    return _fetching(state, call.ask, decisions, agreed), own
+
+
+def _fetching(state: RanksState, ask: Ask, decisions: Sequence[Decision], agreed: Agreed) -> Agreed:
+    """The prefetches after a call."""
+    fetches = dict(agreed.fetches)
+    granted = decided(decisions, "grant", "read")
+    hit = decided(decisions, "grant", "hit")
+    over = decided(decisions, "commit", "kv") is not None or hit == () or ask.what == "abort"
+    if granted:
+        began = {rank: own.clock for rank, own in state.own.items()}
+        fetches[ask.rid] = Fetch(granted, bool(decided(decisions, "grant", "window")), began)
+    elif over:
+        fetches.pop(ask.rid, None)
+    elif hit is not None and ask.rid in fetches:
+        window = fetches[ask.rid].window and len(hit) >= state.world.window
+        fetches[ask.rid] = fetches[ask.rid]._replace(hit=len(hit), window=window)
+    return agreed._replace(fetches=fetches)
