@@ -35,6 +35,7 @@ PACKS = {
     "R-SC": 7,
     "R-SWA": 8,
     "R-MA": 7,
+    "R-MR": 8,
 }
 """The packs whose proposals are all in the table, and how many proposals each has."""
 OF_ITS_OWN = (
@@ -43,6 +44,7 @@ OF_ITS_OWN = (
     *(f"FRAME-{number:02}" for number in range(1, 8)),
     *("MISUSE-11", "MISUSE-12", "MISUSE-13"),
     "SPARSE-22",
+    *("RANKS-17", "RANKS-18", "RANKS-20", "RANKS-22", "RANKS-24", "RANKS-25"),
 )
 """Rules that come from no proposal; the page says so."""
 

@@ -57,7 +57,9 @@ NOT_RECORDED = {
     "answer-is-the-free-list": _LATE,
     "lent-by-handle": _LATE,
 }
-"""Mutants that are played each time, each with the reason; page stores are, as answers don't tell what they did."""
+"""Mutants that are played each time, each with the reason; page stores are, as answers don't tell what they did;
+ranks are not recorded at all.
+"""
 
 
 LEFT_OUT = {"ties-by-address": "what it evicts depends on where objects lie in memory, so no two plays are alike"}
@@ -156,7 +158,8 @@ def configs_in(group: str, mutant: Mutant) -> tuple[Config, ...]:
     if group not in ("live", "nulls" if mutant.null else "mutants") or mutant.id in LEFT_OUT:
         return ()
     live = mutant.id in NOT_RECORDED
-    played = [one for one in mutant.configs if one.pool != "sparse"]  # these are played by the tests alone
+    # Sparse pools and ranks are played by the tests alone.
+    played = [one for one in mutant.configs if one.pool not in ("sparse", "ranks")]
     return tuple([one for one in played if (group == "live") == (live or one.pool == "store")])
 
 

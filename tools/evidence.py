@@ -32,7 +32,7 @@ from kvlitmus.conformance.adapters.reference import target as reference
 from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.engine import run_item
-from kvlitmus.conformance.run.plan import COMPONENT_CONFIGS, SPARSE_CONFIGS, STORE_CONFIGS, TIER_CONFIGS
+from kvlitmus.conformance.run.plan import COMPONENT_CONFIGS, RANK_CONFIGS, SPARSE_CONFIGS, STORE_CONFIGS, TIER_CONFIGS
 from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.conformance.specimen import cache as specimen
 from kvlitmus.mutants.registry import all_mutants
@@ -45,8 +45,8 @@ COLUMNS = ("reference", "litmus", "random", "proof", "optimized", "mutant")
 
 FLAT = (Config(page_size=1), Config(page_size=4), Config(page_size=4, pages=8), Config(page_size=4, bigram=True))
 TARGETS: dict[str, tuple[Any, tuple[Config, ...]]] = {
-    "specimen": (specimen.target, (*FLAT, *TIER_CONFIGS, *STORE_CONFIGS, *SPARSE_CONFIGS)),
-    "reference": (reference.target, (*FLAT, *TIER_CONFIGS)),
+    "specimen": (specimen.target, (*FLAT, *TIER_CONFIGS, *STORE_CONFIGS, *SPARSE_CONFIGS, *RANK_CONFIGS)),
+    "reference": (reference.target, (*FLAT, *TIER_CONFIGS, *RANK_CONFIGS)),
     "reference-store": (reference_store.target, STORE_CONFIGS),
     "reference-sparse": (reference_sparse.target, SPARSE_CONFIGS),
     "components": (specimen.component_target, COMPONENT_CONFIGS[:4]),

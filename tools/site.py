@@ -38,7 +38,7 @@ from tools.frame_page import frame_page  # noqa: E402
 REFERENCE = (
     *("perform", "choose", "table", "pool", "hashing", "prefetch"),
     *("hierarchy", "tier", "backup", "load", "put", "fetch", "life", "event", "store", "sparse"),
-    *("components", "chosen"),
+    *("components", "ranks", "chosen"),
 )
 """The modules of the reference, in the order in which they are best read."""
 
@@ -55,6 +55,7 @@ PORTS = {
     ),
     "tier_ports": ("Ports of a hierarchy", (f"{SPEC}/interface/tiers.py",)),
     "policies": ("Policies", (f"{SPEC}/policies.py",)),
+    "rank_ports": ("Ports of several ranks", (f"{SPEC}/interface/ranks.py",)),
     "store_ports": ("Ports of a page store", (f"{SPEC}/interface/stores.py",)),
     "sparse_ports": ("Ports of a sparse host pool", (f"{SPEC}/interface/sparse.py",)),
     "component_ports": (

@@ -17,7 +17,7 @@ from kvlitmus.conformance.adapters.optimized.contents import TORN, VARIANTS, Con
 from kvlitmus.conformance.adapters.optimized.target import OptimizedTarget, target
 from kvlitmus.conformance.checker.harness_store import HarnessStore, StorageDownError
 from kvlitmus.conformance.ports import Config, Unsupported, capabilities_of
-from kvlitmus.conformance.run.plan import CONFIGS, SPARSE_CONFIGS, STORE_CONFIGS, TIER_CONFIGS, configs_of
+from kvlitmus.conformance.run.plan import CONFIGS, RANK_CONFIGS, SPARSE_CONFIGS, STORE_CONFIGS, TIER_CONFIGS, configs_of
 from kvlitmus.conformance.run.targets import TargetError, load_target, resolve_target
 from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.spec.interface.tiers import Outcome
@@ -28,9 +28,9 @@ CONFIG = TIER_CONFIGS[0]
 
 
 def test_it_is_judged_in_every_configuration_like_the_specimen() -> None:
-    """But for sparse host memory, which it has not."""
+    """But for sparse host memory and several ranks, which it has not."""
     assert configs_of(target) == (*CONFIGS, *TIER_CONFIGS, *STORE_CONFIGS)
-    assert configs_of(specimen) == (*configs_of(target), *SPARSE_CONFIGS)
+    assert configs_of(specimen) == (*configs_of(target), *SPARSE_CONFIGS, *RANK_CONFIGS)
     assert load_target(resolve_target("optimized")) is target
 
 

@@ -22,6 +22,7 @@ ELSEWHERE = {
     "port": "kept or broken by the call itself: every call of every search was made through the guard",
     **dict.fromkeys(("tier", "backup", "load", "fetch", "life", "event"), "test_tier_exhaustive.py"),
     "frame": "of flat caches with all other rules, of hierarchies in test_tier_exhaustive.py",
+    "ranks": "of two ranks with all delays: test_ranks.py",
     "store": "a page store has no tree: tests/spec/test_store.py",
     "sparse": "a sparse host pool is no cache: test_sparse_rows.py",
 }

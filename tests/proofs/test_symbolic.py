@@ -16,7 +16,7 @@ from kvlitmus.reference.perform import perform
 from kvlitmus.spec.calls import Alloc
 from kvlitmus.spec.rule import all_rules
 from kvlitmus.spec.units import Tokens
-from tests.proofs import fetch_lemmas, lemmas, lock_lemmas, tree_lemmas
+from tests.proofs import fetch_lemmas, lemmas, lock_lemmas, rank_lemmas, tree_lemmas
 from tests.proofs.lemmas import LEMMAS, SETTINGS, small_state
 from tests.proofs.support.reader import Ask
 from tests.proofs.support.steps import claim, keeps, step_of
@@ -27,7 +27,7 @@ PLANTED = tuple(name for name, one in LEMMAS.items() if one.planted)
 
 MODULES = {
     name: module
-    for module in (lemmas, lock_lemmas, tree_lemmas, fetch_lemmas)
+    for module in (lemmas, lock_lemmas, tree_lemmas, fetch_lemmas, rank_lemmas)
     for name in LEMMAS
     if hasattr(module, name)
 }

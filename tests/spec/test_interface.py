@@ -8,11 +8,11 @@ from types import ModuleType
 from kvlitmus.conformance import ports
 from kvlitmus.spec import interface
 from kvlitmus.spec.config import CONFIG_VALUES, Config
-from kvlitmus.spec.interface import PORTS, cache, capabilities_of, components, sparse, stores, tiers
+from kvlitmus.spec.interface import PORTS, cache, capabilities_of, components, ranks, sparse, stores, tiers
 from kvlitmus.spec.interface import ports as table
 from kvlitmus.spec.profile import PROFILE_VALUES, Profile
 
-PARTS = (cache, tiers, stores, sparse, components, table)
+PARTS = (cache, tiers, stores, sparse, components, ranks, table)
 
 
 def defined(module: ModuleType) -> set[str]:
@@ -54,6 +54,7 @@ def test_every_method_of_a_port_is_described_by_one_protocol_of_its_part() -> No
         (stores, stores.STORE_PORTS),
         (sparse, sparse.SPARSE_PORTS),
         (components, components.COMPONENT_PORTS),
+        (ranks, ranks.RANK_PORTS),
     ):
         for port, methods in mine.items():
             fitting = [one for name in defined(part) if set(methods) <= set(vars(one := vars(part)[name]))]

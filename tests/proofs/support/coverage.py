@@ -51,7 +51,7 @@ def by_random_schedules() -> Counter[str]:
 @functools.cache
 def by_enumeration() -> Counter[str]:
     """How often each rule was evaluated in the quick searches; they end at a fixpoint, or this raises."""
-    from tests.proofs.support import component_explore, scopes, searches, tier_scopes
+    from tests.proofs.support import component_explore, rank_search, scopes, searches, tier_scopes
 
     counts: Counter[str] = Counter()
     for name in scopes.QUICK:
@@ -66,17 +66,27 @@ def by_enumeration() -> Counter[str]:
         counts += Counter({id: count for id, count in found.evaluated.items() if id in all_rules()})
     for name in component_explore.QUICK:
         counts += component_explore.quick(name).evaluated
+    for name in rank_search.SCOPES:
+        counts += rank_search.found(name).evaluated
     return counts
 
 
 @functools.cache
 def by_lemmas() -> dict[str, tuple[tuple[str, str], ...]]:
     """The lemmas of each rule, with their bounds; planted slips left out."""
-    from tests.proofs import fetch_lemmas, lock_lemmas, page_names, prefetch_lemmas, sparse_rows, tree_lemmas
+    from tests.proofs import (
+        fetch_lemmas,
+        lock_lemmas,
+        page_names,
+        prefetch_lemmas,
+        rank_lemmas,
+        sparse_rows,
+        tree_lemmas,
+    )
     from tests.proofs.lemmas import LEMMAS
 
     # importing them is what registers their lemmas
-    assert fetch_lemmas.LEMMAS is lock_lemmas.LEMMAS is tree_lemmas.LEMMAS is LEMMAS
+    assert fetch_lemmas.LEMMAS is lock_lemmas.LEMMAS is tree_lemmas.LEMMAS is rank_lemmas.LEMMAS is LEMMAS
     found: dict[str, list[tuple[str, str]]] = {}
     for one in LEMMAS.values():
         for rule in () if one.planted else one.rules:

@@ -18,7 +18,7 @@ from pathlib import Path
 from tests.support.processes import started
 
 ROOT = Path(__file__).resolve().parents[3]
-MODULES = ("lemmas", "lock_lemmas", "tree_lemmas", "fetch_lemmas", "prefetch_lemmas", "component_lemmas")
+MODULES = ("lemmas", "lock_lemmas", "tree_lemmas", "fetch_lemmas", "prefetch_lemmas", "component_lemmas", "rank_lemmas")
 """The modules of ``tests.proofs`` that hold lemmas."""
 
 SECONDS = 900

@@ -1,0 +1,234 @@
+"""Several ranks: where they meet, what is said of one that never comes, and that both models agree step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+
+from kvlitmus.conformance.adapters.reference.target import target as reference
+from kvlitmus.conformance.checker.calls import ranks
+from kvlitmus.conformance.checker.checker import Checker
+from kvlitmus.conformance.checker.guard import Violation
+from kvlitmus.conformance.checker.rendezvous import OddAnswer, together
+from kvlitmus.conformance.generate.interpreter import Interpreter
+from kvlitmus.conformance.generate.schedule import draw, table
+from kvlitmus.conformance.litmus.registry import all_litmus
+from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.run import plan
+from kvlitmus.conformance.specimen.cache import target as specimen
+from kvlitmus.conformance.specimen.ranked import Deciding, RankCache, RankedSpecimen
+from kvlitmus.mutants.registry import all_mutants
+from kvlitmus.spec.interface.ranks import Ask, Collective, Decision, Exchange, Group, Local, Receive, Send, worlds
+from kvlitmus.spec.rank_calls import ABSENT, LOST, RETURNED, WAITING
+from kvlitmus.spec.rule import rules_of
+
+PAIR = Group("tp", (0, 1))
+Turns = Generator[Exchange, tuple[int, ...], list[Decision]]
+
+
+def reduces(*values: int, op: str = "min", layout: tuple[str, ...] = ("n",)) -> Turns:
+    """A rank that reduces some values, one after the other, and commits what came out."""
+    pages = []
+    for value in values:
+        pages += list((yield Collective(PAIR, op, layout, (value,))))
+    return [Decision("commit", "kv", (tuple(pages),))]
+
+
+def test_a_collective_happens_when_all_members_have_entered_it() -> None:
+    traces, unread = together({0: reduces(3, 8), 1: reduces(5, 2)})
+    assert [one.ended for one in traces] == [RETURNED, RETURNED]
+    assert [one.decisions for one in traces] == [(Decision("commit", "kv", ((3, 2),)),)] * 2
+    assert unread == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "ends"),
+    [
+        (reduces(1, 2), reduces(1), [WAITING, RETURNED]),
+        (reduces(1), reduces(1, op="max"), [WAITING, WAITING]),
+        (reduces(), reduces(1), [RETURNED, WAITING]),
+    ],
+)
+def test_a_collective_that_not_all_enter_is_said_at_once(first: Turns, second: Turns, ends: list[str]) -> None:
+    traces, _ = together({0: first, 1: second})
+    assert [one.ended for one in traces] == ends
+
+
+def test_who_waits_for_a_rank_that_is_gone_is_told_and_so_are_those_that_wait_for_it() -> None:
+    def waits() -> Turns:
+        yield Receive(0)
+        return []
+
+    traces, _ = together({0: reduces(1), 2: waits()}, gone=[1])
+    assert [one.ended for one in traces] == [LOST, ABSENT, LOST]
+
+
+def test_a_message_that_nobody_reads_is_left() -> None:
+    def sends() -> Turns:
+        yield Send(1, ("n",), (4,))
+        yield Send(1, ("n",), (5,))
+        return []
+
+    def receives() -> Turns:
+        values = yield Receive(0)
+        return [Decision("ack", "write", (values,))]
+
+    traces, unread = together({0: sends(), 1: receives()})
+    assert traces[1].decisions == (Decision("ack", "write", ((4,),)),)
+    assert unread == [(0, 1)]
+
+
+def test_what_is_no_exchange_and_no_decision_is_odd() -> None:
+    def yields_a_number() -> Turns:
+        yield 3  # type: ignore[misc]
+        return []
+
+    def returns_a_number() -> Turns:
+        yield from ()
+        return 3  # type: ignore[return-value]
+
+    for odd in (yields_a_number, returns_a_number):
+        with pytest.raises(OddAnswer, match="rank 0"):
+            together({0: odd()})
+
+
+@pytest.mark.parametrize("shape", ranks.SHAPES)
+def test_the_groups_of_a_tree_connect_all_its_ranks_and_no_others(shape: str) -> None:
+    world = worlds()[shape]
+    for tree in range(len(world.trees)):
+        for stage in world.trees[tree]:
+            joined = {stage[0]}
+            for _ in stage:
+                joined |= {one for rank in joined for group in world.dimensions(rank) for one in group.members}
+            assert joined == set(stage)
+
+
+@pytest.mark.parametrize("config", plan.RANK_CONFIGS, ids=lambda config: config.label)
+def test_specimen_and_reference_decide_the_same(config: Config) -> None:
+    """Two programs that know nothing of each other, the same schedules: the same views and the same words."""
+    said = []
+    for target in (specimen, reference):
+        mine = []
+        for seed in range(6):
+            checker = Checker(target.make(config), config, target.profile)
+            Interpreter(checker).play(draw(seed, 250, table(checker.capabilities)))
+            mine.append((checker.history, checker.ranks_state.seen))
+        said.append(mine)
+    for one, other in zip(*said, strict=True):
+        assert one[1] == other[1]
+        assert [line for line in one[0] if "prefetch" not in line] == [
+            line for line in other[0] if "prefetch" not in line
+        ]
+
+
+def test_every_rule_of_ranks_is_evaluated_by_the_litmus_tests_that_name_it() -> None:
+    named = {rule for test in all_litmus().values() if "ranks" in test.needs for rule in test.rules}
+    assert named == {one.id for one in rules_of("ranks")}
+    for config in plan.RANK_CONFIGS:
+        for test in all_litmus().values():
+            if plan.suits(test, config, specimen.profile, force_misuse=False):
+                checker = Checker(specimen.make(config), config, specimen.profile)
+                test.program(checker)
+                counted = checker.counted()
+                assert all(counted[rule] for rule in test.rules), test.id
+
+
+MUTANTS = [one for one in all_mutants().values() if one.configs[0].pool == "ranks"]
+
+
+@pytest.mark.parametrize("id", [one.id for one in MUTANTS if not one.null])
+def test_a_mutant_is_killed_by_a_rule_that_it_names(id: str) -> None:
+    one = all_mutants()[id]
+    for config in one.configs:
+        tests = [test for test in all_litmus().values() if plan.suits(test, config, one.profile, force_misuse=False)]
+        for test in tests:
+            checker = Checker(one.target.make(config), config, one.profile)
+            try:
+                test.program(checker)
+            except Violation as violation:
+                if one.killed_by(violation.rules):
+                    return
+    pytest.fail(f"no litmus test kills {id}")
+
+
+@pytest.mark.parametrize("id", [one.id for one in MUTANTS if one.null])
+def test_a_legal_variation_is_spared(id: str) -> None:
+    one = all_mutants()[id]
+    for config in one.configs:
+        for test in all_litmus().values():
+            if plan.suits(test, config, one.profile, force_misuse=False):
+                test.program(Checker(one.target.make(config), config, one.profile))
+        for seed in range(3):
+            checker = Checker(one.target.make(config), config, one.profile)
+            Interpreter(checker).play(draw(seed, 250, table(checker.capabilities)))
+
+
+def test_the_step_is_named_in_which_the_ranks_first_parted() -> None:
+    """A use that one rank notes alone changes no answer until much later, when they evict."""
+
+    class Notes(RankCache):
+        def ask_match(self, ask: Ask) -> Deciding:
+            decisions = yield from super().ask_match(ask)
+            if self.number:
+                self.use(self.device, self.path(ask.key)[:1])
+            return decisions
+
+    def play(target: object) -> None:
+        checker = Checker(target, plan.RANKS, specimen.profile)
+        ranks.start(checker, "tp2")
+        for key in ((1,), (2,), (3,)):
+            ranks.cached(checker, key)
+        ranks.ask(checker, "match", (1, 2))
+        ranks.ask(checker, "insert", (4, 5, 6, 7, 8))
+        ranks.ask(checker, "evict", pages=8)
+
+    play(RankedSpecimen())
+
+    class Hidden(Notes):
+        def ask_match(self, ask: Ask) -> Deciding:
+            yield from ()
+            decisions = [Decision("match", "device", (ask.key[:1],))]
+            self.use(self.device, self.path(ask.key)[: self.number])
+            return decisions
+
+    with pytest.raises(Violation) as found:
+        play(RankedSpecimen(Hidden))
+    assert "RANKS-03" in found.value.rules
+    assert "match" in found.value.call
+
+
+def test_a_rank_that_can_be_seen_by_nobody_is_judged_by_what_it_decides() -> None:
+    class Unseen:
+        def __init__(self) -> None:
+            self.inner = RankedSpecimen()
+            self.ranks_start, self.ranks_ask = self.inner.ranks_start, self.inner.ranks_ask
+            self.ranks_local = self.inner.ranks_local
+
+    checker = Checker(Unseen(), plan.RANKS, specimen.profile)
+    Interpreter(checker).play(draw(1, 250, table(checker.capabilities)))
+    assert checker.counted()["RANKS-01"] and not checker.counted()["RANKS-03"]
+
+
+def test_a_shape_that_a_cache_has_not_is_passed_over() -> None:
+    class Pairs(RankedSpecimen):
+        def ranks_start(self, world: object) -> None:
+            raise NotImplementedError
+
+    checker = Checker(Pairs(), plan.RANKS, specimen.profile)
+    assert not ranks.start(checker, "tp4")
+
+
+def test_a_rank_that_raises_breaks_the_port() -> None:
+    class Raises(RankCache):
+        def local(self, event: Local) -> None:
+            super().local(event)
+
+        def ask_acks(self, ask: Ask) -> Deciding:
+            raise KeyError("acks")
+
+    checker = Checker(RankedSpecimen(Raises), plan.RANKS, specimen.profile)
+    ranks.start(checker, "tp2")
+    with pytest.raises(Violation) as found:
+        ranks.ask(checker, "acks")
+    assert found.value.rules == ("PORT-01",)

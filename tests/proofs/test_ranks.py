@@ -1,0 +1,90 @@
+"""Two ranks with all delays: every state of small scopes is reached, and every rule of ranks holds in it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+
+from kvlitmus.conformance.adapters.reference.ranks import RankedReference
+from kvlitmus.reference import ranks
+from kvlitmus.spec.interface.ranks import Ask, Decision, Exchange
+from kvlitmus.spec.rule import rules_of
+from tests.proofs.support.rank_search import SCOPES, found, search
+
+pytestmark = pytest.mark.proof
+
+
+@pytest.mark.parametrize("name", SCOPES)
+def test_every_rule_holds_in_every_state_of_two_ranks(name: str) -> None:
+    report = found(name)
+    assert (report.broken, report.path) == ((), ())
+    assert report.states > 100
+    print(f"{name}: {report.states} states, {report.steps} steps")
+
+
+def test_every_rule_of_ranks_is_evaluated_in_some_search() -> None:
+    evaluated = {id for name in SCOPES for id, times in found(name).evaluated.items() if times}
+    assert {one.id for one in rules_of("ranks")} <= evaluated
+
+
+class OwnAcks(RankedReference):
+    """Each rank notes the copies that have ended on it."""
+
+    def ranks_ask(self, rank: int, ask: Ask) -> Generator[Exchange, tuple[int, ...], tuple[Decision, ...]]:
+        mine = self.ranks[rank]
+        common = yield from ranks.agree(mine.world, rank, ranks.layout(mine, ask), ranks.contribute(mine, ask))
+        if ask.what == "acks":
+            common = ranks.contribute(mine, ask)
+        self.ranks[rank], decisions = ranks.settle(mine, ask, common)
+        return decisions
+
+
+class SkipsAcks(RankedReference):
+    """A rank of whose copies none has ended enters nothing."""
+
+    def ranks_ask(self, rank: int, ask: Ask) -> Generator[Exchange, tuple[int, ...], tuple[Decision, ...]]:
+        if ask.what == "acks" and not self.ranks[rank].own.wrote:
+            return ()
+        return (yield from super().ranks_ask(rank, ask))
+
+
+class LeastLength(RankedReference):
+    """What storage has is the least of the longest boundaries."""
+
+    def ranks_ask(self, rank: int, ask: Ask) -> Generator[Exchange, tuple[int, ...], tuple[Decision, ...]]:
+        mine = self.ranks[rank]
+        one = mine.reading.get(ask.rid)
+        if ask.what != "hit" or one is None or one.hit is not None:
+            return (yield from super().ranks_ask(rank, ask))
+        own = mine.own.found.get(ask.rid)
+        values = (int(own is not None), max(own or (), default=0))
+        answered, hit = yield from ranks.agree(mine.world, rank, ("answered", "pages"), values)
+        flags = [int(at == hit) for at in range(1, len(one.pages) + 1)]
+        self.ranks[rank], decisions = ranks.settle(mine, ask, (answered, *flags))
+        return decisions
+
+
+class EvictsByNumber(RankedReference):
+    """The second rank evicts in another order."""
+
+    def ranks_ask(self, rank: int, ask: Ask) -> Generator[Exchange, tuple[int, ...], tuple[Decision, ...]]:
+        if ask.what == "evict" and rank:
+            mine = self.ranks[rank]
+            self.ranks[rank] = mine._replace(device=mine.device[::-1])
+        return (yield from super().ranks_ask(rank, ask))
+
+
+@pytest.mark.parametrize(
+    ("make", "scope", "rules"),
+    [
+        (OwnAcks, "copies", {"RANKS-01"}),
+        (SkipsAcks, "copies", {"RANKS-04", "RANKS-06"}),
+        (EvictsByNumber, "copies", {"RANKS-02", "RANKS-03"}),
+        (LeastLength, "prefetch", {"RANKS-19"}),
+    ],
+)
+def test_a_planted_slip_is_found(make: type[RankedReference], scope: str, rules: set[str]) -> None:
+    report = search(SCOPES[scope], make)
+    assert rules & set(report.broken), report
+    assert len(report.path) <= 8
