@@ -33,6 +33,11 @@ def made(name: str, config: Config) -> bool:
     return True
 
 
+def followed(config: Config) -> bool:
+    """Whether it is of a kind that this oracle follows; the others have references of their own."""
+    return config.tiered or (config.pool == "device" and not config.components)
+
+
 FLAT = (
     *(Config(page_size=size, policy=policy, pages=pages) for policy in POLICIES for size, pages in ((1, 8), (4, 12))),
     Config(page_size=4, bigram=True),
@@ -46,7 +51,7 @@ LEGAL = {
     f"{one.id}-{config.label}": (one, config)
     for one in all_mutants().values()
     for config in one.configs
-    if one.null and (config.tiered or config.pool == "device")
+    if one.null and followed(config)
 }
 """Legal variations of the specimen, with each configuration in which they are tried."""
 
@@ -60,7 +65,7 @@ ZOO = {
     f"{name}-{config.label}": (name, config)
     for name in zoo.ZOO
     for config in configs_of(zoo.target_of(name))
-    if (config.tiered or config.pool == "device") and made(name, config)
+    if followed(config) and made(name, config)
 }
 """Whole caches of the zoo, with each configuration that they take."""
 
