@@ -28,6 +28,7 @@ ZOO: tuple[str, ...] = (
     "spill",
     "generations",
     "sparse_map",
+    "block_groups",
 )
 """The names of all caches."""
 

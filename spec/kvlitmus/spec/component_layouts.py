@@ -71,6 +71,12 @@ def _groups(size: int, pages: int) -> Layout:
     return Layout((_kv(size, "blocks"), swa, state), {"blocks": pages})
 
 
+def _groups_with_chunks(size: int, pages: int) -> Layout:
+    groups = _groups(size, pages)
+    chunk = Component("chunk", Chunk(4 * size), "blocks", 2 * size, 2 * size)
+    return groups._replace(components=(*groups.components, chunk))
+
+
 Maker = Callable[[int, int], Layout]
 
 LAYOUTS: Mapping[str, Maker] = {
@@ -80,11 +86,13 @@ LAYOUTS: Mapping[str, Maker] = {
     "kv+index": _with("index", lambda _: Derived("kv"), share=1),
     "kv+swa+state": _hybrid,
     "groups": _groups,
+    "groups+chunk": _groups_with_chunks,
 }
 """By name how a layout follows from page size and pages.
 
 ``kv+swa``, ``kv+state``, ``kv+chunk``, ``kv+index``: one component beside the KV, in a pool of its own; ``kv+swa+state``:
-two of them; ``groups``: KV, a window with entries of two pages, and states, all in one pool, as vLLM's KV cache groups.
+two of them; ``groups``: KV, a window with entries of two pages, and states, all in one pool, as vLLM's KV cache groups;
+``groups+chunk``: chunks with entries of two pages beside them.
 """
 
 
