@@ -158,8 +158,8 @@ def configs_in(group: str, mutant: Mutant) -> tuple[Config, ...]:
     if group not in ("live", "nulls" if mutant.null else "mutants") or mutant.id in LEFT_OUT:
         return ()
     live = mutant.id in NOT_RECORDED
-    # Sparse pools and ranks are played by the tests alone.
-    played = [one for one in mutant.configs if one.pool not in ("sparse", "ranks")]
+    # Sparse pools, ranks and components are played by the tests alone.
+    played = [one for one in mutant.configs if one.pool not in ("sparse", "ranks") and not one.components]
     return tuple([one for one in played if (group == "live") == (live or one.pool == "store")])
 
 

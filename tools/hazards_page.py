@@ -53,7 +53,11 @@ def page(records: Sequence[Mapping[str, Any]]) -> str:
             f"| {one['id']} | {one['target'].removeprefix('sglang-')} | {', '.join(one['judged'])} "
             f"| {one['only'] or 'all'} | {steps} (of {one['budget']:,} each; build `{one['build']}`) |"
         )
-    drawn = {kind: weight for kind, weight in WEIGHTS.items() if NEEDS[kind].isdisjoint({"store", "sparse"})}
+    drawn = {
+        kind: weight
+        for kind, weight in WEIGHTS.items()
+        if NEEDS[kind].isdisjoint({"store", "sparse", "ranks", "components"})
+    }
     weights = ", ".join(f"{kind} {weight}" for kind, weight in drawn.items())
     lines += ["", f"The weights of the operations, among those that a target can do: {weights}.", ""]
     for one in [one for one in records if "calls" in one and "budget" in one]:

@@ -51,8 +51,8 @@ class LeaksTail(RequestTable):
         """Free nothing."""
 
 
-ELSEWHERE = ("tier", "backup", "load", "fetch", "life", "store", "sparse")
-"""Rules of hierarchies are judged by their full snapshot, those of page stores without any; sparse pools are apart."""
+ELSEWHERE = ("tier", "backup", "load", "fetch", "life", "store", "sparse", "ranks", "comp")
+"""Rules of hierarchies are judged by their full snapshot, those of page stores without any; the others are apart."""
 
 
 def findings(parts: Parts, depth: int) -> set[str]:

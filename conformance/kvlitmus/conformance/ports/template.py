@@ -21,7 +21,7 @@ from kvlitmus.conformance import ports
 from kvlitmus.conformance.ports.template_words import WIDTH, comment, literal, meanings_of, prose, quoted, wrapped
 from kvlitmus.spec import interface
 from kvlitmus.spec.config import Config
-from kvlitmus.spec.interface import PORTS, cache, sparse, stores, tiers
+from kvlitmus.spec.interface import PORTS, cache, components, ranks, sparse, stores, tiers
 from kvlitmus.spec.policies import POLICIES
 from kvlitmus.spec.profile import PROFILE_VALUES, Profile
 
@@ -52,13 +52,31 @@ KINDS = {
     "tier": ("Hierarchy", "with a host tier and storage behind the ports"),
     "store": ("Store", "as a page store alone"),
     "sparse": ("Sparse", "as a sparse host pool alone"),
+    "ranks": ("Ranks", "as several ranks"),
+    "components": ("Components", "as a cache of components"),
 }
 """For each family of ports what its class is called, and what it is."""
 
-APART = {"store": "a page store", "sparse": "a sparse host pool"}
-"""The families of what is judged by itself, and what that is; ``Config.pool`` asks for it by the same word."""
+APART = {
+    "store": "a page store",
+    "sparse": "a sparse host pool",
+    "ranks": "several ranks",
+    "components": "a cache of components",
+}
+"""The families of what is judged by itself, and what that is."""
 
-FAMILIES = {tiers.__name__: "tier", stores.__name__: "store", sparse.__name__: "sparse"}
+ASKED_FOR = {one: (f'config.pool == "{one}"', f'config.pool != "{one}"') for one in APART} | {
+    "components": ("config.components", "not config.components")
+}
+"""How a configuration asks for each of them, and how for something else."""
+
+FAMILIES = {
+    tiers.__name__: "tier",
+    stores.__name__: "store",
+    sparse.__name__: "sparse",
+    ranks.__name__: "ranks",
+    components.__name__: "components",
+}
 """The family of the ports in a module; empty for those of a cache."""
 
 Imports = dict[str, set[str]]
@@ -99,7 +117,7 @@ def all_ports() -> dict[str, Port]:
 
 def modules() -> list[ModuleType]:
     """The modules that define ports."""
-    return [cache, stores, sparse, tiers]
+    return [cache, stores, sparse, ranks, components, tiers]
 
 
 def _is_protocol(value: object) -> bool:
@@ -337,13 +355,13 @@ def target_lines(name: str, cache: str, module: str, families: dict[str, str], c
     yield "    def make(self, config: Config) -> object:"
     yield '        """A fresh cache; raises Unsupported, with the reason, for what can\'t be built."""'
     yield from comment(f"Config{fields_of(Config)}. {prose(Config)}", 8)
-    tests = {**{one: f'config.pool == "{one}"' for one in APART}, "tier": "config.tiered", "": ""}
+    tests = {**{one: ASKED_FOR[one][0] for one in APART}, "tier": "config.tiered", "": ""}
     for family, test in tests.items():
         if family in families and test and len(families) > 1:
             yield f"        if {test}:"
             yield f"            return {families[family]}(config)"
         elif family in APART and family in families:
-            yield f'        if config.pool != "{family}":'
+            yield f"        if {ASKED_FOR[family][1]}:"
             yield f'            raise Unsupported("{name} is {APART[family]} alone")'
             yield f"        return {families[family]}(config)"
         elif family in families:

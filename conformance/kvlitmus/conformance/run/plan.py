@@ -81,7 +81,8 @@ def configs_of(target: Any) -> tuple[Config, ...]:
 
     A target that declares the capability ``store`` and no pool is a page store alone, one that declares ``sparse`` a
     sparse host pool; one that has ``store`` or ``sparse`` among its ``pools`` is judged as a cache, and that by itself;
-    with ``tiers`` among them also as a hierarchy.  ``ranks`` likewise stands for several ranks.
+    with ``tiers`` among them also as a hierarchy.  ``ranks`` likewise stands for several ranks,
+    ``components`` for a cache of components.
     """
     declared = getattr(target, "configs", None)
     if declared:
@@ -96,7 +97,13 @@ def configs_of(target: Any) -> tuple[Config, ...]:
     if "ranks" in capabilities and "pool" not in capabilities:
         return RANK_CONFIGS
     pools = getattr(target, "pools", ())
-    more = {"tiers": TIER_CONFIGS, "store": STORE_CONFIGS, "sparse": SPARSE_CONFIGS, "ranks": RANK_CONFIGS}
+    more = {
+        "tiers": TIER_CONFIGS,
+        "store": STORE_CONFIGS,
+        "sparse": SPARSE_CONFIGS,
+        "ranks": RANK_CONFIGS,
+        "components": COMPONENT_CONFIGS,
+    }
     return CONFIGS + tuple([config for pool, own in more.items() if pool in pools for config in own])
 
 
