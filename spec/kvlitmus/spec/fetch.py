@@ -380,7 +380,7 @@ def a_shut_gate_has_no_side_effect(
     "FETCH-03",
     on=(On.PREFETCH, On.REFUSED_PREFETCH),
     needs=("prefetching", "tiers", "host"),
-    source="R-PF-03, R-PF-06, R-PF-08, R-PF-12; seeds #16370, H-01, H-03",
+    source="R-PF-03, R-PF-06, R-PF-08, R-PF-12; sglang#16370, H-01, H-03",
     reference="fetch.submit",
     allowed="{reservable} units",
 )

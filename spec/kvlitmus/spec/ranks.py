@@ -76,7 +76,7 @@ def members_enter_equal_collectives(group_operations: Sequence[Sequence[Sequence
 @rule(
     "RANKS-05",
     on=On.RANKS_ASK,
-    source="R-MR-05; seed 004",
+    source="R-MR-05; sglang#27264",
     reference="ranks.layout",
     allowed="values of the same meaning in the same places, on every member of a group",
 )
@@ -200,7 +200,7 @@ def a_prefetch_that_all_may_end_ends(poll_ended: bool, poll_ends: bool) -> bool:
 @rule(
     "RANKS-14",
     on=On.RANKS_POLL,
-    source="R-MR-04; seed 004",
+    source="R-MR-04; sglang#27264",
     reference="ranks.common_part",
     allowed="none but {poll_common}",
     premise="poll_committed",
@@ -213,7 +213,7 @@ def what_is_committed_was_read_on_every_rank(poll_committed: Sequence[Prefix], p
 @rule(
     "RANKS-15",
     on=On.RANKS_POLL,
-    source="R-MR-04; seed 004",
+    source="R-MR-04; sglang#27264",
     reference="ranks.common_part",
     allowed="{poll_common}",
     premise="poll_common",
@@ -226,7 +226,7 @@ def what_every_rank_has_read_is_committed(poll_committed: Sequence[Prefix], poll
 @rule(
     "RANKS-16",
     on=On.RANKS_POLL,
-    source="R-MR-04; seed 004",
+    source="R-MR-04; sglang#27264",
     reference="ranks.common_part",
     allowed="{window_common}",
 )
@@ -242,7 +242,7 @@ def a_window_is_committed_whole_or_not_at_all(
 @rule(
     "RANKS-17",
     on=On.RANKS_PREFETCH,
-    source="seed 001; sglang#16370",
+    source="sglang#16370",
     reference="ranks.truncated",
     allowed="a run of {asked_pages} behind what is cached",
     premise="read_granted",
