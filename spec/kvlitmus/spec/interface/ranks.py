@@ -213,14 +213,17 @@ class Ranks(Protocol):
         """Make a call on one rank: a generator that yields what the rank enters, and returns what it decided."""
 
     def ranks_local(self, event: Local) -> None:
-        """Have something happen to one rank."""
+        """Have something happen to one rank.
+
+        Raises ``NotImplementedError`` for ``die`` where ranks can't be lost.
+        """
 
 
 class RanksView(Protocol):
     """A look at each rank."""
 
-    def ranks_view(self, rank: int) -> RankView:
-        """What this rank has now."""
+    def ranks_view(self, rank: int) -> RankView | None:
+        """What this rank has now; ``None`` while a call on it has not ended, and nobody can look."""
 
 
 RANK_PORTS: dict[str, tuple[str, ...]] = {

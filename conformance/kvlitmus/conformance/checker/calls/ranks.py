@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.rendezvous import OddAnswer, together
 from kvlitmus.spec.interface.ranks import Ask, Decision, Local, Prefix, RankView, worlds
-from kvlitmus.spec.rank_calls import LOST, RAISED, RETURNED, RankAsk, RankCall, RankLocal, RankStart, Together, Views
+from kvlitmus.spec.rank_calls import RAISED, RETURNED, RankAsk, RankCall, RankLocal, RankStart, Together, Views
 from kvlitmus.spec.rank_state import Agreed, advance_ranks
 
 if TYPE_CHECKING:
@@ -130,14 +130,21 @@ def read(checker: Checker, rid: int, progress: Sequence[tuple[int, int]], tree: 
         local(checker, Local(rank, "read", rid=rid, pages=pages, window=window))
 
 
-def lose(checker: Checker, rank: int, what: str, key: Prefix = (), pages: int = 0) -> Together:
-    """A rank is gone; the others are asked something all the same, then it is back, and all go on together."""
+def lose(checker: Checker, rank: int, what: str, key: Prefix = (), pages: int = 0) -> bool:
+    """A rank is gone; the others are asked something all the same, then it is back, and all go on together.
+
+    ``False`` where ranks can't be lost.
+    """
     tree = checker.ranks_state.tree_of(rank)
-    local(checker, Local(rank, "die"))
-    answer = ask(checker, what, key, pages=pages, tree=tree)
+    try:
+        local(checker, Local(rank, "die"))
+    except NotImplementedError:
+        checker.history[-1] += " → can't be lost"
+        return False
+    ask(checker, what, key, pages=pages, tree=tree)
     local(checker, Local(rank, "restart"))
     ask(checker, "rejoin", tree=tree)
-    return answer
+    return True
 
 
 def agreed(checker: Checker, tree: int = 0) -> Agreed:
@@ -156,11 +163,6 @@ def settle(checker: Checker) -> None:
         ask(checker, "evict", pages=checker.ranks_state.world.pages, tree=tree)
 
 
-def lost(answer: Together) -> bool:
-    """Whether some rank said that another one is lost."""
-    return any(one.ended == LOST for one in answer.traces)
-
-
 def _views(checker: Checker) -> Views:
     """A look at each rank that is there."""
     state = checker.ranks_state
@@ -169,10 +171,10 @@ def _views(checker: Checker) -> Views:
     return tuple([_view(checker, rank) if state.own[rank].alive else None for rank in state.world.ranks])
 
 
-def _view(checker: Checker, rank: int) -> RankView:
-    """A look at one rank."""
+def _view(checker: Checker, rank: int) -> RankView | None:
+    """A look at one rank; ``None`` where a call on it has not ended."""
     view = checker.look("ranks_view", rank)
-    if not isinstance(view, RankView):
+    if view is not None and not isinstance(view, RankView):
         raise checker.broken("PORT-03", f"expected a RankView, got a {type(view).__name__}")
     return view
 

@@ -1,0 +1,1 @@
+"""Ranks in processes of their own, which reduce over real process groups."""

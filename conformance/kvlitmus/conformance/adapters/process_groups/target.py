@@ -1,0 +1,187 @@
+"""The ranks of a cache in as many processes, over groups of ``torch.distributed`` (gloo).
+
+Each process holds the whole cache and runs one rank of it.  A call is a generator there as everywhere: what the rank
+enters it says first, then enters for real.  So the judge sees who has entered what before anybody waits, and a
+collective that not all enter is named at once.  What comes out of the real one is compared with what the judge expects.
+
+The extra ``ranks`` brings torch.  Ranks can't be lost here: a group of gloo does not outlive its members.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Generator
+from multiprocessing import Pipe
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from kvlitmus.spec.config import Config
+from kvlitmus.spec.interface.ranks import Ask, Decision, Exchange, Local, RankView, World
+
+SILENT = 20.0
+"""Seconds after which a rank that says nothing is reported."""
+START = 300.0
+"""Seconds that the processes have to import torch and find each other."""
+
+
+class SilentRank(Exception):
+    """A rank said nothing for too long, or its process is gone."""
+
+
+class OtherValues(Exception):
+    """What came out of a real collective is not what its members brought, reduced."""
+
+
+class RaisedThere(Exception):
+    """A rank raised something; the text is what."""
+
+
+class Member:
+    """The process of one rank."""
+
+    def __init__(self, number: int, many: int, folder: Path, cache: object) -> None:
+        self.number = number
+        self.busy = False
+        self.mine, theirs = Pipe()
+        command = [sys.executable, "-m", "kvlitmus.conformance.adapters.process_groups.rank"]
+        self.process = subprocess.Popen(
+            [*command, str(theirs.fileno()), str(number), str(many), str(folder / "store")],
+            pass_fds=(theirs.fileno(),),
+            stdin=subprocess.PIPE,
+            env={**os.environ, "GLOO_SOCKET_IFNAME": "lo", "PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+        theirs.close()
+        self.mine.send(cache)
+
+    def hear(self, seconds: float) -> tuple[str, Any]:
+        """What the rank says next; raises :class:`SilentRank`."""
+        try:
+            if self.mine.poll(seconds):
+                what, value = self.mine.recv()
+                return what, value
+        except (EOFError, OSError) as error:
+            raise SilentRank(f"the process of rank {self.number} has ended") from error
+        raise SilentRank(f"rank {self.number} said nothing for {seconds:g} s")
+
+    def done(self, *said: object) -> Any:
+        """Have the rank do something that no other one is needed for; what it answers."""
+        self.mine.send(said)
+        what, value = self.hear(SILENT)
+        if what == "raised":
+            raise RaisedThere(value)
+        return value
+
+    def end(self) -> None:
+        """End the process, wherever it is."""
+        self.process.kill()
+        self.process.wait()
+        self.mine.close()
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
+
+class ProcessRanks:
+    """The port :class:`~kvlitmus.spec.interface.ranks.Ranks` over processes, each of one rank."""
+
+    def __init__(self, members: list[Member], silent: float) -> None:
+        self.members = members
+        self.silent = silent
+
+    def ranks_start(self, world: World) -> None:
+        """See :class:`~kvlitmus.spec.interface.ranks.Ranks`; shapes of another size are not there."""
+        if len(world.ranks) != len(self.members):
+            raise NotImplementedError
+        for member in self.members:
+            member.done("start", world)
+
+    def ranks_ask(self, rank: int, ask: Ask) -> Generator[Exchange, tuple[int, ...], tuple[Decision, ...]]:
+        """See :class:`~kvlitmus.spec.interface.ranks.Ranks`."""
+        member = self.members[rank]
+        member.busy = True
+        member.mine.send(("ask", ask))
+        what, value = member.hear(self.silent)
+        while what == "enters":
+            expected = yield value
+            _, got = member.hear(self.silent)
+            if got != expected:
+                raise OtherValues(f"rank {rank} got {got} out of {value}, where {expected} was expected")
+            what, value = member.hear(self.silent)
+        member.busy = False
+        if what == "raised":
+            raise RaisedThere(value)
+        decisions: tuple[Decision, ...] = value
+        return decisions
+
+    def ranks_local(self, event: Local) -> None:
+        """See :class:`~kvlitmus.spec.interface.ranks.Ranks`; no rank can be lost."""
+        if event.what in ("die", "restart"):
+            raise NotImplementedError
+        self.members[event.rank].done("local", event)
+
+    def ranks_view(self, rank: int) -> RankView | None:
+        """See :class:`~kvlitmus.spec.interface.ranks.RanksView`; ``None`` while a call on the rank has not ended."""
+        view: RankView | None = None if self.members[rank].busy else self.members[rank].done("view", rank)
+        return view
+
+
+class ProcessTarget:
+    """A target whose ranks run in ``many`` processes; it ends them when it is left, or the program ends.
+
+    ``inner``: the target that each process makes its cache of; it and what it makes of a configuration must be
+    picklable.  ``silent``: seconds after which a rank that says nothing is reported.
+    """
+
+    capabilities = frozenset({"ranks", "ranks_view"})
+
+    def __init__(self, many: int, inner: Any = None, silent: float = SILENT) -> None:
+        if inner is None:
+            from kvlitmus.conformance.specimen.cache import target as inner
+        self.many, self.inner, self.silent = many, inner, silent
+        self.profile = inner.profile
+        self.members: list[Member] = []
+        self.folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def make(self, config: Config) -> ProcessRanks:
+        """The ranks, in processes that are kept as long as every call in them has ended."""
+        if self.members and any(member.busy or member.process.poll() is not None for member in self.members):
+            self.end()
+        if not self.members:
+            self.start(self.inner.make(config))
+        return ProcessRanks(self.members, self.silent)
+
+    def start(self, cache: object) -> None:
+        """Start the processes, and wait until they have found each other."""
+        self.folder = tempfile.TemporaryDirectory(prefix="kvlitmus-ranks-")
+        atexit.register(self.end)
+        self.members = [Member(number, self.many, Path(self.folder.name), cache) for number in range(self.many)]
+        for member in self.members:
+            member.hear(START)
+
+    def end(self) -> None:
+        """End all processes."""
+        atexit.unregister(self.end)
+        for member in self.members:
+            member.end()
+        self.members = []
+        if self.folder is not None:
+            self.folder.cleanup()
+            self.folder = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
+
+
+two = ProcessTarget(2)
+"""The specimen over two processes."""
+four = ProcessTarget(4)
+"""The specimen over four processes."""

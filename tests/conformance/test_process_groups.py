@@ -1,0 +1,148 @@
+"""Ranks in processes of their own: the same schedules over real groups, and what is said of one that never comes."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import replace
+
+import pytest
+
+from kvlitmus.conformance.adapters.process_groups.target import OtherValues, ProcessRanks, ProcessTarget
+from kvlitmus.conformance.checker.calls import ranks
+from kvlitmus.conformance.checker.checker import Checker
+from kvlitmus.conformance.checker.guard import Violation
+from kvlitmus.conformance.generate.interpreter import Interpreter
+from kvlitmus.conformance.generate.schedule import draw, table
+from kvlitmus.conformance.litmus.registry import all_litmus
+from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.run import plan
+from kvlitmus.conformance.specimen.cache import target as specimen
+from kvlitmus.conformance.specimen.ranked import Deciding, RankCache, RankedSpecimen
+from kvlitmus.mutants.registry import all_mutants
+from kvlitmus.spec.interface.ranks import Ask, Collective, Group, Local, World
+from tests.support.processes import LIMIT
+
+pytestmark = pytest.mark.slow
+
+SIZES = (2, 4)
+
+
+class Simulated(RankedSpecimen):
+    """The specimen in one process, in the shapes of one size, whose ranks can't be lost either."""
+
+    def __init__(self, many: int) -> None:
+        super().__init__()
+        self.many = many
+
+    def ranks_start(self, world: World) -> None:
+        if len(world.ranks) != self.many:
+            raise NotImplementedError
+        super().ranks_start(world)
+
+    def ranks_local(self, event: Local) -> None:
+        if event.what == "die":
+            raise NotImplementedError
+        super().ranks_local(event)
+
+
+def play(checker: Checker, seed: int) -> Checker:
+    """All litmus tests of ranks, or a drawn schedule."""
+    if seed:
+        ops = draw(seed, 120, table(checker.capabilities))
+        assert any(ranks.start(checker, shape) for shape in ranks.SHAPES)
+        Interpreter(checker).play(ops)
+        return checker
+    for test in all_litmus().values():
+        if plan.suits(test, checker.config, specimen.profile, force_misuse=False):
+            test.program(checker)
+    return checker
+
+
+@pytest.mark.parametrize("many", SIZES)
+def test_over_real_groups_everything_is_as_in_one_process(many: int) -> None:
+    """The litmus tests, then drawn schedules; what takes too long hangs."""
+    with ProcessTarget(many, silent=LIMIT) as target:
+        for seed in range(4):
+            config = replace(plan.RANKS, stop=("wait_complete", "timeout", "best_effort")[seed % 3])
+            real = play(Checker(target.make(config), config, specimen.profile), seed)
+            simulated = play(Checker(Simulated(many), config, specimen.profile), seed)
+            assert real.history == simulated.history
+            assert real.ranks_state == simulated.ranks_state
+            assert real.counted()["RANKS-04"]
+            assert real.counted()["RANKS-03"]
+
+
+@pytest.mark.parametrize("many", SIZES)
+def test_a_collective_that_not_all_enter_is_named_and_not_waited_for(many: int) -> None:
+    """Were it waited for, this would take as long as a test may."""
+    one = all_mutants()["rank-skips-acks-when-idle"]
+    with ProcessTarget(many, one.target, silent=LIMIT) as target:
+        checker = Checker(target.make(plan.RANKS), plan.RANKS, one.profile)
+        began = time.monotonic()
+        with pytest.raises(Violation) as found:
+            all_litmus()["ranks/nothing-under-way-is-agreed-on-too"].program(checker)
+        print(f"named after {time.monotonic() - began:.2f} s: {found.value.rules}")
+        assert one.killed_by(found.value.rules)
+        assert "acks" in found.value.call
+
+
+class Stuck(RankCache):
+    """Its second rank says nothing any more when acknowledgements are asked for."""
+
+    def ask_acks(self, ask: Ask) -> Deciding:
+        while self.number:
+            time.sleep(1)
+        return (yield from super().ask_acks(ask))
+
+
+class StuckSpecimen(RankedSpecimen):
+    """Ranks of which the second one hangs."""
+
+    def __init__(self) -> None:
+        super().__init__(Stuck)
+
+
+class StuckTarget:
+    """A target of these."""
+
+    profile = specimen.profile
+
+    def make(self, config: Config) -> StuckSpecimen:
+        """Fresh ranks."""
+        return StuckSpecimen()
+
+
+def test_a_rank_that_says_nothing_is_reported_when_its_time_is_up() -> None:
+    with ProcessTarget(2, StuckTarget(), silent=1.0) as target:
+        checker = Checker(target.make(plan.RANKS), plan.RANKS, specimen.profile)
+        ranks.start(checker, "tp2")
+        with pytest.raises(Violation) as found:
+            ranks.ask(checker, "acks")
+    assert found.value.rules == ("PORT-01",)
+    assert re.search(r"rank \d said nothing for 1 s", found.value.detail)
+
+
+class Wrong:
+    """A process in which a collective comes out wrong."""
+
+    def __init__(self) -> None:
+        self.mine = self
+        self.says: list[tuple[str, object]] = [("enters", ALONE), ("out", (4,))]
+
+    def send(self, what: object) -> None:
+        """Nothing is done."""
+
+    def hear(self, seconds: float) -> tuple[str, object]:
+        """What it says next."""
+        return self.says.pop(0)
+
+
+ALONE = Collective(Group("tp", (0,)), "min", ("n",), (3,))
+
+
+def test_a_real_collective_that_yields_other_values_is_noticed() -> None:
+    asking = ProcessRanks([Wrong()], 1.0).ranks_ask(0, Ask("acks"))  # type: ignore[list-item]
+    assert next(asking) == ALONE
+    with pytest.raises(OtherValues, match=r"rank 0 got \(4,\)"):
+        asking.send((3,))
