@@ -72,9 +72,10 @@ def _groups(size: int, pages: int) -> Layout:
 
 
 def _groups_with_chunks(size: int, pages: int) -> Layout:
-    groups = _groups(size, pages)
+    base, _, state = _groups(size, pages).components
+    swa = Component("swa", Window(window_reach(4 * size) - 1), "blocks", 2 * size, 2 * size)
     chunk = Component("chunk", Chunk(4 * size), "blocks", 2 * size, 2 * size)
-    return groups._replace(components=(*groups.components, chunk))
+    return Layout((base, swa, state, chunk), {"blocks": pages})
 
 
 Maker = Callable[[int, int], Layout]
@@ -92,7 +93,7 @@ LAYOUTS: Mapping[str, Maker] = {
 
 ``kv+swa``, ``kv+state``, ``kv+chunk``, ``kv+index``: one component beside the KV, in a pool of its own; ``kv+swa+state``:
 two of them; ``groups``: KV, a window with entries of two pages, and states, all in one pool, as vLLM's KV cache groups;
-``groups+chunk``: chunks with entries of two pages beside them.
+``groups+chunk``: chunks with entries of two pages beside them, and a window of several entries.
 """
 
 

@@ -100,6 +100,16 @@ def a_window_must_fill_after_a_gap(checker: Checker) -> None:
         components.match(checker, prompt(checker, "abcdef"[:many]))
 
 
+@litmus(rules=("COMP-02", "COMP-03"), needs=NEEDS, layouts=("groups+chunk",))
+def a_window_of_several_blocks_must_be_whole(checker: Checker) -> None:
+    """Of a window that reaches back to the fourth page, the blocks after the sixth and the eighth are there."""
+    key = prompt(checker, "abcdefgh")
+    bring(checker, key, {"kv": list(range(1, 9)), "swa": [2, 6, 8], "state": [8]})
+    components.match(checker, key)
+    bring(checker, key, {"swa": [4]})
+    components.match(checker, key)
+
+
 @litmus(rules=("COMP-01", "COMP-03"), needs=NEEDS, layouts=("kv+swa",), profile={"window_root": "shorter"})
 def near_the_root_a_window_may_be_short(checker: Checker) -> None:
     """A prefix that is shorter than the window is usable, since there is nothing before it."""
