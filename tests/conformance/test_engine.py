@@ -75,7 +75,7 @@ def test_any_bytes_are_a_schedule_and_any_prefix_of_them_is_its_prefix(data: byt
 
 
 def test_a_seed_draws_the_same_schedule_every_time() -> None:
-    shapes = (PAGED, TIERED, Config(pool="store"))
+    shapes = (PAGED, TIERED, *(Config(pool=pool) for pool in ("store", "sparse", "ranks")), Config(components="groups"))
     kinds = table(frozenset({"reattach"}).union(*(capabilities_of(target.make(config)) for config in shapes)))
 
     assert draw(7, 50, kinds) == draw(7, 50, kinds) != draw(8, 50, kinds)
