@@ -63,7 +63,7 @@ def test_lengths_are_told_of_flat_caches_and_of_hierarchies_apart() -> None:
     assert [mutants_run.most_of([*range(1, many + 1)]) for many in (1, 2, 9, 10, 11)] == [1, 2, 9, 9, 10]
     told = [*mutants.figures(fates, style_of(io.StringIO(), "never"))]
     assert told[1:3] == [
-        "counterexamples of 2 flat caches: median 5.5 calls, nine of ten at most 9, longest 9",
+        "counterexamples of 2 targets without tiers: median 5.5 calls, nine of ten at most 9, longest 9",
         "counterexamples of 20 hierarchies: median 10.5 calls, nine of ten at most 18, longest 20",
     ]
 

@@ -260,7 +260,7 @@ def fate_of(worker: Process, id: str, seconds: float) -> Fate | None:
 
 
 def lengths(fates: Sequence[Fate], *, tiered: bool) -> list[int]:
-    """How long the counterexamples are, shortest first: of hierarchies, or of flat caches."""
+    """How long the counterexamples are, shortest first: of hierarchies, or of all else."""
     mutants = all_mutants()
     return sorted(
         fate.length

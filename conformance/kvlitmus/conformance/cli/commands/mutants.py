@@ -128,7 +128,7 @@ def figures(fates: Sequence[Fate], style: Style) -> Iterator[str]:
     if not killed:
         return
     yield ""
-    for what, tiered in (("flat caches", False), ("hierarchies", True)):
+    for what, tiered in (("targets without tiers", False), ("hierarchies", True)):
         if lengths := mutants_run.lengths(killed, tiered=tiered):
             yield style.paint(
                 f"counterexamples of {len(lengths)} {what}: median {statistics.median(lengths):g} calls, "
