@@ -17,6 +17,7 @@ from kvlitmus.spec import sparse
 from kvlitmus.spec.config import Config
 from kvlitmus.spec.interface.sparse import SPARSE_PORTS, SparseView
 from kvlitmus.spec.occasions import occasions_of
+from kvlitmus.spec.on import On
 from kvlitmus.spec.plan import verdicts
 from kvlitmus.spec.profile import Profile
 from kvlitmus.spec.rule import all_rules
@@ -33,7 +34,10 @@ from kvlitmus.spec.sparse_calls import (
 from kvlitmus.spec.sparse_state import SparseState
 from kvlitmus.spec.units import PageNo, Slot
 
-RULES = [rule for rule in all_rules().values() if rule.predicate.__module__ == sparse.__name__]
+SWAPPING = {On.SPARSE_ADMIT, On.SPARSE_SWAP}
+OF_THE_PACK = [rule for rule in all_rules().values() if rule.predicate.__module__ == sparse.__name__]
+RULES = [rule for rule in OF_THE_PACK if not SWAPPING.intersection(rule.on)]
+"""Those of rows; what is said of their buffers is searched in ``sparse_swaps.py``."""
 CAPABILITIES = frozenset(SPARSE_PORTS)
 ROWS, PAGES = (0, 1), 3
 
@@ -72,7 +76,7 @@ def perform(
         slots = reference.read(pool, call.row)
     elif isinstance(call, SparseFree):
         pool = reference.free(pool, call.row)
-    else:
+    elif isinstance(call, SparseConnect):
         accepted = reference.connects(pool, call.page_size)
     return pool, SparseDone(slots, seen(pool), accepted)
 

@@ -363,7 +363,117 @@ class AnyPeer(RowTable):
         return page_size in (self.page, 1)
 
 
+# Slips of a row's buffer
+
+
+@mutant("sparse-swap-most-recent", kills=("SPARSE-28",))
+class SwapMostRecent(RowTable):
+    """The place that was used last is used anew: what the next step wants again is copied each time."""
+
+    def victim(self, idle: list[int]) -> int:
+        return idle.pop()
+
+
+@mutant("sparse-swap-hits-are-no-use", kills=("SPARSE-28",))
+class SwapHitsAreNoUse(RowTable):
+    """Only being filled counts as a use: tokens that are wanted at every step are pushed out."""
+
+    def use(self, row: int, idle: list[int], taken: list[int], hits: list[int]) -> None:
+        self.recent[row] = [place for place in self.recent[row] if place not in taken] + taken
+
+
+@mutant("sparse-swap-hits-before-misses", kills=("SPARSE-28",))
+class SwapHitsBeforeMisses(RowTable):
+    """In one step, what was there counts as used before what was filled."""
+
+    def use(self, row: int, idle: list[int], taken: list[int], hits: list[int]) -> None:
+        self.recent[row] = idle + hits + taken
+
+
+@mutant("sparse-swap-hits-as-wanted", kills=("SPARSE-28",))
+class SwapHitsAsWanted(RowTable):
+    """Tokens that are there are looked at in the order of the wish: their old order is lost."""
+
+    def use(self, row: int, idle: list[int], taken: list[int], hits: list[int]) -> None:
+        super().use(row, idle, taken, sorted(hits))
+
+
+@mutant("sparse-swap-takes-what-is-wanted", kills=("SPARSE-24", "SPARSE-27", "SPARSE-28"))
+class SwapTakesWhatIsWanted(RowTable):
+    """A place is used anew though it holds a token that is wanted: two tokens are said to be in it."""
+
+    def swap(self, row: int, length: int, wanted: Sequence[int]) -> list[int]:
+        before = list(self.recent[row])
+        found = super().swap(row, length, wanted)
+        return [before[0] if at and place < self.room < length else place for at, place in enumerate(found)]
+
+
+@mutant("sparse-swap-newest-from-the-host", kills=("SPARSE-26", "SPARSE-28"))
+class SwapNewestFromTheHost(RowTable):
+    """The newest token is looked for like any other, and copied from a host slot that nobody has written to."""
+
+    def swap(self, row: int, length: int, wanted: Sequence[int]) -> list[int]:
+        return super().swap(row, length + 1 if length > self.room else length, wanted)
+
+
+@mutant("sparse-swap-short-is-searched", kills=("SPARSE-25",))
+class SwapShortIsSearched(RowTable):
+    """A sequence that fits is swapped like any other: its newest token is said to be behind the buffer."""
+
+    def swap(self, row: int, length: int, wanted: Sequence[int]) -> list[int]:
+        found = super().swap(row, length, wanted)
+        return [self.room if token == length - 1 else place for token, place in zip(wanted, found, strict=True)]
+
+
+@mutant("sparse-admit-trusts-the-buffer", kills=("SPARSE-28",))
+class AdmitTrustsTheBuffer(RowTable):
+    """A row whose KV came to the host begins as if its buffer held its first tokens: they are read from what another
+    request left there.
+    """
+
+    def admit(self, row: int, length: int) -> None:
+        super().admit(row, min(length, self.room))
+
+
+@mutant("sparse-admit-keeps-the-order", kills=("SPARSE-28",))
+class AdmitKeepsTheOrder(RowTable):
+    """The order in which places are used anew is that of the request that had the row before."""
+
+    def admit(self, row: int, length: int) -> None:
+        recent = self.recent[row]
+        super().admit(row, length)
+        self.recent[row] = recent
+
+
+@mutant("sparse-swap-drops-what-was-there", kills=("SPARSE-23",))
+class SwapDropsWhatWasThere(RowTable):
+    """Only tokens that were copied are answered."""
+
+    def swap(self, row: int, length: int, wanted: Sequence[int]) -> list[int]:
+        there = list(self.buffered[row])
+        found = super().swap(row, length, wanted)
+        return [place for token, place in zip(wanted, found, strict=True) if length <= self.room or token not in there]
+
+
+@mutant("sparse-swap-frees-the-host", kills=("SPARSE-29",))
+class SwapFreesTheHost(RowTable):
+    """A row that begins to decode from its buffer gives a host page back: what is pushed out of the buffer is lost."""
+
+    def admit(self, row: int, length: int) -> None:
+        super().admit(row, length)
+        self.give_back(self.held(row)[-self.page :])
+
+
 # Legal variations
+
+
+@null_mutant("sparse-buffers-of-one-token")
+class BuffersOfOneToken(RowTable):
+    """A buffer has room for one token: how large it is, its pool says."""
+
+    def __init__(self, config: Config, profile: Profile) -> None:
+        super().__init__(config, profile)
+        self.room = 1
 
 
 @null_mutant("sparse-highest-first")

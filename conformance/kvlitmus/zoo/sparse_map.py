@@ -6,6 +6,7 @@ whatever else can't be granted: nothing is an error.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 
 from kvlitmus.conformance.ports import Config, Profile, Unsupported
@@ -23,6 +24,7 @@ class SparseMap:
         self.pages = config.pages
         self.free = (1 << config.pages) - 1
         self.rows: dict[int, list[int]] = {}
+        self.buffers: dict[int, OrderedDict[int, int]] = {}
 
     def sparse_shape(self) -> SparseShape:
         """Rows of whole pages."""
@@ -76,6 +78,31 @@ class SparseMap:
         """Slots of the free pages, the highest first, and of each row."""
         free = [page for page in reversed(range(self.pages)) if self.free >> page & 1]
         return SparseView(tuple(self.slots_of(free)), {row: self.sparse_read(row) for row in self.rows})
+
+    def sparse_buffer(self) -> int:
+        """Room for two pages."""
+        return 2 * self.page
+
+    def sparse_admit(self, row: int, length: int) -> None:
+        """Tokens by recency, each with its place; a place without a token has a negative number for one."""
+        fits = length <= self.sparse_buffer()
+        self.buffers[row] = OrderedDict((place if fits else ~place, place) for place in range(self.sparse_buffer()))
+
+    def sparse_swap(self, row: int, length: int, tokens: Sequence[int]) -> Sequence[int]:
+        """Wanted tokens are moved behind the others in their old order; the first of the others make room."""
+        held = self.buffers[row]
+        if length <= len(held):
+            return tokens
+        wanted, room = set(tokens), len(held)
+        hits = [token for token in held if token in wanted]
+        missing = [token for token in tokens if token not in held and token != length - 1]
+        for token in hits:
+            held.move_to_end(token)
+        places = [held.popitem(last=False)[1] for _ in missing]
+        held.update(zip(missing, places, strict=True))
+        for token in hits:
+            held.move_to_end(token)
+        return [room if token == length - 1 else held[token] for token in tokens]
 
     def sparse_connect(self, page_size: int) -> bool:
         """Only equals."""

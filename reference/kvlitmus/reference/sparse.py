@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kvlitmus.spec.sparse_buffer import admitted, swapped
 from kvlitmus.spec.sparse_state import SparseRow, SparseState, missing_pages
 from kvlitmus.spec.units import PageNo, Pages, Slot, Tokens
 
 
-def empty_pool(page_size: int, pages: int, width: int) -> SparseState:
-    """A pool of so many pages whose rows have room for ``width`` slots, and none yet."""
-    return SparseState(page_size, pages, width, {})
+def empty_pool(page_size: int, pages: int, width: int, room: int = 0) -> SparseState:
+    """A pool of so many pages and no rows yet; they have room for ``width`` slots, and buffers for ``room`` tokens."""
+    return SparseState(page_size, pages, width, {}, room=room)
 
 
 def allocated(pool: SparseState, row: int) -> Tokens:
@@ -86,8 +87,20 @@ def read(pool: SparseState, row: int) -> tuple[Slot, ...]:
 
 
 def free(pool: SparseState, row: int) -> SparseState:
-    """The pool without any page in the row (SPARSE-08)."""
-    return pool._replace(rows={number: one for number, one in pool.rows.items() if number != row})
+    """The pool without any page in the row, and without its buffer (SPARSE-08)."""
+    rows = {number: one for number, one in pool.rows.items() if number != row}
+    return pool._replace(rows=rows, buffers={number: one for number, one in pool.buffers.items() if number != row})
+
+
+def admit(pool: SparseState, row: int, length: int) -> SparseState:
+    """The pool with a buffer for a row that begins to decode with so many tokens (SPARSE-25, SPARSE-28)."""
+    return pool._replace(buffers={**pool.buffers, row: admitted(pool.room, length)})
+
+
+def swap(pool: SparseState, row: int, length: int, wanted: Sequence[int]) -> tuple[SparseState, tuple[int, ...]]:
+    """The pool with these tokens in the row's buffer, and their places (SPARSE-23 … SPARSE-28)."""
+    buffer, places = swapped(pool.buffers[row], length, wanted)
+    return pool._replace(buffers={**pool.buffers, row: buffer}), places
 
 
 def connects(pool: SparseState, page_size: int) -> bool:

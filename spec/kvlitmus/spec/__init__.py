@@ -21,7 +21,7 @@ takes; :mod:`~kvlitmus.spec.replay`, what events tell, and :mod:`~kvlitmus.spec.
 :mod:`~kvlitmus.spec.prefetch_advance` and :mod:`~kvlitmus.spec.prefetch_plan`, without a snapshot
 :mod:`~kvlitmus.spec.tier_unseen` and :mod:`~kvlitmus.spec.host_known`; for page stores
 :mod:`~kvlitmus.spec.store_state` and :mod:`~kvlitmus.spec.store_calls`; for sparse host pools
-:mod:`~kvlitmus.spec.sparse_state` and :mod:`~kvlitmus.spec.sparse_calls`; for components
+:mod:`~kvlitmus.spec.sparse_state`, :mod:`~kvlitmus.spec.sparse_buffer` and :mod:`~kvlitmus.spec.sparse_calls`; for components
 :mod:`~kvlitmus.spec.component_shapes` (which boundaries are valid), :mod:`~kvlitmus.spec.component_layouts`,
 :mod:`~kvlitmus.spec.component_calls`, :mod:`~kvlitmus.spec.component_state` and
 :mod:`~kvlitmus.spec.component_storage` (what can be restored), for several ranks

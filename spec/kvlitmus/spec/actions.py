@@ -497,6 +497,8 @@ ELSEWHERE: Mapping[On, str] = {
             On.REFUSED_SPARSE_REQUEST,
             On.SPARSE_READ,
             On.SPARSE_FREE,
+            On.SPARSE_ADMIT,
+            On.SPARSE_SWAP,
             On.SPARSE_CONNECT,
         ),
         _SPARSE,

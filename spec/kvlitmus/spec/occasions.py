@@ -46,6 +46,8 @@ PLAIN: dict[type, tuple[On, ...]] = {
     store_calls.StoreRace: (On.STORE_RACE,),
     sparse_calls.SparseRead: (On.SPARSE_READ,),
     sparse_calls.SparseFree: (On.SPARSE_FREE,),
+    sparse_calls.SparseAdmit: (On.SPARSE_ADMIT,),
+    sparse_calls.SparseSwap: (On.SPARSE_SWAP,),
     sparse_calls.SparseConnect: (On.SPARSE_CONNECT,),
     component_calls.ComponentFree: (On.COMPONENT_FREE,),
     component_calls.ComponentMatch: (On.COMPONENT_MATCH,),

@@ -90,6 +90,8 @@ class On(enum.StrEnum):
     REFUSED_SPARSE_REQUEST = "refused_sparse_request"
     SPARSE_READ = "sparse_read"
     SPARSE_FREE = "sparse_free"
+    SPARSE_ADMIT = "sparse_admit"
+    SPARSE_SWAP = "sparse_swap"
     SPARSE_CONNECT = "sparse_connect"
     MISUSE = "misuse"
     DOUBLE_FREE = "double_free"

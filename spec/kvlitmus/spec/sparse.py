@@ -336,6 +336,115 @@ def only_peers_with_equal_pages_are_accepted(sparse_peer_fits: bool, sparse_acce
     return sparse_accepted == sparse_peer_fits
 
 
+@rule(
+    "SPARSE-23",
+    on=(On.SPARSE_SWAP,),
+    source="R-SP-11",
+    reference="sparse.swap",
+    allowed="one place for each of {sparse_wanted}, of the {sparse_room} and the newest token's own",
+)
+def each_wanted_token_has_a_place(sparse_places: Sequence[int], sparse_wanted: Sequence[int], sparse_room: int) -> bool:
+    """Each token that is wanted MUST have exactly one place of the row's buffer."""
+    return len(sparse_places) == len(sparse_wanted) and all(0 <= place <= sparse_room for place in sparse_places)
+
+
+@rule(
+    "SPARSE-24",
+    on=(On.SPARSE_SWAP,),
+    source="R-SP-11",
+    reference="sparse.swap",
+    allowed="distinct places for {sparse_wanted}",
+)
+def no_place_holds_two_tokens(sparse_places: Sequence[int]) -> bool:
+    """Tokens that are wanted together MUST have distinct places."""
+    return len(set(sparse_places)) == len(sparse_places)
+
+
+@rule(
+    "SPARSE-25",
+    on=(On.SPARSE_SWAP,),
+    source="R-SP-11, R-SP-14",
+    reference="sparse.swap",
+    allowed="{sparse_wanted}: the sequence fits into the buffer",
+    premise="sparse_fits",
+)
+def a_sequence_that_fits_lies_in_order(
+    sparse_fits: bool, sparse_places: Sequence[int], sparse_wanted: Sequence[int]
+) -> bool:
+    """As long as the whole sequence fits into the buffer, each token MUST have the place of its own number."""
+    return not sparse_fits or same(sparse_places, sparse_wanted)
+
+
+@rule(
+    "SPARSE-26",
+    on=(On.SPARSE_SWAP,),
+    source="R-SP-11, R-SP-13",
+    reference="sparse.swap",
+    allowed="place {sparse_room} for token {sparse_newest}, and for no other",
+)
+def the_newest_token_has_its_own_place(
+    sparse_fits: bool, sparse_places: Sequence[int], sparse_wanted: Sequence[int], sparse_newest: int, sparse_room: int
+) -> bool:
+    """Where a sequence is longer than the buffer, its newest token MUST have the place behind the others, and no other
+    token has it: it is on the device alone.
+    """
+    if sparse_fits:
+        return True
+    pairs = zip(sparse_wanted, sparse_places, strict=False)
+    return all((token == sparse_newest) == (place == sparse_room) for token, place in pairs)
+
+
+@rule(
+    "SPARSE-27",
+    on=(On.SPARSE_SWAP,),
+    source="R-SP-11",
+    reference="sparse.swap",
+    allowed="{sparse_kept} as before",
+    premise="sparse_kept",
+)
+def what_is_in_the_buffer_stays(
+    sparse_places: Sequence[int], sparse_wanted: Sequence[int], sparse_kept: Mapping[int, int]
+) -> bool:
+    """A token that is in the buffer MUST stay in its place as long as it is wanted: it isn't copied again."""
+    pairs = zip(sparse_wanted, sparse_places, strict=False)
+    return all(sparse_kept.get(token, place) == place for token, place in pairs)
+
+
+@rule(
+    "SPARSE-28",
+    on=(On.SPARSE_SWAP,),
+    source="R-SP-11, R-SP-14",
+    reference="sparse.swap",
+    allowed="{sparse_places_due}",
+    premise="sparse_swaps_in",
+)
+def what_is_missing_takes_the_place_used_least_recently(
+    sparse_swaps_in: bool, sparse_places: Sequence[int], sparse_places_due: Sequence[int]
+) -> bool:
+    """Tokens that are not in the buffer MUST take, in the order in which they are wanted, the places that were used least
+    recently among those that hold no wanted token.  A place is used by being filled and by holding what is wanted; in one
+    step, those that are filled count as used before the others.
+    """
+    return not sparse_swaps_in or same(sparse_places, sparse_places_due)
+
+
+@rule(
+    "SPARSE-29",
+    on=(On.SPARSE_ADMIT, On.SPARSE_SWAP),
+    source="R-SP-11",
+    reference="sparse.swap",
+    allowed="{sparse_free_before} free slots, and the rows {sparse_rows_due}",
+)
+def decoding_leaves_host_memory(
+    sparse_free_before: Tokens,
+    sparse_free_after: Tokens,
+    sparse_rows: Mapping[int, Sequence[int]],
+    sparse_rows_due: Mapping[int, Sequence[Slot]],
+) -> bool:
+    """Filling the buffer MUST change neither rows nor what is free on the host: what is swapped in stays there, too."""
+    return sparse_free_before == sparse_free_after and alike(sparse_rows, sparse_rows_due)
+
+
 def alike(rows: Mapping[int, Sequence[int]], due: Mapping[int, Sequence[Slot]]) -> bool:
     """Whether the rows have just these slots."""
     return rows.keys() == due.keys() and all(same(slots, due[row]) for row, slots in rows.items())

@@ -38,6 +38,21 @@ class SparseFree(NamedTuple):
     aborted: bool = False
 
 
+class SparseAdmit(NamedTuple):
+    """The request of a row begins to decode; answers :class:`SparseDone`."""
+
+    row: int
+    length: int
+
+
+class SparseSwap(NamedTuple):
+    """Ask where some tokens of a row lie in its buffer; answers :class:`SparseDone` with places for ``slots``."""
+
+    row: int
+    length: int
+    wanted: tuple[int, ...]
+
+
 class SparseConnect(NamedTuple):
     """A peer with pages of so many tokens wants to write into the rows; answers :class:`SparseDone`."""
 
@@ -55,12 +70,14 @@ class SparseDone(NamedTuple):
     """What was answered, and what was seen after it.
 
     ``slots``: those that were granted or read; ``None`` for a request that was refused.  ``accepted``: whether a peer was.
+    ``places``: those of a row's buffer.
     """
 
     slots: tuple[Slot, ...] | None
     seen: SparseSeen
     accepted: bool = True
+    places: tuple[int, ...] = ()
 
 
-SparseCall = SparseRequest | SparseRead | SparseFree | SparseConnect
+SparseCall = SparseRequest | SparseRead | SparseFree | SparseAdmit | SparseSwap | SparseConnect
 """Every call on a sparse host pool."""

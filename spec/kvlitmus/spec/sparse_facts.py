@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.sparse_calls import SparseCall, SparseConnect, SparseDone, SparseRead, SparseRequest
+from kvlitmus.spec.sparse_buffer import swapped
+from kvlitmus.spec.sparse_calls import SparseCall, SparseConnect, SparseDone, SparseRead, SparseRequest, SparseSwap
 from kvlitmus.spec.sparse_state import SparseState, advance_sparse, granted_pages
 from kvlitmus.spec.units import PageNo, Pages, Slot, Tokens, page_ceil
 
@@ -132,6 +133,61 @@ def sparse_peer_fits(state: SparseState, call: SparseConnect) -> bool:
 def sparse_accepted(answer: SparseDone) -> bool:
     """Whether the peer was accepted."""
     return answer.accepted
+
+
+# What a row decodes from
+
+
+@fact(0)
+def sparse_wanted(call: SparseSwap) -> Sequence[int]:
+    """The tokens whose places in the row's buffer are asked for."""
+    return call.wanted
+
+
+@fact(0)
+def sparse_places(answer: SparseDone) -> Sequence[int]:
+    """The places in the row's buffer that were answered."""
+    return answer.places
+
+
+@fact(0)
+def sparse_room(state: SparseState) -> int:
+    """How many tokens a row's buffer has room for."""
+    return state.room
+
+
+@fact(0)
+def sparse_newest(call: SparseSwap) -> int:
+    """The newest token of the sequence, which was computed on the device."""
+    return call.length - 1
+
+
+@fact(0)
+def sparse_fits(call: SparseSwap, sparse_room: int) -> bool:
+    """Whether the buffer has room for the whole sequence."""
+    return call.length <= sparse_room
+
+
+@fact(0)
+def sparse_kept(state: SparseState, call: SparseSwap) -> Mapping[int, int]:
+    """The places of the wanted tokens that are in the buffer of a sequence that has no room there."""
+    buffer = state.buffers[call.row]
+    kept = {} if call.length <= buffer.room else dict(zip(buffer.tokens, range(buffer.room), strict=True))
+    return {token: kept[token] for token in call.wanted if token in kept}
+
+
+@fact(0)
+def sparse_places_due(state: SparseState, call: SparseSwap) -> Sequence[int]:
+    """The places that the wanted tokens must have."""
+    return swapped(state.buffers[call.row], call.length, call.wanted)[1]
+
+
+@fact(0)
+def sparse_swaps_in(
+    sparse_wanted: Sequence[int], sparse_newest: int, sparse_kept: Mapping[int, int], sparse_fits: bool
+) -> bool:
+    """Whether some of the wanted tokens must be copied from the host."""
+    return not sparse_fits and any(token != sparse_newest and token not in sparse_kept for token in sparse_wanted)
 
 
 # What was seen

@@ -6,10 +6,20 @@ All memory is of some row or free, so the rows alone say how much is free.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from kvlitmus.spec.facts import UNKNOWN
-from kvlitmus.spec.sparse_calls import SparseCall, SparseDone, SparseFree, SparseRequest, SparseSeen
+from kvlitmus.spec.sparse_buffer import SparseBuffer, admitted, swapped
+from kvlitmus.spec.sparse_calls import (
+    SparseAdmit,
+    SparseCall,
+    SparseDone,
+    SparseFree,
+    SparseRequest,
+    SparseSeen,
+    SparseSwap,
+)
 from kvlitmus.spec.units import PageNo, Pages, Slot, Tokens, page_ceil
 
 
@@ -49,6 +59,7 @@ class SparseState(NamedTuple):
     """What is known of one sparse host pool.
 
     ``pages``: how many there are; ``width``: how many slots a row has room for; ``rows``: those that have pages.
+    ``room``: how many tokens a row's buffer on the device has room for; ``buffers``: those of rows that decode.
     ``seen``: what was seen of the pool after the call before.
     """
 
@@ -57,6 +68,8 @@ class SparseState(NamedTuple):
     width: int
     rows: Mapping[int, SparseRow]
     seen: SparseSeen = SparseSeen()
+    room: int = 0
+    buffers: Mapping[int, SparseBuffer] = MappingProxyType({})
 
     def of(self, row: int) -> SparseRow:
         """A row, empty if it has no pages."""
@@ -74,15 +87,22 @@ class SparseState(NamedTuple):
 
 def advance_sparse(state: SparseState, call: SparseCall, answer: SparseDone) -> SparseState:
     """What is known after a call that was answered so, as far as the call and its answer say."""
-    rows = dict(state.rows)
+    rows, buffers = dict(state.rows), dict(state.buffers)
     if isinstance(call, SparseFree):
         rows.pop(call.row, None)
+        buffers.pop(call.row, None)
+    elif isinstance(call, SparseAdmit):
+        buffers[call.row] = admitted(state.room, call.length)
+    elif isinstance(call, SparseSwap):
+        buffers[call.row], places = swapped(buffers[call.row], call.length, call.wanted)
+        if places != answer.places:
+            del buffers[call.row]  # a rule was broken: what it holds isn't known any more
     elif isinstance(call, SparseRequest) and answer.slots:
         row = state.of(call.row)
         pages = row.pages + granted_pages(state, call, answer.slots)
         if pages:
             rows[call.row] = row._replace(pages=pages)
-    return state._replace(rows=rows, seen=answer.seen)
+    return state._replace(rows=rows, buffers=buffers, seen=answer.seen)
 
 
 def granted_pages(state: SparseState, call: SparseRequest, slots: tuple[Slot, ...]) -> tuple[PageNo, ...]:

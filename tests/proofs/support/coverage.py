@@ -81,6 +81,7 @@ def by_lemmas() -> dict[str, tuple[tuple[str, str], ...]]:
         prefetch_lemmas,
         rank_lemmas,
         sparse_rows,
+        sparse_swaps,
         tree_lemmas,
     )
     from tests.proofs.lemmas import LEMMAS
@@ -96,7 +97,11 @@ def by_lemmas() -> dict[str, tuple[tuple[str, str], ...]]:
         found.setdefault(proven.id, []).append(
             ("every_plan_keeps_every_rule", f"any lengths, thresholds, quotas and answers; page size {sizes}")
         )
-    for name, (rules, bounds) in (*page_names.PROVEN.items(), *sparse_rows.PROVEN.items()):
+    for name, (rules, bounds) in (
+        *page_names.PROVEN.items(),
+        *sparse_rows.PROVEN.items(),
+        *sparse_swaps.PROVEN.items(),
+    ):
         for rule in rules:
             found.setdefault(rule, []).append((name, bounds))
     for rule, name in _unbounded():

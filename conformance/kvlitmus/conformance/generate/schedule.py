@@ -88,6 +88,7 @@ OPERATIONS: dict[str, tuple[int, Set[str]]] = {
     "sparse_read": (4, {"sparse"}),
     "sparse_free": (4, {"sparse"}),
     "sparse_abort": (1, {"sparse", "sparse_abort"}),
+    "sparse_decode": (12, {"sparse", "sparse_swaps"}),
     "sparse_connect": (1, {"sparse", "sparse_peer"}),
     "component_use": (16, {"components"}),
     "component_match": (6, {"components"}),

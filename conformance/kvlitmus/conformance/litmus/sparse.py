@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kvlitmus.conformance.checker.calls import sparse
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.litmus.registry import litmus
 
 SPARSE = ("sparse",)
+SWAPS = ("sparse", "sparse_swaps")
 SEEN = ("sparse", "sparse_inspect")
 
 
@@ -167,6 +170,72 @@ def a_request_is_aborted(checker: Checker) -> None:
     sparse.free(checker, 0)
     sparse.abort(checker, 1)
     sparse.read(checker, 1)
+
+
+def decoding(checker: Checker, tokens: int) -> int:
+    """A row gets slots for so many tokens and begins to decode; the room of its buffer."""
+    sparse.request(checker, 0, 0, tokens)
+    sparse.admit(checker, 0, tokens)
+    return sparse.state_of(checker).room
+
+
+def step(checker: Checker, length: int, wanted: Sequence[int]) -> None:
+    """A step of the row; of what is wanted, as much as the buffer has room for."""
+    row, room = sparse.state_of(checker).of(0), sparse.state_of(checker).room
+    if row.allocated < length - 1:
+        sparse.request(checker, 0, length - 2, 1)
+    sparse.swap(checker, 0, length, [token for token in wanted if 0 <= token < length][:room])
+
+
+@litmus(rules=("SPARSE-23", "SPARSE-25", "SPARSE-29"), needs=SWAPS)
+def a_short_sequence_decodes(checker: Checker) -> None:
+    """As long as all tokens fit, each is where its number says, in whatever order they are wanted."""
+    room = decoding(checker, 1)
+    for length in range(2, min(room, 4) + 1):
+        step(checker, length, range(length - 1, -1, -1))
+
+
+@litmus(rules=("SPARSE-25", "SPARSE-26", "SPARSE-28"), needs=SWAPS)
+def a_sequence_outgrows_its_buffer(checker: Checker) -> None:
+    """The first token that has no room is in the place behind; the next step swaps it in, to the oldest place."""
+    room = sparse.state_of(checker).room
+    decoding(checker, room)
+    for length, wanted in ((room + 1, (room, 0)), (room + 2, (room, room + 1)), (room + 3, (room + 1, 0))):
+        step(checker, length, wanted)
+
+
+@litmus(rules=("SPARSE-24", "SPARSE-26", "SPARSE-28"), needs=SWAPS)
+def a_long_sequence_begins_with_an_empty_buffer(checker: Checker) -> None:
+    """Of more tokens than there is room for, none is there: what is wanted is swapped in, in the order of the wish."""
+    room = sparse.state_of(checker).room
+    decoding(checker, room + 2)
+    step(checker, room + 3, (room, room + 2, 0))
+    step(checker, room + 3, range(room - 1, -1, -1))
+
+
+@litmus(rules=("SPARSE-27", "SPARSE-28"), needs=SWAPS)
+def what_was_wanted_is_kept_longest(checker: Checker) -> None:
+    """A token that was there and wanted counts as used after one that was swapped in by the same step."""
+    room = sparse.state_of(checker).room
+    decoding(checker, room + 2)
+    step(checker, room + 3, range(room))
+    step(checker, room + 3, (room, room - 1, room - 2))
+    step(checker, room + 3, (room + 1, *range(room - 1)))
+    step(checker, room + 3, (room, room - 1, 0))
+
+
+@litmus(rules=("SPARSE-25", "SPARSE-28"), needs=SWAPS)
+def a_row_decodes_again(checker: Checker) -> None:
+    """The buffer of a row that was given back says nothing of the next one's."""
+    room = sparse.state_of(checker).room
+    decoding(checker, room + 2)
+    step(checker, room + 3, (1, 0))
+    sparse.free(checker, 0)
+    decoding(checker, room + 2)
+    step(checker, room + 3, (0, 1))
+    sparse.free(checker, 0)
+    decoding(checker, 1)
+    step(checker, 2, (1, 0))
 
 
 @litmus(rules=("SPARSE-22",), needs=("sparse", "sparse_peer"))

@@ -62,6 +62,7 @@ CALLS_BY_NEED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("store", "store_crash"): ("store_crash",),
     ("store", "store_other"): ("store_race",),
     ("sparse",): ("sparse_request", "sparse_read", "sparse_free"),
+    ("sparse", "sparse_swaps"): ("sparse_admit", "sparse_swap"),
     ("sparse", "sparse_peer"): ("sparse_connect",),
     ("components",): (
         "component_alloc",

@@ -29,6 +29,9 @@ class RowTable:
         self.free_slots = list(range(self.size))
         self.table = [[NO_SLOT] * self.width for _ in range(ROWS)]
         self.lengths = [0] * ROWS
+        self.room = self.page + 2
+        self.buffered = [[NO_SLOT] * self.room for _ in range(ROWS)]
+        self.recent = [list(range(self.room)) for _ in range(ROWS)]
 
     # -- pages -------------------------------------------------------------------------------------
 
@@ -109,6 +112,42 @@ class RowTable:
         self.table[row] = [NO_SLOT] * self.width
         self.lengths[row] = 0
 
+    # -- the buffer --------------------------------------------------------------------------------
+
+    def admit(self, row: int, length: int) -> None:
+        """Fill the buffer with all tokens of a row, or leave it empty if they are too many."""
+        self.buffered[row] = list(range(self.room)) if length <= self.room else [NO_SLOT] * self.room
+        self.recent[row] = list(range(self.room))
+
+    def swap(self, row: int, length: int, wanted: Sequence[int]) -> list[int]:
+        """The places of these tokens; what isn't there takes the place that was used least recently."""
+        if length <= self.room:
+            return list(wanted)
+        buffered, newest = self.buffered[row], length - 1
+        hits = [place for place in self.recent[row] if buffered[place] in wanted]
+        idle = [place for place in self.recent[row] if place not in hits]
+        taken: list[int] = []
+        places: list[int] = []
+        for token in wanted:
+            if token == newest:
+                places.append(self.room)
+            elif token in buffered and buffered.index(token) in hits:
+                places.append(buffered.index(token))
+            else:
+                taken.append(self.victim(idle))
+                buffered[taken[-1]] = token
+                places.append(taken[-1])
+        self.use(row, idle, taken, hits)
+        return places
+
+    def victim(self, idle: list[int]) -> int:
+        """Take the next place that is used anew out of those that hold nothing wanted."""
+        return idle.pop(0)
+
+    def use(self, row: int, idle: list[int], taken: list[int], hits: list[int]) -> None:
+        """The order in which places are used anew: these were used in this step, the others weren't."""
+        self.recent[row] = idle + taken + hits
+
     def accepts(self, page_size: int) -> bool:
         """Whether a peer with such pages may write here."""
         return page_size == self.page
@@ -148,6 +187,18 @@ class SparseSpecimen:
         """See :class:`~kvlitmus.spec.interface.sparse.SparseInspect`."""
         rows = {row: [slot for slot in slots if slot != NO_SLOT] for row, slots in enumerate(self.table.table)}
         return SparseView(list(self.table.free_slots), rows)
+
+    def sparse_buffer(self) -> int:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseSwaps`."""
+        return self.table.room
+
+    def sparse_admit(self, row: int, length: int) -> None:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseSwaps`."""
+        self.table.admit(row, length)
+
+    def sparse_swap(self, row: int, length: int, tokens: Sequence[int]) -> Sequence[int]:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseSwaps`."""
+        return self.table.swap(row, length, tokens)
 
     def sparse_connect(self, page_size: int) -> bool:
         """See :class:`~kvlitmus.spec.interface.sparse.SparsePeer`."""

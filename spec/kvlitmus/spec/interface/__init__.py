@@ -70,6 +70,7 @@ from kvlitmus.spec.interface.sparse import (
     SparseInspect,
     SparsePeer,
     SparseShape,
+    SparseSwaps,
     SparseView,
 )
 from kvlitmus.spec.interface.stores import (
@@ -201,6 +202,7 @@ __all__ = [
     "SparseInspect",
     "SparsePeer",
     "SparseShape",
+    "SparseSwaps",
     "SparseView",
     "Steps",
     "Storage",

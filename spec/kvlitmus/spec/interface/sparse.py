@@ -65,6 +65,28 @@ class SparseAbort(Protocol):
         """The request of a row is aborted: the row is given back as by ``sparse_free``."""
 
 
+class SparseSwaps(Protocol):
+    """The buffer on the device that a row decodes from: few of its tokens, copied from the host where they are missing."""
+
+    def sparse_buffer(self) -> int:
+        """How many tokens the buffer of a row has room for; always the same.
+
+        These are its places, numbered from 0 on.  The newest token of a sequence that is longer has one more, behind them.
+        """
+
+    def sparse_admit(self, row: int, length: int) -> None:
+        """The request of a row begins to decode; the KV of so many tokens is in its host slots, and nowhere else.
+
+        Tokens that fit into the buffer are all copied there, each to the place of its own number; of more, none is.
+        """
+
+    def sparse_swap(self, row: int, length: int, tokens: Sequence[int]) -> Sequence[int]:
+        """The places of these tokens of a sequence that is ``length`` tokens long now, its newest one computed here.
+
+        The tokens are distinct and no more than the buffer has room for; all but the newest have host slots.
+        """
+
+
 class SparsePeer(Protocol):
     """What another machine writes into the rows: KV that was computed there."""
 
@@ -76,6 +98,7 @@ SPARSE_PORTS: dict[str, tuple[str, ...]] = {
     "sparse": ("sparse_shape", "sparse_request", "sparse_read", "sparse_free", "sparse_available"),
     "sparse_inspect": ("sparse_view",),
     "sparse_abort": ("sparse_abort",),
+    "sparse_swaps": ("sparse_buffer", "sparse_admit", "sparse_swap"),
     "sparse_peer": ("sparse_connect",),
 }
 """Those of a sparse host pool: capability → the methods that make it up."""

@@ -24,7 +24,9 @@ class ReferenceSparse:
 
     def __init__(self, config: Config, count: str) -> None:
         self.count = count
-        self.pool = sparse.empty_pool(config.page_size, config.pages, ROW_PAGES * config.page_size)
+        self.pool = sparse.empty_pool(
+            config.page_size, config.pages, ROW_PAGES * config.page_size, config.page_size + 2
+        )
 
     def sparse_shape(self) -> SparseShape:
         """See :class:`~kvlitmus.spec.interface.sparse.SparseHost`."""
@@ -56,6 +58,19 @@ class ReferenceSparse:
         size = self.pool.page_size
         free = [page * size + at for page in sparse.free_pages(self.pool) for at in range(size)]
         return SparseView(free, {number: row.slots for number, row in self.pool.rows.items()})
+
+    def sparse_buffer(self) -> int:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseSwaps`."""
+        return self.pool.room
+
+    def sparse_admit(self, row: int, length: int) -> None:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseSwaps`."""
+        self.pool = sparse.admit(self.pool, row, length)
+
+    def sparse_swap(self, row: int, length: int, tokens: Sequence[int]) -> Sequence[int]:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseSwaps`."""
+        self.pool, places = sparse.swap(self.pool, row, length, tokens)
+        return places
 
     def sparse_connect(self, page_size: int) -> bool:
         """See :class:`~kvlitmus.spec.interface.sparse.SparsePeer`."""

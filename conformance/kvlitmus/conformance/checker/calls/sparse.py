@@ -6,7 +6,7 @@ question.  The other calls have no reason to raise (PORT-01).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.support.text import raised_text, shown
@@ -14,6 +14,7 @@ from kvlitmus.spec.facts import UNKNOWN
 from kvlitmus.spec.interface.sparse import SparseShape, SparseView
 from kvlitmus.spec.setting import SNAPSHOT
 from kvlitmus.spec.sparse_calls import (
+    SparseAdmit,
     SparseCall,
     SparseConnect,
     SparseDone,
@@ -21,6 +22,7 @@ from kvlitmus.spec.sparse_calls import (
     SparseRead,
     SparseRequest,
     SparseSeen,
+    SparseSwap,
 )
 from kvlitmus.spec.sparse_state import SparseState, advance_sparse, as_seen
 from kvlitmus.spec.units import Slot, Tokens
@@ -40,11 +42,20 @@ def shape(checker: Checker) -> SparseShape:
     return said
 
 
+def buffer_room(checker: Checker) -> int:
+    """How many tokens a row's buffer has room for, as the pool says; at least one."""
+    room = checker.count(checker.look("sparse_buffer"), "the room of a buffer")
+    if not 0 < room <= MOST_TOKENS:
+        raise checker.broken("PORT-03", f"expected room for a token or more, got {shown(room)}")
+    return room
+
+
 def state_of(checker: Checker) -> SparseState:
     """What is known of the pool; of a fresh one that no row has a page."""
     if checker.sparse_state is None:
         width = shape(checker).width
-        checker.sparse_state = SparseState(checker.size, checker.config.pages, width, {}, seen(checker))
+        room = buffer_room(checker) if "sparse_swaps" in checker.capabilities else 0
+        checker.sparse_state = SparseState(checker.size, checker.config.pages, width, {}, seen(checker), room)
     return checker.sparse_state
 
 
@@ -111,6 +122,28 @@ def abort(checker: Checker, row: int) -> None:
     follow(checker, before, SparseFree(row, aborted=True), ())
 
 
+def admit(checker: Checker, row: int, length: int) -> None:
+    """The request of a row, which has host slots for so many tokens, begins to decode."""
+    before = state_of(checker)
+    checker.call(f"admit(row {row}, {length} tokens)", "sparse_admit", row, length)
+    follow(checker, before, SparseAdmit(row, length), ())
+
+
+def swap(checker: Checker, row: int, length: int, wanted: Sequence[int]) -> None:
+    """A step of decoding: ask where some tokens of a row are.
+
+    The row was admitted, and has host slots for all tokens but the newest.  Where a swap broke a rule before, what the
+    buffer holds isn't known, and nothing is asked.
+    """
+    before = state_of(checker)
+    if row not in before.buffers:
+        return
+    named = ", ".join(map(str, wanted[:8])) + (", …" if len(wanted) > 8 else "")
+    text = f"swap(row {row}, length {length}, tokens {named})"
+    places = checker.slots(checker.call(text, "sparse_swap", row, length, list(wanted)))
+    follow(checker, before, SparseSwap(row, length, tuple(wanted)), (), places=places)
+
+
 def connect(checker: Checker, page_size: int) -> None:
     """A peer with such pages asks whether it may write into the rows."""
     before = state_of(checker)
@@ -121,10 +154,16 @@ def connect(checker: Checker, page_size: int) -> None:
 
 
 def follow(
-    checker: Checker, before: SparseState, call: SparseCall, slots: tuple[Slot, ...] | None, *, accepted: bool = True
+    checker: Checker,
+    before: SparseState,
+    call: SparseCall,
+    slots: tuple[Slot, ...] | None,
+    *,
+    accepted: bool = True,
+    places: tuple[int, ...] = (),
 ) -> None:
     """A call was answered: the pool is seen, what is known of it follows, and the step is judged."""
-    answer = SparseDone(slots, seen(checker), accepted)
+    answer = SparseDone(slots, seen(checker), accepted, places)
     checker.watch_kept()
     checker.sparse_state = as_seen(advance_sparse(before, call, answer))
     checker.answered(call, answer, before)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.calls import sparse
 from kvlitmus.conformance.generate.actions.registry import action
 
 if TYPE_CHECKING:
+    from kvlitmus.conformance.checker.checker import Checker
     from kvlitmus.conformance.generate.caller import Caller
 
 
@@ -68,6 +70,33 @@ def free(caller: Caller, a: int, b: int, c: int) -> None:
 def abort(caller: Caller, a: int, b: int, c: int) -> None:
     """Abort the request of a row."""
     sparse.abort(caller.checker, row_of(caller, a))
+
+
+@action("sparse_decode")
+def decode(caller: Caller, a: int, b: int, c: int) -> None:
+    """A step of a row: its newest token but one gets a host slot, and some of its tokens are wanted on the device."""
+    checker, row = caller.checker, row_of(caller, a)
+    state = sparse.state_of(checker)
+    buffer = state.buffers.get(row)
+    if buffer is None:
+        start_decoding(checker, row, c)
+        return
+    if buffer.length > state.of(row).allocated and sparse.request(checker, row, buffer.length - 1, 1) is None:
+        sparse.free(checker, row)  # there is no slot for the token before the next one
+        return
+    length = buffer.length + 1
+    count = min(1 + b % state.room, length)
+    step = 1 + c % length
+    while math.gcd(step, length) > 1:
+        step += 1  # so that the tokens are distinct
+    sparse.swap(checker, row, length, [(length - 1 - c % 3 + at * step) % length for at in range(count)])
+
+
+def start_decoding(checker: Checker, row: int, c: int) -> None:
+    """Admit a row with as many tokens as it has slots for, or fewer."""
+    allocated = sparse.state_of(checker).of(row).allocated
+    if allocated:
+        sparse.admit(checker, row, max(1, allocated - c % checker.size))
 
 
 @action("sparse_connect")

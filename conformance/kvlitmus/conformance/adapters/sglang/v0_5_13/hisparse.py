@@ -25,9 +25,10 @@ What is replaced, and why the judged logic isn't touched:
 * The scheduler and the manager of connections are objects with the fields that the one published method of each
   reads; the answer of the peer's bootstrap server is given instead of fetched.
 
-Limits: pages of 64 tokens, the only ones that this release's pool has on CUDA.  Row 0 of SGLang's table is for
-padding, so row ``i`` here is row ``i + 1`` there.  A server asks for the slots of a request in order and within the
-model's context length; the suite asks for others too, and what is found so is found by a direct call.
+Limits: swapping into the buffer is a CUDA kernel, and isn't offered.  Pages have 64 tokens, the only ones that this
+release's pool has on CUDA.  Row 0 of SGLang's table is for padding, so row ``i`` here is row ``i + 1`` there.  A server
+asks for the slots of a request in order and within the model's context length; the suite asks for others too, and what
+is found so is found by a direct call.
 """
 
 from __future__ import annotations
@@ -240,7 +241,7 @@ class HiSparse:
 hisparse = Peer(
     plan=PLAN,
     profile=Profile(sparse_count="empty"),
-    capabilities=frozenset(SPARSE_PORTS),
+    capabilities=frozenset(SPARSE_PORTS) - {"sparse_swaps"},
     build=HiSparse,
     configs=tuple([Config(page_size=PAGE, pages=pages, pool="sparse") for pages in (11, 7)]),
     pool="sparse",

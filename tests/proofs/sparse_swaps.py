@@ -1,0 +1,108 @@
+"""What is proven of a row's buffer: every rule in all states of small buffers, and the order against stamps of use.
+
+The search goes through every state that a buffer can get into, by every choice of distinct tokens in every order.  That
+the order of places is that of their last use is said a second time, by stamps, and compared over all short runs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import permutations, product
+
+from kvlitmus.reference import sparse as reference
+from kvlitmus.spec.config import Config
+from kvlitmus.spec.occasions import occasions_of
+from kvlitmus.spec.plan import verdicts
+from kvlitmus.spec.profile import Profile
+from kvlitmus.spec.setting import SNAPSHOT, Setting
+from kvlitmus.spec.sparse_buffer import SparseBuffer, admitted, swapped
+from kvlitmus.spec.sparse_calls import SparseAdmit, SparseDone, SparseSwap
+from kvlitmus.spec.sparse_state import SparseState
+from tests.proofs.sparse_rows import CAPABILITIES, OF_THE_PACK, SWAPPING, seen
+
+RULES = [rule for rule in OF_THE_PACK if SWAPPING.intersection(rule.on)]
+ROOMS, LONGEST, STEPS = (1, 2, 3), 6, 3
+SETTING = Setting(Config(page_size=8, pages=1, pool="sparse"), Profile(), SNAPSHOT, CAPABILITIES)
+
+Swap = Callable[[SparseBuffer, int, Sequence[int]], tuple[SparseBuffer, tuple[int, ...]]]
+
+
+def wishes(room: int, length: int) -> Iterator[tuple[int, ...]]:
+    """All that can be wanted of a sequence: distinct tokens, no more than there is room for, in every order."""
+    for count in range(min(room, length) + 1):
+        yield from permutations(range(length), count)
+
+
+def broken_in(room: int, swap: Swap = swapped) -> tuple[Counter[str], int, list[str]]:
+    """How often each rule was evaluated, how many states there are, and what was broken first, in words."""
+    pool = reference.request(reference.empty_pool(8, 1, 8, room), 0, 0, 8)[0]
+    counts, found = Counter[str](), set[SparseBuffer]()
+    todo: list[SparseState] = []
+    for length in range(1, LONGEST):
+        then = reference.admit(pool, 0, length)
+        counts.update(judged(pool, SparseAdmit(0, length), SparseDone((), seen(then))))
+        todo.append(then)
+    while todo:
+        state = todo.pop()
+        buffer = state.buffers[0]
+        length = buffer.length + 1
+        for wanted in wishes(room, length) if length <= LONGEST else ():
+            then = reference.swap(state, 0, length, wanted)[0]
+            answer = SparseDone((), seen(then), places=swap(buffer, length, wanted)[1])
+            said = judged(state, SparseSwap(0, length, wanted), answer)
+            counts.update(said)
+            if wrong := [id for id, kept in said.items() if not kept]:
+                return counts, len(found), [f"{', '.join(wrong)}: {wanted} of {length} in {buffer} → {answer.places}"]
+            if then.buffers[0] not in found:
+                found.add(then.buffers[0])
+                todo.append(then)
+    return counts, len(found), []
+
+
+def judged(state: SparseState, call: SparseAdmit | SparseSwap, answer: SparseDone) -> dict[str, bool]:
+    """What the rules say of a step."""
+    inputs = {"setting": SETTING, "state": state._replace(seen=seen(state)), "call": call, "answer": answer}
+    return dict(verdicts(RULES, occasions_of(call, answer), CAPABILITIES, inputs, {}))
+
+
+def by_stamps(room: int, length: int, steps: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
+    """The places of the last of these steps, by stamps of use: each step takes the places with the least ones."""
+    stamps = {place: (0, 0, place) for place in range(room)}
+    held = dict(enumerate(admitted(room, length).tokens))
+    answers = []
+    for number, wanted in enumerate(steps, 1):
+        newest = length + number - 1
+        hits = sorted((place for place in held if held[place] in wanted), key=lambda place: stamps[place])
+        places: dict[int, int] = {held[place]: place for place in hits} | {newest: room}
+        missing = [token for token in wanted if token not in places]
+        victims = sorted((place for place in held if place not in hits), key=lambda place: stamps[place])
+        for at, (token, place) in enumerate(zip(missing, victims, strict=False)):
+            held[place], stamps[place], places[token] = token, (number, 0, at), place
+        for at, place in enumerate(hits):
+            stamps[place] = (number, 1, at)
+        answers.append(tuple([places[token] for token in wanted]))
+    return answers
+
+
+def other_than_by_stamps(room: int, swap: Swap = swapped) -> str:
+    """The first short run of a sequence that doesn't fit in which the order isn't that of the stamps; empty if none."""
+    length = room + 1
+    for steps in product(*(list(wishes(room, length + number)) for number in range(1, STEPS + 1))):
+        buffer, answers = admitted(room, length), []
+        for number, wanted in enumerate(steps, 1):
+            buffer, places = swap(buffer, length + number, wanted)
+            answers.append(places)
+        if answers != by_stamps(room, length, steps):
+            return f"{steps} → {answers}"
+    return ""
+
+
+BOUNDS = f"one row, buffers of 1, 2 and {ROOMS[-1]} places, sequences of up to {LONGEST} tokens, all that can be wanted"
+SHORT = f"buffers of 1 and 2 places, all runs of {STEPS} steps"
+
+PROVEN: dict[str, tuple[tuple[str, ...], str]] = {
+    "every_rule_of_sparse_buffers_holds": (tuple(rule.id for rule in RULES), BOUNDS),
+    "places_are_used_anew_in_the_order_of_their_last_use": (("SPARSE-28",), SHORT),
+}
+"""What is proven, for which rules, within which bounds."""
