@@ -51,7 +51,7 @@ from kvlitmus.mutants.registry import all_mutants  # noqa: E402
 from kvlitmus.spec.rule import all_rules  # noqa: E402
 
 DEPTHS = (0, 1, 2, 3)
-OTHERS = ("specimen", "reference", "optimized")
+OTHERS = ("specimen", "reference", "optimized", "components", "reference-components", "reference-sparse")
 CHUNK = 8
 """So many schedules are played in one go."""
 KEPT = 5
