@@ -47,6 +47,9 @@ PLANTED = (
     ("store-counts-all", "store/a-gap-ends-the-leading-run"),
     ("double-free-makes-memory", "misuse/a-page-freed-twice"),
     ("publishing-flushes", "frame/calls-leave-alone-what-they-are-not-about"),
+    ("sparse-overflow-found-late", "sparse/a-row-is-full"),
+    ("component-hit-of-the-main-pool", "components/what-was-stored-is-found-whole"),
+    ("rank-loads-are-noted-alone", "ranks/what-is-loaded-back-is-on-every-rank"),
 )
 """Mutants, each with a litmus test that finds it; together they break rules of all packs."""
 
