@@ -64,7 +64,12 @@ def test_what_was_played_is_kept_when_somebody_interrupts(
         return wait(*args, **others)
 
     monkeypatch.setattr("tools.night.wait", interrupted)
-    assert night.main([*SMALL, "--steps", "1000000", "--json", str(file)]) == 128 + number
+    # What is started in the background has SIGINT ignored by some shells, and the tests may be.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        assert night.main([*SMALL, "--steps", "1000000", "--json", str(file)]) == 128 + number
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert sum(one["schedules"] for one in result(file)["cells"].values()) == night.CHUNK
 
 
