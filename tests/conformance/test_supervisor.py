@@ -32,10 +32,16 @@ START_SECONDS = 5.0
 """The limit for a start that hangs; the start of the suite itself, without byte code on a busy machine, is within."""
 
 
+ELDER: set[int] = set()
+"""Children that this process had before the test: other tests keep some for a whole session."""
+
+
 @pytest.fixture(autouse=True)
 def _here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Targets of these tests are importable from the current folder."""
     monkeypatch.chdir(HERE)
+    ELDER.clear()
+    ELDER.update(own_workers())
 
 
 def seeds(many: int, ops: int = 120) -> list[Item]:
@@ -57,8 +63,9 @@ def run(
 
 
 def own_workers() -> list[int]:
-    """Children of this process that are still there, dead or alive."""
-    return [int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
+    """Children of this process that are still there, dead or alive, and were not there before the test."""
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    return [pid for pid in map(int, children) if pid not in ELDER]
 
 
 def without_time(result: ItemResult) -> object:
