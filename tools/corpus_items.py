@@ -159,7 +159,7 @@ def configs_in(group: str, mutant: Mutant) -> tuple[Config, ...]:
         return ()
     live = mutant.id in NOT_RECORDED
     # Sparse pools, ranks and components are played by the tests alone.
-    played = [one for one in mutant.configs if one.pool not in ("sparse", "ranks") and not one.components]
+    played = [one for one in mutant.configs if one.pool == "store" or not one.apart]
     return tuple([one for one in played if (group == "live") == (live or one.pool == "store")])
 
 

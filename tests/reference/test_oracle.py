@@ -35,7 +35,7 @@ def made(name: str, config: Config) -> bool:
 
 def followed(config: Config) -> bool:
     """Whether it is of a kind that this oracle follows; the others have references of their own."""
-    return config.tiered or (config.pool == "device" and not config.components)
+    return config.pool == "device" and not config.apart
 
 
 FLAT = (

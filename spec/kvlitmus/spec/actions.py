@@ -459,12 +459,20 @@ _RANKS = "it is a call on ranks, which are looked at by rules of their own, and 
 _MISUSE = "the contract is broken, and nothing is expected but what the pack `misuse` says"
 _EVERY = "it is said of every call of a kind of cache or trace beside what the call is"
 
+
+def _calls_on(kind: str) -> list[On]:
+    """The occasions of one kind of cache: its calls, granted and refused, whose names begin with the kind's."""
+    return [one for one in On if one.removeprefix("refused_").startswith(f"{kind}_")]
+
+
 ELSEWHERE: Mapping[On, str] = {
     On.EXTEND_ONE: "it is one request's part of a batch, which is looked at as a whole",
     On.AGAIN: "it compares two runs",
     On.IN_GROUP: _EVERY,
     On.FLAT_CALL: _EVERY,
-    **dict.fromkeys([one for one in On if one.startswith("ranks_")], _RANKS),
+    **dict.fromkeys(_calls_on("ranks"), _RANKS),
+    **dict.fromkeys(_calls_on("sparse"), _SPARSE),
+    **dict.fromkeys(_calls_on("component"), _COMPONENTS),
     On.RAISED: "it says of a call without a cache that it raised",
     **dict.fromkeys(
         (
@@ -490,32 +498,6 @@ ELSEWHERE: Mapping[On, str] = {
             On.STORE_RACE,
         ),
         _STORE,
-    ),
-    **dict.fromkeys(
-        (
-            On.SPARSE_REQUEST,
-            On.REFUSED_SPARSE_REQUEST,
-            On.SPARSE_READ,
-            On.SPARSE_FREE,
-            On.SPARSE_ADMIT,
-            On.SPARSE_SWAP,
-            On.SPARSE_CONNECT,
-        ),
-        _SPARSE,
-    ),
-    **dict.fromkeys(
-        (
-            On.COMPONENT_ALLOC,
-            On.REFUSED_COMPONENT_ALLOC,
-            On.COMPONENT_FREE,
-            On.COMPONENT_MATCH,
-            On.COMPONENT_INSERT,
-            On.COMPONENT_LOCK,
-            On.COMPONENT_UNLOCK,
-            On.COMPONENT_EVICT,
-            On.COMPONENT_RESET,
-        ),
-        _COMPONENTS,
     ),
     **dict.fromkeys(
         (

@@ -67,8 +67,8 @@ class Config:
 
     @property
     def apart(self) -> bool:
-        """Whether what is judged is no cache alone: a page store, a sparse host pool, or several ranks."""
-        return self.pool in ("store", "sparse", "ranks")
+        """Whether what is judged isn't one cache of KV: a page store, a sparse host pool, several ranks, or components."""
+        return self.pool in ("store", "sparse", "ranks") or bool(self.components)
 
     @property
     def label(self) -> str:

@@ -6,9 +6,11 @@ need is imported once.
 
 from __future__ import annotations
 
+import ast
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -47,6 +49,24 @@ def reader() -> Iterator[Ask]:
             return said
 
         yield ask
+
+
+def confirmed(said: str) -> None:
+    """``AssertionError`` unless CrossHair has said of one lemma, and of nothing else, that it holds on all paths."""
+    assert "Confirmed over all paths" in said, said
+    assert said.count("info:") == 1 and "error:" not in said, said
+
+
+def found_and_real(said: str, planted: Callable[..., object]) -> None:
+    """``AssertionError`` unless CrossHair has named arguments for a planted slip with which it fails in Python, too."""
+    found = re.search(rf"when calling {planted.__name__}(\(.*\))", said)
+    assert found, said
+    arguments = ast.literal_eval(found.group(1))
+    try:
+        planted(*arguments)
+    except AssertionError:
+        return
+    raise AssertionError(f"{planted.__name__}{arguments} fails for CrossHair alone")
 
 
 def serve() -> None:

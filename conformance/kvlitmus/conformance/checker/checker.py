@@ -23,7 +23,7 @@ from kvlitmus.conformance.checker.harness_store import HarnessStore
 from kvlitmus.conformance.checker.observation import Observer
 from kvlitmus.conformance.checker.selection import plan_for
 from kvlitmus.conformance.checker.tier_observation import LED, TierObserver
-from kvlitmus.conformance.ports import Config, Profile, Unsupported, capabilities_of
+from kvlitmus.conformance.ports import SNAPSHOTS, Config, Profile, Unsupported, capabilities_of
 from kvlitmus.conformance.ports.compose import Composed, with_requests
 from kvlitmus.conformance.support.integers import EXACT, integers, is_integer
 from kvlitmus.conformance.support.text import harmless, shown, type_name
@@ -71,8 +71,7 @@ UNSEEN = frozenset(INPUTS) - {"setting", "state", "call", "answer"}
 
 def deepest(capabilities: frozenset[str]) -> int:
     """How deep an adapter with these capabilities can be observed."""
-    looks = {"inspect", "sparse_inspect", "component_view"}
-    return DEEPEST if capabilities & looks else EVENTS if "events" in capabilities else 1
+    return DEEPEST if capabilities & SNAPSHOTS else EVENTS if "events" in capabilities else 1
 
 
 class Loan(NamedTuple):

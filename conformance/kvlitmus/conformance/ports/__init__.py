@@ -52,12 +52,14 @@ from kvlitmus.spec.interface.cache import (
 )
 from kvlitmus.spec.interface.ports import (
     PORTS,
+    SNAPSHOTS,
     capabilities_of,
 )
 from kvlitmus.spec.profile import Profile
 
 __all__ = [
     "PORTS",
+    "SNAPSHOTS",
     "Begun",
     "Config",
     "Counters",

@@ -66,7 +66,6 @@ RANK_CONFIGS: tuple[Config, ...] = tuple(
 )
 """The configurations in which it is judged whether several ranks decide alike; each plays all shapes of ranks."""
 
-
 COMPONENT_CONFIGS: tuple[Config, ...] = (
     *(Config(page_size=4, pages=16, components=name) for name in LAYOUTS),
     Config(page_size=1, pages=12, components="kv+swa+state"),
@@ -74,6 +73,14 @@ COMPONENT_CONFIGS: tuple[Config, ...] = (
     Config(page_size=4, pages=16, components="kv+swa", bigram=True),
 )
 """The configurations of a cache of components: each layout, at pages of four and one, of bigrams too."""
+
+KINDS: dict[str, tuple[Config, ...]] = {
+    "store": STORE_CONFIGS,
+    "sparse": SPARSE_CONFIGS,
+    "ranks": RANK_CONFIGS,
+    "components": COMPONENT_CONFIGS,
+}
+"""The configurations of what is judged apart from caches of KV, by the capability or pool that declares it."""
 
 
 def configs_of(target: Any) -> tuple[Config, ...]:
@@ -88,22 +95,11 @@ def configs_of(target: Any) -> tuple[Config, ...]:
     if declared:
         return tuple(declared)
     capabilities = frozenset(map(str, getattr(target, "capabilities", ())))
-    if "store" in capabilities and "pool" not in capabilities:
-        return STORE_CONFIGS
-    if "sparse" in capabilities and "pool" not in capabilities:
-        return SPARSE_CONFIGS
-    if "components" in capabilities and "pool" not in capabilities:
-        return COMPONENT_CONFIGS
-    if "ranks" in capabilities and "pool" not in capabilities:
-        return RANK_CONFIGS
+    for kind, own in KINDS.items():
+        if kind in capabilities and "pool" not in capabilities:
+            return own
     pools = getattr(target, "pools", ())
-    more = {
-        "tiers": TIER_CONFIGS,
-        "store": STORE_CONFIGS,
-        "sparse": SPARSE_CONFIGS,
-        "ranks": RANK_CONFIGS,
-        "components": COMPONENT_CONFIGS,
-    }
+    more = {"tiers": TIER_CONFIGS, **KINDS}
     return CONFIGS + tuple([config for pool, own in more.items() if pool in pools for config in own])
 
 
@@ -134,7 +130,7 @@ def suits(test: Litmus, config: Config, profile: Profile, *, force_misuse: bool)
         and (not test.stops or config.stop in test.stops)
         and test.bigram in (None, config.bigram)
         and (not test.layouts or config.components in test.layouts)
-        and (config.pages >= 32 or config.tiered or config.pool in ("sparse", "ranks") or bool(config.components))
+        and (config.pages >= 32 or config.tiered or config.apart)
         and (not test.page or config.storage == "attached")
     )
 

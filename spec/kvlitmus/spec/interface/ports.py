@@ -21,6 +21,10 @@ PORTS: dict[str, tuple[str, ...]] = {
 """Capability → the methods that make it up."""
 
 
+SNAPSHOTS = frozenset({"inspect", "sparse_inspect", "component_view"})
+"""The ports by which all of a cache can be seen, one for each kind of cache that has such a port."""
+
+
 def capabilities_of(adapter: object) -> frozenset[str]:
     """The capabilities that an adapter has, by the presence of all methods of a port.
 

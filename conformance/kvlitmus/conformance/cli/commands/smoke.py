@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from kvlitmus.conformance.cli.commands import session
 from kvlitmus.conformance.generate.schedule import describe
-from kvlitmus.conformance.ports import PORTS, Config, Profile
+from kvlitmus.conformance.ports import PORTS, SNAPSHOTS, Config, Profile
 from kvlitmus.conformance.report.style import Style, style_of
 from kvlitmus.conformance.report.terminal import labelled
 from kvlitmus.conformance.run.results import Finding, Item, ItemResult, Options
@@ -113,7 +113,7 @@ def hints(found: session.Session, results: Sequence[ItemResult]) -> Iterator[str
         yield f"POOL-06, POOL-12: the profile says reserved={found.profile.reserved}; does the pool hand out page 0?"
     if any(result.error for result in played) and all(result.error for result in played):
         yield "the cache can't be made at all; call make(Config()) by hand to see the whole traceback"
-    if found.capabilities.isdisjoint({"inspect", "store", "sparse_inspect", "component_view"}):
+    if found.capabilities.isdisjoint({"store", *SNAPSHOTS}):
         yield "without view() only what is returned and counted can be judged; a snapshot shows far more"
 
 
