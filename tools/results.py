@@ -256,7 +256,7 @@ def make(target: str, folder: Path = FOLDER) -> str:
     if done.returncode not in (0, 1):
         return f"{target}: exit {done.returncode}: {(done.stderr or done.stdout)[-300:]}"
     (fresh / "report.json").replace(folder / f"{target}.json")
-    if not target.endswith(("-file", "-file-metadata")):
+    if not target.endswith(("-file", "-file-metadata", "-hisparse")):
         (folder / RECORDED).mkdir(exist_ok=True)
         (fresh / "steps.xz").replace(folder / RECORDED / f"{target}.steps.xz")
     shutil.rmtree(fresh)

@@ -24,6 +24,7 @@ GROUPS = (
     ("Hierarchies", ("-hicache", "-unified-hicache", "-hicache-rust")),
     ("Pools", ("-device-pool", "-device-pool-triton", "-host-pool")),
     ("Storage in files", ("-file", "-file-metadata")),
+    ("Sparse host memory", ("-hisparse",)),
 )
 """The tables of verdicts, each narrow enough to be read, by the ends of the targets' names."""
 
