@@ -20,6 +20,7 @@ from kvlitmus.conformance.run import plan
 from kvlitmus.conformance.run.engine import Scheduled, play, run_item
 from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.mutants.mutant import Mutant
+from kvlitmus.mutants.registry import all_mutants
 
 Look = Callable[[Mutant], Iterable[str]]
 
@@ -101,6 +102,15 @@ def schedules(steps: int, seed: int = 0) -> Look:
 def litmus(one: Mutant) -> set[str]:
     """The litmus tests, played as in a run: what is broken is muted, and the test played again."""
     return tried(one, plan.items(one.configs, one.profile, steps=0))
+
+
+def shared(one: Mutant) -> set[str]:
+    """Each litmus test once, in one of the configurations that it fits: which one is another for each mutant."""
+    turn = list(all_mutants()).index(one.id)
+    fitting: dict[str, list[Item]] = {}
+    for item in plan.items(one.configs, one.profile, steps=0):
+        fitting.setdefault(item.name, []).append(item)
+    return tried(one, [items[(turn + place) % len(items)] for place, items in enumerate(fitting.values())])
 
 
 def aimed(one: Mutant) -> set[str]:
