@@ -75,6 +75,8 @@ NO_CACHE: dict[tuple[str, Any], str] = {}
 READ_ELSEWHERE: dict[str, str] = {
     "attach": "it decides which calls are made, not what they amount to: the checker has the capability reattach",
     "second_prefetch": "it decides which calls are made, not what they amount to: calls.fetch.prefetch",
+    "component_grants": "it decides which calls are made: together in actions.components, litmus.components.inserts",
+    "component_points": "it decides which calls are made: compute in actions.components, litmus.components.inserts",
     "store_put": "the calls on page stores hand it to what is known of a store (store_state.advance_store)",
 }
 """Where a field is read that no function of the spec reads."""
@@ -108,6 +110,8 @@ NOT_ACCUSED: dict[tuple[str, Any, Any], str] = {
     ("fill_matched", False, True): LEAVE,
     ("store_checks", "bytes", "length"): LEAVE,
     ("component_cascade", "base", "leaf"): LEAVE,
+    ("component_grants", "each", "paired"): NEVER,
+    ("component_points", "any", "end"): NEVER,
     ("misuse", "reject", "undefined"): "nothing is judged then",
     ("reserve", "submit", "hit"): "when a late reservation is made is left open, so an early one is one",
     ("duplicates", "caller_frees", "kept"): "the slots are the caller's either way; whether he has to free them is his",
@@ -125,6 +129,9 @@ SHOWN_BY = {
     ("sparse_count", "empty"): "specimen as a sparse host pool",
     ("window_root", "shorter"): "specimen of components",
     ("component_cascade", "base"): "specimen of components",
+    ("component_grants", "each"): "specimen of components",
+    ("component_refill", "fills"): "specimen of components",
+    ("component_points", "any"): "specimen of components",
 }
 """The cache that shows the meaning of a value where those that differ least from the usual one don't."""
 

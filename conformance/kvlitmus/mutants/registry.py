@@ -41,6 +41,8 @@ MODULES: tuple[str, ...] = (
     "legal.flat",
     "legal.tiers",
     "legal.ranks",
+    "legal.components",
+    "component_choices",
     "legal.choices",
 )
 """The modules of this package that hold mutants, in the order in which they are listed."""

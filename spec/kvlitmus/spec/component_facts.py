@@ -17,16 +17,19 @@ from kvlitmus.spec.component_calls import (
     ComponentLock,
     ComponentMatch,
     ComponentReset,
+    Entries,
 )
 from kvlitmus.spec.component_layouts import Layout
-from kvlitmus.spec.component_shapes import Need, Run, admit, fits, largest, step_of, valid
+from kvlitmus.spec.component_shapes import Chunk, Need, Run, Window, admit, fits, largest, step_of, valid
 from kvlitmus.spec.component_state import (
     ComponentState,
+    Place,
     advance_components,
     asked_components,
     ends_at,
     needed_at,
     pool_places,
+    refilled,
 )
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.setting import Setting
@@ -137,7 +140,7 @@ def component_available(answer: After) -> Mapping[str, int] | Unknown:
 
 @fact(1, ports=("component_counters",))
 def component_available_due(
-    layout: Layout, state: ComponentState, call: object, answer: After
+    setting: Setting, layout: Layout, state: ComponentState, call: object, answer: After
 ) -> Mapping[str, int] | Unknown:
     """The free places that each pool must have after the call, as the ones before it and the answer say."""
     before, given = state.available, answer.answer
@@ -153,7 +156,27 @@ def component_available_due(
     elif isinstance(call, ComponentEvict) and isinstance(given, Mapping):
         for name, freed in given.items():
             change[layout.named(name).pool] += freed
+    elif isinstance(call, ComponentInsert) and isinstance(given, Mapping):
+        freed_by_insert = _freed_by_insert(setting, state, call, given)
+        if freed_by_insert is None:
+            return UNKNOWN
+        change.update(pool for pool, _ in freed_by_insert)
     return {pool: many + change[pool] for pool, many in before.items()}
+
+
+def _freed_by_insert(
+    setting: Setting, state: ComponentState, call: ComponentInsert, given: Entries
+) -> frozenset[Place] | None:
+    """The places that an insert frees by the profile; ``None``: it isn't known whether it had to."""
+    layout = setting.layout
+    left = pool_places(layout, given)
+    pool = layout.base.pool
+    new = refilled(state, setting, call, call.brought)
+    replaced = [at for at in new if (pool, call.brought[at]) not in left and at in state.places]
+    if any(at not in state.certain for at in replaced):
+        return None
+    freed = left if setting.profile.duplicates == "cache_frees" else frozenset[Place]()
+    return freed | {(pool, state.places[at]) for at in replaced}
 
 
 @fact(1, ports=("component_counters",))
@@ -175,15 +198,25 @@ def component_left(layout: Layout, answer: After) -> Collection[tuple[str, int]]
 
 
 @fact(0)
-def component_duplicates(layout: Layout, state: ComponentState, call: ComponentInsert) -> Collection[tuple[str, int]]:
-    """The places that were brought for what is certainly cached already."""
-    return {(layout.named(at[0]).pool, entry) for at, entry in call.brought.items() if at in state.certain}
+def component_duplicates(
+    setting: Setting, layout: Layout, state: ComponentState, call: ComponentInsert
+) -> Collection[tuple[str, int]]:
+    """The places that were brought for what is certainly cached already, and stays where it is."""
+    new = refilled(state, setting, call, call.brought.keys() - state.certain)
+    return {
+        (layout.named(at[0]).pool, entry) for at, entry in call.brought.items() if at in state.certain and at not in new
+    }
 
 
 @fact(0)
-def component_perhaps(layout: Layout, state: ComponentState, call: ComponentInsert) -> Collection[tuple[str, int]]:
-    """The places that were brought for what may be cached already."""
-    return {(layout.named(at[0]).pool, entry) for at, entry in call.brought.items() if at in state.places}
+def component_perhaps(
+    setting: Setting, layout: Layout, state: ComponentState, call: ComponentInsert
+) -> Collection[tuple[str, int]]:
+    """The places that were brought for what may be cached already, and may stay where it is."""
+    new = refilled(state, setting, call, call.brought.keys() - state.places.keys())
+    return {
+        (layout.named(at[0]).pool, entry) for at, entry in call.brought.items() if at in state.places and at not in new
+    }
 
 
 # Locks
@@ -204,6 +237,27 @@ def component_cover_due(layout: Layout, window_root: str, call: ComponentLock) -
         one.name: frozenset(at[name] for _, name in needed_at(call.path, one, call.length, window_root))
         for one in layout.components
     }
+
+
+@fact(0)
+def component_cover_beyond(
+    setting: Setting,
+    layout: Layout,
+    state: ComponentState,
+    component_cover: Mapping[str, Collection[int]],
+    component_cover_due: Mapping[str, Collection[int]],
+) -> Mapping[str, Collection[int]]:
+    """The ends that the receipt covers though neither its boundary needs them nor, by node, an entry that it needs is of their node."""
+    beyond = {name: set(ends) - set(component_cover_due.get(name, ())) for name, ends in component_cover.items()}
+    if setting.profile.evict_granularity == "node":
+        for one in layout.components:
+            due = component_cover_due.get(one.name, ())
+            if isinstance(one.shape, Window | Chunk) and due:
+                more = state.longest - 1 if len(beyond.get(one.name, ())) < state.longest else 0
+                beyond[one.name] = beyond.get(one.name, set()) - {
+                    min(due) - back * one.unit for back in range(1, 1 + more)
+                }
+    return {name: ends for name, ends in beyond.items() if ends}
 
 
 # Evictions
@@ -238,6 +292,12 @@ def component_most(layout: Layout, state: ComponentState) -> Mapping[str, int]:
 
 
 @fact(0)
+def component_excess(setting: Setting, state: ComponentState) -> int:
+    """How many entries more than asked for may go with the last one: by node all but one of the longest node."""
+    return max(0, state.longest - 1) if setting.profile.evict_granularity == "node" else 0
+
+
+@fact(0)
 def component_touched(setting: Setting, layout: Layout, call: ComponentEvict) -> Collection[str]:
     """The components of which the eviction may take something: those asked for, and what goes with them by the profile."""
     return asked_components(layout, call.wants, setting.profile.component_cascade)
@@ -254,14 +314,17 @@ def component_held(answer: After) -> Mapping[At, int] | Unknown:
 
 @fact(3, ports=("component_view",))
 def component_appeared(
-    state: ComponentState, call: object, component_held: Mapping[At, int]
+    setting: Setting, state: ComponentState, call: object, component_held: Mapping[At, int]
 ) -> Collection[At] | Unknown:
     """What came into the cache, or to another place in it, though the call did not bring it there."""
     brought = call.brought if isinstance(call, ComponentInsert) else {}
+    new = frozenset[At]()
+    if isinstance(call, ComponentInsert):
+        new = refilled(state, setting, call, brought.keys() - state.places.keys())
     return [
         at
         for at, entry in component_held.items()
-        if state.places.get(at) != entry and (at in state.places or brought.get(at) != entry)
+        if state.places.get(at) != entry and (brought.get(at) != entry or (at in state.places and at not in new))
     ]
 
 

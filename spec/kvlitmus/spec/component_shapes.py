@@ -24,6 +24,15 @@ ROOTS = ("shorter", "full")
 CASCADES = ("none", "base", "leaf")
 """What else goes with an entry; see :class:`~kvlitmus.spec.profile.Profile`."""
 
+GRANTS = ("each", "paired")
+"""How places are granted; see :class:`~kvlitmus.spec.profile.Profile`."""
+
+REFILLS = ("fills", "replaces")
+"""How a tombstone is filled; see :class:`~kvlitmus.spec.profile.Profile`."""
+
+POINTS = ("any", "end")
+"""Which states an insert brings; see :class:`~kvlitmus.spec.profile.Profile`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Run:

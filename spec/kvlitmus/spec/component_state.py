@@ -7,7 +7,7 @@ at one that is possible, and not before the largest one that is certain.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import NamedTuple, cast
 
 from kvlitmus.spec.calls import Path
@@ -27,7 +27,7 @@ from kvlitmus.spec.component_calls import (
     Entries,
 )
 from kvlitmus.spec.component_layouts import Layout
-from kvlitmus.spec.component_shapes import Component, needed
+from kvlitmus.spec.component_shapes import Component, Window, needed
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.units import Name
 
@@ -40,7 +40,8 @@ class ComponentState(NamedTuple):
 
     ``places``: everything that may be cached, and where it is if it is.  ``certain``: what is cached for certain.
     ``owned``: what the caller has.  ``receipts``: by the suite's number what each receipt covers.  ``available``: the
-    free places of each pool as they were last seen; ``None`` where nobody looked.
+    free places of each pool as they were last seen; ``None`` where nobody looked.  ``longest``: the most KV that one
+    insert brought, in entries: no node is longer.
     """
 
     places: Mapping[At, int] = {}
@@ -48,6 +49,7 @@ class ComponentState(NamedTuple):
     owned: frozenset[Place] = frozenset()
     receipts: Mapping[int, frozenset[At]] = {}
     available: Mapping[str, int] | None = None
+    longest: int = 0
 
     @property
     def covered(self) -> frozenset[At]:
@@ -89,6 +91,22 @@ def asked_components(layout: Layout, wants: Mapping[str, int], cascade: str) -> 
     return frozenset(asked)
 
 
+def refilled(state: ComponentState, setting: Setting, call: ComponentInsert, gone: Container[At]) -> frozenset[At]:
+    """The KV that an insert brings to take the place of what is cached, by the profile; ``gone``: the windows' entries that are missing."""
+    if setting.profile.component_refill == "fills":
+        return frozenset()
+    base = setting.layout.base.name
+    windows = [one.name for one in setting.layout.components if isinstance(one.shape, Window)]
+    return frozenset(
+        (base, name)
+        for component, name in call.brought
+        if component in windows
+        and (component, name) in gone
+        and (base, name) in call.brought
+        and (base, name) not in state.covered
+    )
+
+
 def advance_components(state: ComponentState, setting: Setting, call: ComponentCall, after: After) -> ComponentState:
     """What is known after a call that was answered so, and after a look where somebody looked."""
     then = FOLLOW[type(call)](state, setting, call, after.answer)
@@ -123,8 +141,12 @@ def _insert(state: ComponentState, setting: Setting, call: ComponentInsert, answ
     pools = {one.name: one.pool for one in setting.layout.components}
     taken = {at: entry for at, entry in call.brought.items() if (pools[at[0]], entry) not in left}
     gone = frozenset((pools[at[0]], entry) for at, entry in taken.items())
+    if setting.profile.duplicates == "cache_frees":
+        gone |= left
     certain = state.certain | {at for at in call.brought if at in state.places or at in taken}
-    return state._replace(places={**state.places, **taken}, certain=certain, owned=state.owned - gone)
+    longest = max(state.longest, sum(at[0] == setting.layout.base.name for at in call.brought))
+    places = {**state.places, **taken}
+    return state._replace(places=places, certain=certain, owned=state.owned - gone, longest=longest)
 
 
 def _lock(

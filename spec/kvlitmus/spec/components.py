@@ -190,13 +190,11 @@ def a_receipt_covers_what_its_boundary_needs(
     on=On.COMPONENT_LOCK,
     source="R-SWA-01; design; sglang#28161",
     reference="components.lock",
-    allowed="no more than {component_cover_due}",
+    allowed="nothing of {component_cover_beyond}",
 )
-def a_receipt_covers_no_more(
-    component_cover: Mapping[str, Collection[int]], component_cover_due: Mapping[str, Collection[int]]
-) -> bool:
-    """A receipt MUST NOT cover entries that its boundary doesn't need: what a window has left behind can be evicted while the path is locked."""
-    return all(set(covered) <= set(component_cover_due.get(name, ())) for name, covered in component_cover.items())
+def a_receipt_covers_no_more(component_cover_beyond: Mapping[str, Collection[int]]) -> bool:
+    """A receipt MUST NOT cover entries that its boundary doesn't need: what a window has left behind can be evicted while the path is locked. By node it may cover the rest of a node of which the boundary needs something."""
+    return not component_cover_beyond
 
 
 @rule(
@@ -223,17 +221,18 @@ def an_eviction_frees_what_is_asked_for(
     on=On.COMPONENT_EVICT,
     source="R-MA-03",
     reference="components.evict",
-    allowed="no more than was asked for, and than {component_most} unprotected entries; of others what goes with them",
+    allowed="no more than was asked for, {component_excess} for the rest of a node, and than {component_most} unprotected entries; of others what goes with them",
 )
 def an_eviction_frees_no_more(
     component_asked: Mapping[str, int],
     component_freed: Mapping[str, int],
     component_most: Mapping[str, int],
     component_touched: Collection[str],
+    component_excess: int,
 ) -> bool:
-    """An eviction MUST free of a component that alone was asked for no more than that, of no component more than is unprotected, and nothing of components that don't go with those asked for."""
+    """An eviction MUST free of a component that alone was asked for no more than that, or by node than the last node makes it, of no component more than is unprotected, and nothing of components that don't go with those asked for."""
     asked = [name for name, many in component_asked.items() if many > 0]
-    if len(asked) == 1 and component_freed.get(asked[0], 0) > component_asked[asked[0]]:
+    if len(asked) == 1 and component_freed.get(asked[0], 0) > component_asked[asked[0]] + component_excess:
         return False
     return all(
         freed <= component_most.get(name, 0) and (not freed or name in component_touched)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kvlitmus.spec.choices import Values, checked
-from kvlitmus.spec.component_shapes import CASCADES, ROOTS
+from kvlitmus.spec.component_shapes import CASCADES, GRANTS, POINTS, REFILLS, ROOTS
 from kvlitmus.spec.policies import PARENTS, SLRU_HITS
 
 PROFILE_VALUES: dict[str, Values] = {
@@ -47,6 +47,9 @@ PROFILE_VALUES: dict[str, Values] = {
     "namespaces": ("text", "none", "parts"),
     "window_root": ROOTS,
     "component_cascade": CASCADES,
+    "component_grants": GRANTS,
+    "component_refill": REFILLS,
+    "component_points": POINTS,
 }
 """What is legal in a profile.  A field of text that isn't here may be any short text: it is somebody's own name."""
 
@@ -148,6 +151,17 @@ class Profile:
     component_cascade: what else an eviction takes with an entry: nothing (``none``); with KV what the other components
         have for the same prefix (``base``); that, and with an entry of another component at a prefix that no KV extends the KV
         and all else there (``leaf``).
+    component_grants: places are granted for ``each`` component by itself; or a window's come with those of KV and are tied
+        to them (``paired``): no more of them are asked for than of KV, the last of KV have them, an insert brings both
+        for the same prefixes up to the end of what it brings, and they are given back together.
+    component_refill: an insert that brings KV and a window's entry for a prefix whose KV is cached and whose window's is
+        not takes the window's alone (``fills``); or the KV as well, in place of the one that was cached, which is free
+        then, unless a receipt covers that (``replaces``).
+    component_points: an insert brings states for ``any`` boundaries, or for none; or, of each component of states, one
+        for the ``end`` of its key.
+
+    Of these, ``evict_granularity`` and ``duplicates`` hold for caches of components too.  By ``node``: an eviction
+    goes on to the end of what one insert brought at once, and a receipt may cover a window back to there.
     """
 
     reserved: int = 1
@@ -194,3 +208,6 @@ class Profile:
     namespaces: str = "text"
     window_root: str = "shorter"
     component_cascade: str = "base"
+    component_grants: str = "each"
+    component_refill: str = "fills"
+    component_points: str = "any"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from kvlitmus.conformance.checker.calls import components
 from kvlitmus.conformance.checker.checker import Checker
-from kvlitmus.conformance.generate.actions.components import compute
+from kvlitmus.conformance.generate.actions.components import compute, give_left, together
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.litmus.registry import litmus
-from kvlitmus.spec.component_shapes import Run
+from kvlitmus.spec.component_shapes import Point, Run, Window
 from kvlitmus.spec.units import Key
 
 NEEDS = ("components",)
@@ -17,6 +17,7 @@ ALL = 0xFF
 """Everything that an engine comes by is brought, of every component."""
 WINDOWS = ("kv+swa", "kv+swa+state")
 STATES = ("kv+state", "kv+swa+state")
+ANY_STATES: Mapping[str, object] = {"component_points": "any"}
 
 
 def store(checker: Checker, key: Key, kept: int = ALL) -> None:
@@ -26,13 +27,42 @@ def store(checker: Checker, key: Key, kept: int = ALL) -> None:
 
 
 def bring(checker: Checker, key: Key, ends: Mapping[str, Sequence[int]]) -> None:
-    """Cache a key with entries that end after so many pages, and no others."""
-    granted = components.alloc(checker, {name: len(some) for name, some in ends.items()})
-    if granted is None:
+    """Cache a key with entries that end after so many pages, and no others, in as many inserts as it takes."""
+    for part, some_ends in inserts(checker, key, ends):
+        granted = components.alloc(checker, {name: len(some) for name, some in some_ends.items()})
+        if granted is None:
+            return
+        size = checker.size
+        entries = {
+            name: dict(zip([at * size for at in some_ends[name]], granted[name], strict=True)) for name in granted
+        }
+        give_left(checker, components.insert(checker, part, entries))
+
+
+def inserts(
+    checker: Checker, key: Key, ends: Mapping[str, Sequence[int]]
+) -> Iterator[tuple[Key, Mapping[str, Sequence[int]]]]:
+    """The inserts by which these entries are brought, each with its part of the key.
+
+    Where windows come with KV, one ends with the window before a page that has none; where states are brought for the
+    end of a key, one ends with each state.
+    """
+    layout, profile = checker.setting.layout, checker.setting.profile
+    if profile.component_grants == "each" and profile.component_points == "any":
+        yield key, ends
         return
-    size = checker.size
-    entries = {name: dict(zip([at * size for at in ends[name]], granted[name], strict=True)) for name in granted}
-    components.free(checker, components.insert(checker, key, entries))
+    windows = [one.name for one in layout.components if isinstance(one.shape, Window)]
+    states = [one.name for one in layout.components if isinstance(one.shape, Point)]
+    pages, first = list(ends[layout.base.name]), 0
+    for at, page in enumerate(pages, 1):
+        after = pages[at] if at < len(pages) else None
+        gap = any(page in ends.get(name, ()) and after not in ends.get(name, ()) for name in windows)
+        if after is None or gap or any(page in ends.get(name, ()) for name in states):
+            mine = pages[first:at]
+            more = 1 if key.bigram else 0
+            part = Key(key.namespace, key.tokens[: page * checker.size + more], key.bigram)
+            yield part, {name: [one for one in some if one in mine] for name, some in ends.items()}
+            first = at
 
 
 def locked(checker: Checker, key: Key, receipt: int) -> int:
@@ -89,7 +119,7 @@ def an_insert_recovers_a_tombstone(checker: Checker) -> None:
     evict_all(checker)
 
 
-@litmus(rules=("COMP-02", "COMP-03", "COMP-04"), needs=NEEDS, layouts=WINDOWS)
+@litmus(rules=("COMP-02", "COMP-03", "COMP-04"), needs=NEEDS, layouts=WINDOWS, profile=ANY_STATES)
 def a_window_must_fill_after_a_gap(checker: Checker) -> None:
     """The window is there from the root on, then not, then again: after the gap a whole window must have come."""
     names = [one.name for one in checker.setting.layout.components]
@@ -149,7 +179,7 @@ def a_split_leaves_the_state_behind(checker: Checker) -> None:
         components.match(checker, prompt(checker, ways))
 
 
-@litmus(rules=("COMP-02",), needs=NEEDS, layouts=("kv+swa+state",))
+@litmus(rules=("COMP-02",), needs=NEEDS, layouts=("kv+swa+state",), profile={**ANY_STATES, "component_grants": "each"})
 def a_hit_is_an_intersection(checker: Checker) -> None:
     """The window can go on at the fourth page, the state at the third and the sixth: no boundary is good for both.
 
@@ -225,7 +255,7 @@ def a_grant_is_for_all_or_for_none(checker: Checker) -> None:
     for one in layout.components:
         wants = {other.name: 1 for other in layout.components}
         wants[one.name] = layout.places[one.pool] + 1
-        components.alloc(checker, wants)
+        components.alloc(checker, together(checker, wants))
     pools = {one.pool: one.name for one in layout.components}
     wants = {name: layout.places[pool] for pool, name in pools.items()}
     granted = components.alloc(checker, wants)
@@ -271,7 +301,7 @@ def components_go_one_by_one(checker: Checker) -> None:
     evict_all(checker)
 
 
-@litmus(rules=("COMP-02", "COMP-03"), needs=NEEDS)
+@litmus(rules=("COMP-02", "COMP-03"), needs=NEEDS, profile=ANY_STATES)
 def what_is_brought_twice_is_left(checker: Checker) -> None:
     """Two callers compute the same: the second keeps what it brought for what is there, and may give it back."""
     layout = checker.setting.layout

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.calls import components
 from kvlitmus.conformance.generate.actions.registry import MAX_LOANS, MAX_RECEIPTS, action, pick
-from kvlitmus.spec.component_shapes import Component, Point, Run, needed
+from kvlitmus.spec.component_calls import Entries
+from kvlitmus.spec.component_shapes import Component, Point, Run, Window, needed
 from kvlitmus.spec.units import Key
 
 if TYPE_CHECKING:
@@ -48,6 +49,10 @@ def compute(checker: Checker, key: Key, length: int, kept: int) -> None:
     layout = checker.setting.layout
     units = len(key.units) - len(key.units) % checker.size
     ends = {one.name: wanted(one, length, units, kept >> (2 * at)) for at, one in enumerate(layout.components)}
+    if checker.setting.profile.component_points == "end":
+        if not ends[layout.base.name]:
+            return
+        ends |= {one.name: [units] for one in layout.components if isinstance(one.shape, Point)}
     wants = {name: len(some) for name, some in ends.items() if some}
     granted = room_for(checker, wants)
     if granted is None:
@@ -55,7 +60,22 @@ def compute(checker: Checker, key: Key, length: int, kept: int) -> None:
     left = components.insert(
         checker, key, {name: dict(zip(ends[name], places, strict=True)) for name, places in granted.items()}
     )
-    components.free(checker, left)
+    give_left(checker, left)
+
+
+def give_left(checker: Checker, left: Entries) -> None:
+    """Give back what an insert left, unless the cache has done that."""
+    if checker.setting.profile.duplicates != "cache_frees":
+        components.free(checker, left)
+
+
+def together(checker: Checker, wants: Mapping[str, int]) -> Mapping[str, int]:
+    """What may be asked for at once: where windows come with KV, as much of that at least."""
+    layout = checker.setting.layout
+    windows = [wants.get(one.name, 0) for one in layout.components if isinstance(one.shape, Window)]
+    if checker.setting.profile.component_grants == "each" or not windows:
+        return wants
+    return {**wants, layout.base.name: max(wants.get(layout.base.name, 0), *windows)}
 
 
 def room_for(checker: Checker, wants: Mapping[str, int]) -> Mapping[str, tuple[int, ...]] | None:
@@ -105,7 +125,7 @@ def component_alloc(caller: Caller, a: int, b: int, c: int) -> None:
     if len(caller.entries) < MAX_LOANS:
         layout = caller.checker.setting.layout
         wants = {one.name: (a, b, c)[at % 3] % 4 for at, one in enumerate(layout.components)}
-        granted = components.alloc(caller.checker, wants)
+        granted = components.alloc(caller.checker, together(caller.checker, wants))
         if granted is not None:
             caller.serial += 1
             caller.entries[caller.serial] = granted
