@@ -22,7 +22,7 @@ from kvlitmus.conformance.run.targets import checkout_peers
 from kvlitmus.spec.rule import all_rules
 from tests.conformance.support.schemas import fits
 from tools import results
-from tools.results_page import Evidence, Judged, Report, page
+from tools.results_page import Evidence, Judged, Report, broken_rules, page
 
 ROOT = Path(__file__).resolve().parent.parent
 OLD, NEW = "0.5.13.post1", "0.5.23"
@@ -251,7 +251,7 @@ def test_recorded_steps_are_judged_again_without_sglang() -> None:
     data = results.reports()[target]
     assert outcome.items > 20 and outcome.steps > 500
     if not results.stale(data):
-        broken = {rule for name, rule in results.broken_rules({target: data}) if name == target}
+        broken = {rule for name, rule in broken_rules({target: data}) if name == target}
         assert outcome.broken.keys() <= broken and not outcome.ended
     assert sum(path.stat().st_size for path in paths) < 8_000_000
 
@@ -261,7 +261,7 @@ def test_what_forced_misuse_shows_of_the_old_release() -> None:
     found = results.reports()
     if any(results.stale(data) for data in found.values()):
         pytest.skip("stale reports")
-    broken = results.broken_rules(found)
+    broken = broken_rules(found)
     host, device = f"sglang-{OLD}-host-pool", f"sglang-{OLD}-device-pool"
     assert (host, "MISUSE-05") in broken, "H-38: an allocation returns a view on the free list"
     assert {(host, "MISUSE-01"), (host, "MISUSE-03"), (device, "MISUSE-01")} <= broken, "H-39: double frees"

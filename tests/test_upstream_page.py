@@ -28,11 +28,12 @@ def test_the_page_speaks_of_the_changes() -> None:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0][:40])
 def test_a_row_names_what_exists(row: list[str]) -> None:
-    _, rules, model, shown = row
+    _, rules, model, shown, said = row
     assert set(rules.split(", ")) <= all_rules().keys()
     module, name = model.strip("`").split(".")
     assert callable(getattr(importlib.import_module(f"kvlitmus.reference.{module}"), name))
     assert (ROOT / shown.strip("`")).is_file()
+    assert sorted(re.findall(r"[A-Z]+-\d\d", said)) == sorted(rules.split(", ")), "tools/results.py --update"
 
 
 @pytest.mark.parametrize("number", sorted(CHANGES))

@@ -2,7 +2,7 @@
 """The results page: what the suite said about other people's caches, and what we make of it.
 
     .venv/bin/python tools/results.py             says what is wrong or out of date; exit code 1 if anything is
-    .venv/bin/python tools/results.py --update    writes docs/results/index.md
+    .venv/bin/python tools/results.py --update    writes docs/results/index.md, and the verdicts in docs/upstream.md
     .venv/bin/python tools/results.py --rejudge   judges the recorded steps by this tree's rules; needs no SGLang
     .venv/bin/python tools/results.py --run       makes the reports again that are stale or missing, two at a time
 
@@ -24,7 +24,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -37,15 +37,16 @@ from kvlitmus.conformance.history import again  # noqa: E402
 from kvlitmus.conformance.report import build  # noqa: E402
 from kvlitmus.conformance.run import failures, plan, targets  # noqa: E402
 from kvlitmus.spec.rule import all_rules  # noqa: E402
-from tools.results_page import GROUPS, RELEASES, Evidence, Judged, Pair, Report, page  # noqa: E402
+from tools import upstream_page  # noqa: E402
+from tools.results_page import GROUPS, RELEASES, Evidence, Judged, Pair, Report, broken_rules, page  # noqa: E402
 
 FOLDER = ROOT / "docs" / "results"
+UPSTREAM = ROOT / "docs" / "upstream.md"
 RECORDED = "recorded"
 SEARCHES = ("fuzz", "hazards")
 """The folders of the searches' counterexamples, and the names of their data."""
 CLASSES = ("bug", "declared choice", "outside the contract", "limit of the adapter")
 REACHES = ("reachable in a server", "latent", "by direct call")
-BROKEN = ("violated", "warned")
 TARGETS = tuple(
     name
     for _, ends in GROUPS
@@ -157,17 +158,10 @@ def classification(folder: Path = FOLDER) -> tuple[list[Judged], str, str]:
     return entries, data["introduction"].strip(), data["notes"].strip()
 
 
-def broken_rules(found: Mapping[str, Report]) -> set[Pair]:
-    """Every (target, rule) that a report says is broken."""
-    return {
-        (target, rule["id"]) for target, data in found.items() for rule in data["rules"] if rule["verdict"] in BROKEN
-    }
-
-
 def complaints(found: Evidence, entries: Sequence[Judged], folder: Path = FOLDER) -> list[str]:
     """What reports, classification, counterexamples and snippets do not agree about."""
     wrong: list[str] = []
-    broken = broken_rules(found.fresh) | {pair for pairs in found.searched.values() for pair in pairs}
+    broken = found.broken
     said = [pair for entry in entries for pair in entry.pairs]
     wrong += [f"{target}: {rule} is broken, and nobody classified it" for target, rule in sorted(broken - set(said))]
     idle = sorted(pair for pair in set(said) - broken if pair[0] not in found.stale)
@@ -301,12 +295,16 @@ def main(arguments: Sequence[str]) -> int:
         print(complaint)
     if wrong:
         return 1
-    text, index = page(found, entries, introduction, notes), FOLDER / "index.md"
-    if asked.update:
-        index.write_text(text, encoding="utf-8")
-    elif not index.is_file() or index.read_text(encoding="utf-8") != text:
-        print("docs/results/index.md is out of date: tools/results.py --update")
-        return 1
+    pages = {
+        FOLDER / "index.md": page(found, entries, introduction, notes),
+        UPSTREAM: upstream_page.filled(UPSTREAM.read_text(encoding="utf-8"), found, entries),
+    }
+    for path, text in pages.items():
+        if asked.update:
+            path.write_text(text, encoding="utf-8")
+        elif not path.is_file() or path.read_text(encoding="utf-8") != text:
+            print(f"{path.relative_to(ROOT)} is out of date: tools/results.py --update")
+            return 1
     print(
         f"{len(found.reports)} reports, {len(found.stale)} of them stale; {len(broken_rules(found.fresh))} violations, "
         f"{len(entries)} kinds of them, all classified"

@@ -15,6 +15,7 @@ Report = dict[str, Any]
 Pair = tuple[str, str]
 """A target and a rule."""
 
+BROKEN = ("violated", "warned")
 MARKS = {"passed": "✓", "violated": "✗", "warned": "!", "not_applicable": "–"}
 WIDTH = 150
 """So many characters of a call are shown on the page; the saved counterexample has all."""
@@ -70,6 +71,18 @@ class Evidence:
     def fresh(self) -> dict[str, Report]:
         """The reports that count."""
         return {target: data for target, data in self.reports.items() if target not in self.stale}
+
+    @property
+    def broken(self) -> set[Pair]:
+        """Every (target, rule) that a report that counts, or a search, says is broken."""
+        return broken_rules(self.fresh) | {pair for pairs in self.searched.values() for pair in pairs}
+
+
+def broken_rules(found: Mapping[str, Report]) -> set[Pair]:
+    """Every (target, rule) that a report says is broken."""
+    return {
+        (target, rule["id"]) for target, data in found.items() for rule in data["rules"] if rule["verdict"] in BROKEN
+    }
 
 
 def page(found: Evidence, entries: Sequence[Judged], introduction: str, notes: str) -> str:
