@@ -23,7 +23,7 @@ from kvlitmus.spec.interface.ranks import (
     Send,
     World,
 )
-from kvlitmus.spec.rank_state import Own, finished
+from kvlitmus.spec.rank_state import Own, finished, noted
 
 ROOM = ("attached", "device", "device evictable", "host", "host evictable", "window")
 """What ranks compare before memory is granted."""
@@ -374,24 +374,9 @@ def loads(rank: Rank, key: Prefix, common: tuple[int, ...]) -> tuple[Rank, tuple
 
 def happened(rank: Rank, event: Local) -> Rank:
     """The rank after something happened to it alone."""
-    own = rank.own
-    if event.what in ("wrote", "loaded"):
-        own = own._replace(**{event.what: getattr(own, event.what) | {event.key}})
-    elif event.what == "found":
-        own = own._replace(found={**own.found, event.rid: frozenset(event.boundaries)})
-    elif event.what == "read":
-        own = own._replace(read={**own.read, event.rid: (event.pages, event.window)})
-    elif event.what == "failed":
-        own = own._replace(failed=own.failed | {event.rid})
-    elif event.what == "clock":
-        own = own._replace(clock=event.pages)
-    elif event.what == "pinch":
-        own = own._replace(pinched=event.pages)
-    elif event.what == "attach":
-        own = own._replace(attached=bool(event.pages))
-    elif event.what in ("die", "restart"):
-        return Rank(rank.world, rank.number, own=Own(whole=False, clock=own.clock))
-    return rank._replace(own=own)
+    if event.what in ("die", "restart"):
+        return Rank(rank.world, rank.number, own=Own(whole=False, clock=rank.own.clock))
+    return rank._replace(own=noted(rank.own, event))
 
 
 def call(rank: Rank, ask: Ask) -> Generator[Exchange, tuple[int, ...], tuple[Rank, tuple[Decision, ...]]]:

@@ -145,25 +145,27 @@ def advance_ranks(state: RanksState, call: object, answer: object) -> RanksState
     return state
 
 
-def after_local(state: RanksState, event: Local) -> RanksState:
-    """One rank has something by itself that it had not."""
-    own = state.own[event.rank]
+def noted(own: Own, event: Local) -> Own:
+    """What a rank has by itself after something happened to it alone; being lost, or back, is no such thing."""
     if event.what in ("wrote", "loaded"):
-        ended = getattr(own, event.what) | {event.key}
-        own = own._replace(**{event.what: ended})
-    elif event.what == "found":
-        own = own._replace(found={**own.found, event.rid: frozenset(event.boundaries)})
-    elif event.what == "read":
-        own = own._replace(read={**own.read, event.rid: (event.pages, event.window)})
-    elif event.what == "failed":
-        own = own._replace(failed=own.failed | {event.rid})
-    elif event.what == "clock":
-        own = own._replace(clock=event.pages)
-    elif event.what == "pinch":
-        own = own._replace(pinched=event.pages)
-    elif event.what == "attach":
-        own = own._replace(attached=bool(event.pages))
-    elif event.what == "die":
+        return own._replace(**{event.what: getattr(own, event.what) | {event.key}})
+    if event.what == "found":
+        return own._replace(found={**own.found, event.rid: frozenset(event.boundaries)})
+    if event.what == "read":
+        return own._replace(read={**own.read, event.rid: (event.pages, event.window)})
+    if event.what == "failed":
+        return own._replace(failed=own.failed | {event.rid})
+    if event.what == "clock":
+        return own._replace(clock=event.pages)
+    if event.what == "pinch":
+        return own._replace(pinched=event.pages)
+    return own._replace(attached=bool(event.pages)) if event.what == "attach" else own
+
+
+def after_local(state: RanksState, event: Local) -> RanksState:
+    """One rank has something by itself that it had not, or it is lost or back."""
+    own = noted(state.own[event.rank], event)
+    if event.what == "die":
         own = own._replace(alive=False, whole=False)
     elif event.what == "restart":
         own = Own(whole=False, clock=own.clock)
