@@ -82,6 +82,7 @@ KNOWN: dict[str, Known] = {
     f"{_OLD}-hisparse": Known(
         f"{_OLD_PLACE}.hisparse", "hisparse", _OLD, "SGLang's host memory for sparse attention, alone"
     ),
+    f"{_OLD}-ranks": Known(f"{_OLD_PLACE}.ranks", "ranks", _OLD, "SGLang's HiRadixCache on several ranks"),
     _NEW: Known(_NEW_MODULE, "unified_python", _NEW, "SGLang's UnifiedRadixCache with its tree in Python"),
     **{
         f"{_NEW}-{core}{suffix}": Known(_NEW_MODULE, f"unified_{core}{attribute}", _NEW, about)

@@ -176,7 +176,8 @@ class RankView(NamedTuple):
     """A look at one rank.
 
     ``device``, ``host``: the pages there, the least recently used first.  ``writing``, ``loading``: the copies that are
-    under way or not yet noted, in the order in which they began.  ``reading``: for each prefetch its request, the pages
+    under way or not yet noted, in the order in which they began; where a page counts as cached as soon as its copy begins,
+    it is on its tier and not here.  ``reading``: for each prefetch its request, the pages
     that it holds host memory for, and how many pages of the window.  ``window``: the boundaries with a window.
     ``device_free``, ``host_free``, ``window_free``: pages that are free; others may occupy some of them.
     """
@@ -212,10 +213,13 @@ class Ranks(Protocol):
     def ranks_ask(self, rank: int, ask: Ask) -> Turns:
         """Make a call on one rank: a generator that yields what the rank enters, and returns what it decided."""
 
-    def ranks_local(self, event: Local) -> None:
+    def ranks_local(self, event: Local) -> Sequence[Prefix] | None:
         """Have something happen to one rank.
 
-        Raises ``NotImplementedError`` for ``die`` where ranks can't be lost.
+        Of ``wrote`` and ``loaded`` the answer is which pages' copies have ended, where one operation copies several; else
+        ``None``.  Raises ``NotImplementedError`` for what can't happen there: ``die`` where ranks can't be lost, an
+        answer of storage with gaps where any prefix of what can be restored can be restored too, a copy or a read that
+        ends before those that began earlier where one queue has them all.
         """
 
 

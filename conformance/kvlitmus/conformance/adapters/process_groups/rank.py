@@ -96,6 +96,8 @@ def serve(talk: Connection, rank: int, links: Links, cache: Any) -> None:
                 ask(cache, links, say, rank, value)
                 continue
             done = {"start": cache.ranks_start, "local": cache.ranks_local, "view": cache.ranks_view}[what](value)
+        except NotImplementedError:
+            say("impossible", None)
         except Exception as error:  # noqa: BLE001 - whatever the cache raises is told
             say("raised", raised_text(error))
         else:

@@ -14,14 +14,14 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from multiprocessing import Pipe
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from kvlitmus.spec.config import Config
-from kvlitmus.spec.interface.ranks import Ask, Decision, Exchange, Local, RankView, World
+from kvlitmus.spec.interface.ranks import Ask, Decision, Exchange, Local, Prefix, RankView, World
 
 SILENT = 20.0
 """Seconds after which a rank that says nothing is reported."""
@@ -74,6 +74,8 @@ class Member:
         what, value = self.hear(SILENT)
         if what == "raised":
             raise RaisedThere(value)
+        if what == "impossible":
+            raise NotImplementedError
         return value
 
     def end(self) -> None:
@@ -117,11 +119,12 @@ class ProcessRanks:
         decisions: tuple[Decision, ...] = value
         return decisions
 
-    def ranks_local(self, event: Local) -> None:
+    def ranks_local(self, event: Local) -> Sequence[Prefix] | None:
         """See :class:`~kvlitmus.spec.interface.ranks.Ranks`; no rank can be lost."""
         if event.what in ("die", "restart"):
             raise NotImplementedError
-        self.members[event.rank].done("local", event)
+        ended: Sequence[Prefix] | None = self.members[event.rank].done("local", event)
+        return ended
 
     def ranks_view(self, rank: int) -> RankView | None:
         """See :class:`~kvlitmus.spec.interface.ranks.RanksView`; ``None`` while a call on the rank has not ended."""

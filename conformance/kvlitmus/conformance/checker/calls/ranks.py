@@ -37,17 +37,37 @@ def start(checker: Checker, shape: str, **sizes: int | str) -> bool:
     return True
 
 
-def local(checker: Checker, event: Local) -> None:
-    """Something happens to one rank alone."""
+def local(checker: Checker, event: Local) -> bool:
+    """Something happens to one rank alone; ``False`` where it can't happen there."""
     said = [f"{name}={value}" for name, value in event._asdict().items() if value and name not in ("rank", "what")]
-    checker.call(
-        f"ranks_local(rank {event.rank} {event.what} {' '.join(said)})".replace(" )", ")"), "ranks_local", event
-    )
+    text = f"ranks_local(rank {event.rank} {event.what} {' '.join(said)})".replace(" )", ")")
+    try:
+        answer = checker.call(text, "ranks_local", event)
+    except NotImplementedError:
+        checker.history[-1] += " → can't happen there"
+        return False
     if event.what == "die":
         before = checker.ranks_state
         checker.ranks_state = advance_ranks(before, RankLocal(event), before.seen)
-    call = RankLocal(event)
-    _judge(checker, call, _views(checker))
+    pages = ended(checker, event, answer)
+    if len(pages) > 1:
+        checker.history[-1] += f" → so did {[page for page in pages if page != event.key]}"
+    for page in pages:
+        _judge(checker, RankLocal(event._replace(key=page)), _views(checker))
+    return True
+
+
+def ended(checker: Checker, event: Local, answer: object) -> list[Prefix]:
+    """The pages whose copies ended with an event: that of its key, and those of the same operation."""
+    if event.what not in ("wrote", "loaded") or answer is None:
+        return [event.key]
+    try:
+        pages = [tuple(map(int, page)) for page in answer]  # type: ignore[attr-defined]
+    except (TypeError, ValueError) as error:
+        raise checker.broken("PORT-03", "expected the pages whose copies have ended") from error
+    if event.key not in pages:
+        raise checker.broken("PORT-03", f"the copy of {event.key} is not among those that have ended: {pages}")
+    return pages
 
 
 def ask(checker: Checker, what: str, key: Prefix = (), *, rid: int = 0, pages: int = 0, tree: int = 0) -> Together:
@@ -136,10 +156,7 @@ def lose(checker: Checker, rank: int, what: str, key: Prefix = (), pages: int = 
     ``False`` where ranks can't be lost.
     """
     tree = checker.ranks_state.tree_of(rank)
-    try:
-        local(checker, Local(rank, "die"))
-    except NotImplementedError:
-        checker.history[-1] += " → can't be lost"
+    if not local(checker, Local(rank, "die")):
         return False
     ask(checker, what, key, pages=pages, tree=tree)
     local(checker, Local(rank, "restart"))
