@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -20,7 +21,7 @@ from kvlitmus.conformance.run import plan
 from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.conformance.specimen.ranked import Deciding, RankCache, RankedSpecimen
 from kvlitmus.mutants.registry import all_mutants
-from kvlitmus.spec.interface.ranks import Ask, Collective, Group, Local, World
+from kvlitmus.spec.interface.ranks import Ask, Collective, Group, Local, Prefix, World
 from tests.support.processes import LIMIT
 
 pytestmark = pytest.mark.slow
@@ -40,10 +41,10 @@ class Simulated(RankedSpecimen):
             raise NotImplementedError
         super().ranks_start(world)
 
-    def ranks_local(self, event: Local) -> None:
+    def ranks_local(self, event: Local) -> Sequence[Prefix] | None:
         if event.what == "die":
             raise NotImplementedError
-        super().ranks_local(event)
+        return super().ranks_local(event)
 
 
 def play(checker: Checker, seed: int) -> Checker:

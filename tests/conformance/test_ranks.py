@@ -19,7 +19,7 @@ from kvlitmus.conformance.run import plan
 from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.conformance.specimen.ranked import Deciding, RankCache, RankedSpecimen
 from kvlitmus.mutants.registry import all_mutants
-from kvlitmus.spec.interface.ranks import Ask, Collective, Decision, Exchange, Group, Local, Receive, Send, worlds
+from kvlitmus.spec.interface.ranks import Ask, Collective, Decision, Exchange, Group, Receive, Send, worlds
 from kvlitmus.spec.rank_calls import ABSENT, LOST, RETURNED, WAITING
 from kvlitmus.spec.rule import rules_of
 
@@ -221,9 +221,6 @@ def test_a_shape_that_a_cache_has_not_is_passed_over() -> None:
 
 def test_a_rank_that_raises_breaks_the_port() -> None:
     class Raises(RankCache):
-        def local(self, event: Local) -> None:
-            super().local(event)
-
         def ask_acks(self, ask: Ask) -> Deciding:
             raise KeyError("acks")
 

@@ -468,10 +468,10 @@ class OrderFollowsItsCopies(RankCache):
     they evict.
     """
 
-    def local(self, event: Local) -> None:
-        super().local(event)
+    def local(self, event: Local) -> Sequence[Prefix] | None:
         if event.what == "wrote" and event.key in self.device:
             self.use(self.device, [event.key])
+        return super().local(event)
 
 
 @mutant("rank-acks-the-last-first", kills=("RANKS-09",))

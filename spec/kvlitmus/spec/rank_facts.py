@@ -13,6 +13,7 @@ from kvlitmus.spec.rank_calls import LOST, RETURNED, WAITING, RankAsk, RankLocal
 from kvlitmus.spec.rank_state import (
     RanksState,
     advance_ranks,
+    awaited,
     common_pages,
     common_window,
     decided,
@@ -203,12 +204,15 @@ def acks_queued(state: RanksState, call: RankAsk) -> Sequence[Sequence[Prefix]]:
 
 
 @fact(0)
-def acks_ended(state: RanksState, call: RankAsk, acks_queued: Sequence[Sequence[Prefix]]) -> Sequence[int]:
-    """How many copies to the host, and from it, have ended on every rank, from the first that began on without a gap."""
-    own = [state.own[rank] for rank in call.ranks]
+def acks_ended(
+    state: RanksState, call: RankAsk, answer: Together, acks_queued: Sequence[Sequence[Prefix]]
+) -> Sequence[int]:
+    """How many copies to the host, and from it, have ended on every rank, from the first that began on without a gap; those
+    that a rank waited for in this call have.
+    """
     return [
-        min(finished(acks_queued[0], one.wrote) for one in own),
-        min(finished(acks_queued[1], one.loaded) for one in own),
+        min(finished(queue, getattr(state.own[rank], what) | awaited(answer, rank, what)) for rank in call.ranks)
+        for what, queue in zip(("wrote", "loaded"), acks_queued, strict=True)
     ]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from kvlitmus.spec.calls import Raised
-from kvlitmus.spec.interface.ranks import Ask, Decision, Local, Prefix, World, worlds
+from kvlitmus.spec.interface.ranks import Ask, Await, Decision, Local, Prefix, World, worlds
 from kvlitmus.spec.rank_calls import ABSENT, RETURNED, RankAsk, RankLocal, RankStart, Together, Views
 
 
@@ -172,15 +172,27 @@ def after_local(state: RanksState, event: Local) -> RanksState:
     return state._replace(own={**state.own, event.rank: own})
 
 
+def awaited(answer: Together, rank: int, what: str) -> frozenset[Prefix]:
+    """The pages whose copies, ``wrote`` or ``loaded``, ended on a rank since it waited for them in a call."""
+    entered = [one for trace in answer.traces if trace.rank == rank for one in trace.entered]
+    return frozenset(page for one in entered if isinstance(one, Await) and one.what == what for page in one.pages)
+
+
 def after_ask(state: RanksState, call: RankAsk, answer: Together) -> RanksState:
     """What the ranks of a tree decided, as the first of them that returned says."""
-    state = state._replace(seen=answer.views)
+    own = {
+        rank: one._replace(
+            wrote=one.wrote | awaited(answer, rank, "wrote"), loaded=one.loaded | awaited(answer, rank, "loaded")
+        )
+        for rank, one in state.own.items()
+    }
+    state = state._replace(seen=answer.views, own=own)
     first = next((one for one in answer.traces if one.ended == RETURNED), None)
     if first is None or any(one.ended not in (RETURNED, ABSENT) for one in answer.traces):
         return state
     at = state.tree_of(call.ranks[0])
-    agreed, own = _agreed(state, call, first.decisions, state.trees[at])
-    return state._replace(trees=(*state.trees[:at], agreed, *state.trees[at + 1 :]), own={**state.own, **own})
+    agreed, after = _agreed(state, call, first.decisions, state.trees[at])
+    return state._replace(trees=(*state.trees[:at], agreed, *state.trees[at + 1 :]), own={**state.own, **after})
 
 
 def _agreed(

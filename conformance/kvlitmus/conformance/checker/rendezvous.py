@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from kvlitmus.conformance.support.text import raised_text
 from kvlitmus.spec.interface.ranks import (
+    Await,
     Collective,
     Decision,
     Exchange,
@@ -54,7 +55,7 @@ class Turn:
                 self.at = self.turns.throw(GroupLost())
             else:
                 self.at = next(self.turns) if values is None else self.turns.send(values)
-            if not isinstance(self.at, Collective | Send | Receive):
+            if not isinstance(self.at, Collective | Send | Receive | Await):
                 raise OddAnswer(f"rank {self.rank} yielded a {type(self.at).__name__}")
             self.entered.append(self.at)
         except StopIteration as stop:
@@ -109,6 +110,9 @@ def together(calls: Mapping[int, Turns], gone: Sequence[int] = ()) -> tuple[list
 def one_step(turns: Mapping[int, Turn], rank: int, mail: dict[tuple[int, int], deque[tuple[int, ...]]]) -> bool:
     """Let one rank go on, and with it all members of a collective that has all of them; whether that could be done."""
     turn = turns[rank]
+    if isinstance(turn.at, Await):
+        turn.go_on(())
+        return True
     if isinstance(turn.at, Send):
         mail.setdefault((rank, turn.at.to), deque()).append(turn.at.values)
         turn.go_on(())

@@ -113,8 +113,8 @@ class RankCache:
 
     # -- what happens to this rank alone --------------------------------------------------------
 
-    def local(self, event: Local) -> None:
-        """Something happens to this rank alone."""
+    def local(self, event: Local) -> Sequence[Prefix] | None:
+        """Something happens to this rank alone; the pages whose copies have ended, where they are several."""
         if event.what in self.ended:
             self.ended[event.what].add(event.key)
         elif event.what == "found":
@@ -132,6 +132,7 @@ class RankCache:
         elif event.what == "restart":
             self.whole, self.attached, self.pinched = False, True, 0
             self.clear()
+        return None
 
     # -- calls -----------------------------------------------------------------------------------
 
@@ -465,9 +466,9 @@ class RankedSpecimen:
         """See :class:`~kvlitmus.spec.interface.ranks.Ranks`."""
         return self.ranks[rank].ask(ask)
 
-    def ranks_local(self, event: Local) -> None:
+    def ranks_local(self, event: Local) -> Sequence[Prefix] | None:
         """See :class:`~kvlitmus.spec.interface.ranks.Ranks`."""
-        self.ranks[event.rank].local(event)
+        return self.ranks[event.rank].local(event)
 
     def ranks_view(self, rank: int) -> RankView:
         """See :class:`~kvlitmus.spec.interface.ranks.RanksView`."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from kvlitmus.conformance.run.plan import RANK_CONFIGS
 from kvlitmus.conformance.specimen.ranked import Deciding, Exchanging, RankCache, RankLink
 from kvlitmus.mutants.registry import null_mutant
-from kvlitmus.spec.interface.ranks import Ask, Decision, Group, Prefix
+from kvlitmus.spec.interface.ranks import Ask, Await, Collective, Decision, Group, Local, Prefix, Receive, Send
 
 
 class _NegativesAtMost(RankLink):
@@ -91,3 +91,64 @@ class TakesAllOrNothing(RankCache):
         if len(pages) - self.run(pages, self.host) > free + more:
             return [Decision("grant", "read", ())]
         return (yield from super().ask_prefetch(ask))
+
+
+@null_mutant("null-rank-copies-end-by-call", configs=RANK_CONFIGS)
+class CopiesEndByCall(RankCache):
+    """One operation copies all pages of a call, and they end together, as SGLang's do: how pages are copied is the
+    cache's own business, as long as it says which copies have ended.
+    """
+
+    def clear(self) -> None:
+        super().clear()
+        self.operations: list[tuple[str, tuple[Prefix, ...]]] = []
+
+    def ask(self, ask: Ask) -> Deciding:
+        decided = yield from super().ask(ask)
+        kinds = {"write": "wrote", "load": "loaded"}
+        self.operations += [
+            (kinds[one.of], one.prefixes) for one in decided if one.kind == "grant" and one.of in kinds and one.prefixes
+        ]
+        return decided
+
+    def local(self, event: Local) -> Sequence[Prefix] | None:
+        pages = next((pages for what, pages in self.operations if what == event.what and event.key in pages), ())
+        self.operations = [one for one in self.operations if one != (event.what, pages)]
+        for page in pages or (event.key,):
+            super().local(event._replace(key=page))
+        return pages or None
+
+
+class _FirstStageCounts(RankLink):
+    """Copies are counted on the first pipeline stage; the next ones are told how many."""
+
+    def count_on_first(self, layout: Sequence[str], values: Sequence[int]) -> Exchanging:
+        """Reduce over the first stage, and tell the others."""
+        now = tuple(values)
+        if self.stage:
+            now = yield Receive(self.stages[self.stage - 1][self.place])
+        else:
+            for group in self.groups():
+                now = yield Collective(group, "min", tuple(layout), now)
+        if self.stage + 1 < len(self.stages):
+            yield Send(self.stages[self.stage + 1][self.place], tuple(layout), now)
+        return list(now)
+
+
+@null_mutant("null-rank-next-stages-wait", configs=RANK_CONFIGS)
+class NextStagesWait(RankCache):
+    """The count of the first pipeline stage is applied on the next one, which waits for its own copies first: they have
+    ended on every rank when they are acknowledged (sglang#22607 is what goes wrong without the wait).
+    """
+
+    def count_acks(self) -> Exchanging:
+        link = _FirstStageCounts(self.world, self.number)
+        mine = [self.run(self.writes, self.ended["wrote"]), self.run(self.loads, self.ended["loaded"])]
+        counts = yield from link.count_on_first(("writes", "loads"), mine)
+        queues = {"wrote": self.writes[: counts[0]], "loaded": self.loads[: counts[1]]}
+        for what, pages in queues.items():
+            late = tuple(page for page in pages if page not in self.ended[what])
+            if late:
+                yield Await(what, late)
+                self.ended[what].update(late)
+        return counts

@@ -155,7 +155,14 @@ class Receive(NamedTuple):
     source: int
 
 
-Exchange = Collective | Send | Receive
+class Await(NamedTuple):
+    """A rank waits for copies of its own, ``wrote`` or ``loaded``; when it is resumed, with no values, they have ended."""
+
+    what: str
+    pages: tuple[Prefix, ...]
+
+
+Exchange = Collective | Send | Receive | Await
 """What a rank may yield."""
 
 

@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from kvlitmus.conformance.support.text import raised_text
-from kvlitmus.spec.interface.ranks import Ask, Exchange, Group, Receive, Send, worlds
+from kvlitmus.spec.interface.ranks import Ask, Await, Exchange, Group, Receive, Send, worlds
 
 
 class Links:
@@ -34,6 +34,8 @@ class Links:
 
     def enter(self, one: Exchange) -> tuple[int, ...]:
         """Enter a collective, or send or receive a message; what came out."""
+        if isinstance(one, Await):
+            return ()
         if isinstance(one, Send):
             for numbers in ((len(one.values),), one.values):
                 mail = self.tensor(numbers)

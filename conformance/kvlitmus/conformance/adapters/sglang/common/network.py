@@ -12,16 +12,16 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 
 from kvlitmus.conformance.adapters.sglang.common import steps
 from kvlitmus.conformance.adapters.sglang.common.steps import Gone
 from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, torch_module
-from kvlitmus.spec.interface.ranks import Collective, Exchange, Group, Receive, Send
+from kvlitmus.spec.interface.ranks import Await, Collective, Exchange, Group, Receive, Send
 
-REDUCED = {"min": min, "max": max, "sum": sum}
+REDUCED: Mapping[str, Callable[[Sequence[int]], int]] = {"min": min, "max": max, "sum": sum}
 WAYS = frozenset(
     {"all_reduce", "barrier", "_all_reduce", "_all_reduce_attn_groups", "_barrier_attn_groups", "_pp_sync"}
 )
@@ -66,11 +66,15 @@ class Meetings:
 
 
 class Call:
-    """A blocking call of one rank, which stops wherever it enters something."""
+    """A blocking call of one rank, which stops wherever it enters something.
+
+    ``copies``: which copies are over when an event is done that it may wait for.
+    """
 
     def __init__(self, function: Callable[[], object]) -> None:
         self.function = function
         self.entered: Exchange | None = None
+        self.copies: dict[int, Await] = {}
         self.values: tuple[int, ...] = ()
         self.answer: object = None
         self.error: BaseException | None = None
@@ -131,11 +135,24 @@ class _Caller(threading.Thread):
         self.call.run()
 
 
+def calling() -> Call | None:
+    """The call that runs this, if it is one."""
+    carrier = threading.current_thread()
+    return carrier.call if isinstance(carrier, _Caller) else None
+
+
 def current() -> Call:
     """The call that runs this."""
-    carrier = threading.current_thread()
-    assert isinstance(carrier, _Caller), "a collective is entered in no call"
-    return carrier.call
+    call = calling()
+    assert call is not None, "a collective is entered in no call"
+    return call
+
+
+def told(event: steps.Event) -> None:
+    """Somebody waits for copies: a call says which, as far as it knows."""
+    call = calling()
+    if call is not None and id(event) in call.copies:
+        call.enter(call.copies[id(event)])
 
 
 def numbers(tensor: Foreign) -> tuple[int, ...]:

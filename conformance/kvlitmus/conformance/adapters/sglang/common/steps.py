@@ -61,7 +61,12 @@ class Time:
 
 
 class Event:
-    """A CUDA event: done unless it was recorded on a stream that hasn't come that far."""
+    """A CUDA event: done unless it was recorded on a stream that hasn't come that far.
+
+    ``waited``: who is told that somebody waits for an event that isn't done.
+    """
+
+    waited: Callable[[Event], None] | None = None
 
     def __init__(self, *_args: object, **_kwargs: object) -> None:
         self.stream: Stream | None = None
@@ -80,6 +85,8 @@ class Event:
     def synchronize(self) -> None:
         """Wait until everything before it is over: the stream runs."""
         if self.stream is not None:
+            if Event.waited is not None:
+                Event.waited(self)
             self.stream.run(self)
 
     def wait(self, stream: Stream | None = None) -> None:

@@ -6,7 +6,7 @@ Target:
     For each rank a ``HiRadixCache`` with its controller, pools and storage threads, as published, in every shape of
     tensor, context, attention and pipeline parallelism.
 
-What is replaced, besides what is replaced for one rank (:mod:`kvlitmus.conformance.adapters.sglang.v0_5_13.environment`):
+What is replaced, besides what is for one rank (:mod:`kvlitmus.conformance.adapters.sglang.v0_5_13.environment`):
 
 * ``torch.distributed`` inside the tree's and the controller's module
   (:mod:`kvlitmus.conformance.adapters.sglang.common.network`), and the function that makes the storage threads' groups.
@@ -15,9 +15,10 @@ What is replaced, besides what is replaced for one rank (:mod:`kvlitmus.conforma
 * The storage: it has of a prefetch what the suite says, and reads as many pages as it says.  Threads go on as far as
   they can between two steps of the suite: a query waits for its answer, and reading for its pages.
 
-What the scheduler does around the tree is played in its order.  ``insert`` is a request that was computed: its prefix is
-locked, memory is allocated, evicting where there is too little, and what fits is cached.  ``acks`` is
-``check_hicache_events``; of that, the queues of the storage threads are emptied with every call that has to do with storage.
+What the scheduler does around the tree is played in its order.  ``insert`` is a request that was computed: its prefix
+is locked, memory is allocated, evicting where there is too little, and what fits is cached.  ``acks`` is
+``check_hicache_events``; of that, the queues of the storage threads are emptied with every call that has to do with
+storage.
 
 A page of the suite's is one of 16 tokens here: SGLang loads nothing back that is shorter than 10.  One operation
 copies several pages, and they end together.  Copies of one direction share a stream, and queries and reads a thread, so
@@ -29,25 +30,31 @@ from __future__ import annotations
 
 import functools
 import json
-from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from dataclasses import dataclass
 
 from kvlitmus.conformance.adapters.sglang.common import steps
-from kvlitmus.conformance.adapters.sglang.common.hicache import SRT, Backend, BackendFactory
-from kvlitmus.conformance.adapters.sglang.common.network import Call, Meetings, Member, Torch, about, current
-from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, Peer, install, torch_module
+from kvlitmus.conformance.adapters.sglang.common.hicache import BackendFactory
+from kvlitmus.conformance.adapters.sglang.common.network import Call, current
+from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, Peer
 from kvlitmus.conformance.adapters.sglang.common.tree import walk
-from kvlitmus.conformance.adapters.sglang.v0_5_13.environment import PLAN, modules
+from kvlitmus.conformance.adapters.sglang.v0_5_13.environment import PLAN
 from kvlitmus.conformance.adapters.sglang.v0_5_13.hicache import HICACHE_PROFILE, HiRadix
+from kvlitmus.conformance.adapters.sglang.v0_5_13.rank_environment import (
+    PAGE,
+    Answers,
+    Building,
+    Storage,
+    groups_of,
+    simulate,
+)
 from kvlitmus.conformance.ports import Config
 from kvlitmus.spec.interface.ranks import (
     RANK_PORTS,
     Ask,
-    Collective,
+    Await,
     Decision,
     Exchange,
-    Group,
     Local,
     Prefix,
     RankView,
@@ -55,130 +62,14 @@ from kvlitmus.spec.interface.ranks import (
 )
 from kvlitmus.spec.units import Key
 
-PAGE = 16
+WAITED = {"write": "wrote", "load": "loaded"}
 CONFIGS = tuple(Config(pool="ranks", pages=8, stop=stop) for stop in ("wait_complete", "timeout", "best_effort"))
-
-
-@functools.cache
-def simulate() -> None:
-    """Put the network in place, once."""
-    modules().hiradix.torch = install(PLAN)(f"{SRT}.managers.cache_controller").torch = Torch()
-    install(PLAN)(f"{SRT}.distributed.parallel_state").create_custom_parallel_group = make_group
-
-
-class Building:
-    """Which rank is being built, or attaches storage; SGLang asks for groups by the numbers of their members."""
-
-    world: World
-    rank: int
-    meetings: Meetings
-    together = True
-    """Whether all ranks build at the same time, so that nobody has to wait."""
-
-
-def make_group(*, group_ranks: Sequence[int], backend: str) -> Member:
-    """``create_custom_parallel_group``: all ranks of the server meet, then each has its group."""
-    del backend
-    if not Building.together:
-        current().enter(Collective(Group("world", Building.world.ranks), "barrier", about(1)))
-    return Member(Group("storage", tuple(group_ranks)), Building.rank, Building.meetings)
-
-
-def groups_of(world: World, rank: int, meetings: Meetings) -> dict[str, Foreign]:
-    """The groups and numbers that a server gives to the cache of this rank."""
-
-    def mine(*kinds: str) -> Member:
-        """The group of one of these kinds, or one of this rank alone."""
-        found = [one for kind in kinds for one in world.groups if one.kind == kind and rank in one.members]
-        return Member(found[0] if found else Group(kinds[0], (rank,)), rank, meetings)
-
-    stages = world.stages(rank)
-    stage = next(at for at, one in enumerate(stages) if rank in one)
-    along = Group("pp", tuple(one[stages[stage].index(rank)] for one in stages))
-    return {
-        "tp_cache_group": mine("attn", "tp"),
-        "attn_tp_cache_group": mine("attn", "tp"),
-        "attn_cp_cache_group": mine("cp"),
-        "pp_cache_group": Member(along, rank, meetings),
-        "pp_rank": stage,
-        "pp_size": len(stages),
-    }
-
-
-class Storage(Backend):
-    """One rank's storage: of a prefetch it has what the suite says, and reads as many pages as it says.
-
-    ``answers``: how many pages it has, by request; ``readable``: how many may be read by now; ``broken``: the requests
-    whose reading breaks off.
-    """
-
-    def __init__(self) -> None:
-        self.torch = torch_module()
-        self.answers: dict[int, int] = {}
-        self.readable: Counter[int] = Counter()
-        self.broken: set[int] = set()
-        self.asked: Counter[int] = Counter()
-        self.read: Counter[int] = Counter()
-
-    def batch_exists(self, keys: Sequence[str], _extra_info: object = None) -> int:
-        """Whether the next page of the query is stored."""
-        rid = self._rid(in_hand())
-        self.asked[rid] += len(keys)
-        return int(self.asked[rid] <= self.answers.get(rid, 0))
-
-    def batch_get(self, keys: Sequence[str], _targets: object = None, _sizes: object = None) -> list[Foreign]:
-        """The next page, once it may be read; none where reading breaks off."""
-        thread, pages = in_hand(), []
-        rid = self._rid(thread)
-        for _ in keys:
-            while not self.may_read(thread):
-                thread.stop()
-            self.read[rid] += 1
-            pages.append(None if rid in self.broken else self.torch.zeros(2 * PAGE))
-        return pages
-
-    def batch_set(self, keys: Sequence[str], values: Sequence[Foreign]) -> bool:
-        """All pages are stored."""
-        return True
-
-    def may_read(self, thread: steps.Thread) -> bool:
-        """Whether another page may be read, or the operation is over anyway."""
-        rid = self._rid(thread)
-        return thread.hands.is_terminated() or rid in self.broken or self.read[rid] < self.readable[rid]
-
-    def _rid(self, thread: steps.Thread) -> int:
-        """The request that a thread has in hand."""
-        return int(thread.hands.request_id)
-
-
-def in_hand() -> steps.Thread:
-    """The storage thread that runs this."""
-    thread = steps.here()
-    assert thread is not None
-    return thread
-
-
-class Answers(Meetings):
-    """Where the storage threads of the ranks of one tree meet, and for which requests the storage of each has answered."""
-
-    def __init__(self, members: Sequence[int]) -> None:
-        super().__init__()
-        self.members = frozenset(members)
-        self.known: dict[int, set[int]] = {}
-
-    def answered(self, rid: int, rank: int) -> None:
-        """The storage of this rank has answered."""
-        self.known.setdefault(rid, set()).add(rank)
-
-    def all_answered(self, rid: int) -> bool:
-        """Whether the storage of all ranks has."""
-        return self.known.get(rid) == self.members
 
 
 @dataclass(slots=True)
 class Reading:
-    """A prefetch: SGLang's operation, the pages that it took memory for, and where those lie that are neither cached nor
-    free; ``noted``: what storage has of it was told; ``over``: it was ended or given up.
+    """A prefetch: SGLang's operation, the pages that it took memory for, and where those lie that are neither cached
+    nor free; ``noted``: what storage has of it was told; ``over``: it was ended or given up.
     """
 
     operation: Foreign
@@ -293,6 +184,12 @@ class Rank(HiRadix):
 
     def ask_acks(self, ask: Ask) -> list[Decision]:
         """``check_hicache_events``, and the next batch may begin."""
+        queues = {"write": self.controller.ack_write_queue, "load": self.controller.ack_load_queue}
+        current().copies = {
+            id(ack.finish_event): Await(WAITED[kind], self.copies[kind][ack.node_ids[-1]])
+            for kind, queue in queues.items()
+            for ack in queue
+        }
         self.cache.check_hicache_events()
         self.see_freed()
         self._start_loads()
@@ -337,7 +234,7 @@ class Rank(HiRadix):
         return [Decision("victims", "host", victims), Decision("grant", "read", pages)]
 
     def ask_hit(self, ask: Ask) -> list[Decision]:
-        """The storage threads meet, where the storage of every rank has answered; the scheduler sees what became of it."""
+        """The storage threads meet where the storage of every rank has answered; the scheduler sees what came of it."""
         one = self.reads.get(ask.rid)
         if one is not None and self.meetings.all_answered(ask.rid):
             self.released.add(ask.rid)
@@ -442,7 +339,7 @@ class Rank(HiRadix):
     def end_copy(self, kind: str, page: Prefix) -> tuple[Prefix, ...]:
         """The stream comes to the end of an operation, if that is the next one."""
         queue = self.controller.ack_write_queue if kind == "write" else self.controller.ack_load_queue
-        number = next((number for number, pages in self.copies[kind].items() if page in pages), None)
+        number = next((number for number, pages in self.copies[kind].items() if page in pages), -1)
         first = next((ack for ack in queue if not ack.finish_event.query()), None)
         if first is None or number not in first.node_ids:
             raise NotImplementedError
@@ -512,8 +409,8 @@ class Rank(HiRadix):
     def held(self) -> tuple[tuple[int, tuple[Prefix, ...], int], ...]:
         """The pages that prefetches hold.
 
-        Those that wait to be freed are freed one after the other, and which comes first is each rank's own; so what is held
-        is told as held by the first prefetches, the rest, which no request is known for, under -1.
+        Those that wait to be freed are freed one after the other, and which comes first is each rank's own; so what is
+        held is told as held by the first prefetches, the rest, which no request is known for, under -1.
         """
         left, found = sum(len(one.slots) for one in self.reads.values()), []
         for rid, one in sorted(self.reads.items()):
@@ -563,8 +460,7 @@ class RankedHiRadix:
                 entered = call.go_on((yield entered))
         finally:
             call.end()
-        decided: list[Decision] = call.answer
-        return decided
+        return call.answer  # type: ignore[return-value]  # what the call answered, which is what ask() does
 
     def ranks_local(self, event: Local) -> tuple[Prefix, ...]:
         """See :class:`~kvlitmus.spec.interface.ranks.Ranks`."""
