@@ -23,7 +23,15 @@ from kvlitmus.spec.interface.ranks import Await, Collective, Exchange, Group, Re
 
 REDUCED: Mapping[str, Callable[[Sequence[int]], int]] = {"min": min, "max": max, "sum": sum}
 WAYS = frozenset(
-    {"all_reduce", "barrier", "_all_reduce", "_all_reduce_attn_groups", "_barrier_attn_groups", "_pp_sync"}
+    {
+        "all_reduce",
+        "barrier",
+        "make_group",
+        "_all_reduce",
+        "_all_reduce_attn_groups",
+        "_barrier_attn_groups",
+        "_pp_sync",
+    }
 )
 """SGLang's functions that only pass a collective on; what it is about says the one that calls them."""
 
