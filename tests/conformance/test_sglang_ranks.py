@@ -17,8 +17,8 @@ import pytest
 from kvlitmus.conformance.adapters.sglang.common.network import Call, current
 from kvlitmus.conformance.adapters.sglang.v0_5_13 import ranks as module
 from kvlitmus.conformance.adapters.sglang.v0_5_13.environment import PLAN
-from kvlitmus.conformance.adapters.sglang.v0_5_13.rank_environment import groups_of
-from kvlitmus.conformance.adapters.sglang.v0_5_13.ranks import Answers, RankedHiRadix, ranks
+from kvlitmus.conformance.adapters.sglang.v0_5_13.rank_environment import Answers, groups_of
+from kvlitmus.conformance.adapters.sglang.v0_5_13.ranks import RankedHiRadix, ranks
 from kvlitmus.conformance.checker.rendezvous import together
 from kvlitmus.conformance.ports import Config, Target, Unsupported, capabilities_of
 from kvlitmus.conformance.run import plan
