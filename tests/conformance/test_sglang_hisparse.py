@@ -72,6 +72,8 @@ def test_drawn_schedules_break_these_rules_and_no_others() -> None:
         *("SPARSE-01", "SPARSE-12", "PORT-03"),  # a negative start counts from the row's end
         *("SPARSE-08", "SPARSE-17"),  # an abort, and a negative start
         *("SPARSE-09", "SPARSE-15", "SPARSE-19"),  # an overflow: what it took is nobody's, and lacks later
+        *("SPARSE-05", "SPARSE-13", "SPARSE-30", "SPARSE-31", "SPARSE-35"),  # a staged request that can't be aborted
+        "PORT-01",  # an acknowledgement that finds no buffer
     }
 
 
@@ -86,6 +88,9 @@ def test_what_is_known_to_be_wrong() -> None:
     assert seen["buffer"] == {"free": 5}
     assert seen["buffer after an abort"] == {"free": 4}, "a page of the device is lost"
     assert seen["free group"] == {"in a group": False}, "so ending one does no harm"
+    assert seen["staged"] == {"free": 1, "errors": ["AssertionError"]}, "two acknowledgements need a page each"
+    assert seen["abort of a staged one"] == {"pages": 1, "ready": [0]}, "it decodes as if nobody had aborted it"
+    assert seen["retracted"] == {"copying": [], "ready": [], "free": [5, 11, 10]}, "nothing is lost"
 
 
 @pytest.mark.nightly

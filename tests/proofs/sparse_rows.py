@@ -70,7 +70,7 @@ def perform(
     slots: tuple[Slot, ...] = ()
     accepted = True
     if isinstance(call, SparseRequest):
-        then, granted = reference.request(pool, *call, count=count, choice=choice)
+        then, granted = reference.request(pool, call.row, call.start, call.tokens, count=count, choice=choice)
         return then, SparseDone(granted, seen(then))
     if isinstance(call, SparseRead):
         slots = reference.read(pool, call.row)
@@ -94,10 +94,10 @@ def calls(pool: SparseState) -> Iterator[SparseCall]:
 
 def choices(pool: SparseState, call: SparseCall, count: str) -> Iterator[tuple[PageNo, ...] | None]:
     """Which pages a request may take, in any order; ``None`` where it takes none."""
-    if not isinstance(call, SparseRequest) or reference.refusal(pool, *call, count=count):
+    if not isinstance(call, SparseRequest) or reference.refusal(pool, call.row, call.start, call.tokens, count=count):
         yield None
         return
-    yield from permutations(reference.free_pages(pool), reference.missing(pool, *call))
+    yield from permutations(reference.free_pages(pool), reference.missing(pool, call.row, call.start, call.tokens))
 
 
 def broken_in(scope: Scope, performed: Perform = perform) -> tuple[Counter[str], int, list[str]]:

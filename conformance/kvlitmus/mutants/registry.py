@@ -26,6 +26,7 @@ MODULES: tuple[str, ...] = (
     "hashing",
     "store",
     "sparse",
+    "sparse_staging",
     "components",
     "ranks",
     "tiers",

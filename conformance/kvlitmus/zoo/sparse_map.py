@@ -6,6 +6,7 @@ whatever else can't be granted: nothing is an error.
 
 from __future__ import annotations
 
+import itertools
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 
@@ -25,6 +26,9 @@ class SparseMap:
         self.free = (1 << config.pages) - 1
         self.rows: dict[int, list[int]] = {}
         self.buffers: dict[int, OrderedDict[int, int]] = {}
+        self.copies: list[int] = []
+        self.queue: list[tuple[int, int, int]] = []
+        self.numbers = itertools.count()
 
     def sparse_shape(self) -> SparseShape:
         """Rows of whole pages."""
@@ -67,7 +71,43 @@ class SparseMap:
             self.free |= 1 << page
 
     def sparse_abort(self, row: int) -> None:
-        """Nothing is told apart."""
+        """As if it had been retracted."""
+        self.sparse_retract(row)
+
+    def sparse_prefills(self, tokens: int) -> bool:
+        """Prompts that are too long for a row are refused here already."""
+        return tokens <= ROW_PAGES * self.page
+
+    def sparse_stage(self, row: int, tokens: int) -> Sequence[int] | None:
+        """Slots, then a copy and a place in the queue."""
+        slots = self.sparse_request(row, 0, tokens)
+        if slots:
+            number = next(self.numbers)
+            self.copies.append(number)
+            self.queue.append((number, row, tokens))
+        return slots
+
+    def sparse_copied(self, copy: int) -> None:
+        """One stream: what began before this copy has ended, too."""
+        self.copies = [number for number in self.copies if number > copy]
+
+    def sparse_copying(self) -> Sequence[int]:
+        """The numbers on the stream."""
+        return self.copies.copy()
+
+    def sparse_ready(self) -> Sequence[int]:
+        """One row at a time; its buffer is filled as it decodes."""
+        if not self.queue or self.queue[0][0] in self.copies:
+            return ()
+        _, row, tokens = self.queue.pop(0)
+        self.sparse_admit(row, tokens)
+        return (row,)
+
+    def sparse_retract(self, row: int) -> None:
+        """The whole stream is waited for, if the row is staged."""
+        if any(staged == row for _, staged, _ in self.queue):
+            self.copies.clear()
+            self.queue = [one for one in self.queue if one[1] != row]
         self.sparse_free(row)
 
     def sparse_available(self) -> int:
@@ -112,7 +152,7 @@ class SparseMap:
 class SparseMapTarget:
     """Makes them; ``configs`` says that they are nothing else."""
 
-    profile = Profile(sparse_count="reject")
+    profile = Profile(sparse_count="reject", sparse_staged="nothing")
     capabilities = frozenset(SPARSE_PORTS)
     configs = CONFIGS
 

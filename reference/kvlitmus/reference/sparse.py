@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvlitmus.spec.sparse_buffer import admitted, swapped
-from kvlitmus.spec.sparse_state import SparseRow, SparseState, missing_pages
+from kvlitmus.spec.sparse_buffer import acknowledged, admitted, swapped
+from kvlitmus.spec.sparse_state import SparseCopy, SparseRow, SparseState, Staged, missing_pages
 from kvlitmus.spec.units import PageNo, Pages, Slot, Tokens
 
 
@@ -29,8 +29,8 @@ def missing(pool: SparseState, row: int, start: int, tokens: int) -> Pages:
 
 
 def free_pages(pool: SparseState) -> tuple[PageNo, ...]:
-    """The pages of no row, the lowest first."""
-    taken = {page for row in pool.rows.values() for page in row.pages}
+    """The pages of no row that no copy writes to, the lowest first."""
+    taken = {page for row in pool.rows.values() for page in row.pages}.union(pool.left_pages)
     return tuple([PageNo(page) for page in range(pool.pages) if page not in taken])
 
 
@@ -87,9 +87,45 @@ def read(pool: SparseState, row: int) -> tuple[Slot, ...]:
 
 
 def free(pool: SparseState, row: int) -> SparseState:
-    """The pool without any page in the row, and without its buffer (SPARSE-08)."""
+    """The pool without any page in the row, and without its buffer (SPARSE-08).
+
+    A row that waits to be acknowledged waits no more; its pages are free when its copy has ended.
+    """
     rows = {number: one for number, one in pool.rows.items() if number != row}
-    return pool._replace(rows=rows, buffers={number: one for number, one in pool.buffers.items() if number != row})
+    return pool._replace(
+        rows=rows,
+        buffers={number: one for number, one in pool.buffers.items() if number != row},
+        copies={n: copy._replace(left=copy.left or copy.row == row) for n, copy in pool.copies.items()},
+        waiting=tuple([one for one in pool.waiting if one.row != row]),
+    )
+
+
+def stage(
+    pool: SparseState, row: int, tokens: int, *, count: str = "empty", choice: Sequence[PageNo] | None = None
+) -> tuple[SparseState, tuple[Slot, ...] | None]:
+    """The pool with slots for the first tokens of a row and a copy to them; unchanged if refused (SPARSE-33)."""
+    then, slots = request(pool, row, 0, tokens, count=count, choice=choice)
+    if not slots:
+        return then, slots
+    copies = {**then.copies, then.begun: SparseCopy(row, then.of(row).pages)}
+    waiting = (*then.waiting, Staged(then.begun, row, tokens))
+    return then._replace(copies=copies, waiting=waiting, begun=then.begun + 1), slots
+
+
+def copied(pool: SparseState, copy: int) -> SparseState:
+    """The pool without this copy; what it alone had is free (SPARSE-34, SPARSE-35)."""
+    return pool._replace(copies={number: one for number, one in pool.copies.items() if number != copy})
+
+
+def ready(pool: SparseState) -> tuple[SparseState, tuple[int, ...]]:
+    """The pool with buffers for the rows that are acknowledged, and these rows: as many of those that were staged first
+    as are copied (SPARSE-30 … SPARSE-32).
+    """
+    many = 0
+    while many < len(pool.waiting) and pool.waiting[many].copy not in pool.copies:
+        many += 1
+    started = {one.row: acknowledged(pool.room, one.length, pool.keeps) for one in pool.waiting[:many]}
+    return pool._replace(buffers={**pool.buffers, **started}, waiting=pool.waiting[many:]), tuple(started)
 
 
 def admit(pool: SparseState, row: int, length: int) -> SparseState:

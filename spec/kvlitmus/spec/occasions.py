@@ -49,6 +49,8 @@ PLAIN: dict[type, tuple[On, ...]] = {
     sparse_calls.SparseAdmit: (On.SPARSE_ADMIT,),
     sparse_calls.SparseSwap: (On.SPARSE_SWAP,),
     sparse_calls.SparseConnect: (On.SPARSE_CONNECT,),
+    sparse_calls.SparseCopied: (On.SPARSE_COPIED,),
+    sparse_calls.SparseReady: (On.SPARSE_READY,),
     component_calls.ComponentFree: (On.COMPONENT_FREE,),
     component_calls.ComponentMatch: (On.COMPONENT_MATCH,),
     component_calls.ComponentInsert: (On.COMPONENT_INSERT,),
@@ -112,9 +114,11 @@ def store_occasions(call: store_calls.StoreBatch, answer: object) -> tuple[On, .
     return (*occasions, On.RAISED) if failed else occasions
 
 
-def sparse_occasions(_: sparse_calls.SparseRequest, answer: sparse_calls.SparseDone) -> tuple[On, ...]:
-    """A request for slots of a row is granted or refused."""
-    return (On.REFUSED_SPARSE_REQUEST,) if answer.slots is None else (On.SPARSE_REQUEST,)
+def sparse_occasions(call: sparse_calls.SparseRequest, answer: sparse_calls.SparseDone) -> tuple[On, ...]:
+    """A request for slots of a row is granted or refused, one that is to be staged like any other."""
+    if answer.slots is None:
+        return (On.REFUSED_SPARSE_REQUEST, On.REFUSED_SPARSE_STAGE) if call.staged else (On.REFUSED_SPARSE_REQUEST,)
+    return (On.SPARSE_REQUEST, On.SPARSE_STAGE) if call.staged else (On.SPARSE_REQUEST,)
 
 
 def ranks_occasions(call: rank_calls.RankAsk, answer: rank_calls.Together) -> tuple[On, ...]:

@@ -29,6 +29,7 @@ PARTS = (
     "frame",
     "store",
     "sparse",
+    "sparse_staging",
     "components",
     "ranks",
     "port",

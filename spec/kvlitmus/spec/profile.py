@@ -42,6 +42,7 @@ PROFILE_VALUES: dict[str, Values] = {
     "store_put": ("first", "last", "either"),
     "store_checks": ("bytes", "length"),
     "sparse_count": ("empty", "reject"),
+    "sparse_staged": ("first", "nothing"),
     "least_key": range((1 << 20) + 1),
     "vocabulary": range(2, (1 << 32) + 1),
     "namespaces": ("text", "none", "parts"),
@@ -143,6 +144,8 @@ class Profile:
 
     sparse_count: a request for no tokens, or for fewer, is answered with no slots whatever its start (``empty``); or its
         start is looked at all the same, and a negative count is refused (``reject``).
+    sparse_staged: a request that was staged and is longer than its buffer begins to decode with its ``first`` tokens in the
+        buffer, or with ``nothing`` there.
 
     Of components:
 
@@ -203,6 +206,7 @@ class Profile:
     store_put: str = "either"
     store_checks: str = "bytes"
     sparse_count: str = "empty"
+    sparse_staged: str = "first"
     least_key: int = 0
     vocabulary: int = 1 << 32
     namespaces: str = "text"

@@ -21,6 +21,7 @@ from kvlitmus.spec.units import PageNo, Pages, Slot, Tokens, same
 __all__ = ["sparse_facts"]
 
 ASKED = (On.SPARSE_REQUEST, On.REFUSED_SPARSE_REQUEST)
+SETTLED = (On.SPARSE_REQUEST, On.REFUSED_SPARSE_REQUEST, On.SPARSE_FREE, On.SPARSE_COPIED)
 _HAZARD = "R-SP-05; sglang#23606"
 
 
@@ -92,7 +93,9 @@ def a_grant_stays_in_the_pool(sparse_granted: Sequence[Slot], sparse_pages: Page
     premise="sparse_new",
 )
 def no_page_is_in_two_rows(sparse_new: Sequence[PageNo], sparse_taken: frozenset[PageNo]) -> bool:
-    """A page that is allocated for a row MUST NOT be of any row yet, and is named once."""
+    """A page that is allocated for a row MUST NOT be of any row yet, and is named once; nor MUST a copy still write to it
+    that began for a row that was given back.
+    """
     return len(set(sparse_new)) == len(sparse_new) and not any(page in sparse_taken for page in sparse_new)
 
 
@@ -135,7 +138,7 @@ def a_row_gives_back_every_page(
     sparse_free_before: Tokens, sparse_free_after: Tokens, sparse_row_pages: Pages, sparse_page: int
 ) -> bool:
     """Giving a row back MUST free all its pages, each once: also the last one, though it is used in part, and whatever the
-    row's width.
+    row's width.  Pages that a copy still writes to MUST NOT be free yet.
     """
     return sparse_free_after - sparse_free_before == sparse_row_pages * sparse_page
 
@@ -280,22 +283,29 @@ def other_rows_stay_as_they_are(
 
 @rule(
     "SPARSE-19",
-    on=(On.SPARSE_REQUEST, On.REFUSED_SPARSE_REQUEST, On.SPARSE_FREE),
+    on=SETTLED,
     source="R-HOST-07, R-SP-06",
     reference="sparse.free",
-    allowed="each of {sparse_pages} pages free or in one row, once",
+    allowed="each of {sparse_pages} pages free or in one row, once, but for {sparse_left}",
 )
 def each_page_has_one_home(
-    sparse_listed: Sequence[int], sparse_rows: Mapping[int, Sequence[int]], sparse_pages: Pages, sparse_page: int
+    sparse_listed: Sequence[int],
+    sparse_rows: Mapping[int, Sequence[int]],
+    sparse_left: Sequence[PageNo],
+    sparse_pages: Pages,
+    sparse_page: int,
 ) -> bool:
-    """Every slot of the pool MUST be free or of one row, and be listed once."""
-    listed = [*sparse_listed, *(slot for slots in sparse_rows.values() for slot in slots)]
+    """Every slot of the pool MUST be free or of one row, and be listed once; a slot that a copy still writes to for a row
+    that was given back MUST be neither.
+    """
+    left = [page * sparse_page + at for page in sparse_left for at in range(sparse_page)]
+    listed = [*sparse_listed, *left, *(slot for slots in sparse_rows.values() for slot in slots)]
     return sorted(listed) == list(range(sparse_pages * sparse_page))
 
 
 @rule(
     "SPARSE-20",
-    on=(On.SPARSE_REQUEST, On.REFUSED_SPARSE_REQUEST, On.SPARSE_FREE),
+    on=SETTLED,
     source="R-HOST-07",
     reference="sparse.available",
     allowed="as many as the snapshot lists as free",

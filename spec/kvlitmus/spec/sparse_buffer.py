@@ -37,6 +37,15 @@ def admitted(room: int, length: int) -> SparseBuffer:
     return SparseBuffer(places if length <= room else (NO_TOKEN,) * room, places, length)
 
 
+def acknowledged(room: int, length: int, keeps: str) -> SparseBuffer:
+    """The buffer of a request whose KV was computed on the device, when it has been copied to the host.
+
+    ``keeps``: what is in the buffer if there is no room for all, the ``first`` tokens or none of them (``nothing``), as the
+    profile's ``sparse_staged`` says.
+    """
+    return admitted(room, length) if keeps == "nothing" else admitted(room, room)._replace(length=length)
+
+
 def swapped(buffer: SparseBuffer, length: int, wanted: Sequence[int]) -> tuple[SparseBuffer, tuple[int, ...]]:
     """The buffer with these tokens of a sequence of that length, and the place of each.
 

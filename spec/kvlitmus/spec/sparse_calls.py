@@ -13,11 +13,15 @@ from kvlitmus.spec.units import Slot, Tokens
 
 
 class SparseRequest(NamedTuple):
-    """Ask for the slots of some tokens of a row; answers :class:`SparseDone`."""
+    """Ask for the slots of some tokens of a row; answers :class:`SparseDone`.
+
+    ``staged``: a copy of these tokens from the device to their slots begins with the answer.
+    """
 
     row: int
     start: int
     tokens: int
+    staged: bool = False
 
     @property
     def end(self) -> int:
@@ -32,10 +36,24 @@ class SparseRead(NamedTuple):
 
 
 class SparseFree(NamedTuple):
-    """Give a row back; answers :class:`SparseDone`.  ``aborted``: because its request was aborted, not at its end."""
+    """Give a row back; answers :class:`SparseDone`.  ``why``: one of :data:`ENDINGS`."""
 
     row: int
-    aborted: bool = False
+    why: str = "finished"
+
+
+ENDINGS = ("finished", "aborted", "retracted")
+"""Why a row is given back: its request is at its end, its client gave it up, or it will be computed anew."""
+
+
+class SparseCopied(NamedTuple):
+    """A copy of staged tokens ends, the one that began as this number from 0 on; answers :class:`SparseDone`."""
+
+    copy: int
+
+
+class SparseReady(NamedTuple):
+    """Ask which staged rows are acknowledged; answers :class:`SparseDone`."""
 
 
 class SparseAdmit(NamedTuple):
@@ -70,14 +88,19 @@ class SparseDone(NamedTuple):
     """What was answered, and what was seen after it.
 
     ``slots``: those that were granted or read; ``None`` for a request that was refused.  ``accepted``: whether a peer was.
-    ``places``: those of a row's buffer.
+    ``places``: those of a row's buffer.  ``copying``: the copies of staged tokens that have not ended.  ``ready``: the rows
+    that were acknowledged.
     """
 
     slots: tuple[Slot, ...] | None
     seen: SparseSeen
     accepted: bool = True
     places: tuple[int, ...] = ()
+    copying: tuple[int, ...] = ()
+    ready: tuple[int, ...] = ()
 
 
-SparseCall = SparseRequest | SparseRead | SparseFree | SparseAdmit | SparseSwap | SparseConnect
+SparseCall = (
+    SparseRequest | SparseRead | SparseFree | SparseAdmit | SparseSwap | SparseConnect | SparseCopied | SparseReady
+)
 """Every call on a sparse host pool."""

@@ -7,7 +7,17 @@ from collections.abc import Mapping, Sequence
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.sparse_buffer import swapped
-from kvlitmus.spec.sparse_calls import SparseCall, SparseConnect, SparseDone, SparseRead, SparseRequest, SparseSwap
+from kvlitmus.spec.sparse_calls import (
+    SparseCall,
+    SparseConnect,
+    SparseCopied,
+    SparseDone,
+    SparseFree,
+    SparseRead,
+    SparseReady,
+    SparseRequest,
+    SparseSwap,
+)
 from kvlitmus.spec.sparse_state import SparseState, advance_sparse, granted_pages
 from kvlitmus.spec.units import PageNo, Pages, Slot, Tokens, page_ceil
 
@@ -107,8 +117,8 @@ def sparse_new(state: SparseState, call: SparseRequest, answer: SparseDone) -> S
 
 @fact(0)
 def sparse_taken(state: SparseState) -> frozenset[PageNo]:
-    """The pages that were of some row before the call."""
-    return frozenset(page for row in state.rows.values() for page in row.pages)
+    """The pages that were of some row before the call, or that a copy still wrote to."""
+    return frozenset([*(page for row in state.rows.values() for page in row.pages), *state.left_pages])
 
 
 @fact(0)
@@ -118,9 +128,16 @@ def sparse_row_slots(state: SparseState, call: SparseRead) -> Sequence[Slot]:
 
 
 @fact(0)
-def sparse_row_pages(state: SparseState, call: SparseCall) -> Pages:
-    """How many pages the row had before it was given back."""
-    return Pages(0 if isinstance(call, SparseConnect) else len(state.of(call.row).pages))
+def sparse_row_pages(state: SparseState, call: SparseFree, answer: SparseDone) -> Pages:
+    """How many pages a row that is given back had, less those that a copy still writes to."""
+    then = advance_sparse(state, call, answer)
+    return Pages(len(state.of(call.row).pages) + len(state.left_pages) - len(then.left_pages))
+
+
+@fact(0)
+def sparse_left(state: SparseState, call: SparseCall, answer: SparseDone) -> Sequence[PageNo]:
+    """The pages that copies still write to after the call, though their rows were given back."""
+    return advance_sparse(state, call, answer).left_pages
 
 
 @fact(0)
@@ -228,4 +245,4 @@ def sparse_rows_due(state: SparseState, call: SparseCall, answer: SparseDone) ->
 @fact(0)
 def sparse_row(call: SparseCall) -> int:
     """The row that the call is about; −1 for none."""
-    return -1 if isinstance(call, SparseConnect) else call.row
+    return -1 if isinstance(call, (SparseConnect, SparseCopied, SparseReady)) else call.row

@@ -1,6 +1,7 @@
 """What is known of a sparse host pool: the pages of each row, and what was seen of the pool last.
 
-All memory is of some row or free, so the rows alone say how much is free.
+All memory is of some row, free, or still written to by a copy whose row was given back; so rows and copies say how much
+is free.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from kvlitmus.spec.facts import UNKNOWN
-from kvlitmus.spec.sparse_buffer import SparseBuffer, admitted, swapped
+from kvlitmus.spec.sparse_buffer import SparseBuffer, acknowledged, admitted, swapped
 from kvlitmus.spec.sparse_calls import (
     SparseAdmit,
     SparseCall,
     SparseDone,
     SparseFree,
+    SparseReady,
     SparseRequest,
     SparseSeen,
     SparseSwap,
@@ -55,12 +57,33 @@ def missing_pages(allocated: int, start: int, tokens: int, page_size: int) -> Pa
     return Pages(max(0, page_ceil(start + tokens, page_size) - allocated) // page_size)
 
 
+class SparseCopy(NamedTuple):
+    """A copy from the device to the pages of a row that has not ended.
+
+    ``left``: whether the row was given back meanwhile; nothing but the copy has the pages then, and they are not free.
+    """
+
+    row: int
+    pages: tuple[PageNo, ...]
+    left: bool = False
+
+
+class Staged(NamedTuple):
+    """A row that waits to be acknowledged: the number of its copy, and how many tokens it has."""
+
+    copy: int
+    row: int
+    length: int
+
+
 class SparseState(NamedTuple):
     """What is known of one sparse host pool.
 
     ``pages``: how many there are; ``width``: how many slots a row has room for; ``rows``: those that have pages.
     ``room``: how many tokens a row's buffer on the device has room for; ``buffers``: those of rows that decode.
     ``seen``: what was seen of the pool after the call before.
+    ``begun``: how many copies of staged tokens have begun; ``copies``: those that have not ended, by number; ``waiting``: the
+    rows that are not acknowledged yet, in the order in which they were staged; ``keeps``: the profile's ``sparse_staged``.
     """
 
     page_size: int
@@ -70,6 +93,10 @@ class SparseState(NamedTuple):
     seen: SparseSeen = SparseSeen()
     room: int = 0
     buffers: Mapping[int, SparseBuffer] = MappingProxyType({})
+    begun: int = 0
+    copies: Mapping[int, SparseCopy] = MappingProxyType({})
+    waiting: tuple[Staged, ...] = ()
+    keeps: str = "first"
 
     def of(self, row: int) -> SparseRow:
         """A row, empty if it has no pages."""
@@ -77,8 +104,13 @@ class SparseState(NamedTuple):
 
     @property
     def free_pages(self) -> Pages:
-        """How many pages are of no row."""
-        return Pages(self.pages - sum(len(row.pages) for row in self.rows.values()))
+        """How many pages are of no row, and written to by no copy."""
+        return Pages(self.pages - sum(len(row.pages) for row in self.rows.values()) - len(self.left_pages))
+
+    @property
+    def left_pages(self) -> tuple[PageNo, ...]:
+        """The pages that copies still write to, though their rows were given back."""
+        return tuple([page for copy in self.copies.values() if copy.left for page in copy.pages])
 
     def missing(self, call: SparseRequest) -> Pages:
         """How many pages the row lacks for this request."""
@@ -87,6 +119,7 @@ class SparseState(NamedTuple):
 
 def advance_sparse(state: SparseState, call: SparseCall, answer: SparseDone) -> SparseState:
     """What is known after a call that was answered so, as far as the call and its answer say."""
+    state = with_copies(state, call, answer)
     rows, buffers = dict(state.rows), dict(state.buffers)
     if isinstance(call, SparseFree):
         rows.pop(call.row, None)
@@ -103,6 +136,29 @@ def advance_sparse(state: SparseState, call: SparseCall, answer: SparseDone) -> 
         if pages:
             rows[call.row] = row._replace(pages=pages)
     return state._replace(rows=rows, buffers=buffers, seen=answer.seen)
+
+
+def with_copies(state: SparseState, call: SparseCall, answer: SparseDone) -> SparseState:
+    """The copies and waiting rows after a call, and the buffers of the rows that begin to decode with it.
+
+    Whether a copy has ended is what the answer says; a row that is given back waits no more, and leaves its pages to its
+    copy if that goes on.
+    """
+    copies = {number: copy for number, copy in state.copies.items() if number in answer.copying}
+    waiting, buffers, begun = state.waiting, state.buffers, state.begun
+    if isinstance(call, SparseFree):
+        waiting = tuple([one for one in waiting if one.row != call.row])
+        copies = {n: copy._replace(left=copy.left or copy.row == call.row) for n, copy in copies.items()}
+    elif isinstance(call, SparseRequest) and call.staged and answer.slots:
+        if begun in answer.copying:
+            copies[begun] = SparseCopy(call.row, granted_pages(state, call, answer.slots))
+        waiting = (*waiting, Staged(begun, call.row, call.tokens))
+        begun += 1
+    elif isinstance(call, SparseReady):
+        started = [one for one in waiting if one.row in answer.ready]
+        waiting = tuple([one for one in waiting if one.row not in answer.ready])
+        buffers = {**buffers, **{one.row: acknowledged(state.room, one.length, state.keeps) for one in started}}
+    return state._replace(copies=copies, waiting=waiting, buffers=buffers, begun=begun)
 
 
 def granted_pages(state: SparseState, call: SparseRequest, slots: tuple[Slot, ...]) -> tuple[PageNo, ...]:

@@ -120,6 +120,36 @@ def free_group() -> dict[str, Any]:
     return {"in a group": not adapter.allocator.hisparse_attn_allocator.is_not_in_free_group}
 
 
+def staged() -> dict[str, Any]:
+    """H-51: two prompts that were admitted one after the other; the second one finds no page for its buffer."""
+    adapter = made()
+    for row in (0, 1):
+        assert adapter.sparse_prefills(PAGE + 1), "the server would not admit it"
+        adapter.sparse_stage(row, PAGE + 1)
+        adapter.sparse_copied(row)
+    left = pages(adapter.allocator.hisparse_attn_allocator.available_size())
+    return {"free": left, "errors": [raised(adapter.sparse_ready)]}
+
+
+def abort_of_a_staged_one() -> dict[str, Any]:
+    """An abort finds the request in none of the scheduler's queues: it is staged on, and decodes."""
+    adapter = made()
+    adapter.sparse_stage(0, PAGE)
+    adapter.sparse_abort(0)
+    adapter.sparse_copied(0)
+    return {"pages": pages(len(adapter.sparse_read(0))), "ready": list(adapter.sparse_ready())}
+
+
+def retracted() -> dict[str, Any]:
+    """A staged request that is retracted: its copy is waited for, and all that it had is free."""
+    adapter = made()
+    adapter.sparse_stage(0, PAGE + 1)
+    adapter.sparse_retract(0)
+    device, host = adapter.allocator.hisparse_attn_allocator, adapter.sparse_available()
+    free = pages(device.available_size()), pages(host), pages(adapter.allocator.logical_attn_allocator.available_size())
+    return {"copying": list(adapter.sparse_copying()), "ready": list(adapter.sparse_ready()), "free": list(free)}
+
+
 def drawn() -> dict[str, Any]:
     """The rules that drawn schedules break, by the name of the call that broke them."""
     found: dict[str, list[str]] = {}
@@ -146,6 +176,9 @@ else:
                 "buffer": buffer(aborted=False),
                 "buffer after an abort": buffer(aborted=True),
                 "free group": free_group(),
+                "staged": staged(),
+                "abort of a staged one": abort_of_a_staged_one(),
+                "retracted": retracted(),
             }
         )
     )

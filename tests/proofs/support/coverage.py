@@ -81,6 +81,7 @@ def by_lemmas() -> dict[str, tuple[tuple[str, str], ...]]:
         prefetch_lemmas,
         rank_lemmas,
         sparse_rows,
+        sparse_staging,
         sparse_swaps,
         tree_lemmas,
     )
@@ -100,6 +101,7 @@ def by_lemmas() -> dict[str, tuple[tuple[str, str], ...]]:
     for name, (rules, bounds) in (
         *page_names.PROVEN.items(),
         *sparse_rows.PROVEN.items(),
+        *sparse_staging.PROVEN.items(),
         *sparse_swaps.PROVEN.items(),
     ):
         for rule in rules:

@@ -91,4 +91,4 @@ class Caller:
         for loan in list(checker.loans):
             pool.free(checker, checker.loans.pop(loan).slots)
         for row in list(checker.sparse_state.rows) if checker.sparse_state else ():
-            sparse.free(checker, row)
+            sparse.end(checker, row)

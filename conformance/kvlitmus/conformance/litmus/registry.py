@@ -28,6 +28,7 @@ MODULES: tuple[str, ...] = (
     "frame",
     "store",
     "sparse",
+    "sparse_staging",
     "components",
     "ranks",
     "misuse",

@@ -7,6 +7,7 @@ pages are runs of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from kvlitmus.spec.config import Config
 from kvlitmus.spec.interface.sparse import SparseShape, SparseView
@@ -16,6 +17,14 @@ ROWS = 4
 ROW_PAGES = 5
 """A row has room for so many pages and half a page, which is of no use to it."""
 NO_SLOT = -1
+
+
+class Staging(NamedTuple):
+    """A row that waits for its copy, the copy's number, and how many tokens are staged."""
+
+    copy: int
+    row: int
+    tokens: int
 
 
 class RowTable:
@@ -32,6 +41,9 @@ class RowTable:
         self.room = self.page + 2
         self.buffered = [[NO_SLOT] * self.room for _ in range(ROWS)]
         self.recent = [list(range(self.room)) for _ in range(ROWS)]
+        self.begun = 0
+        self.copying: set[int] = set()
+        self.staged: list[Staging] = []
 
     # -- pages -------------------------------------------------------------------------------------
 
@@ -105,6 +117,56 @@ class RowTable:
 
     def abort(self, row: int) -> None:
         """Give back all that the row of an aborted request has."""
+        self.withdraw(row)
+        self.free(row)
+
+    # -- staging -----------------------------------------------------------------------------------
+
+    def stage(self, row: int, tokens: int) -> list[int] | None:
+        """The slots of a prompt; a copy to them begins, unless there are none."""
+        slots = self.request(row, 0, tokens)
+        if slots:
+            self.begin(row, tokens)
+        return slots
+
+    def begin(self, row: int, tokens: int) -> None:
+        """A copy begins, and its row waits for it."""
+        self.copying.add(self.begun)
+        self.staged.append(Staging(self.begun, row, tokens))
+        self.begun += 1
+
+    def copied(self, copy: int) -> None:
+        """The device has done a copy."""
+        self.copying.discard(copy)
+
+    def ready(self) -> list[int]:
+        """The rows that begin to decode: those staged first whose copies have ended."""
+        many = self.acknowledged()
+        done, self.staged = self.staged[:many], self.staged[many:]
+        for one in done:
+            self.begin_decoding(one.row, one.tokens)
+        return [one.row for one in done]
+
+    def acknowledged(self) -> int:
+        """How many of the staged rows are copied, up to the first one that isn't."""
+        return next((at for at, one in enumerate(self.staged) if one.copy in self.copying), len(self.staged))
+
+    def begin_decoding(self, row: int, tokens: int) -> None:
+        """The first tokens of a prompt are on the device already, as many as there is room for."""
+        self.admit(row, tokens)
+        if tokens > self.room and self.profile.sparse_staged == "first":
+            self.buffered[row] = list(range(self.room))
+
+    def withdraw(self, row: int) -> None:
+        """A row waits no more; its copy is waited for, as it writes to pages that are free soon."""
+        for one in self.staged:
+            if one.row == row:
+                self.copying.discard(one.copy)
+        self.staged = [one for one in self.staged if one.row != row]
+
+    def retract(self, row: int) -> None:
+        """Give back all that the row of a request has that will be computed anew."""
+        self.withdraw(row)
         self.free(row)
 
     def clear(self, row: int) -> None:
@@ -178,6 +240,30 @@ class SparseSpecimen:
     def sparse_abort(self, row: int) -> None:
         """See :class:`~kvlitmus.spec.interface.sparse.SparseAbort`."""
         self.table.abort(row)
+
+    def sparse_prefills(self, tokens: int) -> bool:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseStaging`; there is always room."""
+        return True
+
+    def sparse_stage(self, row: int, tokens: int) -> Sequence[int] | None:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseStaging`."""
+        return self.table.stage(row, tokens)
+
+    def sparse_copied(self, copy: int) -> None:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseStaging`."""
+        self.table.copied(copy)
+
+    def sparse_copying(self) -> Sequence[int]:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseStaging`."""
+        return sorted(self.table.copying)
+
+    def sparse_ready(self) -> Sequence[int]:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseStaging`."""
+        return self.table.ready()
+
+    def sparse_retract(self, row: int) -> None:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseStaging`."""
+        self.table.retract(row)
 
     def sparse_available(self) -> int:
         """See :class:`~kvlitmus.spec.interface.sparse.SparseHost`."""

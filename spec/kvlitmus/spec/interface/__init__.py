@@ -71,6 +71,7 @@ from kvlitmus.spec.interface.sparse import (
     SparseInspect,
     SparsePeer,
     SparseShape,
+    SparseStaging,
     SparseSwaps,
     SparseView,
 )
@@ -204,6 +205,7 @@ __all__ = [
     "SparseInspect",
     "SparsePeer",
     "SparseShape",
+    "SparseStaging",
     "SparseSwaps",
     "SparseView",
     "Steps",

@@ -65,6 +65,42 @@ class SparseAbort(Protocol):
         """The request of a row is aborted: the row is given back as by ``sparse_free``."""
 
 
+class SparseStaging(Protocol):
+    """Requests whose KV was computed on the device: it is copied to the host before they decode.
+
+    Copies go on while the server does other things.  They are numbered from 0 on in the order in which they began; of each
+    the row and its slots are those of the call that began it.
+    """
+
+    def sparse_prefills(self, tokens: int) -> bool:
+        """Whether the device has room to compute a prompt of so many tokens now; one that it hasn't is not staged."""
+
+    def sparse_stage(self, row: int, tokens: int) -> Sequence[int] | None:
+        """The host slots of the first tokens of a row that has none; a copy of these tokens from the device begins.
+
+        Granted and refused as ``sparse_request`` of as many tokens; where it is refused, no copy begins.
+        """
+
+    def sparse_copied(self, copy: int) -> None:
+        """The device has done this copy, and those before it that can't be later; the suite says so in the device's stead."""
+
+    def sparse_copying(self) -> Sequence[int]:
+        """The copies that have begun and not ended; whoever had to wait for one has seen it end."""
+
+    def sparse_ready(self) -> Sequence[int]:
+        """The rows that are acknowledged now, each once: they are on the host, and begin to decode.
+
+        Acknowledged are rows whose copies have ended, in the order in which they were staged, one or more at a time.
+        """
+
+    def sparse_retract(self, row: int) -> None:
+        """The request of a row is retracted and will be computed anew: the row is given back as by ``sparse_free``.
+
+        A row that is staged ends so, or by ``sparse_abort``; its copy may still go on then.  Pages that a copy writes to are
+        not free before it has ended, in whichever way: the call waits for it, or they are free later.
+        """
+
+
 class SparseSwaps(Protocol):
     """The buffer on the device that a row decodes from: few of its tokens, copied from the host where they are missing."""
 
@@ -98,6 +134,10 @@ SPARSE_PORTS: dict[str, tuple[str, ...]] = {
     "sparse": ("sparse_shape", "sparse_request", "sparse_read", "sparse_free", "sparse_available"),
     "sparse_inspect": ("sparse_view",),
     "sparse_abort": ("sparse_abort",),
+    "sparse_staging": (
+        *("sparse_prefills", "sparse_stage", "sparse_copied", "sparse_copying"),
+        *("sparse_ready", "sparse_retract"),
+    ),
     "sparse_swaps": ("sparse_buffer", "sparse_admit", "sparse_swap"),
     "sparse_peer": ("sparse_connect",),
 }

@@ -49,6 +49,32 @@ class ReferenceSparse:
         """See :class:`~kvlitmus.spec.interface.sparse.SparseAbort`."""
         self.pool = sparse.free(self.pool, row)
 
+    def sparse_prefills(self, tokens: int) -> bool:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseStaging`; there is always room."""
+        return True
+
+    def sparse_stage(self, row: int, tokens: int) -> Sequence[int] | None:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseStaging`."""
+        self.pool, slots = sparse.stage(self.pool, row, tokens, count=self.count)
+        return slots
+
+    def sparse_copied(self, copy: int) -> None:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseStaging`."""
+        self.pool = sparse.copied(self.pool, copy)
+
+    def sparse_copying(self) -> Sequence[int]:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseStaging`."""
+        return tuple(self.pool.copies)
+
+    def sparse_ready(self) -> Sequence[int]:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseStaging`."""
+        self.pool, rows = sparse.ready(self.pool)
+        return rows
+
+    def sparse_retract(self, row: int) -> None:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseStaging`."""
+        self.pool = sparse.free(self.pool, row)
+
     def sparse_available(self) -> int:
         """See :class:`~kvlitmus.spec.interface.sparse.SparseHost`."""
         return sparse.available(self.pool)

@@ -17,9 +17,11 @@ from kvlitmus.spec.sparse_calls import (
     SparseAdmit,
     SparseCall,
     SparseConnect,
+    SparseCopied,
     SparseDone,
     SparseFree,
     SparseRead,
+    SparseReady,
     SparseRequest,
     SparseSeen,
     SparseSwap,
@@ -55,7 +57,10 @@ def state_of(checker: Checker) -> SparseState:
     if checker.sparse_state is None:
         width = shape(checker).width
         room = buffer_room(checker) if "sparse_swaps" in checker.capabilities else 0
-        checker.sparse_state = SparseState(checker.size, checker.config.pages, width, {}, seen(checker), room)
+        keeps = checker.profile.sparse_staged
+        checker.sparse_state = SparseState(
+            checker.size, checker.config.pages, width, {}, seen(checker), room, keeps=keeps
+        )
     return checker.sparse_state
 
 
@@ -83,10 +88,30 @@ def listed(checker: Checker, slots: object) -> tuple[int, ...]:
 def request(checker: Checker, row: int, start: int, tokens: int) -> tuple[Slot, ...] | None:
     """Ask for the slots of some tokens; ``None`` where that was refused, in whatever way."""
     before, text = state_of(checker), f"request(row {row}, start {start}, {tokens} tokens)"
-    checker.announce(text, "sparse_request")
+    slots = asked(checker, text, "sparse_request", row, start, tokens)
+    follow(checker, before, SparseRequest(row, start, tokens), slots)
+    return slots
+
+
+def stage(checker: Checker, row: int, tokens: int) -> tuple[Slot, ...] | None:
+    """Stage the first tokens of a row that has none; ``None`` where that was refused, in whatever way.
+
+    Nothing is done where the device has no room to compute them.
+    """
+    before = state_of(checker)
+    if not checker.flag(checker.look("sparse_prefills", tokens), "whether a prompt can be computed"):
+        return None
+    slots = asked(checker, f"stage(row {row}, {tokens} tokens)", "sparse_stage", row, tokens)
+    follow(checker, before, SparseRequest(row, 0, tokens, staged=True), slots)
+    return slots
+
+
+def asked(checker: Checker, text: str, method: str, *args: int) -> tuple[Slot, ...] | None:
+    """The slots that a call answers; ``None`` where it refuses them, by that or by an error."""
+    checker.announce(text, method)
     slots: tuple[Slot, ...] | None
     try:
-        answer = checker.adapter.sparse_request(row, start, tokens)
+        answer = getattr(checker.adapter, method)(*args)
     except NotImplementedError:
         raise
     except Exception as error:  # noqa: BLE001 - a refusal may be any error
@@ -96,7 +121,6 @@ def request(checker: Checker, row: int, start: int, tokens: int) -> tuple[Slot, 
         raise checker.raised(error, "the call") from error
     else:
         slots = checker.slots_or_none(answer)
-    follow(checker, before, SparseRequest(row, start, tokens), slots)
     return slots
 
 
@@ -119,7 +143,34 @@ def abort(checker: Checker, row: int) -> None:
     """Abort the request of a row: the row is given back."""
     before = state_of(checker)
     checker.call(f"abort(row {row})", "sparse_abort", row)
-    follow(checker, before, SparseFree(row, aborted=True), ())
+    follow(checker, before, SparseFree(row, "aborted"), ())
+
+
+def retract(checker: Checker, row: int) -> None:
+    """Retract the request of a row: the row is given back."""
+    before = state_of(checker)
+    checker.call(f"retract(row {row})", "sparse_retract", row)
+    follow(checker, before, SparseFree(row, "retracted"), ())
+
+
+def end(checker: Checker, row: int) -> None:
+    """Give a row back, in the way that it can be: one that is staged is retracted."""
+    staged = any(one.row == row for one in state_of(checker).waiting)
+    (retract if staged else free)(checker, row)
+
+
+def copied(checker: Checker, copy: int) -> None:
+    """The device has done a copy that had begun."""
+    before = state_of(checker)
+    checker.call(f"copy {copy} ends", "sparse_copied", copy)
+    follow(checker, before, SparseCopied(copy), ())
+
+
+def ready(checker: Checker) -> None:
+    """Ask which staged rows are acknowledged."""
+    before = state_of(checker)
+    rows = checker.slots(checker.call("ready()", "sparse_ready"))
+    follow(checker, before, SparseReady(), (), ready=rows)
 
 
 def admit(checker: Checker, row: int, length: int) -> None:
@@ -153,6 +204,17 @@ def connect(checker: Checker, page_size: int) -> None:
     follow(checker, before, SparseConnect(page_size), (), accepted=accepted)
 
 
+def copying(checker: Checker, before: SparseState, call: SparseCall) -> tuple[int, ...]:
+    """The copies that have not ended, as the pool says: out of those from before, and of one that may have begun."""
+    if "sparse_staging" not in checker.capabilities:
+        return ()
+    numbers = listed(checker, checker.look("sparse_copying"))
+    begins = isinstance(call, SparseRequest) and call.staged
+    if len(set(numbers)) != len(numbers) or not {*numbers} <= {*before.copies, *([before.begun] if begins else ())}:
+        raise checker.broken("PORT-03", f"expected copies that had not ended, each once, got {shown(numbers)}")
+    return numbers
+
+
 def follow(
     checker: Checker,
     before: SparseState,
@@ -161,9 +223,10 @@ def follow(
     *,
     accepted: bool = True,
     places: tuple[int, ...] = (),
+    ready: tuple[int, ...] = (),
 ) -> None:
     """A call was answered: the pool is seen, what is known of it follows, and the step is judged."""
-    answer = SparseDone(slots, seen(checker), accepted, places)
+    answer = SparseDone(slots, seen(checker), accepted, places, copying(checker, before, call), ready)
     checker.watch_kept()
     checker.sparse_state = as_seen(advance_sparse(before, call, answer))
     checker.answered(call, answer, before)

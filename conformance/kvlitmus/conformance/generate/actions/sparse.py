@@ -62,8 +62,12 @@ def read(caller: Caller, a: int, b: int, c: int) -> None:
 
 @action("sparse_free")
 def free(caller: Caller, a: int, b: int, c: int) -> None:
-    """Give a row back."""
-    sparse.free(caller.checker, row_of(caller, a))
+    """Give a row back; the request of one that is staged can't have ended."""
+    checker, row = caller.checker, row_of(caller, a)
+    if is_staged(checker, row):
+        end_staging(checker, row)
+    else:
+        sparse.free(checker, row)
 
 
 @action("sparse_abort")
@@ -78,6 +82,9 @@ def decode(caller: Caller, a: int, b: int, c: int) -> None:
     checker, row = caller.checker, row_of(caller, a)
     state = sparse.state_of(checker)
     buffer = state.buffers.get(row)
+    if is_staged(checker, row):
+        end_staging(checker, row)
+        return
     if buffer is None:
         start_decoding(checker, row, c)
         return
@@ -90,6 +97,51 @@ def decode(caller: Caller, a: int, b: int, c: int) -> None:
     while math.gcd(step, length) > 1:
         step += 1  # so that the tokens are distinct
     sparse.swap(checker, row, length, [(length - 1 - c % 3 + at * step) % length for at in range(count)])
+
+
+@action("sparse_stage")
+def stage(caller: Caller, a: int, b: int, c: int) -> None:
+    """Stage a prompt in a row that is empty: short, of some pages, or longer than the buffer."""
+    checker, row = caller.checker, row_of(caller, a)
+    if not is_staged(checker, row) and not sparse.state_of(checker).of(row).allocated:
+        sparse.stage(checker, row, 1 + (b * 7 + c) % (3 * checker.size))
+
+
+@action("sparse_copied")
+def copied(caller: Caller, a: int, b: int, c: int) -> None:
+    """A copy ends, the oldest or another one."""
+    going = sorted(sparse.state_of(caller.checker).copies)
+    if going:
+        sparse.copied(caller.checker, going[a % len(going) if c < 128 else 0])
+
+
+@action("sparse_ready")
+def ready(caller: Caller, a: int, b: int, c: int) -> None:
+    """Ask which rows are acknowledged."""
+    sparse.ready(caller.checker)
+
+
+@action("sparse_retract")
+def retract(caller: Caller, a: int, b: int, c: int) -> None:
+    """Retract the request of a row, of one that is staged if there is one."""
+    waiting = sparse.state_of(caller.checker).waiting
+    row = waiting[b % len(waiting)].row if waiting and c < 192 else row_of(caller, a)
+    sparse.retract(caller.checker, row)
+
+
+def is_staged(checker: Checker, row: int) -> bool:
+    """Whether a row waits to be acknowledged: its request neither decodes nor ends by itself before."""
+    return any(one.row == row for one in sparse.state_of(checker).waiting)
+
+
+def end_staging(checker: Checker, row: int) -> None:
+    """The copies of a staged row and of those before it end, and whoever is ready begins to decode."""
+    for one in sparse.state_of(checker).waiting:
+        if one.copy in sparse.state_of(checker).copies:
+            sparse.copied(checker, one.copy)
+        if one.row == row:
+            break
+    sparse.ready(checker)
 
 
 def start_decoding(checker: Checker, row: int, c: int) -> None:

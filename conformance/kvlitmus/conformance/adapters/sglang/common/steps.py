@@ -106,11 +106,20 @@ class Stream:
     def run(self, until: Event) -> None:
         """Do everything up to this event."""
         while until.stream is self:
-            item = self.work.popleft()
-            if isinstance(item, Event):
-                item.stream = None
-            else:
-                item()
+            self.step()
+
+    def synchronize(self) -> None:
+        """Wait until all of it is over."""
+        while self.work:
+            self.step()
+
+    def step(self) -> None:
+        """Do what is next."""
+        item = self.work.popleft()
+        if isinstance(item, Event):
+            item.stream = None
+        else:
+            item()
 
     @classmethod
     def put(cls, copy: Callable[[], None]) -> None:

@@ -11,17 +11,23 @@ Real, as published: all of these, and what the server does with them.
 * A request for slots is the call ``alloc_paged_token_slots`` with the coordinator's tables.  Staging and the decode
   server's pre-allocation make it with start 0, and the backup of the token before with one token.
 * Reading is ``allocated_host_indices``, as whoever frees reads.  The end of a request is ``request_finished``.
-* An abort is ``Scheduler.abort_request`` of a decode server, of a request whose KV has arrived and that waits for its
-  first step; it goes on to ``release_kv_cache`` and ``ChunkCache``.
+* A prompt is staged by ``admit_request_into_staging``, with slots of the logical pool and of the device's that
+  ``alloc_extend`` gave it; ``collect_ready_reqs`` acknowledges, and allocates the buffer on the device; a request is
+  retracted by ``retract_req`` and ``release_kv_cache``.
+* An abort is ``Scheduler.abort_request``: in a decode server, of a request whose KV has arrived and that waits for its
+  first step; it goes on to ``release_kv_cache`` and ``ChunkCache``.  A request that is staged is in none of the
+  scheduler's queues; one that was acknowledged is in the running batch, and ends with its next step.
 * A peer connects by ``try_ensure_parallel_info``.
 
 What is replaced, and why the judged logic isn't touched:
 
 * The rest of SGLang is stubs (:mod:`kvlitmus.conformance.adapters.sglang.common.stubs`); memory isn't pinned, streams
-  and events are those of :mod:`~kvlitmus.conformance.adapters.sglang.common.steps`, and the kernels that copy are
-  never called: no KV is moved, because who owns which host page doesn't depend on it.
-* The request is a small object with the fields that are read here.  It has no slots of the logical pool and no buffer
-  on the device: those are other pools.
+  and events are those of :mod:`~kvlitmus.conformance.adapters.sglang.common.steps`, and the kernel that copies does
+  nothing when its turn comes: no KV is moved, because who owns which host page doesn't depend on it.
+* The request is a small object with the fields that are read here.  One that was not staged has no slots of the logical
+  pool and no buffer on the device: those are other pools.
+* Whether a prompt can be computed is reckoned as in ``PrefillAdder.add_one_req``, for a request that generates a token
+  while no other is running: the prompt, one token and a page must be less than what the allocator has available.
 * The scheduler and the manager of connections are objects with the fields that the one published method of each
   reads; the answer of the peer's bootstrap server is given instead of fetched.
 
@@ -42,6 +48,7 @@ from types import SimpleNamespace
 
 from kvlitmus.conformance.adapters.sglang.common.hicache import SRT
 from kvlitmus.conformance.adapters.sglang.common.pools import MEM
+from kvlitmus.conformance.adapters.sglang.common.steps import Stream
 from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, Peer, install, torch_module
 from kvlitmus.conformance.adapters.sglang.v0_5_13 import environment
 from kvlitmus.conformance.ports import Config, Profile, Unsupported
@@ -101,12 +108,14 @@ def modules() -> SimpleNamespace:
     host = load(f"{MEM}.memory_pool_host")
     host.HICACHE_HOST_MEMORY_RESERVE_BYTES = 0
     host.ALLOC_MEMORY_FUNCS["cpu"] = lambda dims, dtype, **_kwargs: torch.zeros(dims, dtype=dtype)
+    host.transfer_kv_all_layer_mla = lambda **_kwargs: Stream.put(lambda: None)
     return SimpleNamespace(
         coordinator=load(f"{SRT}.managers.hisparse_coordinator"),
         device=load(f"{MEM}.hisparse_memory_pool"),
         pool=load(f"{MEM}.memory_pool"),
         scheduler=load(f"{SRT}.managers.scheduler"),
         chunk=load(f"{MEM}.chunk_cache"),
+        common=load(f"{MEM}.common"),
         peers=load(f"{SRT}.disaggregation.common.conn"),
     )
 
@@ -115,19 +124,25 @@ class Request:
     """A request of a decode server that waits for its first step, with the fields that are read where it ends."""
 
     mamba_pool_idx = None
-    kv_committed_len = kv_allocated_len = 0
+    hisparse_staging = False
+    to_finish: object = None
 
-    def __init__(self, index: int) -> None:
+    def __init__(self, index: int, tokens: int = 0) -> None:
         self.rid = f"request {index}"
         self.req_pool_idx: int | None = index
+        self.kv_committed_len = self.kv_allocated_len = self.fill_len = tokens
+
+    def finished(self) -> bool:
+        """Whether it is at its end."""
+        return False
 
     def pop_committed_kv_cache(self) -> int:
-        """How many tokens the logical pool has slots for: none here."""
-        return 0
+        """How many tokens the logical pool has slots for."""
+        return self.kv_committed_len
 
     def pop_overallocated_kv_cache(self) -> tuple[int, int]:
         """From where to where there are slots without KV."""
-        return 0, 0
+        return self.kv_allocated_len, self.kv_allocated_len
 
 
 class Bootstrap(SimpleNamespace):
@@ -165,6 +180,13 @@ class HiSparse:
             self.requests, self.allocator, PAGE, 2 * PAGE, "cpu", None, RATIO
         )
         self.host: Foreign = self.coordinator.mem_pool_host
+        self.tree: Foreign = module.chunk.ChunkCache(
+            SimpleNamespace(req_to_token_pool=self.requests, token_to_kv_pool_allocator=self.allocator, page_size=PAGE)
+        )
+        self.staged: dict[int, Request] = {}
+        """The requests that were staged, by row, until they end."""
+        self.copies: list[Foreign] = []
+        """The events behind the copies that have begun."""
 
     def sparse_shape(self) -> SparseShape:
         """The coordinator's table, less the row for padding."""
@@ -182,33 +204,75 @@ class HiSparse:
         return list(self.host.allocated_host_indices(table, row + 1, lengths[row + 1]).tolist())
 
     def sparse_free(self, row: int) -> None:
-        """``request_finished``."""
-        self.coordinator.request_finished(Request(row + 1))
+        """``request_finished``, then ``release_kv_cache`` of one that has logical slots."""
+        request = self.staged.pop(row, None)
+        self.coordinator.request_finished(request or Request(row + 1))
+        if request:
+            modules().common.release_kv_cache(request, self.tree)
+
+    def sparse_prefills(self, tokens: int) -> bool:
+        """As ``PrefillAdder`` reckons."""
+        return tokens < CONTEXT and tokens + 1 + PAGE < self.allocator.available_size()
+
+    def sparse_stage(self, row: int, tokens: int) -> Sequence[int]:
+        """``admit_request_into_staging`` of a request that was computed just now."""
+        torch, request = torch_module(), Request(row + 1, tokens)
+        zero, length = torch.tensor([0]), torch.tensor([tokens])
+        slots = self.allocator.alloc_extend(zero, zero, length, length, torch.tensor([-1]), tokens)
+        self.requests.write((row + 1, slice(0, tokens)), slots.to(torch.int32))
+        try:
+            self.coordinator.admit_request_into_staging(request)
+        except BaseException:
+            self.allocator.free(slots)
+            raise
+        self.staged[row] = request
+        self.copies.append(self.coordinator.ack_staging_queue[-1].finish_event)
+        return list(self.coordinator.req_to_host_pool[row + 1, :tokens].tolist())
+
+    def sparse_copied(self, copy: int) -> None:
+        """The staging stream comes as far as this copy's event."""
+        self.copies[copy].synchronize()
+
+    def sparse_copying(self) -> Sequence[int]:
+        """The copies behind which the event isn't done."""
+        return [number for number, event in enumerate(self.copies) if not event.query()]
+
+    def sparse_ready(self) -> Sequence[int]:
+        """``collect_ready_reqs``."""
+        return [request.req_pool_idx - 1 for request in self.coordinator.collect_ready_reqs()]
+
+    def sparse_retract(self, row: int) -> None:
+        """``retract_req``, then ``release_kv_cache``, as ``release_req`` calls them."""
+        request = self.staged.pop(row, None)
+        self.coordinator.retract_req(request or Request(row + 1))
+        if request:
+            modules().common.release_kv_cache(request, self.tree, is_insert=False)
 
     def sparse_abort(self, row: int) -> None:
-        """``Scheduler.abort_request`` of a request in the waiting queue of a decode server."""
-        request, module = Request(row + 1), modules()
-        tree = module.chunk.ChunkCache(
-            SimpleNamespace(req_to_token_pool=self.requests, token_to_kv_pool_allocator=self.allocator, page_size=PAGE)
-        )
+        """``Scheduler.abort_request``, and for one that is running what its next step does."""
+        staged, module = self.staged.get(row), modules()
+        request = staged or Request(row + 1)
         queue = SimpleNamespace(queue=[], retracted_queue=[])
         ignored = SimpleNamespace(send_output=lambda *_args: None, abort_requests=lambda *_args: None)
+        running = [staged] if staged and not staged.hisparse_staging else []
         server = SimpleNamespace(
-            waiting_queue=[request],
+            waiting_queue=[] if staged else [request],
             enable_hicache_storage=False,
             enable_hisparse=True,
             hisparse_coordinator=self.coordinator,
-            tree_cache=tree,
+            tree_cache=self.tree,
             disaggregation_mode=_Mode.DECODE,
             disagg_decode_prealloc_queue=queue,
             disagg_decode_transfer_queue=queue,
             ipc_channels=SimpleNamespace(send_to_tokenizer=ignored),
             grammar_manager=ignored,
             cur_batch=None,
-            running_batch=SimpleNamespace(reqs=[]),
+            running_batch=SimpleNamespace(reqs=running),
         )
-        module.scheduler.AbortReq = SimpleNamespace
+        module.scheduler.AbortReq = module.scheduler.FINISH_ABORT = SimpleNamespace
         module.scheduler.Scheduler.abort_request(server, SimpleNamespace(abort_all=False, rid=request.rid))
+        if request.to_finish:
+            self.sparse_free(row)
 
     def sparse_available(self) -> int:
         """``available_size()`` of the host pool."""
