@@ -118,11 +118,11 @@ def test_what_a_blocking_call_raises_is_raised_where_it_was_made() -> None:
     call.end()
 
 
-def hazards(argument: str) -> dict[str, Any]:
-    """What the script beside this file prints, run by the release's own interpreter."""
+def hazards(argument: str, name: str = "sglang_ranks_hazards.py") -> dict[str, Any]:
+    """What a script beside this file prints, run by the release's own interpreter."""
     if not PYTHON.exists():
         pytest.skip(f"run {PLAN.command} first")
-    script = str(Path(__file__).parent / "support" / "sglang_ranks_hazards.py")
+    script = str(Path(__file__).parent / "support" / name)
     done = run(script, argument, interpreter=str(PYTHON))
     assert done.returncode == 0, done.stderr[-2000:]
     seen: dict[str, Any] = json.loads(done.stdout)
@@ -170,3 +170,28 @@ def test_where_ranks_have_unequal_room_they_part() -> None:
         "granted": [4, 0],
         "ends": ["waiting for loading_check 0", "waiting in drain_storage_control_queues 0"],
     }
+
+
+ALONE = "sglang_alone_hazards.py"
+
+
+@pytest.mark.nightly
+def test_a_page_that_storage_refused_is_not_stored_again() -> None:
+    assert hazards("put", ALONE) == {"stored": 1, "then": 2, "loaded": 4}, "page four is stored, and never found"
+
+
+@pytest.mark.nightly
+def test_half_of_an_allocation_is_lost_where_the_scheduler_would_not_have_asked() -> None:
+    seen = hazards("decode", ALONE)
+    assert seen == {"before": [24, 4], "enough": False, "granted": False, "after": [16, 4]}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("hazard", "ends"), [("buffer", False), ("buffer, best effort", True)])
+def test_a_buffer_is_given_back_while_storage_reads_into_it(hazard: str, ends: bool) -> None:
+    assert hazards(hazard, ALONE) == {"may end": ends, "done": False, "given back": 1, "read into": [0, 1, 2, 3]}
+
+
+@pytest.mark.nightly
+def test_no_server_of_this_release_makes_the_mamba_tree() -> None:
+    assert hazards("mamba", ALONE) == {"made in": []}
