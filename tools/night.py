@@ -51,7 +51,11 @@ from kvlitmus.mutants.registry import all_mutants  # noqa: E402
 from kvlitmus.spec.rule import all_rules  # noqa: E402
 
 DEPTHS = (0, 1, 2, 3)
-OTHERS = ("specimen", "reference", "optimized", "components", "reference-components", "reference-sparse")
+OTHERS = (
+    *("specimen", "reference", "optimized", "components", "reference-components", "reference-sparse"),
+    *("specimen/ranks", "reference/ranks"),
+)
+"""The other caches; with a pool behind a stroke only where that is what is judged."""
 CHUNK = 8
 """So many schedules are played in one go."""
 KEPT = 5
@@ -77,8 +81,9 @@ def cache_of(name: str) -> tuple[Any, tuple[Config, ...]]:
     if kind == "null":
         one = all_mutants()[own]
         return one.target, one.configs
+    own, _, pool = own.partition("/")
     target = zoo.target_of(own) if kind == "zoo" else load_target(resolve_target(own))
-    return target, configs_of(target)
+    return target, tuple(config for config in configs_of(target) if pool in ("", config.pool))
 
 
 def names() -> list[str]:
