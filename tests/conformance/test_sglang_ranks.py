@@ -154,7 +154,7 @@ def test_what_is_known_to_be_wrong() -> None:
         "answers": {"1": False},
     }, "one rank can't reach the storage and says so, the other one waits for it"
     assert seen["load"]["done"] == {"0": True, "1": False}
-    assert seen["load"]["ends"] == ["waiting for loading_check 0", "waiting in drain_storage_control_queues 0"]
+    assert seen["load"]["ends"] == ["waiting for loading_check 0", "waiting for drain_storage_control_queues 0"]
     assert seen["stages"] == {"host": [4, 0], "ends": ["returned", "waiting for a message"]}, "the stages' trees differ"
 
 
@@ -164,11 +164,11 @@ def test_where_ranks_have_unequal_room_they_part() -> None:
     seen = hazards("mechanisms")
     assert seen["less room, prefetch"] == {
         "granted": [4, 0],
-        "ends": ["waiting for can_terminate_prefetch 0", "waiting in drain_storage_control_queues 0"],
+        "ends": ["waiting for can_terminate_prefetch 0", "waiting for drain_storage_control_queues 0"],
     }
     assert seen["less room, insert"] == {
         "granted": [4, 0],
-        "ends": ["waiting for loading_check 0", "waiting in drain_storage_control_queues 0"],
+        "ends": ["waiting for loading_check 0", "waiting for drain_storage_control_queues 0"],
     }
 
 
