@@ -24,7 +24,7 @@ from kvlitmus.spec.component_calls import (
     Entries,
 )
 from kvlitmus.spec.component_shapes import Need, Run, fits, largest
-from kvlitmus.spec.component_state import end_name, ends_at, needed_at
+from kvlitmus.spec.component_state import Fetch, end_name, ends_at, needed_at
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.units import Name
 
@@ -39,17 +39,21 @@ class Entry(NamedTuple):
 
 
 class Cache(NamedTuple):
-    """What a cache has: free places, cached entries, what each receipt covers, and how often it was asked something."""
+    """What a cache has: free places, cached entries, what each receipt covers, and its prefetches.
+
+    ``ticks``: how often it was asked something.
+    """
 
     free: Mapping[str, frozenset[int]]
     held: Mapping[At, Entry]
     receipts: Mapping[int, frozenset[At]]
     ticks: int
+    fetches: Mapping[int, Fetch] = {}
 
     @property
     def covered(self) -> frozenset[At]:
-        """Everything that some receipt covers."""
-        return frozenset[At]().union(*self.receipts.values())
+        """Everything that some receipt covers, or that is the anchor of a prefetch."""
+        return frozenset[At]().union(*self.receipts.values(), *[one.anchor for one in self.fetches.values()])
 
 
 def empty(setting: Setting) -> Cache:

@@ -94,6 +94,67 @@ class ComponentReset(NamedTuple):
     """Forget everything."""
 
 
+class ComponentPrefetch(NamedTuple):
+    """Reserve memory to fetch what storage may have of a key behind a hit, the anchor; answers :class:`Reserved`.
+
+    ``start``: where the anchor ends, in units.  ``threshold``: with fewer units than that nothing is fetched.
+    ``number``: the suite's for this prefetch.
+    """
+
+    path: Path
+    start: int
+    threshold: int
+    number: int
+
+
+class Reserved(NamedTuple):
+    """The places that a prefetch reserved, ``None`` where it is refused; and how many entries were evicted for it."""
+
+    places: Entries | None
+    freed: Mapping[str, int]
+
+
+class ComponentFound(NamedTuple):
+    """Of each component the ends, in units, of what storage has of the key; answers :class:`Reading`."""
+
+    number: int
+    stored: Mapping[str, frozenset[int]]
+
+
+class Reading(NamedTuple):
+    """Up to which ``boundary`` a prefetch reads, which entry into which place, and the places that it gives back already."""
+
+    boundary: int
+    reads: Mapping[str, Mapping[int, int]]
+    returned: Entries
+
+
+class ComponentSettled(NamedTuple):
+    """The I/O of a prefetch has ended and writes no more; answers the places that are given back now."""
+
+    number: int
+
+
+class ComponentCommit(NamedTuple):
+    """Cache what came: of each component the ends of the entries that were read; answers :class:`Committed`."""
+
+    number: int
+    came: Mapping[str, frozenset[int]]
+
+
+class Committed(NamedTuple):
+    """Where the KV ends that a prefetch has cached, in units, and the places that it gave back."""
+
+    end: int
+    returned: Entries
+
+
+class ComponentAbort(NamedTuple):
+    """Give a prefetch up; answers the places that were given back."""
+
+    number: int
+
+
 ComponentCall = (
     ComponentAlloc
     | ComponentFree
@@ -103,4 +164,9 @@ ComponentCall = (
     | ComponentUnlock
     | ComponentEvict
     | ComponentReset
+    | ComponentPrefetch
+    | ComponentFound
+    | ComponentSettled
+    | ComponentCommit
+    | ComponentAbort
 )

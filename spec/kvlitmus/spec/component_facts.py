@@ -4,21 +4,30 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from typing import cast
 
 from kvlitmus.spec.component_calls import (
     After,
     At,
+    Committed,
+    ComponentAbort,
     ComponentAlloc,
     ComponentCall,
+    ComponentCommit,
     ComponentEvict,
     ComponentFree,
     ComponentHit,
     ComponentInsert,
     ComponentLock,
     ComponentMatch,
+    ComponentPrefetch,
     ComponentReset,
+    ComponentSettled,
     Entries,
+    Reading,
+    Reserved,
 )
+from kvlitmus.spec.component_fetch import asked
 from kvlitmus.spec.component_layouts import Layout
 from kvlitmus.spec.component_shapes import Chunk, Need, Run, Window, admit, fits, largest, step_of, valid
 from kvlitmus.spec.component_state import (
@@ -26,7 +35,9 @@ from kvlitmus.spec.component_state import (
     Place,
     advance_components,
     asked_components,
+    commit_brings,
     ends_at,
+    made_room,
     needed_at,
     pool_places,
     refilled,
@@ -116,20 +127,38 @@ def component_wants(call: ComponentAlloc) -> Mapping[str, int]:
 
 @fact(0)
 def component_granted(answer: After) -> Mapping[str, Sequence[int]]:
-    """The entries that were granted, by component."""
-    assert isinstance(answer.answer, Mapping)
-    return answer.answer
+    """The entries that were granted, by component, to the caller or for a prefetch."""
+    given = answer.answer.places if isinstance(answer.answer, Reserved) else answer.answer
+    assert isinstance(given, Mapping)
+    return given
 
 
 @fact(0)
 def component_in_use(
-    layout: Layout, state: ComponentState, component_granted: Mapping[str, Sequence[int]]
+    layout: Layout, state: ComponentState, call: object, answer: After, component_granted: Mapping[str, Sequence[int]]
 ) -> Collection[tuple[str, int]]:
     """Granted places that are the caller's already, are certainly cached, or were granted twice."""
+    if isinstance(call, ComponentPrefetch) and isinstance(answer.answer, Reserved):
+        state = made_room(state, layout, call, answer.answer)
     pools = {one.name: one.pool for one in layout.components}
     used = {(pools[at[0]], state.places[at]) for at in state.certain} | state.owned
     granted = [(pools[name], entry) for name, some in component_granted.items() for entry in some]
     return [place for place, times in Counter(granted).items() if times > 1 or place in used]
+
+
+def pools_of(layout: Layout, counts: Mapping[str, int]) -> Counter[str]:
+    """Counts of entries by component as counts of places by pool."""
+    found: Counter[str] = Counter()
+    for name, many in counts.items():
+        found[layout.named(name).pool] += many
+    return found
+
+
+def given_back(call: object, answer: object) -> Entries:
+    """The places that a prefetch gave back in this call, by component."""
+    if isinstance(answer, Reading | Committed):
+        return answer.returned
+    return cast("Entries", answer) if isinstance(call, ComponentAbort | ComponentSettled) else {}
 
 
 @fact(1, ports=("component_counters",))
@@ -154,13 +183,17 @@ def component_available_due(
     elif isinstance(call, ComponentFree):
         change.update(pool for pool, _ in pool_places(layout, call.given))
     elif isinstance(call, ComponentEvict) and isinstance(given, Mapping):
-        for name, freed in given.items():
-            change[layout.named(name).pool] += freed
+        change.update(pools_of(layout, given))
     elif isinstance(call, ComponentInsert) and isinstance(given, Mapping):
         freed_by_insert = _freed_by_insert(setting, state, call, given)
         if freed_by_insert is None:
             return UNKNOWN
         change.update(pool for pool, _ in freed_by_insert)
+    elif isinstance(given, Reserved):
+        change.update(pools_of(layout, given.freed))
+        change.subtract(pool for pool, _ in pool_places(layout, given.places or {}))
+    else:
+        change.update(pool for pool, _ in pool_places(layout, given_back(call, given)))
     return {pool: many + change[pool] for pool, many in before.items()}
 
 
@@ -314,13 +347,16 @@ def component_held(answer: After) -> Mapping[At, int] | Unknown:
 
 @fact(3, ports=("component_view",))
 def component_appeared(
-    setting: Setting, state: ComponentState, call: object, component_held: Mapping[At, int]
+    setting: Setting, layout: Layout, state: ComponentState, call: object, component_held: Mapping[At, int]
 ) -> Collection[At] | Unknown:
     """What came into the cache, or to another place in it, though the call did not bring it there."""
-    brought = call.brought if isinstance(call, ComponentInsert) else {}
+    brought: Mapping[At, int] = {}
     new = frozenset[At]()
     if isinstance(call, ComponentInsert):
+        brought = call.brought
         new = refilled(state, setting, call, brought.keys() - state.places.keys())
+    elif isinstance(call, ComponentCommit):
+        brought = commit_brings(layout, state.fetches[call.number], call.came)
     return [
         at
         for at, entry in component_held.items()
@@ -332,14 +368,25 @@ def component_appeared(
 def component_vanished(
     setting: Setting, layout: Layout, state: ComponentState, call: object, component_held: Mapping[At, int]
 ) -> Collection[At]:
-    """What left the cache though the call may not take it: anything but by an eviction that may take it, or a reset."""
+    """What left the cache though the call may not take it: anything but by an eviction that may take it, or a reset.
+
+    An eviction for a prefetch may take what it needs memory for.
+    """
     gone = [at for at in state.certain if at not in component_held]
     if isinstance(call, ComponentReset):
         return []
-    if isinstance(call, ComponentEvict):
-        touched = asked_components(layout, call.wants, setting.profile.component_cascade)
-        return [at for at in gone if at[0] not in touched]
-    return gone
+    wants: Mapping[str, int] = call.wants if isinstance(call, ComponentEvict) else {}
+    if isinstance(call, ComponentPrefetch):
+        whole = fetch_whole(layout, call)
+        wants = {need.component.name: need.entries for need in asked(layout, whole)}
+    touched = asked_components(layout, wants, setting.profile.component_cascade)
+    return [at for at in gone if at[0] not in touched]
+
+
+def fetch_whole(layout: Layout, call: ComponentPrefetch) -> int:
+    """How many units in whole steps the key has behind the anchor of a prefetch."""
+    length = len(call.path.names) - call.start
+    return length - length % step_of(layout.components)
 
 
 @fact(3, ports=("component_view",))
@@ -383,13 +430,14 @@ def component_orphans(setting: Setting, layout: Layout, component_held: Mapping[
 def component_homes(
     setting: Setting, layout: Layout, state: ComponentState, call: ComponentCall, answer: After
 ) -> Mapping[str, Sequence[int]] | Unknown:
-    """For each pool the places that have not exactly one home: free, cached, or the caller's; and places beyond its number."""
+    """For each pool the places that have not exactly one home: free, cached, the caller's or a prefetch's; and places beyond its number."""
     view = answer.view
     if view is None:
         return UNKNOWN
     then = advance_components(state, setting, call, answer)
     pools = {one.name: one.pool for one in layout.components}
     homes: Counter[tuple[str, int]] = Counter(then.owned)
+    homes.update(then.fetching)
     homes.update((pool, entry) for pool, free in view.free.items() for entry in free)
     homes.update((pools[name], entry) for (name, _), entry in view.held.items())
     odd: dict[str, list[int]] = {}

@@ -7,25 +7,34 @@ at one that is possible, and not before the largest one that is certain.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from typing import NamedTuple, cast
 
 from kvlitmus.spec.calls import Path
 from kvlitmus.spec.component_calls import (
     After,
     At,
+    Committed,
+    ComponentAbort,
     ComponentAlloc,
     ComponentCall,
+    ComponentCommit,
     ComponentEvict,
+    ComponentFound,
     ComponentFree,
     ComponentHit,
     ComponentInsert,
     ComponentLock,
     ComponentMatch,
+    ComponentPrefetch,
     ComponentReset,
+    ComponentSettled,
     ComponentUnlock,
     Entries,
+    Reading,
+    Reserved,
 )
+from kvlitmus.spec.component_fetch import asked, attached, committed
 from kvlitmus.spec.component_layouts import Layout
 from kvlitmus.spec.component_shapes import Component, Window, needed
 from kvlitmus.spec.setting import Setting
@@ -35,13 +44,36 @@ Place = tuple[str, int]
 """A place of a pool."""
 
 
+class Fetch(NamedTuple):
+    """A prefetch that is under way.
+
+    ``start``: where its anchor ends; ``length``: for how many units behind it there is memory; ``threshold``: with how many it
+    is worth it.  ``anchor``: what it protects, the KV of the anchor, until it is over.  ``reserved``: the places that it still has.
+    ``taken``: the components of which it got some.  ``boundary``, ``reads``: up to where it reads, and what into which place.
+    ``running``: whether its I/O may still write.  ``over``: it was committed or aborted, and has places that I/O may write.
+    """
+
+    path: Path
+    start: int
+    length: int
+    threshold: int
+    anchor: frozenset[At]
+    reserved: frozenset[Place]
+    taken: frozenset[str]
+    boundary: int
+    reads: Mapping[str, Mapping[int, int]] = {}
+    running: bool = False
+    over: bool = False
+
+
 class ComponentState(NamedTuple):
     """What is known.
 
     ``places``: everything that may be cached, and where it is if it is.  ``certain``: what is cached for certain.
     ``owned``: what the caller has.  ``receipts``: by the suite's number what each receipt covers.  ``available``: the
     free places of each pool as they were last seen; ``None`` where nobody looked.  ``longest``: the most KV that one
-    insert brought, in entries: no node is longer.
+    insert or commit brought, in entries: no node is longer.  ``fetches``: the prefetches that are under way, by the
+    suite's number.
     """
 
     places: Mapping[At, int] = {}
@@ -50,11 +82,17 @@ class ComponentState(NamedTuple):
     receipts: Mapping[int, frozenset[At]] = {}
     available: Mapping[str, int] | None = None
     longest: int = 0
+    fetches: Mapping[int, Fetch] = {}
 
     @property
     def covered(self) -> frozenset[At]:
-        """Everything that some receipt covers."""
-        return frozenset[At]().union(*self.receipts.values())
+        """Everything that some receipt covers, or that is the anchor of a prefetch."""
+        return frozenset[At]().union(*self.receipts.values(), *[one.anchor for one in self.fetches.values()])
+
+    @property
+    def fetching(self) -> frozenset[Place]:
+        """The places that prefetches have."""
+        return frozenset[Place]().union(*[one.reserved for one in self.fetches.values()])
 
 
 EMPTY_COMPONENTS = ComponentState()
@@ -121,9 +159,14 @@ def _alloc(state: ComponentState, setting: Setting, _: ComponentAlloc, answer: E
     if answer is None:
         return state
     taken = pool_places(setting.layout, answer)
+    return _without(state, setting, taken)._replace(owned=state.owned | taken)
+
+
+def _without(state: ComponentState, setting: Setting, taken: frozenset[Place]) -> ComponentState:
+    """What was granted is cached no more."""
     pools = {one.name: one.pool for one in setting.layout.components}
     places = {at: entry for at, entry in state.places.items() if (pools[at[0]], entry) not in taken}
-    return state._replace(owned=state.owned | taken, places=places, certain=state.certain & places.keys())
+    return state._replace(places=places, certain=state.certain & places.keys())
 
 
 def _free(state: ComponentState, setting: Setting, call: ComponentFree, _: object) -> ComponentState:
@@ -139,14 +182,19 @@ def _match(state: ComponentState, setting: Setting, call: ComponentMatch, answer
 def _insert(state: ComponentState, setting: Setting, call: ComponentInsert, answer: Entries) -> ComponentState:
     left = pool_places(setting.layout, answer)
     pools = {one.name: one.pool for one in setting.layout.components}
-    taken = {at: entry for at, entry in call.brought.items() if (pools[at[0]], entry) not in left}
-    gone = frozenset((pools[at[0]], entry) for at, entry in taken.items())
-    if setting.profile.duplicates == "cache_frees":
-        gone |= left
-    certain = state.certain | {at for at in call.brought if at in state.places or at in taken}
-    longest = max(state.longest, sum(at[0] == setting.layout.base.name for at in call.brought))
-    places = {**state.places, **taken}
-    return state._replace(places=places, certain=certain, owned=state.owned - gone, longest=longest)
+    gone = frozenset((pools[at[0]], entry) for at, entry in call.brought.items())
+    if setting.profile.duplicates != "cache_frees":
+        gone -= left
+    return _with(state, setting, call.brought, left)._replace(owned=state.owned - gone)
+
+
+def _with(state: ComponentState, setting: Setting, brought: Mapping[At, int], left: frozenset[Place]) -> ComponentState:
+    """What was brought is cached, but for what was left, which was there."""
+    pools = {one.name: one.pool for one in setting.layout.components}
+    taken = {at: entry for at, entry in brought.items() if (pools[at[0]], entry) not in left}
+    certain = state.certain | {at for at in brought if at in state.places or at in taken}
+    longest = max(state.longest, sum(at[0] == setting.layout.base.name for at in brought))
+    return state._replace(places={**state.places, **taken}, certain=certain, longest=longest)
 
 
 def _lock(
@@ -172,15 +220,108 @@ def _evict(
     call: ComponentEvict,
     answer: Mapping[str, int],
 ) -> ComponentState:
-    touched = asked_components(setting.layout, call.wants, setting.profile.component_cascade) & {
-        name for name, freed in answer.items() if freed
-    }
+    touched = asked_components(setting.layout, call.wants, setting.profile.component_cascade)
+    return _doubted(state, touched & {name for name, freed in answer.items() if freed})
+
+
+def _doubted(state: ComponentState, touched: Collection[str]) -> ComponentState:
+    """Of these components anything may have gone that nothing protects."""
     covered = state.covered
     return state._replace(certain=frozenset(at for at in state.certain if at[0] not in touched or at in covered))
 
 
 def _reset(_state: ComponentState, _setting: Setting, _: ComponentReset, _answer: object) -> ComponentState:
     return EMPTY_COMPONENTS
+
+
+# Prefetches
+
+
+def anchor_of(layout: Layout, path: Path, start: int) -> frozenset[At]:
+    """What a prefetch protects: the KV of its anchor, and of no other component anything."""
+    base = layout.base
+    return frozenset((base.name, end_name(path, end)) for end in range(base.unit, start + 1, base.unit))
+
+
+def written(layout: Layout, fetch: Fetch, came: Mapping[str, Collection[int]]) -> frozenset[Place]:
+    """The places that the I/O of a prefetch may still write, if these entries came."""
+    if not fetch.running:
+        return frozenset()
+    return frozenset(
+        (layout.named(name).pool, place)
+        for name, some in fetch.reads.items()
+        for end, place in some.items()
+        if end not in came.get(name, ())
+    )
+
+
+def commit_brings(layout: Layout, fetch: Fetch, came: Mapping[str, Collection[int]]) -> Mapping[At, int]:
+    """The entries that a commit has for the cache, by where they belong."""
+    end = committed(layout, fetch.start, fetch.boundary, came)
+    ends = attached(layout, fetch.start, fetch.boundary, end, came)
+    return {
+        (name, end_name(fetch.path, at)): fetch.reads[name][at]
+        for name, some in ends.items()
+        for at in some
+        if at in fetch.reads.get(name, ()) and at <= len(fetch.path.names)
+    }
+
+
+def _prefetch(state: ComponentState, setting: Setting, call: ComponentPrefetch, answer: Reserved) -> ComponentState:
+    then = made_room(state, setting.layout, call, answer)
+    if answer.places is None:
+        return then
+    fetch = _begun(setting.layout, call, answer.places)
+    return _without(then, setting, fetch.reserved)._replace(fetches={**state.fetches, call.number: fetch})
+
+
+def made_room(state: ComponentState, layout: Layout, call: ComponentPrefetch, answer: Reserved) -> ComponentState:
+    """What is known after the eviction for a prefetch, whose anchor is protected already."""
+    guarded = state._replace(fetches={**state.fetches, call.number: _begun(layout, call, {})})
+    doubted = _doubted(guarded, {name for name, freed in answer.freed.items() if freed})
+    return doubted._replace(fetches=state.fetches)
+
+
+def _begun(layout: Layout, call: ComponentPrefetch, places: Entries) -> Fetch:
+    """A prefetch that has these places."""
+    length = len(places.get(layout.base.name, ())) * layout.base.unit
+    taken = frozenset(need.component.name for need in asked(layout, length) if need.entries)
+    anchor = anchor_of(layout, call.path, call.start)
+    reserved = pool_places(layout, places)
+    return Fetch(call.path, call.start, length, call.threshold, anchor, reserved, taken, call.start)
+
+
+def _found(state: ComponentState, setting: Setting, call: ComponentFound, answer: Reading) -> ComponentState:
+    fetch = state.fetches[call.number]
+    reserved = fetch.reserved - pool_places(setting.layout, answer.returned)
+    running = any(answer.reads.values())
+    then = fetch._replace(boundary=answer.boundary, reads=answer.reads, running=running, reserved=reserved)
+    return state._replace(fetches={**state.fetches, call.number: then})
+
+
+def _settled(state: ComponentState, _: Setting, call: ComponentSettled, _answer: Entries) -> ComponentState:
+    fetch = state.fetches[call.number]._replace(running=False)
+    return _kept(state, call.number, fetch)
+
+
+def _commit(state: ComponentState, setting: Setting, call: ComponentCommit, answer: Committed) -> ComponentState:
+    fetch, layout = state.fetches[call.number], setting.layout
+    left = written(layout, fetch, call.came)
+    brought = commit_brings(layout, fetch, call.came)
+    then = _with(state, setting, brought, pool_places(layout, answer.returned))
+    return _kept(then, call.number, fetch._replace(reserved=left, anchor=frozenset(), over=True))
+
+
+def _abort(state: ComponentState, setting: Setting, call: ComponentAbort, _: Entries) -> ComponentState:
+    fetch = state.fetches[call.number]
+    left = written(setting.layout, fetch, {})
+    return _kept(state, call.number, fetch._replace(reserved=left, anchor=frozenset(), over=True))
+
+
+def _kept(state: ComponentState, number: int, fetch: Fetch) -> ComponentState:
+    """A prefetch is forgotten when it is over and its I/O has ended."""
+    rest = {at: one for at, one in state.fetches.items() if at != number}
+    return state._replace(fetches=rest if fetch.over and not fetch.running else {**rest, number: fetch})
 
 
 Follow = Callable[[ComponentState, Setting, object, object], ComponentState]
@@ -196,6 +337,11 @@ FOLLOW: Mapping[type, Follow] = cast(
         ComponentUnlock: _unlock,
         ComponentEvict: _evict,
         ComponentReset: _reset,
+        ComponentPrefetch: _prefetch,
+        ComponentFound: _found,
+        ComponentSettled: _settled,
+        ComponentCommit: _commit,
+        ComponentAbort: _abort,
     },
 )
 """Of each call what is known after it."""

@@ -35,6 +35,12 @@ CALLS = (
     On.COMPONENT_UNLOCK,
     On.COMPONENT_EVICT,
     On.COMPONENT_RESET,
+    On.COMPONENT_PREFETCH,
+    On.REFUSED_COMPONENT_PREFETCH,
+    On.COMPONENT_FOUND,
+    On.COMPONENT_SETTLED,
+    On.COMPONENT_COMMIT,
+    On.COMPONENT_ABORT,
 )
 """All calls on a cache of components."""
 
@@ -117,7 +123,7 @@ def a_grant_is_whole(component_wants: Mapping[str, int], component_granted: Mapp
 
 @rule(
     "COMP-06",
-    on=On.COMPONENT_ALLOC,
+    on=(On.COMPONENT_ALLOC, On.COMPONENT_PREFETCH),
     source="R-SWA-05, R-MA-04; sglang#27586",
     reference="components.alloc",
     allowed="places that are neither the caller's nor cached, each once",
@@ -151,7 +157,7 @@ def a_refusal_has_a_pool_that_is_short(component_short: bool) -> bool:
 def every_pool_counts_what_is_free(
     component_available: Mapping[str, int], component_available_due: Mapping[str, int]
 ) -> bool:
-    """After each call every pool MUST have as many free places as before it, less what was granted, plus what was given back or evicted; a refusal changes none."""
+    """After each call every pool MUST have as many free places as before it, less what was granted, plus what was given back or evicted; a refusal takes none."""
     return component_available == component_available_due
 
 
@@ -242,14 +248,14 @@ def an_eviction_frees_no_more(
 
 @rule(
     "COMP-14",
-    on=On.COMPONENT_EVICT,
+    on=(On.COMPONENT_EVICT, On.COMPONENT_PREFETCH, On.REFUSED_COMPONENT_PREFETCH),
     needs=LOOKED_AT,
     source="R-MA-03; design",
     reference="components.evict",
     allowed="entries that no receipt covers",
 )
 def an_eviction_spares_what_is_covered(component_unprotected: Collection[At]) -> bool:
-    """An eviction MUST NOT take an entry that a receipt covers."""
+    """An eviction MUST NOT take an entry that a receipt covers, or KV of a prefetch's anchor, also where it is for a prefetch."""
     return not component_unprotected
 
 
@@ -259,10 +265,10 @@ def an_eviction_spares_what_is_covered(component_unprotected: Collection[At]) ->
     needs=LOOKED_AT,
     source="R-SWA-04, R-MA-02, R-MA-06",
     reference="components.insert",
-    allowed="only what an insert brings, where it brings it",
+    allowed="only what an insert or a commit brings, where it brings it",
 )
-def entries_appear_only_as_an_insert_brings_them(component_appeared: Collection[At]) -> bool:
-    """An entry MUST come into the cache only by an insert that brings it for that very prefix, and MUST NOT move."""
+def entries_appear_only_as_they_are_brought(component_appeared: Collection[At]) -> bool:
+    """An entry MUST come into the cache only by an insert or a commit that brings it for that very prefix, and MUST NOT move."""
     return not component_appeared
 
 
@@ -275,7 +281,7 @@ def entries_appear_only_as_an_insert_brings_them(component_appeared: Collection[
     allowed="entries leave by evictions that may take them, and by resets",
 )
 def entries_vanish_only_by_evictions(component_vanished: Collection[At]) -> bool:
-    """An entry MUST leave the cache only by an eviction of its component, one that it goes with by the profile, or a reset."""
+    """An entry MUST leave the cache only by an eviction of its component, for a prefetch too, one that it goes with by the profile, or a reset."""
     return not component_vanished
 
 
@@ -285,10 +291,10 @@ def entries_vanish_only_by_evictions(component_vanished: Collection[At]) -> bool
     needs=LOOKED_AT,
     source="R-SWA-05, R-MA-04; sglang#27586",
     reference="components.perform",
-    allowed="each place of a pool free, cached, or the caller's: one of these",
+    allowed="each place of a pool free, cached, the caller's, or a prefetch's: one of these",
 )
 def every_place_has_one_home(component_homes: Mapping[str, Sequence[int]]) -> bool:
-    """Each place of a pool MUST be free, cached for one prefix of one component, or the caller's: exactly one of these."""
+    """Each place of a pool MUST be free, cached for one prefix of one component, the caller's, or a prefetch's: exactly one of these."""
     return not component_homes
 
 

@@ -58,6 +58,10 @@ PLAIN: dict[type, tuple[On, ...]] = {
     component_calls.ComponentUnlock: (On.COMPONENT_UNLOCK,),
     component_calls.ComponentEvict: (On.COMPONENT_EVICT,),
     component_calls.ComponentReset: (On.COMPONENT_RESET,),
+    component_calls.ComponentFound: (On.COMPONENT_FOUND,),
+    component_calls.ComponentSettled: (On.COMPONENT_SETTLED,),
+    component_calls.ComponentCommit: (On.COMPONENT_COMMIT,),
+    component_calls.ComponentAbort: (On.COMPONENT_ABORT,),
     misuse_calls.DoubleFree: (On.MISUSE, On.DOUBLE_FREE),
     misuse_calls.RepeatedFree: (On.MISUSE, On.REPEATED_FREE),
     misuse_calls.PartialFree: (On.MISUSE, On.PARTIAL_FREE),
@@ -152,6 +156,13 @@ def component_alloc_occasions(_: component_calls.ComponentAlloc, answer: compone
     return (On.REFUSED_COMPONENT_ALLOC,) if answer.answer is None else (On.COMPONENT_ALLOC,)
 
 
+def component_prefetch_occasions(_: component_calls.ComponentPrefetch, answer: component_calls.After) -> tuple[On, ...]:
+    """Memory for a prefetch of several components is reserved or refused."""
+    given = answer.answer
+    refused = isinstance(given, component_calls.Reserved) and given.places is None
+    return (On.REFUSED_COMPONENT_PREFETCH,) if refused else (On.COMPONENT_PREFETCH,)
+
+
 def publish_occasions(call: calls.Publish, _: object) -> tuple[On, ...]:
     """All that a request has is published, or a part."""
     return (On.PUBLISH, On.PUBLISH_ALL) if call.upto is None else (On.PUBLISH, On.PUBLISH_UPTO)
@@ -180,6 +191,7 @@ SPECIAL: dict[type, Callable[[Any, Any], tuple[On, ...]]] = {
     calls.Publish: publish_occasions,
     calls.End: end_occasions,
     component_calls.ComponentAlloc: component_alloc_occasions,
+    component_calls.ComponentPrefetch: component_prefetch_occasions,
     **dict.fromkeys(BATCHES, store_occasions),
     sparse_calls.SparseRequest: sparse_occasions,
 }

@@ -31,6 +31,7 @@ PARTS = (
     "sparse",
     "sparse_staging",
     "components",
+    "component_prefetch",
     "ranks",
     "port",
     "misuse",

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kvlitmus.conformance.ports import Config, Profile
+from kvlitmus.reference import component_prefetch
 from kvlitmus.reference import components as model
 from kvlitmus.spec.calls import Path, path_of
 from kvlitmus.spec.component_calls import (
@@ -32,21 +33,23 @@ from kvlitmus.spec.plan import verdicts
 from kvlitmus.spec.rule import rules_of
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.units import Key
+from tests.proofs.support.component_fetch_calls import fetch_calls, fetch_identity
 
-CAPABILITIES = frozenset({"components", "component_counters", "component_view"})
+CAPABILITIES = frozenset({"components", "component_prefetch", "component_counters", "component_view"})
 RULES = tuple(rules_of("comp"))
 Perform = Callable[[model.Cache, Setting, ComponentCall], tuple[model.Cache, object]]
 
 
 @dataclass(frozen=True)
 class Scope:
-    """What is enumerated: a layout with so few pages, keys of these tokens, at most so many receipts."""
+    """What is enumerated: a layout with so few pages, keys of these tokens, at most so many receipts and prefetches."""
 
     layout: str
     pages: int
     keys: tuple[tuple[int, ...], ...]
     receipts: int = 1
     profile: Profile = field(default_factory=Profile)
+    fetches: int = 0
 
 
 @dataclass
@@ -63,7 +66,7 @@ class Report:
 class Explorer:
     """Goes through all states, breadth first."""
 
-    def __init__(self, scope: Scope, perform: Perform = model.perform) -> None:
+    def __init__(self, scope: Scope, perform: Perform = component_prefetch.perform) -> None:
         self.scope = scope
         self.perform = perform
         config = Config(page_size=1, pages=scope.pages, components=scope.layout)
@@ -141,7 +144,9 @@ class Explorer:
     def known(self, cache: model.Cache) -> ComponentState:
         """What somebody knows who has seen this cache: everything."""
         available, view = self.shown(cache)
-        return ComponentState(view.held, frozenset(view.held), frozenset(), cache.receipts, available)
+        return ComponentState(
+            view.held, frozenset(view.held), frozenset(), cache.receipts, available, fetches=cache.fetches
+        )
 
     def shown(self, cache: model.Cache) -> tuple[Mapping[str, int], View]:
         """What a cache shows of itself."""
@@ -152,7 +157,9 @@ class Explorer:
     def calls(self, cache: model.Cache) -> Iterator[ComponentCall]:
         """Every call that a lawful caller may make."""
         layout = self.setting.layout
-        yield ComponentReset()
+        if not cache.fetches:
+            yield ComponentReset()
+        yield from fetch_calls(cache, self.setting, self.paths, self.scope.fetches)
         for one in layout.components:
             for many in (1, 2):
                 yield ComponentEvict({one.name: many})
@@ -185,7 +192,7 @@ class Explorer:
         ranks = {tick: at for at, tick in enumerate(sorted({entry.used for entry in cache.held.values()}))}
         held = {at: entry._replace(used=ranks[entry.used]) for at, entry in cache.held.items()}
         receipts = dict(enumerate(cache.receipts.values()))
-        return model.Cache(cache.free, held, receipts, len(ranks))
+        return model.Cache(cache.free, held, receipts, len(ranks), dict(enumerate(cache.fetches.values())))
 
     def identity(self, cache: model.Cache) -> object:
         """What two caches have in common that act alike; which places they use is of no matter."""
@@ -194,6 +201,7 @@ class Explorer:
             entries,
             tuple(sorted(tuple(sorted(one)) for one in cache.receipts.values())),
             tuple(map(len, cache.free.values())),
+            tuple(sorted(map(fetch_identity, cache.fetches.values()))),
         )
 
 
@@ -203,6 +211,9 @@ QUICK = {
     "overlaps": Scope("kv+swa", 4, ((1, 1),)),
     "chunks": Scope("kv+chunk", 3, ((1, 1, 1),)),
     "groups": Scope("groups", 3, ((1, 1),)),
+    "fetched windows": Scope("kv+swa", 3, ((1, 1), (1, 2)), receipts=0, fetches=1),
+    "fetched states": Scope("kv+state", 3, ((1, 1), (1, 2)), receipts=0, fetches=1),
+    "fetched index keys": Scope("kv+index", 2, ((1, 1),), receipts=0, fetches=1),
 }
 """What every run enumerates."""
 

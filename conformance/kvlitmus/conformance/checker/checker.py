@@ -219,6 +219,7 @@ class Checker(Guard):
         self.state = expect(self.state, self.setting, Reset(), None)
         self.loans: dict[int, Loan] = {}
         self.tokens: dict[int, object] = {}
+        self.fetching: dict[int, object] = {}
         self.store_state: StoreState = EMPTY_STORE
         self.sparse_state: SparseState | None = None
         self.component_state = ComponentState(available=self.setting.layout.places)

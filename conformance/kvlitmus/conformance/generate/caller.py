@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kvlitmus.conformance.checker.calls import components, pool, ranks, request, sparse, tiers, tree
+from kvlitmus.conformance.checker.calls import component_prefetch, components, pool, ranks, request, sparse, tiers, tree
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.generate.schedule import fitted, make_key, more_tokens
 from kvlitmus.spec.component_calls import Entries
@@ -72,6 +72,11 @@ class Caller:
     def settle_components(self) -> None:
         """The same of a cache of components: all is given back, then all is evicted and the pools are whole."""
         checker, layout = self.checker, self.checker.setting.layout
+        for number, fetch in list(checker.component_state.fetches.items()):
+            if not fetch.over:
+                component_prefetch.abort(checker, number)
+            if fetch.running:
+                component_prefetch.settled(checker, number)
         for receipt in list(checker.component_state.receipts):
             components.unlock(checker, receipt)
         for given in self.entries.values():

@@ -30,6 +30,7 @@ MODULES: tuple[str, ...] = (
     "sparse",
     "sparse_staging",
     "components",
+    "component_prefetch",
     "ranks",
     "misuse",
 )

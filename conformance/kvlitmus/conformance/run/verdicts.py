@@ -75,6 +75,13 @@ CALLS_BY_NEED: dict[tuple[str, ...], tuple[str, ...]] = {
         "component_evict",
         "component_reset",
     ),
+    ("components", "component_prefetch"): (
+        "component_prefetch",
+        "component_found",
+        "component_settled",
+        "component_commit",
+        "component_abort",
+    ),
     ("ranks",): (
         "ranks_step",
         "ranks_ask",

@@ -76,7 +76,7 @@ target = SpecimenTarget()
 class ComponentTarget(SpecimenTarget):
     """The specimen as a cache of components alone."""
 
-    capabilities = ("components", "component_counters", "component_view")
+    capabilities = ("components", "component_prefetch", "component_counters", "component_view")
 
     def make(self, config: Config) -> Any:
         """A fresh cache of the components of the configuration."""

@@ -266,6 +266,7 @@ class ComponentSpecimen:
         """See :class:`~kvlitmus.spec.interface.components.Components`."""
         self.pools: ComponentPools = self.parts.component_pools(self.layout)
         self.tree: ComponentTree = self.parts.component_tree(self.config, self.profile, self.pools)
+        self.fetches: Any = self.parts.component_fetches(self.pools, self.tree)
 
     def component_alloc(self, wants: Mapping[str, int]) -> dict[str, list[int]] | None:
         """See :class:`~kvlitmus.spec.interface.components.Components`."""
@@ -305,6 +306,33 @@ class ComponentSpecimen:
     def component_evict(self, wants: Mapping[str, int]) -> dict[str, int]:
         """See :class:`~kvlitmus.spec.interface.components.Components`."""
         return self.tree.evict(wants)
+
+    def component_prefetch(self, handle: object, key: Key, threshold: int) -> tuple[Any, Any, dict[str, int]]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentPrefetch`."""
+        fetch, freed = self.fetches.begin(handle, key, threshold)
+        return fetch, {name: list(some) for name, some in fetch.buffers.items()} if fetch else {}, freed
+
+    def component_prefetch_found(
+        self, fetch: Any, stored: Mapping[str, Sequence[int]]
+    ) -> tuple[int, dict[str, dict[int, int]], dict[str, list[int]]]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentPrefetch`."""
+        returned = self.fetches.found(fetch, stored)
+        return fetch.boundary, {name: dict(some) for name, some in fetch.reads.items()}, returned
+
+    def component_prefetch_settled(self, fetch: Any) -> dict[str, list[int]]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentPrefetch`."""
+        returned: dict[str, list[int]] = self.fetches.settled(fetch)
+        return returned
+
+    def component_prefetch_commit(self, fetch: Any, came: Mapping[str, Sequence[int]]) -> tuple[int, Any]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentPrefetch`."""
+        end, returned = self.fetches.commit(fetch, came)
+        return end, returned
+
+    def component_prefetch_abort(self, fetch: Any) -> dict[str, list[int]]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentPrefetch`."""
+        returned: dict[str, list[int]] = self.fetches.abort(fetch)
+        return returned
 
     def component_available(self) -> dict[str, int]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentCounters`."""

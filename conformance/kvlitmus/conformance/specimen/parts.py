@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvlitmus.conformance.specimen.backup import BackupQueue
+from kvlitmus.conformance.specimen.component_prefetch import ComponentFetcher
 from kvlitmus.conformance.specimen.components import ComponentPools, ComponentTree
 from kvlitmus.conformance.specimen.fetching import Prefetcher
 from kvlitmus.conformance.specimen.hashing import PageHasher
@@ -32,7 +33,7 @@ class Parts:
 
     ``host`` to ``puts`` are the parts of a hierarchy, where ``tiers`` takes the place of ``tree``; ``ranked`` is one
     rank of several.
-    ``component_pools`` and ``component_tree`` are those of a cache of components.  ``cache`` and
+    ``component_pools``, ``component_tree`` and ``component_fetches`` are those of a cache of components.  ``cache`` and
     ``tiered`` take the place of the whole, flat and as a hierarchy; ``None``: the usual one.
     """
 
@@ -53,6 +54,7 @@ class Parts:
     puts: type[PutQueue] = PutQueue
     component_pools: type[ComponentPools] = ComponentPools
     component_tree: type[ComponentTree] = ComponentTree
+    component_fetches: type[ComponentFetcher] = ComponentFetcher
     ranked: type[RankCache] = RankCache
     cache: type[Any] | None = None
     tiered: type[Any] | None = None

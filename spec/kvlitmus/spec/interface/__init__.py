@@ -35,6 +35,7 @@ from kvlitmus.spec.interface.cache import (
 from kvlitmus.spec.interface.components import (
     COMPONENT_PORTS,
     ComponentCounters,
+    ComponentPrefetch,
     Components,
     ComponentView,
 )
@@ -152,6 +153,7 @@ __all__ = [
     "Clock",
     "Collective",
     "ComponentCounters",
+    "ComponentPrefetch",
     "ComponentView",
     "Components",
     "CopyFaults",

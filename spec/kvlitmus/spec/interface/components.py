@@ -49,6 +49,48 @@ class Components(Protocol):
         """Forget everything, the caller's entries and receipts too."""
 
 
+class ComponentPrefetch(Protocol):
+    """Fetching what storage has of a key behind a hit, of all components at once.
+
+    Storage is the suite's: it says what is there and what came.  A prefetch is begun, told what storage has, and committed or
+    aborted; its I/O runs from the answer of :meth:`component_prefetch_found` until :meth:`component_prefetch_settled`, which may
+    be before or after the commit.
+    """
+
+    def component_prefetch(
+        self, handle: object, key: Key, threshold: int
+    ) -> tuple[object | None, Mapping[str, Sequence[int]], Mapping[str, int]]:
+        """Reserve memory for what may be stored of a key behind a hit, and protect the KV of the hit.
+
+        Answers the prefetch, or ``None`` where it is refused; the places reserved; and how many entries of each component
+        were evicted for it.  It is refused if fewer than ``threshold`` units can be fetched.
+        """
+
+    def component_prefetch_found(
+        self, fetch: object, stored: Mapping[str, Sequence[int]]
+    ) -> tuple[int, Mapping[str, Mapping[int, int]], Mapping[str, Sequence[int]]]:
+        """Storage has entries that end there, in units from the root; a component that isn't named has none.
+
+        Answers the boundary up to which is read; of each component where the entries end that are, and into which place; and
+        places that are given back already.  Where nothing is worth it the boundary is that of the hit, and nothing is read.
+        """
+
+    def component_prefetch_settled(self, fetch: object) -> Mapping[str, Sequence[int]]:
+        """The I/O has ended and writes no more; the places that are given back now, of a prefetch that is over."""
+
+    def component_prefetch_commit(
+        self, fetch: object, came: Mapping[str, Sequence[int]]
+    ) -> tuple[int, Mapping[str, Sequence[int]]]:
+        """Cache what came, by component where the entries end; a component that isn't named has none.
+
+        Answers where the KV ends that was cached, and the places given back: all but those attached and those that I/O may
+        still write.  The prefetch is over.
+        """
+
+    def component_prefetch_abort(self, fetch: object) -> Mapping[str, Sequence[int]]:
+        """Give a prefetch up; the places given back, all but those that I/O may still write."""
+
+
 class ComponentCounters(Protocol):
     """Counters of the pools."""
 
@@ -76,6 +118,13 @@ COMPONENT_PORTS: dict[str, tuple[str, ...]] = {
         "component_unlock",
         "component_evict",
         "component_reset",
+    ),
+    "component_prefetch": (
+        "component_prefetch",
+        "component_prefetch_found",
+        "component_prefetch_settled",
+        "component_prefetch_commit",
+        "component_prefetch_abort",
     ),
     "component_counters": ("component_available",),
     "component_view": ("component_free_places", "component_entries"),

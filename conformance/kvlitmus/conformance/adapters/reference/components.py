@@ -7,20 +7,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from kvlitmus.conformance.ports import Config, Profile, Unsupported
+from kvlitmus.reference import component_prefetch
 from kvlitmus.reference import components as model
 from kvlitmus.spec.calls import Path, path_of
 from kvlitmus.spec.component_calls import (
+    Committed,
+    ComponentAbort,
     ComponentAlloc,
     ComponentCall,
+    ComponentCommit,
     ComponentEvict,
+    ComponentFound,
     ComponentFree,
     ComponentHit,
     ComponentInsert,
     ComponentLock,
     ComponentMatch,
+    ComponentPrefetch,
     ComponentReset,
+    ComponentSettled,
     ComponentUnlock,
     Entries,
+    Reading,
+    Reserved,
 )
 from kvlitmus.spec.component_state import end_name
 from kvlitmus.spec.setting import Setting
@@ -34,10 +43,11 @@ class ReferenceComponents:
         self.setting = Setting(config, profile, 3, frozenset({"components"}))
         self.cache = model.empty(self.setting)
         self.receipts = itertools.count()
+        self.fetches = itertools.count()
 
     def perform(self, call: ComponentCall) -> object:
         """Perform a call."""
-        self.cache, answer = model.perform(self.cache, self.setting, call)
+        self.cache, answer = component_prefetch.perform(self.cache, self.setting, call)
         return answer
 
     def path(self, key: Key) -> Path:
@@ -89,6 +99,46 @@ class ReferenceComponents:
         assert isinstance(freed, dict)
         return freed
 
+    def component_prefetch(
+        self, handle: object, key: Key, threshold: int
+    ) -> tuple[int | None, Entries, Mapping[str, int]]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentPrefetch`."""
+        assert isinstance(handle, tuple)
+        number = next(self.fetches)
+        answer = self.perform(ComponentPrefetch(self.path(key), handle[1], threshold, number))
+        assert isinstance(answer, Reserved)
+        return None if answer.places is None else number, answer.places or {}, answer.freed
+
+    def component_prefetch_found(
+        self, fetch: object, stored: Mapping[str, Sequence[int]]
+    ) -> tuple[int, Mapping[str, Mapping[int, int]], Entries]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentPrefetch`."""
+        assert isinstance(fetch, int)
+        answer = self.perform(ComponentFound(fetch, {name: frozenset(some) for name, some in stored.items()}))
+        assert isinstance(answer, Reading)
+        return answer.boundary, answer.reads, answer.returned
+
+    def component_prefetch_settled(self, fetch: object) -> Entries:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentPrefetch`."""
+        assert isinstance(fetch, int)
+        returned = self.perform(ComponentSettled(fetch))
+        assert isinstance(returned, dict)
+        return returned
+
+    def component_prefetch_commit(self, fetch: object, came: Mapping[str, Sequence[int]]) -> tuple[int, Entries]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentPrefetch`."""
+        assert isinstance(fetch, int)
+        answer = self.perform(ComponentCommit(fetch, {name: frozenset(some) for name, some in came.items()}))
+        assert isinstance(answer, Committed)
+        return answer.end, answer.returned
+
+    def component_prefetch_abort(self, fetch: object) -> Entries:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentPrefetch`."""
+        assert isinstance(fetch, int)
+        returned = self.perform(ComponentAbort(fetch))
+        assert isinstance(returned, dict)
+        return returned
+
     def component_reset(self) -> None:
         """See :class:`~kvlitmus.spec.interface.components.Components`."""
         self.perform(ComponentReset())
@@ -110,7 +160,7 @@ class ReferenceComponents:
 class ReferenceComponentTarget:
     """The target ``reference-components``, or a variant of it with other legal choices."""
 
-    capabilities = ("components", "component_counters", "component_view")
+    capabilities = ("components", "component_prefetch", "component_counters", "component_view")
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile

@@ -104,6 +104,7 @@ def reset(checker: Checker) -> None:
     """Forget everything."""
     checker.call("reset()", "component_reset")
     checker.tokens.clear()
+    checker.fetching.clear()
     judge(checker, ComponentReset(), None)
 
 

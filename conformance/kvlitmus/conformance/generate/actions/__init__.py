@@ -6,6 +6,7 @@ in :mod:`kvlitmus.conformance.generate.schedule`.
 """
 
 from kvlitmus.conformance.generate.actions import (
+    component_prefetch,
     components,
     misuse,
     pool,
@@ -19,4 +20,17 @@ from kvlitmus.conformance.generate.actions import (
 )
 from kvlitmus.conformance.generate.actions.registry import ACTIONS
 
-__all__ = ["ACTIONS", "components", "misuse", "pool", "pure", "ranks", "request", "sparse", "store", "tiers", "tree"]
+__all__ = [
+    "ACTIONS",
+    "component_prefetch",
+    "components",
+    "misuse",
+    "pool",
+    "pure",
+    "ranks",
+    "request",
+    "sparse",
+    "store",
+    "tiers",
+    "tree",
+]

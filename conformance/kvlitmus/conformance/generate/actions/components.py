@@ -152,7 +152,7 @@ def component_evict(caller: Caller, a: int, b: int, c: int) -> None:
 
 @action("component_reset")
 def component_reset(caller: Caller, a: int, b: int, c: int) -> None:
-    """Forget everything; rarely."""
-    if a < 64:
+    """Forget everything; rarely, and not while something is fetched."""
+    if a < 64 and not caller.checker.component_state.fetches:
         components.reset(caller.checker)
         caller.entries.clear()

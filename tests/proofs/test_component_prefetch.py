@@ -1,0 +1,319 @@
+"""Prefetches of several components: every small commit, the tables of sizes, and planted slips in the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import product
+
+import pytest
+
+from kvlitmus.conformance.ports import Config, Profile
+from kvlitmus.reference import component_prefetch as model
+from kvlitmus.reference.components import Cache, Entry, empty
+from kvlitmus.spec.calls import path_of
+from kvlitmus.spec.component_calls import (
+    Committed,
+    ComponentAbort,
+    ComponentCall,
+    ComponentCommit,
+    ComponentFound,
+    ComponentMatch,
+    ComponentPrefetch,
+    ComponentSettled,
+    Reading,
+    Reserved,
+)
+from kvlitmus.spec.component_fetch import asked, boundaries, fetched, reserved_length, restored
+from kvlitmus.spec.component_layouts import LAYOUTS, layout_of
+from kvlitmus.spec.component_shapes import fits, step_of
+from kvlitmus.spec.component_state import end_name
+from kvlitmus.spec.component_storage import counterexamples, window_commit
+from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.units import Key
+from tests.proofs.support.component_explore import Explorer, Scope
+from tests.proofs.support.component_fetch_calls import subsets
+
+PAGE = 4
+
+
+class Bench:
+    """A cache of KV and windows of six tokens, at pages of four: a window takes two pages."""
+
+    def __init__(self, pages: int, layout: str = "kv+swa") -> None:
+        self.setting = Setting(Config(page_size=PAGE, pages=8, components=layout), Profile(), 3, frozenset())
+        self.key = Key(None, tuple(range(1, pages * PAGE + 1)))
+        self.path = path_of(self.setting.names, self.key, PAGE)
+        self.cache = empty(self.setting)
+
+    def do(self, call: ComponentCall) -> object:
+        """Perform a call."""
+        self.cache, answer = model.perform(self.cache, self.setting, call)
+        return answer
+
+    def cached(self, component: str, pages: tuple[int, ...]) -> None:
+        """These pages of a component are cached."""
+        held, free = dict(self.cache.held), dict(self.cache.free)
+        for page in pages:
+            place = min(free[component])
+            free[component] -= {place}
+            at, before = end_name(self.path, page * PAGE), end_name(self.path, (page - 1) * PAGE)
+            held[component, at] = Entry(place, page * PAGE, before, 0)
+        self.cache = self.cache._replace(held=held, free=free)
+
+    def begun(self) -> Mapping[str, tuple[int, ...]]:
+        """Begin a prefetch from the root; the places that were reserved."""
+        answer = self.do(ComponentPrefetch(self.path, 0, 0, 0))
+        assert isinstance(answer, Reserved) and answer.places is not None
+        return answer.places
+
+    def found(self, kv: int, swa: tuple[int, ...]) -> Reading:
+        """Storage has so many pages of KV, and these of the window."""
+        stored = {"kv": frozenset(ends(range(1, kv + 1))), "swa": frozenset(ends(swa))}
+        answer = self.do(ComponentFound(0, stored))
+        assert isinstance(answer, Reading)
+        return answer
+
+    def committed(self, kv: frozenset[int], swa: frozenset[int]) -> Committed:
+        """The I/O ends, and these pages came."""
+        self.do(ComponentSettled(0))
+        came = {"kv": frozenset(ends(kv)), "swa": frozenset(ends(swa))}
+        answer = self.do(ComponentCommit(0, came))
+        assert isinstance(answer, Committed)
+        return answer
+
+    def pages(self, component: str) -> dict[int, int]:
+        """The pages of a component that are cached, and where."""
+        return {entry.end // PAGE: entry.place for at, entry in self.cache.held.items() if at[0] == component}
+
+
+def ends(pages: range | tuple[int, ...] | frozenset[int]) -> list[int]:
+    """Where pages end."""
+    return [page * PAGE for page in pages]
+
+
+# The table of window commits: a window of six tokens, pages of four, so two pages are reserved.
+
+
+def test_a_window_is_attached_to_the_last_pages_of_a_new_key() -> None:
+    bench = Bench(4)
+    places = bench.begun()["swa"]
+    assert len(places) == 2 and bench.found(4, (1, 2, 3, 4)).reads["swa"].keys() == {12, 16}
+    done = bench.committed(frozenset((1, 2, 3, 4)), frozenset((3, 4)))
+    assert done.end == 16 and not done.returned
+    assert bench.pages("swa") == {3: places[0], 4: places[1]} and bench.pages("kv").keys() == {1, 2, 3, 4}
+
+
+def test_half_a_window_is_given_back_whole() -> None:
+    bench = Bench(4)
+    places = bench.begun()["swa"]
+    bench.found(4, (1, 2, 3, 4))
+    done = bench.committed(frozenset((1, 2, 3, 4)), frozenset((4,)))
+    assert done.end == 16 and done.returned == {"swa": places} and not bench.pages("swa")
+    assert bench.do(ComponentMatch(bench.path)).length == 0  # type: ignore[attr-defined]
+
+
+def test_what_is_there_is_spared_and_the_tombstone_filled() -> None:
+    bench = Bench(4)
+    bench.cached("kv", (1, 2, 3, 4))
+    bench.cached("swa", (4,))
+    before = bench.pages("swa")[4]
+    first, second = bench.begun()["swa"]
+    bench.found(4, (1, 2, 3, 4))
+    done = bench.committed(frozenset((1, 2, 3, 4)), frozenset((3, 4)))
+    assert bench.pages("swa") == {3: first, 4: before}
+    assert done.returned["swa"] == (second,) and len(done.returned["kv"]) == 4
+
+
+def test_a_window_beyond_the_kv_is_given_back() -> None:
+    bench = Bench(4)
+    bench.begun()
+    bench.found(4, (1, 2, 3, 4))
+    done = bench.committed(frozenset((1,)), frozenset((3, 4)))
+    assert done.end == 4 and len(done.returned["swa"]) == 2 and len(done.returned["kv"]) == 3
+    assert bench.pages("kv").keys() == {1} and not bench.pages("swa")
+
+
+def test_a_prefetch_of_one_page_takes_no_window() -> None:
+    bench = Bench(1)
+    assert {name: len(some) for name, some in bench.begun().items()} == {"kv": 1, "swa": 0}
+    assert bench.found(1, ()).boundary == PAGE
+    assert bench.committed(frozenset((1,)), frozenset()).end == PAGE
+
+
+def test_every_window_commit_on_every_small_tree() -> None:
+    """Four pages: all tombstones, all that storage may have, all that may come; each page ends where it should."""
+    tried = 0
+    for cached, tombstones in ((many, one) for many in range(5) for one in subsets(range(1, many + 1))):
+        for kv, lost in product(range(5), subsets((1, 2, 3, 4))):
+            bench = Bench(4)
+            bench.cached("kv", tuple(range(1, cached + 1)))
+            bench.cached("swa", tuple(page for page in range(1, cached + 1) if page not in tombstones))
+            old, size = bench.pages("swa"), {pool: len(free) for pool, free in bench.cache.free.items()}
+            hit = bench.do(ComponentMatch(bench.path)).length // PAGE  # type: ignore[attr-defined]
+            if hit:
+                continue  # it would be a prefetch of less
+            places = bench.begun()["swa"]
+            reading = bench.found(kv, (1, 2, 3, 4))
+            pages = [end // PAGE for end in reading.reads["swa"]]
+            came = frozenset(pages) - lost
+            done = bench.committed(frozenset(range(1, kv + 1)), came)
+            missing = {page for page in range(1, max(kv, cached) + 1) if page not in old}
+            wanted = window_commit(reading.boundary // PAGE, 2, len(came), missing)
+            assert {page for page in bench.pages("swa") if page not in old} == wanted.attached
+            assert len(done.returned.get("swa", ())) == len(places) - len(wanted.attached)
+            assert all(bench.pages("swa")[page] == place for page, place in old.items())
+            new = max(0, done.end // PAGE - cached)
+            free = {pool: len(some) for pool, some in bench.cache.free.items()}
+            assert free == {"kv": size["kv"] - new, "swa": size["swa"] - len(wanted.attached)}
+            tried += 1
+    assert tried > 400
+
+
+# What is reserved
+
+
+@pytest.mark.parametrize("name", sorted(LAYOUTS))
+def test_a_reservation_is_the_largest_that_fits(name: str) -> None:
+    """For all lengths and rooms: what is granted fits, is worth it, and only the KV's own pool has cut it short."""
+    layout = layout_of(name, 2, 8)
+    step, pools = step_of(layout.components), list(layout.places)
+    for length in range(0, 6 * step + 1, step):
+        for least in (step, 2 * step + 1):
+            for room in product(range(0, 11, 2 if len(pools) > 2 else 1), repeat=len(pools)):
+                available = dict(zip(pools, room, strict=True))
+                got = reserved_length(layout, length, least, available)
+                if got:
+                    assert got % step == 0 and least <= got <= length and fits(asked(layout, got), available)
+                base = {pool: many if pool == layout.base.pool else 1000 for pool, many in available.items()}
+                longest = max((one for one in range(0, length + 1, step) if fits(asked(layout, one), base)), default=0)
+                due = longest if longest >= least and fits(asked(layout, longest), available) else 0
+                assert got == due
+
+
+def test_the_table_of_truncations() -> None:
+    """Pages of four, a threshold of eight: how much is reserved for a length, with so much room for KV."""
+    layout = layout_of("kv+state", 4, 16)
+    for length, room, wanted in (
+        (4, 64, 0),
+        (8, 8, 8),
+        (8, 4, 0),
+        (16, 16, 16),
+        (12, 40, 12),
+        (16, 11, 8),
+        (16, 7, 0),
+        (16, 15, 12),
+        (16, 0, 0),
+    ):
+        for states in (0, 1, 2):
+            available = {"kv": room // 4, "state": states}
+            assert reserved_length(layout, length, 8, available) == (wanted if states else 0)
+
+
+def test_the_number_of_states_and_window_pages_is_that_of_any_length() -> None:
+    layout = layout_of("kv+swa+state", 4, 16)
+    for length in range(8, 65, 4):
+        needs = {need.component.name: need.entries for need in asked(layout, length)}
+        assert needs == {"kv": length // 4, "swa": 2, "state": 1}
+
+
+# What is read
+
+
+def test_what_is_read_is_the_intersection_and_never_the_least() -> None:
+    """The smallest pair of sets of which MIN is wrong, as what storage has of two kinds of states."""
+    layout = layout_of("kv+swa+state", 4, 16)
+    left, right = next(counterexamples(3))
+    assert (left, right) == (frozenset({0, 1}), frozenset({0, 2}))
+    stored = {"kv": range(4, 13, 4), "swa": (12, 8), "state": (4,)}
+    assert restored(layout, 0, 12, 4, {"kv", "swa", "state"}, stored) == 0
+    assert boundaries(layout.named("swa"), 0, (4, 8, 12), stored["swa"]) == {0, 12}
+    assert boundaries(layout.named("state"), 0, (4, 8, 12), stored["state"]) == {0, 4}
+    assert restored(layout, 0, 12, 4, {"kv", "swa", "state"}, {**stored, "state": (4, 12)}) == 12
+
+
+@pytest.mark.parametrize("name", sorted(LAYOUTS))
+def test_what_is_read_is_what_was_reserved_at_most(name: str) -> None:
+    """For all boundaries of all lengths: of each component no more entries are read than there are places for."""
+    layout = layout_of(name, 2, 8)
+    step = step_of(layout.components)
+    for start in range(0, 3 * step, step):
+        for length in range(step, 6 * step, step):
+            for need in asked(layout, length):
+                for boundary in range(start, start + length + 1, step):
+                    read = fetched(need.component, start, boundary)
+                    assert len(read) <= max(need.entries, 0) or not need.entries
+                    assert all(start < end <= boundary for end in read)
+
+
+# Planted slips
+
+
+def commit_of_a_part(cache: Cache, setting: Setting, call: ComponentCommit) -> tuple[Cache, object]:
+    """A slip: everything that is read counts as come, once some of it has."""
+    fetch = cache.fetches[call.number]
+    came = {name: frozenset(some) if call.came.get(name) else frozenset[int]() for name, some in fetch.reads.items()}
+    return model.commit(cache, setting, call._replace(came=came))
+
+
+def commit_over_a_hole(cache: Cache, setting: Setting, call: ComponentCommit) -> tuple[Cache, object]:
+    """A slip: the last page that came counts, and not the first that did not."""
+    came = {name: frozenset(range(max(some, default=0) + 1)) for name, some in call.came.items()}
+    return model.commit(cache, setting, call._replace(came=came))
+
+
+def abort_while_it_is_written(cache: Cache, setting: Setting, call: object) -> tuple[Cache, object]:
+    """A slip: an abort gives back what I/O may still write."""
+    number = call.number  # type: ignore[attr-defined]
+    fetch = cache.fetches[number]._replace(running=False)
+    return model.abort(cache._replace(fetches={**cache.fetches, number: fetch}), setting, call)  # type: ignore[arg-type]
+
+
+def found_of_the_kv(cache: Cache, setting: Setting, call: ComponentFound) -> tuple[Cache, object]:
+    """A slip: how much is read is what storage has of the KV."""
+    fetch = cache.fetches[call.number]
+    stored = dict.fromkeys(fetch.taken, frozenset(range(fetch.start + fetch.length + 1)))
+    return model.found(cache, setting, call._replace(stored=stored | {"kv": call.stored.get("kv", frozenset())}))
+
+
+def prefetch_without_room(cache: Cache, setting: Setting, call: ComponentPrefetch) -> tuple[Cache, object]:
+    """A slip: nothing is evicted for a prefetch."""
+    locked = {**cache.receipts, -1: frozenset(cache.held)}
+    then, answer = model.prefetch(cache._replace(receipts=locked), setting, call)
+    return then._replace(receipts=cache.receipts), answer
+
+
+SLIPS: tuple[tuple[type, Callable[..., tuple[Cache, object]], str, set[str]], ...] = (
+    (ComponentCommit, commit_of_a_part, "kv+swa", {"COMP-28", "COMP-29"}),
+    (ComponentCommit, commit_over_a_hole, "kv+swa", {"COMP-28", "COMP-29"}),
+    (ComponentAbort, abort_while_it_is_written, "kv+state", {"COMP-30", "COMP-31"}),
+    (ComponentFound, found_of_the_kv, "kv+state", {"COMP-26"}),
+    (ComponentPrefetch, prefetch_without_room, "kv+state", {"COMP-23"}),
+)
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize(("kind", "slip", "layout", "rules"), SLIPS, ids=lambda one: getattr(one, "__name__", None))
+def test_a_slip_in_the_reference_is_found(
+    kind: type, slip: Callable[..., tuple[Cache, object]], layout: str, rules: set[str]
+) -> None:
+    def perform(cache: Cache, setting: Setting, call: ComponentCall) -> tuple[Cache, object]:
+        if type(call) is kind:
+            return slip(cache._replace(ticks=cache.ticks + 1), setting, call)
+        return model.perform(cache, setting, call)
+
+    report = Explorer(Scope(layout, 3, ((1, 1), (1, 2)), receipts=0, fetches=1), perform).run()
+    assert rules & set(report.broken)
+
+
+@pytest.mark.proof
+@pytest.mark.nightly
+@pytest.mark.parametrize("layout", ["kv+swa", "kv+state", "kv+index", "kv+chunk"])
+@pytest.mark.parametrize("cascade", ["base", "none", "leaf"])
+def test_no_interleaving_of_a_prefetch_breaks_a_rule(layout: str, cascade: str) -> None:
+    """One prefetch, evictions, locks, inserts and splits in all orders, with three keys that part from each other."""
+    scope = Scope(
+        layout, 3, ((1, 1), (1, 2), (1, 1, 1)), profile=Profile(component_cascade=cascade), fetches=1, receipts=0
+    )
+    report = Explorer(scope).run(most=400_000)
+    print(f"{layout}, {cascade}: {report.states} states, {report.steps} steps")
+    assert report.broken == () and report.states > 1000
