@@ -147,3 +147,34 @@ def test_a_real_collective_that_yields_other_values_is_noticed() -> None:
     assert next(asking) == ALONE
     with pytest.raises(OtherValues, match=r"rank 0 got \(4,\)"):
         asking.send((3,))
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("many", SIZES)
+def test_a_process_that_is_killed_is_told_to_the_others(many: int) -> None:
+    """Their groups tell them, within the limit; the call has changed nothing, and all begin anew."""
+    with ProcessTarget(many, silent=LIMIT, mortal=True) as target:
+        checker = Checker(target.make(plan.RANKS), plan.RANKS, specimen.profile)
+        lost = (("tp2", 1, "insert"), ("pp2", 0, "acks"), ("tp2cp2", 3, "insert"), ("tp2pp2", 0, "load"))
+        for shape, rank, what in lost:
+            if ranks.start(checker, shape):
+                ranks.cached(checker, (1, 2, 3))
+                began = time.monotonic()
+                assert ranks.lose(checker, rank, what, (1, 2, 4), 1)
+                print(f"{shape}: told, and begun anew, after {time.monotonic() - began:.1f} s")
+                ranks.cached(checker, (1, 2, 3))
+        assert checker.counted()["RANKS-24"] and checker.counted()["RANKS-25"]
+        text = "\n".join(checker.history)
+        assert "lost" in text
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+def test_a_rank_that_took_memory_before_a_process_was_killed_is_noticed() -> None:
+    one = all_mutants()["rank-reserves-before-all-agree"]
+    with ProcessTarget(2, one.target, silent=LIMIT, mortal=True) as target:
+        checker = Checker(target.make(plan.RANKS), plan.RANKS, one.profile)
+        with pytest.raises(Violation) as found:
+            all_litmus()["ranks/a-rank-that-is-gone-is-told"].program(checker)
+        assert "RANKS-25" in found.value.rules

@@ -1,6 +1,7 @@
 """The program of one rank: it says what it enters, enters it for real, and says what came out.
 
-Started with the number of a connection, of its rank, of all ranks, and a file by which the processes find each other.
+Started with the number of a connection, of its rank, of all ranks, a file by which the processes find each other, and
+the seconds after which a group gives up.
 """
 
 from __future__ import annotations
@@ -9,26 +10,30 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from multiprocessing.connection import Connection
 from typing import Any
 
 from kvlitmus.conformance.support.text import raised_text
-from kvlitmus.spec.interface.ranks import Ask, Await, Exchange, Group, Receive, Send, worlds
+from kvlitmus.spec.interface.ranks import Ask, Await, Exchange, Group, GroupLost, Receive, Send, worlds
 
 
 class Links:
     """The real groups of this process, and its messages."""
 
-    def __init__(self, number: int, many: int, store: str) -> None:
+    def __init__(self, number: int, many: int, store: str, seconds: float) -> None:
         import torch
         import torch.distributed as dist
 
         torch.set_num_threads(1)
-        dist.init_process_group("gloo", init_method=f"file://{store}", rank=number, world_size=many)
+        limit = timedelta(seconds=seconds)
+        dist.init_process_group("gloo", init_method=f"file://{store}", rank=number, world_size=many, timeout=limit)
         self.torch, self.dist = torch, dist
         shapes = [world for world in worlds().values() if len(world.ranks) == many]
         groups = {group: None for world in shapes for group in world.groups if len(group.members) > 1}
-        self.groups: Mapping[Group, Any] = {group: dist.new_group(list(group.members)) for group in groups}
+        self.groups: Mapping[Group, Any] = {
+            group: dist.new_group(list(group.members), timeout=limit) for group in groups
+        }
         self.operations = {"min": dist.ReduceOp.MIN, "max": dist.ReduceOp.MAX, "sum": dist.ReduceOp.SUM}
         self.sent: list[tuple[Any, Any]] = []
 
@@ -73,15 +78,23 @@ def ask(cache: Any, links: Links, say: Callable[[str, object], None], rank: int,
     links.settle()
     turns = cache.ranks_ask(rank, asked)
     values: tuple[int, ...] | None = None
+    lost = False
     while True:
         try:
-            one = next(turns) if values is None else turns.send(values)
+            one = turns.throw(GroupLost()) if lost else next(turns) if values is None else turns.send(values)
         except StopIteration as stop:
             say("returned", stop.value)
             return
+        except GroupLost:
+            say("lost", None)
+            return
         say("enters", one)
-        values = links.enter(one)
-        say("out", values)
+        try:
+            values, lost = links.enter(one), False
+        except RuntimeError:  # what the group says when a member is gone, or its time is up
+            lost = True
+        else:
+            say("out", values)
 
 
 def serve(talk: Connection, rank: int, links: Links, cache: Any) -> None:
@@ -115,11 +128,12 @@ def end_with_the_judge() -> None:
 def main() -> None:
     """Serve one rank until the judge is gone."""
     descriptor, rank, many, store = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+    seconds = float(sys.argv[5])
     threading.Thread(target=end_with_the_judge, daemon=True).start()
     talk = Connection(descriptor)
     try:
         cache = talk.recv()
-        serve(talk, rank, Links(rank, many, store), cache)
+        serve(talk, rank, Links(rank, many, store, seconds), cache)
     except EOFError:
         os._exit(0)
 

@@ -4,7 +4,9 @@ Each process holds the whole cache and runs one rank of it.  A call is a generat
 enters it says first, then enters for real.  So the judge sees who has entered what before anybody waits, and a
 collective that not all enter is named at once.  What comes out of the real one is compared with what the judge expects.
 
-The extra ``ranks`` brings torch.  Ranks can't be lost here: a group of gloo does not outlive its members.
+The extra ``ranks`` brings torch.  A rank is lost when its process is killed, where that is wanted (``mortal``).  Its
+group says so to the others, or its time is up: that they are told within the limit is judged.  A group of gloo doesn't
+outlive its members, so nobody comes back: all begin anew, in new processes.
 """
 
 from __future__ import annotations
@@ -14,17 +16,21 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from multiprocessing import Pipe
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from kvlitmus.spec.config import Config
-from kvlitmus.spec.interface.ranks import Ask, Decision, Exchange, Local, Prefix, RankView, World
+from kvlitmus.spec.interface.ranks import Ask, Decision, Exchange, GroupLost, Local, Prefix, RankView, World
 
 SILENT = 20.0
 """Seconds after which a rank that says nothing is reported."""
+GIVES_UP = 1800.0
+"""Seconds after which a group of gloo gives up, as torch has it."""
+TOLD = 10.0
+"""Seconds after which it does where ranks can be lost; less than :data:`SILENT`."""
 START = 300.0
 """Seconds that the processes have to import torch and find each other."""
 
@@ -44,13 +50,13 @@ class RaisedThere(Exception):
 class Member:
     """The process of one rank."""
 
-    def __init__(self, number: int, many: int, folder: Path, cache: object) -> None:
+    def __init__(self, number: int, many: int, folder: Path, cache: object, seconds: float = GIVES_UP) -> None:
         self.number = number
         self.busy = False
         self.mine, theirs = Pipe()
         command = [sys.executable, "-m", "kvlitmus.conformance.adapters.process_groups.rank"]
         self.process = subprocess.Popen(
-            [*command, str(theirs.fileno()), str(number), str(many), str(folder / "store")],
+            [*command, str(theirs.fileno()), str(number), str(many), str(folder / "store"), str(seconds)],
             pass_fds=(theirs.fileno(),),
             stdin=subprocess.PIPE,
             env={**os.environ, "GLOO_SOCKET_IFNAME": "lo", "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -90,14 +96,18 @@ class Member:
 class ProcessRanks:
     """The port :class:`~kvlitmus.spec.interface.ranks.Ranks` over processes, each of one rank."""
 
-    def __init__(self, members: list[Member], silent: float) -> None:
+    def __init__(self, members: list[Member], silent: float, again: Callable[[], list[Member]] | None = None) -> None:
         self.members = members
         self.silent = silent
+        self.again = again
+        """New processes for those that were lost; none where ranks can't be lost."""
 
     def ranks_start(self, world: World) -> None:
         """See :class:`~kvlitmus.spec.interface.ranks.Ranks`; shapes of another size are not there."""
         if len(world.ranks) != len(self.members):
             raise NotImplementedError
+        if self.again is not None and any(member.process.poll() is not None for member in self.members):
+            self.members = self.again()
         for member in self.members:
             member.done("start", world)
 
@@ -108,21 +118,35 @@ class ProcessRanks:
         member.mine.send(("ask", ask))
         what, value = member.hear(self.silent)
         while what == "enters":
-            expected = yield value
-            _, got = member.hear(self.silent)
+            try:
+                expected = yield value
+            except GroupLost:
+                expected = None
+            said, got = member.hear(self.silent)
+            if said != "out":  # its group has told it that it can't end
+                what, value = said, got
+                continue
             if got != expected:
                 raise OtherValues(f"rank {rank} got {got} out of {value}, where {expected} was expected")
             what, value = member.hear(self.silent)
         member.busy = False
         if what == "raised":
             raise RaisedThere(value)
+        if what == "lost" and all(one.process.poll() is None for one in self.members):
+            raise RaisedThere("a group gave up, though all ranks are there")
+        if what == "lost":
+            raise GroupLost
         decisions: tuple[Decision, ...] = value
         return decisions
 
     def ranks_local(self, event: Local) -> Sequence[Prefix] | None:
-        """See :class:`~kvlitmus.spec.interface.ranks.Ranks`; no rank can be lost."""
-        if event.what in ("die", "restart"):
+        """See :class:`~kvlitmus.spec.interface.ranks.Ranks`; a rank that is lost doesn't come back."""
+        if event.what == "restart" or (event.what == "die" and self.again is None):
             raise NotImplementedError
+        if event.what == "die":
+            self.members[event.rank].process.kill()
+            self.members[event.rank].process.wait()
+            return None
         ended: Sequence[Prefix] | None = self.members[event.rank].done("local", event)
         return ended
 
@@ -136,15 +160,16 @@ class ProcessTarget:
     """A target whose ranks run in ``many`` processes; it ends them when it is left, or the program ends.
 
     ``inner``: the target that each process makes its cache of; it and what it makes of a configuration must be
-    picklable.  ``silent``: seconds after which a rank that says nothing is reported.
+    picklable.  ``silent``: seconds after which a rank that says nothing is reported.  ``mortal``: whether ranks can be
+    lost; each time all processes are started anew, which takes seconds.
     """
 
     capabilities = frozenset({"ranks", "ranks_view"})
 
-    def __init__(self, many: int, inner: Any = None, silent: float = SILENT) -> None:
+    def __init__(self, many: int, inner: Any = None, silent: float = SILENT, *, mortal: bool = False) -> None:
         if inner is None:
             from kvlitmus.conformance.specimen.cache import target as inner
-        self.many, self.inner, self.silent = many, inner, silent
+        self.many, self.inner, self.silent, self.mortal = many, inner, silent, mortal
         self.profile = inner.profile
         self.members: list[Member] = []
         self.folder: tempfile.TemporaryDirectory[str] | None = None
@@ -155,13 +180,23 @@ class ProcessTarget:
             self.end()
         if not self.members:
             self.start(self.inner.make(config))
-        return ProcessRanks(self.members, self.silent)
+        if not self.mortal:
+            return ProcessRanks(self.members, self.silent)
+
+        def again() -> list[Member]:
+            self.end()
+            self.start(self.inner.make(config))
+            return self.members
+
+        return ProcessRanks(self.members, self.silent, again)
 
     def start(self, cache: object) -> None:
         """Start the processes, and wait until they have found each other."""
         self.folder = tempfile.TemporaryDirectory(prefix="kvlitmus-ranks-")
         atexit.register(self.end)
-        self.members = [Member(number, self.many, Path(self.folder.name), cache) for number in range(self.many)]
+        seconds = TOLD if self.mortal else GIVES_UP
+        folder = Path(self.folder.name)
+        self.members = [Member(number, self.many, folder, cache, seconds) for number in range(self.many)]
         for member in self.members:
             member.hear(START)
 

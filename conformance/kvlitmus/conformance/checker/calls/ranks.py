@@ -151,7 +151,8 @@ def read(checker: Checker, rid: int, progress: Sequence[tuple[int, int]], tree: 
 
 
 def lose(checker: Checker, rank: int, what: str, key: Prefix = (), pages: int = 0) -> bool:
-    """A rank is gone; the others are asked something all the same, then it is back, and all go on together.
+    """A rank is gone; the others are asked something all the same, then it is back, and all go on together, or begin
+    anew where nobody comes back.
 
     ``False`` where ranks can't be lost.
     """
@@ -159,7 +160,8 @@ def lose(checker: Checker, rank: int, what: str, key: Prefix = (), pages: int = 
     if not local(checker, Local(rank, "die")):
         return False
     ask(checker, what, key, pages=pages, tree=tree)
-    local(checker, Local(rank, "restart"))
+    if not local(checker, Local(rank, "restart")):
+        return start(checker, checker.ranks_state.world.name)
     ask(checker, "rejoin", tree=tree)
     return True
 
