@@ -88,6 +88,29 @@ class MaybeAccepted(Wrong):
         return None  # type: ignore[return-value]
 
 
+class HugeBuffer(Wrong):
+    """A buffer that nobody has."""
+
+    def sparse_buffer(self) -> int:
+        return 1 << 30
+
+
+class RowsInTwoPlaces(Wrong):
+    """Eight rows, of which each has the pages of another one, too."""
+
+    def sparse_shape(self) -> SparseShape:
+        return super().sparse_shape()._replace(rows=8)
+
+    def sparse_request(self, row: int, start: int, tokens: int) -> Sequence[int] | None:
+        return super().sparse_request(row % 4, start, tokens)
+
+    def sparse_read(self, row: int) -> Sequence[int]:
+        return super().sparse_read(row % 4)
+
+    def sparse_free(self, row: int) -> None:
+        super().sparse_free(row % 4)
+
+
 class RaisesOnFree(Wrong):
     """A row that was never used can't be given back."""
 
@@ -117,6 +140,7 @@ class ChangesItsAnswer(Wrong):
         (NegativeSlots, "PORT-03"),
         (RowsInAList, "PORT-03"),
         (MaybeAccepted, "PORT-03"),
+        (HugeBuffer, "PORT-03"),
         (RaisesOnFree, "PORT-01"),
         (ChangesItsAnswer, "PORT-04"),
     ],
@@ -130,3 +154,14 @@ def test_what_has_not_the_promised_form_is_found(kind: Callable[..., Any], rule:
             return kind(config, "empty")
 
     assert rule in broken(judged(Kind(), steps=0))
+
+
+def test_rows_that_are_one_are_found_wherever_they_are() -> None:
+    class Kind:
+        profile = target.profile
+        configs = plan.SPARSE_CONFIGS
+
+        def make(self, config: Config) -> Any:
+            return RowsInTwoPlaces(config, "empty")
+
+    assert "SPARSE-05" in broken(judged(Kind()))  # no page is in two rows

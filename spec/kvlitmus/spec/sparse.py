@@ -433,7 +433,8 @@ def what_is_missing_takes_the_place_used_least_recently(
 ) -> bool:
     """Tokens that are not in the buffer MUST take, in the order in which they are wanted, the places that were used least
     recently among those that hold no wanted token.  A place is used by being filled and by holding what is wanted; in one
-    step, those that are filled count as used before the others.
+    step, those that are filled count as used before the others, and the others keep their order.  A request begins with
+    its places in their own order, and as long as its sequence fits none of them counts as used.
     """
     return not sparse_swaps_in or same(sparse_places, sparse_places_due)
 

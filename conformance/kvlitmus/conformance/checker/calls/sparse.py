@@ -32,7 +32,7 @@ from kvlitmus.spec.units import Slot, Tokens
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Checker
 
-MOST_ROWS, MOST_TOKENS = 1 << 16, 1 << 30
+MOST_ROWS, MOST_TOKENS, MOST_PLACES = 1 << 16, 1 << 30, 1 << 16
 
 
 def shape(checker: Checker) -> SparseShape:
@@ -47,8 +47,8 @@ def shape(checker: Checker) -> SparseShape:
 def buffer_room(checker: Checker) -> int:
     """How many tokens a row's buffer has room for, as the pool says; at least one."""
     room = checker.count(checker.look("sparse_buffer"), "the room of a buffer")
-    if not 0 < room <= MOST_TOKENS:
-        raise checker.broken("PORT-03", f"expected room for a token or more, got {shown(room)}")
+    if not 0 < room <= MOST_PLACES:
+        raise checker.broken("PORT-03", f"expected room for 1 to {MOST_PLACES:,} tokens, got {shown(room)}")
     return room
 
 
