@@ -19,7 +19,7 @@ from kvlitmus.conformance.run import plan
 from kvlitmus.conformance.specimen.cache import target as specimen
 from kvlitmus.conformance.specimen.ranked import Deciding, RankCache, RankedSpecimen
 from kvlitmus.mutants.registry import all_mutants
-from kvlitmus.spec.interface.ranks import Ask, Collective, Decision, Exchange, Group, Receive, Send, worlds
+from kvlitmus.spec.interface.ranks import Ask, Collective, Decision, Exchange, Group, RankView, Receive, Send, worlds
 from kvlitmus.spec.rank_calls import ABSENT, LOST, RETURNED, WAITING
 from kvlitmus.spec.rule import rules_of
 
@@ -208,6 +208,39 @@ def test_a_rank_that_can_be_seen_by_nobody_is_judged_by_what_it_decides() -> Non
     checker = Checker(Unseen(), plan.RANKS, specimen.profile)
     Interpreter(checker).play(draw(1, 250, table(checker.capabilities)))
     assert checker.counted()["RANKS-01"] and not checker.counted()["RANKS-03"]
+
+
+def test_what_nobody_can_look_at_does_not_pass() -> None:
+    """A look that is never given says nothing, as a missing port does: no rule on looks counts as kept."""
+
+    class Blind(RankedSpecimen):
+        def ranks_view(self, rank: int) -> RankView:
+            return None  # type: ignore[return-value]
+
+    checker = Checker(Blind(), plan.RANKS, specimen.profile)
+    Interpreter(checker).play(draw(1, 250, table(checker.capabilities)))
+    all_litmus()["ranks/a-rank-that-is-gone-is-told"].program(checker)
+    counted = checker.counted()
+    assert counted["RANKS-01"] and counted["RANKS-24"]
+    assert not any(counted[rule] for rule in ("RANKS-03", "RANKS-20", "RANKS-21", "RANKS-22", "RANKS-23", "RANKS-25"))
+
+
+@pytest.mark.parametrize("hidden", range(4))
+def test_a_fault_that_is_seen_counts_whoever_else_can_not_be_seen(hidden: int) -> None:
+    class Leaks(RankCache):
+        def drop(self, rid: int) -> None:
+            self.reads.pop(rid, None)
+
+    class Partly(RankedSpecimen):
+        def ranks_view(self, rank: int) -> RankView:
+            return None if rank == hidden else super().ranks_view(rank)  # type: ignore[return-value]
+
+    checker = Checker(Partly(Leaks), plan.RANKS, specimen.profile)
+    ranks.start(checker, "tp4")
+    ranks.ask(checker, "prefetch", (1, 2), rid=1)
+    with pytest.raises(Violation) as found:
+        ranks.ask(checker, "abort", rid=1)
+    assert found.value.rules == ("RANKS-23",)
 
 
 def test_a_shape_that_a_cache_has_not_is_passed_over() -> None:

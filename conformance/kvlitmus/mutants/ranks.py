@@ -550,6 +550,36 @@ class GoesOnAlone(RankCache):
     link = _Alone
 
 
+class _AllAlone(RankLink):
+    """Takes what it has itself, whichever rank it is."""
+
+    def agree(self, op: str, layout: Sequence[str], values: Sequence[int]) -> Exchanging:
+        """What all have, or what this rank has."""
+        try:
+            return (yield from super().agree(op, layout, values))
+        except GroupLost:
+            return list(values)
+
+
+@mutant("rank-survivors-go-on-alone", kills=("RANKS-24", "RANKS-25"))
+class SurvivorsGoOnAlone(RankCache):
+    """Where another rank is gone every other one decides by what it has itself: of two ranks nobody says it."""
+
+    link = _AllAlone
+
+
+@mutant("rank-that-is-told-lets-go", kills=("RANKS-25",))
+class ThatIsToldLetsGo(RankCache):
+    """An abort is told that a rank is gone, gives back what this rank's prefetch holds, and returns as if all had."""
+
+    def ask_abort(self, ask: Ask) -> Deciding:
+        try:
+            return (yield from super().ask_abort(ask))
+        except GroupLost:
+            self.drop(ask.rid)
+            return []
+
+
 @mutant("rank-rejoins-as-it-is", kills=("RANKS-03",))
 class RejoinsAsItIs(RankCache):
     """A rank that was gone comes back empty, and the others keep their trees."""

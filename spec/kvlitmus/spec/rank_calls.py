@@ -37,7 +37,8 @@ class RankAsk(NamedTuple):
 class Trace(NamedTuple):
     """What one rank did in a call: what it entered, in order, what it decided, and how it ended.
 
-    ``decisions`` is empty where it did not return.  ``why``: what it raised, as text.
+    ``decisions`` is empty where it did not return.  ``why``: what it raised, as text.  ``told``: whether it was told, or noticed,
+    that a rank is lost, whatever it made of that.
     """
 
     rank: int
@@ -45,6 +46,7 @@ class Trace(NamedTuple):
     decisions: tuple[Decision, ...] = ()
     ended: str = RETURNED
     why: str = ""
+    told: bool = False
 
 
 Views = tuple[RankView | None, ...]

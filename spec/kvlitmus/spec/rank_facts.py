@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.interface.ranks import Collective, Decision, Group, Prefix, RankView, Receive, Send
-from kvlitmus.spec.rank_calls import LOST, RETURNED, WAITING, RankAsk, RankLocal, RankStart, Together, Trace
+from kvlitmus.spec.rank_calls import RETURNED, WAITING, RankAsk, RankLocal, RankStart, Together, Trace
 from kvlitmus.spec.rank_state import (
     RanksState,
     advance_ranks,
@@ -140,36 +140,47 @@ def ranks_then(
 
 
 @fact(0, ports=PORT)
-def rank_looks(ranks_then: RanksState) -> Sequence[Sequence[RankView]]:
-    """For each tree how its ranks look, those left out that have lost something since and have not rejoined."""
-    return [
-        [
-            view
-            for rank in ranks_then.world.tree(tree)
-            if ranks_then.own[rank].whole and (view := ranks_then.seen[rank]) is not None
-        ]
-        for tree in range(len(ranks_then.world.trees))
-    ]
+def rank_looks(ranks_then: RanksState) -> Sequence[Sequence[RankView]] | Unknown:
+    """For each tree how its ranks look, those left out that have lost something since and have not rejoined; unknown where
+    those that can be seen look alike, and one can't be seen.
+    """
+    own, seen = ranks_then.own, _looks(ranks_then)
+    trees = [ranks_then.world.tree(at) for at in range(len(ranks_then.world.trees))]
+    looks = [[seen[rank] for rank in tree if own[rank].whole and rank in seen] for tree in trees]
+    return UNKNOWN if all(map(equal, looks)) and _unseen(ranks_then) else looks
+
+
+def _looks(ranks: RanksState) -> Mapping[int, RankView]:
+    """How each rank looks that somebody could look at."""
+    return {rank: view for rank, view in zip(ranks.world.ranks, ranks.seen, strict=False) if view is not None}
+
+
+def _unseen(ranks: RanksState) -> bool:
+    """Whether nobody could look at some living rank: what it has is unknown, and not in order."""
+    return not set(ranks.living(ranks.world.ranks)) <= set(_looks(ranks))
 
 
 @fact(0, ports=PORT)
-def ranks_overdrawn(ranks_then: RanksState) -> Sequence[int]:
-    """The ranks that took more than they have, or what others occupy there."""
-    return [
+def ranks_overdrawn(ranks_then: RanksState) -> Sequence[int] | Unknown:
+    """The ranks that took more than they have, or what others occupy there; unknown where none is found, and one can't be
+    seen.
+    """
+    found = [
         rank
-        for rank, view in zip(ranks_then.world.ranks, ranks_then.seen, strict=False)
-        if view is not None
-        and min(view.device_free, view.window_free, view.host_free - ranks_then.own[rank].pinched) < 0
+        for rank, view in _looks(ranks_then).items()
+        if min(view.device_free, view.window_free, view.host_free - ranks_then.own[rank].pinched) < 0
     ]
+    return UNKNOWN if not found and _unseen(ranks_then) else found
 
 
 @fact(0, ports=PORT)
-def ranks_unaccounted(ranks_then: RanksState) -> Sequence[tuple[int, str]]:
-    """The ranks, each with the pool, whose pages are not each free, cached, or held by one copy or prefetch."""
-    world, found = ranks_then.world, []
-    for rank, view in zip(world.ranks, ranks_then.seen, strict=False):
-        if view is None:
-            continue
+def ranks_unaccounted(ranks_then: RanksState) -> Sequence[tuple[int, str]] | Unknown:
+    """The ranks, each with the pool, whose pages are not each free, cached, or held by one copy or prefetch; unknown where
+    none is found, and one can't be seen.
+    """
+    world = ranks_then.world
+    found: list[tuple[int, str]] = []
+    for rank, view in _looks(ranks_then).items():
         read = sum(len(pages) for _, pages, _ in view.reading)
         window = sum(pages for _, _, pages in view.reading)
         sums = {
@@ -178,7 +189,7 @@ def ranks_unaccounted(ranks_then: RanksState) -> Sequence[tuple[int, str]]:
             "window": view.window_free + world.window * len(view.window) + window - world.window_pages,
         }
         found += [(rank, pool) for pool, odd in sums.items() if odd]
-    return found
+    return UNKNOWN if not found and _unseen(ranks_then) else found
 
 
 # What was due
@@ -358,14 +369,24 @@ def match_common(state: RanksState, call: RankAsk, asked_pages: Sequence[Prefix]
 
 
 @fact(0)
-def decided_while_lost(answer: Together) -> Sequence[int]:
-    """The ranks that granted, evicted, committed or acknowledged something where another one said that a rank is lost."""
-    if not any(one.ended == LOST for one in answer.traces):
+def ranks_told(answer: Together) -> Sequence[int]:
+    """The ranks that were told that another one is lost, or noticed it, however the call ended on them."""
+    return [one.rank for one in answer.traces if one.told]
+
+
+@fact(0)
+def decided_while_lost(answer: Together, ranks_told: Sequence[int]) -> Sequence[int]:
+    """The ranks that granted, evicted, committed or acknowledged something where one was told that a rank is lost."""
+    if not ranks_told:
         return []
     return [one.rank for one in answer.traces if any(some.kind != "match" and some.prefixes for some in one.decisions)]
 
 
 @fact(0, ports=PORT)
-def lost_and_changed(state: RanksState, answer: Together) -> Sequence[int]:
-    """The ranks that said that another one is lost, and have changed something all the same."""
-    return [one.rank for one in answer.traces if one.ended == LOST and answer.views[one.rank] != state.seen[one.rank]]
+def lost_and_changed(state: RanksState, answer: Together, ranks_told: Sequence[int]) -> Sequence[int] | Unknown:
+    """The ranks that were told that another one is lost, and have changed something all the same; unknown where none is
+    found, and one of them can't be seen.
+    """
+    looks = [(rank, state.seen[rank], answer.views[rank]) for rank in ranks_told]
+    found = [rank for rank, before, after in looks if None not in (before, after) and before != after]
+    return UNKNOWN if not found and any(None in (before, after) for _, before, after in looks) else found

@@ -350,8 +350,8 @@ def every_page_of_a_rank_is_accounted_for(ranks_unaccounted: Sequence[tuple[int,
     allowed="no rank waits, and none decides what another one can't",
 )
 def a_lost_rank_is_told_and_not_waited_for(ranks_waiting: Sequence[int], decided_while_lost: Sequence[int]) -> bool:
-    """Where a rank is gone, another one MUST NOT wait for it; and where one was told, the others MUST NOT grant, evict, commit or acknowledge
-    anything in that call.
+    """Where a rank is gone, another one MUST NOT wait for it; and where one was told, the ranks MUST NOT grant, evict, commit or
+    acknowledge anything in that call.
     """
     return not ranks_waiting and not decided_while_lost
 
@@ -362,10 +362,11 @@ def a_lost_rank_is_told_and_not_waited_for(ranks_waiting: Sequence[int], decided
     source="sglang#28429",
     reference="ranks.settle",
     allowed="nothing changes",
+    premise="ranks_told",
     needs=("ranks_view",),
 )
 def a_lost_call_changes_nothing(lost_and_changed: Sequence[int]) -> bool:
-    """A call that ends because a rank is gone MUST leave every other rank as it was: memory is taken, and pages evicted, after
-    all have agreed.
+    """A call MUST leave every rank as it was that was told in it that another one is gone, however the call ends there: memory is
+    taken, and pages evicted, after all have agreed.
     """
     return not lost_and_changed

@@ -46,11 +46,13 @@ class Turn:
     decisions: tuple[Decision, ...] = ()
     ended: str = ""
     why: str = ""
+    told: bool = False
 
     def go_on(self, values: tuple[int, ...] | None, lost: bool = False) -> None:
         """Go on until the rank enters the next thing, or ends; ``values``: what came out of the last one."""
         assert self.turns is not None
         try:
+            self.told = self.told or lost
             if lost:
                 self.at = self.turns.throw(GroupLost())
             else:
@@ -63,6 +65,7 @@ class Turn:
             self.decisions = decisions_of(self.rank, stop.value)
         except GroupLost:
             self.end(LOST)
+            self.told = True
         except OddAnswer:
             raise
         except Exception as error:  # noqa: BLE001 - whatever somebody else's code raises is an observation
@@ -76,7 +79,7 @@ class Turn:
     @property
     def trace(self) -> Trace:
         """What this rank did."""
-        return Trace(self.rank, tuple(self.entered), self.decisions, self.ended or WAITING, self.why)
+        return Trace(self.rank, tuple(self.entered), self.decisions, self.ended or WAITING, self.why, self.told)
 
 
 def decisions_of(rank: int, value: object) -> tuple[Decision, ...]:

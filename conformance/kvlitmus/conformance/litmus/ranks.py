@@ -193,4 +193,7 @@ def a_rank_that_is_gone_is_told(checker: Checker) -> None:
                 for what in ("insert", "prefetch", "load", "acks", "match", "evict", "abort"):
                     ranks.cached(checker, KEY)
                     ranks.ask(checker, "evict", pages=2)
+                    if what == "abort":
+                        ranks.ask(checker, "prefetch", (7, 8))
                     ranks.lose(checker, rank, what, (1, 2, 3, 4, 5, 6), 1)
+                    ranks.ask(checker, "abort")
