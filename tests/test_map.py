@@ -44,6 +44,7 @@ OF_ITS_OWN = (
     *(f"FRAME-{number:02}" for number in range(1, 8)),
     *("MISUSE-11", "MISUSE-12", "MISUSE-13"),
     "SPARSE-22",
+    "CREQ-05",
     *("RANKS-17", "RANKS-18", "RANKS-20", "RANKS-22", "RANKS-24", "RANKS-25"),
 )
 """Rules that come from no proposal; the page says so."""

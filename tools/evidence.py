@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kvlitmus.conformance.adapters.reference import component_requests as reference_requests
 from kvlitmus.conformance.adapters.reference import components as reference_components
 from kvlitmus.conformance.adapters.reference import sparse as reference_sparse
 from kvlitmus.conformance.adapters.reference import store as reference_store
@@ -32,7 +33,14 @@ from kvlitmus.conformance.adapters.reference import target as reference
 from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.engine import run_item
-from kvlitmus.conformance.run.plan import COMPONENT_CONFIGS, RANK_CONFIGS, SPARSE_CONFIGS, STORE_CONFIGS, TIER_CONFIGS
+from kvlitmus.conformance.run.plan import (
+    COMPONENT_CONFIGS,
+    RANK_CONFIGS,
+    REQUEST_CONFIGS,
+    SPARSE_CONFIGS,
+    STORE_CONFIGS,
+    TIER_CONFIGS,
+)
 from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.conformance.specimen import cache as specimen
 from kvlitmus.mutants.registry import all_mutants
@@ -51,6 +59,8 @@ TARGETS: dict[str, tuple[Any, tuple[Config, ...]]] = {
     "reference-sparse": (reference_sparse.target, SPARSE_CONFIGS),
     "components": (specimen.component_target, COMPONENT_CONFIGS[:4]),
     "reference-components": (reference_components.target, COMPONENT_CONFIGS[:4]),
+    "component-requests": (specimen.component_request_target, REQUEST_CONFIGS[:4]),
+    "reference-component-requests": (reference_requests.target, REQUEST_CONFIGS[:4]),
 }
 """The targets whose schedules are evidence, and the configurations in which they are played."""
 FLAT_SEEDS, TIER_SEEDS = range(4), range(10)

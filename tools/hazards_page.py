@@ -56,7 +56,7 @@ def page(records: Sequence[Mapping[str, Any]]) -> str:
     drawn = {
         kind: weight
         for kind, weight in WEIGHTS.items()
-        if NEEDS[kind].isdisjoint({"store", "sparse", "ranks", "components"})
+        if NEEDS[kind].isdisjoint({"store", "sparse", "ranks", "components", "component_requests"})
     }
     weights = ", ".join(f"{kind} {weight}" for kind, weight in drawn.items())
     lines += ["", f"The weights of the operations, among those that a target can do: {weights}.", ""]

@@ -38,7 +38,7 @@ from kvlitmus.conformance.report import build  # noqa: E402
 from kvlitmus.conformance.run import failures, plan, targets  # noqa: E402
 from kvlitmus.spec.rule import all_rules  # noqa: E402
 from tools import upstream_page  # noqa: E402
-from tools.results_page import GROUPS, RELEASES, Evidence, Judged, Pair, Report, broken_rules, page  # noqa: E402
+from tools.results_page import GROUPS, Evidence, Judged, Pair, Report, broken_rules, page, targets_of  # noqa: E402
 
 FOLDER = ROOT / "docs" / "results"
 UPSTREAM = ROOT / "docs" / "upstream.md"
@@ -48,11 +48,7 @@ SEARCHES = ("fuzz", "hazards")
 CLASSES = ("bug", "declared choice", "outside the contract", "limit of the adapter")
 REACHES = ("reachable in a server", "latent", "by direct call")
 TARGETS = tuple(
-    name
-    for _, ends in GROUPS
-    for release in RELEASES
-    for end in ends
-    if (name := f"{release}{end}") in targets.KNOWN and name != "sglang-0.5.23"
+    name for _, ends in GROUPS for name in targets_of(ends) if name in targets.KNOWN and name != "sglang-0.5.23"
 )
 """The targets of the page; ``sglang-0.5.23`` is another name for its tree in Python."""
 
@@ -250,7 +246,7 @@ def make(target: str, folder: Path = FOLDER) -> str:
     if done.returncode not in (0, 1):
         return f"{target}: exit {done.returncode}: {(done.stderr or done.stdout)[-300:]}"
     (fresh / "report.json").replace(folder / f"{target}.json")
-    if not target.endswith(("-file", "-file-metadata", "-hisparse")):
+    if not target.endswith(("-file", "-file-metadata", "-hisparse", "vllm-0.33.0")):
         (folder / RECORDED).mkdir(exist_ok=True)
         (fresh / "steps.xz").replace(folder / RECORDED / f"{target}.steps.xz")
     shutil.rmtree(fresh)

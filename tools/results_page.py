@@ -26,10 +26,17 @@ GROUPS = (
     ("Pools", ("-device-pool", "-device-pool-triton", "-host-pool")),
     ("Storage in files", ("-file", "-file-metadata")),
     ("Sparse host memory", ("-hisparse",)),
+    ("KV cache groups", ("vllm-0.33.0",)),
 )
-"""The tables of verdicts, each narrow enough to be read, by the ends of the targets' names."""
+"""The tables of verdicts, each narrow enough to be read, by the ends of SGLang's names or by whole names."""
 
 RELEASES = ("sglang-0.5.13.post1", "sglang-0.5.23")
+
+
+def targets_of(ends: Sequence[str]) -> list[str]:
+    """The targets of a table, the older release first; a name that is whole stands for itself."""
+    named = [f"{release}{end}" if end[:1] in ("", "-") else end for release in RELEASES for end in ends]
+    return list(dict.fromkeys(named))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +122,7 @@ def groups(found: Mapping[str, Report]) -> list[tuple[str, list[str]]]:
     """The tables, each with the targets of which there is a report; the older release first."""
     tables = []
     for title, ends in GROUPS:
-        targets = [f"{release}{end}" for release in RELEASES for end in ends if f"{release}{end}" in found]
+        targets = [name for name in targets_of(ends) if name in found]
         if targets:
             tables.append((title, targets))
     return tables

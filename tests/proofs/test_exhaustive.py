@@ -26,6 +26,7 @@ ELSEWHERE = {
     "store": "a page store has no tree: tests/spec/test_store.py",
     "sparse": "a sparse host pool is no cache: test_sparse_rows.py",
     "comp": "of caches of components: test_components.py",
+    "creq": "of requests on them: test_component_requests.py",
 }
 """Packs that the enumeration can't reach, and what establishes them instead; rules about two runs are lemmas."""
 

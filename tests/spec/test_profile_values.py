@@ -111,6 +111,7 @@ NOT_ACCUSED: dict[tuple[str, Any, Any], str] = {
     ("fill_matched", False, True): LEAVE,
     ("store_checks", "bytes", "length"): LEAVE,
     ("component_cascade", "base", "leaf"): LEAVE,
+    ("component_copies", "one", "kept"): LEAVE,
     ("component_grants", "each", "paired"): NEVER,
     ("component_points", "any", "end"): NEVER,
     ("misuse", "reject", "undefined"): "nothing is judged then",

@@ -93,6 +93,7 @@ def test_packs_are_the_parts_of_the_spec() -> None:
         "store",
         "sparse",
         "comp",
+        "creq",
         "ranks",
         "port",
         "misuse",

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.conformance.run.plan import COMPONENT_CONFIGS, RANKS, SPARSE_CONFIGS, STORE_CONFIGS
-from kvlitmus.conformance.specimen.cache import SpecimenTarget, made_of, place_of
+from kvlitmus.conformance.run.plan import COMPONENT_CONFIGS, RANKS, REQUEST_CONFIGS, SPARSE_CONFIGS, STORE_CONFIGS
+from kvlitmus.conformance.specimen.cache import ComponentRequestTarget, SpecimenTarget, made_of, place_of
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.hosted import HOSTED, NOT_BACK
 from kvlitmus.mutants.mutant import Mutant, Register, recipe_of
@@ -29,6 +29,7 @@ MODULES: tuple[str, ...] = (
     "sparse_staging",
     "components",
     "component_prefetch",
+    "component_requests",
     "ranks",
     "tiers",
     "room",
@@ -60,6 +61,7 @@ SHOWS_IN: dict[str, tuple[Config, ...]] = {
     "store": STORE_CONFIGS[:1],
     "sparse": SPARSE_CONFIGS[:2],
     **dict.fromkeys(("component_pools", "component_tree", "component_fetches"), COMPONENT_CONFIGS[:3]),
+    "component_requests": REQUEST_CONFIGS[:2],
     "ranked": (RANKS,),
     **dict.fromkeys(("host", "copier", "works", "tiers", "loads", "fetches", "puts", "tiered"), HOSTED),
     "backups": NOT_BACK,
@@ -91,12 +93,13 @@ def mutant(
     """
 
     def register(part: Part) -> Part:
+        made = ComponentRequestTarget if place_of(part) == "component_requests" else SpecimenTarget
         MUTANTS.add(
             Mutant(
                 id=id,
                 recipe=recipe_of(id, part),
                 kills=kills,
-                target=SpecimenTarget(made_of(*beside, part), profile),
+                target=made(made_of(*beside, part), profile),
                 configs=configs or SHOWS_IN.get(place_of(part), (PLAIN, PAGED)),
                 bugs=bugs,
                 links=links,

@@ -185,7 +185,7 @@ class BlockGroupsTarget:
 
     profile = PROFILE
     configs = CONFIGS
-    capabilities = ("components", "component_counters", "component_view")
+    capabilities = ("component_lookup", "components", "component_counters", "component_view")
 
     def make(self, config: Config) -> BlockGroups:
         """Fresh groups over a fresh pool."""

@@ -22,12 +22,12 @@ At = tuple[str, Name]
 class View(NamedTuple):
     """A snapshot: the free places of each pool, and every cached entry by where it belongs.
 
-    ``twice``: what was listed a second time, in words.
+    ``copies``: further places of what is cached more than once, where the profile says that this may be.
     """
 
     free: Mapping[str, tuple[int, ...]]
     held: Mapping[At, int]
-    twice: tuple[str, ...] = ()
+    copies: frozenset[tuple[At, int]] = frozenset()
 
 
 class After(NamedTuple):
@@ -155,6 +155,41 @@ class ComponentAbort(NamedTuple):
     number: int
 
 
+class Holding(NamedTuple):
+    """What a request has after a call: the ``length`` of its hit, and of each component its places by where they end.
+
+    ``granted``: whether it got what it asked for.
+    """
+
+    length: int
+    held: Mapping[str, Mapping[int, int]]
+    granted: bool = True
+
+
+class ComponentStart(NamedTuple):
+    """A request for a key begins: its hit, and room for so many units behind it; answers :class:`Holding`, or ``None``."""
+
+    path: Path
+    chunk: int
+    receipt: int
+
+
+class ComponentGrow(NamedTuple):
+    """A running request goes on with so many units more; answers :class:`Holding`."""
+
+    receipt: int
+    chunk: int
+
+
+class ComponentFinish(NamedTuple):
+    """A request ends; answers nothing."""
+
+    receipt: int
+
+
+RequestCall = ComponentStart | ComponentGrow | ComponentFinish
+"""The calls of a cache that serves requests."""
+
 ComponentCall = (
     ComponentAlloc
     | ComponentFree
@@ -169,4 +204,7 @@ ComponentCall = (
     | ComponentSettled
     | ComponentCommit
     | ComponentAbort
+    | ComponentStart
+    | ComponentGrow
+    | ComponentFinish
 )

@@ -15,7 +15,9 @@ from kvlitmus.spec.component_calls import (
     ComponentCall,
     ComponentCommit,
     ComponentEvict,
+    ComponentFinish,
     ComponentFree,
+    ComponentGrow,
     ComponentHit,
     ComponentInsert,
     ComponentLock,
@@ -23,24 +25,30 @@ from kvlitmus.spec.component_calls import (
     ComponentPrefetch,
     ComponentReset,
     ComponentSettled,
+    ComponentStart,
     Entries,
+    Holding,
     Reading,
     Reserved,
 )
 from kvlitmus.spec.component_fetch import asked
 from kvlitmus.spec.component_layouts import Layout
-from kvlitmus.spec.component_shapes import Chunk, Need, Run, Window, admit, fits, largest, step_of, valid
+from kvlitmus.spec.component_shapes import Chunk, Need, Run, Window, admit, fits, largest, needed, step_of, valid
 from kvlitmus.spec.component_state import (
     ComponentState,
     Place,
+    Stored,
     advance_components,
     asked_components,
     commit_brings,
     ends_at,
+    fresh_places,
     made_room,
     needed_at,
+    places_of,
     pool_places,
     refilled,
+    stored_by,
 )
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.setting import Setting
@@ -65,12 +73,14 @@ def window_root(setting: Setting) -> str:
 @fact(0)
 def component_length(answer: After) -> int:
     """The length of the hit."""
-    assert isinstance(answer.answer, ComponentHit)
+    assert isinstance(answer.answer, ComponentHit | Holding)
     return answer.answer.length
 
 
 @fact(0)
-def component_admitted(setting: Setting, layout: Layout, call: ComponentMatch, component_length: int) -> bool:
+def component_admitted(
+    setting: Setting, layout: Layout, call: ComponentMatch | ComponentStart, component_length: int
+) -> bool:
     """Whether the hit ends at a common multiple of what the components are aligned to, within the key and the profile's cap."""
     step = step_of(layout.components)
     return admit(component_length, len(call.path.names), step, setting.profile.match_cap)
@@ -78,7 +88,11 @@ def component_admitted(setting: Setting, layout: Layout, call: ComponentMatch, c
 
 @fact(0)
 def component_lacking(
-    layout: Layout, window_root: str, state: ComponentState, call: ComponentMatch, component_length: int
+    layout: Layout,
+    window_root: str,
+    state: ComponentState,
+    call: ComponentMatch | ComponentStart,
+    component_length: int,
 ) -> Sequence[str]:
     """The components that certainly don't have what the end of the hit needs."""
     return [
@@ -90,7 +104,7 @@ def component_lacking(
 
 @fact(0)
 def component_least(
-    setting: Setting, layout: Layout, window_root: str, state: ComponentState, call: ComponentMatch
+    setting: Setting, layout: Layout, window_root: str, state: ComponentState, call: ComponentMatch | ComponentStart
 ) -> int:
     """The largest admitted boundary of the key that is valid for all components for certain."""
     ends = {one.name: ends_at(call.path, one.name, state.certain) for one in layout.components}
@@ -99,21 +113,43 @@ def component_least(
 
 
 @fact(0)
-def component_hit_entries(answer: After) -> Mapping[str, Sequence[int]]:
-    """The entries of the hit, by component."""
-    assert isinstance(answer.answer, ComponentHit)
-    return answer.answer.entries
+def component_hit_entries(
+    layout: Layout, window_root: str, component_length: int, answer: After
+) -> Mapping[str, Sequence[int]]:
+    """The entries of the hit, by component; of a request what it holds of them."""
+    if isinstance(answer.answer, ComponentHit):
+        return answer.answer.entries
+    assert isinstance(answer.answer, Holding)
+    return {
+        one.name: [
+            answer.answer.held[one.name][end]
+            for end in needed(one, component_length, window_root) or ()
+            if end in answer.answer.held.get(one.name, {})
+        ]
+        for one in layout.components
+    }
 
 
 @fact(0)
 def component_hit_due(
-    layout: Layout, window_root: str, state: ComponentState, call: ComponentMatch, component_length: int
-) -> Mapping[str, Sequence[int | None]]:
-    """The entries stored for what the end of the hit needs, by component (None: nothing was stored there)."""
+    layout: Layout,
+    window_root: str,
+    state: ComponentState,
+    call: ComponentMatch | ComponentStart,
+    component_length: int,
+) -> Mapping[str, Sequence[Collection[int]]]:
+    """For what the end of the hit needs, by component, the entries that may be stored there (none: nothing was)."""
     return {
-        one.name: tuple(state.places.get(at) for at in needed_at(call.path, one, component_length, window_root))
+        one.name: tuple(places_at(state, at) for at in needed_at(call.path, one, component_length, window_root))
         for one in layout.components
     }
+
+
+def places_at(state: ComponentState, at: At) -> Collection[int]:
+    """The places in which an entry may be cached; mostly one."""
+    first = state.places.get(at)
+    more = [place for one, place in state.copies if one == at]
+    return more if first is None else [first, *more]
 
 
 # Pools
@@ -339,6 +375,29 @@ def component_touched(setting: Setting, layout: Layout, call: ComponentEvict) ->
 # Snapshots
 
 
+def cached_now(component_held: Mapping[At, int], answer: After) -> frozenset[Stored]:
+    """Everything that is cached after a call, with its places."""
+    return frozenset(component_held.items()) | (frozenset() if answer.view is None else answer.view.copies)
+
+
+def of_request(
+    setting: Setting, state: ComponentState, call: ComponentStart | ComponentGrow | ComponentFinish, answer: After
+) -> frozenset[Stored]:
+    """The whole entries that the request of a call holds: after it, or before it ends."""
+    then = state if isinstance(call, ComponentFinish) else advance_components(state, setting, call, answer)
+    return stored_by(then.running[call.receipt]) if call.receipt in then.running else frozenset()
+
+
+def fresh_of(
+    layout: Layout, state: ComponentState, call: ComponentStart | ComponentGrow | ComponentFinish, answer: After
+) -> Sequence[Place]:
+    """The places that a request got by a call."""
+    if not isinstance(answer.answer, Holding):
+        return ()
+    before = state.running[call.receipt].held if isinstance(call, ComponentGrow) else {}
+    return fresh_places(layout, before, answer.answer)
+
+
 @fact(3, ports=("component_view",))
 def component_held(answer: After) -> Mapping[At, int] | Unknown:
     """Every cached entry, by where it belongs."""
@@ -347,9 +406,18 @@ def component_held(answer: After) -> Mapping[At, int] | Unknown:
 
 @fact(3, ports=("component_view",))
 def component_appeared(
-    setting: Setting, layout: Layout, state: ComponentState, call: object, component_held: Mapping[At, int]
+    setting: Setting,
+    layout: Layout,
+    state: ComponentState,
+    call: ComponentCall,
+    answer: After,
+    component_held: Mapping[At, int],
 ) -> Collection[At] | Unknown:
     """What came into the cache, or to another place in it, though the call did not bring it there."""
+    if isinstance(call, ComponentStart | ComponentGrow | ComponentFinish):
+        return [
+            at for at, _ in cached_now(component_held, answer) - state.stored - of_request(setting, state, call, answer)
+        ]
     brought: Mapping[At, int] = {}
     new = frozenset[At]()
     if isinstance(call, ComponentInsert):
@@ -366,12 +434,24 @@ def component_appeared(
 
 @fact(3, ports=("component_view",))
 def component_vanished(
-    setting: Setting, layout: Layout, state: ComponentState, call: object, component_held: Mapping[At, int]
+    setting: Setting,
+    layout: Layout,
+    state: ComponentState,
+    call: ComponentCall,
+    answer: After,
+    component_held: Mapping[At, int],
 ) -> Collection[At]:
     """What left the cache though the call may not take it: anything but by an eviction that may take it, or a reset.
 
-    An eviction for a prefetch may take what it needs memory for.
+    An eviction for a prefetch may take what it needs memory for.  A request that gets places may evict what was in
+    them, and what goes with that.
     """
+    if isinstance(call, ComponentStart | ComponentGrow | ComponentFinish):
+        lost = state.stored - cached_now(component_held, answer)
+        fresh = frozenset(fresh_of(layout, state, call, answer))
+        if fresh and setting.profile.component_cascade != "none":
+            return []
+        return [at for at, place in lost if (layout.named(at[0]).pool, place) not in fresh]
     gone = [at for at in state.certain if at not in component_held]
     if isinstance(call, ComponentReset):
         return []
@@ -390,10 +470,19 @@ def fetch_whole(layout: Layout, call: ComponentPrefetch) -> int:
 
 
 @fact(3, ports=("component_view",))
-def component_unprotected(state: ComponentState, call: object, component_held: Mapping[At, int]) -> Collection[At]:
-    """What left the cache though a receipt covers it."""
+def component_unprotected(
+    setting: Setting, state: ComponentState, call: ComponentCall, answer: After, component_held: Mapping[At, int]
+) -> Collection[At]:
+    """What left the cache though a receipt covers it, or a request holds it."""
     if isinstance(call, ComponentReset):
         return []
+    if isinstance(call, ComponentStart | ComponentGrow):
+        then = advance_components(state, setting, call, answer)
+        held = frozenset[Stored]().union(*[stored_by(one) for one in then.running.values()])
+        lost = (held & state.stored) - cached_now(component_held, answer)
+        # What a request got only now was nobody's, even if it was cached for the prefix that it is for again.
+        fresh = frozenset(fresh_of(setting.layout, state, call, answer))
+        return [at for at, place in lost if (setting.layout.named(at[0]).pool, place) not in fresh]
     return [at for at in state.covered if at not in component_held]
 
 
@@ -439,7 +528,10 @@ def component_homes(
     homes: Counter[tuple[str, int]] = Counter(then.owned)
     homes.update(then.fetching)
     homes.update((pool, entry) for pool, free in view.free.items() for entry in free)
-    homes.update((pools[name], entry) for (name, _), entry in view.held.items())
+    cached = [(pools[name], entry) for (name, _), entry in (*view.held.items(), *view.copies)]
+    homes.update(cached)
+    # What a request has computed is cached while the request holds it; what is not yet, or not, cached is its own.
+    homes.update(frozenset[Place]().union(*[places_of(layout, one.held) for one in then.running.values()]) - {*cached})
     odd: dict[str, list[int]] = {}
     for pool, places in layout.places.items():
         mine = [entry for at, entry in homes if at == pool]

@@ -78,6 +78,13 @@ def _groups_with_chunks(size: int, pages: int) -> Layout:
     return Layout((base, swa, state, chunk), {"blocks": pages})
 
 
+def _blocks(name: str, shape: Callable[[int], Shape]) -> Maker:
+    def make(size: int, pages: int) -> Layout:
+        return Layout((_kv(size, "blocks"), Component(name, shape(size), "blocks", size, size)), {"blocks": pages})
+
+    return make
+
+
 Maker = Callable[[int, int], Layout]
 
 LAYOUTS: Mapping[str, Maker] = {
@@ -88,12 +95,16 @@ LAYOUTS: Mapping[str, Maker] = {
     "kv+swa+state": _hybrid,
     "groups": _groups,
     "groups+chunk": _groups_with_chunks,
+    "blocks+swa": _blocks("swa", lambda size: Window(window_reach(2 * size) - 1)),
+    "blocks+state": _blocks("state", lambda _: Point()),
+    "blocks+chunk": _blocks("chunk", lambda size: Chunk(3 * size)),
 }
 """By name how a layout follows from page size and pages.
 
 ``kv+swa``, ``kv+state``, ``kv+chunk``, ``kv+index``: one component beside the KV, in a pool of its own; ``kv+swa+state``:
 two of them; ``groups``: KV, a window with entries of two pages, and states, all in one pool, as vLLM's KV cache groups;
-``groups+chunk``: chunks with entries of two pages beside them, and a window of several entries.
+``groups+chunk``: chunks with entries of two pages beside them, and a window of several entries; ``blocks+swa``,
+``blocks+state`` and ``blocks+chunk``: KV and one component in one pool, with entries of a page each, of which a window needs several.
 """
 
 

@@ -110,6 +110,20 @@ def valid(component: Component, boundary: int, held: Container[int], root: str =
     return ends is not None and all(end in held for end in ends)
 
 
+def working(component: Component, before: int, after: int) -> tuple[int, ...]:
+    """Where the entries end that the tokens between two lengths are computed with.
+
+    They are what is read by the first of these tokens, and what all of them are written to.  Of a :class:`Point` it is the
+    state that they go on from, and the one that they leave behind.
+    """
+    unit = component.unit
+    first, last = before + -before % unit, after + -after % unit
+    if isinstance(component.shape, Point):
+        return tuple(sorted({first, last} - {0}))
+    start = start_of(component.shape, before, "shorter") or 0
+    return tuple(range(start - start % unit + unit, last + 1, unit))
+
+
 def step_of(components: Iterable[Component]) -> int:
     """How far apart boundaries are: the least common multiple of what the components are aligned to."""
     return math.lcm(*[one.align for one in components])

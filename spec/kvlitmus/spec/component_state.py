@@ -20,8 +20,10 @@ from kvlitmus.spec.component_calls import (
     ComponentCall,
     ComponentCommit,
     ComponentEvict,
+    ComponentFinish,
     ComponentFound,
     ComponentFree,
+    ComponentGrow,
     ComponentHit,
     ComponentInsert,
     ComponentLock,
@@ -29,14 +31,16 @@ from kvlitmus.spec.component_calls import (
     ComponentPrefetch,
     ComponentReset,
     ComponentSettled,
+    ComponentStart,
     ComponentUnlock,
     Entries,
+    Holding,
     Reading,
     Reserved,
 )
 from kvlitmus.spec.component_fetch import asked, attached, committed
 from kvlitmus.spec.component_layouts import Layout
-from kvlitmus.spec.component_shapes import Component, Window, needed
+from kvlitmus.spec.component_shapes import Component, Window, needed, step_of
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.units import Name
 
@@ -66,6 +70,18 @@ class Fetch(NamedTuple):
     over: bool = False
 
 
+Stored = tuple[At, int]
+"""A cached entry: where it belongs, and its place."""
+
+
+class Running(NamedTuple):
+    """A request: its key, how many ``units`` of it are computed, and of each component its places by where they end."""
+
+    path: Path
+    units: int
+    held: Mapping[str, Mapping[int, int]]
+
+
 class ComponentState(NamedTuple):
     """What is known.
 
@@ -73,7 +89,8 @@ class ComponentState(NamedTuple):
     ``owned``: what the caller has.  ``receipts``: by the suite's number what each receipt covers.  ``available``: the
     free places of each pool as they were last seen; ``None`` where nobody looked.  ``longest``: the most KV that one
     insert or commit brought, in entries: no node is longer.  ``fetches``: the prefetches that are under way, by the
-    suite's number.
+    suite's number.  ``running``: likewise the requests.  ``copies``: further places of what may be cached more than
+    once.
     """
 
     places: Mapping[At, int] = {}
@@ -83,6 +100,13 @@ class ComponentState(NamedTuple):
     available: Mapping[str, int] | None = None
     longest: int = 0
     fetches: Mapping[int, Fetch] = {}
+    running: Mapping[int, Running] = {}
+    copies: frozenset[Stored] = frozenset()
+
+    @property
+    def stored(self) -> frozenset[Stored]:
+        """Everything that may be cached, with its places."""
+        return frozenset(self.places.items()) | self.copies
 
     @property
     def covered(self) -> frozenset[At]:
@@ -119,6 +143,49 @@ def pool_places(layout: Layout, entries: Entries) -> frozenset[Place]:
     return frozenset((layout.named(name).pool, entry) for name, some in entries.items() for entry in some)
 
 
+def places_of(layout: Layout, held: Mapping[str, Mapping[int, int]]) -> frozenset[Place]:
+    """What a request holds, as places of pools."""
+    return frozenset((layout.named(name).pool, place) for name, some in held.items() for place in some.values())
+
+
+def stored_by(one: Running) -> frozenset[Stored]:
+    """The whole entries that a request holds, by where they belong: what of them is cached is in use."""
+    return frozenset(
+        ((name, end_name(one.path, end)), place)
+        for name, some in one.held.items()
+        for end, place in some.items()
+        if end <= one.units
+    )
+
+
+def fresh_places(layout: Layout, before: Mapping[str, Mapping[int, int]], answer: Holding) -> tuple[Place, ...]:
+    """The places that a request got by a call, as often as it was told: neither had before nor of its hit."""
+    return tuple(
+        (layout.named(name).pool, place)
+        for name, some in answer.held.items()
+        for end, place in some.items()
+        if before.get(name, {}).get(end) != place and (before or end > answer.length)
+    )
+
+
+def started(call: ComponentStart, answer: Holding) -> Running:
+    """The request that a call has begun."""
+    return Running(call.path, min(answer.length + call.chunk, len(call.path.names)), answer.held)
+
+
+def grown(state: ComponentState, call: ComponentGrow, answer: Holding) -> Running:
+    """A request after it went on, or was refused to."""
+    one = state.running[call.receipt]
+    units = min(one.units + call.chunk, len(one.path.names)) if answer.granted else one.units
+    return one._replace(units=units, held=answer.held)
+
+
+def published(layout: Layout, one: Running) -> frozenset[At]:
+    """What the largest boundary needs that a request has computed."""
+    boundary = one.units - one.units % step_of(layout.components)
+    return frozenset(at for each in layout.components for at in needed_at(one.path, each, boundary, "shorter"))
+
+
 def asked_components(layout: Layout, wants: Mapping[str, int], cascade: str) -> frozenset[str]:
     """The components of which an eviction may take something: those that are asked for, and what goes with them."""
     asked = {name for name, many in wants.items() if many > 0}
@@ -152,7 +219,7 @@ def advance_components(state: ComponentState, setting: Setting, call: ComponentC
     if after.view is None:
         return then
     held = after.view.held
-    return then._replace(places=held, certain=frozenset(held))
+    return then._replace(places=held, certain=frozenset(held), copies=after.view.copies)
 
 
 def _alloc(state: ComponentState, setting: Setting, _: ComponentAlloc, answer: Entries | None) -> ComponentState:
@@ -324,6 +391,48 @@ def _kept(state: ComponentState, number: int, fetch: Fetch) -> ComponentState:
     return state._replace(fetches=rest if fetch.over and not fetch.running else {**rest, number: fetch})
 
 
+# Requests
+
+
+def _start(state: ComponentState, setting: Setting, call: ComponentStart, answer: Holding | None) -> ComponentState:
+    if answer is None:
+        return state
+    return _holds(state, setting, call.receipt, started(call, answer), fresh_places(setting.layout, {}, answer))
+
+
+def _grow(state: ComponentState, setting: Setting, call: ComponentGrow, answer: Holding) -> ComponentState:
+    fresh = fresh_places(setting.layout, state.running[call.receipt].held, answer)
+    return _holds(state, setting, call.receipt, grown(state, call, answer), fresh)
+
+
+def _holds(
+    state: ComponentState, setting: Setting, receipt: int, one: Running, fresh: Sequence[Place]
+) -> ComponentState:
+    """A request holds this: what was cached in fresh places is gone, and unseen more may be than was told."""
+    layout, taken = setting.layout, frozenset(fresh)
+    pools = {each.name: each.pool for each in layout.components}
+    running = {**state.running, receipt: one}
+    stored = {(at, place) for at, place in state.stored if (pools[at[0]], place) not in taken} | stored_by(one)
+    held = frozenset[Stored]().union(*[stored_by(each) for each in running.values()])
+    # Whichever of its places an entry is cached in: it can't go if requests hold them all.
+    loose = {at for at, _ in stored - held}
+    kept = frozenset(at for at in state.certain if at not in loose) if taken else state.certain
+    then = with_stored(state, frozenset(stored))
+    return then._replace(certain=(kept | published(layout, one)) & then.places.keys(), running=running)
+
+
+def with_stored(state: ComponentState, stored: frozenset[Stored]) -> ComponentState:
+    """What may be cached is this; where it is there more than once, the least place comes first."""
+    places: dict[At, int] = {}
+    for at, place in sorted(stored, key=lambda one: one[1]):
+        places.setdefault(at, place)
+    return state._replace(places=places, copies=stored - places.items(), certain=state.certain & places.keys())
+
+
+def _finish(state: ComponentState, _setting: Setting, call: ComponentFinish, _: object) -> ComponentState:
+    return state._replace(running={number: one for number, one in state.running.items() if number != call.receipt})
+
+
 Follow = Callable[[ComponentState, Setting, object, object], ComponentState]
 
 FOLLOW: Mapping[type, Follow] = cast(
@@ -342,6 +451,9 @@ FOLLOW: Mapping[type, Follow] = cast(
         ComponentSettled: _settled,
         ComponentCommit: _commit,
         ComponentAbort: _abort,
+        ComponentStart: _start,
+        ComponentGrow: _grow,
+        ComponentFinish: _finish,
     },
 )
 """Of each call what is known after it."""

@@ -20,11 +20,13 @@ from collections.abc import Collection, Mapping, Sequence
 
 from kvlitmus.spec import component_facts as _facts  # noqa: F401 - what the rules speak of
 from kvlitmus.spec.component_calls import At
+from kvlitmus.spec.component_request_facts import REQUEST_CALLS
 from kvlitmus.spec.on import On
 from kvlitmus.spec.rule import rule
 
-COMPONENTS = ("components",)
-LOOKED_AT = ("components", "component_view")
+LOOKED_AT = ("component_view",)
+HITS = (On.COMPONENT_MATCH, On.COMPONENT_START)
+"""What finds a prefix: a match, and a request that begins."""
 CALLS = (
     On.COMPONENT_ALLOC,
     On.REFUSED_COMPONENT_ALLOC,
@@ -42,12 +44,14 @@ CALLS = (
     On.COMPONENT_COMMIT,
     On.COMPONENT_ABORT,
 )
-"""All calls on a cache of components."""
+"""All calls on a cache of components but those of requests."""
+EVERY = (*CALLS, *REQUEST_CALLS)
+"""All of them."""
 
 
 @rule(
     "COMP-01",
-    on=On.COMPONENT_MATCH,
+    on=HITS,
     source="R-SWA-01, R-MA-01; vllm#46281",
     reference="components.match",
     allowed="a multiple of the common alignment, within the key and the cap of the profile",
@@ -59,7 +63,7 @@ def a_hit_ends_at_an_admitted_boundary(component_admitted: bool) -> bool:
 
 @rule(
     "COMP-02",
-    on=On.COMPONENT_MATCH,
+    on=HITS,
     source="R-SWA-01, R-MA-01, R-L3-05, R-L3-06",
     reference="components.match",
     allowed="a boundary that may be valid for every component; at this one {component_lacking} lack what it needs",
@@ -71,7 +75,7 @@ def a_hit_is_valid_for_every_component(component_lacking: Sequence[str]) -> bool
 
 @rule(
     "COMP-03",
-    on=On.COMPONENT_MATCH,
+    on=HITS,
     source="R-SWA-01, R-MA-01, R-L3-05",
     reference="components.match",
     allowed="no less than {component_least}",
@@ -84,7 +88,7 @@ def a_hit_is_as_long_as_it_can_be(component_length: int, component_least: int) -
 
 @rule(
     "COMP-04",
-    on=On.COMPONENT_MATCH,
+    on=HITS,
     source="R-MA-01, R-MA-06; sglang#34760",
     reference="components.match",
     allowed="{component_hit_due}",
@@ -92,7 +96,7 @@ def a_hit_is_as_long_as_it_can_be(component_length: int, component_least: int) -
 )
 def a_hit_names_what_was_stored_for_its_end(
     component_hit_entries: Mapping[str, Sequence[int]],
-    component_hit_due: Mapping[str, Sequence[int | None]],
+    component_hit_due: Mapping[str, Sequence[Collection[int]]],
 ) -> bool:
     """A hit MUST name, for each component, exactly the entries that its end needs, each the one stored for that very prefix."""
     if component_hit_entries.keys() - component_hit_due.keys():
@@ -100,8 +104,8 @@ def a_hit_names_what_was_stored_for_its_end(
     return all(
         len(component_hit_entries.get(name, ())) == len(due)
         and all(
-            place is None or entry == place
-            for entry, place in zip(component_hit_entries.get(name, ()), due, strict=True)
+            not places or entry in places
+            for entry, places in zip(component_hit_entries.get(name, ()), due, strict=True)
         )
         for name, due in component_hit_due.items()
     )
@@ -248,59 +252,65 @@ def an_eviction_frees_no_more(
 
 @rule(
     "COMP-14",
-    on=(On.COMPONENT_EVICT, On.COMPONENT_PREFETCH, On.REFUSED_COMPONENT_PREFETCH),
+    on=(
+        On.COMPONENT_EVICT,
+        On.COMPONENT_PREFETCH,
+        On.REFUSED_COMPONENT_PREFETCH,
+        On.COMPONENT_START,
+        On.COMPONENT_GROW,
+    ),
     needs=LOOKED_AT,
     source="R-MA-03; design",
     reference="components.evict",
-    allowed="entries that no receipt covers",
+    allowed="entries that no receipt covers and no request holds",
 )
 def an_eviction_spares_what_is_covered(component_unprotected: Collection[At]) -> bool:
-    """An eviction MUST NOT take an entry that a receipt covers, or KV of a prefetch's anchor, also where it is for a prefetch."""
+    """An eviction MUST NOT take an entry that a receipt covers or a running request holds, or KV of a prefetch's anchor, also where it is for a prefetch or a request."""
     return not component_unprotected
 
 
 @rule(
     "COMP-15",
-    on=CALLS,
+    on=EVERY,
     needs=LOOKED_AT,
     source="R-SWA-04, R-MA-02, R-MA-06",
     reference="components.insert",
-    allowed="only what an insert or a commit brings, where it brings it",
+    allowed="only what an insert, a commit or a request brings, where it brings it",
 )
 def entries_appear_only_as_they_are_brought(component_appeared: Collection[At]) -> bool:
-    """An entry MUST come into the cache only by an insert or a commit that brings it for that very prefix, and MUST NOT move."""
+    """An entry MUST come into the cache only by an insert or a commit that brings it for that very prefix, or by a request that holds it for that, and MUST NOT move."""
     return not component_appeared
 
 
 @rule(
     "COMP-16",
-    on=CALLS,
+    on=EVERY,
     needs=LOOKED_AT,
     source="R-SWA-04, R-MA-02",
     reference="components.evict",
-    allowed="entries leave by evictions that may take them, and by resets",
+    allowed="entries leave by evictions that may take them, to requests that get their places, and by resets",
 )
 def entries_vanish_only_by_evictions(component_vanished: Collection[At]) -> bool:
-    """An entry MUST leave the cache only by an eviction of its component, for a prefetch too, one that it goes with by the profile, or a reset."""
+    """An entry MUST leave the cache only by an eviction of its component, for a prefetch too, one that it goes with by the profile, a request that gets its place, or a reset."""
     return not component_vanished
 
 
 @rule(
     "COMP-17",
-    on=CALLS,
+    on=EVERY,
     needs=LOOKED_AT,
     source="R-SWA-05, R-MA-04; sglang#27586",
     reference="components.perform",
-    allowed="each place of a pool free, cached, the caller's, or a prefetch's: one of these",
+    allowed="each place of a pool free, cached, the caller's, a prefetch's, or a request's: one of these",
 )
 def every_place_has_one_home(component_homes: Mapping[str, Sequence[int]]) -> bool:
-    """Each place of a pool MUST be free, cached for one prefix of one component, the caller's, or a prefetch's: exactly one of these."""
+    """Each place of a pool MUST be free, cached for one prefix of one component, the caller's, a prefetch's, or not cached and a request's: exactly one of these."""
     return not component_homes
 
 
 @rule(
     "COMP-18",
-    on=CALLS,
+    on=EVERY,
     needs=LOOKED_AT,
     source="R-SWA-01; design",
     reference="components.evict",
@@ -313,7 +323,7 @@ def a_run_is_closed_towards_the_root(component_gaps: Collection[At]) -> bool:
 
 @rule(
     "COMP-19",
-    on=CALLS,
+    on=EVERY,
     needs=LOOKED_AT,
     source="R-SWA-07, R-MA-03",
     reference="components.evict",

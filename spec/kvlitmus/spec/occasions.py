@@ -62,6 +62,7 @@ PLAIN: dict[type, tuple[On, ...]] = {
     component_calls.ComponentSettled: (On.COMPONENT_SETTLED,),
     component_calls.ComponentCommit: (On.COMPONENT_COMMIT,),
     component_calls.ComponentAbort: (On.COMPONENT_ABORT,),
+    component_calls.ComponentFinish: (On.COMPONENT_FINISH,),
     misuse_calls.DoubleFree: (On.MISUSE, On.DOUBLE_FREE),
     misuse_calls.RepeatedFree: (On.MISUSE, On.REPEATED_FREE),
     misuse_calls.PartialFree: (On.MISUSE, On.PARTIAL_FREE),
@@ -163,6 +164,18 @@ def component_prefetch_occasions(_: component_calls.ComponentPrefetch, answer: c
     return (On.REFUSED_COMPONENT_PREFETCH,) if refused else (On.COMPONENT_PREFETCH,)
 
 
+def component_start_occasions(_: component_calls.ComponentStart, answer: component_calls.After) -> tuple[On, ...]:
+    """A request begins, or is refused."""
+    return (On.REFUSED_COMPONENT_START,) if answer.answer is None else (On.COMPONENT_START,)
+
+
+def component_grow_occasions(_: component_calls.ComponentGrow, answer: component_calls.After) -> tuple[On, ...]:
+    """A request goes on, or is refused to."""
+    held = answer.answer
+    assert isinstance(held, component_calls.Holding)
+    return (On.COMPONENT_GROW,) if held.granted else (On.REFUSED_COMPONENT_GROW,)
+
+
 def publish_occasions(call: calls.Publish, _: object) -> tuple[On, ...]:
     """All that a request has is published, or a part."""
     return (On.PUBLISH, On.PUBLISH_ALL) if call.upto is None else (On.PUBLISH, On.PUBLISH_UPTO)
@@ -192,6 +205,8 @@ SPECIAL: dict[type, Callable[[Any, Any], tuple[On, ...]]] = {
     calls.End: end_occasions,
     component_calls.ComponentAlloc: component_alloc_occasions,
     component_calls.ComponentPrefetch: component_prefetch_occasions,
+    component_calls.ComponentStart: component_start_occasions,
+    component_calls.ComponentGrow: component_grow_occasions,
     **dict.fromkeys(BATCHES, store_occasions),
     sparse_calls.SparseRequest: sparse_occasions,
 }

@@ -32,6 +32,7 @@ PARTS = (
     "sparse_staging",
     "components",
     "component_prefetch",
+    "component_requests",
     "ranks",
     "port",
     "misuse",

@@ -51,6 +51,7 @@ PROFILE_VALUES: dict[str, Values] = {
     "component_grants": GRANTS,
     "component_refill": REFILLS,
     "component_points": POINTS,
+    "component_copies": ("one", "kept"),
 }
 """What is legal in a profile.  A field of text that isn't here may be any short text: it is somebody's own name."""
 
@@ -162,6 +163,8 @@ class Profile:
         then, unless a receipt covers that (``replaces``).
     component_points: an insert brings states for ``any`` boundaries, or for none; or, of each component of states, one
         for the ``end`` of its key.
+    component_copies: where two requests compute the same, one entry is cached and the other stays its request's
+        (``one``), or both are cached (``kept``).
 
     Of these, ``evict_granularity`` and ``duplicates`` hold for caches of components too.  By ``node``: an eviction
     goes on to the end of what one insert brought at once, and a receipt may cover a window back to there.
@@ -215,3 +218,4 @@ class Profile:
     component_grants: str = "each"
     component_refill: str = "fills"
     component_points: str = "any"
+    component_copies: str = "one"

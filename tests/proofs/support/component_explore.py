@@ -35,7 +35,9 @@ from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.units import Key
 from tests.proofs.support.component_fetch_calls import fetch_calls, fetch_identity
 
-CAPABILITIES = frozenset({"components", "component_prefetch", "component_counters", "component_view"})
+CAPABILITIES = frozenset(
+    {"component_lookup", "components", "component_prefetch", "component_counters", "component_view"}
+)
 RULES = tuple(rules_of("comp"))
 Perform = Callable[[model.Cache, Setting, ComponentCall], tuple[model.Cache, object]]
 

@@ -51,7 +51,7 @@ def by_random_schedules() -> Counter[str]:
 @functools.cache
 def by_enumeration() -> Counter[str]:
     """How often each rule was evaluated in the quick searches; they end at a fixpoint, or this raises."""
-    from tests.proofs.support import component_explore, rank_search, scopes, searches, tier_scopes
+    from tests.proofs.support import component_explore, rank_search, request_explore, scopes, searches, tier_scopes
 
     counts: Counter[str] = Counter()
     for name in scopes.QUICK:
@@ -66,6 +66,8 @@ def by_enumeration() -> Counter[str]:
         counts += Counter({id: count for id, count in found.evaluated.items() if id in all_rules()})
     for name in component_explore.QUICK:
         counts += component_explore.quick(name).evaluated
+    for name in request_explore.QUICK:
+        counts += request_explore.quick(name).evaluated
     for name in rank_search.SCOPES:
         counts += rank_search.found(name).evaluated
     return counts

@@ -7,7 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kvlitmus.conformance.checker.calls import component_prefetch, components, pool, ranks, request, sparse, tiers, tree
+from kvlitmus.conformance.checker.calls import (
+    component_prefetch,
+    component_requests,
+    components,
+    pool,
+    ranks,
+    request,
+    sparse,
+    tiers,
+    tree,
+)
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.generate.schedule import fitted, make_key, more_tokens
 from kvlitmus.spec.component_calls import Entries
@@ -56,6 +66,10 @@ class Caller:
         checker = self.checker
         if "components" in checker.capabilities:
             self.settle_components()
+            return
+        if "component_requests" in checker.capabilities:
+            for receipt in list(checker.component_state.running):
+                component_requests.finish(checker, receipt)
             return
         self.give_back()
         if checker.store is not None and checker.setting.steps:

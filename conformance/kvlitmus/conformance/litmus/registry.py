@@ -31,6 +31,7 @@ MODULES: tuple[str, ...] = (
     "sparse_staging",
     "components",
     "component_prefetch",
+    "component_requests",
     "ranks",
     "misuse",
 )

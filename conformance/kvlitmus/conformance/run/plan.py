@@ -67,18 +67,30 @@ RANK_CONFIGS: tuple[Config, ...] = tuple(
 """The configurations in which it is judged whether several ranks decide alike; each plays all shapes of ranks."""
 
 COMPONENT_CONFIGS: tuple[Config, ...] = (
-    *(Config(page_size=4, pages=16, components=name) for name in LAYOUTS),
+    *(Config(page_size=4, pages=16, components=name) for name in LAYOUTS if not name.startswith("blocks+")),
     Config(page_size=1, pages=12, components="kv+swa+state"),
     Config(page_size=1, pages=20, components="groups"),
     Config(page_size=4, pages=16, components="kv+swa", bigram=True),
 )
 """The configurations of a cache of components: each layout, at pages of four and one, of bigrams too."""
 
+REQUEST_CONFIGS: tuple[Config, ...] = (
+    *(
+        Config(page_size=4, pages=24, components=name)
+        for name in ("groups", "blocks+swa", "blocks+state", "blocks+chunk")
+    ),
+    Config(page_size=4, pages=16, components="kv+swa+state"),
+    Config(page_size=1, pages=20, components="groups"),
+    Config(page_size=1, pages=12, components="blocks+swa"),
+)
+"""The configurations of a cache that serves requests on components: pools that are shared, mostly."""
+
 KINDS: dict[str, tuple[Config, ...]] = {
     "store": STORE_CONFIGS,
     "sparse": SPARSE_CONFIGS,
     "ranks": RANK_CONFIGS,
     "components": COMPONENT_CONFIGS,
+    "component_requests": REQUEST_CONFIGS,
 }
 """The configurations of what is judged apart from caches of KV, by the capability or pool that declares it."""
 
@@ -89,7 +101,7 @@ def configs_of(target: Any) -> tuple[Config, ...]:
     A target that declares the capability ``store`` and no pool is a page store alone, one that declares ``sparse`` a
     sparse host pool; one that has ``store`` or ``sparse`` among its ``pools`` is judged as a cache, and that by itself;
     with ``tiers`` among them also as a hierarchy.  ``ranks`` likewise stands for several ranks,
-    ``components`` for a cache of components.
+    ``components`` for a cache of components, ``component_requests`` for one that serves requests.
     """
     declared = getattr(target, "configs", None)
     if declared:
@@ -107,7 +119,9 @@ def suits(test: Litmus, config: Config, profile: Profile, *, force_misuse: bool)
     """Whether a litmus test makes sense in a configuration."""
     if any((config.pool == pool) != (pool in test.needs) for pool in ("store", "sparse", "ranks")):
         return False
-    if config.tiered != ("tiers" in test.needs) or bool(config.components) != ("components" in test.needs):
+    if config.tiered != ("tiers" in test.needs) or bool(config.components) != bool(
+        test.needs & {"components", "component_requests"}
+    ):
         return False
     if config.pool == "host" and not test.needs <= {
         "pool",

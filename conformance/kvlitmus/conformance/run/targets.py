@@ -61,6 +61,15 @@ KNOWN: dict[str, Known] = {
     "reference-components": Known(
         f"{ADAPTERS}.reference.components", "target", "", "the reference's cache of several components"
     ),
+    "component-requests": Known(
+        "kvlitmus.conformance.specimen.cache",
+        "component_request_target",
+        "",
+        "the built-in cache that serves requests on several components",
+    ),
+    "reference-component-requests": Known(
+        f"{ADAPTERS}.reference.component_requests", "target", "", "the reference's cache that serves them"
+    ),
     "reference-store": Known(f"{ADAPTERS}.reference.store", "target", "", "the reference's page store"),
     "reference-sparse": Known(f"{ADAPTERS}.reference.sparse", "target", "", "the reference's sparse host pool"),
     "file-store": Known(f"{ADAPTERS}.stores.file", "target", "", "the built-in page store in files"),
@@ -99,6 +108,9 @@ KNOWN: dict[str, Known] = {
     f"{_NEW}-device-pool": Known(_NEW_MODULE, "device_pool", _NEW, "SGLang's allocators alone"),
     f"{_NEW}-device-pool-triton": Known(_NEW_MODULE, "device_pool_triton", _NEW, "the same, in Triton"),
     f"{_NEW}-host-pool": Known(_NEW_MODULE, "host_pool", _NEW, "SGLang's HostKVCache alone"),
+    "vllm-0.33.0": Known(
+        f"{ADAPTERS}.vllm.v0_33", "target", "vllm-0.33.0", "vLLM's KV cache manager with several KV cache groups"
+    ),
     f"{_OLD}-file": Known(_FILES, "file_13", _OLD, "SGLang's storage in files, HiCacheFile, alone"),
     f"{_NEW}-file": Known(_FILES, "file_23", _NEW, "SGLang's storage in files, HiCacheFile, alone"),
     f"{_NEW}-file-metadata": Known(_FILES, "file_23_metadata", _NEW, "the same, remembering what is there"),

@@ -68,12 +68,18 @@ CALLS_BY_NEED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("components",): (
         "component_alloc",
         "component_free",
-        "component_match",
         "component_insert",
         "component_lock",
         "component_unlock",
         "component_evict",
-        "component_reset",
+    ),
+    ("component_lookup",): ("component_match", "component_reset"),
+    ("component_requests",): (
+        "component_start",
+        "refused_component_start",
+        "component_grow",
+        "refused_component_grow",
+        "component_finish",
     ),
     ("components", "component_prefetch"): (
         "component_prefetch",

@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from kvlitmus.conformance.ports import Unsupported
+from kvlitmus.conformance.specimen.component_requests import ComponentServer
 from kvlitmus.conformance.specimen.components import ComponentSpecimen
 from kvlitmus.conformance.specimen.flat import Specimen
 from kvlitmus.conformance.specimen.hierarchy import TieredSpecimen
@@ -76,7 +77,7 @@ target = SpecimenTarget()
 class ComponentTarget(SpecimenTarget):
     """The specimen as a cache of components alone."""
 
-    capabilities = ("components", "component_prefetch", "component_counters", "component_view")
+    capabilities = ("component_lookup", "components", "component_prefetch", "component_counters", "component_view")
 
     def make(self, config: Config) -> Any:
         """A fresh cache of the components of the configuration."""
@@ -87,3 +88,19 @@ class ComponentTarget(SpecimenTarget):
 
 component_target = ComponentTarget(profile=replace(PROFILE, misuse="undefined"))
 """The target ``components``; what breaks its contract, nobody asks of it."""
+
+
+class ComponentRequestTarget(SpecimenTarget):
+    """The specimen as a cache that serves requests on components."""
+
+    capabilities = ("component_lookup", "component_requests", "component_view")
+
+    def make(self, config: Config) -> Any:
+        """A fresh cache of the components of the configuration."""
+        if not config.components:
+            raise Unsupported("this is a cache of components")
+        return ComponentServer(config, self.parts, self.profile)
+
+
+component_request_target = ComponentRequestTarget(profile=replace(PROFILE, misuse="undefined", match_cap="len-1"))
+"""The target ``component-requests``; the last token of a request is always computed."""

@@ -253,6 +253,17 @@ class ComponentTree:
             del at.above.children[at.units]
             at = at.above
 
+    def entries(self) -> list[tuple[str, str | None, tuple[object, ...], int]]:
+        """Every entry: its component, the namespace and the units of the prefix that ends with it, and its place."""
+        found = []
+        for namespace, root in self.roots.items():
+            waiting: list[tuple[ComponentNode, tuple[object, ...]]] = [(root, ())]
+            while waiting:
+                node, units = waiting.pop()
+                waiting += [(child, units + child.units) for child in node.children.values()]
+                found += [(name, namespace, units, place) for name, place in node.places.items()]
+        return found
+
 
 class ComponentSpecimen:
     """Pools and tree behind the ports."""
@@ -263,7 +274,7 @@ class ComponentSpecimen:
         self.component_reset()
 
     def component_reset(self) -> None:
-        """See :class:`~kvlitmus.spec.interface.components.Components`."""
+        """See :class:`~kvlitmus.spec.interface.components.ComponentLookup`."""
         self.pools: ComponentPools = self.parts.component_pools(self.layout)
         self.tree: ComponentTree = self.parts.component_tree(self.config, self.profile, self.pools)
         self.fetches: Any = self.parts.component_fetches(self.pools, self.tree)
@@ -278,7 +289,7 @@ class ComponentSpecimen:
             self.pools.give(name, places)
 
     def component_match(self, key: Key) -> tuple[int, dict[str, list[int]], object]:
-        """See :class:`~kvlitmus.spec.interface.components.Components`."""
+        """See :class:`~kvlitmus.spec.interface.components.ComponentLookup`."""
         node = self.tree.match(key)
         if node is None:
             return 0, {one.name: [] for one in self.layout.components}, None
@@ -344,11 +355,4 @@ class ComponentSpecimen:
 
     def component_entries(self) -> list[tuple[str, str | None, tuple[object, ...], int]]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentView`."""
-        found = []
-        for namespace, root in self.tree.roots.items():
-            waiting: list[tuple[ComponentNode, tuple[object, ...]]] = [(root, ())]
-            while waiting:
-                node, units = waiting.pop()
-                waiting += [(child, units + child.units) for child in node.children.values()]
-                found += [(name, namespace, units, place) for name, place in node.places.items()]
-        return found
+        return self.tree.entries()

@@ -35,7 +35,9 @@ from kvlitmus.spec.interface.cache import (
 from kvlitmus.spec.interface.components import (
     COMPONENT_PORTS,
     ComponentCounters,
+    ComponentLookup,
     ComponentPrefetch,
+    ComponentRequests,
     Components,
     ComponentView,
 )
@@ -153,7 +155,9 @@ __all__ = [
     "Clock",
     "Collective",
     "ComponentCounters",
+    "ComponentLookup",
     "ComponentPrefetch",
+    "ComponentRequests",
     "ComponentView",
     "Components",
     "CopyFaults",

@@ -14,20 +14,31 @@ from typing import Protocol
 from kvlitmus.spec.units import Key
 
 
+class ComponentLookup(Protocol):
+    """What every cache of components has, whether it serves requests by itself or not.
+
+    All mappings are by the name of a component, unless said otherwise.
+    """
+
+    def component_match(self, key: Key) -> tuple[int, Mapping[str, Sequence[int]], object]:
+        """The longest usable prefix, in units; of each component the entries that it needs there, in the order of the prefix; and a handle.
+
+        The handle is good for :meth:`Components.component_lock`, until the next call that changes the cache; without
+        locks nobody asks for it.
+        """
+
+    def component_reset(self) -> None:
+        """Forget everything: what is cached, owned, locked, and running."""
+
+
 class Components(Protocol):
-    """A cache of components.  All mappings are by the name of a component, unless said otherwise."""
+    """A cache of components whose caller allocates, inserts, locks and evicts."""
 
     def component_alloc(self, wants: Mapping[str, int]) -> Mapping[str, Sequence[int]] | None:
         """So many entries of each of these components, or ``None``, with nothing taken."""
 
     def component_free(self, given: Mapping[str, Sequence[int]]) -> None:
         """Give entries back that the caller owns."""
-
-    def component_match(self, key: Key) -> tuple[int, Mapping[str, Sequence[int]], object]:
-        """The longest usable prefix, in units; of each component the entries that it needs there, in the order of the prefix; and a handle.
-
-        The handle is good for :meth:`component_lock`, until the next call that changes the cache.
-        """
 
     def component_insert(self, key: Key, entries: Mapping[str, Mapping[int, int]]) -> Mapping[str, Sequence[int]]:
         """Cache entries of a key: for each component where an entry ends, in units, and its place.
@@ -45,8 +56,29 @@ class Components(Protocol):
     def component_evict(self, wants: Mapping[str, int]) -> Mapping[str, int]:
         """Free so many entries of each of these components; how many were freed of each, of those that went with them too."""
 
-    def component_reset(self) -> None:
-        """Forget everything, the caller's entries and receipts too."""
+
+class ComponentRequests(Protocol):
+    """A cache that serves requests by itself: it finds, protects, allocates, evicts, caches and releases.
+
+    A request for a key begins with its hit and computes the rest in chunks, whose ends are common multiples of all
+    alignments, or the end of the key.  After each call it says what the request holds: of each component its places
+    by where they end, in units.  What it has computed may be found by others from then on.
+    """
+
+    def component_start(self, key: Key, chunk: int) -> tuple[object, int, Mapping[str, Mapping[int, int]]] | None:
+        """Begin a request: its receipt, the length of its hit, and its places, for the hit and for ``chunk`` units behind it.
+
+        The key has a unit at least, and ``chunk`` is positive.  ``None``: there is no room, and nothing has changed.
+        """
+
+    def component_grow(self, receipt: object, chunk: int) -> tuple[bool, Mapping[str, Mapping[int, int]]]:
+        """Go on with ``chunk`` units more: whether there was room, and the request's places.
+
+        What it needs no more is given back either way.
+        """
+
+    def component_finish(self, receipt: object) -> None:
+        """End a request; what it computed stays cached, what isn't cached is free."""
 
 
 class ComponentPrefetch(Protocol):
@@ -105,19 +137,21 @@ class ComponentView(Protocol):
         """The free places of each pool, by the name of the pool."""
 
     def component_entries(self) -> Sequence[tuple[str, str | None, Sequence[object], int]]:
-        """Every cached entry: its component, the namespace and the units of the prefix that ends with it, and its place."""
+        """Every cached entry: its component, the namespace and the units of the prefix that ends with it, and its place.
+
+        Twice for one prefix only where the profile says so (``component_copies``).
+        """
 
 
 COMPONENT_PORTS: dict[str, tuple[str, ...]] = {
+    "component_lookup": ("component_match", "component_reset"),
     "components": (
         "component_alloc",
         "component_free",
-        "component_match",
         "component_insert",
         "component_lock",
         "component_unlock",
         "component_evict",
-        "component_reset",
     ),
     "component_prefetch": (
         "component_prefetch",
@@ -126,6 +160,7 @@ COMPONENT_PORTS: dict[str, tuple[str, ...]] = {
         "component_prefetch_commit",
         "component_prefetch_abort",
     ),
+    "component_requests": ("component_start", "component_grow", "component_finish"),
     "component_counters": ("component_available",),
     "component_view": ("component_free_places", "component_entries"),
 }

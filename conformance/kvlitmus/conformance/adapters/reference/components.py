@@ -65,7 +65,7 @@ class ReferenceComponents:
         self.perform(ComponentFree({name: tuple(some) for name, some in given.items()}))
 
     def component_match(self, key: Key) -> tuple[int, Entries, object]:
-        """See :class:`~kvlitmus.spec.interface.components.Components`."""
+        """See :class:`~kvlitmus.spec.interface.components.ComponentLookup`."""
         path = self.path(key)
         hit = self.perform(ComponentMatch(path))
         assert isinstance(hit, ComponentHit)
@@ -140,7 +140,7 @@ class ReferenceComponents:
         return returned
 
     def component_reset(self) -> None:
-        """See :class:`~kvlitmus.spec.interface.components.Components`."""
+        """See :class:`~kvlitmus.spec.interface.components.ComponentLookup`."""
         self.perform(ComponentReset())
 
     def component_available(self) -> Mapping[str, int]:
@@ -160,7 +160,7 @@ class ReferenceComponents:
 class ReferenceComponentTarget:
     """The target ``reference-components``, or a variant of it with other legal choices."""
 
-    capabilities = ("components", "component_prefetch", "component_counters", "component_view")
+    capabilities = ("component_lookup", "components", "component_prefetch", "component_counters", "component_view")
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile

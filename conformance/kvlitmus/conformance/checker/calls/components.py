@@ -132,13 +132,17 @@ def view(checker: Checker) -> View | None:
         return None
     free = read_entries(checker, checker.look("component_free_places"), checker.setting.layout.places)
     held: dict[At, int] = {}
+    copies: set[tuple[At, int]] = set()
     for row in listed(checker, checker.look("component_entries"), "entries"):
         component, namespace, units, place = checker.fields(row, 4, "(component, namespace, units, place)")
         name = named(checker, namespace, units)
-        if component not in checker.setting.layout.components_by_name or (component, name) in held:
+        entry = (component, name), checker.count(place, "a place")
+        again = entry[0] in held and checker.profile.component_copies != "kept"
+        if component not in checker.setting.layout.components_by_name or again or entry in copies:
             raise checker.broken("PORT-03", f"expected each prefix of a component once, got {shown(row)}")
-        held[component, name] = checker.count(place, "a place")
-    return View(free, held)
+        copies.add(entry)
+        held[entry[0]] = min(entry[1], held.get(entry[0], entry[1]))
+    return View(free, held, frozenset(copies - held.items()))
 
 
 def named(checker: Checker, namespace: object, units: object) -> Any:

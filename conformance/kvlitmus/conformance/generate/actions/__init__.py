@@ -7,6 +7,7 @@ in :mod:`kvlitmus.conformance.generate.schedule`.
 
 from kvlitmus.conformance.generate.actions import (
     component_prefetch,
+    component_requests,
     components,
     misuse,
     pool,
@@ -23,6 +24,7 @@ from kvlitmus.conformance.generate.actions.registry import ACTIONS
 __all__ = [
     "ACTIONS",
     "component_prefetch",
+    "component_requests",
     "components",
     "misuse",
     "pool",

@@ -1,8 +1,8 @@
-"""Importing a few modules of SGLang, and nothing else of it.
+"""Importing a few modules of a server (SGLang, vLLM), and nothing else of it.
 
-SGLang's cache lives in a dozen modules that need torch alone, but importing them the ordinary
+Its cache lives in a dozen modules that need torch alone, but importing them the ordinary
 way brings the whole server along: model code, CUDA kernels, HTTP.  This module puts a finder in
-front of Python's own that sorts every module below ``sglang`` into one of three kinds:
+front of Python's own that sorts every module of the server into one of three kinds:
 
 * **real**: the file as published, executed unchanged.  Everything that is judged is real.
 * **package**: a parent package without its ``__init__``, so that real modules are found in it.
@@ -37,21 +37,19 @@ from typing import Any, TypeAlias
 
 from kvlitmus.conformance.ports import Config, Profile, Unsupported
 
-ROOT = "sglang"
-
 Foreign: TypeAlias = Any
-"""Something that belongs to torch or SGLang; neither need be installed, so their types aren't known here."""
+"""Something that belongs to torch or to the server; neither need be installed, so their types aren't known here."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """Which modules of one release are real, and what the stubs must know.
 
-    release: the version that has to be installed.
+    release: the version that has to be installed.  root, title: the server's package, and what it is called.
     real: modules executed as published; a package listed here runs its ``__init__`` too.
-    lifted: stub module → file below ``sglang`` → names of what is taken out of it.
+    lifted: stub module → file below the package → names of what is taken out of it.
     answers: stub module → names with fixed values.
-    absent: modules outside of ``sglang`` that are stubbed when they are not installed.
+    absent: modules outside of the package that are stubbed when they are not installed.
     """
 
     release: str
@@ -59,6 +57,8 @@ class Plan:
     lifted: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     answers: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     absent: tuple[str, ...] = ()
+    root: str = "sglang"
+    title: str = "SGLang"
 
     @property
     def packages(self) -> frozenset[str]:
@@ -69,12 +69,17 @@ class Plan:
     @property
     def command(self) -> str:
         """The command that makes the environment."""
-        return f"tools/peers {self.release}"
+        return f"tools/peers {self.release if self.root == 'sglang' else self.environment}"
+
+    @property
+    def environment(self) -> str:
+        """The name of that environment."""
+        return f"{self.root}-{self.release}"
 
     @property
     def python(self) -> str:
         """The interpreter of that environment, relative to the checkout."""
-        return f".peers/sglang-{self.release}/bin/python"
+        return f".peers/{self.environment}/bin/python"
 
 
 class Stub(ModuleType):
@@ -137,7 +142,7 @@ class _Stubs(Loader):
 
 
 class Finder(MetaPathFinder):
-    """Sorts the modules below ``sglang`` into real ones, packages and stubs."""
+    """Sorts the modules of the server into real ones, packages and stubs."""
 
     def __init__(self, plan: Plan, folder: Path) -> None:
         self.plan = plan
@@ -151,7 +156,7 @@ class Finder(MetaPathFinder):
         if top in self.plan.absent:
             found = importlib.machinery.PathFinder.find_spec(fullname, path, target)
             return found or importlib.machinery.ModuleSpec(fullname, self._stubs, is_package=True)
-        if top != ROOT:
+        if top != self.plan.root:
             return None
         if fullname in self.plan.real:
             return importlib.machinery.PathFinder.find_spec(fullname, path, target)
@@ -166,36 +171,39 @@ def installed_folder(plan: Plan) -> Path:
                 f"{module} is not installed for {sys.executable}: run {plan.command!r} and use {plan.python}"
             )
     try:
-        found = importlib.metadata.version(ROOT)
+        found = importlib.metadata.version(plan.root)
     except importlib.metadata.PackageNotFoundError:
         raise Unsupported(
-            f"SGLang {plan.release} is not installed for {sys.executable}: run {plan.command!r} and use {plan.python}"
+            f"{plan.title} {plan.release} is not installed for {sys.executable}:"
+            f" run {plan.command!r} and use {plan.python}"
         ) from None
     if found != plan.release:
         raise Unsupported(
-            f"this is the adapter for SGLang {plan.release}, but {found} is installed:"
+            f"this is the adapter for {plan.title} {plan.release}, but {found} is installed:"
             f" run {plan.command!r} and use {plan.python}"
         )
-    files = importlib.metadata.files(ROOT) or []
+    files = importlib.metadata.files(plan.root) or []
     for file in files:
-        if file.parts[:1] == (ROOT,):
+        if file.parts[:1] == (plan.root,):
             return Path(str(file.locate())).parents[len(file.parts) - 2]
-    raise Unsupported(f"SGLang {plan.release} is installed without files: run {plan.command!r} again")
+    raise Unsupported(f"{plan.title} {plan.release} is installed without files: run {plan.command!r} again")
 
 
 def install(plan: Plan) -> Callable[[str], Foreign]:
     """Put the finder in place (once) and return a function that imports a module of the release.
 
-    Raises ``Unsupported`` when the release is missing, or when another release, or SGLang as a
+    Raises ``Unsupported`` when the release is missing, or when another release, or the server as a
     whole, was imported into this process before.
     """
     for finder in sys.meta_path:
         if isinstance(finder, Finder):
             if finder.plan is not plan:
-                raise Unsupported(f"SGLang {finder.plan.release} is loaded already; use a process of its own")
+                raise Unsupported(
+                    f"{finder.plan.title} {finder.plan.release} is loaded already; use a process of its own"
+                )
             return importlib.import_module
-    if ROOT in sys.modules:
-        raise Unsupported("SGLang was imported before its adapter; use a process of its own")
+    if plan.root in sys.modules:
+        raise Unsupported(f"{plan.title} was imported before its adapter; use a process of its own")
     folder = installed_folder(plan)
     # The allocators' Triton kernels run in Triton's own interpreter: the kernels are the
     # published ones, only the hardware is missing.
@@ -235,7 +243,7 @@ class Peer:
     @property
     def version(self) -> str:
         """What reports say that was judged."""
-        return f"SGLang {self.plan.release}"
+        return f"{self.plan.title} {self.plan.release}"
 
     def make(self, config: Config) -> object:
         """A fresh cache; ``Unsupported`` when the release is missing or the configuration impossible."""
@@ -243,7 +251,8 @@ class Peer:
             raise Unsupported(f"this target judges the {self.pool} pool, not the {config.pool} pool")
         if self.policies and config.policy not in self.policies:
             raise Unsupported(
-                f"SGLang {self.plan.release} has no eviction policy {config.policy!r}, only {', '.join(self.policies)}"
+                f"{self.plan.title} {self.plan.release} has no eviction policy {config.policy!r},"
+                f" only {', '.join(self.policies)}"
             )
         install(self.plan)
         return self.build(config)

@@ -1,0 +1,104 @@
+"""The reference that serves requests on components as a target: the frozen model behind the ports."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+from kvlitmus.conformance.ports import Config, Profile, Unsupported
+from kvlitmus.reference import component_requests as model
+from kvlitmus.spec.calls import Path, path_of
+from kvlitmus.spec.component_calls import (
+    ComponentFinish,
+    ComponentGrow,
+    ComponentHit,
+    ComponentMatch,
+    ComponentReset,
+    ComponentStart,
+    Entries,
+    Holding,
+)
+from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.units import Key
+
+Held = dict[str, dict[int, int]]
+
+
+def plain(held: Mapping[str, Mapping[int, int]]) -> Held:
+    """Places by component and end, as the ports have them."""
+    return {name: dict(some) for name, some in held.items()}
+
+
+class ReferenceRequests:
+    """The reference behind the ports of requests on components."""
+
+    def __init__(self, config: Config, profile: Profile) -> None:
+        self.setting = Setting(config, profile, 3, frozenset({"component_requests"}))
+        self.server = model.empty(self.setting)
+        self.receipts = itertools.count()
+
+    def perform(self, call: object) -> object:
+        """Perform a call."""
+        self.server, answer = model.perform(self.server, self.setting, call)
+        return answer
+
+    def path(self, key: Key) -> Path:
+        """A key with the names of its prefixes."""
+        return path_of(self.setting.names, key, self.setting.size)
+
+    def component_match(self, key: Key) -> tuple[int, Entries, object]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentLookup`."""
+        hit = self.perform(ComponentMatch(self.path(key)))
+        assert isinstance(hit, ComponentHit)
+        return hit.length, hit.entries, None
+
+    def component_start(self, key: Key, chunk: int) -> tuple[object, int, Held] | None:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentRequests`."""
+        receipt = next(self.receipts)
+        begun = self.perform(ComponentStart(self.path(key), chunk, receipt))
+        if begun is None:
+            return None
+        assert isinstance(begun, Holding)
+        return receipt, begun.length, plain(begun.held)
+
+    def component_grow(self, receipt: object, chunk: int) -> tuple[bool, Held]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentRequests`."""
+        assert isinstance(receipt, int)
+        holding = self.perform(ComponentGrow(receipt, chunk))
+        assert isinstance(holding, Holding)
+        return holding.granted, plain(holding.held)
+
+    def component_finish(self, receipt: object) -> None:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentRequests`."""
+        assert isinstance(receipt, int)
+        self.perform(ComponentFinish(receipt))
+
+    def component_reset(self) -> None:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentLookup`."""
+        self.perform(ComponentReset())
+
+    def component_free_places(self) -> Mapping[str, Sequence[int]]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentView`."""
+        return {pool: sorted(free) for pool, free in self.server.cache.free.items()}
+
+    def component_entries(self) -> Sequence[tuple[str, str | None, Sequence[object], int]]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentView`."""
+        prefix = self.setting.names.prefix
+        return [(name, *prefix(at), entry.place) for (name, at), entry in self.server.cache.held.items()]
+
+
+class ReferenceRequestTarget:
+    """The target ``reference-component-requests``."""
+
+    capabilities = ("component_lookup", "component_requests", "component_view")
+    profile = Profile(match_cap="len-1")
+
+    def make(self, config: Config) -> ReferenceRequests:
+        """A fresh cache of the components of the configuration."""
+        if not config.components:
+            raise Unsupported("this is a cache of components")
+        return ReferenceRequests(config, self.profile)
+
+
+target = ReferenceRequestTarget()
+"""The reference: what two requests compute is cached once."""

@@ -1,0 +1,264 @@
+"""vLLM 0.33.0's KV cache manager with several KV cache groups, on a CPU.
+
+Real, as published: ``KVCacheManager``, ``HybridKVCacheCoordinator``, the managers of each kind of group, ``BlockPool``
+with its free queue, block hashing, ``Request``, the specs of the groups.
+
+Replaced: sampling parameters (a stand-in that asks for nothing special), logging, statistics and KV events (off),
+multimodal inputs (none).  One rank, no speculative decoding, no connector, no HiSparse, no sparse retention.
+
+The adapter does what vLLM's scheduler does with its manager, and nothing else.  A request is made with the hashes of
+its blocks; ``new_step_starts``, ``get_computed_blocks`` and ``allocate_slots`` begin it, ``allocate_slots`` goes on,
+``free`` ends it.  A reset ends all of them before ``reset_prefix_cache``, as a scheduler that preempts all of them
+does.  Each call is a step of the scheduler of its own.  Which places a request holds is read from its block tables.
+The snapshot reads the map from hashes to blocks (what is cached, by the prefix that was hashed) and the free queue.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from enum import Enum
+from types import SimpleNamespace
+
+from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, Peer, Plan, install, torch_module
+from kvlitmus.conformance.ports import Config, Profile, Unsupported
+from kvlitmus.spec.component_layouts import layout_of
+from kvlitmus.spec.component_shapes import Chunk, Component, Point, Run, Window, step_of
+from kvlitmus.spec.units import Key
+
+CORE = "vllm.v1.core"
+INTERFACE = "vllm.v1.kv_cache_interface"
+
+
+class Quiet:
+    """A logger that says nothing."""
+
+    def __getattr__(self, _name: str) -> object:
+        return lambda *_arguments, **_options: None
+
+
+class Constant(list[int]):
+    """What ``vllm.v1.utils.ConstantList`` is for: a view of a list that nobody changes."""
+
+
+class Reason(Enum):
+    """The reasons for which a request ends; none is ever told here."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    ABORT = "abort"
+    ERROR = "error"
+    REPETITION = "repetition"
+
+
+class Backend(Enum):
+    """The kinds of recurrent states; which one it is decides nothing here."""
+
+    MAMBA2 = "mamba2"
+
+
+class Structured:
+    """What a request says of the structure of its output: nothing."""
+
+    @staticmethod
+    def from_sampling_params(_parameters: object) -> None:
+        """No structure was asked for."""
+
+
+PLAN = Plan(
+    release="0.33.0",
+    root="vllm",
+    title="vLLM",
+    real=frozenset(
+        {
+            f"{CORE}.block_pool",
+            f"{CORE}.kv_cache_coordinator",
+            f"{CORE}.kv_cache_manager",
+            f"{CORE}.kv_cache_metrics",
+            f"{CORE}.kv_cache_utils",
+            f"{CORE}.single_type_kv_cache_manager",
+            INTERFACE,
+            "vllm.utils.hashing",
+            "vllm.utils.math_utils",
+            "vllm.v1.hisparse.block_pool",
+            "vllm.v1.kv_cache_layout",
+            "vllm.v1.kv_cache_spec_registry",
+            "vllm.v1.request",
+        }
+    ),
+    lifted={"vllm.utils": {"utils/__init__.py": ("length_from_prompt_token_ids_or_embeds",)}},
+    answers={
+        "vllm.logger": {"init_logger": lambda _name: Quiet()},
+        "vllm.platforms": {"current_platform": SimpleNamespace(register_custom_kv_cache_specs=lambda _config: None)},
+        "vllm.v1.attention.backends.registry": {"MambaAttentionBackendEnum": Backend},
+        "vllm.v1.engine": {"FinishReason": Reason},
+        "vllm.v1.structured_output.request": {"StructuredOutputRequest": Structured},
+        "vllm.v1.utils": {"ConstantList": Constant},
+    },
+)
+
+SAMPLING = SimpleNamespace(max_tokens=1, extra_args=None, skip_reading_prefix_cache=False)
+"""What a request asks for: nothing that concerns the cache."""
+
+PROFILE = replace(Profile(), match_cap="len-1", component_cascade="none", component_copies="kept")
+"""The last token of a request is always computed, blocks are evicted each alone, and equal blocks are all kept."""
+
+CONFIGS = (
+    *(
+        Config(page_size=4, pages=24, components=name)
+        for name in ("groups", "blocks+swa", "blocks+state", "blocks+chunk")
+    ),
+    Config(page_size=1, pages=20, components="groups"),
+    Config(page_size=1, pages=12, components="blocks+swa"),
+    Config(page_size=1, pages=14, components="blocks+state"),
+)
+
+Held = dict[str, dict[int, int]]
+
+
+class Groups:
+    """A ``KVCacheManager`` over the groups of a layout, behind the ports of requests on components."""
+
+    def __init__(self, config: Config) -> None:
+        load = install(PLAN)
+        self.layout = layout_of(config.components, config.page_size, config.pages)
+        self.groups = self.layout.components
+        self.size, self.step = config.page_size, step_of(self.groups)
+        self.interface = load(INTERFACE)
+        self.utils = load(f"{CORE}.kv_cache_utils")
+        self.request = load("vllm.v1.request").Request
+        self.hash = load("vllm.utils.hashing").sha256
+        self.utils.init_none_hash(self.hash)
+        (self.places,) = self.layout.places.values()
+        self.manager = load(f"{CORE}.kv_cache_manager").KVCacheManager(
+            self.interface.KVCacheConfig(
+                num_blocks=self.places + 1,  # block 0 is vLLM's null block
+                kv_cache_tensors=[],
+                kv_cache_groups=[self.interface.KVCacheGroupSpec([one.name], self.spec(one)) for one in self.groups],
+            ),
+            max_model_len=1 << 20,
+            scheduler_block_size=self.step,
+            hash_block_size=self.size,
+        )
+        self.running: dict[str, Foreign] = {}
+        self.names: dict[bytes, tuple[str | None, tuple[int, ...]]] = {}
+        self.numbers = itertools.count()
+
+    def spec(self, group: Component) -> Foreign:
+        """VLLM's spec of a group; ``Unsupported`` for what it has none for."""
+        shape, interface = group.shape, self.interface
+        plain = {"num_kv_heads": 1, "head_size": 1, "dtype": torch_module().float32}
+        if isinstance(shape, Run):
+            return interface.FullAttentionSpec(block_size=group.unit, **plain)
+        if isinstance(shape, Window):  # a window of w needs the w - 1 tokens before the next one
+            return interface.SlidingWindowSpec(block_size=group.unit, sliding_window=shape.reach + 1, **plain)
+        if isinstance(shape, Chunk):
+            return interface.ChunkedLocalAttentionSpec(block_size=group.unit, attention_chunk_size=shape.size, **plain)
+        if isinstance(shape, Point):
+            return interface.MambaSpec(
+                block_size=group.unit, shapes=((1,),), dtypes=(plain["dtype"],), mamba_cache_mode="align"
+            )
+        raise Unsupported(f"vLLM has no group like {group.name}")
+
+    def asked(self, key: Key) -> Foreign:
+        """A request for a key; the namespace is its cache salt."""
+        request = self.request(
+            request_id=f"request-{next(self.numbers)}",
+            prompt_token_ids=list(key.units),
+            sampling_params=SAMPLING,
+            pooling_params=None,
+            cache_salt=key.namespace,
+            block_hasher=self.utils.get_request_block_hasher(self.size, self.hash),
+        )
+        for number, name in enumerate(request.block_hashes, 1):
+            self.names[name] = (key.namespace, tuple(request.prompt_token_ids[: number * self.size]))
+        return request
+
+    def component_match(self, key: Key) -> tuple[int, dict[str, list[int]], object]:
+        """``get_computed_blocks``; of each group the blocks that the next chunk reads."""
+        blocks, length, _ = self.manager.get_computed_blocks(self.asked(key))
+        hit: dict[str, list[int]] = {}
+        for group, found in zip(self.groups, blocks.blocks, strict=True):
+            manager = self.manager.coordinator.single_type_managers[len(hit)]
+            skipped = manager.get_num_skipped_tokens(length) // group.unit
+            hit[group.name] = [block.block_id for block in found[skipped:] if not block.is_null]
+        return length, hit, None
+
+    def component_start(self, key: Key, chunk: int) -> tuple[object, int, Held] | None:
+        """``get_computed_blocks`` and ``allocate_slots``, as for a waiting request."""
+        request = self.asked(key)
+        self.manager.new_step_starts()
+        blocks, length, boundary = self.manager.get_computed_blocks(request)
+        request.shared_prefix_boundary = boundary
+        chunk = min(chunk, request.num_tokens - length)
+        if self.manager.allocate_slots(request, chunk, length, blocks) is None:
+            return None
+        request.num_computed_tokens = length + chunk
+        self.running[request.request_id] = request
+        return request.request_id, length, self.held(request.request_id)
+
+    def component_grow(self, receipt: object, chunk: int) -> tuple[bool, Held]:
+        """``allocate_slots``, as for a running request."""
+        request = self.running[str(receipt)]
+        self.manager.new_step_starts()
+        chunk = min(chunk, request.num_tokens - request.num_computed_tokens)
+        granted = self.manager.allocate_slots(request, chunk) is not None
+        if granted:
+            request.num_computed_tokens += chunk
+        return granted, self.held(request.request_id)
+
+    def component_finish(self, receipt: object) -> None:
+        """``free``."""
+        self.manager.free(self.running.pop(str(receipt)))
+
+    def component_reset(self) -> None:
+        """All requests are freed, then ``reset_prefix_cache``."""
+        for receipt in list(self.running):
+            self.component_finish(receipt)
+        if not self.manager.reset_prefix_cache():
+            raise RuntimeError("reset_prefix_cache: blocks are in use though no request runs")
+
+    def held(self, receipt: str) -> Held:
+        """The block tables of a request, without the null block."""
+        tables = self.manager.get_blocks(receipt).blocks
+        return {
+            group.name: {at * group.unit: block.block_id for at, block in enumerate(table, 1) if not block.is_null}
+            for group, table in zip(self.groups, tables, strict=True)
+        }
+
+    def component_free_places(self) -> Mapping[str, Sequence[int]]:
+        """The blocks of the free queue that have no hash."""
+        free = self.manager.block_pool.free_block_queue.get_all_free_blocks()
+        return {self.groups[0].pool: [block.block_id for block in free if block.block_hash is None]}
+
+    def component_entries(self) -> Sequence[tuple[str, str | None, Sequence[object], int]]:
+        """The blocks that a look-up finds, by the group and the prefix in their hash."""
+        found = []
+        for key, some in self.manager.block_pool.cached_block_hash_to_block._cache.items():  # noqa: SLF001 - nothing tells it
+            blocks = some.values() if isinstance(some, dict) else [some]
+            group = self.groups[self.utils.get_group_id(key)]
+            namespace, units = self.names[self.utils.get_block_hash(key)]
+            found += [(group.name, namespace, units, block.block_id) for block in blocks]
+        return found
+
+
+class VllmPeer(Peer):
+    """The target; it is asked for layouts of one pool."""
+
+    def make(self, config: Config) -> object:
+        """A fresh manager; ``Unsupported`` when the release is missing or has no such groups."""
+        layout = layout_of(config.components, config.page_size, config.pages)
+        if len(layout.places) != 1 or config.bigram:
+            raise Unsupported("vLLM's groups of blocks of tokens share one pool")
+        return super().make(config)
+
+
+target = VllmPeer(
+    plan=PLAN,
+    profile=PROFILE,
+    capabilities=frozenset({"component_lookup", "component_requests", "component_view"}),
+    build=Groups,
+    configs=CONFIGS,
+)
+"""vLLM's groups: full attention, and a window, chunks or recurrent states beside it, over one block pool."""

@@ -1,0 +1,173 @@
+"""Mutants of requests on components, and legal variations of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.run.plan import REQUEST_CONFIGS
+from kvlitmus.conformance.specimen.component_requests import ComponentRequest, ComponentRequestTable
+from kvlitmus.conformance.specimen.components import ComponentNode
+from kvlitmus.conformance.specimen.parts import PROFILE
+from kvlitmus.mutants.registry import mutant, null_mutant
+from kvlitmus.spec.component_shapes import Component, Point, Window
+from kvlitmus.spec.units import Key
+
+_SGLANG = "https://github.com/sgl-project/sglang/"
+_VLLM = "https://github.com/vllm-project/vllm/"
+CAPPED = replace(PROFILE, match_cap="len-1")
+
+GROUPS = (Config(page_size=4, pages=24, components="groups"),)
+WINDOWED = (Config(page_size=4, pages=24, components="blocks+swa"),)
+STATED = (Config(page_size=4, pages=24, components="blocks+state"),)
+
+
+@mutant(
+    "request-touches-before-it-asks",
+    bugs=("V03",),
+    links=(f"{_VLLM}issues/11562", f"{_VLLM}pull/11565"),
+    kills=("CREQ-03",),
+    profile=CAPPED,
+    configs=WINDOWED,
+)
+class TouchesBeforeItAsks(ComponentRequestTable):
+    """What a request hits is protected before room is looked for, and stays so when there is none.
+
+    Nobody can evict it any more, so less and less room is left, until nothing is.
+    """
+
+    asking = False
+
+    def start(self, key: Key, chunk: int) -> tuple[ComponentRequest, int] | None:
+        self.asking = True
+        begun = super().start(key, chunk)
+        self.asking = False
+        return begun
+
+    def finish(self, request: ComponentRequest) -> None:
+        if not self.asking:
+            super().finish(request)
+
+
+@mutant("request-hits-are-held-late", kills=("CREQ-04", "COMP-04", "COMP-14"), profile=CAPPED, configs=GROUPS)
+class HitsAreHeldLate(ComponentRequestTable):
+    """A request's hit is protected only after room was made for the rest: it may be evicted for the request itself."""
+
+    asking = False
+
+    def start(self, key: Key, chunk: int) -> tuple[ComponentRequest, int] | None:
+        self.asking, self.hits = True, list[tuple[str, ComponentNode]]()
+        return super().start(key, chunk)
+
+    def hold(self, request: ComponentRequest, name: str, node: ComponentNode) -> None:
+        super().hold(request, name, node)
+        if self.asking:
+            self.hits.append((name, node))
+
+    def room(self, wants: Mapping[str, int]) -> Mapping[str, Sequence[int]] | None:
+        late = self.hits if self.asking else []
+        self.asking = False
+        for name, node in late:
+            node.locks[name] -= 1
+        granted = super().room(wants)
+        for name, node in late:
+            node.locks[name] += 1
+        return granted
+
+
+@mutant("request-cached-is-no-room", kills=("CREQ-03",), profile=CAPPED, configs=GROUPS)
+class CachedIsNoRoom(ComponentRequestTable):
+    """Only what is free counts as room: as soon as everything is cached, every request is refused for good."""
+
+    def room(self, wants: Mapping[str, int]) -> Mapping[str, Sequence[int]] | None:
+        return self.pools.alloc(wants)
+
+
+@mutant("request-keeps-its-window", kills=("CREQ-02",), profile=CAPPED, configs=WINDOWED)
+class KeepsItsWindow(ComponentRequestTable):
+    """What a window has left behind is held until the request ends: long requests need as much of it as of the KV."""
+
+    def working(self, component: Component, before: int, after: int) -> list[int]:
+        found = super().working(component, before, after)
+        if isinstance(component.shape, Window) and found and before:
+            found = [*range(component.unit, found[0], component.unit), *found]
+        return found
+
+
+@mutant("request-window-is-cut-short", bugs=("H-18",), kills=("CREQ-01",), profile=CAPPED, configs=WINDOWED)
+class WindowIsCutShort(ComponentRequestTable):
+    """The window of a chunk is counted from its end: what its first tokens read is given back."""
+
+    def working(self, component: Component, before: int, after: int) -> list[int]:
+        if isinstance(component.shape, Window):
+            return super().working(component, max(before, after - component.unit), after)
+        return super().working(component, before, after)
+
+
+@mutant("request-state-is-gone-on-from-in-place", kills=("CREQ-01",), profile=CAPPED, configs=STATED)
+class StateIsGoneOnFromInPlace(ComponentRequestTable):
+    """The state that a chunk goes on from is given back before the chunk has read it."""
+
+    def working(self, component: Component, before: int, after: int) -> list[int]:
+        found = super().working(component, before, after)
+        return found[-1:] if isinstance(component.shape, Point) else found
+
+
+@mutant("request-moves-its-tail", kills=("CREQ-05",), profile=CAPPED, configs=GROUPS)
+class MovesItsTail(ComponentRequestTable):
+    """What isn't cached of a request gets other places when it goes on, and what was computed stays behind."""
+
+    def grow(self, request: ComponentRequest, chunk: int) -> bool:
+        for name, end in [*request.own]:
+            other = self.pools.alloc({name: 1})
+            if other is not None:
+                self.pools.give(name, [request.rows[name][end]])
+                request.rows[name][end] = other[name][0]
+        return super().grow(request, chunk)
+
+
+@mutant(
+    "request-counts-padding-as-cached",
+    bugs=("V08",),
+    links=(f"{_VLLM}pull/42547",),
+    kills=("CREQ-06", "COMP-03"),
+    profile=CAPPED,
+    configs=STATED,
+)
+class CountsPaddingAsCached(ComponentRequestTable):
+    """What was skipped in front of a state counts as cached already, so the state behind it never is."""
+
+    def whole(self, request: ComponentRequest) -> dict[str, dict[int, int]]:
+        found = super().whole(request)
+        return {name: {} if name == "state" and min(row, default=0) > 4 else row for name, row in found.items()}
+
+
+@mutant("request-caches-its-state-too-early", kills=("COMP-15", "CREQ-06"), profile=CAPPED, configs=STATED)
+class CachesItsStateTooEarly(ComponentRequestTable):
+    """The state behind a chunk is cached for the prefix that is a page shorter."""
+
+    def whole(self, request: ComponentRequest) -> dict[str, dict[int, int]]:
+        found = super().whole(request)
+        return found | {"state": {end - 4: place for end, place in found["state"].items() if end > 4}}
+
+
+@mutant("request-ends-and-frees-the-shared", kills=("COMP-17", "COMP-16"), profile=CAPPED, configs=GROUPS)
+class EndsAndFreesTheShared(ComponentRequestTable):
+    """A request that ends frees its states though they are cached: they are handed out while others find them."""
+
+    def finish(self, request: ComponentRequest) -> None:
+        for (name, _), node in request.locked.items():
+            if name == "state" and node.locks[name] == 1 and name in node.places:
+                self.pools.give(name, [node.places[name]])
+        super().finish(request)
+
+
+@null_mutant("requests-share-every-layout", profile=CAPPED, configs=REQUEST_CONFIGS)
+class ShareEveryLayout(ComponentRequestTable):
+    """A page that was computed twice stays its request's own until that ends."""
+
+
+@null_mutant("requests-evict-one-by-one", profile=replace(CAPPED, component_cascade="none"), configs=REQUEST_CONFIGS)
+class EvictOneByOne(ComponentRequestTable):
+    """Nothing goes with what is evicted for a request, as in caches of block groups; the profile says so."""

@@ -1,0 +1,235 @@
+"""Requests on components: a legal cache with a bug is accused, and vLLM's groups are judged (nightly: as published)."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kvlitmus.conformance.adapters.vllm.v0_33 import CONFIGS as VLLM_CONFIGS
+from kvlitmus.conformance.adapters.vllm.v0_33 import PLAN, target
+from kvlitmus.conformance.ports import Config, Profile, Unsupported
+from kvlitmus.conformance.run.engine import run_item
+from kvlitmus.conformance.run.plan import items
+from kvlitmus.conformance.run.results import Options
+from kvlitmus.spec.component_layouts import layout_of
+from kvlitmus.spec.component_shapes import Component, Window
+from kvlitmus.spec.units import Key
+from kvlitmus.zoo.block_requests import CONFIGS, PROFILE, BlockRequests, Served, Table
+
+ROOT = Path(__file__).resolve().parents[2]
+PYTHON = ROOT / PLAN.python
+
+
+class HoldsItsHitLate(BlockRequests):
+    """The blocks of a hit are held after those for the chunk were taken: one of them may be taken for it."""
+
+    def component_start(self, key: Key, chunk: int) -> tuple[object, int, dict[str, dict[int, int]]] | None:
+        self.late: list[int] | None = []
+        return super().component_start(key, chunk)
+
+    def hold(self, block: int) -> None:
+        if self.late is None:
+            super().hold(block)
+        else:
+            self.late.append(block)
+
+    def fill(self, table: Table, chunk: int) -> None:
+        super().fill(table, chunk)
+        late, self.late = getattr(self, "late", None) or [], None
+        for block in late:
+            self.hold(block)
+
+
+class WindowsAreShort(BlockRequests):
+    """One block of a window is enough for a hit, however far the window reaches."""
+
+    def longest_window(self, group: Component, reach: int, key: Key, most: int) -> int:
+        return super().longest_window(group, min(reach, group.unit), key, most)
+
+    def behind(self, group: Component, key: Key, length: int) -> list[int]:
+        ends = [end for end in self.ends(group, length) if self.has(group, key, end)]
+        return [self.equal[group.name, key.namespace, key.units[:end]][0] for end in ends]
+
+    def ends(self, group: Component, length: int) -> range:
+        if isinstance(group.shape, Window):
+            group = group._replace(shape=Window(min(group.shape.reach, group.unit)))
+        return super().ends(group, length)
+
+
+class KeepsStaleKeys(BlockRequests):
+    """A block that is handed out anew is still found under the prefix that it was for."""
+
+    def take(self) -> int:
+        if self.free:
+            return super().take()
+        block = next(iter(self.line))
+        del self.line[block]
+        del self.keys[block]
+        self.held[block] = 1
+        return block
+
+
+class HeadsFirst(BlockRequests):
+    """A request that ends lets the beginning of its prefix go first."""
+
+    def component_finish(self, receipt: object) -> None:
+        assert isinstance(receipt, Table)
+        for row in receipt.blocks.values():
+            self.release([row[end] for end in sorted(row)])
+
+
+class BuggyTarget:
+    """The cache of the zoo with a bug."""
+
+    capabilities = ("component_lookup", "component_requests", "component_view")
+
+    def __init__(self, buggy: type[BlockRequests], profile: Profile = PROFILE) -> None:
+        self.buggy, self.profile = buggy, profile
+
+    def make(self, config: Config) -> Served:
+        layout = layout_of(config.components, config.page_size, config.pages)
+        return Served(self.buggy(layout.components, *layout.places.values()))
+
+
+def broken(tried: BuggyTarget, depth: int, most: int = 60) -> set[str]:
+    """The rules that are broken first in litmus tests and a few schedules."""
+    for at, item in enumerate(items(CONFIGS[:1] + CONFIGS[3:], tried.profile, steps=8_000)):
+        result = run_item(tried, item, Options(depth=depth))
+        assert not result.error, result.error
+        if result.findings:
+            return {rule for finding in result.findings for rule in finding.rules}
+        if at > most:
+            break
+    return set()
+
+
+@pytest.mark.parametrize(
+    ("buggy", "rules"),
+    [
+        (HoldsItsHitLate, {"CREQ-04", "COMP-14", "COMP-17"}),
+        (WindowsAreShort, {"COMP-02", "COMP-04", "CREQ-01"}),
+        (KeepsStaleKeys, {"COMP-04", "COMP-15", "COMP-17", "PORT-03"}),
+        (HeadsFirst, {"COMP-18"}),
+    ],
+    ids=lambda one: getattr(one, "__name__", None),
+)
+def test_a_bug_is_found(buggy: type[BlockRequests], rules: set[str]) -> None:
+    assert broken(BuggyTarget(buggy), 3) & rules
+
+
+def test_copies_must_be_declared() -> None:
+    assert "PORT-03" in broken(BuggyTarget(BlockRequests, replace(PROFILE, component_copies="one")), 3)
+
+
+# vLLM
+
+
+def test_without_vllm_it_says_what_to_run() -> None:
+    with pytest.raises(Unsupported, match=r"tools/peers vllm-0\.33\.0"):
+        target.make(VLLM_CONFIGS[0])
+
+
+@pytest.mark.parametrize("config", [Config(components="kv+swa"), Config(components="groups", bigram=True)], ids=str)
+def test_what_vllm_does_not_have_is_refused(config: Config) -> None:
+    with pytest.raises(Unsupported, match="share one pool"):
+        target.make(config)
+
+
+JUDGE = """
+import sys
+from kvlitmus.conformance.adapters.sglang.common.stubs import install
+from kvlitmus.conformance.adapters.vllm import v0_33 as adapter
+from kvlitmus.conformance.run.engine import run_item
+from kvlitmus.conformance.run.plan import items
+from kvlitmus.conformance.run.results import Options
+
+load = install(adapter.PLAN)
+pool = load("vllm.v1.core.block_pool")
+managers = load("vllm.v1.core.single_type_kv_cache_manager")
+coordinator = load("vllm.v1.core.kv_cache_coordinator")
+exec(sys.argv[2])
+found, steps = {}, 0
+for item in items(adapter.CONFIGS, adapter.PROFILE, steps=int(sys.argv[3])):
+    result = run_item(adapter.target, item, Options(depth=int(sys.argv[1])))
+    assert not result.error, result.error
+    steps += result.steps
+    for finding in result.findings:
+        found.update(dict.fromkeys(finding.rules, item.id))
+    if found:
+        break
+print(steps, *sorted(found))
+"""
+
+NOT_HELD = "pool.BlockPool.touch = lambda self, blocks: None"
+
+SHORT = """
+cut = managers.SlidingWindowManager._contiguous_blocks_for_hit.__func__
+managers.SlidingWindowManager._contiguous_blocks_for_hit = classmethod(
+    lambda cls, window_size, block_size, use_eagle: max(1, cut(cls, window_size, block_size, use_eagle) - 1)
+)
+"""
+
+HEADS = """
+def free(self, request):
+    self.block_pool.free_blocks(self.pop_blocks_for_free(request))
+managers.SingleTypeKVCacheManager.free = free
+"""
+
+ONE_ROUND = """
+def first(self, hashes, most):
+    blocks, lengths = self.find_longest_cache_hit_per_group(hashes, most)
+    return blocks, min(lengths), 0
+coordinator.HybridKVCacheCoordinator.find_longest_cache_hit = first
+"""
+
+STALE = """
+def forget(self, block):
+    block.reset_hash()
+    return False
+pool.BlockPool._maybe_evict_cached_block = forget
+"""
+
+PLANTED = {
+    "a hit is not held": (NOT_HELD, {"CREQ-03", "CREQ-04", "COMP-14", "PORT-01"}),
+    "a window is a block short": (SHORT, {"COMP-02", "COMP-04", "CREQ-01"}),
+    "heads go first": (HEADS, {"COMP-18"}),
+    "the first round is the hit": (ONE_ROUND, {"COMP-02", "COMP-04"}),
+    "an evicted block is still found": (STALE, {"COMP-04", "COMP-15", "COMP-17", "CREQ-04"}),
+}
+"""Slips in vLLM's own functions, planted in the process that is judged, and the rules of which one must be broken."""
+
+
+def judged(depth: int, planted: str, steps: int) -> tuple[int, set[str]]:
+    """How many steps vLLM was judged in, in a process of its environment, and what it broke first."""
+    if not PYTHON.exists():
+        pytest.skip(f"there is no {PYTHON}; {PLAN.command} makes it")
+    roots = ":".join(str(ROOT / room) for room in ("spec", "reference", "conformance"))
+    done = subprocess.run(
+        [str(PYTHON), "-c", JUDGE, str(depth), planted, str(steps)],
+        env={"PYTHONPATH": roots},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    steps_done, *rules = done.stdout.splitlines()[-1].split()
+    return int(steps_done), set(rules)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("depth", [0, 1, 2, 3])
+def test_published_vllm_breaks_no_rule(depth: int) -> None:
+    steps, rules = judged(depth, "", 3_000)
+
+    assert steps > 15_000 and not rules
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_slip_in_published_vllm_is_found(name: str) -> None:
+    planted, rules = PLANTED[name]
+
+    assert judged(3, planted, 3_000)[1] & rules

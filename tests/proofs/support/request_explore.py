@@ -1,0 +1,163 @@
+"""Every state of a small cache that serves requests on components, and every call in each, judged on the reference."""
+
+from __future__ import annotations
+
+import functools
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from kvlitmus.conformance.ports import Config, Profile
+from kvlitmus.reference import component_requests as model
+from kvlitmus.spec.calls import Path, path_of
+from kvlitmus.spec.component_calls import (
+    After,
+    ComponentFinish,
+    ComponentGrow,
+    ComponentHit,
+    ComponentMatch,
+    ComponentReset,
+    ComponentStart,
+    View,
+)
+from kvlitmus.spec.component_shapes import step_of
+from kvlitmus.spec.component_state import ComponentState, Running
+from kvlitmus.spec.facts import Facts
+from kvlitmus.spec.occasions import occasions_of
+from kvlitmus.spec.plan import verdicts
+from kvlitmus.spec.rule import rules_of
+from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.units import Key
+from tests.proofs.support.component_explore import Report
+
+CAPABILITIES = frozenset({"component_lookup", "component_requests", "component_view"})
+RULES = (*rules_of("comp"), *rules_of("creq"))
+Perform = Callable[[model.Server, Setting, object], tuple[model.Server, object]]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What is enumerated: a layout with so few pages, keys of these tokens, at most so many requests at once."""
+
+    layout: str
+    pages: int
+    keys: tuple[tuple[int, ...], ...]
+    requests: int = 2
+
+
+class Explorer:
+    """Goes through all states, breadth first."""
+
+    def __init__(self, scope: Scope, perform: Perform = model.perform) -> None:
+        self.scope, self.perform = scope, perform
+        config = Config(page_size=1, pages=scope.pages, components=scope.layout)
+        self.setting = Setting(config, Profile(match_cap="len-1"), 3, CAPABILITIES)
+        self.paths = [path_of(self.setting.names, Key(None, key), 1) for key in scope.keys]
+        self.step = step_of(self.setting.layout.components)
+
+    def run(self, most: int = 50_000) -> Report:
+        """Every state that can be reached, unless a rule is broken first; raises where there are more than ``most``."""
+        report = Report()
+        start = self.plain(model.empty(self.setting))
+        seen = {self.identity(start)}
+        waiting = deque([start])
+        while waiting:
+            server = waiting.popleft()
+            report.states += 1
+            assert report.states <= most, f"more than {most} states"
+            for call in self.calls(server):
+                then, answer = self.perform(server, self.setting, call)
+                report.broken = self.judged(server, call, then, answer, report)
+                if report.broken:
+                    report.call = call
+                    return report
+                then = self.plain(then)
+                if self.identity(then) not in seen:
+                    seen.add(self.identity(then))
+                    waiting.append(then)
+        return report
+
+    def judged(
+        self, server: model.Server, call: object, then: model.Server, answer: object, report: Report
+    ) -> tuple[str, ...]:
+        """The rules that a step breaks."""
+        after = After(answer, None, self.shown(then))
+        view = self.shown(server)
+        running = {number: Running(one.path, one.units, one.held) for number, one in server.requests.items()}
+        state = ComponentState(view.held, frozenset(view.held), running=running)
+        inputs = {"setting": self.setting, "state": state, "call": call, "answer": after}
+        known: Facts = {}
+        said = verdicts(RULES, occasions_of(call, after), CAPABILITIES, inputs, known)
+        report.steps += 1
+        report.evaluated.update(said.keys())
+        return tuple(id for id, kept in said.items() if not kept)
+
+    def shown(self, server: model.Server) -> View:
+        """What a cache shows of itself."""
+        held = {at: entry.place for at, entry in server.cache.held.items()}
+        return View({pool: tuple(sorted(places)) for pool, places in server.cache.free.items()}, held)
+
+    def calls(self, server: model.Server) -> Iterator[object]:
+        """Every call that a lawful caller may make."""
+        yield ComponentReset()
+        number = max(server.requests, default=-1) + 1
+        for path in self.paths:
+            yield ComponentMatch(path)
+            hit = model.match(server, self.setting, ComponentMatch(path))[1]
+            if len(server.requests) < self.scope.requests:
+                for chunk in self.chunks(path, hit):
+                    yield ComponentStart(path, chunk, number)
+        for number, one in server.requests.items():
+            yield ComponentFinish(number)
+            if one.units < len(one.path.names):
+                for chunk in self.chunks(one.path, ComponentHit(one.units, {})):
+                    yield ComponentGrow(number, chunk)
+
+    def chunks(self, path: Path, hit: ComponentHit) -> set[int]:
+        """One boundary more, or all of them; what lies behind the last one by itself."""
+        left = len(path.names) - hit.length
+        whole = left - left % self.step
+        return {self.step, whole} if whole else {left}
+
+    def plain(self, server: model.Server) -> model.Server:
+        """The same cache, with ranks for ticks and requests counted from nought: two that act alike are equal."""
+        held = server.cache.held
+        ranks = {tick: at for at, tick in enumerate(sorted({entry.used for entry in held.values()}))}
+        order = sorted(server.requests, key=lambda number: self.like(server.requests[number]))
+        return model.Server(
+            server.cache._replace(
+                held={at: entry._replace(used=ranks[entry.used]) for at, entry in held.items()},
+                receipts={new: server.cache.receipts[old] for new, old in enumerate(order)},
+                ticks=len(ranks),
+            ),
+            {new: server.requests[old] for new, old in enumerate(order)},
+        )
+
+    def like(self, request: model.Request) -> tuple[object, ...]:
+        """What two requests have in common that act alike."""
+        ends = tuple((name, tuple(sorted(some))) for name, some in sorted(request.held.items()))
+        return request.path.names, request.units, ends, tuple(sorted(request.own))
+
+    def identity(self, server: model.Server) -> object:
+        """What two caches have in common that act alike; which places they use is of no matter."""
+        cache = server.cache
+        return (
+            frozenset((at, entry.used) for at, entry in cache.held.items()),
+            tuple((self.like(one), cache.receipts[number]) for number, one in server.requests.items()),
+            tuple(map(len, cache.free.values())),
+        )
+
+
+QUICK = {
+    "windows": Scope("blocks+swa", 6, ((1, 1, 1), (1, 2))),
+    "states": Scope("blocks+state", 5, ((1, 1, 1),)),
+    "chunks": Scope("blocks+chunk", 6, ((1, 1, 1),)),
+    "groups": Scope("groups", 10, ((1, 1, 1, 1, 1),)),
+}
+"""What every run enumerates."""
+
+
+@functools.cache
+def quick(name: str) -> Report:
+    """The report of one of these, made once."""
+    return Explorer(QUICK[name]).run()
