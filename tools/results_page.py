@@ -27,6 +27,7 @@ GROUPS = (
     ("Storage in files", ("-file", "-file-metadata")),
     ("Sparse host memory", ("-hisparse",)),
     ("KV cache groups", ("vllm-0.33.0",)),
+    ("Several components", ("-swa", "-mamba", "-swa-mamba")),
 )
 """The tables of verdicts, each narrow enough to be read, by the ends of SGLang's names or by whole names."""
 

@@ -113,6 +113,8 @@ NOT_ACCUSED: dict[tuple[str, Any, Any], str] = {
     ("component_cascade", "base", "leaf"): LEAVE,
     ("component_copies", "one", "kept"): LEAVE,
     ("component_grants", "each", "paired"): NEVER,
+    ("component_grants", "each", "whole"): NEVER,
+    ("component_grants", "paired", "whole"): NEVER,
     ("component_points", "any", "end"): NEVER,
     ("misuse", "reject", "undefined"): "nothing is judged then",
     ("reserve", "submit", "hit"): "when a late reservation is made is left open, so an early one is one",

@@ -24,7 +24,7 @@ ROOTS = ("shorter", "full")
 CASCADES = ("none", "base", "leaf")
 """What else goes with an entry; see :class:`~kvlitmus.spec.profile.Profile`."""
 
-GRANTS = ("each", "paired")
+GRANTS = ("each", "paired", "whole")
 """How places are granted; see :class:`~kvlitmus.spec.profile.Profile`."""
 
 REFILLS = ("fills", "replaces")

@@ -157,7 +157,8 @@ class Profile:
         and all else there (``leaf``).
     component_grants: places are granted for ``each`` component by itself; or a window's come with those of KV and are tied
         to them (``paired``): no more of them are asked for than of KV, the last of KV have them, an insert brings both
-        for the same prefixes up to the end of what it brings, and they are given back together.
+        for the same prefixes up to the end of what it brings, and they are given back together; or so, and an insert
+        brings at least the ``whole`` window that its end needs, but for what is cached before it.
     component_refill: an insert that brings KV and a window's entry for a prefix whose KV is cached and whose window's is
         not takes the window's alone (``fills``); or the KV as well, in place of the one that was cached, which is free
         then, unless a receipt covers that (``replaces``).

@@ -17,7 +17,10 @@ ALL = 0xFF
 """Everything that an engine comes by is brought, of every component."""
 WINDOWS = ("kv+swa", "kv+swa+state")
 STATES = ("kv+state", "kv+swa+state")
-ANY_STATES: Mapping[str, object] = {"component_points": "any"}
+ANY_ENTRIES: Mapping[str, object] = {
+    "component_points": "any",
+    "component_grants": frozenset({"each", "paired"}),
+}
 
 
 def store(checker: Checker, key: Key, kept: int = ALL) -> None:
@@ -119,7 +122,7 @@ def an_insert_recovers_a_tombstone(checker: Checker) -> None:
     evict_all(checker)
 
 
-@litmus(rules=("COMP-02", "COMP-03", "COMP-04"), needs=NEEDS, layouts=WINDOWS, profile=ANY_STATES)
+@litmus(rules=("COMP-02", "COMP-03", "COMP-04"), needs=NEEDS, layouts=WINDOWS, profile=ANY_ENTRIES)
 def a_window_must_fill_after_a_gap(checker: Checker) -> None:
     """The window is there from the root on, then not, then again: after the gap a whole window must have come."""
     names = [one.name for one in checker.setting.layout.components]
@@ -179,7 +182,7 @@ def a_split_leaves_the_state_behind(checker: Checker) -> None:
         components.match(checker, prompt(checker, ways))
 
 
-@litmus(rules=("COMP-02",), needs=NEEDS, layouts=("kv+swa+state",), profile={**ANY_STATES, "component_grants": "each"})
+@litmus(rules=("COMP-02",), needs=NEEDS, layouts=("kv+swa+state",), profile={**ANY_ENTRIES, "component_grants": "each"})
 def a_hit_is_an_intersection(checker: Checker) -> None:
     """The window can go on at the fourth page, the state at the third and the sixth: no boundary is good for both.
 
@@ -301,7 +304,7 @@ def components_go_one_by_one(checker: Checker) -> None:
     evict_all(checker)
 
 
-@litmus(rules=("COMP-02", "COMP-03"), needs=NEEDS, profile=ANY_STATES)
+@litmus(rules=("COMP-02", "COMP-03"), needs=NEEDS, profile=ANY_ENTRIES)
 def what_is_brought_twice_is_left(checker: Checker) -> None:
     """Two callers compute the same: the second keeps what it brought for what is there, and may give it back."""
     layout = checker.setting.layout

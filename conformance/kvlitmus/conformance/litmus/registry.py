@@ -64,8 +64,8 @@ class Litmus:
     the contract, so that it runs only where the profile says what happens then.  writes, stops: the
     write and stop policies of the hierarchies in which it makes sense (empty: all).  page: the page size
     at which it is played, in a hierarchy with storage, whatever page size that has (0: at that one).
-    profile: values of the profile without which it makes no sense.  layouts: those of components in which it makes
-    sense (empty: all).
+    profile: values of the profile without which it makes no sense, or sets of them.  layouts: those of components in
+    which it makes sense (empty: all).
     """
 
     id: str

@@ -135,7 +135,10 @@ def suits(test: Litmus, config: Config, profile: Profile, *, force_misuse: bool)
         return False
     if test.misuse and profile.misuse == "undefined" and not force_misuse:
         return False
-    if any(getattr(profile, name) != value for name, value in test.profile.items()):
+    if any(
+        getattr(profile, name) not in (value if isinstance(value, frozenset) else (value,))
+        for name, value in test.profile.items()
+    ):
         return False
     return (
         config.page_size >= test.min_page

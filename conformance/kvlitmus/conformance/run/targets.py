@@ -92,6 +92,17 @@ KNOWN: dict[str, Known] = {
         f"{_OLD_PLACE}.hisparse", "hisparse", _OLD, "SGLang's host memory for sparse attention, alone"
     ),
     f"{_OLD}-ranks": Known(f"{_OLD_PLACE}.ranks", "ranks", _OLD, "SGLang's HiRadixCache on several ranks"),
+    **{
+        f"{release}-{name}": Known(
+            f"{place}.components", name.replace("-", "_"), release, f"SGLang's UnifiedRadixCache {about}"
+        )
+        for release, place in ((_OLD, _OLD_PLACE), (_NEW, _NEW_PLACE))
+        for name, about in (
+            ("swa", "with a sliding window"),
+            ("mamba", "with Mamba states"),
+            ("swa-mamba", "with a sliding window and Mamba states"),
+        )
+    },
     _NEW: Known(_NEW_MODULE, "unified_python", _NEW, "SGLang's UnifiedRadixCache with its tree in Python"),
     **{
         f"{_NEW}-{core}{suffix}": Known(_NEW_MODULE, f"unified_{core}{attribute}", _NEW, about)

@@ -16,6 +16,7 @@ from kvlitmus.spec.units import Key
 
 BY_NODE = replace(PROFILE, evict_granularity="node", component_cascade="leaf")
 PAIRED = replace(PROFILE, component_grants="paired")
+WHOLE = replace(PROFILE, component_grants="whole")
 REPLACING = replace(PROFILE, component_refill="replaces")
 FREEING = replace(PROFILE, duplicates="cache_frees")
 ENDING = replace(PROFILE, component_points="end")
@@ -173,6 +174,17 @@ class PairedTree(ComponentTree):
 @null_mutant("null-component-pairs", beside=(PairedPools,), profile=PAIRED, configs=PAIRS)
 class Pairs(PairedTree):
     """A window's place is allocated and freed with one of the KV, as the profile declares."""
+
+
+@null_mutant("null-component-whole-windows", beside=(PairedPools,), profile=WHOLE, configs=PAIRS)
+class WholeWindows(PairedTree):
+    """A key of whose end the window is not brought is not cached, and none is asked to be: the profile says so."""
+
+    def insert(self, key: Key, entries: Mapping[str, Mapping[int, int]]) -> dict[str, list[int]]:
+        base, window = self.components[0].name, "swa"
+        if entries.get(base) and max(entries[base]) not in entries.get(window, {}):
+            return {name: list(some.values()) for name, some in entries.items()}
+        return super().insert(key, entries)
 
 
 @null_mutant("null-component-states-at-the-end", profile=ENDING, configs=PAIRS)

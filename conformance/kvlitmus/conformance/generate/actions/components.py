@@ -49,6 +49,9 @@ def compute(checker: Checker, key: Key, length: int, kept: int) -> None:
     layout = checker.setting.layout
     units = len(key.units) - len(key.units) % checker.size
     ends = {one.name: wanted(one, length, units, kept >> (2 * at)) for at, one in enumerate(layout.components)}
+    if checker.setting.profile.component_grants == "whole":
+        windows = [one for one in layout.components if isinstance(one.shape, Window)]
+        ends |= {one.name: ends[one.name] or wanted(one, length, units, 1) for one in windows}
     if checker.setting.profile.component_points == "end":
         if not ends[layout.base.name]:
             return
