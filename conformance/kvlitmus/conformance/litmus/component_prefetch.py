@@ -13,6 +13,8 @@ from kvlitmus.conformance.litmus.registry import litmus
 from kvlitmus.spec.units import Key
 
 NEEDS = ("components", "component_prefetch")
+EACH = {"component_grants": "each"}
+"""A prefetch has buffers of its own for each component; it isn't asked of caches whose windows come with the KV."""
 APART = ("kv+swa", "kv+state", "kv+swa+state", "kv+chunk", "kv+index")
 """The layouts with a pool for each component."""
 SHARED = ("groups", "groups+chunk")
@@ -64,6 +66,7 @@ def take_all_but(checker: Checker, name: str, left: int) -> dict[str, tuple[int,
 @litmus(
     rules=("COMP-20", "COMP-21", "COMP-25", "COMP-26", "COMP-27", "COMP-28", "COMP-29", "COMP-30", "COMP-31"),
     needs=NEEDS,
+    profile=EACH,
 )
 def what_is_stored_is_fetched_whole(checker: Checker) -> None:
     """A key is fetched from the root, then a longer one behind it; each is found with all its components."""
@@ -76,7 +79,7 @@ def what_is_stored_is_fetched_whole(checker: Checker) -> None:
         components.match(checker, prompt(checker, ways))
 
 
-@litmus(rules=("COMP-22", "COMP-23", "COMP-24"), needs=NEEDS)
+@litmus(rules=("COMP-22", "COMP-23", "COMP-24"), needs=NEEDS, profile=EACH)
 def below_the_threshold_nothing_happens(checker: Checker) -> None:
     """Two pages are behind the hit and four are asked for: a refusal, with full pools too, and nothing is evicted."""
     key = prompt(checker, "ab")
@@ -88,7 +91,7 @@ def below_the_threshold_nothing_happens(checker: Checker) -> None:
     begin(checker, key, threshold=4)
 
 
-@litmus(rules=("COMP-20", "COMP-21", "COMP-22", "COMP-23", "COMP-24"), needs=NEEDS, layouts=APART)
+@litmus(rules=("COMP-20", "COMP-21", "COMP-22", "COMP-23", "COMP-24"), needs=NEEDS, profile=EACH, layouts=APART)
 def the_kv_is_cut_to_what_there_is(checker: Checker) -> None:
     """Three pages are free and five are stored: three are fetched, with the state or the window of the third.
 
@@ -102,7 +105,7 @@ def the_kv_is_cut_to_what_there_is(checker: Checker) -> None:
     begin(checker, key, number=1)
 
 
-@litmus(rules=("COMP-20", "COMP-21", "COMP-22", "COMP-23"), needs=NEEDS, layouts=APART)
+@litmus(rules=("COMP-20", "COMP-21", "COMP-22", "COMP-23"), needs=NEEDS, profile=EACH, layouts=APART)
 def a_third_allocation_can_fail(checker: Checker) -> None:
     """Not even one page of KV is free: the prefetch is refused, and everything else is as it was."""
     key = prompt(checker, "abcde")
@@ -113,7 +116,7 @@ def a_third_allocation_can_fail(checker: Checker) -> None:
         fetches.abort(checker, 0)
 
 
-@litmus(rules=("COMP-12", "COMP-22"), needs=NEEDS, layouts=STATES)
+@litmus(rules=("COMP-12", "COMP-22"), needs=NEEDS, profile=EACH, layouts=STATES)
 def a_refusal_lets_the_anchor_go(checker: Checker) -> None:
     """Behind a hit whose state is read no other state is to be had: after the refusal the anchor can be evicted."""
     store(checker, prompt(checker, "ab"))
@@ -125,7 +128,7 @@ def a_refusal_lets_the_anchor_go(checker: Checker) -> None:
     evict_all(checker)
 
 
-@litmus(rules=("COMP-21", "COMP-22", "COMP-23", "COMP-24"), needs=NEEDS, layouts=STATES)
+@litmus(rules=("COMP-21", "COMP-22", "COMP-23", "COMP-24"), needs=NEEDS, profile=EACH, layouts=STATES)
 def a_state_is_there_or_nothing_is(checker: Checker) -> None:
     """No state is free: the prefetch is refused whatever there is of KV; with one state it starts, short of KV too."""
     key = prompt(checker, "abcde")
@@ -138,7 +141,13 @@ def a_state_is_there_or_nothing_is(checker: Checker) -> None:
     components.match(checker, key)
 
 
-@litmus(rules=("COMP-21", "COMP-22", "COMP-23", "COMP-24", "COMP-26"), needs=NEEDS, layouts=("kv+swa",), min_page=2)
+@litmus(
+    rules=("COMP-21", "COMP-22", "COMP-23", "COMP-24", "COMP-26"),
+    needs=NEEDS,
+    profile=EACH,
+    layouts=("kv+swa",),
+    min_page=2,
+)
 def a_short_prefetch_needs_no_window(checker: Checker) -> None:
     """No window is free: what is as long as one is refused whole, what is shorter goes on with its KV."""
     take_all_but(checker, "swa", 1)
@@ -148,7 +157,7 @@ def a_short_prefetch_needs_no_window(checker: Checker) -> None:
     components.match(checker, key)
 
 
-@litmus(rules=("COMP-22", "COMP-23", "COMP-24"), needs=NEEDS)
+@litmus(rules=("COMP-22", "COMP-23", "COMP-24"), needs=NEEDS, profile=EACH)
 def one_eviction_makes_room(checker: Checker) -> None:
     """All pools are full of what was cached: what the prefetch needs goes, once, and nothing is taken less."""
     for ways in ("abcde", "fghij", "klmno", "pqrst"):
@@ -159,7 +168,7 @@ def one_eviction_makes_room(checker: Checker) -> None:
     components.match(checker, prompt(checker, "ABCDE"))
 
 
-@litmus(rules=("COMP-20", "COMP-21", "COMP-22", "COMP-23"), needs=NEEDS, layouts=SHARED)
+@litmus(rules=("COMP-20", "COMP-21", "COMP-22", "COMP-23"), needs=NEEDS, profile=EACH, layouts=SHARED)
 def what_shares_a_pool_is_summed_for_a_prefetch(checker: Checker) -> None:
     """Each component alone has room in the pool, all together don't: the KV is cut by what the others need."""
     key = prompt(checker, "abcdefgh")
@@ -172,7 +181,7 @@ def what_shares_a_pool_is_summed_for_a_prefetch(checker: Checker) -> None:
         fetches.abort(checker, number)
 
 
-@litmus(rules=("COMP-12", "COMP-13", "COMP-14", "COMP-30"), needs=NEEDS)
+@litmus(rules=("COMP-12", "COMP-13", "COMP-14", "COMP-30"), needs=NEEDS, profile=EACH)
 def the_anchor_stays_and_its_state_may_go(checker: Checker) -> None:
     """While something is fetched behind a hit its KV stays; what other components have there can be evicted."""
     anchor, key = prompt(checker, "abcd"), prompt(checker, "abcdefgh")
@@ -190,7 +199,7 @@ def the_anchor_stays_and_its_state_may_go(checker: Checker) -> None:
     evict_all(checker)
 
 
-@litmus(rules=("COMP-14", "COMP-22", "COMP-23"), needs=NEEDS, layouts=("kv+swa", "kv+state", "kv+index"))
+@litmus(rules=("COMP-14", "COMP-22", "COMP-23"), needs=NEEDS, profile=EACH, layouts=("kv+swa", "kv+state", "kv+index"))
 def a_prefetch_does_not_evict_its_own_anchor(checker: Checker) -> None:
     """The anchor alone is cached, and longest ago: the prefetch behind it is cut short and leaves it alone."""
     anchor = prompt(checker, "abcd")
@@ -202,7 +211,7 @@ def a_prefetch_does_not_evict_its_own_anchor(checker: Checker) -> None:
     components.match(checker, anchor)
 
 
-@litmus(rules=("COMP-26", "COMP-27", "COMP-28"), needs=NEEDS, layouts=("kv+swa+state",))
+@litmus(rules=("COMP-26", "COMP-27", "COMP-28"), needs=NEEDS, profile=EACH, layouts=("kv+swa+state",))
 def what_is_read_is_an_intersection(checker: Checker) -> None:
     """Storage can restore the window at the fifth page, the state at the third and the sixth: together nothing.
 
@@ -216,7 +225,7 @@ def what_is_read_is_an_intersection(checker: Checker) -> None:
     components.match(checker, key)
 
 
-@litmus(rules=("COMP-26", "COMP-27"), needs=NEEDS, layouts=("kv+swa",))
+@litmus(rules=("COMP-26", "COMP-27"), needs=NEEDS, profile=EACH, layouts=("kv+swa",))
 def a_clipped_window_is_no_window(checker: Checker) -> None:
     """Of a window of two pages storage has the last one: it can't be restored there, nor near the anchor."""
     key = prompt(checker, "abcd")
@@ -227,7 +236,7 @@ def a_clipped_window_is_no_window(checker: Checker) -> None:
     components.match(checker, key)
 
 
-@litmus(rules=("COMP-26", "COMP-27", "COMP-28"), needs=NEEDS)
+@litmus(rules=("COMP-26", "COMP-27", "COMP-28"), needs=NEEDS, profile=EACH)
 def of_what_is_not_named_there_is_nothing(checker: Checker) -> None:
     """Storage names the KV alone; then nothing at all; then nothing is said of what came."""
     key = prompt(checker, "abcdefgh")
@@ -241,7 +250,7 @@ def of_what_is_not_named_there_is_nothing(checker: Checker) -> None:
             components.match(checker, key)
 
 
-@litmus(rules=("COMP-26", "COMP-27"), needs=NEEDS)
+@litmus(rules=("COMP-26", "COMP-27"), needs=NEEDS, profile=EACH)
 def what_is_not_worth_it_is_not_read(checker: Checker) -> None:
     """Four pages and more are worth it, and storage has two: nothing is read."""
     key = prompt(checker, "abcdefgh")
@@ -251,7 +260,7 @@ def what_is_not_worth_it_is_not_read(checker: Checker) -> None:
     components.match(checker, key)
 
 
-@litmus(rules=("COMP-26", "COMP-27", "COMP-29"), needs=NEEDS)
+@litmus(rules=("COMP-26", "COMP-27", "COMP-29"), needs=NEEDS, profile=EACH)
 def what_is_read_ends_where_storage_ends(checker: Checker) -> None:
     """Storage has half of the key: the window or the state of that boundary is read, and the rest is given back."""
     key, half = prompt(checker, "abcdefgh"), prompt(checker, "abcd")
@@ -260,7 +269,7 @@ def what_is_read_ends_where_storage_ends(checker: Checker) -> None:
     components.match(checker, half)
 
 
-@litmus(rules=("COMP-02", "COMP-26", "COMP-27", "COMP-28", "COMP-29"), needs=NEEDS, layouts=STATES)
+@litmus(rules=("COMP-02", "COMP-26", "COMP-27", "COMP-28", "COMP-29"), needs=NEEDS, profile=EACH, layouts=STATES)
 def a_state_stays_with_its_position(checker: Checker) -> None:
     """The state of the sixth page was read and three pages of KV came: it is given back, no hit ends at the third."""
     key = prompt(checker, "abcdef")
@@ -273,7 +282,7 @@ def a_state_stays_with_its_position(checker: Checker) -> None:
     components.match(checker, prompt(checker, "abc"))
 
 
-@litmus(rules=("COMP-02", "COMP-28", "COMP-29"), needs=NEEDS, layouts=WINDOWS)
+@litmus(rules=("COMP-02", "COMP-28", "COMP-29"), needs=NEEDS, profile=EACH, layouts=WINDOWS)
 def a_part_of_a_window_is_given_back(checker: Checker) -> None:
     """One page of a window is lost: the KV is cached, the window given back whole, and no hit ends there.
 
@@ -291,7 +300,7 @@ def a_part_of_a_window_is_given_back(checker: Checker) -> None:
     components.match(checker, key)
 
 
-@litmus(rules=("COMP-15", "COMP-28", "COMP-29"), needs=NEEDS, layouts=("kv+swa",))
+@litmus(rules=("COMP-15", "COMP-28", "COMP-29"), needs=NEEDS, profile=EACH, layouts=("kv+swa",))
 def a_commit_fills_tombstones_alone(checker: Checker) -> None:
     """Meanwhile somebody computed the key, with a page of the window that is fetched: the other one is filled."""
     key = prompt(checker, "abcd")
@@ -303,7 +312,7 @@ def a_commit_fills_tombstones_alone(checker: Checker) -> None:
     components.match(checker, prompt(checker, "ab"))
 
 
-@litmus(rules=("COMP-28", "COMP-29"), needs=NEEDS, layouts=("kv+index",))
+@litmus(rules=("COMP-28", "COMP-29"), needs=NEEDS, profile=EACH, layouts=("kv+index",))
 def a_missing_index_clamps_the_kv(checker: Checker) -> None:
     """All of the KV came and of the index keys the second page did not: one page is cached of either."""
     key = prompt(checker, "abcd")
@@ -315,7 +324,7 @@ def a_missing_index_clamps_the_kv(checker: Checker) -> None:
     components.match(checker, key)
 
 
-@litmus(rules=("COMP-28", "COMP-29"), needs=NEEDS)
+@litmus(rules=("COMP-28", "COMP-29"), needs=NEEDS, profile=EACH)
 def a_hole_in_the_kv_ends_it(checker: Checker) -> None:
     """The second page of KV was lost and those behind it came: one page is cached, and all else given back."""
     key = prompt(checker, "abcdefgh")
@@ -327,7 +336,7 @@ def a_hole_in_the_kv_ends_it(checker: Checker) -> None:
     components.match(checker, key)
 
 
-@litmus(rules=("COMP-25", "COMP-30", "COMP-31"), needs=NEEDS)
+@litmus(rules=("COMP-25", "COMP-30", "COMP-31"), needs=NEEDS, profile=EACH)
 def nothing_is_reused_while_it_is_written(checker: Checker) -> None:
     """Committed and aborted while the I/O still runs: all that is free is granted, and none of what may be written."""
     key = prompt(checker, "abcd")
@@ -351,7 +360,7 @@ def nothing_is_reused_while_it_is_written(checker: Checker) -> None:
         evict_all(checker)
 
 
-@litmus(rules=("COMP-30", "COMP-31"), needs=NEEDS)
+@litmus(rules=("COMP-30", "COMP-31"), needs=NEEDS, profile=EACH)
 def an_abort_returns_everything(checker: Checker) -> None:
     """Aborted before storage has answered, while it is read, and when it was: all comes back, once."""
     key = prompt(checker, "abcd")
@@ -368,7 +377,7 @@ def an_abort_returns_everything(checker: Checker) -> None:
         components.match(checker, key)
 
 
-@litmus(rules=("COMP-15", "COMP-28", "COMP-29"), needs=NEEDS)
+@litmus(rules=("COMP-15", "COMP-28", "COMP-29"), needs=NEEDS, profile=EACH)
 def a_key_parts_while_it_is_fetched(checker: Checker) -> None:
     """Meanwhile another key is cached that shares the first pages: what is fetched goes where it belongs."""
     key, other = prompt(checker, "abcd"), prompt(checker, "abxy")
@@ -380,7 +389,7 @@ def a_key_parts_while_it_is_fetched(checker: Checker) -> None:
     components.match(checker, other)
 
 
-@litmus(rules=("COMP-25", "COMP-28", "COMP-29"), needs=NEEDS)
+@litmus(rules=("COMP-25", "COMP-28", "COMP-29"), needs=NEEDS, profile=EACH)
 def a_key_is_fetched_twice(checker: Checker) -> None:
     """Two prefetches of one key: each has places of its own, and the second to be committed gives all of them back."""
     key = prompt(checker, "abcd")

@@ -161,7 +161,7 @@ class ComponentFetcher:
         """Cache what came; where the KV ends, and the places that are given back."""
         end = self.clamp(fetch, came)
         entries = self.entries(fetch, came, end)
-        left = self.tree.insert(fetch.key, entries)
+        left = self.tree.attach(fetch.key, entries)
         kept = {name: set(some.values()) - set(left[name]) for name, some in entries.items()}
         return end, self.finish(fetch, kept, came)
 

@@ -159,6 +159,10 @@ class ComponentTree:
 
     def insert(self, key: Key, entries: Mapping[str, Mapping[int, int]]) -> dict[str, list[int]]:
         """Fill what is missing; what was brought for what is there is the caller's."""
+        return self.attach(key, entries)
+
+    def attach(self, key: Key, entries: Mapping[str, Mapping[int, int]]) -> dict[str, list[int]]:
+        """Fill what is missing, for an insert or a prefetch; what was brought for what is there."""
         self.clock += 1
         left: dict[str, list[int]] = {name: [] for name in entries}
         for node in self.grown(key, max((end for some in entries.values() for end in some), default=0)):

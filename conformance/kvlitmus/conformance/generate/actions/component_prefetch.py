@@ -65,10 +65,10 @@ def chosen(caller: Caller, which: int, **values: object) -> Iterator[tuple[int, 
 
 @action("component_prefetch")
 def component_prefetch(caller: Caller, a: int, b: int, c: int) -> None:
-    """Match a key and begin to fetch what is behind the hit."""
+    """Match a key and begin to fetch what is behind the hit; not where a window's places come with the KV's."""
     checker = caller.checker
     fetches = checker.component_state.fetches
-    if len(fetches) < MAX_REQUESTS:
+    if len(fetches) < MAX_REQUESTS and checker.profile.component_grants == "each":
         key = caller.key(a, b, c)
         length, handle = components.match(checker, key)
         threshold = (0, 1, 2, 3)[c % 4] * checker.size
