@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from typing import Any
 
 import pytest
 
@@ -91,6 +92,94 @@ def test_what_is_no_exchange_and_no_decision_is_odd() -> None:
     for odd in (yields_a_number, returns_a_number):
         with pytest.raises(OddAnswer, match="rank 0"):
             together({0: odd()})
+
+
+def endless() -> Iterator[Decision]:
+    """Decisions without end."""
+    while True:
+        yield Decision("grant", "read", ())
+
+
+def enters(*entered: Any) -> Turns:
+    """A rank that enters these, and decides nothing."""
+    for one in entered:  # noqa: UP028 - what comes back of it goes nowhere
+        yield one
+    return []
+
+
+def returns(value: Any) -> Turns:
+    """A rank that returns this."""
+    yield from ()
+    return value  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("odd", "said"),
+    [
+        (returns(endless()), "more than 1000 decisions"),
+        (returns([Decision([], {}, ())]), "whose kind is no text"),  # type: ignore[arg-type]
+        (returns([Decision("grant", "read", ("ab",))]), "not a list of decisions"),  # type: ignore[arg-type]
+        (enters(*[Collective(Group("tp", (0,)), "barrier")] * 1001), "entered more than 1000 things"),
+        (enters(Collective(Group("tp", ()), "min")), "collective of nobody"),
+        (enters(Collective(PAIR, "prod")), "operation 'prod'"),
+        (enters(Collective(PAIR, "min", (), ("a",))), "fields of other types"),  # type: ignore[arg-type]
+        (enters(Collective(PAIR, "min", (), (1.5,))), "fields of other types"),  # type: ignore[arg-type]
+        (enters(Receive([])), "fields of other types"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_a_rank_says_is_looked_at_before_anybody_waits_for_it(odd: Turns, said: str) -> None:
+    with pytest.raises(OddAnswer, match=said):
+        together({0: odd})
+
+
+def test_members_of_a_group_may_be_a_list() -> None:
+    (trace,), _ = together({0: enters(Collective(Group("tp", [0]), "min", ("n",), (1,)))})  # type: ignore[arg-type]
+    assert trace.ended == RETURNED
+
+
+@pytest.mark.parametrize("answer", [None, [1], "text"])
+def test_what_is_no_generator_breaks_the_port(answer: object) -> None:
+    class Odd(RankedSpecimen):
+        def ranks_ask(self, rank: int, ask: Ask) -> Any:
+            return answer
+
+    checker = Checker(Odd(), plan.RANKS, specimen.profile)
+    ranks.start(checker, "tp2")
+    with pytest.raises(Violation, match="PORT-03"):
+        ranks.ask(checker, "acks")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"device_free": "a"},
+        {"device_free": None},
+        {"device": None},
+        {"device": 5},
+        {"host": (["a"],)},
+        {"reading": (1,)},
+    ],
+)
+def test_a_look_with_other_fields_breaks_the_port(fields: dict[str, Any]) -> None:
+    class Odd(RankedSpecimen):
+        def ranks_view(self, rank: int) -> RankView:
+            return super().ranks_view(rank)._replace(**fields)
+
+    with pytest.raises(Violation, match="PORT-03"):
+        ranks.start(Checker(Odd(), plan.RANKS, specimen.profile), "tp2")
+
+
+@pytest.mark.parametrize("many", [0, 2])
+def test_a_match_names_one_prefix(many: int) -> None:
+    class Odd(RankCache):
+        def ask_match(self, ask: Ask) -> Deciding:
+            yield from ()
+            return [Decision("match", "device", ((),) * many)]
+
+    checker = Checker(RankedSpecimen(Odd), plan.RANKS, specimen.profile)
+    ranks.start(checker, "tp2")
+    with pytest.raises(Violation, match="PORT-03"):
+        ranks.ask(checker, "match", (1,))
 
 
 @pytest.mark.parametrize("shape", ranks.SHAPES)

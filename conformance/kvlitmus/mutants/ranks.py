@@ -13,7 +13,7 @@ from kvlitmus.conformance.specimen.ranked import (
     Read,
 )
 from kvlitmus.mutants.registry import mutant
-from kvlitmus.spec.interface.ranks import Ask, Decision, Exchange, Group, GroupLost, Local, Prefix, Receive, Send
+from kvlitmus.spec.interface.ranks import Ask, Decision, Exchange, Group, Local, Prefix, Receive, Send
 
 _SGLANG = "https://github.com/sgl-project/sglang/"
 SLOW = (RANK_CONFIGS[0],)
@@ -112,7 +112,26 @@ class ClockEndsAPrefetch(RankCache):
 
     def has_failed(self, rid: int) -> bool:
         one = self.reads.get(rid)
-        return super().has_failed(rid) or (one is not None and self.clock - one.began >= self.world.limit)
+        return super().has_failed(rid) or (one is not None and self.clock - one.began > self.world.limit)
+
+
+@mutant("rank-ends-at-the-limit", kills=("RANKS-12",), configs=TIMED)
+class EndsAtTheLimit(RankCache):
+    """The time of a prefetch is up as soon as the limit has gone by, and not when more than that has."""
+
+    def may_stop(self, rid: int, one: Read | None) -> bool:
+        over = one is not None and self.clock - one.began >= self.world.limit
+        return over or super().may_stop(rid, one)
+
+
+@mutant("rank-knows-the-request-before", kills=("RANKS-14", "RANKS-19"))
+class KnowsTheRequestBefore(RankCache):
+    """A request that was aborted is retried under its number, and takes for its own what storage answered and what was
+    read before: pages that nobody has read are cached.
+    """
+
+    def forget(self, rid: int) -> None:
+        return
 
 
 @mutant("rank-that-failed-is-waited-for", kills=("RANKS-13",))
@@ -406,6 +425,14 @@ class TruncatesToTheEnd(RankCache):
         return decisions
 
 
+@mutant("rank-reads-what-it-has", kills=("RANKS-17",))
+class ReadsWhatItHas(RankCache):
+    """A prefetch reads a key from its first page on, whatever the host has of it."""
+
+    def missing(self, pages: list[Prefix]) -> list[Prefix]:
+        return pages
+
+
 @mutant("rank-loads-in-part", kills=("RANKS-20",))
 class LoadsInPart(RankCache):
     """A load back leaves out its last page, on all ranks: the request computes what is being loaded for others."""
@@ -511,80 +538,3 @@ class MatchesWhatIsLoading(RankCache):
         many = self.run(pages, {*self.device, *self.loads})
         self.use(self.device, pages[: self.run(pages, self.device)])
         return [Decision("match", "device", (pages[many - 1] if many else (),))]
-
-
-# -- a rank that is gone -------------------------------------------------------------------------------
-
-
-@mutant("rank-reserves-before-all-agree", bugs=("S60",), links=(_SGLANG + "pull/31425",), kills=("RANKS-25",))
-class ReservesBeforeAllAgree(RankCache):
-    """A prefetch takes a page for itself first and asks the others then: where one is gone, nobody gives the page
-    back.
-    """
-
-    def ask_prefetch(self, ask: Ask) -> Deciding:
-        held = min(1, self.host_free)
-        self.host_free -= held
-        decisions = yield from super().ask_prefetch(ask)
-        self.host_free += held
-        return decisions
-
-
-class _Alone(RankLink):
-    """Takes what it has itself where the others can't be asked."""
-
-    def agree(self, op: str, layout: Sequence[str], values: Sequence[int]) -> Exchanging:
-        """What all have, or what this rank has."""
-        try:
-            return (yield from super().agree(op, layout, values))
-        except GroupLost:
-            if self.number != self.world.ranks[0]:
-                raise
-            return list(values)
-
-
-@mutant("rank-goes-on-alone", kills=("RANKS-24",))
-class GoesOnAlone(RankCache):
-    """Where another rank is gone the first one decides by what it has itself, though the others have been told."""
-
-    link = _Alone
-
-
-class _AllAlone(RankLink):
-    """Takes what it has itself, whichever rank it is."""
-
-    def agree(self, op: str, layout: Sequence[str], values: Sequence[int]) -> Exchanging:
-        """What all have, or what this rank has."""
-        try:
-            return (yield from super().agree(op, layout, values))
-        except GroupLost:
-            return list(values)
-
-
-@mutant("rank-survivors-go-on-alone", kills=("RANKS-24", "RANKS-25"))
-class SurvivorsGoOnAlone(RankCache):
-    """Where another rank is gone every other one decides by what it has itself: of two ranks nobody says it."""
-
-    link = _AllAlone
-
-
-@mutant("rank-that-is-told-lets-go", kills=("RANKS-25",))
-class ThatIsToldLetsGo(RankCache):
-    """An abort is told that a rank is gone, gives back what this rank's prefetch holds, and returns as if all had."""
-
-    def ask_abort(self, ask: Ask) -> Deciding:
-        try:
-            return (yield from super().ask_abort(ask))
-        except GroupLost:
-            self.drop(ask.rid)
-            return []
-
-
-@mutant("rank-rejoins-as-it-is", kills=("RANKS-03",))
-class RejoinsAsItIs(RankCache):
-    """A rank that was gone comes back empty, and the others keep their trees."""
-
-    def ask_rejoin(self, ask: Ask) -> Deciding:
-        yield from self.to_all.agree("min", ("whole",), (int(self.whole),))
-        self.whole = True
-        return []

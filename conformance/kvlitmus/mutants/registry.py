@@ -31,6 +31,7 @@ MODULES: tuple[str, ...] = (
     "component_prefetch",
     "component_requests",
     "ranks",
+    "ranks_lost",
     "tiers",
     "room",
     "backup",

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from typing import NamedTuple
 
+from kvlitmus.spec import policies
 from kvlitmus.spec.interface.ranks import (
     Ask,
     Collective,
@@ -23,7 +24,8 @@ from kvlitmus.spec.interface.ranks import (
     Send,
     World,
 )
-from kvlitmus.spec.rank_state import Own, finished, noted
+from kvlitmus.spec.prefetch_life import ENDED, FETCH
+from kvlitmus.spec.rank_state import Own, finished, forgotten, noted
 
 ROOM = ("attached", "device", "device evictable", "host", "host evictable", "window")
 """What ranks compare before memory is granted."""
@@ -185,8 +187,8 @@ def may_stop(rank: Rank, rid: int, one: Reading) -> bool:
     """Whether, to this rank alone, the stop policy lets a prefetch end."""
     pages, window = rank.own.read.get(rid, (0, 0))
     whole = one.hit is not None and pages >= one.hit and (not one.window or window >= rank.world.window)
-    waited = rank.world.stop == "timeout" and rank.own.clock - one.began >= rank.world.limit
-    return rank.world.stop == "best_effort" or whole or waited
+    elapsed = rank.own.clock - one.began
+    return policies.may_stop(rank.world.stop, ENDED if whole else FETCH, elapsed, rank.world.limit)
 
 
 # -- evictions ---------------------------------------------------------------------------------------
@@ -306,7 +308,7 @@ def truncated(rank: Rank, ask: Ask, common: tuple[int, ...]) -> tuple[Rank, tupl
     dropped = rank.windows[: -(-max(0, size - rank.window_free) // size)] if window else ()
     rank = rank._replace(windows=rank.windows[len(dropped) :])
     reading = {**rank.reading, ask.rid: Reading(missing, window, rank.own.clock)}
-    return rank._replace(reading=reading), (
+    return rank._replace(reading=reading, own=forgotten(rank.own, ask.rid)), (
         Decision("victims", "host", victims),
         Decision("victims", "window", dropped),
         Decision("grant", "read", missing),
@@ -328,8 +330,9 @@ def restorable(rank: Rank, rid: int, common: tuple[int, ...]) -> tuple[Rank, tup
 
 
 def without(rank: Rank, rid: int) -> Rank:
-    """The rank after a prefetch has given back all that it held."""
-    return rank._replace(reading={other: one for other, one in rank.reading.items() if other != rid})
+    """The rank after a prefetch has given back all that it held; what was found and read for it goes with it."""
+    reading = {other: one for other, one in rank.reading.items() if other != rid}
+    return rank._replace(reading=reading, own=forgotten(rank.own, rid))
 
 
 def common_part(hit: int, pages: int, window: bool, window_pages: int, size: int) -> tuple[int, bool]:

@@ -293,6 +293,13 @@ def read_behind(state: RanksState, call: RankAsk, read_granted: Sequence[Prefix]
     return not before or all(before in one.device or before in one.host for one in views)
 
 
+@fact(0, ports=PORT)
+def read_again(state: RanksState, call: RankAsk, read_granted: Sequence[Prefix]) -> Sequence[Prefix] | Unknown:
+    """Those of the pages that a prefetch took host memory for that the host of every rank has already."""
+    views = _before(state, call)
+    return UNKNOWN if views is None else [page for page in read_granted if all(page in one.host for one in views)]
+
+
 @fact(0)
 def asked_pages(call: RankAsk) -> Sequence[Prefix]:
     """The pages of the key, from the first one on."""
@@ -327,13 +334,16 @@ def load_granted(common_choices: Sequence[Decision]) -> Sequence[Prefix]:
 
 @fact(0, ports=PORT)
 def load_missing(state: RanksState, call: RankAsk, asked_pages: Sequence[Prefix]) -> Sequence[Prefix] | Unknown:
-    """The pages of the key that are on the host of every rank, behind the last one that is on the device, without a gap."""
+    """The pages of the key that are on the host of every rank, behind the last one that is on the device or being loaded,
+    without a gap.
+    """
     views = _before(state, call)
     if views is None:
         return UNKNOWN
-    there = next((at for at, page in enumerate(asked_pages) if any(page not in one.device for one in views)), None)
-    if there is None:
-        return ()
+    there = next(
+        (at for at, page in enumerate(asked_pages) if any(page not in {*one.device, *one.loading} for one in views)),
+        len(asked_pages),
+    )
     moving = asked_pages[there:]
     many = next(
         (at for at, page in enumerate(moving) if any(page not in one.host or page in one.loading for one in views)),

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from kvlitmus.spec import policies
 from kvlitmus.spec.calls import Raised
 from kvlitmus.spec.interface.ranks import Ask, Await, Decision, Local, Prefix, World, worlds
+from kvlitmus.spec.prefetch_life import ENDED, FETCH
 from kvlitmus.spec.rank_calls import ABSENT, RETURNED, RankAsk, RankLocal, RankStart, Together, Views
 
 
@@ -88,9 +90,7 @@ def may_stop(world: World, own: Own, rank: int, rid: int, fetch: Fetch) -> bool:
     """Whether, to this rank alone, the stop policy lets a prefetch end."""
     pages, window = own.read.get(rid, (0, 0))
     whole = fetch.hit is not None and pages >= fetch.hit and (not fetch.window or window >= world.window)
-    if world.stop == "best_effort" or whole:
-        return True
-    return world.stop == "timeout" and own.clock - fetch.began[rank] >= world.limit
+    return policies.may_stop(world.stop, ENDED if whole else FETCH, own.clock - fetch.began[rank], world.limit)
 
 
 def stops(state: RanksState, ranks: Sequence[int], rid: int, fetch: Fetch) -> bool:
@@ -162,6 +162,15 @@ def noted(own: Own, event: Local) -> Own:
     return own._replace(attached=bool(event.pages)) if event.what == "attach" else own
 
 
+def forgotten(own: Own, rid: int) -> Own:
+    """What a rank has by itself without what it has of a request: that was of a prefetch which is over, or not begun."""
+    return own._replace(
+        found={other: one for other, one in own.found.items() if other != rid},
+        read={other: one for other, one in own.read.items() if other != rid},
+        failed=own.failed - {rid},
+    )
+
+
 def after_local(state: RanksState, event: Local) -> RanksState:
     """One rank has something by itself that it had not, or it is lost or back."""
     own = noted(state.own[event.rank], event)
@@ -210,8 +219,11 @@ def _agreed(
     writing = (*[page for page in agreed.writing if page not in wrote], *(decided(decisions, "grant", "write") or ()))
     loading = (*[page for page in agreed.loading if page not in loaded], *(decided(decisions, "grant", "load") or ()))
     own = {rank: one._replace(wrote=one.wrote - wrote, loaded=one.loaded - loaded) for rank, one in own.items()}
-    agreed = agreed._replace(writing=writing, loading=loading)
-    return _fetching(state, call.ask, decisions, agreed), own
+    agreed = _fetching(state, call.ask, decisions, agreed._replace(writing=writing, loading=loading))
+    if decided(decisions, "grant", "read") or call.ask.rid not in agreed.fetches:
+        # A request's number may be used again: what was found and read for the prefetch before is nothing to this one.
+        own = {rank: forgotten(one, call.ask.rid) for rank, one in own.items()}
+    return agreed, own
 
 
 def _fetching(state: RanksState, ask: Ask, decisions: Sequence[Decision], agreed: Agreed) -> Agreed:

@@ -249,15 +249,17 @@ def a_window_is_committed_whole_or_not_at_all(
     needs=("ranks_view",),
 )
 def a_truncated_prefetch_keeps_a_prefix(
-    read_granted: Sequence[Prefix], asked_pages: Sequence[Prefix], read_behind: bool
+    read_granted: Sequence[Prefix], asked_pages: Sequence[Prefix], read_behind: bool, read_again: Sequence[Prefix]
 ) -> bool:
-    """Where some rank has less room than a prefetch needs, what it takes memory for MUST be what comes first of the pages
-    that are missing, without a gap, and equally much on every rank.
+    """What a prefetch takes host memory for MUST be what comes first of the pages that are missing there, without a gap, and
+    equally much on every rank; also where some rank has less room than it needs.
     """
     if not read_granted:
         return True
     first = len(read_granted[0]) - 1
-    return read_behind and tuple(read_granted) == tuple(asked_pages[first : first + len(read_granted)])
+    return (
+        read_behind and not read_again and tuple(read_granted) == tuple(asked_pages[first : first + len(read_granted)])
+    )
 
 
 @rule(
@@ -297,7 +299,7 @@ def what_storage_has_is_what_every_rank_can_restore(hit_agreed: int | None, hit_
     needs=("ranks_view",),
 )
 def a_load_back_is_whole_or_not_at_all(load_granted: Sequence[Prefix], load_missing: Sequence[Prefix]) -> bool:
-    """A load back MUST take all that is missing on the device and is on the host of every rank, or nothing."""
+    """A load back MUST take all that is missing on the device, not being loaded, and on the host of every rank, or nothing."""
     return not load_granted or tuple(load_granted) == tuple(load_missing)
 
 

@@ -111,8 +111,9 @@ def events(scope: Scope, node: Node, rank: int) -> Iterator[Local]:
         if window < scope.window:
             yield Local(rank, "read", rid=1, pages=pages, window=window + 1)
         yield Local(rank, "failed", rid=1)
-    if scope.stop == "timeout" and not own.clock:
-        yield Local(rank, "clock", pages=node.known.world.limit)
+    limit = node.known.world.limit
+    if scope.stop == "timeout" and own.clock <= limit:
+        yield Local(rank, "clock", pages=limit + 1 if own.clock else limit)
     if "insert" in scope.asks and "prefetch" in scope.asks:
         seen = node.known.seen[rank]
         assert seen is not None

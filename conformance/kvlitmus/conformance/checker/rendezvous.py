@@ -6,9 +6,12 @@ of its group have entered the same.  When no rank can go on, those that are left
 
 from __future__ import annotations
 
+import itertools
+import operator
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import SupportsIndex
 
 from kvlitmus.conformance.support.text import raised_text
 from kvlitmus.spec.interface.ranks import (
@@ -18,6 +21,7 @@ from kvlitmus.spec.interface.ranks import (
     Exchange,
     Group,
     GroupLost,
+    Prefix,
     Receive,
     Send,
     Turns,
@@ -25,7 +29,7 @@ from kvlitmus.spec.interface.ranks import (
 from kvlitmus.spec.rank_calls import ABSENT, LOST, RAISED, RETURNED, WAITING, Trace
 
 MOST = 1_000
-"""A rank that enters more than so many things in one call is taken to go on for ever."""
+"""A rank that enters, or decides, more than so many things in one call is taken to go on for ever."""
 
 OPERATIONS: Mapping[str, Callable[[Sequence[int]], int]] = {"min": min, "max": max, "sum": sum}
 """How values are reduced."""
@@ -57,9 +61,10 @@ class Turn:
                 self.at = self.turns.throw(GroupLost())
             else:
                 self.at = next(self.turns) if values is None else self.turns.send(values)
-            if not isinstance(self.at, Collective | Send | Receive | Await):
-                raise OddAnswer(f"rank {self.rank} yielded a {type(self.at).__name__}")
+            self.at = exchange_of(self.rank, self.at)
             self.entered.append(self.at)
+            if len(self.entered) > MOST:
+                raise OddAnswer(f"rank {self.rank} entered more than {MOST} things in one call")
         except StopIteration as stop:
             self.end(RETURNED)
             self.decisions = decisions_of(self.rank, stop.value)
@@ -85,9 +90,44 @@ class Turn:
 def decisions_of(rank: int, value: object) -> tuple[Decision, ...]:
     """What a rank returned, as decisions; raises :class:`OddAnswer` for anything else."""
     try:
-        return tuple(Decision(one.kind, one.of, tuple(map(tuple, one.prefixes))) for one in value)  # type: ignore[attr-defined]
-    except (AttributeError, TypeError) as error:
+        # No call decides as many things as this; what has no end is cut off here.
+        some = tuple(itertools.islice(value, MOST + 1))  # type: ignore[call-overload]
+        decisions = tuple(Decision(one.kind, one.of, tuple(map(prefix_of, one.prefixes))) for one in some)
+    except (AttributeError, TypeError, ValueError) as error:
         raise OddAnswer(f"rank {rank} returned {type(value).__name__}, not a list of decisions") from error
+    if len(decisions) > MOST:
+        raise OddAnswer(f"rank {rank} returned more than {MOST} decisions in one call")
+    if not {type(text) for one in decisions for text in (one.kind, one.of)} <= {str}:
+        raise OddAnswer(f"rank {rank} returned a decision whose kind is no text")
+    return decisions
+
+
+def prefix_of(value: Iterable[SupportsIndex] | str) -> Prefix:
+    """A prefix: some numbers; raises ``TypeError`` or ``ValueError`` for anything else, texts included."""
+    if isinstance(value, str):
+        raise TypeError("a text is no prefix")
+    return tuple(map(operator.index, value))
+
+
+def exchange_of(rank: int, value: object) -> Exchange:
+    """What a rank yielded, its sequences as tuples; raises :class:`OddAnswer` for anything else."""
+    try:
+        if isinstance(value, Collective):
+            group = Group(str(value.group.kind), prefix_of(value.group.members))
+            if not group.members:
+                raise OddAnswer(f"rank {rank} entered a collective of nobody")
+            if value.op not in (*OPERATIONS, "barrier"):
+                raise OddAnswer(f"rank {rank} entered a collective of operation {value.op!r}")
+            return Collective(group, value.op, tuple(map(str, value.layout)), prefix_of(value.values))
+        if isinstance(value, Send):
+            return Send(operator.index(value.to), tuple(map(str, value.layout)), prefix_of(value.values))
+        if isinstance(value, Receive):
+            return Receive(operator.index(value.source))
+        if isinstance(value, Await):
+            return Await(str(value.what), tuple(map(prefix_of, value.pages)))
+    except (AttributeError, TypeError, ValueError) as error:
+        raise OddAnswer(f"rank {rank} yielded a {type(value).__name__} with fields of other types") from error
+    raise OddAnswer(f"rank {rank} yielded a {type(value).__name__}")
 
 
 def together(calls: Mapping[int, Turns], gone: Sequence[int] = ()) -> tuple[list[Trace], list[tuple[int, int]]]:
@@ -101,8 +141,7 @@ def together(calls: Mapping[int, Turns], gone: Sequence[int] = ()) -> tuple[list
     for rank in sorted(calls):
         turns[rank].go_on(None)
     while any(one_step(turns, rank, mail) for rank in sorted(calls)):
-        if max(len(one.entered) for one in turns.values()) > MOST:
-            break
+        pass
     for one in turns.values():
         if one.turns is not None and not one.ended:
             one.turns.close()

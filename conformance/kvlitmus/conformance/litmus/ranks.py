@@ -86,16 +86,22 @@ def reads_that_end_apart_are_committed_alike(checker: Checker) -> None:
 
 @litmus(rules=("RANKS-12", "RANKS-13"), needs=RANKS, stops=("timeout",))
 def a_clock_that_runs_ahead_ends_nothing(checker: Checker) -> None:
-    """One rank's clock is far ahead: the prefetch goes on until the time is up on all ranks."""
+    """One rank's clock is far ahead: the prefetch goes on until the time is up on all ranks, which it is when more than
+    the limit has gone by, not when as much has.
+    """
     for shape in ranks.SHAPES:
         if ranks.start(checker, shape):
             members = checker.ranks_state.world.tree(0)
             ranks.ask(checker, "prefetch", KEY, rid=1)
             ranks.found(checker, 1, [range(1, 5)] * len(members))
-            for rank in members:
+            limit = checker.ranks_state.world.limit
+            for seconds in (limit, limit + 1):
+                for rank in members[1:]:
+                    ranks.ask(checker, "poll", rid=1)
+                    ranks.local(checker, Local(rank, "clock", pages=100 if seconds > limit else seconds))
                 ranks.ask(checker, "poll", rid=1)
-                ranks.local(checker, Local(rank, "clock", pages=100))
-            ranks.ask(checker, "poll", rid=1)
+                ranks.local(checker, Local(members[0], "clock", pages=seconds))
+                ranks.ask(checker, "poll", rid=1)
 
 
 @litmus(rules=("RANKS-19",), needs=RANKS)
@@ -165,6 +171,53 @@ def what_is_loaded_back_is_on_every_rank(checker: Checker) -> None:
         ranks.finish_copies(checker)
         ranks.ask(checker, "match", KEY)
         ranks.ask(checker, "load", KEY)
+
+
+@litmus(rules=("RANKS-20", "RANKS-21", "RANKS-23"), needs=(*RANKS, "ranks_view"))
+def what_is_missing_behind_a_load_may_be_loaded(checker: Checker) -> None:
+    """While the first page of a key is being loaded, the rest of it is asked for: all of it is loaded, or nothing."""
+    for shape in ranks.SHAPES:
+        if ranks.start(checker, shape):
+            ranks.cached(checker, KEY)
+            ranks.ask(checker, "evict", pages=checker.ranks_state.world.pages)
+            ranks.ask(checker, "load", KEY[:1])
+            ranks.ask(checker, "load", KEY)
+            ranks.ask(checker, "match", KEY)
+            ranks.finish_copies(checker)
+            ranks.ask(checker, "match", KEY)
+
+
+@litmus(rules=("RANKS-14", "RANKS-15", "RANKS-19"), needs=RANKS)
+def a_request_that_is_aborted_is_retried(checker: Checker) -> None:
+    """A request's number comes again after an abort, for another key: what storage answered, what was read and what
+    failed before says nothing of it.
+    """
+    for shape in ranks.SHAPES:
+        if ranks.start(checker, shape):
+            many = len(checker.ranks_state.world.tree(0))
+            ranks.ask(checker, "prefetch", KEY, rid=1)
+            ranks.found(checker, 1, [range(1, 5)] * many)
+            ranks.read(checker, 1, [(4, 2)] * many)
+            ranks.ask(checker, "abort", rid=1)
+            ranks.ask(checker, "prefetch", (5, *KEY[1:]), rid=1)
+            ranks.ask(checker, "hit", rid=1)
+            ranks.found(checker, 1, [range(1, 3)] * many)
+            ranks.ask(checker, "poll", rid=1)
+            ranks.ask(checker, "abort", rid=1)
+            ranks.ask(checker, "prefetch", (6, *KEY[1:]), rid=1)
+            ranks.found(checker, 1, [range(1, 3)] * many)
+            ranks.read(checker, 1, [(2, 2)] * many)
+            ranks.ask(checker, "poll", rid=1)
+
+
+@litmus(rules=("RANKS-17",), needs=(*RANKS, "ranks_view"))
+def what_the_host_has_is_not_read_again(checker: Checker) -> None:
+    """The first pages of a key are on every host when the rest of it is to be read."""
+    for shape in ranks.SHAPES:
+        if ranks.start(checker, shape):
+            ranks.cached(checker, KEY[:2])
+            ranks.ask(checker, "prefetch", KEY, rid=1)
+            ranks.ask(checker, "abort", rid=1)
 
 
 @litmus(rules=("RANKS-22", "RANKS-23"), needs=(*RANKS, "ranks_view"))

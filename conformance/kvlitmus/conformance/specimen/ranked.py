@@ -210,7 +210,7 @@ class RankCache:
     def ask_prefetch(self, ask: Ask) -> Deciding:
         """Take memory for what the host lacks of a key: all of it, or a prefix of it."""
         pages = self.path(ask.key)
-        missing = pages[self.run(pages, self.host) :]
+        missing = self.missing(pages)
         free, more, window_free, attached = yield from self.agree_room(pages)
         missing = missing[: free + more]
         size = self.world.window
@@ -221,6 +221,7 @@ class RankCache:
         dropped = self.evict_windows(window)
         self.host_free -= len(missing)
         self.window_free -= window
+        self.forget(ask.rid)
         self.reads[ask.rid] = Read(missing, window, self.clock)
         return [
             victims,
@@ -228,6 +229,10 @@ class RankCache:
             Decision("grant", "read", tuple(missing)),
             Decision("grant", "window", tuple(missing[-1:]) if window else ()),
         ]
+
+    def missing(self, pages: list[Prefix]) -> list[Prefix]:
+        """What the host lacks of a path."""
+        return pages[self.run(pages, self.host) :]
 
     def agree_room(self, pages: list[Prefix]) -> Exchanging:
         """What is free and evictable on the host, free for a window, and whether storage is attached, on all ranks."""
@@ -245,6 +250,7 @@ class RankCache:
         self.trim(one, hit)
         if not hit:
             del self.reads[ask.rid]
+            self.forget(ask.rid)
         return [Decision("grant", "hit", tuple(one.pages))]
 
     def count_hit(self, rid: int, one: Read) -> Generator[Exchange, tuple[int, ...], int | None]:
@@ -286,7 +292,7 @@ class RankCache:
         pages, window = self.progress.get(rid, (0, 0))
         if 0 <= one.hit <= pages and window >= one.window:
             return True
-        return self.world.stop == "timeout" and self.clock - one.began >= self.world.limit
+        return self.world.stop == "timeout" and self.clock - one.began > self.world.limit
 
     def agree_progress(self, rid: int) -> Exchanging:
         """How many pages, and pages of the window, all ranks have read: one packed reduction."""
@@ -295,6 +301,7 @@ class RankCache:
     def commit(self, rid: int, one: Read, pages: int, window: int) -> list[Decision]:
         """Cache so many pages, with a window if so many pages of it were read; the rest is given back."""
         del self.reads[rid]
+        self.forget(rid)
         many = max(0, min(one.hit, pages))
         read = one.pages[:many]
         self.host_free += len(one.pages) - many
@@ -316,8 +323,7 @@ class RankCache:
     def ask_load(self, ask: Ask) -> Deciding:
         """Begin to copy to the device what is on the host, all of it or nothing."""
         pages = self.path(ask.key)
-        missing = pages[self.run(pages, self.device) :]
-        missing = missing[: self.run(missing, {page for page in self.host if page not in self.loads})]
+        missing = self.loadable(pages)
         device, more = yield from self.to_all.agree("min", self.ROOM[:2], self.room(pages)[:2])
         if len(missing) > device + more:
             missing = []
@@ -325,6 +331,11 @@ class RankCache:
         self.device_free -= len(missing)
         self.loads += missing
         return [victims, Decision("grant", "load", tuple(missing))]
+
+    def loadable(self, pages: list[Prefix]) -> list[Prefix]:
+        """What of a path the device lacks and the host has; nothing behind a page that is being loaded."""
+        missing = pages[self.run(pages, self.device) :]
+        return missing[: self.run(missing, {page for page in self.host if page not in self.loads})]
 
     def ask_abort(self, ask: Ask) -> Deciding:
         """The request is gone: after all have come here, its memory is given back."""
@@ -335,9 +346,16 @@ class RankCache:
     def drop(self, rid: int) -> None:
         """Give back what a prefetch holds."""
         one = self.reads.pop(rid, None)
+        self.forget(rid)
         if one is not None:
             self.host_free += len(one.pages)
             self.window_free += one.window
+
+    def forget(self, rid: int) -> None:
+        """What was found and read for a prefetch is of no use when it is over: the request's number may come again."""
+        self.found.pop(rid, None)
+        self.progress.pop(rid, None)
+        self.failed.discard(rid)
 
     def ask_rejoin(self, ask: Ask) -> Deciding:
         """Where a rank has lost everything, all begin anew."""

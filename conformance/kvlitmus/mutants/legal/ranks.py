@@ -119,6 +119,17 @@ class CopiesEndByCall(RankCache):
         return pages or None
 
 
+@null_mutant("null-rank-loads-behind-what-is-loading", configs=RANK_CONFIGS)
+class LoadsBehindWhatIsLoading(RankCache):
+    """A load back begins behind pages that are being loaded for an earlier one, as SGLang's does, whose nodes have
+    their device slots as soon as their copy begins; the specimen waits for these first.
+    """
+
+    def loadable(self, pages: list[Prefix]) -> list[Prefix]:
+        missing = pages[self.run(pages, {*self.device, *self.loads}) :]
+        return missing[: self.run(missing, self.host)]
+
+
 class _FirstStageCounts(RankLink):
     """Copies are counted on the first pipeline stage; the next ones are told how many."""
 

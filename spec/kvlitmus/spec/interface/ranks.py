@@ -34,7 +34,8 @@ class World(NamedTuple):
     no others do.  ``groups``: all groups of reduction, also those of one rank and those that span several trees.
     ``pages``, ``host_pages``: what each rank has on its device and on its host.  ``window``: so many pages before a
     boundary must have state of the component *window*, for which there is room for ``window_pages``; 0 where the cache
-    has no such component.  ``stop``: the stop policy of prefetches; ``limit``: the seconds of ``timeout``.
+    has no such component.  ``stop``: the stop policy of prefetches; ``limit``: under ``timeout`` a prefetch
+    need not be waited for when more than so many seconds have gone by.
     """
 
     name: str
@@ -95,7 +96,7 @@ class Ask(NamedTuple):
     the host.  ``evict``: free ``pages`` pages of the device.  ``acks``: note the copies that have ended.  ``prefetch``:
     begin to read ``key`` from storage for request ``rid``; ``hit``: note how much of it storage has; ``poll``: end it
     where the stop policy lets it, and cache what was read.  ``load``: begin to copy ``key`` from host to device.
-    ``abort``: the request is gone.  ``rejoin``: after a rank was lost and is back, go on together.
+    ``abort``: the request is gone, and its number may come again, for another prefetch.  ``rejoin``: after a rank was lost and is back, go on together.
     """
 
     what: str
@@ -169,7 +170,7 @@ Exchange = Collective | Send | Receive | Await
 class Decision(NamedTuple):
     """What a rank decided, in prefixes, never in slots, which are its own.
 
-    ``kind``: ``match`` (what was found), ``grant`` (what memory was taken for), ``victims`` (what went, in order),
+    ``kind``: ``match`` (what was found: one prefix, the longest), ``grant`` (what memory was taken for), ``victims`` (what went, in order),
     ``commit`` (what is cached now) or ``ack`` (which copies count as ended).  ``of``: of which tier, kind of copy or
     component: ``device``, ``host``, ``write``, ``load``, ``read``, ``hit``, ``kv``, ``window``, ``reset``.
     """

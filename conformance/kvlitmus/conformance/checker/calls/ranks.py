@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
 
-from kvlitmus.conformance.checker.rendezvous import OddAnswer, together
-from kvlitmus.spec.interface.ranks import Ask, Decision, Local, Prefix, RankView, worlds
+from kvlitmus.conformance.checker.rendezvous import OddAnswer, prefix_of, together
+from kvlitmus.spec.interface.ranks import Ask, Decision, Local, Prefix, RankView, Turns, worlds
 from kvlitmus.spec.rank_calls import RAISED, RETURNED, RankAsk, RankCall, RankLocal, RankStart, Together, Views
-from kvlitmus.spec.rank_state import Agreed, advance_ranks
+from kvlitmus.spec.rank_state import Agreed, advance_ranks, decided
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Checker
@@ -82,12 +83,10 @@ def ask(checker: Checker, what: str, key: Prefix = (), *, rid: int = 0, pages: i
     calls = {}
     try:
         for rank in living:
-            calls[rank] = checker.adapter.ranks_ask(rank, asked)
+            calls[rank] = turns_of(rank, checker.adapter.ranks_ask(rank, asked))
         traces, unread = together(calls, [rank for rank in ranks if rank not in living])
     except OddAnswer as error:
         raise checker.broken("PORT-03", str(error)) from error
-    except AttributeError as error:
-        raise checker.broken("PORT-03", "expected a generator of what the rank enters") from error
     except NotImplementedError:
         raise  # a method without a body: said of the adapter, not of the cache
     except Exception as error:
@@ -95,10 +94,21 @@ def ask(checker: Checker, what: str, key: Prefix = (), *, rid: int = 0, pages: i
     raised = next((one for one in traces if one.ended == RAISED), None)
     if raised is not None:
         raise checker.broken("PORT-01", f"on rank {raised.rank} the call raised {raised.why}")
+    if what == "match":
+        for one in traces:
+            if one.ended == RETURNED and len(decided(one.decisions, "match", "device") or ()) != 1:
+                raise checker.broken("PORT-03", f"rank {one.rank} named more than one prefix, or none, that was found")
     answer = Together(tuple(traces), _views(checker), tuple(unread))
     checker.history[-1] += f" → {told(answer)}"
     _judge(checker, RankAsk(asked, ranks), answer)
     return answer
+
+
+def turns_of(rank: int, value: Turns) -> Turns:
+    """What a rank was asked, if it is a generator; raises :class:`OddAnswer` for anything else."""
+    if not isinstance(value, Generator):
+        raise OddAnswer(f"rank {rank} answered a {type(value).__name__}, not a generator of what it enters")
+    return value
 
 
 def told(answer: Together) -> str:
@@ -193,9 +203,25 @@ def _views(checker: Checker) -> Views:
 def _view(checker: Checker, rank: int) -> RankView | None:
     """A look at one rank; ``None`` where a call on it has not ended."""
     view = checker.look("ranks_view", rank)
-    if view is not None and not isinstance(view, RankView):
+    if view is None:
+        return None
+    if not isinstance(view, RankView):
         raise checker.broken("PORT-03", f"expected a RankView, got a {type(view).__name__}")
-    return view
+    try:
+        return RankView(
+            tuple(map(prefix_of, view.device)),
+            tuple(map(prefix_of, view.host)),
+            tuple(map(prefix_of, view.writing)),
+            tuple(map(prefix_of, view.loading)),
+            tuple(
+                (operator.index(rid), tuple(map(prefix_of, held)), operator.index(window))
+                for rid, held, window in view.reading
+            ),
+            tuple(map(prefix_of, view.window)),
+            *map(operator.index, (view.device_free, view.host_free, view.window_free)),
+        )
+    except (TypeError, ValueError) as error:
+        raise checker.broken("PORT-03", f"a look at rank {rank} has fields of other types: {error}") from error
 
 
 def _judge(checker: Checker, call: RankCall, answer: object) -> None:

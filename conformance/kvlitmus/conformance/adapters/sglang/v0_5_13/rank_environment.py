@@ -78,6 +78,12 @@ class Storage(Backend):
         self.asked: Counter[int] = Counter()
         self.read: Counter[int] = Counter()
 
+    def forget(self, rid: int) -> None:
+        """Nothing is known of a request: its number comes again."""
+        for known in (self.answers, self.readable, self.asked, self.read):
+            known.pop(rid, None)
+        self.broken.discard(rid)
+
     def batch_exists(self, keys: Sequence[str], _extra_info: object = None) -> int:
         """Whether the next page of the query is stored."""
         rid = self._rid(in_hand())

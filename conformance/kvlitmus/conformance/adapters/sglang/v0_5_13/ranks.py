@@ -117,8 +117,7 @@ class Rank(HiRadix):
         return super()._params(**more, **groups_of(self.world, self.number, self.meetings))
 
     def _extra_config(self) -> str:
-        # SGLang's time is up when more than this has gone by, and seconds are whole here.
-        limit = {"prefetch_timeout_base": self.world.limit - 0.5, "prefetch_timeout_per_ki_token": 0}
+        limit = {"prefetch_timeout_base": self.world.limit, "prefetch_timeout_per_ki_token": 0}
         return json.dumps({"prefetch_threshold": PAGE, **limit})
 
     def attach_storage(self) -> bool:
@@ -227,11 +226,18 @@ class Rank(HiRadix):
         if begun.started:
             first = begun.matched // PAGE
             pages = pages_of(ask.key)[first : first + begun.asked // PAGE]
+            self.forget(ask.rid)
             operation = self.cache.ongoing_prefetch[str(ask.rid)][3]
             self.reads[ask.rid] = Reading(operation, pages, operation.host_indices[::PAGE].tolist())
         now = self.on("host_value")
         victims = tuple(page for page in host if page not in now)
         return [Decision("victims", "host", victims), Decision("grant", "read", pages)]
+
+    def forget(self, rid: int) -> None:
+        """The storage knows nothing yet of this prefetch, whatever it said to one of the same request before."""
+        self.released.discard(rid)
+        self.meetings.known.pop(rid, None)
+        self.storage.forget(rid)
 
     def ask_hit(self, ask: Ask) -> list[Decision]:
         """The storage threads meet where the storage of every rank has answered; the scheduler sees what came of it."""
