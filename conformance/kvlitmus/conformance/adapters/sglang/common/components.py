@@ -47,7 +47,7 @@ PROFILE = Profile(
     misuse="undefined",
 )
 PAIRED = replace(PROFILE, component_grants="paired", component_refill="replaces")
-CAPABILITIES = frozenset({"components", "component_counters", "component_view"})
+CAPABILITIES = frozenset({"components", "component_lookup", "component_counters", "component_view"})
 
 WINDOWED = (
     Config(page_size=4, pages=16, components="kv+swa"),
