@@ -230,9 +230,13 @@ def component_fetch_reads(answer: After) -> Mapping[str, Mapping[int, int]]:
 def component_fetch_reads_due(
     layout: Layout, component_fetch: Fetch, component_fetch_boundary: int
 ) -> Mapping[str, Sequence[int]]:
-    """Where the entries end, by component, that the boundary needs of what the prefetch has memory for."""
+    """Where the entries end, by component, that the boundary needs of what the prefetch has memory for.
+
+    A boundary beyond the key needs no more than the key has.
+    """
+    most = len(component_fetch.path.names)
     return {
-        one.name: tuple(fetched(one, component_fetch.start, component_fetch_boundary))
+        one.name: tuple(fetched(one, component_fetch.start, min(component_fetch_boundary, most)))
         if one.name in component_fetch.taken
         else ()
         for one in layout.components

@@ -135,7 +135,9 @@ def ends_at(path: Path, component: str, places: Mapping[At, object] | frozenset[
 def needed_at(path: Path, component: Component, boundary: int, root: str) -> tuple[At, ...]:
     """The entries of a component that a boundary of a key needs, in the order of the prefix; none where it can't be valid."""
     ends = needed(component, boundary, root) or ()
-    return tuple((component.name, end_name(path, end)) for end in ends if end <= len(path.names))
+    # A boundary beyond the key is an answer too, however large.
+    within = range(ends.start, min(ends.stop, len(path.names) + 1), ends.step) if ends else ()
+    return tuple((component.name, end_name(path, end)) for end in within)
 
 
 def pool_places(layout: Layout, entries: Entries) -> frozenset[Place]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, cast
 
 from kvlitmus.conformance.checker.calls.text import key_text
+from kvlitmus.conformance.support.integers import integer
 from kvlitmus.conformance.support.text import harmless, shown, type_name
 from kvlitmus.spec.component_calls import (
     After,
@@ -24,12 +26,15 @@ from kvlitmus.spec.component_calls import (
     View,
 )
 from kvlitmus.spec.component_state import advance_components, end_name
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.units import Key, Unit
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Checker
 
 SNAPSHOT = 3
+MAX_UNITS = 1 << 20
+"""More units than any key of the suite has."""
+PAIR = 2
 
 
 def alloc(checker: Checker, wants: Mapping[str, int]) -> Entries | None:
@@ -135,6 +140,7 @@ def view(checker: Checker) -> View | None:
     copies: set[tuple[At, int]] = set()
     for row in listed(checker, checker.look("component_entries"), "entries"):
         component, namespace, units, place = checker.fields(row, 4, "(component, namespace, units, place)")
+        component = component if type(component) is str else None
         name = named(checker, namespace, units)
         entry = (component, name), checker.count(place, "a place")
         again = entry[0] in held and checker.profile.component_copies != "kept"
@@ -147,13 +153,23 @@ def view(checker: Checker) -> View | None:
 
 def named(checker: Checker, namespace: object, units: object) -> Any:
     """The name of a prefix in a snapshot."""
+    if namespace is not None and type(namespace) is not str:
+        raise checker.broken("PORT-03", f"expected a namespace, a string or None, got {shown(namespace)}")
     try:
-        names = checker.names.of(namespace, tuple(units))  # type: ignore[arg-type]
+        given = tuple(islice(cast("Iterable[Any]", units), MAX_UNITS))
+        names = checker.names.of(namespace, given if {*map(type, given)} <= {int} else tuple(map(unit, given)))
     except Exception as error:
         raise checker.broken("PORT-03", f"expected units, got {harmless(error) or type_name(error)}") from error
     if not names:
         raise checker.broken("PORT-03", "expected the units of a prefix, got none")
     return names[-1]
+
+
+def unit(given: Any) -> Unit:
+    """A token, or a pair of them, in plain integers; raises ``TypeError`` for anything else."""
+    if type(given) is tuple and len(given) == PAIR:
+        return integer(given[0]), integer(given[1])
+    return integer(given)
 
 
 def listed(checker: Checker, answer: object, what: str) -> list[Any]:
