@@ -1,7 +1,8 @@
-"""Caches of components judged alone: odd answers are named, mutants are killed by the litmus tests, and legal caches spared."""
+"""Caches of components judged alone: odd answers are named, mutants killed, and legal caches spared."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,8 +13,11 @@ from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.litmus.components import store
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.ports import Config
+from kvlitmus.conformance.run import engine, plan
+from kvlitmus.conformance.run.results import Options
 from kvlitmus.conformance.specimen.components import ComponentSpecimen
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
+from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.units import Key
 
 CONFIG = Config(page_size=4, pages=16, components="kv+swa")
@@ -69,3 +73,25 @@ def test_a_snapshot_of_another_form_breaks_the_port(row: object) -> None:
     with pytest.raises(Violation) as found:
         store(checker, prompt(checker, "ab"))
     assert found.value.rules == ("PORT-03",)
+
+
+MUTANTS = {id: one for id, one in all_mutants().items() if one.configs[0].components}
+
+
+@pytest.mark.parametrize("id", [id for id, one in MUTANTS.items() if not one.null])
+def test_a_mutant_is_killed_by_a_rule_that_it_names(id: str) -> None:
+    one = MUTANTS[id]
+    for item in plan.items(one.configs, one.profile, steps=300):
+        for finding in engine.run_item(one.target, item, Options(shrink_trials=0)).findings:
+            if one.killed_by(finding.rules):
+                return
+    pytest.fail(f"nothing kills {id}")
+
+
+@pytest.mark.parametrize("id", [id for id, one in MUTANTS.items() if one.null])
+def test_a_legal_variation_is_spared(id: str) -> None:
+    one = MUTANTS[id]
+    for item in plan.items(one.configs, one.profile, steps=1):
+        shorter = replace(item, ops=min(item.ops, 150))
+        result = engine.run_item(one.target, shorter, Options(shrink_trials=0))
+        assert not result.error and not result.findings, (item.id, result.findings)

@@ -405,6 +405,49 @@ class EvictionStopsEarly(ComponentTree):
         return super().evict({name: min(many, 1) for name, many in wants.items()})
 
 
+@mutant("component-eviction-of-two-empties-both", kills=("COMP-13",), configs=(*HYBRID, *STATED))
+class EvictionOfTwoEmptiesBoth(ComponentTree):
+    """An eviction that is asked for several components takes all that it can of each, however little would do."""
+
+    def evict(self, wants: Mapping[str, int]) -> dict[str, int]:
+        if sum(many > 0 for many in wants.values()) > 1:
+            wants = {name: self.pools.layout.places[self.pools.pool_of[name]] for name, many in wants.items() if many}
+        return super().evict(wants)
+
+
+@mutant("component-kv-takes-windows-elsewhere", kills=("COMP-13", "COMP-16"), configs=WINDOWED)
+class KvTakesWindowsElsewhere(ComponentTree):
+    """With KV that is evicted go the windows that nobody reads of other prompts: their hits grow short."""
+
+    def evict(self, wants: Mapping[str, int]) -> dict[str, int]:
+        freed = super().evict(wants)
+        if freed["kv"]:
+            for node in [node for node in self.nodes() if "swa" in node.places and not node.locks.get("swa")]:
+                self.pools.give("swa", [node.places.pop("swa")])
+                freed["swa"] += 1
+        return freed
+
+
+@mutant(
+    "component-leaf-is-another",
+    kills=("COMP-16",),
+    profile=replace(PROFILE, component_cascade="leaf"),
+    configs=WINDOWED,
+)
+class LeafIsAnother(ComponentTree):
+    """With a window's entry at the end of a path goes the oldest KV at the end of any path."""
+
+    def evict(self, wants: Mapping[str, int]) -> dict[str, int]:
+        freed = super().evict({"kv": wants.get("kv", 0)})
+        for _ in range(wants.get("swa", 0)):
+            if choices := self.evictable(self.components[1]):
+                victim = min(choices, key=lambda node: (node.used, -node.end))
+                self.pools.give("swa", [victim.places.pop("swa")])
+                others = super().evict({"kv": 1})
+                freed = {name: many + others[name] + (name == "swa") for name, many in freed.items()}
+        return freed
+
+
 @mutant("component-match-drops-the-window", kills=("COMP-16",), configs=WINDOWED)
 class MatchDropsTheWindow(ComponentTree):
     """A match frees the entries that the window of this hit has left behind, which shorter keys still need."""

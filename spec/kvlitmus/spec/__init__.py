@@ -24,7 +24,7 @@ takes; :mod:`~kvlitmus.spec.replay`, what events tell, and :mod:`~kvlitmus.spec.
 :mod:`~kvlitmus.spec.sparse_state`, :mod:`~kvlitmus.spec.sparse_buffer` and :mod:`~kvlitmus.spec.sparse_calls`; for components
 :mod:`~kvlitmus.spec.component_shapes` (which boundaries are valid), :mod:`~kvlitmus.spec.component_layouts`,
 :mod:`~kvlitmus.spec.component_calls`, :mod:`~kvlitmus.spec.component_state`,
-:mod:`~kvlitmus.spec.component_storage` (what can be restored) and
+:mod:`~kvlitmus.spec.component_evictions` (what may go), :mod:`~kvlitmus.spec.component_storage` (what can be restored) and
 :mod:`~kvlitmus.spec.component_fetch` (how it is fetched), for several ranks
 :mod:`~kvlitmus.spec.rank_state` and :mod:`~kvlitmus.spec.rank_calls`; beside these :mod:`~kvlitmus.spec.hash_calls`
 and :mod:`~kvlitmus.spec.misuse_calls`, and :mod:`~kvlitmus.spec.schemes` (how pages are named).  What goes on in the

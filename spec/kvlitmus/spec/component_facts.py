@@ -31,6 +31,7 @@ from kvlitmus.spec.component_calls import (
     Reading,
     Reserved,
 )
+from kvlitmus.spec.component_evictions import freed_most, rightly_gone
 from kvlitmus.spec.component_fetch import asked
 from kvlitmus.spec.component_layouts import Layout
 from kvlitmus.spec.component_shapes import Chunk, Need, Run, Window, admit, fits, largest, needed, step_of, valid
@@ -39,7 +40,6 @@ from kvlitmus.spec.component_state import (
     Place,
     Stored,
     advance_components,
-    asked_components,
     commit_brings,
     ends_at,
     fresh_places,
@@ -361,15 +361,11 @@ def component_most(layout: Layout, state: ComponentState) -> Mapping[str, int]:
 
 
 @fact(0)
-def component_excess(setting: Setting, state: ComponentState) -> int:
-    """How many entries more than asked for may go with the last one: by node all but one of the longest node."""
-    return max(0, state.longest - 1) if setting.profile.evict_granularity == "node" else 0
-
-
-@fact(0)
-def component_touched(setting: Setting, layout: Layout, call: ComponentEvict) -> Collection[str]:
-    """The components of which the eviction may take something: those asked for, and what goes with them by the profile."""
-    return asked_components(layout, call.wants, setting.profile.component_cascade)
+def component_freed_most(
+    setting: Setting, layout: Layout, state: ComponentState, call: ComponentEvict
+) -> Mapping[str, int]:
+    """How many entries of each component the eviction may take, as the profile says what goes with what."""
+    return freed_most(setting, layout, state, call.wants)
 
 
 # Snapshots
@@ -453,14 +449,14 @@ def component_vanished(
             return []
         return [at for at, place in lost if (layout.named(at[0]).pool, place) not in fresh]
     gone = [at for at in state.certain if at not in component_held]
-    if isinstance(call, ComponentReset):
+    if isinstance(call, ComponentReset) or not gone:
         return []
     wants: Mapping[str, int] = call.wants if isinstance(call, ComponentEvict) else {}
     if isinstance(call, ComponentPrefetch):
         whole = fetch_whole(layout, call)
         wants = {need.component.name: need.entries for need in asked(layout, whole)}
-    touched = asked_components(layout, wants, setting.profile.component_cascade)
-    return [at for at in gone if at[0] not in touched]
+    right = rightly_gone(setting, layout, state, wants, gone)
+    return [at for at in gone if at not in right]
 
 
 def fetch_whole(layout: Layout, call: ComponentPrefetch) -> int:

@@ -16,6 +16,7 @@ from kvlitmus.spec.component_calls import (
     Reading,
     Reserved,
 )
+from kvlitmus.spec.component_evictions import freed_most
 from kvlitmus.spec.component_facts import fetch_whole, pools_of
 from kvlitmus.spec.component_fetch import asked, committed, cut_length, fetched, least_length, reserved_length, restored
 from kvlitmus.spec.component_layouts import Layout
@@ -25,7 +26,6 @@ from kvlitmus.spec.component_state import (
     Fetch,
     Place,
     anchor_of,
-    asked_components,
     commit_brings,
     pool_places,
     written,
@@ -140,8 +140,6 @@ def component_fetch_freed_most(
     state: ComponentState,
     component_fetch_full: int,
     component_fetch_least: int,
-    component_fetch_freed: Mapping[str, int],
-    component_excess: int,
 ) -> Mapping[str, int] | Unknown:
     """How many entries of each component one eviction for the prefetch may take.
 
@@ -155,16 +153,7 @@ def component_fetch_freed_most(
     wants = {need.component.name: need.entries for need in needs if need.component.pool in short}
     if component_fetch_full < component_fetch_least:
         wants = {}
-    cascade, base = setting.profile.component_cascade, layout.base.name
-    touched = asked_components(layout, wants, cascade)
-    # What goes with the KV is beside it; where leaves go whole, an entry of any component may take one of each.
-    every, of_base = sum(component_fetch_freed.values()), component_fetch_freed.get(base, 0)
-    most = dict.fromkeys(layout.components_by_name, 0)
-    for name in touched:
-        along = {"none": 0, "base": 0 if name == base else of_base, "leaf": every}[cascade]
-        own = wants.get(name, 0)
-        most[name] = own + (component_excess if own else 0) + along
-    return most
+    return freed_most(setting, layout, state, wants)
 
 
 # What prefetches have

@@ -231,21 +231,16 @@ def an_eviction_frees_what_is_asked_for(
     on=On.COMPONENT_EVICT,
     source="R-MA-03",
     reference="components.evict",
-    allowed="no more than was asked for, {component_excess} for the rest of a node, and than {component_most} unprotected entries; of others what goes with them",
+    allowed="no more than {component_freed_most}, and than {component_most} unprotected entries",
 )
 def an_eviction_frees_no_more(
-    component_asked: Mapping[str, int],
     component_freed: Mapping[str, int],
+    component_freed_most: Mapping[str, int],
     component_most: Mapping[str, int],
-    component_touched: Collection[str],
-    component_excess: int,
 ) -> bool:
-    """An eviction MUST free of a component that alone was asked for no more than that, or by node than the last node makes it, of no component more than is unprotected, and nothing of components that don't go with those asked for."""
-    asked = [name for name, many in component_asked.items() if many > 0]
-    if len(asked) == 1 and component_freed.get(asked[0], 0) > component_asked[asked[0]] + component_excess:
-        return False
+    """An eviction MUST free of each component no more than was asked for, or by node than the last node makes it, beside one entry, or by node those of one node, for each of another component that it goes with by the profile; and no more than is unprotected."""
     return all(
-        freed <= component_most.get(name, 0) and (not freed or name in component_touched)
+        freed <= min(component_freed_most.get(name, 0), component_most.get(name, 0))
         for name, freed in component_freed.items()
     )
 
@@ -291,7 +286,7 @@ def entries_appear_only_as_they_are_brought(component_appeared: Collection[At]) 
     allowed="entries leave by evictions that may take them, to requests that get their places, and by resets",
 )
 def entries_vanish_only_by_evictions(component_vanished: Collection[At]) -> bool:
-    """An entry MUST leave the cache only by an eviction of its component, for a prefetch too, one that it goes with by the profile, a request that gets its place, or a reset."""
+    """An entry MUST leave the cache only by an eviction of its component, for a prefetch too, with an evicted entry of its own prefix that it goes with by the profile, by node of its node, by a request that gets its place, or by a reset."""
     return not component_vanished
 
 

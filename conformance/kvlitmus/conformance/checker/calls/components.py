@@ -140,7 +140,7 @@ def view(checker: Checker) -> View | None:
     copies: set[tuple[At, int]] = set()
     for row in listed(checker, checker.look("component_entries"), "entries"):
         component, namespace, units, place = checker.fields(row, 4, "(component, namespace, units, place)")
-        component = component if type(component) is str else None
+        component = component if type(component) is str else ""
         name = named(checker, namespace, units)
         entry = (component, name), checker.count(place, "a place")
         again = entry[0] in held and checker.profile.component_copies != "kept"

@@ -1,0 +1,68 @@
+"""What an eviction may take of a cache of components: of each component how many entries, and which.
+
+It takes what is asked for, by node the rest of the last node, and what goes along by the profile: with KV the entries of
+the same prefix (``base``), and with an entry at the end of a path the KV there (``leaf``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from kvlitmus.spec.component_calls import At
+from kvlitmus.spec.component_layouts import Layout
+from kvlitmus.spec.component_state import ComponentState, asked_components
+from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.units import Name
+
+
+def longest_node(setting: Setting, state: ComponentState) -> int:
+    """How many entries of KV may go at once: one, or by node those of the longest node."""
+    return max(1, state.longest) if setting.profile.evict_granularity == "node" else 1
+
+
+def freed_most(setting: Setting, layout: Layout, state: ComponentState, wants: Mapping[str, int]) -> Mapping[str, int]:
+    """How many entries of each component an eviction of so many may take.
+
+    Whoever is asked for gives no more than that, and by node the rest of the last node.  With each entry that is asked for
+    of another component, one goes along, or by node those of one node, where the profile lets it.
+    """
+    cascade, node = setting.profile.component_cascade, longest_node(setting, state)
+    touched = asked_components(layout, wants, cascade)
+    most = dict.fromkeys(layout.components_by_name, 0)
+    for name in touched:
+        own = wants.get(name, 0)
+        takers = () if cascade == "none" else wants if cascade == "leaf" else (layout.base.name,)
+        along = sum(wants.get(other, 0) for other in takers if other != name)
+        most[name] = own + (node - 1 if own else 0) + along * node
+    return most
+
+
+def rightly_gone(
+    setting: Setting, layout: Layout, state: ComponentState, wants: Mapping[str, int], gone: Collection[At]
+) -> frozenset[At]:
+    """Which of the entries that are gone such an eviction may have taken.
+
+    Those of the components that are asked for; with KV that is gone what belonged to its prefix; and, where leaves go
+    whole, KV at whose prefix, or by node in whose node, an entry is gone that was asked for.
+    """
+    asked = {name for name, many in wants.items() if many > 0}
+    cascade, base = setting.profile.component_cascade, layout.base.name
+    right = {at for at in gone if at[0] in asked}
+    if cascade == "leaf" and base not in asked:
+        ends = {name for _, name in right}
+        back = (longest_node(setting, state) - 1) * layout.base.unit
+        near = ends.union(*[prefixes(setting, name, back) for name in ends])
+        right |= {at for at in gone if at[0] == base and not near.isdisjoint({at[1], *prefixes(setting, at[1], back)})}
+    if cascade != "none":
+        bare = {name for component, name in right if component == base}
+        right |= {at for at in gone if at[1] in bare}
+    return frozenset(right)
+
+
+def prefixes(setting: Setting, name: Name, back: int) -> frozenset[Name]:
+    """The prefixes of one that are shorter by up to so many units."""
+    found = set[Name]()
+    for _ in range(min(back, len(setting.names.prefix(name)[1]) - 1)):
+        name = setting.names.parent(name)
+        found.add(name)
+    return frozenset(found)
