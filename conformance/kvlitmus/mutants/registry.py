@@ -27,6 +27,7 @@ MODULES: tuple[str, ...] = (
     "store",
     "sparse",
     "sparse_staging",
+    "sparse_admission",
     "components",
     "component_prefetch",
     "component_requests",

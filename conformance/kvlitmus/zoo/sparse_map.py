@@ -29,6 +29,8 @@ class SparseMap:
         self.copies: list[int] = []
         self.queue: list[tuple[int, int, int]] = []
         self.numbers = itertools.count()
+        self.promises: dict[int, int] = {}
+        self.on_host: dict[int, int] = {}
 
     def sparse_shape(self) -> SparseShape:
         """Rows of whole pages."""
@@ -41,7 +43,7 @@ class SparseMap:
             return None
         wanted = -(-(start + tokens) // self.page) if tokens else 0
         missing = max(0, wanted - len(own))
-        if wanted > ROW_PAGES or missing > self.free.bit_count():
+        if wanted > ROW_PAGES or missing > self.free.bit_count() - self.promised_beside(row):
             return None
         for _ in range(missing):
             page = self.free.bit_length() - 1
@@ -50,6 +52,29 @@ class SparseMap:
         if own:
             self.rows[row] = own
         return [self.slot(own, token) for token in range(start, start + tokens)]
+
+    def promised_beside(self, row: int) -> int:
+        """How many pages are kept for others."""
+        kept = {other: most - len(self.rows.get(other, [])) for other, most in self.promises.items() if other != row}
+        return sum(pages for pages in kept.values() if pages > 0)
+
+    def sparse_reserve(self, row: int, tokens: int) -> bool:
+        """A page more than the request needs is kept, unless it is the only one."""
+        pages = -(-tokens // self.page)
+        free = self.free.bit_count() - self.promised_beside(row)
+        if pages > ROW_PAGES or (pages >= free and (pages > free or free < self.pages)):
+            return False
+        self.promises[row] = pages
+        return True
+
+    def sparse_back_up(self, row: int, length: int) -> Sequence[int] | None:
+        """One slot, or none where that many tokens are there."""
+        if self.on_host[row] == length - 1:
+            return ()
+        slots = self.sparse_request(row, length - 2, 1)
+        if slots:
+            self.on_host[row] = length - 1
+        return slots
 
     def slot(self, own: Sequence[int], token: int) -> int:
         """The slot of a token in a row of these pages."""
@@ -66,7 +91,8 @@ class SparseMap:
             yield from range(page * self.page, (page + 1) * self.page)
 
     def sparse_free(self, row: int) -> None:
-        """Set the bits of the row's pages."""
+        """Set the bits of the row's pages, and keep none for it."""
+        self.promises.pop(row, None)
         for page in self.rows.pop(row, []):
             self.free |= 1 << page
 
@@ -125,6 +151,7 @@ class SparseMap:
 
     def sparse_admit(self, row: int, length: int) -> None:
         """Tokens by recency, each with its place; a place without a token has a negative number for one."""
+        self.on_host[row] = length
         fits = length <= self.sparse_buffer()
         self.buffers[row] = OrderedDict((place if fits else ~place, place) for place in range(self.sparse_buffer()))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvlitmus.spec.sparse_buffer import acknowledged, admitted, swapped
-from kvlitmus.spec.sparse_state import SparseCopy, SparseRow, SparseState, Staged, missing_pages
+from kvlitmus.spec.sparse_state import SparseCopy, SparseRow, SparseState, Staged, backup, missing_pages
 from kvlitmus.spec.units import PageNo, Pages, Slot, Tokens
 
 
@@ -53,7 +53,7 @@ def refusal(pool: SparseState, row: int, start: int, tokens: int, *, count: str 
     lacking = missing(pool, row, start, tokens)
     if allocated(pool, row) + lacking * pool.page_size > pool.width:
         return "the row is not wide enough"
-    return "too few pages are free" if lacking > pool.free_pages else ""
+    return "too few pages are free" if lacking > pool.free_for(row) else ""
 
 
 def request(
@@ -97,7 +97,26 @@ def free(pool: SparseState, row: int) -> SparseState:
         buffers={number: one for number, one in pool.buffers.items() if number != row},
         copies={n: copy._replace(left=copy.left or copy.row == row) for n, copy in pool.copies.items()},
         waiting=tuple([one for one in pool.waiting if one.row != row]),
+        backed={number: many for number, many in pool.backed.items() if number != row},
+        reserved={number: many for number, many in pool.reserved.items() if number != row},
     )
+
+
+def reserve(pool: SparseState, row: int, tokens: int) -> tuple[SparseState, bool]:
+    """The pool with so many tokens promised to an empty row, and whether they were (SPARSE-39, SPARSE-40)."""
+    wanted = missing_pages(0, 0, tokens, pool.page_size)
+    if wanted > min(pool.free_for(row), pool.width // pool.page_size):
+        return pool, False
+    return pool._replace(reserved={**pool.reserved, row: wanted}), True
+
+
+def back_up(
+    pool: SparseState, row: int, length: int, *, count: str = "empty"
+) -> tuple[SparseState, tuple[Slot, ...] | None]:
+    """The pool with a slot for the token before the newest, and the slot; none where the host has it (SPARSE-38)."""
+    due = backup(pool, row, length)
+    then, slots = request(pool, row, due.start, due.tokens, count=count)
+    return (pool, None) if slots is None else (then._replace(backed={**then.backed, row: length - 1}), slots)
 
 
 def stage(
@@ -125,12 +144,15 @@ def ready(pool: SparseState) -> tuple[SparseState, tuple[int, ...]]:
     while many < len(pool.waiting) and pool.waiting[many].copy not in pool.copies:
         many += 1
     started = {one.row: acknowledged(pool.room, one.length, pool.keeps) for one in pool.waiting[:many]}
-    return pool._replace(buffers={**pool.buffers, **started}, waiting=pool.waiting[many:]), tuple(started)
+    backed = {**pool.backed, **{one.row: one.length for one in pool.waiting[:many]}}
+    then = pool._replace(buffers={**pool.buffers, **started}, waiting=pool.waiting[many:], backed=backed)
+    return then, tuple(started)
 
 
 def admit(pool: SparseState, row: int, length: int) -> SparseState:
     """The pool with a buffer for a row that begins to decode with so many tokens (SPARSE-25, SPARSE-28)."""
-    return pool._replace(buffers={**pool.buffers, row: admitted(pool.room, length)})
+    buffers, backed = {**pool.buffers, row: admitted(pool.room, length)}, {**pool.backed, row: length}
+    return pool._replace(buffers=buffers, backed=backed)
 
 
 def swap(pool: SparseState, row: int, length: int, wanted: Sequence[int]) -> tuple[SparseState, tuple[int, ...]]:

@@ -51,6 +51,7 @@ PLAIN: dict[type, tuple[On, ...]] = {
     sparse_calls.SparseConnect: (On.SPARSE_CONNECT,),
     sparse_calls.SparseCopied: (On.SPARSE_COPIED,),
     sparse_calls.SparseReady: (On.SPARSE_READY,),
+    sparse_calls.SparseReserve: (On.SPARSE_RESERVE,),
     component_calls.ComponentFree: (On.COMPONENT_FREE,),
     component_calls.ComponentMatch: (On.COMPONENT_MATCH,),
     component_calls.ComponentInsert: (On.COMPONENT_INSERT,),
@@ -123,6 +124,8 @@ def sparse_occasions(call: sparse_calls.SparseRequest, answer: sparse_calls.Spar
     """A request for slots of a row is granted or refused, one that is to be staged like any other."""
     if answer.slots is None:
         return (On.REFUSED_SPARSE_REQUEST, On.REFUSED_SPARSE_STAGE) if call.staged else (On.REFUSED_SPARSE_REQUEST,)
+    if call.length:
+        return (On.SPARSE_REQUEST, On.SPARSE_BACKUP)
     return (On.SPARSE_REQUEST, On.SPARSE_STAGE) if call.staged else (On.SPARSE_REQUEST,)
 
 

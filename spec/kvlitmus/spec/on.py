@@ -97,6 +97,8 @@ class On(enum.StrEnum):
     REFUSED_SPARSE_STAGE = "refused_sparse_stage"
     SPARSE_COPIED = "sparse_copied"
     SPARSE_READY = "sparse_ready"
+    SPARSE_BACKUP = "sparse_backup"
+    SPARSE_RESERVE = "sparse_reserve"
     MISUSE = "misuse"
     DOUBLE_FREE = "double_free"
     REPEATED_FREE = "repeated_free"

@@ -30,6 +30,7 @@ PARTS = (
     "store",
     "sparse",
     "sparse_staging",
+    "sparse_admission",
     "components",
     "component_prefetch",
     "component_requests",

@@ -205,7 +205,9 @@ def a_negative_start_or_count_is_refused(sparse_odd: bool, sparse_refused: bool)
     premise="sparse_short",
 )
 def a_request_is_granted_whole_or_not_at_all(sparse_short: bool, sparse_refused: bool) -> bool:
-    """A request MUST be refused where fewer pages are free than the row lacks: no part of it is granted."""
+    """A request MUST be refused where fewer pages are free than the row lacks: no part of it is granted.  Pages that
+    admission promised to another row are not free for this one.
+    """
     return sparse_refused or not sparse_short
 
 

@@ -15,13 +15,15 @@ from kvlitmus.spec.units import Slot, Tokens
 class SparseRequest(NamedTuple):
     """Ask for the slots of some tokens of a row; answers :class:`SparseDone`.
 
-    ``staged``: a copy of these tokens from the device to their slots begins with the answer.
+    ``staged``: a copy of these tokens from the device to their slots begins with the answer.  ``length``: a step of decoding
+    of a sequence that is so long asks for them; 0 for none.
     """
 
     row: int
     start: int
     tokens: int
     staged: bool = False
+    length: int = 0
 
     @property
     def end(self) -> int:
@@ -44,6 +46,13 @@ class SparseFree(NamedTuple):
 
 ENDINGS = ("finished", "aborted", "retracted")
 """Why a row is given back: its request is at its end, its client gave it up, or it will be computed anew."""
+
+
+class SparseReserve(NamedTuple):
+    """Ask whether a request that will have no more than so many tokens is admitted; answers :class:`SparseDone`."""
+
+    row: int
+    tokens: int
 
 
 class SparseCopied(NamedTuple):
@@ -87,7 +96,8 @@ class SparseSeen(NamedTuple):
 class SparseDone(NamedTuple):
     """What was answered, and what was seen after it.
 
-    ``slots``: those that were granted or read; ``None`` for a request that was refused.  ``accepted``: whether a peer was.
+    ``slots``: those that were granted or read; ``None`` for a request that was refused.  ``accepted``: whether a peer was, or a
+    request was admitted.
     ``places``: those of a row's buffer.  ``copying``: the copies of staged tokens that have not ended.  ``ready``: the rows
     that were acknowledged.
     """
@@ -101,6 +111,14 @@ class SparseDone(NamedTuple):
 
 
 SparseCall = (
-    SparseRequest | SparseRead | SparseFree | SparseAdmit | SparseSwap | SparseConnect | SparseCopied | SparseReady
+    SparseRequest
+    | SparseRead
+    | SparseFree
+    | SparseAdmit
+    | SparseSwap
+    | SparseConnect
+    | SparseCopied
+    | SparseReady
+    | SparseReserve
 )
 """Every call on a sparse host pool."""

@@ -83,8 +83,8 @@ def sparse_overflow(state: SparseState, call: SparseRequest) -> bool:
 
 @fact(0)
 def sparse_short(state: SparseState, call: SparseRequest) -> bool:
-    """Whether fewer pages are free than the row lacks."""
-    return state.missing(call) > state.free_pages
+    """Whether fewer pages are free, and promised to no other row, than the row lacks."""
+    return state.missing(call) > state.free_for(call.row)
 
 
 # What was answered

@@ -19,6 +19,7 @@ from kvlitmus.spec.sparse_calls import (
     SparseFree,
     SparseReady,
     SparseRequest,
+    SparseReserve,
     SparseSeen,
     SparseSwap,
 )
@@ -84,6 +85,7 @@ class SparseState(NamedTuple):
     ``seen``: what was seen of the pool after the call before.
     ``begun``: how many copies of staged tokens have begun; ``copies``: those that have not ended, by number; ``waiting``: the
     rows that are not acknowledged yet, in the order in which they were staged; ``keeps``: the profile's ``sparse_staged``.
+    ``backed``: how many tokens of a row that decodes are on the host; ``reserved``: how many pages an admitted row may have.
     """
 
     page_size: int
@@ -97,6 +99,8 @@ class SparseState(NamedTuple):
     copies: Mapping[int, SparseCopy] = MappingProxyType({})
     waiting: tuple[Staged, ...] = ()
     keeps: str = "first"
+    backed: Mapping[int, int] = MappingProxyType({})
+    reserved: Mapping[int, Pages] = MappingProxyType({})
 
     def of(self, row: int) -> SparseRow:
         """A row, empty if it has no pages."""
@@ -112,6 +116,14 @@ class SparseState(NamedTuple):
         """The pages that copies still write to, though their rows were given back."""
         return tuple([page for copy in self.copies.values() if copy.left for page in copy.pages])
 
+    def promised(self, row: int) -> Pages:
+        """How many pages an admitted row has not been given yet of what it may have."""
+        return Pages(max(0, self.reserved.get(row, 0) - len(self.of(row).pages)))
+
+    def free_for(self, row: int) -> int:
+        """How many free pages are not promised to other rows; what admission got wrong makes it negative."""
+        return self.free_pages - sum(self.promised(other) for other in self.reserved if other != row)
+
     def missing(self, call: SparseRequest) -> Pages:
         """How many pages the row lacks for this request."""
         return missing_pages(self.of(call.row).allocated, call.start, call.tokens, self.page_size)
@@ -119,7 +131,7 @@ class SparseState(NamedTuple):
 
 def advance_sparse(state: SparseState, call: SparseCall, answer: SparseDone) -> SparseState:
     """What is known after a call that was answered so, as far as the call and its answer say."""
-    state = with_copies(state, call, answer)
+    state = with_promises(with_copies(state, call, answer), call, answer)
     rows, buffers = dict(state.rows), dict(state.buffers)
     if isinstance(call, SparseFree):
         rows.pop(call.row, None)
@@ -136,6 +148,30 @@ def advance_sparse(state: SparseState, call: SparseCall, answer: SparseDone) -> 
         if pages:
             rows[call.row] = row._replace(pages=pages)
     return state._replace(rows=rows, buffers=buffers, seen=answer.seen)
+
+
+def backup(state: SparseState, row: int, length: int) -> SparseRequest:
+    """What a step of decoding asks the host for: a slot for the token before the newest, unless the token is there."""
+    due = state.backed[row] < length - 1
+    return SparseRequest(row, length - 2, int(due), length=length)
+
+
+def with_promises(state: SparseState, call: SparseCall, answer: SparseDone) -> SparseState:
+    """What is on the host of each row that decodes, and what admission promised, after a call."""
+    backed, reserved = dict(state.backed), dict(state.reserved)
+    if isinstance(call, SparseFree):
+        backed.pop(call.row, None)
+        reserved.pop(call.row, None)
+    elif isinstance(call, SparseAdmit):
+        backed[call.row] = call.length
+    elif isinstance(call, SparseReserve) and answer.accepted:
+        reserved[call.row] = Pages(page_ceil(call.tokens, state.page_size) // state.page_size)
+    elif isinstance(call, SparseRequest) and call.length and answer.slots is not None:
+        backed[call.row] = call.length - 1
+        if call.row in state.buffers:
+            longer = state.buffers[call.row]._replace(length=call.length)
+            state = state._replace(buffers={**state.buffers, call.row: longer})
+    return state._replace(backed=backed, reserved=reserved)
 
 
 def with_copies(state: SparseState, call: SparseCall, answer: SparseDone) -> SparseState:
@@ -158,7 +194,8 @@ def with_copies(state: SparseState, call: SparseCall, answer: SparseDone) -> Spa
         started = [one for one in waiting if one.row in answer.ready]
         waiting = tuple([one for one in waiting if one.row not in answer.ready])
         buffers = {**buffers, **{one.row: acknowledged(state.room, one.length, state.keeps) for one in started}}
-    return state._replace(copies=copies, waiting=waiting, buffers=buffers, begun=begun)
+    backed = {**state.backed, **{one.row: one.length for one in state.waiting if one.row in answer.ready}}
+    return state._replace(copies=copies, waiting=waiting, buffers=buffers, begun=begun, backed=backed)
 
 
 def granted_pages(state: SparseState, call: SparseRequest, slots: tuple[Slot, ...]) -> tuple[PageNo, ...]:

@@ -82,6 +82,7 @@ def by_lemmas() -> dict[str, tuple[tuple[str, str], ...]]:
         page_names,
         prefetch_lemmas,
         rank_lemmas,
+        sparse_admission,
         sparse_rows,
         sparse_staging,
         sparse_swaps,
@@ -103,6 +104,7 @@ def by_lemmas() -> dict[str, tuple[tuple[str, str], ...]]:
     for name, (rules, bounds) in (
         *page_names.PROVEN.items(),
         *sparse_rows.PROVEN.items(),
+        *sparse_admission.PROVEN.items(),
         *sparse_staging.PROVEN.items(),
         *sparse_swaps.PROVEN.items(),
     ):

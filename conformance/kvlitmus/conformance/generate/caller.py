@@ -109,5 +109,6 @@ class Caller:
             tree.unlock(checker, receipt)
         for loan in list(checker.loans):
             pool.free(checker, checker.loans.pop(loan).slots)
-        for row in list(checker.sparse_state.rows) if checker.sparse_state else ():
+        known = checker.sparse_state
+        for row in {**known.rows, **known.reserved} if known else ():
             sparse.end(checker, row)

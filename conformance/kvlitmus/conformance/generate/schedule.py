@@ -94,6 +94,8 @@ OPERATIONS: dict[str, tuple[int, Set[str]]] = {
     "sparse_copied": (6, {"sparse", "sparse_staging"}),
     "sparse_ready": (6, {"sparse", "sparse_staging"}),
     "sparse_retract": (2, {"sparse", "sparse_staging"}),
+    "sparse_back_up": (8, {"sparse", "sparse_staging", "sparse_backups"}),
+    "sparse_reserve": (3, {"sparse", "sparse_admission"}),
     "component_use": (16, {"components"}),
     "component_match": (6, {"components"}),
     "component_lock": (5, {"components"}),

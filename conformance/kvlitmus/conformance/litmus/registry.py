@@ -29,6 +29,7 @@ MODULES: tuple[str, ...] = (
     "store",
     "sparse",
     "sparse_staging",
+    "sparse_admission",
     "components",
     "component_prefetch",
     "component_requests",

@@ -181,9 +181,8 @@ def decoding(checker: Checker, tokens: int) -> int:
 
 def step(checker: Checker, length: int, wanted: Sequence[int]) -> None:
     """A step of the row; of what is wanted, as much as the buffer has room for."""
-    row, room = sparse.state_of(checker).of(0), sparse.state_of(checker).room
-    if row.allocated < length - 1:
-        sparse.request(checker, 0, length - 2, 1)
+    room = sparse.state_of(checker).room
+    sparse.back_up(checker, 0, length)
     sparse.swap(checker, 0, length, [token for token in wanted if 0 <= token < length][:room])
 
 

@@ -64,6 +64,8 @@ CALLS_BY_NEED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("sparse",): ("sparse_request", "sparse_read", "sparse_free"),
     ("sparse", "sparse_swaps"): ("sparse_admit", "sparse_swap"),
     ("sparse", "sparse_peer"): ("sparse_connect",),
+    ("sparse", "sparse_backups"): ("sparse_backup",),
+    ("sparse", "sparse_admission"): ("sparse_reserve",),
     ("sparse", "sparse_staging"): ("sparse_stage", "sparse_copied", "sparse_ready"),
     ("components",): (
         "component_alloc",

@@ -44,6 +44,8 @@ class RowTable:
         self.begun = 0
         self.copying: set[int] = set()
         self.staged: list[Staging] = []
+        self.promised = [0] * ROWS
+        self.backed = [0] * ROWS
 
     # -- pages -------------------------------------------------------------------------------------
 
@@ -99,6 +101,8 @@ class RowTable:
         """Make a row so long, if it is shorter; whether memory was enough."""
         length = self.lengths[row]
         if end > length:
+            if any(self.promised) and end - length > self.unpromised(row):
+                return False
             slots = self.take((end - length) // self.page)
             if slots is None:
                 return False
@@ -119,6 +123,35 @@ class RowTable:
         """Give back all that the row of an aborted request has."""
         self.withdraw(row)
         self.free(row)
+
+    # -- admission and backups ---------------------------------------------------------------------
+
+    def unpromised(self, row: int) -> int:
+        """How many free slots no other row was promised."""
+        promises = zip(self.promised, self.lengths, strict=True)
+        others = sum(max(0, most - own) for at, (most, own) in enumerate(promises) if at != row)
+        return len(self.free_slots) - others
+
+    def reserve(self, row: int, tokens: int) -> bool:
+        """Promise so many tokens to a row, if there is room for all of them."""
+        most = self.round_up(tokens)
+        if most > min(self.unpromised(row), self.width):
+            return False
+        self.promised[row] = most
+        return True
+
+    def back_up(self, row: int, length: int) -> list[int] | None:
+        """The slot of the token before the newest, if the host lacks that token."""
+        if self.on_host(row, length):
+            return []
+        slots = self.request(row, length - 2, 1)
+        if slots is not None:
+            self.backed[row] = length - 1
+        return slots
+
+    def on_host(self, row: int, length: int) -> bool:
+        """Whether the host has all tokens but the newest."""
+        return self.backed[row] >= length - 1
 
     # -- staging -----------------------------------------------------------------------------------
 
@@ -170,7 +203,8 @@ class RowTable:
         self.free(row)
 
     def clear(self, row: int) -> None:
-        """Nothing is in a row any more."""
+        """Nothing is in a row any more, and nothing promised to it."""
+        self.promised[row] = self.backed[row] = 0
         self.table[row] = [NO_SLOT] * self.width
         self.lengths[row] = 0
 
@@ -180,6 +214,7 @@ class RowTable:
         """Fill the buffer with all tokens of a row, or leave it empty if they are too many."""
         self.buffered[row] = list(range(self.room)) if length <= self.room else [NO_SLOT] * self.room
         self.recent[row] = list(range(self.room))
+        self.backed[row] = length
 
     def swap(self, row: int, length: int, wanted: Sequence[int]) -> list[int]:
         """The places of these tokens; what isn't there takes the place that was used least recently."""
@@ -264,6 +299,14 @@ class SparseSpecimen:
     def sparse_retract(self, row: int) -> None:
         """See :class:`~kvlitmus.spec.interface.sparse.SparseStaging`."""
         self.table.retract(row)
+
+    def sparse_back_up(self, row: int, length: int) -> Sequence[int] | None:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseBackups`."""
+        return self.table.back_up(row, length)
+
+    def sparse_reserve(self, row: int, tokens: int) -> bool:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseAdmission`."""
+        return self.table.reserve(row, tokens)
 
     def sparse_available(self) -> int:
         """See :class:`~kvlitmus.spec.interface.sparse.SparseHost`."""

@@ -70,6 +70,8 @@ from kvlitmus.spec.interface.ranks import (
 from kvlitmus.spec.interface.sparse import (
     SPARSE_PORTS,
     SparseAbort,
+    SparseAdmission,
+    SparseBackups,
     SparseHost,
     SparseInspect,
     SparsePeer,
@@ -207,6 +209,8 @@ __all__ = [
     "Send",
     "Sizes",
     "SparseAbort",
+    "SparseAdmission",
+    "SparseBackups",
     "SparseHost",
     "SparseInspect",
     "SparsePeer",

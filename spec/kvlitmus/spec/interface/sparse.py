@@ -123,6 +123,27 @@ class SparseSwaps(Protocol):
         """
 
 
+class SparseBackups(Protocol):
+    """Requests that decode: each step computes a token on the device, and the one before it goes to the host."""
+
+    def sparse_back_up(self, row: int, length: int) -> Sequence[int] | None:
+        """A step of a row whose sequence is ``length`` tokens long now, its newest one computed here.
+
+        Answers the host slot to which the token before the newest is copied; nothing if the host has that token, as in the
+        first step after an admission or an acknowledgement.  Refused where no slot can be had, and nothing has changed then.
+        """
+
+
+class SparseAdmission(Protocol):
+    """Admission that counts host memory: what is admitted finds its pages when it comes to them."""
+
+    def sparse_reserve(self, row: int, tokens: int) -> bool:
+        """Whether a request is admitted that will have no more than so many tokens; its row has no pages yet.
+
+        Nothing is allocated.  Until the row is given back, its pages up to that length are promised to it.
+        """
+
+
 class SparsePeer(Protocol):
     """What another machine writes into the rows: KV that was computed there."""
 
@@ -139,6 +160,8 @@ SPARSE_PORTS: dict[str, tuple[str, ...]] = {
         *("sparse_ready", "sparse_retract"),
     ),
     "sparse_swaps": ("sparse_buffer", "sparse_admit", "sparse_swap"),
+    "sparse_backups": ("sparse_back_up",),
+    "sparse_admission": ("sparse_reserve",),
     "sparse_peer": ("sparse_connect",),
 }
 """Those of a sparse host pool: capability → the methods that make it up."""

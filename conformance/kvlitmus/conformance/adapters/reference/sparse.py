@@ -75,6 +75,16 @@ class ReferenceSparse:
         """See :class:`~kvlitmus.spec.interface.sparse.SparseStaging`."""
         self.pool = sparse.free(self.pool, row)
 
+    def sparse_back_up(self, row: int, length: int) -> Sequence[int] | None:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseBackups`."""
+        self.pool, slots = sparse.back_up(self.pool, row, length, count=self.count)
+        return slots
+
+    def sparse_reserve(self, row: int, tokens: int) -> bool:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseAdmission`."""
+        self.pool, admitted = sparse.reserve(self.pool, row, tokens)
+        return admitted
+
     def sparse_available(self) -> int:
         """See :class:`~kvlitmus.spec.interface.sparse.SparseHost`."""
         return sparse.available(self.pool)

@@ -23,10 +23,11 @@ from kvlitmus.spec.sparse_calls import (
     SparseRead,
     SparseReady,
     SparseRequest,
+    SparseReserve,
     SparseSeen,
     SparseSwap,
 )
-from kvlitmus.spec.sparse_state import SparseState, advance_sparse, as_seen
+from kvlitmus.spec.sparse_state import SparseState, advance_sparse, as_seen, backup
 from kvlitmus.spec.units import Slot, Tokens
 
 if TYPE_CHECKING:
@@ -104,6 +105,30 @@ def stage(checker: Checker, row: int, tokens: int) -> tuple[Slot, ...] | None:
     slots = asked(checker, f"stage(row {row}, {tokens} tokens)", "sparse_stage", row, tokens)
     follow(checker, before, SparseRequest(row, 0, tokens, staged=True), slots)
     return slots
+
+
+def back_up(checker: Checker, row: int, length: int) -> tuple[Slot, ...] | None:
+    """A step of a row that decodes: the token before the newest goes to the host; ``None`` where that was refused.
+
+    Pools that make no backups themselves are asked for the slot.
+    """
+    before = state_of(checker)
+    call = backup(before, row, length)
+    if "sparse_backups" not in checker.capabilities:
+        return request(checker, row, call.start, 1) if before.of(row).allocated < length - 1 else ()
+    slots = asked(checker, f"back_up(row {row}, length {length})", "sparse_back_up", row, length)
+    follow(checker, before, call, slots)
+    return slots
+
+
+def reserve(checker: Checker, row: int, tokens: int) -> bool:
+    """Ask for a request to be admitted to an empty row, with no more than so many tokens."""
+    before = state_of(checker)
+    answer = checker.call(f"reserve(row {row}, {tokens} tokens)", "sparse_reserve", row, tokens)
+    admitted = checker.flag(answer, "whether a request is admitted")
+    checker.history[-1] += f" → {admitted}"
+    follow(checker, before, SparseReserve(row, tokens), (), accepted=admitted)
+    return admitted
 
 
 def asked(checker: Checker, text: str, method: str, *args: int) -> tuple[Slot, ...] | None:

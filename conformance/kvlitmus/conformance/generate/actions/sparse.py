@@ -89,7 +89,7 @@ def decode(caller: Caller, a: int, b: int, c: int) -> None:
     if buffer is None:
         start_decoding(checker, row, c)
         return
-    if buffer.length > state.of(row).allocated and sparse.request(checker, row, buffer.length - 1, 1) is None:
+    if sparse.back_up(checker, row, buffer.length + 1) is None:
         sparse.free(checker, row)  # there is no slot for the token before the next one
         return
     length = buffer.length + 1
@@ -128,6 +128,27 @@ def retract(caller: Caller, a: int, b: int, c: int) -> None:
     waiting = sparse.state_of(caller.checker).waiting
     row = waiting[b % len(waiting)].row if waiting and c < 192 else row_of(caller, a)
     sparse.retract(caller.checker, row)
+
+
+@action("sparse_back_up")
+def back_up(caller: Caller, a: int, b: int, c: int) -> None:
+    """Some steps of a row that decodes, without a look at its buffer."""
+    checker, row = caller.checker, row_of(caller, a)
+    if "sparse_swaps" in checker.capabilities:
+        return  # there a step is more than that
+    for _ in range(1 + b % 3):
+        buffer = sparse.state_of(checker).buffers.get(row)
+        if buffer and sparse.back_up(checker, row, buffer.length + 1) is None:
+            sparse.end(checker, row)
+
+
+@action("sparse_reserve")
+def reserve(caller: Caller, a: int, b: int, c: int) -> None:
+    """Admit a request to a row that is empty, short or as long as can be; who is promised nothing may still come."""
+    checker, row = caller.checker, row_of(caller, a)
+    state = sparse.state_of(checker)
+    if row not in state.reserved and not is_staged(checker, row) and not state.of(row).allocated:
+        sparse.reserve(checker, row, 1 + (b * 7 + c) % (5 * checker.size))
 
 
 def is_staged(checker: Checker, row: int) -> bool:

@@ -113,6 +113,11 @@ class Stream:
         while self.work:
             self.step()
 
+    def wait_stream(self, other: Stream | None) -> None:
+        """Wait for what is on another stream; SGLang only waits for what the device has computed already."""
+        if other is not None and other.work:
+            raise NotImplementedError("a stream waits for another stream")
+
     def step(self) -> None:
         """Do what is next."""
         item = self.work.popleft()

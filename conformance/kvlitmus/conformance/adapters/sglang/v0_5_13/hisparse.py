@@ -13,7 +13,7 @@ Real, as published: all of these, and what the server does with them.
 * Reading is ``allocated_host_indices``, as whoever frees reads.  The end of a request is ``request_finished``.
 * A prompt is staged by ``admit_request_into_staging``, with slots of the logical pool and of the device's that
   ``alloc_extend`` gave it; ``collect_ready_reqs`` acknowledges, and allocates the buffer on the device; a request is
-  retracted by ``retract_req`` and ``release_kv_cache``.
+  retracted by ``retract_req`` and ``release_kv_cache``.  A step backs up by ``_eager_backup_previous_token``.
 * An abort is ``Scheduler.abort_request``: in a decode server, of a request whose KV has arrived and that waits for its
   first step; it goes on to ``release_kv_cache`` and ``ChunkCache``.  A request that is staged is in none of the
   scheduler's queues; one that was acknowledged is in the running batch, and ends with its next step.
@@ -31,10 +31,11 @@ What is replaced, and why the judged logic isn't touched:
 * The scheduler and the manager of connections are objects with the fields that the one published method of each
   reads; the answer of the peer's bootstrap server is given instead of fetched.
 
-Limits: swapping into the buffer is a CUDA kernel, and isn't offered.  Pages have 64 tokens, the only ones that this
-release's pool has on CUDA.  Row 0 of SGLang's table is for padding, so row ``i`` here is row ``i + 1`` there.  A server
-asks for the slots of a request in order and within the model's context length; the suite asks for others too, and what
-is found so is found by a direct call.
+Limits: swapping into the buffer is a CUDA kernel, and isn't offered; nor is admission by host memory, which SGLang
+hasn't.  Pages have 64 tokens, the only ones that this release's pool has on CUDA.  Row 0 of SGLang's table is for
+padding, so row ``i`` here is row ``i + 1`` there.  The buffers on the device don't grow here: a step is made for the
+sake of its backup.  A server asks for the slots of a request in order and within the model's context length; the suite
+asks for others too, and what is found so is found by a direct call.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ def modules() -> SimpleNamespace:
     host = load(f"{MEM}.memory_pool_host")
     host.HICACHE_HOST_MEMORY_RESERVE_BYTES = 0
     host.ALLOC_MEMORY_FUNCS["cpu"] = lambda dims, dtype, **_kwargs: torch.zeros(dims, dtype=dtype)
-    host.transfer_kv_all_layer_mla = lambda **_kwargs: Stream.put(lambda: None)
+    host.transfer_kv_all_layer_mla = Copies.begin
     return SimpleNamespace(
         coordinator=load(f"{SRT}.managers.hisparse_coordinator"),
         device=load(f"{MEM}.hisparse_memory_pool"),
@@ -118,6 +119,19 @@ def modules() -> SimpleNamespace:
         common=load(f"{MEM}.common"),
         peers=load(f"{SRT}.disaggregation.common.conn"),
     )
+
+
+class Copies:
+    """What stands for the kernel that copies from the device to the host."""
+
+    slots: Sequence[int] = ()
+    """The host slots of the copy that began last."""
+
+    @classmethod
+    def begin(cls, *, dst_indices: Foreign, **_others: object) -> None:
+        """A copy is put on the stream, and does nothing when its turn comes."""
+        cls.slots = dst_indices.tolist()
+        Stream.put(lambda: None)
 
 
 class Request:
@@ -241,6 +255,14 @@ class HiSparse:
         """``collect_ready_reqs``."""
         return [request.req_pool_idx - 1 for request in self.coordinator.collect_ready_reqs()]
 
+    def sparse_back_up(self, row: int, length: int) -> Sequence[int]:
+        """``_eager_backup_previous_token``, with which ``map_last_loc_to_buffer`` begins; its copy ends at once."""
+        torch = torch_module()
+        lengths, rows, Copies.slots = torch.tensor([length]), torch.tensor([row + 1]), ()
+        self.coordinator._eager_backup_previous_token(lengths, rows, lengths, rows)  # noqa: SLF001 - half a step
+        self.coordinator.decode_backup_stream.synchronize()
+        return list(Copies.slots)
+
     def sparse_retract(self, row: int) -> None:
         """``retract_req``, then ``release_kv_cache``, as ``release_req`` calls them."""
         request = self.staged.pop(row, None)
@@ -305,7 +327,7 @@ class HiSparse:
 hisparse = Peer(
     plan=PLAN,
     profile=Profile(sparse_count="empty"),
-    capabilities=frozenset(SPARSE_PORTS) - {"sparse_swaps"},
+    capabilities=frozenset(SPARSE_PORTS) - {"sparse_swaps", "sparse_admission"},
     build=HiSparse,
     configs=tuple([Config(page_size=PAGE, pages=pages, pool="sparse") for pages in (11, 7)]),
     pool="sparse",
