@@ -210,7 +210,10 @@ def record(work: Work) -> Recorded:
         data["reruns"] = work.reruns
     if not work.live:
         data["profile"], data["methods"], _ = recording.plays[0]
-        data["table"], data["plays"] = recording.table.rows, longest([steps for *_, steps in recording.plays])
+        data["table"], data["plays"] = (
+            recording.table.rows,
+            longest([steps for *_, steps in recording.plays], data["methods"]),
+        )
     line = json.dumps(data, separators=(",", ":"))
     again = cache_of(json.loads(line))
     for depth, then in verdicts.items():
@@ -226,11 +229,11 @@ def cache_of(data: dict[str, Any]) -> Any:
     return Again(cast("Record", data)) if "plays" in data else target_of(data["target"])
 
 
-def longest(plays: Sequence[list[Step]]) -> list[list[Step]]:
+def longest(plays: Sequence[list[Step]], methods: Sequence[str]) -> list[list[Step]]:
     """The plays that no other one holds."""
     found: list[tuple[list[Moment], list[Step]]] = []
     for steps in sorted(plays, key=len, reverse=True):
-        play = moments(steps)
+        play = moments(steps, methods)
         if not any(holds(other, play) for other, _ in found):
             found.append((play, steps))
     return [steps for _, steps in found]

@@ -51,7 +51,7 @@ class LeaksTail(RequestTable):
         """Free nothing."""
 
 
-ELSEWHERE = ("tier", "backup", "load", "fetch", "life", "store", "sparse", "ranks", "comp")
+ELSEWHERE = ("tier", "backup", "load", "fetch", "life", "store", "sparse", "ranks", "comp", "creq")
 """Rules of hierarchies are judged by their full snapshot, those of page stores without any; the others are apart."""
 
 

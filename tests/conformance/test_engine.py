@@ -18,7 +18,7 @@ from kvlitmus.conformance.ports import Config, capabilities_of
 from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.plan import CONFIGS, TIERED, configs_of, items
 from kvlitmus.conformance.run.results import Item, Options, item_from_json, result_from_json, to_json
-from kvlitmus.conformance.specimen.cache import SpecimenTarget, target
+from kvlitmus.conformance.specimen.cache import SpecimenTarget, component_request_target, target
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
 from kvlitmus.conformance.specimen.requests import RequestTable, Running
 from kvlitmus.conformance.specimen.tree import Node, RadixTree
@@ -75,8 +75,10 @@ def test_any_bytes_are_a_schedule_and_any_prefix_of_them_is_its_prefix(data: byt
 
 
 def test_a_seed_draws_the_same_schedule_every_time() -> None:
-    shapes = (PAGED, TIERED, *(Config(pool=pool) for pool in ("store", "sparse", "ranks")), Config(components="groups"))
-    kinds = table(frozenset({"reattach"}).union(*(capabilities_of(target.make(config)) for config in shapes)))
+    pools, groups = (Config(pool=pool) for pool in ("store", "sparse", "ranks")), Config(components="groups")
+    caches = [target.make(config) for config in (PAGED, TIERED, *pools, groups)]
+    caches.append(component_request_target.make(groups))
+    kinds = table(frozenset({"reattach"}).union(*map(capabilities_of, caches)))
 
     assert draw(7, 50, kinds) == draw(7, 50, kinds) != draw(8, 50, kinds)
     assert set(kinds) == set(ALL) - {"misuse", "last_call", "plan_behind"}

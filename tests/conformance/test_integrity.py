@@ -17,7 +17,7 @@ from kvlitmus.conformance.isolation.supervisor import run_items
 from kvlitmus.conformance.isolation.worker_pool import Limits, WorkerPool
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.results import Item, Options
-from kvlitmus.conformance.run.targets import known_targets, resolve_target
+from kvlitmus.conformance.run.targets import KNOWN, resolve_target
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.rule import all_rules
 from tests.conformance.support.cheats import CHEATS
@@ -66,7 +66,7 @@ def test_what_it_says_of_planted_faults_gives_most_cheats_away_by_itself(
                 integrity.look(worker)
 
 
-@pytest.mark.parametrize("name", [name for name in known_targets() if "sglang" not in name and "cuda" not in name])
+@pytest.mark.parametrize("name", [name for name, known in KNOWN.items() if not known.release and "cuda" not in name])
 def test_an_honest_target_leaves_the_judge_as_it_is(name: str, tmp_path: Path) -> None:
     results = list(run_items(resolve_target(name), ITEMS, Options(reruns=0), state=tmp_path / "s"))
     assert len(results) == 1

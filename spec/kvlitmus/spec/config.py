@@ -42,8 +42,8 @@ class Config:
     units that running prefetches may occupy.
 
     A cache of ``components`` keeps more than KV for a prefix; the name is that of a layout
-    (``kv+swa``, ``kv+state``, ``kv+chunk``, ``kv+index``, ``kv+swa+state``, ``groups``, ``groups+chunk``; see
-    :data:`~kvlitmus.spec.component_layouts.LAYOUTS`).  It is asked for through ports of its own
+    (``kv+swa``, ``kv+state``, ``kv+chunk``, ``kv+index``, ``kv+swa+state``, ``groups``, ``groups+chunk``, and for caches
+    that serve requests ``blocks+swa``, ``blocks+state``, ``blocks+chunk``; see :data:`~kvlitmus.spec.component_layouts.LAYOUTS`).  It is asked for through ports of its own
     (:mod:`~kvlitmus.spec.interface.components`), and has no host tier.
     """
 

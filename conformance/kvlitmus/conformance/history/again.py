@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kvlitmus.conformance.history.playback import exception_of
-from kvlitmus.conformance.history.steps import FORMAT, FORMS, LENT, METHODS, RAW_ARRAY, Heading, Record, Step, Table
+from kvlitmus.conformance.history.steps import FORMAT, FORMS, LENT, RAW_ARRAY, Heading, Record, Step, Table
 from kvlitmus.conformance.ports import Config, Hit
 from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.results import Options, item_from_json, profile_from_json
@@ -40,8 +40,8 @@ class Token:
     """Stands for a handle or a receipt."""
 
 
-Asked = tuple[int, int]
-"""A call: the number of its method, and the checksum of its arguments."""
+Asked = tuple[str, int]
+"""A call: its method, and the checksum of its arguments."""
 
 
 @dataclass(slots=True)
@@ -59,11 +59,12 @@ class Moment:
         )
 
 
-def moments(steps: Sequence[Step]) -> list[Moment]:
+def moments(steps: Sequence[Step], methods: Sequence[str]) -> list[Moment]:
     """The calls of a play in their order, each with its looks; the first is no call but what a fresh cache shows."""
     found = [Moment(None, [])]
-    for method, checksum, *answer in steps:
-        if METHODS[method] in LOOKS:
+    for number, checksum, *answer in steps:
+        method = methods[number]
+        if method in LOOKS:
             found[-1].looks.setdefault((method, checksum), []).append(answer)
         else:
             found.append(Moment((method, checksum), answer))
@@ -89,7 +90,7 @@ class Played:
             setattr(self, name, partial(self._look if name in LOOKS else self._answer, name))
 
     def _look(self, name: str, *args: Any) -> Any:
-        key = (METHODS.index(name), self._table.sum(args, {}))
+        key = (name, self._table.sum(args, {}))
         seen = next((found for play in self._plays if (found := play[self._at].looks.get(key))), [])
         at, self._seen[key] = self._seen[key], self._seen[key] + 1
         if not seen or (at >= len(seen) and name == EVENTS):
@@ -99,7 +100,7 @@ class Played:
     def _answer(self, name: str, *args: Any, **kwargs: Any) -> Any:
         if name in LENT:
             self._lent |= dict.fromkeys(LENT[name], args[-1])
-        wanted = (METHODS.index(name), self._table.asked(name, args, kwargs))
+        wanted = (name, self._table.asked(name, args, kwargs))
         self._at = at = self._at + 1
         self._seen.clear()
         self._plays = [play for play in self._plays if at < len(play) and play[at].key == wanted]
@@ -142,7 +143,7 @@ class Again:
 
     def __init__(self, item: Record) -> None:
         self.methods: list[str] = item["methods"]
-        self.plays = [moments(steps) for steps in item["plays"]]
+        self.plays = [moments(steps, self.methods) for steps in item["plays"]]
         self.profile = profile_from_json(item["profile"])
         self.values: list[Any] = []
         for row in item["table"]:

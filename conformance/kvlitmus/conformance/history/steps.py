@@ -4,7 +4,8 @@ A trace (:mod:`~kvlitmus.conformance.history.lines`) is what an engine did, judg
 answers to the suite's own calls.  :mod:`~kvlitmus.conformance.history.again` plays them.
 
 The file is JSON lines, compressed by xz: a header, then an item a line.  Answers are kept once each, in a table; a
-step is the number of its method, a checksum of its arguments, the number of its answer, and what it did meanwhile.
+step is the number of its method among those of the item, a checksum of its arguments, the number of its answer, and
+what it did meanwhile.
 """
 
 from __future__ import annotations
@@ -28,16 +29,15 @@ from kvlitmus.spec.interface import tiers as tier_ports
 from kvlitmus.spec.prefetch_plan import PrefetchAsk
 from kvlitmus.spec.units import Key
 
-FORMAT = 1
+FORMAT = 2
 RAW = (*PORTS["raw"], *PORTS["raw_requests"], *PORTS["raw_prefetching"])
 """Calls with arrays of the cache's own callers: these are not recorded, only whether there was one."""
 
 RAW_ARRAY = RAW[0]
 """The call that makes such an array."""
 
-_FIRST = [name for names in PORTS.values() for name in names if name not in RAW]
-METHODS = tuple(dict.fromkeys([*_FIRST, "scribble", "shares_free_list", *RAW]))
-"""What is recorded of an adapter, where it has it; methods that are new come last, as records know them by number."""
+METHODS = tuple(dict.fromkeys([*(name for names in PORTS.values() for name in names), "scribble", "shares_free_list"]))
+"""What is recorded of an adapter, where it has it."""
 
 LENT = {
     "attach": ("exists", "get", "put"),
@@ -60,13 +60,16 @@ Page stores are not recorded: they are handed buffers, and their processes are k
 """
 
 Step = list[Any]
-"""The numbers of a method, of its arguments' checksum and of its answer, then what the cache did meanwhile."""
+"""The number of a method in the item's list, its arguments' checksum, the number of its answer, then what the cache did
+meanwhile."""
 
 
 class Record(TypedDict):
     """One recorded item, as it is in a line of the file.
 
-    ``plays``: each time that a cache was made for it, the steps of that cache, but for beginnings of another play.
+    ``methods``: what the adapter has; a step knows its method by the number here, so that a file is read the same
+    whatever ports come later.  ``plays``: each time that a cache was made for it, the steps of that cache, but for
+    beginnings of another play.
     """
 
     item: Any
@@ -179,12 +182,12 @@ def lent(thing: Any, methods: Iterable[str], did: Callable[[str, tuple[Any, ...]
 class Recorder:
     """An adapter that writes down every call and its answer."""
 
-    def __init__(self, adapter: Any, table: Table, steps: list[Step]) -> None:
+    def __init__(self, adapter: Any, methods: Sequence[str], table: Table, steps: list[Step]) -> None:
         self._adapter, self._table, self._steps = adapter, table, steps
         self._doing: list[Any] = []
-        for name in METHODS:
-            if callable(getattr(adapter, name, None)):
-                setattr(self, name, partial(self._call, name))
+        self._numbers = {name: at for at, name in enumerate(methods)}
+        for name in methods:
+            setattr(self, name, partial(self._call, name))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._adapter, name)
@@ -197,7 +200,7 @@ class Recorder:
         if name == "plan_prefetch":
             given = (args[0], lent(args[1], LENT[name], self._did))
         table = self._table
-        step: Step = [METHODS.index(name), table.asked(name, args, kwargs)]
+        step: Step = [self._numbers[name], table.asked(name, args, kwargs)]
         self._doing = []
         try:
             answer = getattr(self._adapter, name)(*given, **kwargs)
@@ -227,7 +230,7 @@ class Recording:
         methods = [name for name in METHODS if callable(getattr(adapter, name, None))]
         steps: list[Step] = []
         self.plays.append((profile, methods, steps))
-        return Recorder(adapter, self.table.beside(), steps)
+        return Recorder(adapter, methods, self.table.beside(), steps)
 
     def save(self, folder: Path, item: Item) -> None:
         """Write down the plays of an item that are not the beginning of another; a target that declined has none."""

@@ -49,6 +49,7 @@ PLANTED = (
     ("publishing-flushes", "frame/calls-leave-alone-what-they-are-not-about"),
     ("sparse-overflow-found-late", "sparse/a-row-is-full"),
     ("component-hit-of-the-main-pool", "components/what-was-stored-is-found-whole"),
+    ("request-keeps-its-window", "component_requests/a-request-leaves-its-window-behind"),
     ("rank-loads-are-noted-alone", "ranks/what-is-loaded-back-is-on-every-rank"),
 )
 """Mutants, each with a litmus test that finds it; together they break rules of all packs."""
