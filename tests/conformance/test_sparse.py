@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kvlitmus.conformance.adapters.reference.sparse import ReferenceSparse, rejecting, target
+from kvlitmus.conformance.adapters.reference.sparse import ReferenceSparse, compressing, rejecting, target
 from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.ports import Config, Profile, Unsupported
 from kvlitmus.conformance.run import engine, plan
@@ -33,7 +33,9 @@ def broken(results: Sequence[ItemResult]) -> set[str]:
 
 
 @pytest.mark.parametrize("depth", [0, 1, 2, 3])
-@pytest.mark.parametrize("one", [specimen, target, rejecting], ids=["specimen", "reference", "rejecting"])
+@pytest.mark.parametrize(
+    "one", [specimen, target, rejecting, compressing], ids=["specimen", "reference", "rejecting", "compressing"]
+)
 def test_a_correct_pool_passes_and_every_rule_is_reached(one: Any, depth: int) -> None:
     results = judged(one, depth)
     assert broken(results) == set()

@@ -28,6 +28,7 @@ MODULES: tuple[str, ...] = (
     "sparse",
     "sparse_staging",
     "sparse_admission",
+    "sparse_ratio",
     "components",
     "component_prefetch",
     "component_requests",

@@ -8,14 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvlitmus.spec.sparse_buffer import acknowledged, admitted, swapped
-from kvlitmus.spec.sparse_state import SparseCopy, SparseRow, SparseState, Staged, backup, missing_pages
+from kvlitmus.spec.sparse_buffer import admitted, swapped
+from kvlitmus.spec.sparse_state import (
+    SparseCopy,
+    SparseRow,
+    SparseState,
+    Staged,
+    backup,
+    first_buffer,
+    missing_pages,
+)
 from kvlitmus.spec.units import PageNo, Pages, Slot, Tokens
 
 
-def empty_pool(page_size: int, pages: int, width: int, room: int = 0) -> SparseState:
-    """A pool of so many pages and no rows yet; they have room for ``width`` slots, and buffers for ``room`` tokens."""
-    return SparseState(page_size, pages, width, {}, room=room)
+def empty_pool(page_size: int, pages: int, width: int, room: int = 0, *, ratio: int = 1) -> SparseState:
+    """A pool of so many pages and no rows yet; they have room for ``width`` slots, and buffers for ``room`` tokens.
+
+    ``ratio``: so many tokens of the model are compressed to one.
+    """
+    return SparseState(page_size, pages, width, {}, room=room, ratio=ratio)
 
 
 def allocated(pool: SparseState, row: int) -> Tokens:
@@ -99,12 +110,13 @@ def free(pool: SparseState, row: int) -> SparseState:
         waiting=tuple([one for one in pool.waiting if one.row != row]),
         backed={number: many for number, many in pool.backed.items() if number != row},
         reserved={number: many for number, many in pool.reserved.items() if number != row},
+        lengths={number: many for number, many in pool.lengths.items() if number != row},
     )
 
 
 def reserve(pool: SparseState, row: int, tokens: int) -> tuple[SparseState, bool]:
     """The pool with so many tokens promised to an empty row, and whether they were (SPARSE-39, SPARSE-40)."""
-    wanted = missing_pages(0, 0, tokens, pool.page_size)
+    wanted = missing_pages(0, 0, pool.hosted(tokens), pool.page_size)
     if wanted > min(pool.free_for(row), pool.width // pool.page_size):
         return pool, False
     return pool._replace(reserved={**pool.reserved, row: wanted}), True
@@ -113,17 +125,26 @@ def reserve(pool: SparseState, row: int, tokens: int) -> tuple[SparseState, bool
 def back_up(
     pool: SparseState, row: int, length: int, *, count: str = "empty"
 ) -> tuple[SparseState, tuple[Slot, ...] | None]:
-    """The pool with a slot for the token before the newest, and the slot; none where the host has it (SPARSE-38)."""
+    """The pool with a slot for the token before the newest, and the slot; none where the host has it (SPARSE-38).
+
+    Of tokens that are compressed to one, the last makes it whole (SPARSE-43, SPARSE-44).
+    """
     due = backup(pool, row, length)
     then, slots = request(pool, row, due.start, due.tokens, count=count)
-    return (pool, None) if slots is None else (then._replace(backed={**then.backed, row: length - 1}), slots)
+    if slots is None:
+        return pool, None
+    backed, lengths = {**then.backed, row: pool.hosted(length - 1)}, {**then.lengths, row: length}
+    return then._replace(backed=backed, lengths=lengths), slots
 
 
 def stage(
     pool: SparseState, row: int, tokens: int, *, count: str = "empty", choice: Sequence[PageNo] | None = None
 ) -> tuple[SparseState, tuple[Slot, ...] | None]:
-    """The pool with slots for the first tokens of a row and a copy to them; unchanged if refused (SPARSE-33)."""
-    then, slots = request(pool, row, 0, tokens, count=count, choice=choice)
+    """The pool with slots for the first tokens of a row and a copy to them; unchanged if refused (SPARSE-33).
+
+    Tokens that are compressed to one have one slot (SPARSE-45).
+    """
+    then, slots = request(pool, row, 0, pool.hosted(tokens), count=count, choice=choice)
     if not slots:
         return then, slots
     copies = {**then.copies, then.begun: SparseCopy(row, then.of(row).pages)}
@@ -143,22 +164,31 @@ def ready(pool: SparseState) -> tuple[SparseState, tuple[int, ...]]:
     many = 0
     while many < len(pool.waiting) and pool.waiting[many].copy not in pool.copies:
         many += 1
-    started = {one.row: acknowledged(pool.room, one.length, pool.keeps) for one in pool.waiting[:many]}
-    backed = {**pool.backed, **{one.row: one.length for one in pool.waiting[:many]}}
-    then = pool._replace(buffers={**pool.buffers, **started}, waiting=pool.waiting[many:], backed=backed)
-    return then, tuple(started)
+    done = pool.waiting[:many]
+    then = pool._replace(
+        buffers={**pool.buffers, **{one.row: first_buffer(pool, one) for one in done}},
+        waiting=pool.waiting[many:],
+        backed={**pool.backed, **{one.row: pool.hosted(one.length) for one in done}},
+        lengths={**pool.lengths, **{one.row: one.length for one in done}},
+    )
+    return then, tuple([one.row for one in done])
 
 
 def admit(pool: SparseState, row: int, length: int) -> SparseState:
     """The pool with a buffer for a row that begins to decode with so many tokens (SPARSE-25, SPARSE-28)."""
-    buffers, backed = {**pool.buffers, row: admitted(pool.room, length)}, {**pool.backed, row: length}
-    return pool._replace(buffers=buffers, backed=backed)
+    hosted = pool.hosted(length)
+    return pool._replace(
+        buffers={**pool.buffers, row: admitted(pool.room, hosted)},
+        backed={**pool.backed, row: hosted},
+        lengths={**pool.lengths, row: length},
+    )
 
 
 def swap(pool: SparseState, row: int, length: int, wanted: Sequence[int]) -> tuple[SparseState, tuple[int, ...]]:
     """The pool with these tokens in the row's buffer, and their places (SPARSE-23 … SPARSE-28)."""
-    buffer, places = swapped(pool.buffers[row], length, wanted)
-    return pool._replace(buffers={**pool.buffers, row: buffer}), places
+    buffer, places = swapped(pool.buffers[row], pool.hosted(length), wanted)
+    lengths = {**pool.lengths, row: length}
+    return pool._replace(buffers={**pool.buffers, row: buffer}, lengths=lengths), places
 
 
 def connects(pool: SparseState, page_size: int) -> bool:

@@ -31,6 +31,7 @@ PARTS = (
     "sparse",
     "sparse_staging",
     "sparse_admission",
+    "sparse_ratio",
     "components",
     "component_prefetch",
     "component_requests",

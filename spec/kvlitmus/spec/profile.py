@@ -43,6 +43,7 @@ PROFILE_VALUES: dict[str, Values] = {
     "store_checks": ("bytes", "length"),
     "sparse_count": ("empty", "reject"),
     "sparse_staged": ("first", "nothing"),
+    "sparse_ratio": range(1, 129),
     "least_key": range((1 << 20) + 1),
     "vocabulary": range(2, (1 << 32) + 1),
     "namespaces": ("text", "none", "parts"),
@@ -147,6 +148,7 @@ class Profile:
         start is looked at all the same, and a negative count is refused (``reject``).
     sparse_staged: a request that was staged and is longer than its buffer begins to decode with its ``first`` tokens in the
         buffer, or with ``nothing`` there.
+    sparse_ratio: so many tokens of the model are compressed to one that has a slot on the host, and a place on the device.
 
     Of components:
 
@@ -211,6 +213,7 @@ class Profile:
     store_checks: str = "bytes"
     sparse_count: str = "empty"
     sparse_staged: str = "first"
+    sparse_ratio: int = 1
     least_key: int = 0
     vocabulary: int = 1 << 32
     namespaces: str = "text"

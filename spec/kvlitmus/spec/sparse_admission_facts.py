@@ -23,7 +23,7 @@ def sparse_admitted(answer: SparseDone) -> bool:
 @fact(0)
 def sparse_wants(state: SparseState, call: SparseReserve) -> Pages:
     """How many pages a request will have that wants to be admitted."""
-    return Pages(page_ceil(call.tokens, state.page_size) // state.page_size)
+    return Pages(page_ceil(state.hosted(call.tokens), state.page_size) // state.page_size)
 
 
 @fact(0)

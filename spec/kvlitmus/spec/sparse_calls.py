@@ -16,7 +16,8 @@ class SparseRequest(NamedTuple):
     """Ask for the slots of some tokens of a row; answers :class:`SparseDone`.
 
     ``staged``: a copy of these tokens from the device to their slots begins with the answer.  ``length``: a step of decoding
-    of a sequence that is so long asks for them; 0 for none.
+    of a sequence that is so long asks for them; 0 for none.  ``prompt``: how many tokens of the model are staged; 0 if as many
+    as are asked for.
     """
 
     row: int
@@ -24,6 +25,7 @@ class SparseRequest(NamedTuple):
     tokens: int
     staged: bool = False
     length: int = 0
+    prompt: int = 0
 
     @property
     def end(self) -> int:

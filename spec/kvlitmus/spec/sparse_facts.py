@@ -174,29 +174,29 @@ def sparse_room(state: SparseState) -> int:
 
 
 @fact(0)
-def sparse_newest(call: SparseSwap) -> int:
+def sparse_newest(state: SparseState, call: SparseSwap) -> int:
     """The newest token of the sequence, which was computed on the device."""
-    return call.length - 1
+    return state.hosted(call.length) - 1
 
 
 @fact(0)
-def sparse_fits(call: SparseSwap, sparse_room: int) -> bool:
+def sparse_fits(state: SparseState, call: SparseSwap, sparse_room: int) -> bool:
     """Whether the buffer has room for the whole sequence."""
-    return call.length <= sparse_room
+    return state.hosted(call.length) <= sparse_room
 
 
 @fact(0)
 def sparse_kept(state: SparseState, call: SparseSwap) -> Mapping[int, int]:
     """The places of the wanted tokens that are in the buffer of a sequence that has no room there."""
     buffer = state.buffers[call.row]
-    kept = {} if call.length <= buffer.room else dict(zip(buffer.tokens, range(buffer.room), strict=True))
+    kept = {} if state.hosted(call.length) <= buffer.room else dict(zip(buffer.tokens, range(buffer.room), strict=True))
     return {token: kept[token] for token in call.wanted if token in kept}
 
 
 @fact(0)
 def sparse_places_due(state: SparseState, call: SparseSwap) -> Sequence[int]:
     """The places that the wanted tokens must have."""
-    return swapped(state.buffers[call.row], call.length, call.wanted)[1]
+    return swapped(state.buffers[call.row], state.hosted(call.length), call.wanted)[1]
 
 
 @fact(0)

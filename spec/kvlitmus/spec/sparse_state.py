@@ -70,7 +70,7 @@ class SparseCopy(NamedTuple):
 
 
 class Staged(NamedTuple):
-    """A row that waits to be acknowledged: the number of its copy, and how many tokens it has."""
+    """A row that waits to be acknowledged: the number of its copy, and how many tokens of the model it has."""
 
     copy: int
     row: int
@@ -86,6 +86,7 @@ class SparseState(NamedTuple):
     ``begun``: how many copies of staged tokens have begun; ``copies``: those that have not ended, by number; ``waiting``: the
     rows that are not acknowledged yet, in the order in which they were staged; ``keeps``: the profile's ``sparse_staged``.
     ``backed``: how many tokens of a row that decodes are on the host; ``reserved``: how many pages an admitted row may have.
+    ``ratio``: how many tokens of the model are one here; ``lengths``: how many tokens of the model rows have that decode.
     """
 
     page_size: int
@@ -101,6 +102,8 @@ class SparseState(NamedTuple):
     keeps: str = "first"
     backed: Mapping[int, int] = MappingProxyType({})
     reserved: Mapping[int, Pages] = MappingProxyType({})
+    ratio: int = 1
+    lengths: Mapping[int, int] = MappingProxyType({})
 
     def of(self, row: int) -> SparseRow:
         """A row, empty if it has no pages."""
@@ -124,6 +127,10 @@ class SparseState(NamedTuple):
         """How many free pages are not promised to other rows; what admission got wrong makes it negative."""
         return self.free_pages - sum(self.promised(other) for other in self.reserved if other != row)
 
+    def hosted(self, length: int) -> Tokens:
+        """How many slots so many tokens of the model take: one for each whole group that is compressed to one."""
+        return Tokens(length // self.ratio)
+
     def missing(self, call: SparseRequest) -> Pages:
         """How many pages the row lacks for this request."""
         return missing_pages(self.of(call.row).allocated, call.start, call.tokens, self.page_size)
@@ -137,9 +144,9 @@ def advance_sparse(state: SparseState, call: SparseCall, answer: SparseDone) -> 
         rows.pop(call.row, None)
         buffers.pop(call.row, None)
     elif isinstance(call, SparseAdmit):
-        buffers[call.row] = admitted(state.room, call.length)
+        buffers[call.row] = admitted(state.room, state.hosted(call.length))
     elif isinstance(call, SparseSwap):
-        buffers[call.row], places = swapped(buffers[call.row], call.length, call.wanted)
+        buffers[call.row], places = swapped(buffers[call.row], state.hosted(call.length), call.wanted)
         if places != answer.places:
             del buffers[call.row]  # a rule was broken: what it holds isn't known any more
     elif isinstance(call, SparseRequest) and answer.slots:
@@ -151,27 +158,42 @@ def advance_sparse(state: SparseState, call: SparseCall, answer: SparseDone) -> 
 
 
 def backup(state: SparseState, row: int, length: int) -> SparseRequest:
-    """What a step of decoding asks the host for: a slot for the token before the newest, unless the token is there."""
-    due = state.backed[row] < length - 1
-    return SparseRequest(row, length - 2, int(due), length=length)
+    """What a step of decoding asks the host for: a slot for the token before the newest, unless the token is there.
+
+    Where several are compressed to one, the last of a group makes it whole, and the step after that asks.
+    """
+    place, rest = backup_place(length, state.ratio)
+    due = not rest and place >= state.backed[row]
+    return SparseRequest(row, max(0, place), int(due), length=length)
+
+
+def backup_place(length: int, ratio: int) -> tuple[int, int]:
+    """Where in its row the last whole group before the newest token is, −1 if there is none; and how many follow it.
+
+    A step of a sequence that is ``length`` tokens long backs up that group where none follows.
+    """
+    return (length - 1) // ratio - 1, (length - 1) % ratio
 
 
 def with_promises(state: SparseState, call: SparseCall, answer: SparseDone) -> SparseState:
     """What is on the host of each row that decodes, and what admission promised, after a call."""
-    backed, reserved = dict(state.backed), dict(state.reserved)
+    backed, reserved, lengths = dict(state.backed), dict(state.reserved), dict(state.lengths)
     if isinstance(call, SparseFree):
         backed.pop(call.row, None)
         reserved.pop(call.row, None)
+        lengths.pop(call.row, None)
     elif isinstance(call, SparseAdmit):
-        backed[call.row] = call.length
+        backed[call.row], lengths[call.row] = state.hosted(call.length), call.length
+    elif isinstance(call, SparseSwap):
+        lengths[call.row] = call.length
     elif isinstance(call, SparseReserve) and answer.accepted:
-        reserved[call.row] = Pages(page_ceil(call.tokens, state.page_size) // state.page_size)
+        reserved[call.row] = Pages(page_ceil(state.hosted(call.tokens), state.page_size) // state.page_size)
     elif isinstance(call, SparseRequest) and call.length and answer.slots is not None:
-        backed[call.row] = call.length - 1
+        backed[call.row], lengths[call.row] = state.hosted(call.length - 1), call.length
         if call.row in state.buffers:
-            longer = state.buffers[call.row]._replace(length=call.length)
+            longer = state.buffers[call.row]._replace(length=state.hosted(call.length))
             state = state._replace(buffers={**state.buffers, call.row: longer})
-    return state._replace(backed=backed, reserved=reserved)
+    return state._replace(backed=backed, reserved=reserved, lengths=lengths)
 
 
 def with_copies(state: SparseState, call: SparseCall, answer: SparseDone) -> SparseState:
@@ -188,14 +210,22 @@ def with_copies(state: SparseState, call: SparseCall, answer: SparseDone) -> Spa
     elif isinstance(call, SparseRequest) and call.staged and answer.slots:
         if begun in answer.copying:
             copies[begun] = SparseCopy(call.row, granted_pages(state, call, answer.slots))
-        waiting = (*waiting, Staged(begun, call.row, call.tokens))
+        waiting = (*waiting, Staged(begun, call.row, call.prompt or call.tokens))
         begun += 1
     elif isinstance(call, SparseReady):
         started = [one for one in waiting if one.row in answer.ready]
         waiting = tuple([one for one in waiting if one.row not in answer.ready])
-        buffers = {**buffers, **{one.row: acknowledged(state.room, one.length, state.keeps) for one in started}}
-    backed = {**state.backed, **{one.row: one.length for one in state.waiting if one.row in answer.ready}}
-    return state._replace(copies=copies, waiting=waiting, buffers=buffers, begun=begun, backed=backed)
+        buffers = {**buffers, **{one.row: first_buffer(state, one) for one in started}}
+        state = state._replace(
+            backed={**state.backed, **{one.row: state.hosted(one.length) for one in started}},
+            lengths={**state.lengths, **{one.row: one.length for one in started}},
+        )
+    return state._replace(copies=copies, waiting=waiting, buffers=buffers, begun=begun)
+
+
+def first_buffer(state: SparseState, one: Staged) -> SparseBuffer:
+    """The buffer of a row that is acknowledged."""
+    return acknowledged(state.room, state.hosted(one.length), state.keeps)
 
 
 def granted_pages(state: SparseState, call: SparseRequest, slots: tuple[Slot, ...]) -> tuple[PageNo, ...]:

@@ -83,6 +83,7 @@ def by_lemmas() -> dict[str, tuple[tuple[str, str], ...]]:
         prefetch_lemmas,
         rank_lemmas,
         sparse_admission,
+        sparse_ratio,
         sparse_rows,
         sparse_staging,
         sparse_swaps,
@@ -105,6 +106,7 @@ def by_lemmas() -> dict[str, tuple[tuple[str, str], ...]]:
         *page_names.PROVEN.items(),
         *sparse_rows.PROVEN.items(),
         *sparse_admission.PROVEN.items(),
+        *sparse_ratio.PROVEN.items(),
         *sparse_staging.PROVEN.items(),
         *sparse_swaps.PROVEN.items(),
     ):

@@ -181,9 +181,9 @@ def decoding(checker: Checker, tokens: int) -> int:
 
 def step(checker: Checker, length: int, wanted: Sequence[int]) -> None:
     """A step of the row; of what is wanted, as much as the buffer has room for."""
-    room = sparse.state_of(checker).room
+    state = sparse.state_of(checker)
     sparse.back_up(checker, 0, length)
-    sparse.swap(checker, 0, length, [token for token in wanted if 0 <= token < length][:room])
+    sparse.swap(checker, 0, length, [token for token in wanted if 0 <= token < state.hosted(length)][: state.room])
 
 
 @litmus(rules=("SPARSE-23", "SPARSE-25", "SPARSE-29"), needs=SWAPS)

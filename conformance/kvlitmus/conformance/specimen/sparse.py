@@ -33,6 +33,7 @@ class RowTable:
     def __init__(self, config: Config, profile: Profile) -> None:
         self.page = config.page_size
         self.profile = profile
+        self.ratio = profile.sparse_ratio
         self.width = ROW_PAGES * self.page + self.page // 2
         self.size = config.pages * self.page
         self.free_slots = list(range(self.size))
@@ -134,7 +135,7 @@ class RowTable:
 
     def reserve(self, row: int, tokens: int) -> bool:
         """Promise so many tokens to a row, if there is room for all of them."""
-        most = self.round_up(tokens)
+        most = self.round_up(self.hosted(tokens))
         if most > min(self.unpromised(row), self.width):
             return False
         self.promised[row] = most
@@ -144,20 +145,35 @@ class RowTable:
         """The slot of the token before the newest, if the host lacks that token."""
         if self.on_host(row, length):
             return []
-        slots = self.request(row, length - 2, 1)
+        place = self.place(length)
+        slots = self.request(row, place, 1)
         if slots is not None:
-            self.backed[row] = length - 1
+            self.backed[row] = place + 1
         return slots
 
     def on_host(self, row: int, length: int) -> bool:
-        """Whether the host has all tokens but the newest."""
-        return self.backed[row] >= length - 1
+        """Whether the host has all tokens but the newest, or those that it lacks are no whole group yet."""
+        return not self.whole(length) or self.backed[row] >= self.hosted(length - 1)
+
+    # -- tokens that are compressed to one ---------------------------------------------------------
+
+    def hosted(self, tokens: int) -> int:
+        """How many slots so many tokens of the model take."""
+        return tokens // self.ratio
+
+    def whole(self, length: int) -> bool:
+        """Whether the tokens before the newest one are whole groups."""
+        return (length - 1) % self.ratio == 0
+
+    def place(self, length: int) -> int:
+        """Where in its row the last group before the newest token is."""
+        return self.hosted(length - 1) - 1
 
     # -- staging -----------------------------------------------------------------------------------
 
     def stage(self, row: int, tokens: int) -> list[int] | None:
         """The slots of a prompt; a copy to them begins, unless there are none."""
-        slots = self.request(row, 0, tokens)
+        slots = self.request(row, 0, self.hosted(tokens))
         if slots:
             self.begin(row, tokens)
         return slots
@@ -187,7 +203,7 @@ class RowTable:
     def begin_decoding(self, row: int, tokens: int) -> None:
         """The first tokens of a prompt are on the device already, as many as there is room for."""
         self.admit(row, tokens)
-        if tokens > self.room and self.profile.sparse_staged == "first":
+        if self.hosted(tokens) > self.room and self.profile.sparse_staged == "first":
             self.buffered[row] = list(range(self.room))
 
     def withdraw(self, row: int) -> None:
@@ -212,15 +228,17 @@ class RowTable:
 
     def admit(self, row: int, length: int) -> None:
         """Fill the buffer with all tokens of a row, or leave it empty if they are too many."""
-        self.buffered[row] = list(range(self.room)) if length <= self.room else [NO_SLOT] * self.room
+        hosted = self.hosted(length)
+        self.buffered[row] = list(range(self.room)) if hosted <= self.room else [NO_SLOT] * self.room
         self.recent[row] = list(range(self.room))
-        self.backed[row] = length
+        self.backed[row] = hosted
 
     def swap(self, row: int, length: int, wanted: Sequence[int]) -> list[int]:
         """The places of these tokens; what isn't there takes the place that was used least recently."""
-        if length <= self.room:
+        hosted = self.hosted(length)
+        if hosted <= self.room:
             return list(wanted)
-        buffered, newest = self.buffered[row], length - 1
+        buffered, newest = self.buffered[row], hosted - 1
         hits = [place for place in self.recent[row] if buffered[place] in wanted]
         idle = [place for place in self.recent[row] if place not in hits]
         taken: list[int] = []

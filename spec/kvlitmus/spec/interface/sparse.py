@@ -4,6 +4,10 @@ With sparse attention the KV of a running request is kept on the host, token by 
 the device at each step.  Each request has a **row**: the host slots of its tokens, in order.  Memory is handed out in
 pages all the same.  A sparse host pool is asked for with ``Config(pool="sparse")``, of ``pages`` pages of ``page_size``
 slots; the adapter needs no other pool and no tree, only :class:`SparseHost`, and of the rest what it can offer.
+
+Where several tokens of the model are compressed to one (the profile's ``sparse_ratio``, q), rows and buffers hold those that
+are compressed.  Slots, starts, counts and the tokens that are wanted count these; prompts and lengths of sequences, what is
+staged, reserved or admitted, count tokens of the model, and the last ones that fill no group of q have no slot yet.
 """
 
 from __future__ import annotations
@@ -130,7 +134,8 @@ class SparseBackups(Protocol):
         """A step of a row whose sequence is ``length`` tokens long now, its newest one computed here.
 
         Answers the host slot to which the token before the newest is copied; nothing if the host has that token, as in the
-        first step after an admission or an acknowledgement.  Refused where no slot can be had, and nothing has changed then.
+        first step after an admission or an acknowledgement.  Of q tokens that are compressed to one, the step after the last
+        of them copies it, to slot (length − 1) / q − 1 of the row, and the others copy nothing.  Refused where no slot can be had, and nothing has changed then.
         """
 
 

@@ -4,6 +4,8 @@
     takes a request for fewer tokens than none for one for none.
 ``rejecting``
     refuses it.
+``compressing``
+    compresses four tokens to one.
 """
 
 from __future__ import annotations
@@ -22,10 +24,10 @@ ROWS, ROW_PAGES = 4, 5
 class ReferenceSparse:
     """A reference pool and its present state."""
 
-    def __init__(self, config: Config, count: str) -> None:
+    def __init__(self, config: Config, count: str, ratio: int = 1) -> None:
         self.count = count
         self.pool = sparse.empty_pool(
-            config.page_size, config.pages, ROW_PAGES * config.page_size, config.page_size + 2
+            config.page_size, config.pages, ROW_PAGES * config.page_size, config.page_size + 2, ratio=ratio
         )
 
     def sparse_shape(self) -> SparseShape:
@@ -125,9 +127,11 @@ class SparseTarget:
         """A fresh pool."""
         if config.pool != "sparse":
             raise Unsupported("this target is a sparse host pool alone")
-        return ReferenceSparse(config, self.profile.sparse_count)
+        return ReferenceSparse(config, self.profile.sparse_count, self.profile.sparse_ratio)
 
 
 target = SparseTarget(Profile(sparse_count="empty"))
 rejecting = SparseTarget(Profile(sparse_count="reject"))
 """The reference when fewer tokens than none are refused."""
+compressing = SparseTarget(Profile(sparse_ratio=4))
+"""The reference when four tokens of the model are compressed to one."""

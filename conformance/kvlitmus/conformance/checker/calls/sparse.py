@@ -58,9 +58,10 @@ def state_of(checker: Checker) -> SparseState:
     if checker.sparse_state is None:
         width = shape(checker).width
         room = buffer_room(checker) if "sparse_swaps" in checker.capabilities else 0
-        keeps = checker.profile.sparse_staged
         checker.sparse_state = SparseState(
-            checker.size, checker.config.pages, width, {}, seen(checker), room, keeps=keeps
+            *(checker.size, checker.config.pages, width, {}, seen(checker), room),
+            keeps=checker.profile.sparse_staged,
+            ratio=checker.profile.sparse_ratio,
         )
     return checker.sparse_state
 
@@ -103,7 +104,7 @@ def stage(checker: Checker, row: int, tokens: int) -> tuple[Slot, ...] | None:
     if not checker.flag(checker.look("sparse_prefills", tokens), "whether a prompt can be computed"):
         return None
     slots = asked(checker, f"stage(row {row}, {tokens} tokens)", "sparse_stage", row, tokens)
-    follow(checker, before, SparseRequest(row, 0, tokens, staged=True), slots)
+    follow(checker, before, SparseRequest(row, 0, before.hosted(tokens), staged=True, prompt=tokens), slots)
     return slots
 
 
@@ -115,7 +116,8 @@ def back_up(checker: Checker, row: int, length: int) -> tuple[Slot, ...] | None:
     before = state_of(checker)
     call = backup(before, row, length)
     if "sparse_backups" not in checker.capabilities:
-        return request(checker, row, call.start, 1) if before.of(row).allocated < length - 1 else ()
+        lacks = call.tokens and before.of(row).allocated <= call.start
+        return request(checker, row, call.start, 1) if lacks else ()
     slots = asked(checker, f"back_up(row {row}, length {length})", "sparse_back_up", row, length)
     follow(checker, before, call, slots)
     return slots

@@ -89,15 +89,26 @@ def decode(caller: Caller, a: int, b: int, c: int) -> None:
     if buffer is None:
         start_decoding(checker, row, c)
         return
-    if sparse.back_up(checker, row, buffer.length + 1) is None:
+    length = state.lengths[row] + 1
+    if sparse.back_up(checker, row, length) is None:
         sparse.free(checker, row)  # there is no slot for the token before the next one
-        return
-    length = buffer.length + 1
-    count = min(1 + b % state.room, length)
-    step = 1 + c % length
-    while math.gcd(step, length) > 1:
+    else:
+        sparse.swap(checker, row, length, wanted(state.hosted(length), state.room, b, c))
+
+
+def wanted(hosted: int, room: int, b: int, c: int) -> list[int]:
+    """Some of so many tokens, each once, and no more than there is room for."""
+    count = min(1 + b % room, hosted)
+    step = 1 + c % max(1, hosted)
+    while math.gcd(step, hosted) > 1:
         step += 1  # so that the tokens are distinct
-    sparse.swap(checker, row, length, [(length - 1 - c % 3 + at * step) % length for at in range(count)])
+    return [(hosted - 1 - c % 3 + at * step) % hosted for at in range(count)]
+
+
+def of_model(checker: Checker, tokens: int, b: int) -> int:
+    """So many tokens of the model as take as many slots as this, or one less: of the last group some may be missing."""
+    ratio = sparse.state_of(checker).ratio
+    return tokens * ratio - b % ratio
 
 
 @action("sparse_stage")
@@ -105,7 +116,7 @@ def stage(caller: Caller, a: int, b: int, c: int) -> None:
     """Stage a prompt in a row that is empty: short, of some pages, or longer than the buffer."""
     checker, row = caller.checker, row_of(caller, a)
     if not is_staged(checker, row) and not sparse.state_of(checker).of(row).allocated:
-        sparse.stage(checker, row, 1 + (b * 7 + c) % (3 * checker.size))
+        sparse.stage(checker, row, of_model(checker, 1 + (b * 7 + c) % (3 * checker.size), b))
 
 
 @action("sparse_copied")
@@ -137,8 +148,8 @@ def back_up(caller: Caller, a: int, b: int, c: int) -> None:
     if "sparse_swaps" in checker.capabilities:
         return  # there a step is more than that
     for _ in range(1 + b % 3):
-        buffer = sparse.state_of(checker).buffers.get(row)
-        if buffer and sparse.back_up(checker, row, buffer.length + 1) is None:
+        length = sparse.state_of(checker).lengths.get(row)
+        if length and sparse.back_up(checker, row, length + 1) is None:
             sparse.end(checker, row)
 
 
@@ -148,7 +159,7 @@ def reserve(caller: Caller, a: int, b: int, c: int) -> None:
     checker, row = caller.checker, row_of(caller, a)
     state = sparse.state_of(checker)
     if row not in state.reserved and not is_staged(checker, row) and not state.of(row).allocated:
-        sparse.reserve(checker, row, 1 + (b * 7 + c) % (5 * checker.size))
+        sparse.reserve(checker, row, of_model(checker, 1 + (b * 7 + c) % (5 * checker.size), b))
 
 
 def is_staged(checker: Checker, row: int) -> bool:
@@ -170,7 +181,8 @@ def start_decoding(checker: Checker, row: int, c: int) -> None:
     """Admit a row with as many tokens as it has slots for, or fewer."""
     allocated = sparse.state_of(checker).of(row).allocated
     if allocated:
-        sparse.admit(checker, row, max(1, allocated - c % checker.size))
+        ratio = sparse.state_of(checker).ratio
+        sparse.admit(checker, row, max(1, allocated - c % checker.size) * ratio + c % ratio)
 
 
 @action("sparse_connect")
