@@ -29,6 +29,7 @@ MODULES: tuple[str, ...] = (
     "sparse_staging",
     "sparse_admission",
     "sparse_ratio",
+    "sparse_transfer",
     "components",
     "component_prefetch",
     "component_requests",

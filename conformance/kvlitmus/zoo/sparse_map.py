@@ -31,6 +31,8 @@ class SparseMap:
         self.numbers = itertools.count()
         self.promises: dict[int, int] = {}
         self.on_host: dict[int, int] = {}
+        self.expected: dict[int, tuple[int | None, list[int], int]] = {}
+        self.arrivals = itertools.count()
 
     def sparse_shape(self) -> SparseShape:
         """Rows of whole pages."""
@@ -100,6 +102,36 @@ class SparseMap:
         """As if it had been retracted."""
         self.sparse_retract(row)
 
+    def sparse_receives(self, tokens: int) -> bool:
+        """As for prompts that are computed here."""
+        return self.sparse_prefills(tokens)
+
+    def sparse_prealloc(self, row: int, tokens: int, page_size: int) -> Sequence[int] | None:
+        """Slots, and the pages that a peer may write to until it says that it won't."""
+        slots = self.sparse_request(row, 0, tokens) if self.sparse_connect(page_size) else None
+        if slots:
+            self.expected[next(self.arrivals)] = row, self.rows[row], tokens
+        return slots
+
+    def sparse_destinations(self, row: int) -> Sequence[int]:
+        """The row's list."""
+        return tuple(self.rows[row])
+
+    def sparse_transferring(self) -> Sequence[int]:
+        """Their numbers."""
+        return tuple(self.expected)
+
+    def sparse_transferred(self, transfer: int, arrived: bool) -> None:
+        """What belongs to no row any more is free now."""
+        row, pages, tokens = self.expected.pop(transfer)
+        if row is None:
+            for page in pages:
+                self.free |= 1 << page
+        elif arrived:
+            self.sparse_admit(row, tokens)
+        else:
+            self.sparse_free(row)
+
     def sparse_prefills(self, tokens: int) -> bool:
         """Prompts that are too long for a row are refused here already."""
         return tokens <= ROW_PAGES * self.page
@@ -134,6 +166,10 @@ class SparseMap:
         if any(staged == row for _, staged, _ in self.queue):
             self.copies.clear()
             self.queue = [one for one in self.queue if one[1] != row]
+        for number, (receiver, pages, tokens) in self.expected.items():
+            if receiver == row:
+                self.expected[number] = None, pages, tokens
+                self.rows[row] = [page for page in self.rows[row] if page not in pages]
         self.sparse_free(row)
 
     def sparse_available(self) -> int:

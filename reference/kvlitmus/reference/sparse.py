@@ -13,6 +13,7 @@ from kvlitmus.spec.sparse_state import (
     SparseCopy,
     SparseRow,
     SparseState,
+    SparseTransfer,
     Staged,
     backup,
     first_buffer,
@@ -40,7 +41,7 @@ def missing(pool: SparseState, row: int, start: int, tokens: int) -> Pages:
 
 
 def free_pages(pool: SparseState) -> tuple[PageNo, ...]:
-    """The pages of no row that no copy writes to, the lowest first."""
+    """The pages of no row that no copy and no peer writes to, the lowest first."""
     taken = {page for row in pool.rows.values() for page in row.pages}.union(pool.left_pages)
     return tuple([PageNo(page) for page in range(pool.pages) if page not in taken])
 
@@ -100,7 +101,7 @@ def read(pool: SparseState, row: int) -> tuple[Slot, ...]:
 def free(pool: SparseState, row: int) -> SparseState:
     """The pool without any page in the row, and without its buffer (SPARSE-08).
 
-    A row that waits to be acknowledged waits no more; its pages are free when its copy has ended.
+    A row that waits to be acknowledged waits no more; its pages are free when its copy has ended, or its transfer.
     """
     rows = {number: one for number, one in pool.rows.items() if number != row}
     return pool._replace(
@@ -111,6 +112,7 @@ def free(pool: SparseState, row: int) -> SparseState:
         backed={number: many for number, many in pool.backed.items() if number != row},
         reserved={number: many for number, many in pool.reserved.items() if number != row},
         lengths={number: many for number, many in pool.lengths.items() if number != row},
+        transfers={n: one._replace(left=one.left or one.row == row) for n, one in pool.transfers.items()},
     )
 
 
@@ -172,6 +174,39 @@ def ready(pool: SparseState) -> tuple[SparseState, tuple[int, ...]]:
         lengths={**pool.lengths, **{one.row: one.length for one in done}},
     )
     return then, tuple([one.row for one in done])
+
+
+def prealloc(
+    pool: SparseState,
+    row: int,
+    tokens: int,
+    page_size: int,
+    *,
+    count: str = "empty",
+    choice: Sequence[PageNo] | None = None,
+) -> tuple[SparseState, tuple[Slot, ...] | None]:
+    """The pool with slots for a prompt that a peer writes there, and its transfer; unchanged if refused (SPARSE-46)."""
+    if not connects(pool, page_size):
+        return pool, None
+    then, slots = request(pool, row, 0, pool.hosted(tokens), count=count, choice=choice)
+    if not slots:
+        return then, slots
+    transfers = {**then.transfers, then.sent: SparseTransfer(row, then.of(row).pages, tokens)}
+    return then._replace(transfers=transfers, sent=then.sent + 1), slots
+
+
+def destinations(pool: SparseState, row: int) -> tuple[PageNo, ...]:
+    """The pages that a peer writes to, whole and in order (SPARSE-47)."""
+    return pool.of(row).pages
+
+
+def transferred(pool: SparseState, transfer: int, *, arrived: bool) -> SparseState:
+    """The pool when a peer has ended its transfer: its row decodes, or has nothing any more (SPARSE-49 … SPARSE-51)."""
+    one = pool.transfers[transfer]
+    then = pool._replace(transfers={number: other for number, other in pool.transfers.items() if number != transfer})
+    if one.left:
+        return then
+    return admit(then, one.row, one.length) if arrived else free(then, one.row)
 
 
 def admit(pool: SparseState, row: int, length: int) -> SparseState:

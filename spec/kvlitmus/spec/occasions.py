@@ -52,6 +52,7 @@ PLAIN: dict[type, tuple[On, ...]] = {
     sparse_calls.SparseCopied: (On.SPARSE_COPIED,),
     sparse_calls.SparseReady: (On.SPARSE_READY,),
     sparse_calls.SparseReserve: (On.SPARSE_RESERVE,),
+    sparse_calls.SparseTransferred: (On.SPARSE_TRANSFERRED,),
     component_calls.ComponentFree: (On.COMPONENT_FREE,),
     component_calls.ComponentMatch: (On.COMPONENT_MATCH,),
     component_calls.ComponentInsert: (On.COMPONENT_INSERT,),
@@ -121,7 +122,11 @@ def store_occasions(call: store_calls.StoreBatch, answer: object) -> tuple[On, .
 
 
 def sparse_occasions(call: sparse_calls.SparseRequest, answer: sparse_calls.SparseDone) -> tuple[On, ...]:
-    """A request for slots of a row is granted or refused, one that is to be staged like any other."""
+    """A request for slots of a row is granted or refused, one that is to be staged or written to like any other."""
+    if call.peer:
+        if answer.slots is None:
+            return (On.REFUSED_SPARSE_REQUEST, On.REFUSED_SPARSE_PREALLOC)
+        return (On.SPARSE_REQUEST, On.SPARSE_PREALLOC)
     if answer.slots is None:
         return (On.REFUSED_SPARSE_REQUEST, On.REFUSED_SPARSE_STAGE) if call.staged else (On.REFUSED_SPARSE_REQUEST,)
     if call.length:

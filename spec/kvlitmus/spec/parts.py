@@ -32,6 +32,7 @@ PARTS = (
     "sparse_staging",
     "sparse_admission",
     "sparse_ratio",
+    "sparse_transfer",
     "components",
     "component_prefetch",
     "component_requests",

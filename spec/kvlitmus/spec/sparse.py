@@ -21,7 +21,7 @@ from kvlitmus.spec.units import PageNo, Pages, Slot, Tokens, same
 __all__ = ["sparse_facts"]
 
 ASKED = (On.SPARSE_REQUEST, On.REFUSED_SPARSE_REQUEST)
-SETTLED = (On.SPARSE_REQUEST, On.REFUSED_SPARSE_REQUEST, On.SPARSE_FREE, On.SPARSE_COPIED)
+SETTLED = (On.SPARSE_REQUEST, On.REFUSED_SPARSE_REQUEST, On.SPARSE_FREE, On.SPARSE_COPIED, On.SPARSE_TRANSFERRED)
 _HAZARD = "R-SP-05; sglang#23606"
 
 
@@ -151,10 +151,12 @@ def a_row_gives_back_every_page(
     allowed="{sparse_tokens} slots: nothing stands in the way",
 )
 def what_can_be_granted_is_granted(
-    sparse_odd: bool, sparse_gap: bool, sparse_overflow: bool, sparse_short: bool
+    sparse_odd: bool, sparse_gap: bool, sparse_overflow: bool, sparse_short: bool, sparse_strange: bool
 ) -> bool:
-    """A request MUST NOT be refused that starts within what is allocated, ends within the row, and finds pages enough."""
-    return sparse_odd or sparse_gap or sparse_overflow or sparse_short
+    """A request MUST NOT be refused that starts within what is allocated, ends within the row, and finds pages enough;
+    unless it is for a peer that is refused.
+    """
+    return sparse_odd or sparse_gap or sparse_overflow or sparse_short or sparse_strange
 
 
 @rule(

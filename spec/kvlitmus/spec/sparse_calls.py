@@ -17,7 +17,7 @@ class SparseRequest(NamedTuple):
 
     ``staged``: a copy of these tokens from the device to their slots begins with the answer.  ``length``: a step of decoding
     of a sequence that is so long asks for them; 0 for none.  ``prompt``: how many tokens of the model are staged; 0 if as many
-    as are asked for.
+    as are asked for.  ``peer``: a peer with pages of so many tokens begins to write to these slots; 0 for none.
     """
 
     row: int
@@ -26,6 +26,7 @@ class SparseRequest(NamedTuple):
     staged: bool = False
     length: int = 0
     prompt: int = 0
+    peer: int = 0
 
     @property
     def end(self) -> int:
@@ -67,6 +68,13 @@ class SparseReady(NamedTuple):
     """Ask which staged rows are acknowledged; answers :class:`SparseDone`."""
 
 
+class SparseTransferred(NamedTuple):
+    """A peer has ended its transfer, with all KV or without; answers :class:`SparseDone`."""
+
+    transfer: int
+    arrived: bool
+
+
 class SparseAdmit(NamedTuple):
     """The request of a row begins to decode; answers :class:`SparseDone`."""
 
@@ -101,7 +109,7 @@ class SparseDone(NamedTuple):
     ``slots``: those that were granted or read; ``None`` for a request that was refused.  ``accepted``: whether a peer was, or a
     request was admitted.
     ``places``: those of a row's buffer.  ``copying``: the copies of staged tokens that have not ended.  ``ready``: the rows
-    that were acknowledged.
+    that were acknowledged.  ``sending``: the transfers that have not ended.  ``pages``: those that a peer was told to write to.
     """
 
     slots: tuple[Slot, ...] | None
@@ -110,6 +118,8 @@ class SparseDone(NamedTuple):
     places: tuple[int, ...] = ()
     copying: tuple[int, ...] = ()
     ready: tuple[int, ...] = ()
+    sending: tuple[int, ...] = ()
+    pages: tuple[int, ...] = ()
 
 
 SparseCall = (
@@ -122,5 +132,6 @@ SparseCall = (
     | SparseCopied
     | SparseReady
     | SparseReserve
+    | SparseTransferred
 )
 """Every call on a sparse host pool."""

@@ -17,6 +17,7 @@ from kvlitmus.spec.sparse_calls import (
     SparseReady,
     SparseRequest,
     SparseSwap,
+    SparseTransferred,
 )
 from kvlitmus.spec.sparse_state import SparseState, advance_sparse, granted_pages
 from kvlitmus.spec.units import PageNo, Pages, Slot, Tokens, page_ceil
@@ -87,6 +88,12 @@ def sparse_short(state: SparseState, call: SparseRequest) -> bool:
     return state.missing(call) > state.free_for(call.row)
 
 
+@fact(0)
+def sparse_strange(state: SparseState, call: SparseRequest) -> bool:
+    """Whether slots are asked for as destinations of a peer whose pages have another size than the pool's own."""
+    return call.peer not in (0, state.page_size)
+
+
 # What was answered
 
 
@@ -117,7 +124,7 @@ def sparse_new(state: SparseState, call: SparseRequest, answer: SparseDone) -> S
 
 @fact(0)
 def sparse_taken(state: SparseState) -> frozenset[PageNo]:
-    """The pages that were of some row before the call, or that a copy still wrote to."""
+    """The pages that were of some row before the call, or that a copy or a peer still wrote to."""
     return frozenset([*(page for row in state.rows.values() for page in row.pages), *state.left_pages])
 
 
@@ -129,14 +136,14 @@ def sparse_row_slots(state: SparseState, call: SparseRead) -> Sequence[Slot]:
 
 @fact(0)
 def sparse_row_pages(state: SparseState, call: SparseFree, answer: SparseDone) -> Pages:
-    """How many pages a row that is given back had, less those that a copy still writes to."""
+    """How many pages a row that is given back had, less those that a copy or a peer still writes to."""
     then = advance_sparse(state, call, answer)
     return Pages(len(state.of(call.row).pages) + len(state.left_pages) - len(then.left_pages))
 
 
 @fact(0)
 def sparse_left(state: SparseState, call: SparseCall, answer: SparseDone) -> Sequence[PageNo]:
-    """The pages that copies still write to after the call, though their rows were given back."""
+    """The pages that copies and peers still write to after the call, though their rows were given back."""
     return advance_sparse(state, call, answer).left_pages
 
 
@@ -245,4 +252,4 @@ def sparse_rows_due(state: SparseState, call: SparseCall, answer: SparseDone) ->
 @fact(0)
 def sparse_row(call: SparseCall) -> int:
     """The row that the call is about; −1 for none."""
-    return -1 if isinstance(call, (SparseConnect, SparseCopied, SparseReady)) else call.row
+    return -1 if isinstance(call, (SparseConnect, SparseCopied, SparseReady, SparseTransferred)) else call.row

@@ -52,7 +52,7 @@ def a_group_goes_to_its_own_slot(
 
 @rule(
     "SPARSE-45",
-    on=(On.SPARSE_STAGE,),
+    on=(On.SPARSE_STAGE, On.SPARSE_PREALLOC),
     source="R-SP-08",
     reference="sparse.stage",
     allowed="one slot for each whole group of {sparse_ratio} out of {sparse_prompt} tokens",
@@ -60,5 +60,5 @@ def a_group_goes_to_its_own_slot(
 def a_prompt_has_a_slot_for_each_whole_group(
     sparse_granted: Sequence[Slot], sparse_prompt: int, sparse_ratio: int
 ) -> bool:
-    """A prompt that is staged MUST have one slot for each whole group of q of its tokens, and none for those that are left."""
+    """A prompt that is staged, or comes from a peer, MUST have one slot for each whole group of q of its tokens, and none for those that are left."""
     return len(sparse_granted) == sparse_prompt // sparse_ratio

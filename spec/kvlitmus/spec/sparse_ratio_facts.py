@@ -37,5 +37,5 @@ def sparse_backup_slots(state: SparseState, call: SparseRequest, sparse_backup_p
 
 @fact(0)
 def sparse_prompt(call: SparseRequest) -> int:
-    """How many tokens of the model are staged."""
+    """How many tokens of the model are staged, or come from a peer."""
     return call.prompt or call.tokens

@@ -22,6 +22,7 @@ from kvlitmus.spec.sparse_calls import (
     SparseReserve,
     SparseSeen,
     SparseSwap,
+    SparseTransferred,
 )
 from kvlitmus.spec.units import PageNo, Pages, Slot, Tokens, page_ceil
 
@@ -77,6 +78,18 @@ class Staged(NamedTuple):
     length: int
 
 
+class SparseTransfer(NamedTuple):
+    """A transfer by a peer to the pages of a row that has not ended; ``length``: the prompt, in tokens of the model.
+
+    ``left``: whether the row was given back meanwhile; nothing but the transfer has the pages then, and they are not free.
+    """
+
+    row: int
+    pages: tuple[PageNo, ...]
+    length: int
+    left: bool = False
+
+
 class SparseState(NamedTuple):
     """What is known of one sparse host pool.
 
@@ -87,6 +100,7 @@ class SparseState(NamedTuple):
     rows that are not acknowledged yet, in the order in which they were staged; ``keeps``: the profile's ``sparse_staged``.
     ``backed``: how many tokens of a row that decodes are on the host; ``reserved``: how many pages an admitted row may have.
     ``ratio``: how many tokens of the model are one here; ``lengths``: how many tokens of the model rows have that decode.
+    ``sent``: how many transfers have begun; ``transfers``: those that have not ended, by number.
     """
 
     page_size: int
@@ -104,6 +118,8 @@ class SparseState(NamedTuple):
     reserved: Mapping[int, Pages] = MappingProxyType({})
     ratio: int = 1
     lengths: Mapping[int, int] = MappingProxyType({})
+    sent: int = 0
+    transfers: Mapping[int, SparseTransfer] = MappingProxyType({})
 
     def of(self, row: int) -> SparseRow:
         """A row, empty if it has no pages."""
@@ -111,13 +127,20 @@ class SparseState(NamedTuple):
 
     @property
     def free_pages(self) -> Pages:
-        """How many pages are of no row, and written to by no copy."""
+        """How many pages are of no row, and written to by no copy and no peer."""
         return Pages(self.pages - sum(len(row.pages) for row in self.rows.values()) - len(self.left_pages))
 
     @property
     def left_pages(self) -> tuple[PageNo, ...]:
-        """The pages that copies still write to, though their rows were given back."""
-        return tuple([page for copy in self.copies.values() if copy.left for page in copy.pages])
+        """The pages that copies and peers still write to, though their rows were given back."""
+        copied = [page for copy in self.copies.values() if copy.left for page in copy.pages]
+        sent = [page for one in self.transfers.values() if one.left for page in one.pages]
+        return (*copied, *sent)
+
+    @property
+    def receiving(self) -> Mapping[int, int]:
+        """The rows that wait for a peer, and the numbers of their transfers."""
+        return {one.row: number for number, one in self.transfers.items() if not one.left}
 
     def promised(self, row: int) -> Pages:
         """How many pages an admitted row has not been given yet of what it may have."""
@@ -138,13 +161,17 @@ class SparseState(NamedTuple):
 
 def advance_sparse(state: SparseState, call: SparseCall, answer: SparseDone) -> SparseState:
     """What is known after a call that was answered so, as far as the call and its answer say."""
-    state = with_promises(with_copies(state, call, answer), call, answer)
+    failed = given_back(state, call)
+    arrived = arriving(state, call)
+    state = with_transfers(with_promises(with_copies(state, call, answer), call, answer), call, answer)
     rows, buffers = dict(state.rows), dict(state.buffers)
-    if isinstance(call, SparseFree):
-        rows.pop(call.row, None)
-        buffers.pop(call.row, None)
+    if failed is not None:
+        rows.pop(failed, None)
+        buffers.pop(failed, None)
     elif isinstance(call, SparseAdmit):
         buffers[call.row] = admitted(state.room, state.hosted(call.length))
+    elif arrived:
+        buffers[arrived.row] = admitted(state.room, state.hosted(arrived.length))
     elif isinstance(call, SparseSwap):
         buffers[call.row], places = swapped(buffers[call.row], state.hosted(call.length), call.wanted)
         if places != answer.places:
@@ -155,6 +182,20 @@ def advance_sparse(state: SparseState, call: SparseCall, answer: SparseDone) -> 
         if pages:
             rows[call.row] = row._replace(pages=pages)
     return state._replace(rows=rows, buffers=buffers, seen=answer.seen)
+
+
+def given_back(state: SparseState, call: SparseCall) -> int | None:
+    """The row that a call gives back: it says so, or a peer's transfer to a row has failed."""
+    if isinstance(call, SparseFree):
+        return call.row
+    one = state.transfers.get(call.transfer) if isinstance(call, SparseTransferred) and not call.arrived else None
+    return one.row if one and not one.left else None
+
+
+def arriving(state: SparseState, call: SparseCall) -> SparseTransfer | None:
+    """The transfer that a call ends with all KV, if its row still waits for it."""
+    one = state.transfers.get(call.transfer) if isinstance(call, SparseTransferred) and call.arrived else None
+    return one if one and not one.left else None
 
 
 def backup(state: SparseState, row: int, length: int) -> SparseRequest:
@@ -178,10 +219,13 @@ def backup_place(length: int, ratio: int) -> tuple[int, int]:
 def with_promises(state: SparseState, call: SparseCall, answer: SparseDone) -> SparseState:
     """What is on the host of each row that decodes, and what admission promised, after a call."""
     backed, reserved, lengths = dict(state.backed), dict(state.reserved), dict(state.lengths)
-    if isinstance(call, SparseFree):
-        backed.pop(call.row, None)
-        reserved.pop(call.row, None)
-        lengths.pop(call.row, None)
+    gone, arrived = given_back(state, call), arriving(state, call)
+    if gone is not None:
+        backed.pop(gone, None)
+        reserved.pop(gone, None)
+        lengths.pop(gone, None)
+    elif arrived:
+        backed[arrived.row], lengths[arrived.row] = state.hosted(arrived.length), arrived.length
     elif isinstance(call, SparseAdmit):
         backed[call.row], lengths[call.row] = state.hosted(call.length), call.length
     elif isinstance(call, SparseSwap):
@@ -221,6 +265,22 @@ def with_copies(state: SparseState, call: SparseCall, answer: SparseDone) -> Spa
             lengths={**state.lengths, **{one.row: one.length for one in started}},
         )
     return state._replace(copies=copies, waiting=waiting, buffers=buffers, begun=begun)
+
+
+def with_transfers(state: SparseState, call: SparseCall, answer: SparseDone) -> SparseState:
+    """The transfers after a call; a row that is given back leaves its pages to its peer if that goes on."""
+    transfers = {number: one for number, one in state.transfers.items() if number in answer.sending}
+    sent = state.sent
+    if isinstance(call, SparseFree):
+        transfers = {n: one._replace(left=one.left or one.row == call.row) for n, one in transfers.items()}
+    elif isinstance(call, SparseTransferred):
+        transfers.pop(call.transfer, None)
+    elif isinstance(call, SparseRequest) and call.peer and answer.slots:
+        if sent in answer.sending:
+            pages = granted_pages(state, call, answer.slots)
+            transfers[sent] = SparseTransfer(call.row, pages, call.prompt)
+        sent += 1
+    return state._replace(transfers=transfers, sent=sent)
 
 
 def first_buffer(state: SparseState, one: Staged) -> SparseBuffer:

@@ -87,6 +87,7 @@ def by_lemmas() -> dict[str, tuple[tuple[str, str], ...]]:
         sparse_rows,
         sparse_staging,
         sparse_swaps,
+        sparse_transfer,
         tree_lemmas,
     )
     from tests.proofs.lemmas import LEMMAS
@@ -109,6 +110,7 @@ def by_lemmas() -> dict[str, tuple[tuple[str, str], ...]]:
         *sparse_ratio.PROVEN.items(),
         *sparse_staging.PROVEN.items(),
         *sparse_swaps.PROVEN.items(),
+        *sparse_transfer.PROVEN.items(),
     ):
         for rule in rules:
             found.setdefault(rule, []).append((name, bounds))

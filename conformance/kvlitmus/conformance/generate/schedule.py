@@ -96,6 +96,8 @@ OPERATIONS: dict[str, tuple[int, Set[str]]] = {
     "sparse_retract": (2, {"sparse", "sparse_staging"}),
     "sparse_back_up": (8, {"sparse", "sparse_staging", "sparse_backups"}),
     "sparse_reserve": (3, {"sparse", "sparse_admission"}),
+    "sparse_prealloc": (6, {"sparse", "sparse_transfer"}),
+    "sparse_transferred": (5, {"sparse", "sparse_transfer"}),
     "component_use": (16, {"components"}),
     "component_match": (6, {"components"}),
     "component_lock": (5, {"components"}),

@@ -27,6 +27,13 @@ class Staging(NamedTuple):
     tokens: int
 
 
+class Transfer(NamedTuple):
+    """A row that a peer writes to, and how many tokens come."""
+
+    row: int
+    tokens: int
+
+
 class RowTable:
     """Rows of slots over a pool of pages; the whole of a sparse specimen, which a mutant may replace."""
 
@@ -45,6 +52,8 @@ class RowTable:
         self.begun = 0
         self.copying: set[int] = set()
         self.staged: list[Staging] = []
+        self.sent = 0
+        self.transfers: dict[int, Transfer] = {}
         self.promised = [0] * ROWS
         self.backed = [0] * ROWS
 
@@ -123,6 +132,7 @@ class RowTable:
     def abort(self, row: int) -> None:
         """Give back all that the row of an aborted request has."""
         self.withdraw(row)
+        self.break_off(row)
         self.free(row)
 
     # -- admission and backups ---------------------------------------------------------------------
@@ -216,7 +226,44 @@ class RowTable:
     def retract(self, row: int) -> None:
         """Give back all that the row of a request has that will be computed anew."""
         self.withdraw(row)
+        self.break_off(row)
         self.free(row)
+
+    # -- transfers ---------------------------------------------------------------------------------
+
+    def prealloc(self, row: int, tokens: int, page_size: int) -> list[int] | None:
+        """The slots of a prompt, to which a peer writes from now on, unless there are none."""
+        if not self.accepts(page_size):
+            return None
+        slots = self.request(row, 0, self.hosted(tokens))
+        if slots:
+            self.expect(row, tokens)
+        return slots
+
+    def expect(self, row: int, tokens: int) -> None:
+        """A transfer begins."""
+        self.transfers[self.sent] = Transfer(row, tokens)
+        self.sent += 1
+
+    def destinations(self, row: int) -> list[int]:
+        """The pages that a peer writes to."""
+        return [slot // self.page for slot in self.held(row)[:: self.page]]
+
+    def transferred(self, transfer: int, arrived: bool) -> None:
+        """A peer has ended a transfer."""
+        one = self.transfers.pop(transfer)
+        if arrived:
+            self.arrive(one)
+        else:
+            self.free(one.row)
+
+    def arrive(self, one: Transfer) -> None:
+        """All tokens of a prompt are on the host, and nowhere else: its request decodes."""
+        self.admit(one.row, one.tokens)
+
+    def break_off(self, row: int) -> None:
+        """The peer is told to stop, and has, before pages are free that it would write to."""
+        self.transfers = {number: one for number, one in self.transfers.items() if one.row != row}
 
     def clear(self, row: int) -> None:
         """Nothing is in a row any more, and nothing promised to it."""
@@ -325,6 +372,26 @@ class SparseSpecimen:
     def sparse_reserve(self, row: int, tokens: int) -> bool:
         """See :class:`~kvlitmus.spec.interface.sparse.SparseAdmission`."""
         return self.table.reserve(row, tokens)
+
+    def sparse_receives(self, tokens: int) -> bool:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseTransfers`; there is always room."""
+        return True
+
+    def sparse_prealloc(self, row: int, tokens: int, page_size: int) -> Sequence[int] | None:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseTransfers`."""
+        return self.table.prealloc(row, tokens, page_size)
+
+    def sparse_destinations(self, row: int) -> Sequence[int]:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseTransfers`."""
+        return self.table.destinations(row)
+
+    def sparse_transferred(self, transfer: int, arrived: bool) -> None:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseTransfers`."""
+        self.table.transferred(transfer, arrived)
+
+    def sparse_transferring(self) -> Sequence[int]:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseTransfers`."""
+        return sorted(self.table.transfers)
 
     def sparse_available(self) -> int:
         """See :class:`~kvlitmus.spec.interface.sparse.SparseHost`."""

@@ -78,6 +78,7 @@ from kvlitmus.spec.interface.sparse import (
     SparseShape,
     SparseStaging,
     SparseSwaps,
+    SparseTransfers,
     SparseView,
 )
 from kvlitmus.spec.interface.stores import (
@@ -217,6 +218,7 @@ __all__ = [
     "SparseShape",
     "SparseStaging",
     "SparseSwaps",
+    "SparseTransfers",
     "SparseView",
     "Steps",
     "Storage",

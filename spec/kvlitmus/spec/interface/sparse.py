@@ -105,6 +105,41 @@ class SparseStaging(Protocol):
         """
 
 
+class SparseTransfers(Protocol):
+    """Requests whose KV a peer computed: it is written into host memory from there before they decode.
+
+    All slots of the prompt are had beforehand, as destinations.  Transfers go on while the server does other things.  They
+    are numbered from 0 on in the order in which they began.
+    """
+
+    def sparse_receives(self, tokens: int) -> bool:
+        """Whether the device has room to decode a prompt of so many tokens that comes from a peer; else none is asked for."""
+
+    def sparse_prealloc(self, row: int, tokens: int, page_size: int) -> Sequence[int] | None:
+        """The host slots of a whole prompt, for a row that has none; a peer with pages of ``page_size`` begins to write there.
+
+        Granted and refused as ``sparse_request`` of as many tokens, and refused for a peer that ``sparse_connect`` refuses;
+        where it is refused, no transfer begins.
+        """
+
+    def sparse_destinations(self, row: int) -> Sequence[int]:
+        """The pages of the pool that the peer was told to write to, in the order of the prompt."""
+
+    def sparse_transferred(self, transfer: int, arrived: bool) -> None:
+        """The peer has ended this transfer: all KV has arrived, or the transfer failed; the suite says so in its stead.
+
+        The request of a row whose KV has arrived begins to decode, as by ``sparse_admit``; a row whose transfer failed is given
+        back as by ``sparse_free``.  Of a row that was given back before, nothing is left but pages that the peer wrote to.
+        """
+
+    def sparse_transferring(self) -> Sequence[int]:
+        """The transfers that have begun and not ended; whoever had to wait for one, or broke it off, has seen it end.
+
+        A row ends during its transfer by ``sparse_abort`` or ``sparse_retract``.  Pages that a peer writes to are not free before
+        its transfer has ended, in whichever way: the call sees to it that it ends, or they are free later.
+        """
+
+
 class SparseSwaps(Protocol):
     """The buffer on the device that a row decodes from: few of its tokens, copied from the host where they are missing."""
 
@@ -163,6 +198,10 @@ SPARSE_PORTS: dict[str, tuple[str, ...]] = {
     "sparse_staging": (
         *("sparse_prefills", "sparse_stage", "sparse_copied", "sparse_copying"),
         *("sparse_ready", "sparse_retract"),
+    ),
+    "sparse_transfer": (
+        *("sparse_receives", "sparse_prealloc", "sparse_destinations"),
+        *("sparse_transferred", "sparse_transferring"),
     ),
     "sparse_swaps": ("sparse_buffer", "sparse_admit", "sparse_swap"),
     "sparse_backups": ("sparse_back_up",),

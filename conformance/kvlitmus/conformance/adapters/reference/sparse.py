@@ -87,6 +87,27 @@ class ReferenceSparse:
         self.pool, admitted = sparse.reserve(self.pool, row, tokens)
         return admitted
 
+    def sparse_receives(self, tokens: int) -> bool:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseTransfers`; there is always room."""
+        return True
+
+    def sparse_prealloc(self, row: int, tokens: int, page_size: int) -> Sequence[int] | None:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseTransfers`."""
+        self.pool, slots = sparse.prealloc(self.pool, row, tokens, page_size, count=self.count)
+        return slots
+
+    def sparse_destinations(self, row: int) -> Sequence[int]:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseTransfers`."""
+        return sparse.destinations(self.pool, row)
+
+    def sparse_transferred(self, transfer: int, arrived: bool) -> None:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseTransfers`."""
+        self.pool = sparse.transferred(self.pool, transfer, arrived=arrived)
+
+    def sparse_transferring(self) -> Sequence[int]:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseTransfers`."""
+        return tuple(self.pool.transfers)
+
     def sparse_available(self) -> int:
         """See :class:`~kvlitmus.spec.interface.sparse.SparseHost`."""
         return sparse.available(self.pool)

@@ -26,6 +26,7 @@ from kvlitmus.spec.sparse_calls import (
     SparseReserve,
     SparseSeen,
     SparseSwap,
+    SparseTransferred,
 )
 from kvlitmus.spec.sparse_state import SparseState, advance_sparse, as_seen, backup
 from kvlitmus.spec.units import Slot, Tokens
@@ -108,6 +109,30 @@ def stage(checker: Checker, row: int, tokens: int) -> tuple[Slot, ...] | None:
     return slots
 
 
+def prealloc(checker: Checker, row: int, tokens: int, page_size: int) -> tuple[Slot, ...] | None:
+    """A peer with such pages is to write a prompt to an empty row; ``None`` where that was refused, in whatever way.
+
+    Nothing is done where the device has no room to decode it.
+    """
+    before = state_of(checker)
+    if not checker.flag(checker.look("sparse_receives", tokens), "whether a prompt can be received"):
+        return None
+    text = f"prealloc(row {row}, {tokens} tokens, a peer with pages of {page_size})"
+    slots = asked(checker, text, "sparse_prealloc", row, tokens, page_size)
+    pages = listed(checker, checker.look("sparse_destinations", row)) if slots else ()
+    call = SparseRequest(row, 0, before.hosted(tokens), prompt=tokens, peer=page_size)
+    follow(checker, before, call, slots, pages=pages)
+    return slots
+
+
+def transferred(checker: Checker, transfer: int, *, arrived: bool) -> None:
+    """A peer has ended a transfer that had begun."""
+    before = state_of(checker)
+    text = f"transfer {transfer} {'arrives' if arrived else 'fails'}"
+    checker.call(text, "sparse_transferred", transfer, arrived)
+    follow(checker, before, SparseTransferred(transfer, arrived), ())
+
+
 def back_up(checker: Checker, row: int, length: int) -> tuple[Slot, ...] | None:
     """A step of a row that decodes: the token before the newest goes to the host; ``None`` where that was refused.
 
@@ -181,9 +206,13 @@ def retract(checker: Checker, row: int) -> None:
 
 
 def end(checker: Checker, row: int) -> None:
-    """Give a row back, in the way that it can be: one that is staged is retracted."""
-    staged = any(one.row == row for one in state_of(checker).waiting)
-    (retract if staged else free)(checker, row)
+    """Give a row back, in the way that it can be: a staged one is retracted, and one fails that a peer writes to."""
+    state = state_of(checker)
+    if row in state.receiving:
+        transferred(checker, state.receiving[row], arrived=False)
+    else:
+        staged = any(one.row == row for one in state.waiting)
+        (retract if staged else free)(checker, row)
 
 
 def copied(checker: Checker, copy: int) -> None:
@@ -242,6 +271,17 @@ def copying(checker: Checker, before: SparseState, call: SparseCall) -> tuple[in
     return numbers
 
 
+def sending(checker: Checker, before: SparseState, call: SparseCall) -> tuple[int, ...]:
+    """The transfers that have not ended, as the pool says: out of those from before, and of one that may have begun."""
+    if "sparse_transfer" not in checker.capabilities:
+        return ()
+    numbers = listed(checker, checker.look("sparse_transferring"))
+    begins = isinstance(call, SparseRequest) and call.peer
+    if len(set(numbers)) != len(numbers) or not {*numbers} <= {*before.transfers, *([before.sent] if begins else ())}:
+        raise checker.broken("PORT-03", f"expected transfers that had not ended, each once, got {shown(numbers)}")
+    return numbers
+
+
 def follow(
     checker: Checker,
     before: SparseState,
@@ -251,9 +291,11 @@ def follow(
     accepted: bool = True,
     places: tuple[int, ...] = (),
     ready: tuple[int, ...] = (),
+    pages: tuple[int, ...] = (),
 ) -> None:
     """A call was answered: the pool is seen, what is known of it follows, and the step is judged."""
-    answer = SparseDone(slots, seen(checker), accepted, places, copying(checker, before, call), ready)
+    going, coming = copying(checker, before, call), sending(checker, before, call)
+    answer = SparseDone(slots, seen(checker), accepted, places, going, ready, coming, pages)
     checker.watch_kept()
     checker.sparse_state = as_seen(advance_sparse(before, call, answer))
     checker.answered(call, answer, before)

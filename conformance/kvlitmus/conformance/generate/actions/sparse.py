@@ -65,9 +65,7 @@ def read(caller: Caller, a: int, b: int, c: int) -> None:
 def free(caller: Caller, a: int, b: int, c: int) -> None:
     """Give a row back; the request of one that is staged can't have ended."""
     checker, row = caller.checker, row_of(caller, a)
-    if is_staged(checker, row):
-        end_staging(checker, row)
-    else:
+    if not begins_only_now(checker, row):
         sparse.free(checker, row)
 
 
@@ -83,8 +81,7 @@ def decode(caller: Caller, a: int, b: int, c: int) -> None:
     checker, row = caller.checker, row_of(caller, a)
     state = sparse.state_of(checker)
     buffer = state.buffers.get(row)
-    if is_staged(checker, row):
-        end_staging(checker, row)
+    if begins_only_now(checker, row):
         return
     if buffer is None:
         start_decoding(checker, row, c)
@@ -141,6 +138,25 @@ def retract(caller: Caller, a: int, b: int, c: int) -> None:
     sparse.retract(caller.checker, row)
 
 
+@action("sparse_prealloc")
+def prealloc(caller: Caller, a: int, b: int, c: int) -> None:
+    """A peer is to write a prompt to a row that is empty, seldom one whose pages have another size."""
+    checker, row = caller.checker, row_of(caller, a)
+    state, size = sparse.state_of(checker), caller.checker.size
+    if row not in state.receiving and not is_staged(checker, row) and not state.of(row).allocated:
+        other = (1, 2 * size, size + 1)[c % 3]
+        tokens = of_model(checker, 1 + (b * 7 + c) % (3 * size), b)
+        sparse.prealloc(checker, row, tokens, size if a < 208 else other)
+
+
+@action("sparse_transferred")
+def transferred(caller: Caller, a: int, b: int, c: int) -> None:
+    """A peer ends a transfer, the oldest or another one; some fail."""
+    going = sorted(sparse.state_of(caller.checker).transfers)
+    if going:
+        sparse.transferred(caller.checker, going[a % len(going) if c < 128 else 0], arrived=b % 4 > 0)
+
+
 @action("sparse_back_up")
 def back_up(caller: Caller, a: int, b: int, c: int) -> None:
     """Some steps of a row that decodes, without a look at its buffer."""
@@ -165,6 +181,18 @@ def reserve(caller: Caller, a: int, b: int, c: int) -> None:
 def is_staged(checker: Checker, row: int) -> bool:
     """Whether a row waits to be acknowledged: its request neither decodes nor ends by itself before."""
     return any(one.row == row for one in sparse.state_of(checker).waiting)
+
+
+def begins_only_now(checker: Checker, row: int) -> bool:
+    """Whether the request of a row waited for its KV until now: it is on the host then, and the request decodes."""
+    state = sparse.state_of(checker)
+    if is_staged(checker, row):
+        end_staging(checker, row)
+    elif row in state.receiving:
+        sparse.transferred(checker, state.receiving[row], arrived=True)
+    else:
+        return False
+    return True
 
 
 def end_staging(checker: Checker, row: int) -> None:

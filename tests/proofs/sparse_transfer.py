@@ -1,0 +1,114 @@
+"""What is proven of transfers: every rule, in all states that two rows get into by prompts that peers write there.
+
+Transfers arrive and fail in any order, before and after their rows are given back.  Each step is judged by every rule
+of sparse pools, with a snapshot; once where pages are put aside until the peer has ended, and once where it is told to
+stop.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from kvlitmus.reference import sparse as reference
+from kvlitmus.spec import sparse_transfer
+from kvlitmus.spec.config import Config
+from kvlitmus.spec.occasions import occasions_of
+from kvlitmus.spec.plan import verdicts
+from kvlitmus.spec.profile import Profile
+from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.setting import SNAPSHOT, Setting
+from kvlitmus.spec.sparse_calls import SparseCall, SparseDone, SparseFree, SparseRequest, SparseTransferred
+from kvlitmus.spec.sparse_state import SparseState, advance_sparse, backup
+from kvlitmus.spec.units import PageNo, Slot
+from tests.proofs.sparse_rows import CAPABILITIES, seen
+
+RULES = [rule for rule in all_rules().values() if rule.pack == "sparse"]
+OF_TRANSFERS = [rule for rule in RULES if rule.predicate.__module__ == sparse_transfer.__name__]
+ROWS, PAGES, TRANSFERS = (0, 1), 3, 3
+SIZES = (1, 2)
+
+Perform = Callable[[SparseState, SparseCall], tuple[SparseState, SparseDone]]
+"""What a pool does with a call in a state."""
+
+
+def perform(pool: SparseState, call: SparseCall) -> tuple[SparseState, SparseDone]:
+    """A step of the reference, which puts pages aside until their transfers end."""
+    slots: tuple[Slot, ...] | None = ()
+    pages: tuple[PageNo, ...] = ()
+    if isinstance(call, SparseRequest):
+        if call.length:
+            pool, slots = reference.back_up(pool, call.row, call.length)
+        else:
+            pool, slots = reference.prealloc(pool, call.row, call.prompt, call.peer)
+            pages = reference.destinations(pool, call.row) if slots else ()
+    elif isinstance(call, SparseFree):
+        pool = reference.free(pool, call.row)
+    elif isinstance(call, SparseTransferred):
+        pool = reference.transferred(pool, call.transfer, arrived=call.arrived)
+    return pool, SparseDone(slots, seen(pool), sending=tuple(pool.transfers), pages=pages)
+
+
+def breaking_off(pool: SparseState, call: SparseCall) -> tuple[SparseState, SparseDone]:
+    """As the reference, but a peer is told to stop when its row is given back, and has."""
+    if isinstance(call, SparseFree):
+        going = {number: one for number, one in pool.transfers.items() if one.row != call.row}
+        return perform(pool._replace(transfers=going), call)
+    return perform(pool, call)
+
+
+def calls(pool: SparseState) -> Iterator[SparseCall]:
+    """All that can be done, with no more than so many transfers, and two steps of each request."""
+    size = pool.page_size
+    for row in ROWS:
+        if not pool.of(row).pages and pool.sent < TRANSFERS:
+            for tokens in range(1, (PAGES + 1) * size):
+                yield SparseRequest(row, 0, tokens, prompt=tokens, peer=size)
+            yield SparseRequest(row, 0, 1, prompt=1, peer=size + 1)
+        if row in pool.lengths and pool.lengths[row] < (PAGES + 1) * size:
+            yield backup(pool, row, pool.lengths[row] + 1)
+        yield SparseFree(row, "aborted" if row in pool.receiving else "finished")
+    for number in pool.transfers:
+        yield SparseTransferred(number, True)
+        yield SparseTransferred(number, False)
+
+
+def broken_in(size: int, performed: Perform = perform) -> tuple[Counter[str], int, list[str]]:
+    """How often each rule was evaluated, how many states there are, and what was broken first, in words."""
+    setting = Setting(Config(page_size=size, pages=PAGES, pool="sparse"), Profile(), SNAPSHOT, CAPABILITIES)
+    empty = reference.empty_pool(size, PAGES, PAGES * size, 1)
+    found, todo, counts = {key(empty)}, [empty], Counter[str]()
+    while todo:
+        pool = todo.pop()
+        for call in calls(pool):
+            then, answer = performed(pool, call)
+            inputs = {"setting": setting, "state": pool._replace(seen=seen(pool)), "call": call, "answer": answer}
+            said = verdicts(RULES, occasions_of(call, answer), CAPABILITIES, inputs, {})
+            counts.update(said)
+            if wrong := [id for id, kept in said.items() if not kept]:
+                return counts, len(found), [f"{', '.join(wrong)}: {call} in {key(pool)} → {answer}"]
+            then = advance_sparse(pool, call, answer)
+            if key(then) not in found:
+                found.add(key(then))
+                todo.append(then)
+    return counts, len(found), []
+
+
+def key(pool: SparseState) -> Any:
+    """What tells states apart."""
+    rows = [(pool.of(row).pages, pool.lengths.get(row), pool.backed.get(row)) for row in ROWS]
+    return tuple(rows), tuple(sorted(pool.transfers.items())), pool.sent
+
+
+BOUNDS = (
+    f"{len(ROWS)} rows, {PAGES} pages of 1 and 2 slots, {TRANSFERS} transfers, all orders; put aside and broken off"
+)
+
+PROVEN: dict[str, tuple[tuple[str, ...], str]] = {
+    "every_rule_of_transfers_holds": (
+        (*(rule.id for rule in OF_TRANSFERS), "SPARSE-05", "SPARSE-08", "SPARSE-09", "SPARSE-19", "SPARSE-38"),
+        BOUNDS,
+    ),
+}
+"""What is proven, for which rules, within which bounds."""
