@@ -79,6 +79,7 @@ READ_ELSEWHERE: dict[str, str] = {
     "component_points": "it decides which calls are made: compute in actions.components, litmus.components.inserts",
     "store_put": "the calls on page stores hand it to what is known of a store (store_state.advance_store)",
     "sparse_staged": "the calls on sparse pools hand it to what is known of one (sparse_state.SparseState.keeps)",
+    "sparse_grows": "the calls on sparse pools hand it to what is known of one (sparse_state.SparseState.grows)",
     "sparse_ratio": "the calls on sparse pools hand it to what is known of one (sparse_state.SparseState.ratio)",
 }
 """Where a field is read that no function of the spec reads."""
@@ -133,6 +134,7 @@ SHOWN_BY = {
     ("timeout_basis", "hit"): "waits-for-what-was-found",
     ("sparse_count", "empty"): "specimen as a sparse host pool",
     ("sparse_staged", "first"): "specimen as a sparse host pool",
+    ("sparse_grows", "page"): "specimen as a sparse host pool",
     ("sparse_ratio", 1): "specimen as a sparse host pool",
     ("window_root", "shorter"): "specimen of components",
     ("component_cascade", "base"): "specimen of components",

@@ -216,7 +216,7 @@ class SparseMapTarget:
     """Makes them; ``configs`` says that they are nothing else."""
 
     profile = Profile(sparse_count="reject", sparse_staged="nothing")
-    capabilities = frozenset(SPARSE_PORTS)
+    capabilities = frozenset(SPARSE_PORTS) - {"sparse_growth"}
     configs = CONFIGS
 
     def make(self, config: Config) -> SparseMap:

@@ -22,12 +22,14 @@ from kvlitmus.spec.sparse_state import (
 from kvlitmus.spec.units import PageNo, Pages, Slot, Tokens
 
 
-def empty_pool(page_size: int, pages: int, width: int, room: int = 0, *, ratio: int = 1) -> SparseState:
+def empty_pool(
+    page_size: int, pages: int, width: int, room: int = 0, *, ratio: int = 1, device: int = 0
+) -> SparseState:
     """A pool of so many pages and no rows yet; they have room for ``width`` slots, and buffers for ``room`` tokens.
 
-    ``ratio``: so many tokens of the model are compressed to one.
+    ``ratio``: so many tokens of the model are compressed to one.  ``device``: so many slots are for buffers.
     """
-    return SparseState(page_size, pages, width, {}, room=room, ratio=ratio)
+    return SparseState(page_size, pages, width, {}, room=room, ratio=ratio, device=Tokens(device))
 
 
 def allocated(pool: SparseState, row: int) -> Tokens:
@@ -112,6 +114,8 @@ def free(pool: SparseState, row: int) -> SparseState:
         backed={number: many for number, many in pool.backed.items() if number != row},
         reserved={number: many for number, many in pool.reserved.items() if number != row},
         lengths={number: many for number, many in pool.lengths.items() if number != row},
+        places={number: many for number, many in pool.places.items() if number != row},
+        held={number: own for number, own in pool.held.items() if number != row},
         transfers={n: one._replace(left=one.left or one.row == row) for n, one in pool.transfers.items()},
     )
 
@@ -151,7 +155,7 @@ def stage(
         return then, slots
     copies = {**then.copies, then.begun: SparseCopy(row, then.of(row).pages)}
     waiting = (*then.waiting, Staged(then.begun, row, tokens))
-    return then._replace(copies=copies, waiting=waiting, begun=then.begun + 1), slots
+    return widened(then._replace(copies=copies, waiting=waiting, begun=then.begun + 1), row, tokens), slots
 
 
 def copied(pool: SparseState, copy: int) -> SparseState:
@@ -169,6 +173,7 @@ def ready(pool: SparseState) -> tuple[SparseState, tuple[int, ...]]:
     done = pool.waiting[:many]
     then = pool._replace(
         buffers={**pool.buffers, **{one.row: first_buffer(pool, one) for one in done}},
+        places={**pool.places, **{one.row: pool.hosted(one.length) for one in done}},
         waiting=pool.waiting[many:],
         backed={**pool.backed, **{one.row: pool.hosted(one.length) for one in done}},
         lengths={**pool.lengths, **{one.row: one.length for one in done}},
@@ -192,7 +197,7 @@ def prealloc(
     if not slots:
         return then, slots
     transfers = {**then.transfers, then.sent: SparseTransfer(row, then.of(row).pages, tokens)}
-    return then._replace(transfers=transfers, sent=then.sent + 1), slots
+    return widened(then._replace(transfers=transfers, sent=then.sent + 1), row, tokens), slots
 
 
 def destinations(pool: SparseState, row: int) -> tuple[PageNo, ...]:
@@ -212,7 +217,8 @@ def transferred(pool: SparseState, transfer: int, *, arrived: bool) -> SparseSta
 def admit(pool: SparseState, row: int, length: int) -> SparseState:
     """The pool with a buffer for a row that begins to decode with so many tokens (SPARSE-25, SPARSE-28)."""
     hosted = pool.hosted(length)
-    return pool._replace(
+    return widened(pool, row, length)._replace(
+        places={**pool.places, row: max(pool.places.get(row, 0), hosted)},
         buffers={**pool.buffers, row: admitted(pool.room, hosted)},
         backed={**pool.backed, row: hosted},
         lengths={**pool.lengths, row: length},
@@ -224,6 +230,41 @@ def swap(pool: SparseState, row: int, length: int, wanted: Sequence[int]) -> tup
     buffer, places = swapped(pool.buffers[row], pool.hosted(length), wanted)
     lengths = {**pool.lengths, row: length}
     return pool._replace(buffers={**pool.buffers, row: buffer}, lengths=lengths), places
+
+
+def device_slots(pool: SparseState) -> tuple[int, ...]:
+    """The device slots of no buffer, the lowest first."""
+    taken = {slot for own in pool.held.values() for slot in own}
+    return tuple([slot for slot in range(pool.device) if slot not in taken]) if isinstance(pool.device, int) else ()
+
+
+def device_lacks(pool: SparseState, row: int, length: int) -> int:
+    """How many device slots a row's buffer lacks for so many tokens of the model; none where nobody counts them."""
+    most = pool.buffer_bounds(pool.hosted(length))[1]
+    return max(0, most - len(pool.held.get(row, ()))) if pool.device else 0
+
+
+def widened(pool: SparseState, row: int, length: int) -> SparseState:
+    """The pool with device slots for so many tokens in the row's buffer (SPARSE-52, SPARSE-53).
+
+    Raises ``ValueError`` where there are too few: whoever begins to decode is asked about before.
+    """
+    lacking, free_slots = device_lacks(pool, row, length), device_slots(pool)
+    if lacking > len(free_slots):
+        raise ValueError(f"the buffer lacks {lacking} device slots, and {len(free_slots)} are free")
+    held = {**pool.held, row: pool.held.get(row, ()) + free_slots[:lacking]}
+    return pool._replace(held=held) if lacking else pool
+
+
+def grow(pool: SparseState, row: int, length: int) -> tuple[SparseState, int | None]:
+    """The pool with room on the device for the row's newest token, and its slot; unchanged if refused (SPARSE-54 …
+    SPARSE-58).
+    """
+    if device_lacks(pool, row, length) > len(device_slots(pool)):
+        return pool, None
+    then, hosted = widened(pool, row, length), pool.hosted(length)
+    places = {**then.places, row: max(then.places[row], hosted)}
+    return then._replace(places=places), then.held[row][min(hosted - 1, pool.room)]
 
 
 def connects(pool: SparseState, page_size: int) -> bool:

@@ -134,6 +134,11 @@ def sparse_occasions(call: sparse_calls.SparseRequest, answer: sparse_calls.Spar
     return (On.SPARSE_REQUEST, On.SPARSE_STAGE) if call.staged else (On.SPARSE_REQUEST,)
 
 
+def sparse_grow_occasions(_: sparse_calls.SparseGrow, answer: sparse_calls.SparseDone) -> tuple[On, ...]:
+    """A buffer grows, or the device has no room."""
+    return (On.SPARSE_GROW,) if answer.accepted else (On.REFUSED_SPARSE_GROW,)
+
+
 def ranks_occasions(call: rank_calls.RankAsk, answer: rank_calls.Together) -> tuple[On, ...]:
     """A call on ranks is one of its kind; where a rank is gone, nothing but that is said of it."""
     if any(trace.ended == rank_calls.ABSENT for trace in answer.traces):
@@ -217,6 +222,7 @@ SPECIAL: dict[type, Callable[[Any, Any], tuple[On, ...]]] = {
     component_calls.ComponentGrow: component_grow_occasions,
     **dict.fromkeys(BATCHES, store_occasions),
     sparse_calls.SparseRequest: sparse_occasions,
+    sparse_calls.SparseGrow: sparse_grow_occasions,
 }
 """Calls of which more than a refusal is told apart."""
 

@@ -102,6 +102,8 @@ class On(enum.StrEnum):
     SPARSE_PREALLOC = "sparse_prealloc"
     REFUSED_SPARSE_PREALLOC = "refused_sparse_prealloc"
     SPARSE_TRANSFERRED = "sparse_transferred"
+    SPARSE_GROW = "sparse_grow"
+    REFUSED_SPARSE_GROW = "refused_sparse_grow"
     MISUSE = "misuse"
     DOUBLE_FREE = "double_free"
     REPEATED_FREE = "repeated_free"

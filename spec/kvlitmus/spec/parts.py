@@ -33,6 +33,7 @@ PARTS = (
     "sparse_admission",
     "sparse_ratio",
     "sparse_transfer",
+    "sparse_growth",
     "components",
     "component_prefetch",
     "component_requests",

@@ -44,6 +44,7 @@ PROFILE_VALUES: dict[str, Values] = {
     "sparse_count": ("empty", "reject"),
     "sparse_staged": ("first", "nothing"),
     "sparse_ratio": range(1, 129),
+    "sparse_grows": ("page", "whole"),
     "least_key": range((1 << 20) + 1),
     "vocabulary": range(2, (1 << 32) + 1),
     "namespaces": ("text", "none", "parts"),
@@ -149,6 +150,7 @@ class Profile:
     sparse_staged: a request that was staged and is longer than its buffer begins to decode with its ``first`` tokens in the
         buffer, or with ``nothing`` there.
     sparse_ratio: so many tokens of the model are compressed to one that has a slot on the host, and a place on the device.
+    sparse_grows: a row's buffer takes device slots by the ``page``, as its sequence grows, or it is ``whole`` from the beginning.
 
     Of components:
 
@@ -214,6 +216,7 @@ class Profile:
     sparse_count: str = "empty"
     sparse_staged: str = "first"
     sparse_ratio: int = 1
+    sparse_grows: str = "page"
     least_key: int = 0
     vocabulary: int = 1 << 32
     namespaces: str = "text"

@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from kvlitmus.spec.units import page_ceil
+
 NO_TOKEN = -1
 
 
@@ -66,3 +68,13 @@ def swapped(buffer: SparseBuffer, length: int, wanted: Sequence[int]) -> tuple[S
     order = (*idle[len(missing) :], *idle[: len(missing)], *hits)
     found = {**there, **filled, length - 1: buffer.room}
     return SparseBuffer(tuple(tokens), order, length), tuple([found[token] for token in wanted])
+
+
+def grown(tokens: int, room: int, page_size: int, grows: str) -> tuple[int, int]:
+    """How many device slots the buffer of so many tokens has that has room for ``room``, at least and at most.
+
+    It grows by the page, or is whole from the beginning, as the profile's ``sparse_grows`` says.  A whole one has one slot
+    behind the others for the newest token, or as many more as a page has.
+    """
+    paged = min(page_ceil(tokens, page_size), room)
+    return (room + 1, room + page_size) if grows == "whole" or paged == room else (paged, paged)

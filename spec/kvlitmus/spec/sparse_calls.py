@@ -5,6 +5,7 @@ A request is refused by ``None`` or by an error; to the rules both are the same.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from kvlitmus.spec.facts import UNKNOWN, Unknown
@@ -68,6 +69,15 @@ class SparseReady(NamedTuple):
     """Ask which staged rows are acknowledged; answers :class:`SparseDone`."""
 
 
+class SparseGrow(NamedTuple):
+    """A step makes room on the device for the newest token of a row; answers :class:`SparseDone` with its device slot for
+    ``places``, or not ``accepted``.
+    """
+
+    row: int
+    length: int
+
+
 class SparseTransferred(NamedTuple):
     """A peer has ended its transfer, with all KV or without; answers :class:`SparseDone`."""
 
@@ -97,10 +107,15 @@ class SparseConnect(NamedTuple):
 
 
 class SparseSeen(NamedTuple):
-    """What was seen of the pool after a call: its own count of free slots, and the snapshot."""
+    """What was seen of the pool after a call: its own count of free slots, and the snapshot.
+
+    ``device``: its count of free slots on the device; ``buffers``: the device slots of each row that has some.
+    """
 
     available: Tokens | Unknown = UNKNOWN
     view: SparseView | Unknown = UNKNOWN
+    device: Tokens | Unknown = UNKNOWN
+    buffers: Mapping[int, tuple[int, ...]] | Unknown = UNKNOWN
 
 
 class SparseDone(NamedTuple):
@@ -133,5 +148,6 @@ SparseCall = (
     | SparseReady
     | SparseReserve
     | SparseTransferred
+    | SparseGrow
 )
 """Every call on a sparse host pool."""

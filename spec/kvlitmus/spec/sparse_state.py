@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from kvlitmus.spec.facts import UNKNOWN
-from kvlitmus.spec.sparse_buffer import SparseBuffer, acknowledged, admitted, swapped
+from kvlitmus.spec.facts import UNKNOWN, Unknown
+from kvlitmus.spec.sparse_buffer import SparseBuffer, acknowledged, admitted, grown, swapped
 from kvlitmus.spec.sparse_calls import (
     SparseAdmit,
     SparseCall,
     SparseDone,
     SparseFree,
+    SparseGrow,
     SparseReady,
     SparseRequest,
     SparseReserve,
@@ -101,6 +102,8 @@ class SparseState(NamedTuple):
     ``backed``: how many tokens of a row that decodes are on the host; ``reserved``: how many pages an admitted row may have.
     ``ratio``: how many tokens of the model are one here; ``lengths``: how many tokens of the model rows have that decode.
     ``sent``: how many transfers have begun; ``transfers``: those that have not ended, by number.
+    ``device``: how many slots the device has for buffers; ``grows``: the profile's ``sparse_grows``; ``places``: for how many
+    tokens the buffers of rows that decode were made; ``held``: their device slots, where a pool keeps them here.
     """
 
     page_size: int
@@ -120,6 +123,10 @@ class SparseState(NamedTuple):
     lengths: Mapping[int, int] = MappingProxyType({})
     sent: int = 0
     transfers: Mapping[int, SparseTransfer] = MappingProxyType({})
+    device: Tokens | Unknown = Tokens(0)
+    grows: str = "page"
+    places: Mapping[int, int] = MappingProxyType({})
+    held: Mapping[int, tuple[int, ...]] = MappingProxyType({})
 
     def of(self, row: int) -> SparseRow:
         """A row, empty if it has no pages."""
@@ -153,6 +160,10 @@ class SparseState(NamedTuple):
     def hosted(self, length: int) -> Tokens:
         """How many slots so many tokens of the model take: one for each whole group that is compressed to one."""
         return Tokens(length // self.ratio)
+
+    def buffer_bounds(self, tokens: int) -> tuple[int, int]:
+        """How many device slots a buffer has for so many tokens, at least and at most."""
+        return grown(tokens, self.room, self.page_size, self.grows)
 
     def missing(self, call: SparseRequest) -> Pages:
         """How many pages the row lacks for this request."""
@@ -219,6 +230,7 @@ def backup_place(length: int, ratio: int) -> tuple[int, int]:
 def with_promises(state: SparseState, call: SparseCall, answer: SparseDone) -> SparseState:
     """What is on the host of each row that decodes, and what admission promised, after a call."""
     backed, reserved, lengths = dict(state.backed), dict(state.reserved), dict(state.lengths)
+    state = with_places(state, call, answer)
     gone, arrived = given_back(state, call), arriving(state, call)
     if gone is not None:
         backed.pop(gone, None)
@@ -238,6 +250,19 @@ def with_promises(state: SparseState, call: SparseCall, answer: SparseDone) -> S
             longer = state.buffers[call.row]._replace(length=state.hosted(call.length))
             state = state._replace(buffers={**state.buffers, call.row: longer})
     return state._replace(backed=backed, reserved=reserved, lengths=lengths)
+
+
+def with_places(state: SparseState, call: SparseCall, answer: SparseDone) -> SparseState:
+    """For how many tokens buffers were made on the device, after a call other than an acknowledgement."""
+    places = dict(state.places)
+    gone, arrived = given_back(state, call), arriving(state, call)
+    if gone is not None:
+        places.pop(gone, None)
+    elif arrived:
+        places[arrived.row] = state.hosted(arrived.length)
+    elif isinstance(call, SparseAdmit) or (isinstance(call, SparseGrow) and answer.accepted):
+        places[call.row] = max(places.get(call.row, 0), state.hosted(call.length))
+    return state._replace(places=places)
 
 
 def with_copies(state: SparseState, call: SparseCall, answer: SparseDone) -> SparseState:
@@ -261,6 +286,7 @@ def with_copies(state: SparseState, call: SparseCall, answer: SparseDone) -> Spa
         waiting = tuple([one for one in waiting if one.row not in answer.ready])
         buffers = {**buffers, **{one.row: first_buffer(state, one) for one in started}}
         state = state._replace(
+            places={**state.places, **{one.row: state.hosted(one.length) for one in started}},
             backed={**state.backed, **{one.row: state.hosted(one.length) for one in started}},
             lengths={**state.lengths, **{one.row: one.length for one in started}},
         )

@@ -32,6 +32,7 @@ MODULES: tuple[str, ...] = (
     "sparse_admission",
     "sparse_ratio",
     "sparse_transfer",
+    "sparse_growth",
     "components",
     "component_prefetch",
     "component_requests",

@@ -183,7 +183,9 @@ def step(checker: Checker, length: int, wanted: Sequence[int]) -> None:
     """A step of the row; of what is wanted, as much as the buffer has room for."""
     state = sparse.state_of(checker)
     sparse.back_up(checker, 0, length)
-    sparse.swap(checker, 0, length, [token for token in wanted if 0 <= token < state.hosted(length)][: state.room])
+    if sparse.grow(checker, 0, length):
+        wishes = [token for token in wanted if 0 <= token < state.hosted(length)]
+        sparse.swap(checker, 0, length, wishes[: state.room])
 
 
 @litmus(rules=("SPARSE-23", "SPARSE-25", "SPARSE-29"), needs=SWAPS)

@@ -29,6 +29,8 @@ def steps(checker: Checker, row: int, first: int, last: int) -> None:
     for length in range(first, last + 1):
         if row not in sparse.state_of(checker).backed or sparse.back_up(checker, row, length) is None:
             return
+        if not sparse.grow(checker, row, length):
+            return
 
 
 @litmus(rules=("SPARSE-02", "SPARSE-06", "SPARSE-38"), needs=BACKUPS)

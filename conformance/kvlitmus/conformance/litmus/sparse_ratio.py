@@ -63,6 +63,6 @@ def a_buffer_has_room_for_groups(checker: Checker) -> None:
     sparse.request(checker, 0, 0, room)
     sparse.admit(checker, 0, room * ratio)
     for length in range(room * ratio + 1, (room + 1) * ratio + 1):
-        if sparse.back_up(checker, 0, length) is None:
+        if sparse.back_up(checker, 0, length) is None or not sparse.grow(checker, 0, length):
             return
         sparse.swap(checker, 0, length, [length // ratio - 1, 0][:room])

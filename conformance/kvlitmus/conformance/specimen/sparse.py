@@ -49,6 +49,8 @@ class RowTable:
         self.room = self.page + 2
         self.buffered = [[NO_SLOT] * self.room for _ in range(ROWS)]
         self.recent = [list(range(self.room)) for _ in range(ROWS)]
+        self.device = list(range(ROWS * (self.room + self.page) - self.page - 1))
+        self.places: list[list[int]] = [[] for _ in range(ROWS)]
         self.begun = 0
         self.copying: set[int] = set()
         self.staged: list[Staging] = []
@@ -127,6 +129,7 @@ class RowTable:
     def free(self, row: int) -> None:
         """Give back all that a row has."""
         self.give_back(self.held(row))
+        self.release(row)
         self.clear(row)
 
     def abort(self, row: int) -> None:
@@ -190,6 +193,7 @@ class RowTable:
 
     def begin(self, row: int, tokens: int) -> None:
         """A copy begins, and its row waits for it."""
+        self.widen(row, tokens)
         self.copying.add(self.begun)
         self.staged.append(Staging(self.begun, row, tokens))
         self.begun += 1
@@ -241,7 +245,8 @@ class RowTable:
         return slots
 
     def expect(self, row: int, tokens: int) -> None:
-        """A transfer begins."""
+        """A transfer begins; the device has room for what it brings."""
+        self.widen(row, tokens)
         self.transfers[self.sent] = Transfer(row, tokens)
         self.sent += 1
 
@@ -276,6 +281,7 @@ class RowTable:
     def admit(self, row: int, length: int) -> None:
         """Fill the buffer with all tokens of a row, or leave it empty if they are too many."""
         hosted = self.hosted(length)
+        self.widen(row, length)
         self.buffered[row] = list(range(self.room)) if hosted <= self.room else [NO_SLOT] * self.room
         self.recent[row] = list(range(self.room))
         self.backed[row] = hosted
@@ -310,6 +316,45 @@ class RowTable:
         """The order in which places are used anew: these were used in this step, the others weren't."""
         self.recent[row] = idle + taken + hits
 
+    # -- the device's slots behind the buffers -----------------------------------------------------
+
+    def slots_for(self, length: int) -> int:
+        """How many device slots a buffer has for so many tokens of the model."""
+        paged = min(self.round_up(self.hosted(length)), self.room)
+        return paged if paged < self.room and self.profile.sparse_grows == "page" else self.room + self.reserve_slots()
+
+    def reserve_slots(self) -> int:
+        """How many slots are behind the room of a buffer, the newest token's own the first of them."""
+        return self.page
+
+    def has_room(self, length: int) -> bool:
+        """Whether the device has slots for a buffer of so many tokens."""
+        return self.slots_for(length) <= len(self.device)
+
+    def widen(self, row: int, length: int) -> bool:
+        """Take the slots that a buffer lacks, all or none; whether there were enough."""
+        lacking = max(0, self.slots_for(length) - len(self.places[row]))
+        if lacking > len(self.device):
+            return False
+        self.places[row] += self.device[:lacking]
+        del self.device[:lacking]
+        return True
+
+    def grow_buffer(self, row: int, length: int) -> int | None:
+        """Make room for the newest token; its slot."""
+        if not self.widen(row, length):
+            return None
+        return self.places[row][self.newest_place(length)]
+
+    def newest_place(self, length: int) -> int:
+        """Where the newest token is in its buffer."""
+        return min(self.hosted(length) - 1, self.room)
+
+    def release(self, row: int) -> None:
+        """Give a buffer back."""
+        self.device += self.places[row]
+        self.places[row] = []
+
     def accepts(self, page_size: int) -> bool:
         """Whether a peer with such pages may write here."""
         return page_size == self.page
@@ -342,8 +387,8 @@ class SparseSpecimen:
         self.table.abort(row)
 
     def sparse_prefills(self, tokens: int) -> bool:
-        """See :class:`~kvlitmus.spec.interface.sparse.SparseStaging`; there is always room."""
-        return True
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseStaging`."""
+        return self.table.has_room(tokens)
 
     def sparse_stage(self, row: int, tokens: int) -> Sequence[int] | None:
         """See :class:`~kvlitmus.spec.interface.sparse.SparseStaging`."""
@@ -374,8 +419,8 @@ class SparseSpecimen:
         return self.table.reserve(row, tokens)
 
     def sparse_receives(self, tokens: int) -> bool:
-        """See :class:`~kvlitmus.spec.interface.sparse.SparseTransfers`; there is always room."""
-        return True
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseTransfers`."""
+        return self.table.has_room(tokens)
 
     def sparse_prealloc(self, row: int, tokens: int, page_size: int) -> Sequence[int] | None:
         """See :class:`~kvlitmus.spec.interface.sparse.SparseTransfers`."""
@@ -392,6 +437,18 @@ class SparseSpecimen:
     def sparse_transferring(self) -> Sequence[int]:
         """See :class:`~kvlitmus.spec.interface.sparse.SparseTransfers`."""
         return sorted(self.table.transfers)
+
+    def sparse_device_available(self) -> int:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseGrowth`."""
+        return len(self.table.device)
+
+    def sparse_device_buffer(self, row: int) -> Sequence[int]:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseGrowth`."""
+        return tuple(self.table.places[row])
+
+    def sparse_grow(self, row: int, length: int) -> int | None:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseGrowth`."""
+        return self.table.grow_buffer(row, length)
 
     def sparse_available(self) -> int:
         """See :class:`~kvlitmus.spec.interface.sparse.SparseHost`."""

@@ -162,6 +162,27 @@ class SparseSwaps(Protocol):
         """
 
 
+class SparseGrowth(Protocol):
+    """The pool of places on the device behind the buffers: a buffer takes more of it as its sequence grows.
+
+    A buffer with room for B tokens grows page by page, as its sequence does, up to B; then it gets a page more, or a part of
+    one, whose first slot is the newest token's own.  Or it is whole from the beginning, as the profile's ``sparse_grows`` says.
+    """
+
+    def sparse_device_available(self) -> int:
+        """How many slots of the device's pool are free."""
+
+    def sparse_device_buffer(self, row: int) -> Sequence[int]:
+        """The device slots of a row's buffer, that of place 0 first; none of a row that doesn't decode, unless it will."""
+
+    def sparse_grow(self, row: int, length: int) -> int | None:
+        """A step makes room for its newest token, the last of ``length``; answers the device slot of that token.
+
+        Refused by ``None`` or by an error where the device's pool has too few slots, and nothing has changed then.  A row that
+        begins to decode has room for its tokens: nobody is admitted, staged or sent for whom the device has none.
+        """
+
+
 class SparseBackups(Protocol):
     """Requests that decode: each step computes a token on the device, and the one before it goes to the host."""
 
@@ -204,6 +225,7 @@ SPARSE_PORTS: dict[str, tuple[str, ...]] = {
         *("sparse_transferred", "sparse_transferring"),
     ),
     "sparse_swaps": ("sparse_buffer", "sparse_admit", "sparse_swap"),
+    "sparse_growth": ("sparse_device_available", "sparse_device_buffer", "sparse_grow"),
     "sparse_backups": ("sparse_back_up",),
     "sparse_admission": ("sparse_reserve",),
     "sparse_peer": ("sparse_connect",),

@@ -26,9 +26,14 @@ class ReferenceSparse:
 
     def __init__(self, config: Config, count: str, ratio: int = 1) -> None:
         self.count = count
-        self.pool = sparse.empty_pool(
-            config.page_size, config.pages, ROW_PAGES * config.page_size, config.page_size + 2, ratio=ratio
-        )
+        size, room = config.page_size, config.page_size + 2
+        device = ROWS * (room + size) - size - 1  # a slot too few for the last page of the last buffer, and one more
+        self.pool = sparse.empty_pool(size, config.pages, ROW_PAGES * size, room, ratio=ratio, device=device)
+
+    def has_room(self, tokens: int) -> bool:
+        """Whether the device has slots for the buffer of so many tokens."""
+        most = self.pool.buffer_bounds(self.pool.hosted(tokens))[1]
+        return most <= len(sparse.device_slots(self.pool))
 
     def sparse_shape(self) -> SparseShape:
         """See :class:`~kvlitmus.spec.interface.sparse.SparseHost`."""
@@ -52,8 +57,8 @@ class ReferenceSparse:
         self.pool = sparse.free(self.pool, row)
 
     def sparse_prefills(self, tokens: int) -> bool:
-        """See :class:`~kvlitmus.spec.interface.sparse.SparseStaging`; there is always room."""
-        return True
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseStaging`."""
+        return self.has_room(tokens)
 
     def sparse_stage(self, row: int, tokens: int) -> Sequence[int] | None:
         """See :class:`~kvlitmus.spec.interface.sparse.SparseStaging`."""
@@ -88,8 +93,8 @@ class ReferenceSparse:
         return admitted
 
     def sparse_receives(self, tokens: int) -> bool:
-        """See :class:`~kvlitmus.spec.interface.sparse.SparseTransfers`; there is always room."""
-        return True
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseTransfers`."""
+        return self.has_room(tokens)
 
     def sparse_prealloc(self, row: int, tokens: int, page_size: int) -> Sequence[int] | None:
         """See :class:`~kvlitmus.spec.interface.sparse.SparseTransfers`."""
@@ -107,6 +112,19 @@ class ReferenceSparse:
     def sparse_transferring(self) -> Sequence[int]:
         """See :class:`~kvlitmus.spec.interface.sparse.SparseTransfers`."""
         return tuple(self.pool.transfers)
+
+    def sparse_device_available(self) -> int:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseGrowth`."""
+        return len(sparse.device_slots(self.pool))
+
+    def sparse_device_buffer(self, row: int) -> Sequence[int]:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseGrowth`."""
+        return self.pool.held.get(row, ())
+
+    def sparse_grow(self, row: int, length: int) -> int | None:
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseGrowth`."""
+        self.pool, slot = sparse.grow(self.pool, row, length)
+        return slot
 
     def sparse_available(self) -> int:
         """See :class:`~kvlitmus.spec.interface.sparse.SparseHost`."""

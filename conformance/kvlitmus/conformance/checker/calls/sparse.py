@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.support.text import raised_text, shown
-from kvlitmus.spec.facts import UNKNOWN
+from kvlitmus.spec.facts import UNKNOWN, Unknown
 from kvlitmus.spec.interface.sparse import SparseShape, SparseView
 from kvlitmus.spec.setting import SNAPSHOT
 from kvlitmus.spec.sparse_calls import (
@@ -20,6 +20,7 @@ from kvlitmus.spec.sparse_calls import (
     SparseCopied,
     SparseDone,
     SparseFree,
+    SparseGrow,
     SparseRead,
     SparseReady,
     SparseRequest,
@@ -59,8 +60,11 @@ def state_of(checker: Checker) -> SparseState:
     if checker.sparse_state is None:
         width = shape(checker).width
         room = buffer_room(checker) if "sparse_swaps" in checker.capabilities else 0
+        first = seen(checker)
         checker.sparse_state = SparseState(
-            *(checker.size, checker.config.pages, width, {}, seen(checker), room),
+            *(checker.size, checker.config.pages, width, {}, first, room),
+            device=first.device,
+            grows=checker.profile.sparse_grows,
             keeps=checker.profile.sparse_staged,
             ratio=checker.profile.sparse_ratio,
         )
@@ -72,14 +76,26 @@ def seen(checker: Checker) -> SparseSeen:
     available = (
         Tokens(checker.count(checker.look("sparse_available"), "what is free")) if checker.depth >= 1 else UNKNOWN
     )
+    device, buffers = seen_of_device(checker)
     if checker.depth < SNAPSHOT or "sparse_inspect" not in checker.capabilities:
-        return SparseSeen(available)
+        return SparseSeen(available, device=device, buffers=buffers)
     free, rows = checker.fields(checker.look("sparse_view"), 2, "SparseView(free, rows)")
     if not isinstance(rows, Mapping) or any(type(row) is not int for row in rows):
         raise checker.broken("PORT-03", f"expected the slots of each row, by its number, got {shown(rows)}")
-    return SparseSeen(
-        available, SparseView(listed(checker, free), {row: listed(checker, own) for row, own in rows.items()})
-    )
+    view = SparseView(listed(checker, free), {row: listed(checker, own) for row, own in rows.items()})
+    return SparseSeen(available, view, device, buffers)
+
+
+def seen_of_device(checker: Checker) -> tuple[Tokens | Unknown, Mapping[int, tuple[int, ...]] | Unknown]:
+    """What can be seen of the device's slots behind the buffers: how many are free, and which each row has."""
+    if checker.depth < 1 or "sparse_growth" not in checker.capabilities:
+        return UNKNOWN, UNKNOWN
+    device = Tokens(checker.count(checker.look("sparse_device_available"), "what is free on the device"))
+    if checker.depth < SNAPSHOT:
+        return device, UNKNOWN
+    rows = range(shape(checker).rows) if checker.sparse_state else ()
+    found = {row: listed(checker, checker.look("sparse_device_buffer", row)) for row in rows}
+    return device, {row: slots for row, slots in found.items() if slots}
 
 
 def listed(checker: Checker, slots: object) -> tuple[int, ...]:
@@ -230,10 +246,37 @@ def ready(checker: Checker) -> None:
 
 
 def admit(checker: Checker, row: int, length: int) -> None:
-    """The request of a row, which has host slots for so many tokens, begins to decode."""
+    """The request of a row, which has host slots for so many tokens, begins to decode.
+
+    Nothing is done where the device has no room for its buffer.
+    """
     before = state_of(checker)
+    if "sparse_growth" in checker.capabilities:
+        room = checker.count(checker.look("sparse_device_available"), "what is free on the device")
+        if before.buffer_bounds(before.hosted(length))[1] > room:
+            return
     checker.call(f"admit(row {row}, {length} tokens)", "sparse_admit", row, length)
     follow(checker, before, SparseAdmit(row, length), ())
+
+
+def grow(checker: Checker, row: int, length: int) -> bool:
+    """A step makes room on the device for the newest token; whether it has. Of pools that don't say, all have."""
+    before = state_of(checker)
+    if "sparse_growth" not in checker.capabilities or row not in before.places or not before.hosted(length):
+        return True
+    checker.announce(f"grow(row {row}, length {length})", "sparse_grow")
+    try:
+        answer = checker.adapter.sparse_grow(row, length)
+    except NotImplementedError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a refusal may be any error
+        checker.history[-1] += f" → raised {raised_text(error)}"
+        answer = None
+    except BaseException as error:
+        raise checker.raised(error, "the call") from error
+    places = () if answer is None else (checker.count(answer, "a device slot"),)
+    follow(checker, before, SparseGrow(row, length), (), accepted=bool(places), places=places)
+    return bool(places)
 
 
 def swap(checker: Checker, row: int, length: int, wanted: Sequence[int]) -> None:

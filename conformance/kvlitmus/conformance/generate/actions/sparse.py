@@ -87,8 +87,8 @@ def decode(caller: Caller, a: int, b: int, c: int) -> None:
         start_decoding(checker, row, c)
         return
     length = state.lengths[row] + 1
-    if sparse.back_up(checker, row, length) is None:
-        sparse.free(checker, row)  # there is no slot for the token before the next one
+    if sparse.back_up(checker, row, length) is None or not sparse.grow(checker, row, length):
+        sparse.free(checker, row)  # there is no slot for the token before the next one, or none for that one
     else:
         sparse.swap(checker, row, length, wanted(state.hosted(length), state.room, b, c))
 
@@ -165,7 +165,7 @@ def back_up(caller: Caller, a: int, b: int, c: int) -> None:
         return  # there a step is more than that
     for _ in range(1 + b % 3):
         length = sparse.state_of(checker).lengths.get(row)
-        if length and sparse.back_up(checker, row, length + 1) is None:
+        if length and (sparse.back_up(checker, row, length + 1) is None or not sparse.grow(checker, row, length + 1)):
             sparse.end(checker, row)
 
 

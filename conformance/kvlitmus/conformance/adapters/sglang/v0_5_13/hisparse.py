@@ -327,7 +327,7 @@ class HiSparse:
 hisparse = Peer(
     plan=PLAN,
     profile=Profile(sparse_count="empty"),
-    capabilities=frozenset(SPARSE_PORTS) - {"sparse_swaps", "sparse_admission", "sparse_transfer"},
+    capabilities=frozenset(SPARSE_PORTS) - {"sparse_swaps", "sparse_admission", "sparse_growth", "sparse_transfer"},
     build=HiSparse,
     configs=tuple([Config(page_size=PAGE, pages=pages, pool="sparse") for pages in (11, 7)]),
     pool="sparse",

@@ -1,0 +1,118 @@
+"""Litmus tests on the device's slots behind the buffers that sparse rows decode from."""
+
+from __future__ import annotations
+
+from kvlitmus.conformance.checker.calls import sparse
+from kvlitmus.conformance.checker.checker import Checker
+from kvlitmus.conformance.litmus.registry import litmus
+from kvlitmus.conformance.litmus.sparse_admission import decoding, whole_row
+from kvlitmus.conformance.litmus.sparse_transfer import begin, end
+
+GROWTH = ("sparse", "sparse_swaps", "sparse_growth")
+
+
+def start(checker: Checker, row: int, slots: int) -> None:
+    """A row begins to decode with so many slots, if host and device have them."""
+    if sparse.request(checker, row, 0, slots) is not None:
+        sparse.admit(checker, row, slots * sparse.state_of(checker).ratio)
+
+
+def grow_to(checker: Checker, row: int, slots: int) -> bool:
+    """Steps of a row, until it has so many tokens here or the device has no room; whether it had."""
+    state = sparse.state_of(checker)
+    if row not in state.places:
+        return False
+    for length in range(state.lengths[row] + 1, slots * state.ratio + 1):
+        if sparse.back_up(checker, row, length) is None or not sparse.grow(checker, row, length):
+            return False
+    return True
+
+
+def fill_device(checker: Checker) -> None:
+    """All rows but the first decode sequences that are longer than their buffers."""
+    room, page = sparse.state_of(checker).room, checker.size
+    for row in range(1, sparse.shape(checker).rows):
+        free = sparse.state_of(checker).free_pages - 3
+        if room + 1 <= min(free * page, whole_row(checker)):
+            start(checker, row, room + 1)
+
+
+@litmus(rules=("SPARSE-52", "SPARSE-54", "SPARSE-55", "SPARSE-58", "SPARSE-61"), needs=GROWTH)
+def a_buffer_grows_with_its_sequence(checker: Checker) -> None:
+    """From one token over each page's end to the room of the buffer, and two tokens further."""
+    room = sparse.state_of(checker).room
+    start(checker, 0, 1)
+    grow_to(checker, 0, min(room + 2, whole_row(checker)))
+    sparse.free(checker, 0)
+
+
+@litmus(rules=("SPARSE-53", "SPARSE-54", "SPARSE-59", "SPARSE-60"), needs=GROWTH)
+def two_buffers_grow_in_turn(checker: Checker) -> None:
+    """Two rows take slots from one pool, one after the other; each is given back whole, and serves another row."""
+    page = checker.size
+    for row in (0, 1):
+        start(checker, row, page)
+    for slots in (page + 1, page + 2):
+        for row in (0, 1):
+            grow_to(checker, row, slots)
+    sparse.free(checker, 0)
+    start(checker, 2, page)
+    grow_to(checker, 2, page + 1)
+    for row in (1, 2):
+        sparse.free(checker, row)
+
+
+@litmus(rules=("SPARSE-56", "SPARSE-57", "SPARSE-59"), needs=GROWTH)
+def the_device_has_no_room(checker: Checker) -> None:
+    """The device is filled by others: growth is refused and takes nothing; when one of them has ended it is granted."""
+    start(checker, 0, 1)
+    fill_device(checker)
+    room = sparse.state_of(checker).room
+    if grow_to(checker, 0, room + 1):
+        return
+    sparse.free(checker, 1)
+    length = sparse.state_of(checker).lengths.get(0, 0)
+    if length:
+        sparse.grow(checker, 0, length)
+
+
+@litmus(rules=("SPARSE-52", "SPARSE-58"), needs=GROWTH)
+def a_long_sequence_has_its_newest_slot(checker: Checker) -> None:
+    """A request begins with as many tokens as its buffer has room for, and with one more, which has the slot behind."""
+    room = sparse.state_of(checker).room
+    for row, slots in ((0, room), (1, room + 1)):
+        if slots < whole_row(checker):
+            start(checker, row, slots)
+            grow_to(checker, row, slots + 1)
+
+
+@litmus(rules=("SPARSE-59", "SPARSE-60"), needs=(*GROWTH, "sparse_abort"))
+def an_aborted_request_gives_its_buffer_back(checker: Checker) -> None:
+    """A request is aborted after its buffer has grown to the end."""
+    room = sparse.state_of(checker).room
+    start(checker, 0, 1)
+    grow_to(checker, 0, min(room + 1, whole_row(checker)))
+    sparse.abort(checker, 0)
+
+
+@litmus(rules=("SPARSE-52", "SPARSE-59", "SPARSE-60"), needs=(*GROWTH, "sparse_staging"))
+def a_staged_request_gives_its_buffer_back(checker: Checker) -> None:
+    """A prompt is retracted while it is staged, and another one when it decodes and has grown."""
+    ratio, page = sparse.state_of(checker).ratio, checker.size
+    sparse.stage(checker, 0, (page + 1) * ratio)
+    sparse.retract(checker, 0)
+    for copy in sorted(sparse.state_of(checker).copies):
+        sparse.copied(checker, copy)
+    sparse.free(checker, 0)
+    decoding(checker, 1, page * ratio)
+    grow_to(checker, 1, page + 1)
+    sparse.retract(checker, 1)
+
+
+@litmus(rules=("SPARSE-52", "SPARSE-60"), needs=("sparse", "sparse_transfer", "sparse_growth"))
+def a_failed_transfer_has_no_buffer(checker: Checker) -> None:
+    """The device is free when a prompt failed to come; one that came has a buffer of its size, and grows."""
+    end(checker, begin(checker, 0, checker.size), arrived=False)
+    end(checker, begin(checker, 1, checker.size))
+    grow_to(checker, 1, checker.size + 1)
+    sparse.free(checker, 1)
