@@ -109,7 +109,7 @@ def a_staged_request_gives_its_buffer_back(checker: Checker) -> None:
     sparse.retract(checker, 1)
 
 
-@litmus(rules=("SPARSE-52", "SPARSE-60"), needs=("sparse", "sparse_transfer", "sparse_growth"))
+@litmus(rules=("SPARSE-52", "SPARSE-60"), needs=(*GROWTH, "sparse_transfer"))
 def a_failed_transfer_has_no_buffer(checker: Checker) -> None:
     """The device is free when a prompt failed to come; one that came has a buffer of its size, and grows."""
     end(checker, begin(checker, 0, checker.size), arrived=False)

@@ -66,7 +66,7 @@ CALLS_BY_NEED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("sparse", "sparse_peer"): ("sparse_connect",),
     ("sparse", "sparse_backups"): ("sparse_backup",),
     ("sparse", "sparse_admission"): ("sparse_reserve",),
-    ("sparse", "sparse_growth"): ("sparse_grow",),
+    ("sparse", "sparse_swaps", "sparse_growth"): ("sparse_grow",),
     ("sparse", "sparse_transfer"): ("sparse_prealloc", "sparse_transferred"),
     ("sparse", "sparse_staging"): ("sparse_stage", "sparse_copied", "sparse_ready"),
     ("components",): (

@@ -167,6 +167,7 @@ class SparseGrowth(Protocol):
 
     A buffer with room for B tokens grows page by page, as its sequence does, up to B; then it gets a page more, or a part of
     one, whose first slot is the newest token's own.  Or it is whole from the beginning, as the profile's ``sparse_grows`` says.
+    B is what ``sparse_buffer`` answers: without :class:`SparseSwaps` nothing is judged here.
     """
 
     def sparse_device_available(self) -> int:

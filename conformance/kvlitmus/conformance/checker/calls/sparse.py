@@ -86,9 +86,14 @@ def seen(checker: Checker) -> SparseSeen:
     return SparseSeen(available, view, device, buffers)
 
 
+def grows(checker: Checker) -> bool:
+    """Whether the device's slots behind the buffers are known, and how many tokens a buffer has room for."""
+    return {"sparse_growth", "sparse_swaps"} <= checker.capabilities
+
+
 def seen_of_device(checker: Checker) -> tuple[Tokens | Unknown, Mapping[int, tuple[int, ...]] | Unknown]:
     """What can be seen of the device's slots behind the buffers: how many are free, and which each row has."""
-    if checker.depth < 1 or "sparse_growth" not in checker.capabilities:
+    if checker.depth < 1 or not grows(checker):
         return UNKNOWN, UNKNOWN
     device = Tokens(checker.count(checker.look("sparse_device_available"), "what is free on the device"))
     if checker.depth < SNAPSHOT:
@@ -251,7 +256,7 @@ def admit(checker: Checker, row: int, length: int) -> None:
     Nothing is done where the device has no room for its buffer.
     """
     before = state_of(checker)
-    if "sparse_growth" in checker.capabilities:
+    if grows(checker):
         room = checker.count(checker.look("sparse_device_available"), "what is free on the device")
         if before.buffer_bounds(before.hosted(length))[1] > room:
             return
@@ -262,7 +267,7 @@ def admit(checker: Checker, row: int, length: int) -> None:
 def grow(checker: Checker, row: int, length: int) -> bool:
     """A step makes room on the device for the newest token; whether it has. Of pools that don't say, all have."""
     before = state_of(checker)
-    if "sparse_growth" not in checker.capabilities or row not in before.places or not before.hosted(length):
+    if not grows(checker) or row not in before.places or not before.hosted(length):
         return True
     checker.announce(f"grow(row {row}, length {length})", "sparse_grow")
     try:
