@@ -21,7 +21,7 @@ from kvlitmus.conformance.run.results import Finding
 from kvlitmus.conformance.run.targets import checkout_peers
 from kvlitmus.spec.rule import all_rules
 from tests.conformance.support.schemas import fits
-from tools import results
+from tools import results, upstream_page
 from tools.results_page import Evidence, Judged, Report, broken_rules, page
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -229,7 +229,8 @@ def test_the_committed_counterexamples_are_saved_failures() -> None:
         assert failures.load(path).rules, path
 
 
-SIZES = {"hicache": {1, 4}, "-file": {1, 16}, "-hisparse": {64}, "-mamba": {4}, "-swa": {4, 16}, "vllm": {1, 4}}
+SIZES = {"hicache": {1, 4}, "-file": {1, 16}, "-hisparse": {64}, "-mamba": {4}, "-swa": {4, 16}, "vllm": {1, 4},
+         "-ranks": {1}}  # fmt: skip
 """The sizes of pages at which targets are judged at least, by a part of the name; the others at the usual ones."""
 
 
@@ -240,8 +241,8 @@ def test_the_committed_reports_are_whole_and_say_what_was_judged() -> None:
         release = re.match(r"(sglang|vllm)-(0\.\d+\.\d+(?:\.post1)?)", target)
         assert release is not None
         assert data["stamps"]["target"]["version"].lower().endswith(f"{release[1]} {release[2]}")
-        tiered = "hicache" in target  # no misuse is tried there
-        assert data["options"]["full"] and data["options"]["force_misuse"] != tiered
+        tiered = "hicache" in target
+        assert data["options"]["full"] and data["options"]["force_misuse"] == results.misused(target)
         broken = any(name == target for name, _ in broken_rules({target: data}))
         assert data["exit_code"] == (1 if broken else 0)
         sizes = next((sizes for part, sizes in SIZES.items() if part in target), {1, 16, 64})
@@ -333,3 +334,30 @@ def test_the_trace_gives_the_figures_of_the_page(target: str) -> None:
         if f"`{target}`" in line and "707" in line
     )
     assert all(f"{hits}, {evictions}" in row for hits, evictions in figures)
+
+
+NEW_KINDS = ("sglang-0.5.13.post1-swa", "sglang-0.5.23-swa-mamba", "sglang-0.5.13.post1-ranks", "vllm-0.33.0")
+
+
+@pytest.mark.parametrize("name", NEW_KINDS)
+def test_a_cache_of_components_or_ranks_has_its_table_and_no_misuse(name: str) -> None:
+    assert name in results.TARGETS
+    assert not results.misused(name) and not results.recorded(name)
+
+
+def test_what_is_classified_waits_for_its_first_report() -> None:
+    """A target without a report breaks nothing yet; one that isn't known is a slip."""
+    found = evidence(planted())
+    entry = replace(ENTRY, targets=("sglang-0.5.23-file", "sglang-0.5.13.post1-ranks"))
+    assert not any("ranks" in one for one in results.complaints(found, [entry], Path("/nonexistent")))
+    assert "`sglang-0.5.13.post1-ranks` (not judged yet)" in page(found, [entry], "", "")
+    entry = replace(ENTRY, targets=("sglang-0.5.23-file", "sglang-1-ranks"))
+    said = results.complaints(found, [entry], Path("/nonexistent"))
+    assert "sglang-1-ranks: it is classified, and there is no such target" in said
+
+
+def test_what_another_engine_does_says_nothing_of_sglang() -> None:
+    mine, other = evidence(planted()), evidence(planted("sglang-0.5.23-file"))
+    other = replace(other, reports={"vllm-0.33.0": other.reports["sglang-0.5.23-file"]})
+    assert upstream_page.verdicts(["STORE-01"], mine, []) == "holds: STORE-01"
+    assert upstream_page.verdicts(["STORE-01"], other, []) == "not judged: STORE-01"

@@ -51,6 +51,10 @@ TARGETS = tuple(
     name for _, ends in GROUPS for name in targets_of(ends) if name in targets.KNOWN and name != "sglang-0.5.23"
 )
 """The targets of the page; ``sglang-0.5.23`` is another name for its tree in Python."""
+NOT_MISUSED = ("hicache", "-swa", "-mamba", "-ranks", "vllm-")
+"""By a part of the name the targets in which no misuse is tried: there is none in their schedules and litmus tests."""
+NOT_RECORDED = ("-file", "-hisparse", "-swa", "-mamba", "-ranks", "vllm-")
+"""By a part of the name the targets whose steps aren't recorded: a history has the steps of trees and pools alone."""
 
 
 def reports(folder: Path = FOLDER) -> dict[str, Report]:
@@ -160,7 +164,9 @@ def complaints(found: Evidence, entries: Sequence[Judged], folder: Path = FOLDER
     broken = found.broken
     said = [pair for entry in entries for pair in entry.pairs]
     wrong += [f"{target}: {rule} is broken, and nobody classified it" for target, rule in sorted(broken - set(said))]
-    idle = sorted(pair for pair in set(said) - broken if pair[0] not in found.stale)
+    wrong += [f"{target}: it is classified, and there is no such target" for target in strangers(said)]
+    waiting = found.stale.keys() | (set(TARGETS) - found.reports.keys())  # their next report says
+    idle = sorted(pair for pair in set(said) - broken if pair[0] not in waiting)
     wrong += [f"{target}: {rule} is classified, but not broken" for target, rule in idle]
     wrong += [
         f"{target}: {rule} is classified twice" for target, rule in sorted({p for p in said if said.count(p) > 1})
@@ -181,6 +187,11 @@ def complaints(found: Evidence, entries: Sequence[Judged], folder: Path = FOLDER
     wrong += [f"snippets/{name}: a classification names it, but it isn't there" for name in sorted(named - snippets)]
     wrong += [f"snippets/{name}: no classification names it" for name in sorted(snippets - named)]
     return wrong
+
+
+def strangers(said: Sequence[Pair]) -> list[str]:
+    """Names in the classification that stand for no target."""
+    return sorted({target for target, _ in said} - targets.KNOWN.keys())
 
 
 def search_complaints(folder: Path = FOLDER) -> list[str]:
@@ -232,6 +243,16 @@ def rejudge(names: Sequence[str], folder: Path = FOLDER) -> int:
     return code
 
 
+def misused(target: str) -> bool:
+    """Whether misuse is forced in a target's report."""
+    return not any(part in target for part in NOT_MISUSED)
+
+
+def recorded(target: str) -> bool:
+    """Whether a target's steps are kept beside its report."""
+    return not any(part in target for part in NOT_RECORDED)
+
+
 def make(target: str, folder: Path = FOLDER) -> str:
     """Make a target's report, counterexamples and recorded steps again; says what came of it."""
     fresh = folder / ".fresh" / target
@@ -241,12 +262,12 @@ def make(target: str, folder: Path = FOLDER) -> str:
     name = str(saved.relative_to(ROOT))
     command = [sys.executable, "-m", "kvlitmus.conformance.cli", "run", target, "--jobs", "1", "--color", "never"]
     command += ["--report", f"{fresh}/report.json", "--failures", name, "--record", f"{fresh}/steps.xz"]
-    command += [] if "hicache" in target else ["--force-misuse"]
+    command += ["--force-misuse"] if misused(target) else []
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode not in (0, 1):
         return f"{target}: exit {done.returncode}: {(done.stderr or done.stdout)[-300:]}"
     (fresh / "report.json").replace(folder / f"{target}.json")
-    if not target.endswith(("-file", "-file-metadata", "-hisparse", "vllm-0.33.0")):
+    if recorded(target):
         (folder / RECORDED).mkdir(exist_ok=True)
         (fresh / "steps.xz").replace(folder / RECORDED / f"{target}.steps.xz")
     shutil.rmtree(fresh)

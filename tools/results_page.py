@@ -28,6 +28,7 @@ GROUPS = (
     ("Sparse host memory", ("-hisparse",)),
     ("KV cache groups", ("vllm-0.33.0",)),
     ("Several components", ("-swa", "-mamba", "-swa-mamba")),
+    ("Several ranks", ("-ranks",)),
 )
 """The tables of verdicts, each narrow enough to be read, by the ends of SGLang's names or by whole names."""
 
@@ -261,6 +262,8 @@ def section(number: int, entry: Judged, found: Evidence) -> list[str]:
 
 def shown_by(target: str, entry: Judged, found: Evidence) -> str:
     """A target that shows it, and by what, if not by its report."""
+    if target not in found.reports:
+        return f"`{target}` (not judged yet)"
     if target in found.stale:
         return f"`{target}` (stale)"
     if any(rule["id"] in entry.rules and rule["findings"] for rule in found.reports[target]["rules"]):

@@ -9,6 +9,8 @@ from tools.results_page import Evidence, Judged
 
 HEADING = "| statement | rules | model | shown by | on SGLang |"
 RULE = re.compile(r"[A-Z]+-\d\d")
+ENGINE = "sglang-"
+"""The column is about SGLang: what another engine's cache keeps or breaks says nothing there."""
 
 
 def filled(text: str, found: Evidence, entries: Sequence[Judged]) -> str:
@@ -35,9 +37,14 @@ def verdicts(rules: Sequence[str], found: Evidence, entries: Sequence[Judged]) -
 
 def broken_by(rule: str, found: Evidence, entries: Sequence[Judged]) -> int:
     """The number of the first kind of violation by which a target, with a report that counts, breaks a rule; or 0."""
-    broken = {pair for pair in found.broken if pair[1] == rule and pair[0] not in found.stale}
+    broken = {pair for pair in found.broken if pair[1] == rule and pair[0] not in found.stale and ours(pair[0])}
     numbers = (number for number, entry in enumerate(entries, 1) if not broken.isdisjoint(entry.pairs))
     return next(numbers, 0)
+
+
+def ours(target: str) -> bool:
+    """Whether a target is a cache of SGLang."""
+    return target.startswith(ENGINE)
 
 
 def verdict(rule: str, found: Evidence) -> str:
@@ -47,6 +54,7 @@ def verdict(rule: str, found: Evidence) -> str:
         return {
             one["verdict"]
             for target in targets
+            if ours(target)
             for one in found.reports[target]["rules"]
             if one["id"] == rule and (target, rule) not in found.unjudged
         }
