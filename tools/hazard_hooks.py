@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from kvlitmus.conformance.adapters.sglang.common.storage_hits import hits_13
 from kvlitmus.conformance.adapters.sglang.v0_5_13.hicache import hiradix
 from kvlitmus.conformance.adapters.sglang.v0_5_13.unified import unified
 from kvlitmus.conformance.checker.checker import Checker
@@ -315,6 +316,33 @@ def bigrams_have_two_names(adapter: Any, note: Note) -> None:
     around(adapter.controller, "_storage_hit_query", query)
 
 
+def trailing(adapter: Any, note: Note, wrong: Callable[[int, int, list[bool]], bool]) -> None:
+    """Look at each hit of storage: its pages, a pool's pages before a boundary, and which of those are stored."""
+
+    def asked(keys: Any, transfers: Any = None, *_: Any) -> Callable[[Any], None]:
+        def after(result: Any) -> None:
+            pages = int(result.kv_hit_pages)
+            for one in transfers or []:
+                many = max(1, len(one.keys))
+                last = [f"{key}.{one.name}.bin" in adapter.there for key in keys[max(0, pages - many) : pages]]
+                if pages and wrong(pages, many, last):
+                    note()
+
+        return after
+
+    around(adapter.store, "batch_exists_v2", asked)
+
+
+def a_pool_lacks_the_boundary(adapter: Any, note: Note) -> None:
+    """H-17: the pages found usable end where some pool can't be restored, however short its window may be there."""
+    trailing(adapter, note, lambda _pages, _many, last: not all(last))
+
+
+def a_window_is_clipped(adapter: Any, note: Note) -> None:
+    """H-18: fewer pages are found usable than a window has, and what is there of it counts as all of it."""
+    trailing(adapter, note, lambda pages, many, last: pages < many and all(last))
+
+
 H_04 = Mechanism("H-04", reset_frees_what_threads_hold, "slots are free that a queue or a thread still has", within=4)
 H_05 = Mechanism("H-05", revocation_hits_another, "a prefetch is struck whose own query was not revoked", within=1)
 H_06 = Mechanism("H-06", detach_frees_twice, "the free list has a slot twice after a detach", within=1)
@@ -322,8 +350,18 @@ H_07 = Mechanism("H-07", a_thread_dies, "a thread is dead with an operation in h
 H_08 = Mechanism("H-08", anchor_is_above, "a prefetch has begun behind the end of its anchor", within=0)
 H_13 = Mechanism("H-13", tenants_share_a_name, "two namespaces put pages under one name")
 H_14 = Mechanism("H-14", chain_begins_anew, "a node with names is put below one without")
+H_17 = Mechanism(
+    "H-17", a_pool_lacks_the_boundary, "storage's hit ends where some pool can't be restored", target=hits_13, within=0
+)
+H_18 = Mechanism(
+    "H-18",
+    a_window_is_clipped,
+    "storage's hit is shorter than the window that counts as whole",
+    target=hits_13,
+    within=0,
+)
 H_28 = Mechanism("H-28", commit_hangs_below_the_device, "a host copy hangs below a page without one")
 H_29 = Mechanism("H-29", load_evicts_its_sources, "a load's own sources are freed while it makes room", within=4)
 H_61 = Mechanism("H-61", bigrams_have_two_names, "a page has one name when asked for, another when put", target=unified)
 
-MECHANISMS = {one.id: one for one in (H_04, H_05, H_06, H_07, H_08, H_13, H_14, H_28, H_29, H_61)}
+MECHANISMS = {one.id: one for one in (H_04, H_05, H_06, H_07, H_08, H_13, H_14, H_17, H_18, H_28, H_29, H_61)}

@@ -64,6 +64,7 @@ PATIENCE = 240
 """A schedule, or what shrinking makes of it, that takes more seconds than this has hung."""
 
 OLD, OLD_UNIFIED = "sglang-0.5.13.post1-hicache", "sglang-0.5.13.post1-unified-hicache"
+HITS = "sglang-0.5.13.post1-storage-hits"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +119,22 @@ HAZARDS: tuple[Hazard, ...] = (
         rules=("BACKUP-04", "BACKUP-05"),
         only="storage attached later",
         configs=lambda config: config.storage == "later",
+    ),
+    Hazard(
+        id="H-17",
+        title="what several pools can restore is taken for the least of what each can",
+        target=HITS,
+        rules=("COMP-26",),
+        only="a window and states",
+        configs=lambda config: config.components == "kv+swa+state",
+    ),
+    Hazard(
+        id="H-18",
+        title="part of a window counts as all of it",
+        target=HITS,
+        rules=("COMP-26",),
+        only="a window",
+        configs=lambda config: config.components == "kv+swa",
     ),
     Hazard(
         id="H-28",
@@ -176,7 +193,11 @@ def muted(hazard: Hazard) -> frozenset[str]:
 
 def search(hazard: Hazard, seed: int) -> Search:
     """Draw schedules until the hazard shows or the budget is spent; the counterexample is not shrunk yet."""
-    configs = [config for config in MECHANISMS[hazard.id].configs if config.tiered and hazard.configs(config)]
+    configs = [
+        config
+        for config in MECHANISMS[hazard.id].configs
+        if (config.tiered or config.components) and hazard.configs(config)
+    ]
     options = Options(muted=muted(hazard), reruns=0, shrink_trials=0)
     steps = at = 0
     while steps < BUDGET:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from kvlitmus.conformance.adapters.sglang.common import storage_hits
 from kvlitmus.conformance.adapters.sglang.common.components import HybridCache
 from kvlitmus.conformance.adapters.sglang.v0_5_13 import components as old
 from kvlitmus.conformance.adapters.sglang.v0_5_23 import components as new
@@ -80,6 +81,7 @@ def seen(release: str, *arguments: str) -> Any:
     if not python.exists():
         pytest.skip(f"run tools/peers {release} first")
     name = "sglang_components.py" if arguments[0] in ("drawn", "undeclared") else "sglang_component_hazards.py"
+    name = "sglang_storage_hits.py" if len(arguments) > 1 and arguments[0].startswith("H-") else name
     script = str(Path(__file__).parent / "support" / name)
     done = run(script, release, *arguments, interpreter=str(python))
     assert done.returncode == 0, done.stderr[-2000:]
@@ -125,6 +127,7 @@ def test_the_old_release_frees_what_a_running_request_reads() -> None:
     [
         ("H-17", 6, 0),  # eight pages, the window after six alone, states after four and eight
         ("H-18", 2, 2),  # two pages of a window of four, at the root
+        ("H-18, read", [0, 8], [1, 4]),  # its places are for two pages, and nothing is read; or they are cut
         ("H-20", 2, 1),  # read, not read, read
         ("H-63", {"write through": True}, {"write through": False, "write back": True}),
     ],
@@ -132,6 +135,24 @@ def test_the_old_release_frees_what_a_running_request_reads() -> None:
 def test_what_is_known_of_storage(hazard: str, old_answer: object, new_answer: object) -> None:
     assert seen("0.5.13.post1", hazard) == old_answer
     assert seen("0.5.23", hazard) == new_answer
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+def test_drawn_schedules_find_what_storage_takes_for_usable() -> None:
+    """H-17 and H-18, seen in the answer of ``batch_exists_v2``, after shrinking too; the new one has no H-17."""
+    assert seen("0.5.13.post1", "H-17", "80") > 0
+    assert seen("0.5.13.post1", "H-18", "20") > 0
+    assert seen("0.5.23", "H-17", "80") == 0
+
+
+def test_of_storage_alone_the_old_release_is_a_target() -> None:
+    """Near the root the new one reads a shorter window and uses it, which no port can say."""
+    ref = resolve_target("sglang-0.5.13.post1-storage-hits", python=sys.executable)
+    assert load_target(ref) is storage_hits.hits_13
+    assert capabilities_of(storage_hits.StorageHits) == storage_hits.hits_13.capabilities
+    with pytest.raises(Unsupported, match="tools/peers"):
+        storage_hits.hits_13.make(storage_hits.hits_13.configs[0])
 
 
 @pytest.mark.nightly

@@ -50,6 +50,34 @@ def clipped(release: str) -> int:
     return hit(release, 2, {"swa": (4, (0, 1))})
 
 
+def clipped_read(release: str) -> list[int]:
+    """H-18, what is read then: a window of two pages is reserved, one is usable; pages read, slots left for it."""
+    plan = replace(
+        file.PLANS[release],
+        real=file.PLANS[release].real | {f"{MEM}.hybrid_cache.hybrid_cache_controller"},
+    )
+    load = install(plan)
+    module, torch = load(f"{MEM}.hicache_storage"), torch_module()
+    controller = load(f"{MEM}.hybrid_cache.hybrid_cache_controller").HybridCacheController
+    pool = SimpleNamespace(page_size=4)
+    this = SimpleNamespace(
+        page_size=4,
+        mem_pool_host=SimpleNamespace(entry_map={"swa": SimpleNamespace(host_pool=pool)}),
+        append_host_mem_release=lambda **_: None,
+    )
+    transfer = module.PoolTransfer(
+        name="swa",
+        host_indices=torch.arange(8),
+        keys=["x", "x"],
+        hit_policy=module.PoolHitPolicy.TRAILING_PAGES,
+    )
+    controller._sync_trailing_keys(this, [transfer], ["0"], 1)
+    store = object.__new__(module.HiCacheFile)
+    store.registered_pools = {"swa": pool}
+    store._read_page = lambda *_: True
+    return [sum(store.batch_get_v2([transfer])["swa"]), len(transfer.host_indices)]
+
+
 def counted(release: str) -> int:
     """H-20: of three pages of a pool the second could not be read."""
     module = install(file.PLANS[release])(f"{MEM}.hicache_storage")
@@ -173,6 +201,7 @@ def state_beside_a_branch(release: str) -> dict[str, Any]:
 HAZARDS = {
     "H-17": several,
     "H-18": clipped,
+    "H-18, read": clipped_read,
     "H-20": counted,
     "H-26": state_of_a_longer_key,
     "H-63": window_without_kv,

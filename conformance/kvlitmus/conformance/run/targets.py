@@ -124,6 +124,9 @@ KNOWN: dict[str, Known] = {
     ),
     f"{_OLD}-file": Known(_FILES, "file_13", _OLD, "SGLang's storage in files, HiCacheFile, alone"),
     f"{_NEW}-file": Known(_FILES, "file_23", _NEW, "SGLang's storage in files, HiCacheFile, alone"),
+    f"{_OLD}-storage-hits": Known(
+        f"{ADAPTERS}.sglang.common.storage_hits", "hits_13", _OLD, "what HiCacheFile finds usable of several pools"
+    ),
     f"{_NEW}-file-metadata": Known(_FILES, "file_23_metadata", _NEW, "the same, remembering what is there"),
 }
 """The targets that have a name of their own."""
