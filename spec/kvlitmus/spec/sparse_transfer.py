@@ -24,7 +24,7 @@ _SEED = "R-SP-14; sglang#23606"
 @rule(
     "SPARSE-46",
     on=(On.SPARSE_PREALLOC,),
-    source="sglang#23606",
+    source="R-SP-14; sglang#23606",
     reference="sparse.prealloc",
     allowed="a refusal: the pool has pages of {sparse_page}",
 )

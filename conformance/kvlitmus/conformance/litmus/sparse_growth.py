@@ -29,10 +29,10 @@ def grow_to(checker: Checker, row: int, slots: int) -> bool:
 
 
 def fill_device(checker: Checker) -> None:
-    """All rows but the first decode sequences that are longer than their buffers."""
+    """Other rows decode sequences that are longer than their buffers, as many as there is room for; a page is left."""
     room, page = sparse.state_of(checker).room, checker.size
     for row in range(1, sparse.shape(checker).rows):
-        free = sparse.state_of(checker).free_pages - 3
+        free = sparse.state_of(checker).free_pages - 1
         if room + 1 <= min(free * page, whole_row(checker)):
             start(checker, row, room + 1)
 

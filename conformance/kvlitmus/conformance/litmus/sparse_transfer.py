@@ -93,7 +93,7 @@ def a_request_is_aborted_while_a_peer_writes(checker: Checker) -> None:
         sparse.free(checker, row)
 
 
-@litmus(rules=("SPARSE-08", "SPARSE-50"), needs=ABORTS)
+@litmus(rules=("SPARSE-08",), needs=ABORTS)
 def an_aborted_transfer_fails(checker: Checker) -> None:
     """A transfer fails whose request was aborted before, and whose row another one has: that row stays as it is."""
     first = begin(checker, 0, 1)

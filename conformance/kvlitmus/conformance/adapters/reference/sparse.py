@@ -27,7 +27,7 @@ class ReferenceSparse:
     def __init__(self, config: Config, count: str, ratio: int = 1) -> None:
         self.count = count
         size, room = config.page_size, config.page_size + 2
-        device = ROWS * (room + size) - size - 1  # a slot too few for the last page of the last buffer, and one more
+        device = 2 * (room + size) + size  # two long sequences and a short one: a third waits, or can't grow
         self.pool = sparse.empty_pool(size, config.pages, ROW_PAGES * size, room, ratio=ratio, device=device)
 
     def has_room(self, tokens: int) -> bool:
