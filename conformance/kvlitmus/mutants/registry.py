@@ -7,7 +7,14 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.conformance.run.plan import COMPONENT_CONFIGS, RANKS, REQUEST_CONFIGS, SPARSE_CONFIGS, STORE_CONFIGS
+from kvlitmus.conformance.run.plan import (
+    COMPONENT_CONFIGS,
+    COMPONENT_HOST_CONFIGS,
+    RANKS,
+    REQUEST_CONFIGS,
+    SPARSE_CONFIGS,
+    STORE_CONFIGS,
+)
 from kvlitmus.conformance.specimen.cache import ComponentRequestTarget, SpecimenTarget, made_of, place_of
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.hosted import HOSTED, NOT_BACK
@@ -33,6 +40,7 @@ MODULES: tuple[str, ...] = (
     "sparse_growth",
     "components",
     "component_prefetch",
+    "component_host",
     "component_requests",
     "ranks",
     "ranks_lost",
@@ -66,6 +74,7 @@ SHOWS_IN: dict[str, tuple[Config, ...]] = {
     "store": STORE_CONFIGS[:1],
     "sparse": SPARSE_CONFIGS[:2],
     **dict.fromkeys(("component_pools", "component_tree", "component_fetches"), COMPONENT_CONFIGS[:3]),
+    "component_copies": COMPONENT_HOST_CONFIGS[:2],
     "component_requests": REQUEST_CONFIGS[:2],
     "ranked": (RANKS,),
     **dict.fromkeys(("host", "copier", "works", "tiers", "loads", "fetches", "puts", "tiered"), HOSTED),

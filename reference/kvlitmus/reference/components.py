@@ -24,7 +24,7 @@ from kvlitmus.spec.component_calls import (
     Entries,
 )
 from kvlitmus.spec.component_shapes import Need, Run, fits, largest
-from kvlitmus.spec.component_state import Fetch, end_name, ends_at, needed_at
+from kvlitmus.spec.component_state import Copy, Fetch, end_name, ends_at, needed_at
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.units import Name
 
@@ -41,7 +41,8 @@ class Entry(NamedTuple):
 class Cache(NamedTuple):
     """What a cache has: free places, cached entries, what each receipt covers, and its prefetches.
 
-    ``ticks``: how often it was asked something.
+    ``ticks``: how often it was asked something.  ``host_free``, ``host_held``: what is free and cached on the host, and
+    ``copies`` those that are under way.
     """
 
     free: Mapping[str, frozenset[int]]
@@ -49,16 +50,23 @@ class Cache(NamedTuple):
     receipts: Mapping[int, frozenset[At]]
     ticks: int
     fetches: Mapping[int, Fetch] = {}
+    host_free: Mapping[str, frozenset[int]] = {}
+    host_held: Mapping[At, Entry] = {}
+    copies: Mapping[int, Copy] = {}
 
     @property
     def covered(self) -> frozenset[At]:
-        """Everything that some receipt covers, or that is the anchor of a prefetch."""
-        return frozenset[At]().union(*self.receipts.values(), *[one.anchor for one in self.fetches.values()])
+        """Everything that a receipt covers, that is the anchor of a prefetch, or that the boundary of a copy needs."""
+        anchors = [one.anchor for one in self.fetches.values()]
+        copies = [one.device for one in self.copies.values()]
+        return frozenset[At]().union(*self.receipts.values(), *anchors, *copies)
 
 
 def empty(setting: Setting) -> Cache:
     """Nothing is cached, and all places are free."""
-    return Cache({pool: frozenset(range(many)) for pool, many in setting.layout.places.items()}, {}, {}, 0)
+    free = {pool: frozenset(range(many)) for pool, many in setting.layout.places.items()}
+    host = {pool: frozenset(range(many)) for pool, many in setting.layout.host.items()}
+    return Cache(free, {}, {}, 0, host_free=host)
 
 
 def alloc(cache: Cache, setting: Setting, call: ComponentAlloc) -> tuple[Cache, Entries | None]:

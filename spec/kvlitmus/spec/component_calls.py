@@ -22,20 +22,27 @@ At = tuple[str, Name]
 class View(NamedTuple):
     """A snapshot: the free places of each pool, and every cached entry by where it belongs.
 
-    ``copies``: further places of what is cached more than once, where the profile says that this may be.
+    ``copies``: further places of what is cached more than once, where the profile says that this may be.  ``host_free``,
+    ``host_held``: the same of the host's pools.
     """
 
     free: Mapping[str, tuple[int, ...]]
     held: Mapping[At, int]
     copies: frozenset[tuple[At, int]] = frozenset()
+    host_free: Mapping[str, tuple[int, ...]] = {}
+    host_held: Mapping[At, int] = {}
 
 
 class After(NamedTuple):
-    """An answer, and what was seen after it: the free places of each pool, and a snapshot; ``None`` where nobody looked."""
+    """An answer, and what was seen after it: the free places of each pool, and a snapshot; ``None`` where nobody looked.
+
+    ``host_available``: the free places of each pool of the host.
+    """
 
     answer: object
     available: Mapping[str, int] | None = None
     view: View | None = None
+    host_available: Mapping[str, int] | None = None
 
 
 class ComponentAlloc(NamedTuple):
@@ -155,6 +162,50 @@ class ComponentAbort(NamedTuple):
     number: int
 
 
+class ComponentBackUp(NamedTuple):
+    """Copy to the host what a hit of this length needs and the host lacks; answers :class:`Copying`."""
+
+    path: Path
+    length: int
+    number: int
+
+
+class ComponentLoad(NamedTuple):
+    """Copy to the device what the longest prefix needs that both tiers have together, behind a hit; answers :class:`Copying`.
+
+    ``start``: where the hit ends, in units.
+    """
+
+    path: Path
+    start: int
+    number: int
+
+
+class Copying(NamedTuple):
+    """What a copy takes: of each component the places that it is written to, by where the entries end.
+
+    ``places``: ``None`` where the copy is refused.  ``boundary``: the one that it is for, in units.  ``freed``: how many
+    entries were evicted for it, on the tier that it goes to.
+    """
+
+    places: Mapping[str, Mapping[int, int]] | None
+    boundary: int
+    freed: Mapping[str, int]
+
+
+class ComponentCopied(NamedTuple):
+    """A copy has ended, ``ok`` or not; answers the places that it gave back."""
+
+    number: int
+    ok: bool
+
+
+class ComponentEvictHost(NamedTuple):
+    """Free so many entries of each of these components on the host; answers how many were freed of each component."""
+
+    wants: Mapping[str, int]
+
+
 class Holding(NamedTuple):
     """What a request has after a call: the ``length`` of its hit, and of each component its places by where they end.
 
@@ -204,6 +255,10 @@ ComponentCall = (
     | ComponentSettled
     | ComponentCommit
     | ComponentAbort
+    | ComponentBackUp
+    | ComponentLoad
+    | ComponentCopied
+    | ComponentEvictHost
     | ComponentStart
     | ComponentGrow
     | ComponentFinish

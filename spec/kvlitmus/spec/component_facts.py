@@ -14,23 +14,27 @@ from kvlitmus.spec.component_calls import (
     ComponentAlloc,
     ComponentCall,
     ComponentCommit,
+    ComponentCopied,
     ComponentEvict,
     ComponentFinish,
     ComponentFree,
     ComponentGrow,
     ComponentHit,
     ComponentInsert,
+    ComponentLoad,
     ComponentLock,
     ComponentMatch,
     ComponentPrefetch,
     ComponentReset,
     ComponentSettled,
     ComponentStart,
+    Copying,
     Entries,
     Holding,
     Reading,
     Reserved,
 )
+from kvlitmus.spec.component_copies import copy_needs, copy_plans, copy_wants
 from kvlitmus.spec.component_evictions import freed_most, rightly_gone
 from kvlitmus.spec.component_fetch import asked
 from kvlitmus.spec.component_layouts import Layout
@@ -41,6 +45,7 @@ from kvlitmus.spec.component_state import (
     Stored,
     advance_components,
     commit_brings,
+    copying,
     ends_at,
     fresh_places,
     made_room,
@@ -173,11 +178,11 @@ def component_granted(answer: After) -> Mapping[str, Sequence[int]]:
 def component_in_use(
     layout: Layout, state: ComponentState, call: object, answer: After, component_granted: Mapping[str, Sequence[int]]
 ) -> Collection[tuple[str, int]]:
-    """Granted places that are the caller's already, are certainly cached, or were granted twice."""
+    """Granted places that are the caller's or a running copy's already, are certainly cached, or were granted twice."""
     if isinstance(call, ComponentPrefetch) and isinstance(answer.answer, Reserved):
         state = made_room(state, layout, call, answer.answer)
     pools = {one.name: one.pool for one in layout.components}
-    used = {(pools[at[0]], state.places[at]) for at in state.certain} | state.owned
+    used = {(pools[at[0]], state.places[at]) for at in state.certain} | state.owned | copying(layout, state, load=True)
     granted = [(pools[name], entry) for name, some in component_granted.items() for entry in some]
     return [place for place, times in Counter(granted).items() if times > 1 or place in used]
 
@@ -225,6 +230,12 @@ def component_available_due(
         if freed_by_insert is None:
             return UNKNOWN
         change.update(pool for pool, _ in freed_by_insert)
+    elif isinstance(call, ComponentLoad) and isinstance(given, Copying):
+        change.update(pools_of(layout, given.freed))
+        change.subtract(layout.named(name).pool for name, some in (given.places or {}).items() for _ in some)
+    elif isinstance(call, ComponentCopied) and isinstance(given, Mapping):
+        if state.under_way[call.number].load:
+            change.update(pool for pool, _ in pool_places(layout, given))
     elif isinstance(given, Reserved):
         change.update(pools_of(layout, given.freed))
         change.subtract(pool for pool, _ in pool_places(layout, given.places or {}))
@@ -421,6 +432,8 @@ def component_appeared(
         new = refilled(state, setting, call, brought.keys() - state.places.keys())
     elif isinstance(call, ComponentCommit):
         brought = commit_brings(layout, state.fetches[call.number], call.came)
+    elif isinstance(call, ComponentCopied) and call.ok and state.under_way[call.number].load:
+        brought = state.under_way[call.number].places
     return [
         at
         for at, entry in component_held.items()
@@ -439,7 +452,7 @@ def component_vanished(
 ) -> Collection[At]:
     """What left the cache though the call may not take it: anything but by an eviction that may take it, or a reset.
 
-    An eviction for a prefetch may take what it needs memory for.  A request that gets places may evict what was in
+    An eviction for a prefetch or a load back may take what it needs memory for.  A request that gets places may evict what was in
     them, and what goes with that.
     """
     if isinstance(call, ComponentStart | ComponentGrow | ComponentFinish):
@@ -455,6 +468,8 @@ def component_vanished(
     if isinstance(call, ComponentPrefetch):
         whole = fetch_whole(layout, call)
         wants = {need.component.name: need.entries for need in asked(layout, whole)}
+    elif isinstance(call, ComponentLoad):
+        wants = copy_wants(copy_plans(setting, state, call, answer))
     right = rightly_gone(setting, layout, state, wants, gone)
     return [at for at in gone if at not in right]
 
@@ -479,7 +494,10 @@ def component_unprotected(
         # What a request got only now was nobody's, even if it was cached for the prefix that it is for again.
         fresh = frozenset(fresh_of(setting.layout, state, call, answer))
         return [at for at, place in lost if (setting.layout.named(at[0]).pool, place) not in fresh]
-    return [at for at in state.covered if at not in component_held]
+    covered = state.covered
+    if isinstance(call, ComponentLoad):
+        covered |= copy_needs(setting, state, call, answer) & state.certain
+    return [at for at in covered if at not in component_held]
 
 
 @fact(3, ports=("component_view",))
@@ -515,7 +533,7 @@ def component_orphans(setting: Setting, layout: Layout, component_held: Mapping[
 def component_homes(
     setting: Setting, layout: Layout, state: ComponentState, call: ComponentCall, answer: After
 ) -> Mapping[str, Sequence[int]] | Unknown:
-    """For each pool the places that have not exactly one home: free, cached, the caller's or a prefetch's; and places beyond its number."""
+    """For each pool the places that have not exactly one home: free, cached, the caller's, a prefetch's or a copy's; and places beyond its number."""
     view = answer.view
     if view is None:
         return UNKNOWN
@@ -523,6 +541,7 @@ def component_homes(
     pools = {one.name: one.pool for one in layout.components}
     homes: Counter[tuple[str, int]] = Counter(then.owned)
     homes.update(then.fetching)
+    homes.update(copying(layout, then, load=True))
     homes.update((pool, entry) for pool, free in view.free.items() for entry in free)
     cached = [(pools[name], entry) for (name, _), entry in (*view.held.items(), *view.copies)]
     homes.update(cached)

@@ -13,10 +13,11 @@ from kvlitmus.spec.component_shapes import Chunk, Component, Derived, Point, Run
 
 
 class Layout(NamedTuple):
-    """The components of a cache, the base first, and how many places each pool has."""
+    """The components of a cache, the base first, and how many places each pool has, and each of the host's."""
 
     components: tuple[Component, ...]
     places: Mapping[str, int]
+    host: Mapping[str, int] = {}
 
     @property
     def base(self) -> Component:
@@ -108,6 +109,12 @@ two of them; ``groups``: KV, a window with entries of two pages, and states, all
 """
 
 
-def layout_of(name: str, page_size: int, pages: int) -> Layout:
-    """The layout of a name; that of the empty name has no components."""
-    return LAYOUTS[name](page_size, pages) if name else NONE
+def layout_of(name: str, page_size: int, pages: int, host_pages: int = 0) -> Layout:
+    """The layout of a name; that of the empty name has no components.
+
+    With ``host_pages`` each pool has one on the host too, with as many places as it would itself have of so many pages.
+    """
+    if not name:
+        return NONE
+    layout = LAYOUTS[name](page_size, pages)
+    return layout._replace(host=LAYOUTS[name](page_size, host_pages).places) if host_pages else layout

@@ -17,15 +17,19 @@ from kvlitmus.spec.component_calls import (
     Committed,
     ComponentAbort,
     ComponentAlloc,
+    ComponentBackUp,
     ComponentCall,
     ComponentCommit,
+    ComponentCopied,
     ComponentEvict,
+    ComponentEvictHost,
     ComponentFinish,
     ComponentFound,
     ComponentFree,
     ComponentGrow,
     ComponentHit,
     ComponentInsert,
+    ComponentLoad,
     ComponentLock,
     ComponentMatch,
     ComponentPrefetch,
@@ -33,6 +37,7 @@ from kvlitmus.spec.component_calls import (
     ComponentSettled,
     ComponentStart,
     ComponentUnlock,
+    Copying,
     Entries,
     Holding,
     Reading,
@@ -70,6 +75,19 @@ class Fetch(NamedTuple):
     over: bool = False
 
 
+class Copy(NamedTuple):
+    """A copy that is under way, to the host or, of a ``load``, to the device.
+
+    ``places``: what it is written to, by what it brings there.  ``device``, ``host``: what its boundary needs and each tier
+    had when it began; that is protected until the copy has ended.
+    """
+
+    load: bool
+    places: Mapping[At, int]
+    device: frozenset[At]
+    host: frozenset[At]
+
+
 Stored = tuple[At, int]
 """A cached entry: where it belongs, and its place."""
 
@@ -90,7 +108,8 @@ class ComponentState(NamedTuple):
     free places of each pool as they were last seen; ``None`` where nobody looked.  ``longest``: the most KV that one
     insert or commit brought, in entries: no node is longer.  ``fetches``: the prefetches that are under way, by the
     suite's number.  ``running``: likewise the requests.  ``copies``: further places of what may be cached more than
-    once.
+    once.  ``host``, ``host_certain``, ``host_available``: what may be cached on the host, what is for certain, and what is free
+    there.  ``under_way``: by the suite's number the copies that are under way.
     """
 
     places: Mapping[At, int] = {}
@@ -102,6 +121,10 @@ class ComponentState(NamedTuple):
     fetches: Mapping[int, Fetch] = {}
     running: Mapping[int, Running] = {}
     copies: frozenset[Stored] = frozenset()
+    host: Mapping[At, int] = {}
+    host_certain: frozenset[At] = frozenset()
+    host_available: Mapping[str, int] | None = None
+    under_way: Mapping[int, Copy] = {}
 
     @property
     def stored(self) -> frozenset[Stored]:
@@ -110,8 +133,15 @@ class ComponentState(NamedTuple):
 
     @property
     def covered(self) -> frozenset[At]:
-        """Everything that some receipt covers, or that is the anchor of a prefetch."""
-        return frozenset[At]().union(*self.receipts.values(), *[one.anchor for one in self.fetches.values()])
+        """Everything that some receipt covers, that is the anchor of a prefetch, or that the boundary of a copy needs."""
+        anchors = [one.anchor for one in self.fetches.values()]
+        copies = [one.device for one in self.under_way.values()]
+        return frozenset[At]().union(*self.receipts.values(), *anchors, *copies)
+
+    @property
+    def host_covered(self) -> frozenset[At]:
+        """Everything on the host that the boundary of a copy needs."""
+        return frozenset[At]().union(*[one.host for one in self.under_way.values()])
 
     @property
     def fetching(self) -> frozenset[Place]:
@@ -217,11 +247,12 @@ def refilled(state: ComponentState, setting: Setting, call: ComponentInsert, gon
 def advance_components(state: ComponentState, setting: Setting, call: ComponentCall, after: After) -> ComponentState:
     """What is known after a call that was answered so, and after a look where somebody looked."""
     then = FOLLOW[type(call)](state, setting, call, after.answer)
-    then = then._replace(available=after.available)
+    then = then._replace(available=after.available, host_available=after.host_available)
     if after.view is None:
         return then
-    held = after.view.held
-    return then._replace(places=held, certain=frozenset(held), copies=after.view.copies)
+    held, host = after.view.held, after.view.host_held
+    then = then._replace(places=held, certain=frozenset(held), copies=after.view.copies)
+    return then._replace(host=host, host_certain=frozenset(host))
 
 
 def _alloc(state: ComponentState, setting: Setting, _: ComponentAlloc, answer: Entries | None) -> ComponentState:
@@ -233,9 +264,14 @@ def _alloc(state: ComponentState, setting: Setting, _: ComponentAlloc, answer: E
 
 def _without(state: ComponentState, setting: Setting, taken: frozenset[Place]) -> ComponentState:
     """What was granted is cached no more."""
-    pools = {one.name: one.pool for one in setting.layout.components}
-    places = {at: entry for at, entry in state.places.items() if (pools[at[0]], entry) not in taken}
+    places = not_in(setting.layout, state.places, taken)
     return state._replace(places=places, certain=state.certain & places.keys())
+
+
+def not_in(layout: Layout, held: Mapping[At, int], taken: frozenset[Place]) -> Mapping[At, int]:
+    """What is cached in other places than these."""
+    pools = {one.name: one.pool for one in layout.components}
+    return {at: entry for at, entry in held.items() if (pools[at[0]], entry) not in taken}
 
 
 def _free(state: ComponentState, setting: Setting, call: ComponentFree, _: object) -> ComponentState:
@@ -393,6 +429,92 @@ def _kept(state: ComponentState, number: int, fetch: Fetch) -> ComponentState:
     return state._replace(fetches=rest if fetch.over and not fetch.running else {**rest, number: fetch})
 
 
+# Copies between host and device
+
+
+def needed_by(setting: Setting, path: Path, boundary: int) -> frozenset[At]:
+    """The entries of all components that a boundary of a key needs."""
+    root = setting.profile.window_root
+    return frozenset(at for one in setting.layout.components for at in needed_at(path, one, boundary, root))
+
+
+def copied_to(path: Path, answer: Copying) -> Mapping[At, int]:
+    """What a copy is written to, by what it brings there."""
+    return {
+        (name, end_name(path, end)): place
+        for name, some in (answer.places or {}).items()
+        for end, place in some.items()
+        if 0 < end <= len(path.names)
+    }
+
+
+def at_places(layout: Layout, held: Mapping[At, int]) -> frozenset[Place]:
+    """Entries by where they belong, as places of their pools."""
+    return frozenset((layout.named(at[0]).pool, place) for at, place in held.items())
+
+
+def copying(layout: Layout, state: ComponentState, *, load: bool) -> frozenset[Place]:
+    """The places that running copies are written to: of loads on the device, or of backups on the host."""
+    return frozenset[Place]().union(
+        *[at_places(layout, one.places) for one in state.under_way.values() if one.load == load]
+    )
+
+
+def _back_up(state: ComponentState, setting: Setting, call: ComponentBackUp, answer: Copying) -> ComponentState:
+    needs, brought = needed_by(setting, call.path, call.length), copied_to(call.path, answer)
+    touched = {name for name, freed in answer.freed.items() if freed}
+    then = _doubted_host(state, touched, needs)
+    if answer.places is None:
+        return then
+    host = not_in(setting.layout, then.host, at_places(setting.layout, brought))
+    kept = (needs - brought.keys()) & host.keys()
+    one = Copy(load=False, places=brought, device=needs & state.places.keys(), host=kept)
+    certain = (then.host_certain & host.keys()) | kept
+    return then._replace(host=host, host_certain=certain, under_way={**state.under_way, call.number: one})
+
+
+def _load(state: ComponentState, setting: Setting, call: ComponentLoad, answer: Copying) -> ComponentState:
+    touched = {name for name, freed in answer.freed.items() if freed}
+    if answer.places is None:
+        # Which boundary it was refused for is not told; what the hit needs was found just now, and may have gone since.
+        return _doubted(state, touched)
+    needs, brought = needed_by(setting, call.path, answer.boundary), copied_to(call.path, answer)
+    kept = (needs - brought.keys()) & state.places.keys()
+    one = Copy(load=True, places=brought, device=kept, host=needs & state.host.keys())
+    then = _doubted(state._replace(under_way={**state.under_way, call.number: one}), touched)
+    then = _without(then, setting, at_places(setting.layout, brought))
+    sources = frozenset(brought) & state.host.keys()
+    return then._replace(certain=(then.certain | kept) & then.places.keys(), host_certain=then.host_certain | sources)
+
+
+def _copied(state: ComponentState, setting: Setting, call: ComponentCopied, answer: Entries) -> ComponentState:
+    one = state.under_way[call.number]
+    rest = {number: other for number, other in state.under_way.items() if number != call.number}
+    state = state._replace(under_way=rest)
+    if not call.ok:
+        return state
+    returned = pool_places(setting.layout, answer)
+    if one.load:
+        return _with(state, setting, one.places, returned)
+    landed = not_in(setting.layout, one.places, returned)
+    certain = state.host_certain | {at for at in one.places if at in state.host or at in landed}
+    return state._replace(host={**state.host, **landed}, host_certain=certain)
+
+
+def _evict_host(
+    state: ComponentState, setting: Setting, call: ComponentEvictHost, answer: Mapping[str, int]
+) -> ComponentState:
+    touched = asked_components(setting.layout, call.wants, setting.profile.component_cascade)
+    return _doubted_host(state, touched & {name for name, freed in answer.items() if freed}, frozenset())
+
+
+def _doubted_host(state: ComponentState, touched: Collection[str], spared: frozenset[At]) -> ComponentState:
+    """On the host anything of these components may have gone that nothing protects."""
+    covered = state.host_covered | spared
+    certain = frozenset(at for at in state.host_certain if at[0] not in touched or at in covered)
+    return state._replace(host_certain=certain)
+
+
 # Requests
 
 
@@ -453,6 +575,10 @@ FOLLOW: Mapping[type, Follow] = cast(
         ComponentSettled: _settled,
         ComponentCommit: _commit,
         ComponentAbort: _abort,
+        ComponentBackUp: _back_up,
+        ComponentLoad: _load,
+        ComponentCopied: _copied,
+        ComponentEvictHost: _evict_host,
         ComponentStart: _start,
         ComponentGrow: _grow,
         ComponentFinish: _finish,

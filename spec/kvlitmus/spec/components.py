@@ -43,6 +43,12 @@ CALLS = (
     On.COMPONENT_SETTLED,
     On.COMPONENT_COMMIT,
     On.COMPONENT_ABORT,
+    On.COMPONENT_BACK_UP,
+    On.REFUSED_COMPONENT_BACK_UP,
+    On.COMPONENT_LOAD,
+    On.REFUSED_COMPONENT_LOAD,
+    On.COMPONENT_COPIED,
+    On.COMPONENT_EVICT_HOST,
 )
 """All calls on a cache of components but those of requests."""
 EVERY = (*CALLS, *REQUEST_CALLS)
@@ -130,10 +136,10 @@ def a_grant_is_whole(component_wants: Mapping[str, int], component_granted: Mapp
     on=(On.COMPONENT_ALLOC, On.COMPONENT_PREFETCH),
     source="R-SWA-05, R-MA-04; sglang#27586",
     reference="components.alloc",
-    allowed="places that are neither the caller's nor cached, each once",
+    allowed="places that are neither the caller's nor cached nor written by a copy, each once",
 )
 def a_grant_takes_nothing_that_is_in_use(component_in_use: Collection[tuple[str, int]]) -> bool:
-    """The places of a grant MUST be distinct within a pool, and neither owned by the caller nor cached."""
+    """The places of a grant MUST be distinct within a pool, and neither owned by the caller nor cached, nor written by a copy that has not ended."""
     return not component_in_use
 
 
@@ -251,6 +257,8 @@ def an_eviction_frees_no_more(
         On.COMPONENT_EVICT,
         On.COMPONENT_PREFETCH,
         On.REFUSED_COMPONENT_PREFETCH,
+        On.COMPONENT_LOAD,
+        On.REFUSED_COMPONENT_LOAD,
         On.COMPONENT_START,
         On.COMPONENT_GROW,
     ),
@@ -260,7 +268,7 @@ def an_eviction_frees_no_more(
     allowed="entries that no receipt covers and no request holds",
 )
 def an_eviction_spares_what_is_covered(component_unprotected: Collection[At]) -> bool:
-    """An eviction MUST NOT take an entry that a receipt covers or a running request holds, or KV of a prefetch's anchor, also where it is for a prefetch or a request."""
+    """An eviction MUST NOT take an entry that a receipt covers or a running request holds, or KV of a prefetch's anchor, or what the boundary of a running copy needs, also where it is for a prefetch, a load back or a request."""
     return not component_unprotected
 
 
@@ -270,10 +278,10 @@ def an_eviction_spares_what_is_covered(component_unprotected: Collection[At]) ->
     needs=LOOKED_AT,
     source="R-SWA-04, R-MA-02, R-MA-06",
     reference="components.insert",
-    allowed="only what an insert, a commit or a request brings, where it brings it",
+    allowed="only what an insert, a commit, a load back or a request brings, where it brings it",
 )
 def entries_appear_only_as_they_are_brought(component_appeared: Collection[At]) -> bool:
-    """An entry MUST come into the cache only by an insert or a commit that brings it for that very prefix, or by a request that holds it for that, and MUST NOT move."""
+    """An entry MUST come into the cache only by an insert, a commit or a landed load back that brings it for that very prefix, or by a request that holds it for that, and MUST NOT move."""
     return not component_appeared
 
 
@@ -286,7 +294,7 @@ def entries_appear_only_as_they_are_brought(component_appeared: Collection[At]) 
     allowed="entries leave by evictions that may take them, to requests that get their places, and by resets",
 )
 def entries_vanish_only_by_evictions(component_vanished: Collection[At]) -> bool:
-    """An entry MUST leave the cache only by an eviction of its component, for a prefetch too, with an evicted entry of its own prefix that it goes with by the profile, by node of its node, by a request that gets its place, or by a reset."""
+    """An entry MUST leave the cache only by an eviction of its component, for a prefetch or a load back too, with an evicted entry of its own prefix that it goes with by the profile, by node of its node, by a request that gets its place, or by a reset."""
     return not component_vanished
 
 
@@ -296,10 +304,10 @@ def entries_vanish_only_by_evictions(component_vanished: Collection[At]) -> bool
     needs=LOOKED_AT,
     source="R-SWA-05, R-MA-04; sglang#27586",
     reference="components.perform",
-    allowed="each place of a pool free, cached, the caller's, a prefetch's, or a request's: one of these",
+    allowed="each place of a pool free, cached, the caller's, a prefetch's, a load's, or a request's: one of these",
 )
 def every_place_has_one_home(component_homes: Mapping[str, Sequence[int]]) -> bool:
-    """Each place of a pool MUST be free, cached for one prefix of one component, the caller's, a prefetch's, or not cached and a request's: exactly one of these."""
+    """Each place of a pool MUST be free, cached for one prefix of one component, the caller's, a prefetch's, a running load's, or not cached and a request's: exactly one of these."""
     return not component_homes
 
 

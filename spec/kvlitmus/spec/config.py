@@ -44,7 +44,8 @@ class Config:
     A cache of ``components`` keeps more than KV for a prefix; the name is that of a layout
     (``kv+swa``, ``kv+state``, ``kv+chunk``, ``kv+index``, ``kv+swa+state``, ``groups``, ``groups+chunk``, and for caches
     that serve requests ``blocks+swa``, ``blocks+state``, ``blocks+chunk``; see :data:`~kvlitmus.spec.component_layouts.LAYOUTS`).  It is asked for through ports of its own
-    (:mod:`~kvlitmus.spec.interface.components`), and has no host tier.
+    (:mod:`~kvlitmus.spec.interface.components`).  With ``host_pages`` > 0 it has a host tier: each pool has one on the host,
+    with the places that so many pages make.  What is copied, and when, it is told; ``write`` says nothing of it.
     """
 
     page_size: int = 1
@@ -81,7 +82,7 @@ class Config:
         if self.pool != "device":
             words.append(self.pool)
         if self.tiered:
-            words += [f"host={self.host_pages}", self.write]
+            words += [f"host={self.host_pages}", *([] if self.components else [self.write])]
         if self.storage != "none":
             words += [f"storage={self.storage}", self.stop]
         elif self.pool == "ranks":

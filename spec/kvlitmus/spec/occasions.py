@@ -64,6 +64,8 @@ PLAIN: dict[type, tuple[On, ...]] = {
     component_calls.ComponentSettled: (On.COMPONENT_SETTLED,),
     component_calls.ComponentCommit: (On.COMPONENT_COMMIT,),
     component_calls.ComponentAbort: (On.COMPONENT_ABORT,),
+    component_calls.ComponentCopied: (On.COMPONENT_COPIED,),
+    component_calls.ComponentEvictHost: (On.COMPONENT_EVICT_HOST,),
     component_calls.ComponentFinish: (On.COMPONENT_FINISH,),
     misuse_calls.DoubleFree: (On.MISUSE, On.DOUBLE_FREE),
     misuse_calls.RepeatedFree: (On.MISUSE, On.REPEATED_FREE),
@@ -177,6 +179,20 @@ def component_prefetch_occasions(_: component_calls.ComponentPrefetch, answer: c
     return (On.REFUSED_COMPONENT_PREFETCH,) if refused else (On.COMPONENT_PREFETCH,)
 
 
+def component_back_up_occasions(_: component_calls.ComponentBackUp, answer: component_calls.After) -> tuple[On, ...]:
+    """A backup of several components begins, or is refused."""
+    given = answer.answer
+    refused = isinstance(given, component_calls.Copying) and given.places is None
+    return (On.REFUSED_COMPONENT_BACK_UP,) if refused else (On.COMPONENT_BACK_UP,)
+
+
+def component_load_occasions(_: component_calls.ComponentLoad, answer: component_calls.After) -> tuple[On, ...]:
+    """A load back of several components begins, or is refused."""
+    given = answer.answer
+    refused = isinstance(given, component_calls.Copying) and given.places is None
+    return (On.REFUSED_COMPONENT_LOAD,) if refused else (On.COMPONENT_LOAD,)
+
+
 def component_start_occasions(_: component_calls.ComponentStart, answer: component_calls.After) -> tuple[On, ...]:
     """A request begins, or is refused."""
     return (On.REFUSED_COMPONENT_START,) if answer.answer is None else (On.COMPONENT_START,)
@@ -218,6 +234,8 @@ SPECIAL: dict[type, Callable[[Any, Any], tuple[On, ...]]] = {
     calls.End: end_occasions,
     component_calls.ComponentAlloc: component_alloc_occasions,
     component_calls.ComponentPrefetch: component_prefetch_occasions,
+    component_calls.ComponentBackUp: component_back_up_occasions,
+    component_calls.ComponentLoad: component_load_occasions,
     component_calls.ComponentStart: component_start_occasions,
     component_calls.ComponentGrow: component_grow_occasions,
     **dict.fromkeys(BATCHES, store_occasions),

@@ -36,6 +36,7 @@ PARTS = (
     "sparse_growth",
     "components",
     "component_prefetch",
+    "component_host",
     "component_requests",
     "ranks",
     "port",

@@ -47,11 +47,16 @@ class Setting:
         object.__setattr__(self, "usable", frozenset(map(PageNo, range(reserved, reserved + config.pages))))
         object.__setattr__(self, "host_usable", frozenset(map(PageNo, range(config.host_pages))))
         object.__setattr__(self, "seen", self.depth >= SNAPSHOT)
-        object.__setattr__(self, "layout", layout_of(config.components, config.page_size, config.pages))
+        object.__setattr__(self, "layout", self.laid_out())
         object.__setattr__(self, "table", profile.publish == "at_alloc")
         # Of hierarchies nobody asks: their nodes come and go with demotions, and the policies that go by creation are
         # judged on flat caches.
         object.__setattr__(self, "renews", not tiered and profile.split_created == "renews")
+
+    def laid_out(self) -> Layout:
+        """The components of the configuration, and their pools on each tier."""
+        config = self.config
+        return layout_of(config.components, config.page_size, config.pages, config.host_pages)
 
     @property
     def steps(self) -> bool:

@@ -220,9 +220,12 @@ class Checker(Guard):
         self.loans: dict[int, Loan] = {}
         self.tokens: dict[int, object] = {}
         self.fetching: dict[int, object] = {}
+        self.copying: dict[int, object] = {}
         self.store_state: StoreState = EMPTY_STORE
         self.sparse_state: SparseState | None = None
-        self.component_state = ComponentState(available=self.setting.layout.places)
+        self.component_state = ComponentState(
+            available=self.setting.layout.places, host_available=self.setting.layout.host
+        )
         self.ranks_state: RanksState = NO_RANKS
         self.pages_made = 0
         self.kept.clear()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kvlitmus.conformance.checker.calls import (
+    component_host,
     component_prefetch,
     component_requests,
     components,
@@ -91,6 +92,8 @@ class Caller:
                 component_prefetch.abort(checker, number)
             if fetch.running:
                 component_prefetch.settled(checker, number)
+        for at, number in enumerate(list(checker.component_state.under_way)):
+            component_host.copied(checker, number, at % 2 == 0)
         for receipt in list(checker.component_state.receipts):
             components.unlock(checker, receipt)
         for given in self.entries.values():
@@ -98,6 +101,8 @@ class Caller:
         self.entries.clear()
         for one in reversed(layout.components):
             components.evict(checker, {one.name: layout.places[one.pool]})
+            if "component_host" in checker.capabilities:
+                component_host.evict_host(checker, {one.name: layout.host[one.pool]})
         components.alloc(checker, {layout.base.name: layout.places[layout.base.pool]})
 
     def give_back(self) -> None:

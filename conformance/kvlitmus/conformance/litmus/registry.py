@@ -35,6 +35,7 @@ MODULES: tuple[str, ...] = (
     "sparse_growth",
     "components",
     "component_prefetch",
+    "component_host",
     "component_requests",
     "ranks",
     "misuse",

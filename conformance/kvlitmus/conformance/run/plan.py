@@ -74,6 +74,14 @@ COMPONENT_CONFIGS: tuple[Config, ...] = (
 )
 """The configurations of a cache of components: each layout, at pages of four and one, of bigrams too."""
 
+COMPONENT_HOST_CONFIGS: tuple[Config, ...] = (
+    Config(page_size=4, pages=16, host_pages=16, components="kv+swa+state"),
+    Config(page_size=1, pages=12, host_pages=8, components="kv+swa+state"),
+    Config(page_size=4, pages=20, host_pages=24, components="groups"),
+    Config(page_size=4, pages=12, host_pages=12, components="kv+swa", bigram=True),
+)
+"""The configurations of a cache of components with host memory: large, tight, of shared pools, of bigrams."""
+
 REQUEST_CONFIGS: tuple[Config, ...] = (
     *(
         Config(page_size=4, pages=24, components=name)
@@ -109,7 +117,7 @@ def configs_of(target: Any) -> tuple[Config, ...]:
     capabilities = frozenset(map(str, getattr(target, "capabilities", ())))
     for kind, own in KINDS.items():
         if kind in capabilities and "pool" not in capabilities:
-            return own
+            return own + (COMPONENT_HOST_CONFIGS if "component_host" in capabilities else ())
     pools = getattr(target, "pools", ())
     more = {"tiers": TIER_CONFIGS, **KINDS}
     return CONFIGS + tuple([config for pool, own in more.items() if pool in pools for config in own])
@@ -119,7 +127,7 @@ def suits(test: Litmus, config: Config, profile: Profile, *, force_misuse: bool)
     """Whether a litmus test makes sense in a configuration."""
     if any((config.pool == pool) != (pool in test.needs) for pool in ("store", "sparse", "ranks")):
         return False
-    if config.tiered != ("tiers" in test.needs) or bool(config.components) != bool(
+    if config.tiered != bool(test.needs & {"tiers", "component_host"}) or bool(config.components) != bool(
         test.needs & {"components", "component_requests"}
     ):
         return False

@@ -92,6 +92,12 @@ CALLS_BY_NEED: dict[tuple[str, ...], tuple[str, ...]] = {
         "component_commit",
         "component_abort",
     ),
+    ("components", "component_host"): (
+        "component_back_up",
+        "component_load",
+        "component_copied",
+        "component_evict_host",
+    ),
     ("ranks",): (
         "ranks_step",
         "ranks_ask",

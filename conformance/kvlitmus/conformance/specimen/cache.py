@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from kvlitmus.conformance.ports import Unsupported
+from kvlitmus.conformance.specimen.component_host import ComponentHierarchy
 from kvlitmus.conformance.specimen.component_requests import ComponentServer
 from kvlitmus.conformance.specimen.components import ComponentSpecimen
 from kvlitmus.conformance.specimen.flat import Specimen
@@ -55,7 +56,7 @@ class SpecimenTarget:
         if config.pool == "sparse":
             return SparseSpecimen(self.parts.sparse(config, self.profile))
         if config.components:
-            return ComponentSpecimen(config, self.parts, self.profile)
+            return (ComponentHierarchy if config.tiered else ComponentSpecimen)(config, self.parts, self.profile)
         if config.pool == "ranks":
             return RankedSpecimen(self.parts.ranked)
         if config.tiered:
@@ -77,7 +78,10 @@ target = SpecimenTarget()
 class ComponentTarget(SpecimenTarget):
     """The specimen as a cache of components alone."""
 
-    capabilities = ("component_lookup", "components", "component_prefetch", "component_counters", "component_view")
+    capabilities = (
+        *("component_lookup", "components", "component_prefetch", "component_counters", "component_view"),
+        *("component_host", "component_host_counters", "component_host_view"),
+    )
 
     def make(self, config: Config) -> Any:
         """A fresh cache of the components of the configuration."""

@@ -21,7 +21,7 @@ from kvlitmus.spec.units import Key
 
 @dataclass(eq=False)
 class ComponentNode:
-    """A prefix of whole pages: its page, what each component has for it, and how often that is protected."""
+    """A prefix of whole pages: its page, what each component has for it on either tier, and how often that is kept."""
 
     units: tuple[object, ...]
     above: ComponentNode | None
@@ -29,6 +29,8 @@ class ComponentNode:
     children: dict[tuple[object, ...], ComponentNode] = field(default_factory=dict)
     places: dict[str, int] = field(default_factory=dict)
     locks: dict[str, int] = field(default_factory=dict)
+    host: dict[str, int] = field(default_factory=dict)
+    host_locks: dict[str, int] = field(default_factory=dict)
     used: int = 0
 
 
@@ -253,19 +255,20 @@ class ComponentTree:
     def prune(self, node: ComponentNode) -> None:
         """Nodes that hold nothing, with nothing below them, are gone."""
         at: ComponentNode | None = node
-        while at is not None and at.above is not None and not at.places and not at.children:
-            del at.above.children[at.units]
+        while at is not None and at.above is not None and not (at.places or at.host or at.children):
+            at.above.children.pop(at.units, None)
             at = at.above
 
-    def entries(self) -> list[tuple[str, str | None, tuple[object, ...], int]]:
-        """Every entry: its component, the namespace and the units of the prefix that ends with it, and its place."""
+    def entries(self, *, host: bool = False) -> list[tuple[str, str | None, tuple[object, ...], int]]:
+        """Every entry of one tier: its component, the namespace and the units of its prefix, and its place."""
         found = []
         for namespace, root in self.roots.items():
             waiting: list[tuple[ComponentNode, tuple[object, ...]]] = [(root, ())]
             while waiting:
                 node, units = waiting.pop()
                 waiting += [(child, units + child.units) for child in node.children.values()]
-                found += [(name, namespace, units, place) for name, place in node.places.items()]
+                there = node.host if host else node.places
+                found += [(name, namespace, units, place) for name, place in there.items()]
         return found
 
 

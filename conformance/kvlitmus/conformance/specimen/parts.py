@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvlitmus.conformance.specimen.backup import BackupQueue
+from kvlitmus.conformance.specimen.component_host import ComponentCopier
 from kvlitmus.conformance.specimen.component_prefetch import ComponentFetcher
 from kvlitmus.conformance.specimen.component_requests import ComponentRequestTable
 from kvlitmus.conformance.specimen.components import ComponentPools, ComponentTree
@@ -34,8 +35,8 @@ class Parts:
 
     ``host`` to ``puts`` are the parts of a hierarchy, where ``tiers`` takes the place of ``tree``; ``ranked`` is one
     rank of several.
-    ``component_pools``, ``component_tree`` and ``component_fetches`` are those of a cache of components,
-    ``component_requests`` that of its requests.  ``cache`` and
+    ``component_pools``, ``component_tree``, ``component_fetches`` and ``component_copies`` are those of a cache of
+    components, ``component_requests`` that of its requests.  ``cache`` and
     ``tiered`` take the place of the whole, flat and as a hierarchy; ``None``: the usual one.
     """
 
@@ -57,6 +58,7 @@ class Parts:
     component_pools: type[ComponentPools] = ComponentPools
     component_tree: type[ComponentTree] = ComponentTree
     component_fetches: type[ComponentFetcher] = ComponentFetcher
+    component_copies: type[ComponentCopier] = ComponentCopier
     component_requests: type[ComponentRequestTable] = ComponentRequestTable
     ranked: type[RankCache] = RankCache
     cache: type[Any] | None = None

@@ -123,6 +123,60 @@ class ComponentPrefetch(Protocol):
         """Give a prefetch up; the places given back, all but those that I/O may still write."""
 
 
+class ComponentHost(Protocol):
+    """Host memory for all components: backups, and loads back from it.
+
+    It is there with ``Config(components=NAME, host_pages=N)``.  The copying is the suite's: it says when a copy has ended, and
+    whether it succeeded.  Until then what a copy is written to is neither cached nor free, and what its boundary needs stays
+    where it is, on both tiers.
+    """
+
+    def component_back_up(
+        self, handle: object
+    ) -> tuple[object | None, Mapping[str, Mapping[int, int]], Mapping[str, int]]:
+        """Copy to the host what a hit needs, of every component, as far as the host lacks it.
+
+        Answers the copy, or ``None`` where it is refused or there is nothing to copy; of each component the places on the host, by
+        where the entries end, in units; and how many entries of each component were evicted from the host for it.
+        """
+
+    def component_load(
+        self, handle: object, key: Key
+    ) -> tuple[object | None, int, Mapping[str, Mapping[int, int]], Mapping[str, int]]:
+        """Copy to the device what it lacks for the longest prefix of a key that both tiers have together, behind a hit.
+
+        Answers the copy, or ``None`` where it is refused or there is nothing behind the hit to load; the boundary that it is for, in
+        units; of each component the places on the device by where the entries end; and how many entries of each component
+        were evicted from the device for it.
+        """
+
+    def component_copied(self, copy: object, ok: bool) -> Mapping[str, Sequence[int]]:
+        """A copy has ended: what it brought is cached on its tier, or, unless ``ok``, nothing is; the places that are given back.
+
+        That is everything, if it failed, and otherwise what was brought for entries that are there by now.
+        """
+
+    def component_evict_host(self, wants: Mapping[str, int]) -> Mapping[str, int]:
+        """Free so many entries of each of these components on the host; how many were freed of each, of those that went with them too."""
+
+
+class ComponentHostCounters(Protocol):
+    """Counters of the host's pools."""
+
+    def component_available_host(self) -> Mapping[str, int]:
+        """How many places of each pool of the host are free, by the name of the pool."""
+
+
+class ComponentHostView(Protocol):
+    """A snapshot of the host."""
+
+    def component_free_host(self) -> Mapping[str, Sequence[int]]:
+        """The free places of each pool of the host, by the name of the pool."""
+
+    def component_host_entries(self) -> Sequence[tuple[str, str | None, Sequence[object], int]]:
+        """Every entry that is cached on the host, as :meth:`ComponentView.component_entries` says them of the device."""
+
+
 class ComponentCounters(Protocol):
     """Counters of the pools."""
 
@@ -160,6 +214,9 @@ COMPONENT_PORTS: dict[str, tuple[str, ...]] = {
         "component_prefetch_commit",
         "component_prefetch_abort",
     ),
+    "component_host": ("component_back_up", "component_load", "component_copied", "component_evict_host"),
+    "component_host_counters": ("component_available_host",),
+    "component_host_view": ("component_free_host", "component_host_entries"),
     "component_requests": ("component_start", "component_grow", "component_finish"),
     "component_counters": ("component_available",),
     "component_view": ("component_free_places", "component_entries"),

@@ -7,26 +7,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from kvlitmus.conformance.ports import Config, Profile, Unsupported
-from kvlitmus.reference import component_prefetch
+from kvlitmus.reference import component_host
 from kvlitmus.reference import components as model
 from kvlitmus.spec.calls import Path, path_of
 from kvlitmus.spec.component_calls import (
     Committed,
     ComponentAbort,
     ComponentAlloc,
+    ComponentBackUp,
     ComponentCall,
     ComponentCommit,
+    ComponentCopied,
     ComponentEvict,
+    ComponentEvictHost,
     ComponentFound,
     ComponentFree,
     ComponentHit,
     ComponentInsert,
+    ComponentLoad,
     ComponentLock,
     ComponentMatch,
     ComponentPrefetch,
     ComponentReset,
     ComponentSettled,
     ComponentUnlock,
+    Copying,
     Entries,
     Reading,
     Reserved,
@@ -44,10 +49,11 @@ class ReferenceComponents:
         self.cache = model.empty(self.setting)
         self.receipts = itertools.count()
         self.fetches = itertools.count()
+        self.copies = itertools.count()
 
     def perform(self, call: ComponentCall) -> object:
         """Perform a call."""
-        self.cache, answer = component_prefetch.perform(self.cache, self.setting, call)
+        self.cache, answer = component_host.perform(self.cache, self.setting, call)
         return answer
 
     def path(self, key: Key) -> Path:
@@ -157,10 +163,64 @@ class ReferenceComponents:
         return [(name, *prefix(at), entry.place) for (name, at), entry in self.cache.held.items()]
 
 
+class ReferenceComponentHierarchy(ReferenceComponents):
+    """The reference behind the ports of a cache of components with host memory."""
+
+    def component_back_up(
+        self, handle: object
+    ) -> tuple[int | None, Mapping[str, Mapping[int, int]], Mapping[str, int]]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentHost`."""
+        assert isinstance(handle, tuple)
+        path, length = handle
+        number = next(self.copies)
+        answer = self.perform(ComponentBackUp(path, length, number))
+        assert isinstance(answer, Copying)
+        return None if answer.places is None else number, answer.places or {}, answer.freed
+
+    def component_load(
+        self, handle: object, key: Key
+    ) -> tuple[int | None, int, Mapping[str, Mapping[int, int]], Mapping[str, int]]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentHost`."""
+        assert isinstance(handle, tuple)
+        number = next(self.copies)
+        answer = self.perform(ComponentLoad(self.path(key), handle[1], number))
+        assert isinstance(answer, Copying)
+        return None if answer.places is None else number, answer.boundary, answer.places or {}, answer.freed
+
+    def component_copied(self, copy: object, ok: bool) -> Entries:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentHost`."""
+        assert isinstance(copy, int)
+        returned = self.perform(ComponentCopied(copy, ok))
+        assert isinstance(returned, dict)
+        return returned
+
+    def component_evict_host(self, wants: Mapping[str, int]) -> Mapping[str, int]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentHost`."""
+        freed = self.perform(ComponentEvictHost(dict(wants)))
+        assert isinstance(freed, dict)
+        return freed
+
+    def component_available_host(self) -> Mapping[str, int]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentHostCounters`."""
+        return {pool: len(free) for pool, free in self.cache.host_free.items()}
+
+    def component_free_host(self) -> Mapping[str, Sequence[int]]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentHostView`."""
+        return {pool: sorted(free) for pool, free in self.cache.host_free.items()}
+
+    def component_host_entries(self) -> Sequence[tuple[str, str | None, Sequence[object], int]]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentHostView`."""
+        prefix = self.setting.names.prefix
+        return [(name, *prefix(at), entry.place) for (name, at), entry in self.cache.host_held.items()]
+
+
 class ReferenceComponentTarget:
     """The target ``reference-components``, or a variant of it with other legal choices."""
 
-    capabilities = ("component_lookup", "components", "component_prefetch", "component_counters", "component_view")
+    capabilities = (
+        *("component_lookup", "components", "component_prefetch", "component_counters", "component_view"),
+        *("component_host", "component_host_counters", "component_host_view"),
+    )
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
@@ -169,7 +229,7 @@ class ReferenceComponentTarget:
         """A fresh cache of the components of the configuration."""
         if not config.components:
             raise Unsupported("this is a cache of components")
-        return ReferenceComponents(config, self.profile)
+        return (ReferenceComponentHierarchy if config.tiered else ReferenceComponents)(config, self.profile)
 
 
 target = ReferenceComponentTarget(Profile())

@@ -110,6 +110,7 @@ def reset(checker: Checker) -> None:
     checker.call("reset()", "component_reset")
     checker.tokens.clear()
     checker.fetching.clear()
+    checker.copying.clear()
     judge(checker, ComponentReset(), None)
 
 
@@ -119,7 +120,7 @@ def reset(checker: Checker) -> None:
 def judge(checker: Checker, call: ComponentCall, answer: object) -> None:
     """A call was answered: the cache is looked at, what is known of it follows, and the step is judged."""
     before = checker.component_state
-    after = After(answer, available(checker), view(checker))
+    after = After(answer, available(checker), view(checker), available_host(checker))
     checker.component_state = advance_components(before, checker.setting, call, after)
     checker.answered(call, after, before)
 
@@ -131,24 +132,42 @@ def available(checker: Checker) -> Mapping[str, int] | None:
     return read_counts(checker, checker.look("component_available"), checker.setting.layout.places)
 
 
+def available_host(checker: Checker) -> Mapping[str, int] | None:
+    """The free places of each pool of the host, where somebody may look."""
+    if checker.depth < 1 or "component_host_counters" not in checker.capabilities:
+        return None
+    return read_counts(checker, checker.look("component_available_host"), checker.setting.layout.host)
+
+
 def view(checker: Checker) -> View | None:
-    """A snapshot, where somebody may look."""
+    """A snapshot, where somebody may look; what is on the host, if nobody may look there, as far as it is known."""
     if checker.depth < SNAPSHOT or "component_view" not in checker.capabilities:
         return None
     free = read_entries(checker, checker.look("component_free_places"), checker.setting.layout.places)
+    held, copies = cached(checker, "component_entries")
+    if "component_host_view" not in checker.capabilities:
+        return View(free, held, copies)
+    host_free = read_entries(checker, checker.look("component_free_host"), checker.setting.layout.host)
+    host_held, _ = cached(checker, "component_host_entries", once=True)
+    return View(free, held, copies, host_free, host_held)
+
+
+def cached(checker: Checker, method: str, *, once: bool = False) -> tuple[dict[At, int], frozenset[tuple[At, int]]]:
+    """The entries that a snapshot shows, and further places of what is cached more than once, where that may be."""
+    once = once or checker.profile.component_copies != "kept"
     held: dict[At, int] = {}
     copies: set[tuple[At, int]] = set()
-    for row in listed(checker, checker.look("component_entries"), "entries"):
+    for row in listed(checker, checker.look(method), "entries"):
         component, namespace, units, place = checker.fields(row, 4, "(component, namespace, units, place)")
         component = component if type(component) is str else ""
         name = named(checker, namespace, units)
         entry = (component, name), checker.count(place, "a place")
-        again = entry[0] in held and checker.profile.component_copies != "kept"
+        again = entry[0] in held and once
         if component not in checker.setting.layout.components_by_name or again or entry in copies:
             raise checker.broken("PORT-03", f"expected each prefix of a component once, got {shown(row)}")
         copies.add(entry)
         held[entry[0]] = min(entry[1], held.get(entry[0], entry[1]))
-    return View(free, held, frozenset(copies - held.items()))
+    return held, frozenset(copies - held.items())
 
 
 def named(checker: Checker, namespace: object, units: object) -> Any:

@@ -6,6 +6,7 @@ in :mod:`kvlitmus.conformance.generate.schedule`.
 """
 
 from kvlitmus.conformance.generate.actions import (
+    component_host,
     component_prefetch,
     component_requests,
     components,
@@ -23,6 +24,7 @@ from kvlitmus.conformance.generate.actions.registry import ACTIONS
 
 __all__ = [
     "ACTIONS",
+    "component_host",
     "component_prefetch",
     "component_requests",
     "components",

@@ -1,0 +1,82 @@
+"""Calls on the host memory of components; when a copy ends, and how, the suite says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from kvlitmus.conformance.checker.calls.component_prefetch import by_end
+from kvlitmus.conformance.checker.calls.components import entries_text, judge, mapping, read_counts, read_entries
+from kvlitmus.conformance.checker.calls.text import key_text
+from kvlitmus.spec.component_calls import (
+    ComponentBackUp,
+    ComponentCopied,
+    ComponentEvictHost,
+    ComponentLoad,
+    Copying,
+)
+from kvlitmus.spec.units import Key
+
+if TYPE_CHECKING:
+    from kvlitmus.conformance.checker.checker import Checker
+
+
+def back_up(checker: Checker, key: Key, length: int, handle: object, number: int) -> bool:
+    """Copy to the host what a hit of this length needs; whether a copy has begun."""
+    answer = checker.call(f"copy {number}: back up {key_text(key)} up to {length} units", "component_back_up", handle)
+    token, places, freed = checker.fields(answer, 3, "(copy, places by component and end, evicted by component)")
+    given = read_copying(checker, token, places, length, freed)
+    if given.places is not None:
+        checker.copying[number] = token
+    judge(checker, ComponentBackUp(checker.path(key), length, number), given)
+    return given.places is not None
+
+
+def load(checker: Checker, key: Key, start: int, handle: object, number: int) -> int:
+    """Load back what is behind a hit that ends there; the boundary that is loaded for, or where the hit ends."""
+    said = f"copy {number}: load back of {key_text(key)} what is behind {start} units"
+    answer = checker.call(said, "component_load", handle, key)
+    what = "(copy, boundary, places by component and end, evicted by component)"
+    token, boundary, places, freed = checker.fields(answer, 4, what)
+    given = read_copying(checker, token, places, checker.count(boundary, "a boundary"), freed)
+    if given.places is not None:
+        checker.copying[number] = token
+    judge(checker, ComponentLoad(checker.path(key), start, number), given)
+    return start if given.places is None else given.boundary
+
+
+def read_copying(checker: Checker, token: object, places: object, boundary: int, freed: object) -> Copying:
+    """The answer of a copy that was asked for."""
+    names = checker.setting.layout.components_by_name
+    evicted = read_counts(checker, freed, names)
+    given: dict[str, dict[int, int]] | None = None
+    if token is not None:
+        given = {
+            name: {
+                checker.count(end, "an end"): checker.count(place, "a place")
+                for end, place in by_end(checker, some).items()
+            }
+            for name, some in mapping(checker, places, names).items()
+        }
+    evicted_text = f", evicted {entries_text(evicted)}" if any(evicted.values()) else ""
+    begun_text = "None" if given is None else f"{entries_text(given)} for {boundary} units"
+    checker.history[-1] += f" → {begun_text}{evicted_text}"
+    return Copying(given, boundary, evicted)
+
+
+def copied(checker: Checker, number: int, ok: bool = True) -> None:
+    """A copy has ended, or failed."""
+    said = f"copy {number} has {'ended' if ok else 'failed'}"
+    answer = checker.call(said, "component_copied", checker.copying.pop(number), ok)
+    returned = read_entries(checker, answer)
+    checker.history[-1] += f" → gave back {entries_text(returned)}"
+    judge(checker, ComponentCopied(number, ok), returned)
+
+
+def evict_host(checker: Checker, wants: Mapping[str, int]) -> Mapping[str, int]:
+    """Free entries of some components on the host; how many were freed of each."""
+    answer = checker.call(f"evict_host({entries_text(wants)})", "component_evict_host", dict(wants))
+    freed = read_counts(checker, answer, checker.setting.layout.components_by_name)
+    checker.history[-1] += f" → {entries_text(freed)}"
+    judge(checker, ComponentEvictHost(dict(wants)), freed)
+    return freed

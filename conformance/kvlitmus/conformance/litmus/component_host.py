@@ -1,0 +1,1 @@
+"""Litmus tests on host memory of components: backups, loads back, copies under way, evictions."""

@@ -1,0 +1,1 @@
+"""Mutants of host memory of components, and legal variations of it."""

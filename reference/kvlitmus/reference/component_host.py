@@ -1,0 +1,132 @@
+"""Host memory of components: backups and loads back, on the reference's cache of components.
+
+The host is a second cache whose receipts are the running copies, so what evicts on the device evicts on it.  Where
+several things would be right, one eviction takes as many entries as the copy does of each component whose pool is short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import cast
+
+from kvlitmus.reference.component_prefetch import FETCHES, by_component
+from kvlitmus.reference.components import CALLS, Cache, Entry, evict, give
+from kvlitmus.spec.calls import Path
+from kvlitmus.spec.component_calls import (
+    At,
+    ComponentBackUp,
+    ComponentCall,
+    ComponentCopied,
+    ComponentEvict,
+    ComponentEvictHost,
+    ComponentLoad,
+    Copying,
+    Entries,
+)
+from kvlitmus.spec.component_copies import by_pool, counted
+from kvlitmus.spec.component_shapes import largest
+from kvlitmus.spec.component_state import Copy, at_places, end_name, ends_at, needed_by
+from kvlitmus.spec.setting import Setting
+
+
+def host_of(cache: Cache) -> Cache:
+    """The host of a cache, as a cache: what running copies need is what its receipts cover."""
+    receipts = {number: one.host for number, one in cache.copies.items()}
+    return Cache(cache.host_free, cache.host_held, receipts, cache.ticks)
+
+
+def with_host(cache: Cache, host: Cache) -> Cache:
+    """A cache with this host."""
+    return cache._replace(host_free=host.free, host_held=host.held)
+
+
+def make_room(tier: Cache, setting: Setting, counts: Mapping[str, int]) -> tuple[Cache, Mapping[str, int]]:
+    """Evict once, of each component whose pool is short as many entries as are taken of it."""
+    layout = setting.layout
+    short = {pool for pool, many in by_pool(layout, counts).items() if many > len(tier.free[pool])}
+    wants = {name: many for name, many in counts.items() if layout.named(name).pool in short}
+    return evict(tier, setting, ComponentEvict(wants)) if wants else (tier, {})
+
+
+def begun(
+    cache: Cache, setting: Setting, path: Path, boundary: int, number: int, *, load: bool
+) -> tuple[Cache, Copying]:
+    """Protect what the boundary needs, make room once on the tier that it goes to, and take all places or none."""
+    layout, needs = setting.layout, needed_by(setting, path, boundary)
+    taken = needs - (cache.held if load else cache.host_held).keys()
+    if not taken:
+        return cache, Copying(None, boundary, {})
+    guard = Copy(load, {}, needs & cache.held.keys(), needs & cache.host_held.keys())
+    guarded = cache._replace(copies={**cache.copies, number: guard})
+    tier, freed = make_room(guarded if load else host_of(guarded), setting, counted(taken))
+    then = tier if load else with_host(guarded, tier)
+    if any(many > len(tier.free[pool]) for pool, many in by_pool(layout, counted(taken)).items()):
+        return then._replace(copies=cache.copies), Copying(None, boundary, freed)
+    free = {pool: sorted(some) for pool, some in tier.free.items()}
+    places: dict[At, int] = {}
+    ends: dict[str, dict[int, int]] = {one.name: {} for one in layout.components}
+    for one in layout.components:
+        for end in sorted(ends_at(path, one.name, taken)):
+            places[one.name, end_name(path, end)] = ends[one.name][end] = free[one.pool].pop(0)
+    tier = tier._replace(free={pool: frozenset(some) for pool, some in free.items()})
+    then = tier if load else with_host(guarded, tier)
+    copies = {**cache.copies, number: guard._replace(places=places)}
+    return then._replace(copies=copies), Copying(ends, boundary, freed)
+
+
+def back_up(cache: Cache, setting: Setting, call: ComponentBackUp) -> tuple[Cache, Copying]:
+    """Copy to the host what the hit needs and the host lacks."""
+    return begun(cache, setting, call.path, call.length, call.number, load=False)
+
+
+def load(cache: Cache, setting: Setting, call: ComponentLoad) -> tuple[Cache, Copying]:
+    """Copy to the device what it lacks for the largest boundary of both tiers together, if that is behind the hit."""
+    components, profile = setting.layout.components, setting.profile
+    together = frozenset(cache.held) | cache.host_held.keys()
+    ends = {one.name: ends_at(call.path, one.name, together) for one in components}
+    units = len(call.path.names)
+    boundary = largest(components, units, ends.__getitem__, root=profile.window_root, cap=profile.match_cap)
+    if boundary <= call.start:
+        return cache, Copying(None, boundary, {})
+    return begun(cache, setting, call.path, boundary, call.number, load=True)
+
+
+def copied(cache: Cache, setting: Setting, call: ComponentCopied) -> tuple[Cache, Entries]:
+    """What a copy brought is cached where it is missing; the rest is free, and everything if it failed."""
+    one = cache.copies[call.number]
+    cache = cache._replace(copies={number: copy for number, copy in cache.copies.items() if number != call.number})
+    tier = cache if one.load else host_of(cache)
+    held = dict(tier.held)
+    for at, place in one.places.items():
+        if call.ok and at not in held:
+            held[at] = landed(setting, at, place, cache.ticks)
+    left = {at: place for at, place in one.places.items() if at not in held or held[at].place != place}
+    tier = give(tier._replace(held=held), setting, [(name, place) for (name, _), place in left.items()])
+    returned = by_component(setting.layout, at_places(setting.layout, left))
+    return tier if one.load else with_host(cache, tier), returned
+
+
+def landed(setting: Setting, at: At, place: int, ticks: int) -> Entry:
+    """An entry that a copy has brought."""
+    before = at[1]
+    for _ in range(setting.layout.named(at[0]).unit):
+        before = setting.names.parent(before)
+    return Entry(place, len(setting.names.prefix(at[1])[1]), before, ticks)
+
+
+def evict_host(cache: Cache, setting: Setting, call: ComponentEvictHost) -> tuple[Cache, Mapping[str, int]]:
+    """On the host as on the device: what was not needed for longest goes first, of that what ends last."""
+    host, freed = evict(host_of(cache), setting, ComponentEvict(call.wants))
+    return with_host(cache, host), freed
+
+
+Perform = Callable[[Cache, Setting, object], tuple[Cache, object]]
+
+COPIES = {ComponentBackUp: back_up, ComponentLoad: load, ComponentCopied: copied, ComponentEvictHost: evict_host}
+PERFORM = cast("Mapping[type, Perform]", {**CALLS, **FETCHES, **COPIES})
+"""Of each call how it is performed."""
+
+
+def perform(cache: Cache, setting: Setting, call: ComponentCall) -> tuple[Cache, object]:
+    """The cache after a call, and the answer."""
+    return PERFORM[type(call)](cache._replace(ticks=cache.ticks + 1), setting, call)
