@@ -1,1 +1,298 @@
 """Mutants of host memory of components, and legal variations of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kvlitmus.conformance.run.plan import COMPONENT_HOST_CONFIGS
+from kvlitmus.conformance.specimen.component_host import ComponentCopier, ComponentCopy, Pinned
+from kvlitmus.conformance.specimen.components import ComponentNode, ComponentTree
+from kvlitmus.mutants.registry import mutant, null_mutant
+from kvlitmus.spec.component_shapes import Component, Point, Window
+from kvlitmus.spec.units import Key
+
+_SGLANG = "https://github.com/sgl-project/sglang/"
+HOSTS = COMPONENT_HOST_CONFIGS[:1]
+
+# What is copied
+
+
+@mutant("component-backup-forgets-the-window", kills=("COMP-32",), configs=HOSTS)
+class BackupForgetsTheWindow(ComponentCopier):
+    """A backup takes KV and states and forgets the window: what comes back later can't be used."""
+
+    def lacks(self, node: ComponentNode, *, load: bool) -> Pinned:
+        return [(name, at) for name, at in super().lacks(node, load=load) if load or name != "swa"]
+
+
+@mutant("component-backup-of-another-state", kills=("COMP-32",), configs=HOSTS)
+class BackupOfAnotherState(ComponentCopier):
+    """A backup takes the first state on the path, not its boundary's: the model goes on from a state of the past."""
+
+    def lacks(self, node: ComponentNode, *, load: bool) -> Pinned:
+        found = super().lacks(node, load=load)
+        if load:
+            return found
+        first = node
+        while first.above is not None and first.above.above is not None:
+            first = first.above
+        return [(name, first if name == "state" else at) for name, at in found]
+
+
+@mutant("component-backup-copies-again", kills=("COMP-32",), configs=HOSTS)
+class BackupCopiesAgain(ComponentCopier):
+    """A backup copies what the host has already: each turn of a conversation takes memory for all turns before."""
+
+    def lacks(self, node: ComponentNode, *, load: bool) -> Pinned:
+        return super().lacks(node, load=load) if load else list(self.needs(node))
+
+
+@mutant("component-load-forgets-the-window", kills=("COMP-32",), configs=HOSTS)
+class LoadForgetsTheWindow(ComponentCopier):
+    """A load back brings KV and the state, and no window: the boundary for which it was made isn't one."""
+
+    def lacks(self, node: ComponentNode, *, load: bool) -> Pinned:
+        return [(name, at) for name, at in super().lacks(node, load=load) if not load or name != "swa"]
+
+
+@mutant("component-load-of-half-a-window", kills=("COMP-32",), configs=HOSTS)
+class LoadOfHalfAWindow(ComponentCopier):
+    """Of a window only the last page is loaded back: the first tokens behind it attend to nothing."""
+
+    def lacks(self, node: ComponentNode, *, load: bool) -> Pinned:
+        return [(name, at) for name, at in super().lacks(node, load=load) if not load or name != "swa" or at is node]
+
+
+@mutant("component-load-by-the-least", kills=("COMP-33",), configs=HOSTS)
+class LoadByTheLeast(ComponentCopier):
+    """How far is loaded is the least of how far each component reaches, which may be a boundary of none."""
+
+    def deepest(self, key: Key) -> ComponentNode | None:
+        reaches: dict[str, ComponentNode] = {}
+        for one in self.components:
+            walk = self.tree.walker(one)
+            for node in self.tree.walk(key):
+                if walk.goes_on(ComponentNode(node.units, node.above, node.end, places=self.together(node))):
+                    reaches[one.name] = node
+        if len(reaches) < len(self.components):
+            return None
+        return min(reaches.values(), key=lambda node: node.end)
+
+
+@mutant("component-load-of-one-tier", kills=("COMP-34", "COMP-36"), configs=HOSTS)
+class LoadOfOneTier(ComponentCopier):
+    """Only what the host has by itself is loaded back: a prefix that both tiers have together is computed anew."""
+
+    def together(self, node: ComponentNode) -> dict[str, int]:
+        return dict(node.host)
+
+
+@mutant("component-load-of-no-state-alone", kills=("COMP-36",), configs=HOSTS)
+class LoadOfNoStateAlone(ComponentCopier):
+    """A load back without KV is not thought to be worth it: where only a state is missing all is computed anew."""
+
+    def load(self, node: ComponentNode | None, key: Key) -> tuple[ComponentCopy | None, dict[str, int]]:
+        deepest = self.deepest(key)
+        if deepest and all(name != self.base.name for name, _ in self.lacks(deepest, load=True)):
+            return None, {}
+        return super().load(node, key)
+
+
+# Room
+
+
+@mutant("component-copy-refusal-leaks", kills=("COMP-08", "COMP-41"), configs=HOSTS)
+class CopyRefusalLeaks(ComponentCopier):
+    """Buffers are taken component by component; if the last has no room, nobody gives back those of the others."""
+
+    def buffers(self, wants: Mapping[str, int], *, load: bool) -> dict[str, list[int]] | None:
+        found: dict[str, list[int]] = {}
+        for name, many in wants.items():
+            one = super().buffers({name: many}, load=load)
+            if one is None:
+                return None
+            found |= one
+        return found
+
+
+@mutant("component-copy-refusal-keeps-its-pins", kills=("COMP-12", "COMP-38"), configs=HOSTS)
+class CopyRefusalKeepsItsPins(ComponentCopier):
+    """A copy that is refused leaves pinned what it would have read: it can never be evicted again."""
+
+    def begin(self, node: ComponentNode, *, load: bool) -> tuple[ComponentCopy | None, dict[str, int]]:
+        copy, freed = super().begin(node, load=load)
+        if copy is None and self.lacks(node, load=load):
+            self.pin(ComponentCopy(load, node.end, [], [], []), node)
+        return copy, freed
+
+
+@mutant("component-backup-evicts-everything", kills=("COMP-37",), configs=HOSTS)
+class BackupEvictsEverything(ComponentCopier):
+    """Where the host is full all of it is evicted for one backup: whoever comes next finds nothing."""
+
+    def make_room(self, wants: Mapping[str, int], *, load: bool) -> dict[str, int]:
+        if load or self.host.enough(wants):
+            return super().make_room(wants, load=load)
+        return self.evict(dict.fromkeys(wants, 1000))
+
+
+@mutant("component-full-host-refuses", kills=("COMP-36",), configs=HOSTS)
+class FullHostRefuses(ComponentCopier):
+    """Nothing is evicted for a backup: once the host is full, what came first stays, and nothing else comes."""
+
+    def make_room(self, wants: Mapping[str, int], *, load: bool) -> dict[str, int]:
+        return super().make_room(wants, load=load) if load else {}
+
+
+# Copies under way
+
+
+@mutant(
+    "component-load-source-evicted",
+    links=(f"{_SGLANG}pull/26945",),
+    kills=("COMP-39", "COMP-44"),
+    configs=HOSTS,
+)
+class LoadSourceEvicted(ComponentCopier):
+    """What a load back reads isn't pinned on the host: it is evicted and overwritten while it is copied."""
+
+    def pin(self, copy: ComponentCopy, node: ComponentNode) -> None:
+        super().pin(copy, node)
+        if copy.load:
+            for name, at in copy.host:
+                at.host_locks[name] -= 1
+            copy.host = []
+
+
+@mutant("component-backup-source-evicted", kills=("COMP-13", "COMP-14"), configs=HOSTS)
+class BackupSourceEvicted(ComponentCopier):
+    """What a backup reads isn't pinned on the device: somebody else writes there while it is copied."""
+
+    def pin(self, copy: ComponentCopy, node: ComponentNode) -> None:
+        super().pin(copy, node)
+        if not copy.load:
+            for name, at in copy.device:
+                at.locks[name] -= 1
+            copy.device = []
+
+
+@mutant("component-copy-seen-too-early", kills=("COMP-02", "COMP-15", "COMP-42"), configs=HOSTS)
+class CopySeenTooEarly(ComponentCopier):
+    """What is being copied is cached at once: a request reads it before it is there."""
+
+    def begin(self, node: ComponentNode, *, load: bool) -> tuple[ComponentCopy | None, dict[str, int]]:
+        copy, freed = super().begin(node, load=load)
+        if copy:
+            for name, at, place in copy.buffers:
+                self.land(copy, at, name, place)
+        return copy, freed
+
+
+@mutant("component-failed-copy-stays", kills=("COMP-40",), configs=HOSTS)
+class FailedCopyStays(ComponentCopier):
+    """Nobody looks whether a copy has succeeded: what it should have brought is cached as if it were there."""
+
+    def ended(self, copy: ComponentCopy, *, ok: bool) -> dict[str, list[int]]:
+        return super().ended(copy, ok=True)
+
+
+@mutant("component-failed-copy-leaks", kills=("COMP-40",), configs=HOSTS)
+class FailedCopyLeaks(ComponentCopier):
+    """The buffers of a copy that failed aren't given back: each failure loses memory."""
+
+    def ended(self, copy: ComponentCopy, *, ok: bool) -> dict[str, list[int]]:
+        if not ok:
+            copy.buffers = []
+        return super().ended(copy, ok=ok)
+
+
+@mutant("component-copy-overwrites", kills=("COMP-40",), configs=HOSTS)
+class CopyOverwrites(ComponentCopier):
+    """What a load back has brought takes the place of what somebody has cached there meanwhile, which nobody frees."""
+
+    def land(self, copy: ComponentCopy, node: ComponentNode, name: str, place: int) -> bool:
+        (node.places if copy.load else node.host).pop(name, None)
+        return super().land(copy, node, name, place)
+
+
+@mutant("component-backup-under-a-shorter-key", kills=("COMP-42",), configs=HOSTS)
+class BackupUnderAShorterKey(ComponentCopier):
+    """A state is hung one page too early on the host: whoever loads it goes on from a state of the future."""
+
+    def land(self, copy: ComponentCopy, node: ComponentNode, name: str, place: int) -> bool:
+        before = node.above
+        if name == "state" and not copy.load and before is not None and before.above is not None:
+            return super().land(copy, before, name, place)
+        return super().land(copy, node, name, place)
+
+
+# Evictions
+
+
+@mutant("component-host-window-without-kv", bugs=("H-63",), kills=("COMP-47",), configs=HOSTS)
+class HostWindowWithoutKv(ComponentCopier):
+    """KV goes from the host by itself: a window or a state stays there that nobody can load."""
+
+    def goes_with(self, node: ComponentNode, name: str) -> list[str]:
+        return [name]
+
+
+@mutant("component-host-evicts-heads", kills=("COMP-46",), configs=HOSTS)
+class HostEvictsHeads(ComponentCopier):
+    """KV goes from the host wherever it is the oldest: ends without their beginning stay, and take memory."""
+
+    def is_leaf(self, node: ComponentNode) -> bool:
+        return True
+
+
+@mutant("component-host-evicts-too-little", kills=("COMP-38",), configs=HOSTS)
+class HostEvictsTooLittle(ComponentCopier):
+    """An eviction from the host ends after one entry of each component, whatever was asked for."""
+
+    def evict(self, wants: Mapping[str, int]) -> dict[str, int]:
+        return super().evict({name: min(1, many) for name, many in wants.items()})
+
+
+@mutant("component-host-goes-with-the-device", kills=("COMP-43", "COMP-41"), configs=HOSTS)
+class HostGoesWithTheDevice(ComponentTree):
+    """An eviction from the device takes the copy on the host along: what was backed up for that very moment is lost."""
+
+    def goes_with(self, node: ComponentNode, name: str) -> list[str]:
+        found = super().goes_with(node, name)
+        for one in found:
+            node.host.pop(one, None)
+        return found
+
+
+# Legal variations
+
+
+@null_mutant("component-host-oldest-last", configs=HOSTS)
+class HostOldestLast(ComponentCopier):
+    """On the host the last needed goes first: in which order entries are evicted is the cache's own."""
+
+    def evictable(self, component: Component) -> list[ComponentNode]:
+        found = super().evictable(component)
+        return [max(found, key=lambda node: (node.used, node.end))] if found else []
+
+
+@null_mutant("component-copy-takes-states-first", configs=COMPONENT_HOST_CONFIGS)
+class CopyTakesStatesFirst(ComponentCopier):
+    """States and windows are copied before the KV, and get their places first: the order is nobody's concern."""
+
+    def lacks(self, node: ComponentNode, *, load: bool) -> Pinned:
+        shapes = {one.name: one.shape for one in self.components}
+        return sorted(super().lacks(node, load=load), key=lambda row: not isinstance(shapes[row[0]], Point | Window))
+
+
+@null_mutant("component-host-evicts-what-is-short", configs=COMPONENT_HOST_CONFIGS)
+class HostEvictsWhatIsShort(ComponentCopier):
+    """For a backup no more is evicted than is missing of what it takes, component by component."""
+
+    def make_room(self, wants: Mapping[str, int], *, load: bool) -> dict[str, int]:
+        pools = self.pools if load else self.host
+        if load or len(set(pools.pool_of.values())) < len(pools.pool_of):
+            return super().make_room(wants, load=load)
+        missing = {name: many - len(pools.free[pools.pool_of[name]]) for name, many in wants.items()}
+        mine = {name: many for name, many in missing.items() if many > 0}
+        return self.evict(mine) if mine else {}

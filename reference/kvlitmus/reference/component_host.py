@@ -1,7 +1,7 @@
 """Host memory of components: backups and loads back, on the reference's cache of components.
 
 The host is a second cache whose receipts are the running copies, so what evicts on the device evicts on it.  Where
-several things would be right, one eviction takes as many entries as the copy does of each component whose pool is short.
+several things are right, one eviction takes as many entries as the copy does of each component whose pool is short.
 """
 
 from __future__ import annotations
