@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.reference import component_prefetch
+from kvlitmus.reference import component_host
 from kvlitmus.reference import components as model
 from kvlitmus.spec.calls import Path, path_of
 from kvlitmus.spec.component_calls import (
@@ -33,18 +33,24 @@ from kvlitmus.spec.plan import verdicts
 from kvlitmus.spec.rule import rules_of
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.units import Key
+from tests.proofs.support.component_copy_calls import copy_calls, copy_identity
 from tests.proofs.support.component_fetch_calls import fetch_calls, fetch_identity
 
 CAPABILITIES = frozenset(
     {"component_lookup", "components", "component_prefetch", "component_counters", "component_view"}
 )
+HOSTED = CAPABILITIES | {"component_host", "component_host_counters", "component_host_view"}
 RULES = tuple(rules_of("comp"))
 Perform = Callable[[model.Cache, Setting, ComponentCall], tuple[model.Cache, object]]
 
 
 @dataclass(frozen=True)
 class Scope:
-    """What is enumerated: a layout with so few pages, keys of these tokens, at most so many receipts and prefetches."""
+    """What is enumerated: a layout with so few pages, keys of these tokens, at most so many receipts and prefetches.
+
+    ``host``: so many pages of host memory; then at most ``copies`` backups run at once, and as many loads back.
+    ``evicts``: how many entries an eviction from the device is asked for.
+    """
 
     layout: str
     pages: int
@@ -52,6 +58,9 @@ class Scope:
     receipts: int = 1
     profile: Profile = field(default_factory=Profile)
     fetches: int = 0
+    host: int = 0
+    copies: int = 1
+    evicts: tuple[int, ...] = (1, 2)
 
 
 @dataclass
@@ -68,11 +77,12 @@ class Report:
 class Explorer:
     """Goes through all states, breadth first."""
 
-    def __init__(self, scope: Scope, perform: Perform = component_prefetch.perform) -> None:
+    def __init__(self, scope: Scope, perform: Perform = component_host.perform) -> None:
         self.scope = scope
         self.perform = perform
-        config = Config(page_size=1, pages=scope.pages, components=scope.layout)
-        self.setting = Setting(config, scope.profile, 3, CAPABILITIES)
+        config = Config(page_size=1, pages=scope.pages, components=scope.layout, host_pages=scope.host)
+        self.capabilities = HOSTED if scope.host else CAPABILITIES
+        self.setting = Setting(config, scope.profile, 3, self.capabilities)
         self.paths = [path_of(self.setting.names, Key(None, key), 1) for key in scope.keys]
 
     def run(self, most: int = 200_000) -> Report:
@@ -131,39 +141,57 @@ class Explorer:
         self, state: ComponentState, call: ComponentCall, then: model.Cache, answer: object, report: Report
     ) -> tuple[str, ...]:
         """The rules that a step breaks."""
-        after = After(answer, *self.shown(then))
+        after = self.seen(then, answer)
         inputs = {"setting": self.setting, "state": state, "call": call, "answer": after}
         known: Facts = {}
-        said = verdicts(RULES, occasions_of(call, after), CAPABILITIES, inputs, known)
+        said = verdicts(RULES, occasions_of(call, after), self.capabilities, inputs, known)
         report.steps += 1
         report.evaluated.update(said.keys())
         return tuple(id for id, kept in said.items() if not kept)
 
     def after(self, state: ComponentState, call: ComponentCall, then: model.Cache, answer: object) -> ComponentState:
         """What is known after a call."""
-        return advance_components(state, self.setting, call, After(answer, *self.shown(then)))
+        return advance_components(state, self.setting, call, self.seen(then, answer))
+
+    def seen(self, then: model.Cache, answer: object) -> After:
+        """An answer, and what is seen after it."""
+        return After(answer, *self.shown(then), {pool: len(free) for pool, free in then.host_free.items()})
 
     def known(self, cache: model.Cache) -> ComponentState:
         """What somebody knows who has seen this cache: everything."""
         available, view = self.shown(cache)
         return ComponentState(
-            view.held, frozenset(view.held), frozenset(), cache.receipts, available, fetches=cache.fetches
+            view.held,
+            frozenset(view.held),
+            receipts=cache.receipts,
+            available=available,
+            fetches=cache.fetches,
+            host=view.host_held,
+            host_certain=frozenset(view.host_held),
+            host_available={pool: len(free) for pool, free in cache.host_free.items()},
+            under_way=cache.copies,
         )
 
     def shown(self, cache: model.Cache) -> tuple[Mapping[str, int], View]:
         """What a cache shows of itself."""
         held = {at: entry.place for at, entry in cache.held.items()}
         free = {pool: tuple(sorted(places)) for pool, places in cache.free.items()}
-        return {pool: len(places) for pool, places in free.items()}, View(free, held)
+        return {pool: len(places) for pool, places in free.items()}, View(
+            free,
+            held,
+            host_free={pool: tuple(sorted(places)) for pool, places in cache.host_free.items()},
+            host_held={at: entry.place for at, entry in cache.host_held.items()},
+        )
 
     def calls(self, cache: model.Cache) -> Iterator[ComponentCall]:
         """Every call that a lawful caller may make."""
         layout = self.setting.layout
         if not cache.fetches:
             yield ComponentReset()
+        yield from copy_calls(cache, self.setting, self.paths, self.scope.copies)
         yield from fetch_calls(cache, self.setting, self.paths, self.scope.fetches)
         for one in layout.components:
-            for many in (1, 2):
+            for many in self.scope.evicts:
                 yield ComponentEvict({one.name: many})
         for many in (1, 2):
             yield ComponentAlloc({one.name: many for one in layout.components})
@@ -191,10 +219,19 @@ class Explorer:
 
     def plain(self, cache: model.Cache) -> model.Cache:
         """The same cache, with ranks for ticks and receipts counted from nought: two that act alike are equal."""
-        ranks = {tick: at for at, tick in enumerate(sorted({entry.used for entry in cache.held.values()}))}
+        used = {entry.used for some in (cache.held, cache.host_held) for entry in some.values()}
+        ranks = {tick: at for at, tick in enumerate(sorted(used))}
         held = {at: entry._replace(used=ranks[entry.used]) for at, entry in cache.held.items()}
-        receipts = dict(enumerate(cache.receipts.values()))
-        return model.Cache(cache.free, held, receipts, len(ranks), dict(enumerate(cache.fetches.values())))
+        host = {at: entry._replace(used=ranks[entry.used]) for at, entry in cache.host_held.items()}
+        copies = dict(enumerate(cache.copies.values()))
+        return cache._replace(
+            held=held,
+            receipts=dict(enumerate(cache.receipts.values())),
+            ticks=len(ranks),
+            fetches=dict(enumerate(cache.fetches.values())),
+            host_held=host,
+            copies=copies,
+        )
 
     def identity(self, cache: model.Cache) -> object:
         """What two caches have in common that act alike; which places they use is of no matter."""
@@ -204,6 +241,9 @@ class Explorer:
             tuple(sorted(tuple(sorted(one)) for one in cache.receipts.values())),
             tuple(map(len, cache.free.values())),
             tuple(sorted(map(fetch_identity, cache.fetches.values()))),
+            frozenset((at, entry.used) for at, entry in cache.host_held.items()),
+            tuple(map(len, cache.host_free.values())),
+            tuple(sorted(map(copy_identity, cache.copies.values()))),
         )
 
 
@@ -215,6 +255,8 @@ QUICK = {
     "groups": Scope("groups", 3, ((1, 1),)),
     "fetched windows": Scope("kv+swa", 3, ((1, 1), (1, 2)), receipts=0, fetches=1),
     "fetched states": Scope("kv+state", 3, ((1, 1), (1, 2)), receipts=0, fetches=1),
+    "copied windows": Scope("kv+swa", 2, ((1, 1),), receipts=0, host=1, evicts=(1,)),
+    "copied states": Scope("kv+state", 2, ((1, 1),), receipts=0, host=1, evicts=(1,)),
     "fetched index keys": Scope("kv+index", 2, ((1, 1),), receipts=0, fetches=1),
 }
 """What every run enumerates."""

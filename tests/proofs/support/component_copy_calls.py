@@ -1,0 +1,42 @@
+"""Every call on the host memory of components that a lawful caller may make in a state of a small cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kvlitmus.reference import components as model
+from kvlitmus.spec.calls import Path
+from kvlitmus.spec.component_calls import (
+    ComponentBackUp,
+    ComponentCall,
+    ComponentCopied,
+    ComponentEvictHost,
+    ComponentLoad,
+    ComponentMatch,
+)
+from kvlitmus.spec.component_state import Copy
+from kvlitmus.spec.setting import Setting
+
+
+def copy_calls(cache: model.Cache, setting: Setting, paths: Sequence[Path], most: int) -> Iterator[ComponentCall]:
+    """To begin a backup and a load, if fewer of that kind than ``most`` run; to end each; to evict from the host."""
+    if not setting.layout.host:
+        return
+    number = max(cache.copies, default=-1) + 1
+    loads = sum(one.load for one in cache.copies.values())
+    for path in paths:
+        hit = model.match(cache, setting, ComponentMatch(path))[1]
+        if len(cache.copies) - loads < most:
+            yield ComponentBackUp(path, hit.length, number)
+        if loads < most:
+            yield ComponentLoad(path, hit.length, number)
+    for one in cache.copies:
+        for ok in (True, False):
+            yield ComponentCopied(one, ok)
+    for component in setting.layout.components:
+        yield ComponentEvictHost({component.name: 1})
+
+
+def copy_identity(copy: Copy) -> tuple[object, ...]:
+    """What two copies have in common that act alike; which places they have is of no matter."""
+    return (copy.load, tuple(sorted(copy.places)), tuple(sorted(copy.device)), tuple(sorted(copy.host)))

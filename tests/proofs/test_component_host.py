@@ -1,0 +1,72 @@
+"""Host memory of components: all interleavings of copies on small caches, and planted slips in the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kvlitmus.conformance.ports import Profile
+from kvlitmus.reference import component_host as model
+from kvlitmus.reference.components import Cache
+from kvlitmus.spec.component_calls import ComponentBackUp, ComponentCall, ComponentCopied, ComponentEvictHost
+from kvlitmus.spec.setting import Setting
+from tests.proofs.support.component_explore import Explorer, Scope
+
+
+def copied_over(cache: Cache, setting: Setting, call: ComponentCopied) -> tuple[Cache, object]:
+    """A slip: nobody looks whether a copy has failed."""
+    return model.copied(cache, setting, call._replace(ok=True))
+
+
+def evict_what_is_read(cache: Cache, setting: Setting, call: ComponentEvictHost) -> tuple[Cache, object]:
+    """A slip: an eviction from the host takes what a copy needs."""
+    bare = {number: one._replace(host=frozenset()) for number, one in cache.copies.items()}
+    then, answer = model.evict_host(cache._replace(copies=bare), setting, call)
+    return then._replace(copies=cache.copies), answer
+
+
+def back_up_without_room(cache: Cache, setting: Setting, call: ComponentBackUp) -> tuple[Cache, object]:
+    """A slip: nothing is evicted for a backup."""
+    held = frozenset(cache.host_held)
+    pinned = {number: one._replace(host=held) for number, one in cache.copies.items()}
+    path, number = call.path, max(pinned, default=-1) + 99
+    guard = model.Copy(load=False, places={}, device=frozenset(), host=held)
+    then, answer = model.begun(
+        cache._replace(copies={**pinned, number: guard}), setting, path, call.length, call.number, load=False
+    )
+    kept = {one: copy for one, copy in then.copies.items() if one != number}
+    return then._replace(copies={one: cache.copies.get(one, copy) for one, copy in kept.items()}), answer
+
+
+SLIPS: tuple[tuple[type, Callable[..., tuple[Cache, object]], set[str]], ...] = (
+    (ComponentCopied, copied_over, {"COMP-15", "COMP-40", "COMP-42"}),
+    (ComponentEvictHost, evict_what_is_read, {"COMP-39", "COMP-44"}),
+    (ComponentBackUp, back_up_without_room, {"COMP-36"}),
+)
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize(("kind", "slip", "rules"), SLIPS, ids=lambda one: getattr(one, "__name__", None))
+def test_a_slip_in_the_reference_is_found(
+    kind: type, slip: Callable[..., tuple[Cache, object]], rules: set[str]
+) -> None:
+    def perform(cache: Cache, setting: Setting, call: ComponentCall) -> tuple[Cache, object]:
+        if type(call) is kind:
+            return slip(cache._replace(ticks=cache.ticks + 1), setting, call)
+        return model.perform(cache, setting, call)
+
+    report = Explorer(Scope("kv+state", 3, ((1, 1), (2,)), receipts=0, host=1, evicts=(1,)), perform).run()
+    assert rules & set(report.broken)
+
+
+@pytest.mark.proof
+@pytest.mark.nightly
+@pytest.mark.parametrize("layout", ["kv+swa", "kv+state"])
+@pytest.mark.parametrize("cascade", ["base", "none", "leaf"])
+def test_no_interleaving_of_copies_breaks_a_rule(layout: str, cascade: str) -> None:
+    """A backup, a load back, and evictions of both tiers in all orders with inserts."""
+    profile = Profile(component_cascade=cascade)
+    report = Explorer(Scope(layout, 2, ((1, 1),), receipts=0, profile=profile, host=2, evicts=(1,))).run()
+    print(f"{layout}, {cascade}: {report.states} states, {report.steps} steps")
+    assert report.broken == () and report.states > 1000
