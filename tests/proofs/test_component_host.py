@@ -10,6 +10,7 @@ from kvlitmus.conformance.ports import Profile
 from kvlitmus.reference import component_host as model
 from kvlitmus.reference.components import Cache
 from kvlitmus.spec.component_calls import ComponentBackUp, ComponentCall, ComponentCopied, ComponentEvictHost
+from kvlitmus.spec.component_state import Copy
 from kvlitmus.spec.setting import Setting
 from tests.proofs.support.component_explore import Explorer, Scope
 
@@ -31,7 +32,7 @@ def back_up_without_room(cache: Cache, setting: Setting, call: ComponentBackUp) 
     held = frozenset(cache.host_held)
     pinned = {number: one._replace(host=held) for number, one in cache.copies.items()}
     path, number = call.path, max(pinned, default=-1) + 99
-    guard = model.Copy(load=False, places={}, device=frozenset(), host=held)
+    guard = Copy(load=False, places={}, device=frozenset(), host=held)
     then, answer = model.begun(
         cache._replace(copies={**pinned, number: guard}), setting, path, call.length, call.number, load=False
     )
