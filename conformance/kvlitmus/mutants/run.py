@@ -265,7 +265,7 @@ def lengths(fates: Sequence[Fate], *, tiered: bool) -> list[int]:
     return sorted(
         fate.length
         for fate in fates
-        if fate.killed_by and any(config.tiered for config in mutants[fate.id].configs) == tiered
+        if fate.killed_by and any(config.tiered and not config.apart for config in mutants[fate.id].configs) == tiered
     )
 
 

@@ -109,16 +109,17 @@ def configs_of(target: Any) -> tuple[Config, ...]:
     A target that declares the capability ``store`` and no pool is a page store alone, one that declares ``sparse`` a
     sparse host pool; one that has ``store`` or ``sparse`` among its ``pools`` is judged as a cache, and that by itself;
     with ``tiers`` among them also as a hierarchy.  ``ranks`` likewise stands for several ranks,
-    ``components`` for a cache of components, ``component_requests`` for one that serves requests.
+    ``components`` for a cache of components, ``component_requests`` for one that serves requests; one of components
+    that has ``component_host`` among its ``pools`` is judged with host memory too.
     """
     declared = getattr(target, "configs", None)
     if declared:
         return tuple(declared)
     capabilities = frozenset(map(str, getattr(target, "capabilities", ())))
+    pools = getattr(target, "pools", ())
     for kind, own in KINDS.items():
         if kind in capabilities and "pool" not in capabilities:
-            return own + (COMPONENT_HOST_CONFIGS if "component_host" in capabilities else ())
-    pools = getattr(target, "pools", ())
+            return own + (COMPONENT_HOST_CONFIGS if "component_host" in pools else ())
     more = {"tiers": TIER_CONFIGS, **KINDS}
     return CONFIGS + tuple([config for pool, own in more.items() if pool in pools for config in own])
 

@@ -43,7 +43,7 @@ def made_of(*parts: type) -> Parts:
 class SpecimenTarget:
     """The target ``specimen``, or a variant of it made of other parts."""
 
-    pools = ("device", "host", "tiers", "store", "sparse", "ranks")
+    pools: tuple[str, ...] = ("device", "host", "tiers", "store", "sparse", "ranks")
 
     def __init__(self, parts: Parts | None = None, profile: Profile = PROFILE) -> None:
         self.parts = parts or Parts()
@@ -78,10 +78,8 @@ target = SpecimenTarget()
 class ComponentTarget(SpecimenTarget):
     """The specimen as a cache of components alone."""
 
-    capabilities = (
-        *("component_lookup", "components", "component_prefetch", "component_counters", "component_view"),
-        *("component_host", "component_host_counters", "component_host_view"),
-    )
+    capabilities = ("component_lookup", "components", "component_prefetch", "component_counters", "component_view")
+    pools = ("component_host",)
 
     def make(self, config: Config) -> Any:
         """A fresh cache of the components of the configuration."""

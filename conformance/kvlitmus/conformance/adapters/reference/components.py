@@ -217,10 +217,8 @@ class ReferenceComponentHierarchy(ReferenceComponents):
 class ReferenceComponentTarget:
     """The target ``reference-components``, or a variant of it with other legal choices."""
 
-    capabilities = (
-        *("component_lookup", "components", "component_prefetch", "component_counters", "component_view"),
-        *("component_host", "component_host_counters", "component_host_view"),
-    )
+    capabilities = ("component_lookup", "components", "component_prefetch", "component_counters", "component_view")
+    pools = ("component_host",)
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
