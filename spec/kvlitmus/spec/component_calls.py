@@ -23,14 +23,14 @@ class View(NamedTuple):
     """A snapshot: the free places of each pool, and every cached entry by where it belongs.
 
     ``copies``: further places of what is cached more than once, where the profile says that this may be.  ``host_free``,
-    ``host_held``: the same of the host's pools.
+    ``host_held``: the same of the host's pools; ``None`` where nobody looked there.
     """
 
     free: Mapping[str, tuple[int, ...]]
     held: Mapping[At, int]
     copies: frozenset[tuple[At, int]] = frozenset()
     host_free: Mapping[str, tuple[int, ...]] = {}
-    host_held: Mapping[At, int] = {}
+    host_held: Mapping[At, int] | None = None
 
 
 class After(NamedTuple):

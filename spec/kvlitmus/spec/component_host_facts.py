@@ -274,7 +274,7 @@ def component_host_available_due(
 @fact(3, ports=LOOKED_AT)
 def component_host_held(answer: After) -> Mapping[At, int] | Unknown:
     """Every entry that is cached on the host, by where it belongs."""
-    return UNKNOWN if answer.view is None else answer.view.host_held
+    return UNKNOWN if answer.view is None or answer.view.host_held is None else answer.view.host_held
 
 
 @fact(3, ports=LOOKED_AT)
@@ -331,7 +331,7 @@ def component_host_homes(
 ) -> Mapping[str, Sequence[int]] | Unknown:
     """For each pool of the host the places that have not exactly one home: free, cached or a backup's; and places beyond its number."""
     view = answer.view
-    if view is None:
+    if view is None or view.host_held is None:
         return UNKNOWN
     then = advance_components(state, setting, call, answer)
     homes: Counter[Place] = Counter((pool, place) for pool, free in view.host_free.items() for place in free)

@@ -252,7 +252,7 @@ def advance_components(state: ComponentState, setting: Setting, call: ComponentC
         return then
     held, host = after.view.held, after.view.host_held
     then = then._replace(places=held, certain=frozenset(held), copies=after.view.copies)
-    return then._replace(host=host, host_certain=frozenset(host))
+    return then if host is None else then._replace(host=host, host_certain=frozenset(host))
 
 
 def _alloc(state: ComponentState, setting: Setting, _: ComponentAlloc, answer: Entries | None) -> ComponentState:

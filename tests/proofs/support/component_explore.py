@@ -160,14 +160,15 @@ class Explorer:
     def known(self, cache: model.Cache) -> ComponentState:
         """What somebody knows who has seen this cache: everything."""
         available, view = self.shown(cache)
+        host = view.host_held or {}
         return ComponentState(
             view.held,
             frozenset(view.held),
             receipts=cache.receipts,
             available=available,
             fetches=cache.fetches,
-            host=view.host_held,
-            host_certain=frozenset(view.host_held),
+            host=host,
+            host_certain=frozenset(host),
             host_available={pool: len(free) for pool, free in cache.host_free.items()},
             under_way=cache.copies,
         )
