@@ -11,7 +11,6 @@ from kvlitmus.mutants.registry import mutant, null_mutant
 from kvlitmus.spec.component_shapes import Component, Point, Window
 from kvlitmus.spec.units import Key
 
-_SGLANG = "https://github.com/sgl-project/sglang/"
 HOSTS = COMPONENT_HOST_CONFIGS[:1]
 
 # What is copied
@@ -147,12 +146,7 @@ class FullHostRefuses(ComponentCopier):
 # Copies under way
 
 
-@mutant(
-    "component-load-source-evicted",
-    links=(f"{_SGLANG}pull/26945",),
-    kills=("COMP-39", "COMP-44"),
-    configs=HOSTS,
-)
+@mutant("component-load-source-evicted", kills=("COMP-39", "COMP-44"), configs=HOSTS)
 class LoadSourceEvicted(ComponentCopier):
     """What a load back reads isn't pinned on the host: it is evicted and overwritten while it is copied."""
 
