@@ -35,6 +35,7 @@ from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.plan import (
     COMPONENT_CONFIGS,
+    COMPONENT_HOST_CONFIGS,
     RANK_CONFIGS,
     REQUEST_CONFIGS,
     SPARSE_CONFIGS,
@@ -57,8 +58,8 @@ TARGETS: dict[str, tuple[Any, tuple[Config, ...]]] = {
     "reference": (reference.target, (*FLAT, *TIER_CONFIGS, *RANK_CONFIGS)),
     "reference-store": (reference_store.target, STORE_CONFIGS),
     "reference-sparse": (reference_sparse.target, SPARSE_CONFIGS),
-    "components": (specimen.component_target, COMPONENT_CONFIGS[:4]),
-    "reference-components": (reference_components.target, COMPONENT_CONFIGS[:4]),
+    "components": (specimen.component_target, (*COMPONENT_CONFIGS[:4], *COMPONENT_HOST_CONFIGS[:2])),
+    "reference-components": (reference_components.target, (*COMPONENT_CONFIGS[:4], *COMPONENT_HOST_CONFIGS[:2])),
     "component-requests": (specimen.component_request_target, REQUEST_CONFIGS[:4]),
     "reference-component-requests": (reference_requests.target, REQUEST_CONFIGS[:4]),
 }

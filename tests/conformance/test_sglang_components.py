@@ -98,11 +98,10 @@ def test_drawn_schedules_break_nothing_in_the_new_release(name: str) -> None:
 @pytest.mark.timeout(1000)
 @pytest.mark.parametrize("release", RELEASES)
 def test_a_state_goes_with_the_window_before_it(release: str) -> None:
-    """A choice that no field of the profile declares yet: ``TreeComponent.eviction_priority``."""
+    """``TreeComponent.eviction_priority``, which the profile declares: that is no violation of COMP-16."""
     broken = seen(release, "drawn", "swa_mamba")
-    assert broken.keys() - {"COMP-08", "COMP-09", "COMP-15"} == {"COMP-16"}
-    assert broken["COMP-16"][-1].startswith("evict(")
-    assert (broken.keys() == {"COMP-16"}) == (release == "0.5.23")
+    assert not broken.keys() - {"COMP-08", "COMP-09", "COMP-15"}
+    assert not broken or release != "0.5.23"
 
 
 @pytest.mark.nightly

@@ -112,7 +112,7 @@ NOT_ACCUSED: dict[tuple[str, Any, Any], str] = {
     ("store_put", "first", "either"): LEAVE,
     ("fill_matched", False, True): LEAVE,
     ("store_checks", "bytes", "length"): LEAVE,
-    ("component_cascade", "base", "leaf"): LEAVE,
+    **{("component_cascade", one, two): LEAVE for one, two in (("base", "leaf"), ("base", "later"), ("leaf", "later"))},
     ("component_copies", "one", "kept"): LEAVE,
     ("component_grants", "each", "paired"): NEVER,
     ("component_grants", "each", "whole"): NEVER,

@@ -258,6 +258,37 @@ class HostGoesWithTheDevice(ComponentTree):
         return found
 
 
+@mutant("component-copy-buffers-stay-free", kills=("COMP-35", "COMP-45"), configs=HOSTS)
+class CopyBuffersStayFree(ComponentCopier):
+    """The places that a backup writes to stay on the free list until it has ended: the next one writes there as well."""
+
+    def buffers(self, wants: Mapping[str, int], *, load: bool) -> dict[str, list[int]] | None:
+        found = super().buffers(wants, load=load)
+        if found and not load:
+            for name, places in found.items():
+                self.host.give(name, places)
+        return found
+
+    def land(self, copy: ComponentCopy, node: ComponentNode, name: str, place: int) -> bool:
+        landed = super().land(copy, node, name, place)
+        free = self.host.free[self.host.pool_of[name]]
+        if landed and not copy.load and place in free:
+            free.remove(place)
+        return landed
+
+
+@mutant("component-failed-backup-frees-twice", kills=("COMP-45",), configs=HOSTS)
+class FailedBackupFreesTwice(ComponentCopier):
+    """Places of a backup that failed are put on the free list by who copies and by who is told: two prefixes get them."""
+
+    def ended(self, copy: ComponentCopy, *, ok: bool) -> dict[str, list[int]]:
+        returned = super().ended(copy, ok=ok)
+        if not ok and not copy.load:
+            for name, places in returned.items():
+                self.host.give(name, places)
+        return returned
+
+
 # Legal variations
 
 

@@ -480,6 +480,13 @@ class LeavesGoWhole(ComponentTree):
     """With an entry at the end of a path all that is there goes, as the profile declares."""
 
 
+@null_mutant(
+    "component-entries-take-later-ones", profile=replace(PROFILE, component_cascade="later"), configs=COMPONENT_CONFIGS
+)
+class EntriesTakeLaterOnes(ComponentTree):
+    """With a window's entry the state of its prefix goes, which no hit can use without it, as the profile declares."""
+
+
 @null_mutant("component-match-leaves-a-unit", profile=CAPPED, configs=COMPONENT_CONFIGS)
 class MatchLeavesAUnit(ComponentTree):
     """A hit leaves at least one unit to compute, as the profile declares."""

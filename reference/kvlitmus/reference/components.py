@@ -23,7 +23,7 @@ from kvlitmus.spec.component_calls import (
     ComponentUnlock,
     Entries,
 )
-from kvlitmus.spec.component_shapes import Need, Run, fits, largest
+from kvlitmus.spec.component_shapes import WHOLE_LEAVES, Need, Run, fits, largest
 from kvlitmus.spec.component_state import Copy, Fetch, end_name, ends_at, needed_at
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.units import Name
@@ -155,9 +155,14 @@ def goes_with(cache: Cache, setting: Setting, victim: At) -> list[At]:
     """What an eviction of an entry takes: the entry, and what goes with it by the profile."""
     base, cascade = setting.layout.base.name, setting.profile.component_cascade
     takes_all = cascade != "none" and victim[0] == base
-    if cascade == "leaf" and not takes_all:
+    if cascade in WHOLE_LEAVES and not takes_all:
         takes_all = (base, victim[1]) in evictable(cache, setting, base)
-    return [at for at in cache.held if at[1] == victim[1]] if takes_all else [victim]
+    if takes_all:
+        return [at for at in cache.held if at[1] == victim[1]]
+    order = [one.name for one in setting.layout.components]
+    later = order[order.index(victim[0]) + 1 :] if cascade == "later" else ()
+    along = [(name, victim[1]) for name in later]
+    return [victim, *[at for at in along if at in cache.held and at not in cache.covered]]
 
 
 def evict(cache: Cache, setting: Setting, call: ComponentEvict) -> tuple[Cache, Mapping[str, int]]:

@@ -1,7 +1,8 @@
 """What an eviction may take of a cache of components: of each component how many entries, and which.
 
 It takes what is asked for, by node the rest of the last node, and what goes along by the profile: with KV the entries of
-the same prefix (``base``), and with an entry at the end of a path the KV there (``leaf``).
+the same prefix (``base``), with an entry at the end of a path the KV there (``leaf``), and with any entry those of the components
+after its own for the same prefix (``later``).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Collection, Mapping
 
 from kvlitmus.spec.component_calls import At
 from kvlitmus.spec.component_layouts import Layout
+from kvlitmus.spec.component_shapes import WHOLE_LEAVES
 from kvlitmus.spec.component_state import ComponentState, asked_components
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.units import Name
@@ -31,7 +33,7 @@ def freed_most(setting: Setting, layout: Layout, state: ComponentState, wants: M
     most = dict.fromkeys(layout.components_by_name, 0)
     for name in touched:
         own = wants.get(name, 0)
-        takers = () if cascade == "none" else wants if cascade == "leaf" else (layout.base.name,)
+        takers = () if cascade == "none" else wants if cascade in WHOLE_LEAVES else (layout.base.name,)
         along = sum(wants.get(other, 0) for other in takers if other != name)
         most[name] = own + (node - 1 if own else 0) + along * node
     return most
@@ -42,17 +44,22 @@ def rightly_gone(
 ) -> frozenset[At]:
     """Which of the entries that are gone such an eviction may have taken.
 
-    Those of the components that are asked for; with KV that is gone what belonged to its prefix; and, where leaves go
-    whole, KV at whose prefix, or by node in whose node, an entry is gone that was asked for.
+    Those of the components that are asked for; with KV that is gone what belonged to its prefix; where leaves go whole, KV
+    at whose prefix, or by node in whose node, an entry is gone that was asked for; and, where later components go along,
+    what these had for the same prefix.
     """
     asked = {name for name, many in wants.items() if many > 0}
     cascade, base = setting.profile.component_cascade, layout.base.name
     right = {at for at in gone if at[0] in asked}
-    if cascade == "leaf" and base not in asked:
+    if cascade in WHOLE_LEAVES and base not in asked:
         ends = {name for _, name in right}
         back = (longest_node(setting, state) - 1) * layout.base.unit
         near = ends.union(*[prefixes(setting, name, back) for name in ends])
         right |= {at for at in gone if at[0] == base and not near.isdisjoint({at[1], *prefixes(setting, at[1], back)})}
+    if cascade == "later":
+        number = {one.name: at for at, one in enumerate(layout.components)}
+        first = {name: min(number[other] for other, at in right if at == name) for _, name in right}
+        right |= {at for at in gone if at[1] in first and number[at[0]] > first[at[1]]}
     if cascade != "none":
         bare = {name for component, name in right if component == base}
         right |= {at for at in gone if at[1] in bare}

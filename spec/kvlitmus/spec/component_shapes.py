@@ -21,8 +21,11 @@ from typing import NamedTuple
 ROOTS = ("shorter", "full")
 """What a window means near the root: a prefix that is ``shorter`` than it suffices, or it must be there in ``full``."""
 
-CASCADES = ("none", "base", "leaf")
+CASCADES = ("none", "base", "leaf", "later")
 """What else goes with an entry; see :class:`~kvlitmus.spec.profile.Profile`."""
+
+WHOLE_LEAVES = ("leaf", "later")
+"""The cascades in which all goes with an entry at the end of a path."""
 
 GRANTS = ("each", "paired", "whole")
 """How places are granted; see :class:`~kvlitmus.spec.profile.Profile`."""

@@ -45,7 +45,7 @@ from kvlitmus.spec.component_calls import (
 )
 from kvlitmus.spec.component_fetch import asked, attached, committed
 from kvlitmus.spec.component_layouts import Layout
-from kvlitmus.spec.component_shapes import Component, Window, needed, step_of
+from kvlitmus.spec.component_shapes import WHOLE_LEAVES, Component, Window, needed, step_of
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.units import Name
 
@@ -223,7 +223,7 @@ def asked_components(layout: Layout, wants: Mapping[str, int], cascade: str) -> 
     asked = {name for name, many in wants.items() if many > 0}
     if cascade == "none" or not asked:
         return frozenset(asked)
-    if cascade == "leaf" or layout.base.name in asked:
+    if cascade in WHOLE_LEAVES or layout.base.name in asked:
         return frozenset(one.name for one in layout.components)
     return frozenset(asked)
 

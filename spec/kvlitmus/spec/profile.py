@@ -158,7 +158,8 @@ class Profile:
         window can't be used (``full``).
     component_cascade: what else an eviction takes with an entry: nothing (``none``); with KV what the other components
         have for the same prefix (``base``); that, and with an entry of another component at a prefix that no KV extends the KV
-        and all else there (``leaf``).
+        and all else there (``leaf``); or that, and with any entry what the components after its own, in the order of the
+        layout, have for the same prefix (``later``).
     component_grants: places are granted for ``each`` component by itself; or a window's come with those of KV and are tied
         to them (``paired``): no more of them are asked for than of KV, the last of KV have them, an insert brings both
         for the same prefixes up to the end of what it brings, and they are given back together; or so, and an insert

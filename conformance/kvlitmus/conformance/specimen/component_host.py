@@ -10,7 +10,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kvlitmus.conformance.specimen.components import ComponentNode, ComponentPools, ComponentSpecimen, ComponentTree
+from kvlitmus.conformance.specimen.components import (
+    ComponentNode,
+    ComponentPools,
+    ComponentSpecimen,
+    ComponentTree,
+    unlocked_after,
+)
 from kvlitmus.spec.component_layouts import layout_of
 from kvlitmus.spec.component_shapes import Component, Run
 from kvlitmus.spec.units import Key
@@ -187,9 +193,12 @@ class ComponentCopier:
         """The components that lose their entry on the host with that of this one."""
         base, cascade = self.base.name, self.tree.profile.component_cascade
         whole = cascade != "none" and name == base
-        if cascade == "leaf" and base in node.host and not node.host_locks.get(base):
+        if cascade in ("leaf", "later") and base in node.host and not node.host_locks.get(base):
             whole = whole or self.is_leaf(node)
-        return list(node.host) if whole else [name]
+        if whole:
+            return list(node.host)
+        later = cascade == "later"
+        return [name, *unlocked_after(self.tree.components, name, node.host, node.host_locks)] if later else [name]
 
 
 class ComponentHierarchy(ComponentSpecimen):

@@ -248,9 +248,11 @@ class ComponentTree:
         """The components that lose their entry with that of this one."""
         base, cascade = self.components[0].name, self.profile.component_cascade
         whole = cascade != "none" and name == base
-        if cascade == "leaf" and base in node.places and not node.locks.get(base):
+        if cascade in ("leaf", "later") and base in node.places and not node.locks.get(base):
             whole = whole or self.is_leaf(node)
-        return list(node.places) if whole else [name]
+        if whole:
+            return list(node.places)
+        return [name, *unlocked_after(self.components, name, node.places, node.locks)] if cascade == "later" else [name]
 
     def prune(self, node: ComponentNode) -> None:
         """Nodes that hold nothing, with nothing below them, are gone."""
@@ -270,6 +272,14 @@ class ComponentTree:
                 there = node.host if host else node.places
                 found += [(name, namespace, units, place) for name, place in there.items()]
         return found
+
+
+def unlocked_after(
+    components: Sequence[Component], name: str, places: Mapping[str, int], locks: Mapping[str, int]
+) -> list[str]:
+    """The components after one that have an entry here which nobody has locked."""
+    order = [one.name for one in components]
+    return [one for one in order[order.index(name) + 1 :] if one in places and not locks.get(one)]
 
 
 class ComponentSpecimen:

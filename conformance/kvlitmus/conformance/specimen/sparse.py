@@ -49,8 +49,8 @@ class RowTable:
         self.room = self.page + 2
         self.buffered = [[NO_SLOT] * self.room for _ in range(ROWS)]
         self.recent = [list(range(self.room)) for _ in range(ROWS)]
-        # Two long sequences and a short one: a third one waits, or finds that it can't grow.
-        self.device = list(range(2 * (self.room + self.page) + self.page))
+        # A slot too few for three long sequences: one waits, or finds that it can't grow.
+        self.device = list(range(3 * (self.room + self.page) - 1))
         self.places: list[list[int]] = [[] for _ in range(ROWS)]
         self.begun = 0
         self.copying: set[int] = set()

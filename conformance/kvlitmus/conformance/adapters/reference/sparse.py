@@ -27,7 +27,9 @@ class ReferenceSparse:
     def __init__(self, config: Config, count: str, ratio: int = 1) -> None:
         self.count = count
         size, room = config.page_size, config.page_size + 2
-        device = 2 * (room + size) + size  # two long sequences and a short one: a third waits, or can't grow
+        # A slot too few for three long sequences: one waits, or can't grow.  Where tokens are compressed it is the host
+        # that has too little.
+        device = (3 if ratio == 1 else ROWS) * (room + size) - 1
         self.pool = sparse.empty_pool(size, config.pages, ROW_PAGES * size, room, ratio=ratio, device=device)
 
     def has_room(self, tokens: int) -> bool:

@@ -43,7 +43,7 @@ PROFILE = Profile(
     evict_granularity="node",
     duplicates="cache_frees",
     window_root="shorter",
-    component_cascade="leaf",
+    component_cascade="later",
     misuse="undefined",
 )
 PAIRED = replace(PROFILE, component_grants="paired", component_refill="replaces")
