@@ -164,7 +164,7 @@ class ComponentHostCounters(Protocol):
     """Counters of the host's pools."""
 
     def component_available_host(self) -> Mapping[str, int]:
-        """How many places of each pool of the host are free, by the name of the pool."""
+        """How many places of each pool of the host are free."""
 
 
 class ComponentHostView(Protocol):
