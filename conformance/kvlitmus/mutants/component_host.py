@@ -260,7 +260,7 @@ class HostGoesWithTheDevice(ComponentTree):
 
 @mutant("component-copy-buffers-stay-free", kills=("COMP-35", "COMP-45"), configs=HOSTS)
 class CopyBuffersStayFree(ComponentCopier):
-    """The places that a backup writes to stay on the free list until it has ended: the next one writes there as well."""
+    """The places that a backup writes to stay on the free list until it has ended: the next one writes there, too."""
 
     def buffers(self, wants: Mapping[str, int], *, load: bool) -> dict[str, list[int]] | None:
         found = super().buffers(wants, load=load)
@@ -279,7 +279,7 @@ class CopyBuffersStayFree(ComponentCopier):
 
 @mutant("component-failed-backup-frees-twice", kills=("COMP-45",), configs=HOSTS)
 class FailedBackupFreesTwice(ComponentCopier):
-    """Places of a backup that failed are put on the free list by who copies and by who is told: two prefixes get them."""
+    """Places of a backup that failed are put on the free list twice: two prefixes get them."""
 
     def ended(self, copy: ComponentCopy, *, ok: bool) -> dict[str, list[int]]:
         returned = super().ended(copy, ok=ok)
