@@ -7,14 +7,17 @@ from typing import Any
 
 import pytest
 
-from kvlitmus.conformance.checker.calls import components
+from kvlitmus.conformance.checker.calls import component_host, components
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
-from kvlitmus.conformance.litmus.components import store
+from kvlitmus.conformance.generate.actions.components import use
+from kvlitmus.conformance.litmus.component_host import back_up, backed, end, load
+from kvlitmus.conformance.litmus.components import ALL, store
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run import engine, plan
 from kvlitmus.conformance.run.results import Options
+from kvlitmus.conformance.specimen.component_host import ComponentHierarchy
 from kvlitmus.conformance.specimen.components import ComponentSpecimen
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
 from kvlitmus.mutants.registry import all_mutants
@@ -95,3 +98,27 @@ def test_a_legal_variation_is_spared(id: str) -> None:
         shorter = replace(item, ops=min(item.ops, 150))
         result = engine.run_item(one.target, shorter, Options(shrink_trials=0))
         assert not result.error and not result.findings, (item.id, result.findings)
+
+
+HOST = Config(page_size=4, pages=20, host_pages=16, components="kv+swa+state")
+
+
+def hierarchy(config: Config, parts: Parts | None = None, *, depth: int = 3) -> Checker:
+    """What judges a cache with host memory, or with the ports of one."""
+    return Checker(ComponentHierarchy(config, parts or Parts(), PROFILE), config, PROFILE, depth=depth)
+
+
+@pytest.mark.parametrize("depth", [0, 1, 3])
+def test_what_lands_after_a_load_began_is_not_taken_to_be_needed_by_it(depth: int) -> None:
+    checker = hierarchy(HOST, depth=depth)
+    key = prompt(checker, "ab")
+    backed(checker, key)
+    component_host.evict_host(checker, {"swa": 1})  # one of two: which is not known
+    components.evict(checker, {"state": 4})
+    load(checker, key, number=0)
+    use(checker, key, ALL)
+    back_up(checker, key, number=1)
+    end(checker, number=1)  # brings the window's entry that was gone when the load began
+    freed = component_host.evict_host(checker, {"swa": 8})
+    assert freed["swa"] == 1
+    end(checker, number=0)

@@ -498,7 +498,9 @@ def _copied(state: ComponentState, setting: Setting, call: ComponentCopied, answ
         return _with(state, setting, one.places, returned)
     landed = not_in(setting.layout, one.places, returned)
     certain = state.host_certain | {at for at in one.places if at in state.host or at in landed}
-    return state._replace(host={**state.host, **landed}, host_certain=certain)
+    # What comes only now wasn't there when other copies began: it would have stayed for them.
+    others = {number: other._replace(host=other.host - landed.keys()) for number, other in rest.items()}
+    return state._replace(host={**state.host, **landed}, host_certain=certain, under_way=others)
 
 
 def _evict_host(
