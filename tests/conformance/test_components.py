@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +18,7 @@ from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run import engine, plan
 from kvlitmus.conformance.run.results import Options
-from kvlitmus.conformance.specimen.component_host import ComponentHierarchy
+from kvlitmus.conformance.specimen.component_host import ComponentCopier, ComponentHierarchy
 from kvlitmus.conformance.specimen.components import ComponentSpecimen
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
 from kvlitmus.mutants.registry import all_mutants
@@ -122,3 +123,29 @@ def test_what_lands_after_a_load_began_is_not_taken_to_be_needed_by_it(depth: in
     freed = component_host.evict_host(checker, {"swa": 8})
     assert freed["swa"] == 1
     end(checker, number=0)
+
+
+class Foresighted(ComponentCopier):
+    """A copier that evicts nothing from the host where it knows that it would not be enough."""
+
+    def make_room(self, wants: Mapping[str, int], *, load: bool) -> dict[str, int]:
+        """Nothing, unless there is enough of everything with what nobody needs."""
+        free = {name: len(self.host.free[self.host.pool_of[name]]) for name in wants}
+        for node in self.tree.nodes():
+            for name in wants.keys() & node.host.keys():
+                free[name] += not node.host_locks.get(name)
+        if not load and any(many > free[name] for name, many in wants.items()):
+            return {}
+        return super().make_room(wants, load=load)
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+@pytest.mark.parametrize("copier", [Foresighted, ComponentCopier])
+def test_who_refuses_a_backup_need_not_evict_in_vain(copier: type[ComponentCopier], depth: int) -> None:
+    config = Config(page_size=4, pages=20, host_pages=6, components="kv+swa")
+    checker = hierarchy(config, Parts(component_copies=copier), depth=depth)
+    backed(checker, prompt(checker, "a"))
+    for number, ways in enumerate(("bcde", "fghi")):
+        use(checker, prompt(checker, ways), ALL)
+        begun = back_up(checker, prompt(checker, ways), number=number)
+        assert begun == (number == 0)

@@ -119,7 +119,7 @@ def refusable(
     available: Mapping[str, int],
     freed: Mapping[str, int],
 ) -> bool:
-    """Whether a copy of this plan may be refused: it may have nothing to take, or some pool is short after one eviction.
+    """Whether a copy of this plan may be refused: it may have nothing to take, or some pool is short after one eviction, or would be.
 
     ``loose``: what is certainly cached on the tier that it goes to, and nothing protects.  ``available``: what was free
     before; ``freed``: what was evicted for the copy.
@@ -130,7 +130,8 @@ def refusable(
     least = counted(plan.least)
     could = by_pool(layout, {name: min(many, free.get(name, 0)) for name, many in least.items()})
     for pool, many in by_pool(layout, counted(plan.most)).items():
-        room = available.get(pool, 0) + evicted.get(pool, 0)
-        if room < many and room >= min(many, available.get(pool, 0) + could.get(pool, 0)):
+        had = available.get(pool, 0)
+        # Who knows beforehand that it would not be enough need not evict anything in vain.
+        if max(had + evicted.get(pool, 0), had + could.get(pool, 0)) < many:
             return True
     return False
