@@ -18,6 +18,7 @@ from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run import engine, plan
 from kvlitmus.conformance.run.results import Options
+from kvlitmus.conformance.specimen.cache import ComponentTarget
 from kvlitmus.conformance.specimen.component_host import ComponentCopier, ComponentHierarchy
 from kvlitmus.conformance.specimen.components import ComponentSpecimen
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
@@ -149,3 +150,30 @@ def test_who_refuses_a_backup_need_not_evict_in_vain(copier: type[ComponentCopie
         use(checker, prompt(checker, ways), ALL)
         begun = back_up(checker, prompt(checker, ways), number=number)
         assert begun == (number == 0)
+
+
+class OneClass(ComponentHierarchy):
+    """A cache that has one class for both: without memory on the host it counts none there, and can't copy."""
+
+    def component_available_host(self) -> dict[str, int]:
+        """No place of any pool."""
+        return {pool: len(self.host.free.get(pool, ())) for pool in self.layout.places}
+
+    def component_free_host(self) -> dict[str, list[int]]:
+        """No place of any pool."""
+        return {pool: list(self.host.free.get(pool, ())) for pool in self.layout.places}
+
+
+class OneClassTarget(ComponentTarget):
+    """A target that makes one class for all configurations."""
+
+    def make(self, config: Config) -> OneClass:
+        """A fresh cache."""
+        return OneClass(config, self.parts, self.profile)
+
+
+@pytest.mark.parametrize("config", [CONFIG, HOST], ids=str)
+def test_nothing_is_asked_of_the_host_where_there_is_none(config: Config) -> None:
+    for item in plan.items([config], PROFILE, steps=1):
+        result = engine.run_item(OneClassTarget(), item, Options(shrink_trials=0))
+        assert not result.error and not result.findings, (item.id, result.findings)

@@ -65,6 +65,9 @@ DEEPEST = 3
 EVENTS = 2
 """The depth of events."""
 
+HOST_OF_COMPONENTS = frozenset({"component_host", "component_host_counters", "component_host_view"})
+"""What is asked of a cache of components only where the configuration has host memory."""
+
 UNSEEN = frozenset(INPUTS) - {"setting", "state", "call", "answer"}
 """The inputs that a step lacks after which nothing is observed."""
 
@@ -180,6 +183,8 @@ class Checker(Guard):
     def offered(self) -> frozenset[str]:
         """The capabilities of the adapter, and those that follow from what it declares."""
         capabilities = capabilities_of(self.adapter)
+        if not self.config.host_pages:
+            capabilities -= HOST_OF_COMPONENTS  # a cache may have one class for both
         if "lifecycle" in capabilities and self.profile.attach == "any_time":
             capabilities |= {"reattach"}
         if self.composed is not None:
