@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from kvlitmus.conformance.adapters.reference.sparse import ReferenceSparse, compressing, rejecting, target
+from kvlitmus.conformance.checker.calls import sparse
+from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.ports import Config, Profile, Unsupported
 from kvlitmus.conformance.run import engine, plan
@@ -167,3 +169,12 @@ def test_rows_that_are_one_are_found_wherever_they_are() -> None:
             return RowsInTwoPlaces(config, "empty")
 
     assert "SPARSE-05" in broken(judged(Kind()))  # no page is in two rows
+
+
+@pytest.mark.parametrize("one", [specimen, target], ids=["specimen", "reference"])
+def test_an_admitted_row_may_refuse_a_peer_with_other_pages(one: Any) -> None:
+    config = plan.SPARSE_CONFIGS[0]
+    checker = Checker(one.make(config), config, one.profile)
+    assert sparse.reserve(checker, 0, 1)
+    assert sparse.prealloc(checker, 0, 1, config.page_size + 1) is None
+    assert sparse.prealloc(checker, 0, 1, config.page_size) is not None

@@ -48,4 +48,6 @@ def sparse_alone(state: SparseState, call: SparseReserve) -> bool:
 def sparse_promise(state: SparseState, call: SparseRequest) -> bool:
     """Whether a request is for tokens of an admitted row within what it was admitted for."""
     pages = state.reserved.get(call.row, 0)
-    return 0 <= call.start <= state.of(call.row).allocated and call.tokens > 0 and call.end <= pages * state.page_size
+    within = 0 <= call.start <= state.of(call.row).allocated and call.end <= pages * state.page_size
+    # Whatever was promised, a peer with pages of another size is to be refused.
+    return within and call.tokens > 0 and call.peer in (0, state.page_size)
