@@ -36,6 +36,14 @@ class TransferFromTheEnd(RowTable):
         return super().destinations(row)[::-1]
 
 
+@mutant("sparse-abort-stops-every-peer", kills=("SPARSE-62",))
+class AbortStopsEveryPeer(RowTable):
+    """Who aborts one request forgets the transfers of all: their rows are used before the KV has come."""
+
+    def break_off(self, row: int) -> None:
+        self.transfers = {}
+
+
 @mutant("sparse-transfer-before-the-slots", kills=("SPARSE-48",))
 class TransferBeforeTheSlots(RowTable):
     """The peer is told to send before anybody knows whether there are slots: without any, it writes somewhere."""

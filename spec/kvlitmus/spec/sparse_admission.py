@@ -93,5 +93,7 @@ def admission_allocates_nothing(
     premise="sparse_promise",
 )
 def what_was_admitted_finds_its_pages(sparse_promise: bool, sparse_refused: bool) -> bool:
-    """A request for tokens of an admitted row, within what it was admitted for, MUST NOT be refused."""
+    """A request for tokens of an admitted row, within what it was admitted for, MUST NOT be refused, but for a peer whose pages
+    have another size.
+    """
     return not (sparse_promise and sparse_refused)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvlitmus.spec.facts import fact
-from kvlitmus.spec.sparse_calls import SparseCall, SparseDone, SparseRequest, SparseTransferred
+from kvlitmus.spec.sparse_calls import SparseCall, SparseDone, SparseFree, SparseRequest, SparseTransferred
 from kvlitmus.spec.sparse_state import SparseState, advance_sparse
 from kvlitmus.spec.units import PageNo, Pages
 
@@ -38,6 +38,13 @@ def sparse_sending_before(state: SparseState) -> Sequence[int]:
 def sparse_sending_after(answer: SparseDone) -> Sequence[int]:
     """The transfers that have not ended after the call."""
     return sorted(answer.sending)
+
+
+@fact(0)
+def sparse_sending_elsewhere(state: SparseState, call: SparseCall) -> Sequence[int]:
+    """The transfers that had not ended before the call, but for those to a row that it gives back."""
+    given_back = call.row if isinstance(call, SparseFree) else None
+    return sorted(number for number, one in state.transfers.items() if one.row != given_back)
 
 
 @fact(0)

@@ -71,6 +71,7 @@ def only_what_is_missing_is_copied(checker: Checker) -> None:
     """A key is backed up twice, a longer one behind it: nothing is copied, then what the longer one adds."""
     backed(checker, prompt(checker, "ab"))
     back_up(checker, prompt(checker, "ab"))
+    end(checker)  # nothing, unless a copy of nothing was begun
     backed(checker, prompt(checker, "abcd"))
     evict_all(checker)
     for ways in ("ab", "abcd"):

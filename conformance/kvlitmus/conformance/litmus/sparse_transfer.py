@@ -77,7 +77,7 @@ def a_transfer_fails(checker: Checker) -> None:
     sparse.read(checker, 1)
 
 
-@litmus(rules=("SPARSE-05", "SPARSE-08", "SPARSE-19", "SPARSE-50"), needs=ABORTS)
+@litmus(rules=("SPARSE-05", "SPARSE-08", "SPARSE-19", "SPARSE-50", "SPARSE-62"), needs=ABORTS)
 def a_request_is_aborted_while_a_peer_writes(checker: Checker) -> None:
     """The row is given back, and nobody gets its pages as long as the peer goes on; when it ends, all are free."""
     page = checker.size
