@@ -107,7 +107,15 @@ BOUNDS = (
 
 PROVEN: dict[str, tuple[tuple[str, ...], str]] = {
     "every_rule_of_transfers_holds": (
-        (*(rule.id for rule in OF_TRANSFERS), "SPARSE-05", "SPARSE-08", "SPARSE-09", "SPARSE-19", "SPARSE-38"),
+        (
+            *(rule.id for rule in OF_TRANSFERS),
+            "SPARSE-05",
+            "SPARSE-08",
+            "SPARSE-09",
+            "SPARSE-19",
+            "SPARSE-38",
+            "SPARSE-62",
+        ),
         BOUNDS,
     ),
 }

@@ -34,6 +34,7 @@ PARTS = (
     "sparse_ratio",
     "sparse_transfer",
     "sparse_growth",
+    "sparse_transfer_others",
     "components",
     "component_prefetch",
     "component_host",

@@ -19,12 +19,6 @@ from kvlitmus.spec.units import PageNo, Pages, Slot, Tokens, same
 __all__ = ["sparse_transfer_facts"]
 
 _SEED = "R-SP-14; sglang#23606"
-OTHERS = (
-    *(On.SPARSE_REQUEST, On.REFUSED_SPARSE_REQUEST, On.SPARSE_READ, On.SPARSE_FREE, On.SPARSE_ADMIT, On.SPARSE_SWAP),
-    *(On.SPARSE_CONNECT, On.SPARSE_STAGE, On.REFUSED_SPARSE_STAGE, On.SPARSE_COPIED, On.SPARSE_READY, On.SPARSE_BACKUP),
-    *(On.SPARSE_RESERVE, On.SPARSE_GROW, On.REFUSED_SPARSE_GROW),
-)
-"""All that is neither the beginning of a transfer nor the end of one."""
 
 
 @rule(
@@ -112,19 +106,3 @@ def a_row_stays_when_its_tokens_arrive(
 ) -> bool:
     """The end of a transfer MUST leave every row as it was, but for the row of one that failed, which has nothing then."""
     return alike(sparse_rows, sparse_rows_due)
-
-
-@rule(
-    "SPARSE-62",
-    on=OTHERS,
-    needs=("sparse_transfer",),
-    source="R-SP-06",
-    reference="sparse.free",
-    allowed="{sparse_sending_elsewhere} still",
-    premise="sparse_sending_elsewhere",
-)
-def transfers_go_on_until_their_own_end(
-    sparse_sending_elsewhere: Sequence[int], sparse_sending_after: Sequence[int]
-) -> bool:
-    """A transfer MUST NOT end by a call that is neither its peer's end of it nor gives its own row back."""
-    return set(sparse_sending_elsewhere) <= set(sparse_sending_after)

@@ -23,7 +23,7 @@ from kvlitmus.conformance.checker.harness_store import HarnessStore
 from kvlitmus.conformance.checker.observation import Observer
 from kvlitmus.conformance.checker.selection import plan_for
 from kvlitmus.conformance.checker.tier_observation import LED, TierObserver
-from kvlitmus.conformance.ports import SNAPSHOTS, Config, Profile, Unsupported, capabilities_of
+from kvlitmus.conformance.ports import HOST_OF_COMPONENTS, SNAPSHOTS, Config, Profile, Unsupported, capabilities_of
 from kvlitmus.conformance.ports.compose import Composed, with_requests
 from kvlitmus.conformance.support.integers import EXACT, integers, is_integer
 from kvlitmus.conformance.support.text import harmless, shown, type_name
@@ -64,9 +64,6 @@ DEEPEST = 3
 
 EVENTS = 2
 """The depth of events."""
-
-HOST_OF_COMPONENTS = frozenset({"component_host", "component_host_counters", "component_host_view"})
-"""What is asked of a cache of components only where the configuration has host memory."""
 
 UNSEEN = frozenset(INPUTS) - {"setting", "state", "call", "answer"}
 """The inputs that a step lacks after which nothing is observed."""
@@ -182,9 +179,7 @@ class Checker(Guard):
 
     def offered(self) -> frozenset[str]:
         """The capabilities of the adapter, and those that follow from what it declares."""
-        capabilities = capabilities_of(self.adapter)
-        if not self.config.host_pages:
-            capabilities -= HOST_OF_COMPONENTS  # a cache may have one class for both
+        capabilities = capabilities_of(self.adapter) - (frozenset() if self.config.host_pages else HOST_OF_COMPONENTS)
         if "lifecycle" in capabilities and self.profile.attach == "any_time":
             capabilities |= {"reattach"}
         if self.composed is not None:

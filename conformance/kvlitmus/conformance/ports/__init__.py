@@ -51,6 +51,7 @@ from kvlitmus.spec.interface.cache import (
     View,
 )
 from kvlitmus.spec.interface.ports import (
+    HOST_OF_COMPONENTS,
     PORTS,
     SNAPSHOTS,
     capabilities_of,
@@ -58,6 +59,7 @@ from kvlitmus.spec.interface.ports import (
 from kvlitmus.spec.profile import Profile
 
 __all__ = [
+    "HOST_OF_COMPONENTS",
     "PORTS",
     "SNAPSHOTS",
     "Begun",

@@ -21,6 +21,9 @@ PORTS: dict[str, tuple[str, ...]] = {
 """Capability → the methods that make it up."""
 
 
+HOST_OF_COMPONENTS = frozenset({"component_host", "component_host_counters", "component_host_view"})
+"""What is asked of a cache of components only where the configuration has host memory: it may have one class for both."""
+
 SNAPSHOTS = frozenset({"inspect", "sparse_inspect", "component_view"})
 """The ports by which all of a cache can be seen, one for each kind of cache that has such a port."""
 
