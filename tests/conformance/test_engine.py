@@ -13,6 +13,7 @@ from kvlitmus.conformance.checker.calls.tiers import merge
 from kvlitmus.conformance.generate import shrink as shrinking
 from kvlitmus.conformance.generate.schedule import NEEDS, WEIGHTS, Op, decode, draw, make_key, table
 from kvlitmus.conformance.generate.shrink import Case, Failed, shrink
+from kvlitmus.conformance.litmus import registry
 from kvlitmus.conformance.litmus.registry import LITMUS, all_litmus
 from kvlitmus.conformance.ports import Config, capabilities_of
 from kvlitmus.conformance.run.engine import run_item
@@ -108,6 +109,15 @@ def test_every_litmus_test_exercises_the_rules_that_it_names() -> None:
         assert (result.findings, result.error, result.unexercised) == ([], "", []), item.id
     judged = {id for id, one in all_rules().items() if one.pack != "port" and not without_a_snapshot(one)}
     assert judged - declared - {f"PREFETCH-{number:02}" for number in range(21)} == set()
+
+
+def test_litmus_tests_are_listed_part_by_part_whoever_imports_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = list(all_litmus())
+    parts = [name.partition("/")[0] for name in expected]
+    assert [part for part, _ in itertools.groupby(parts)] == list(dict.fromkeys(parts))
+    later = [name for name, part in zip(expected, parts, strict=True) if part == parts[-1]]
+    monkeypatch.setattr(registry, "LITMUS", {name: LITMUS[name] for name in [*later, *expected]})
+    assert list(all_litmus()) == expected
 
 
 def test_a_counterexample_is_short_and_its_last_call_is_the_offence() -> None:

@@ -40,7 +40,7 @@ LINE_CLOSED = 119
 MARK = "KVLITMUS_RUN"
 """The environment variable by which the processes of a run are known."""
 
-GRACE_SECONDS = 3.0
+GRACE_SECONDS = 10.0
 """How long a dying process has for its last words; on a busy machine it needs a while to get to speak."""
 
 
