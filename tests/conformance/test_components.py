@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from kvlitmus.conformance.checker.calls import component_host, components
+from kvlitmus.conformance.checker.calls import component_host, component_prefetch, components
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.checker.guard import Violation
 from kvlitmus.conformance.generate.actions.components import use
@@ -22,6 +21,7 @@ from kvlitmus.conformance.specimen.cache import ComponentTarget
 from kvlitmus.conformance.specimen.component_host import ComponentCopier, ComponentHierarchy
 from kvlitmus.conformance.specimen.components import ComponentSpecimen
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
+from kvlitmus.mutants.legal.component_host import BackupForeseesItsRefusal
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.units import Key
 
@@ -126,22 +126,8 @@ def test_what_lands_after_a_load_began_is_not_taken_to_be_needed_by_it(depth: in
     end(checker, number=0)
 
 
-class Foresighted(ComponentCopier):
-    """A copier that evicts nothing from the host where it knows that it would not be enough."""
-
-    def make_room(self, wants: Mapping[str, int], *, load: bool) -> dict[str, int]:
-        """Nothing, unless there is enough of everything with what nobody needs."""
-        free = {name: len(self.host.free[self.host.pool_of[name]]) for name in wants}
-        for node in self.tree.nodes():
-            for name in wants.keys() & node.host.keys():
-                free[name] += not node.host_locks.get(name)
-        if not load and any(many > free[name] for name, many in wants.items()):
-            return {}
-        return super().make_room(wants, load=load)
-
-
 @pytest.mark.parametrize("depth", [1, 3])
-@pytest.mark.parametrize("copier", [Foresighted, ComponentCopier])
+@pytest.mark.parametrize("copier", [BackupForeseesItsRefusal, ComponentCopier])
 def test_who_refuses_a_backup_need_not_evict_in_vain(copier: type[ComponentCopier], depth: int) -> None:
     config = Config(page_size=4, pages=20, host_pages=6, components="kv+swa")
     checker = hierarchy(config, Parts(component_copies=copier), depth=depth)
@@ -150,6 +136,37 @@ def test_who_refuses_a_backup_need_not_evict_in_vain(copier: type[ComponentCopie
         use(checker, prompt(checker, ways), ALL)
         begun = back_up(checker, prompt(checker, ways), number=number)
         assert begun == (number == 0)
+
+
+@pytest.mark.parametrize("places", [{"kv": {4: 17}}, {"kv": 3}, {"tail": {}}, [17]], ids=str)
+@pytest.mark.parametrize("depth", [0, 3])
+def test_a_refused_copy_has_no_places(monkeypatch: pytest.MonkeyPatch, depth: int, places: object) -> None:
+    monkeypatch.setattr(ComponentHierarchy, "component_back_up", lambda *_: (None, places, {}))
+    checker = hierarchy(HOST, depth=depth)
+    key = prompt(checker, "ab")
+    use(checker, key, ALL)
+    with pytest.raises(Violation) as found:
+        back_up(checker, key, number=0)
+    assert found.value.rules == ("PORT-03",)
+
+
+@pytest.mark.parametrize("places", [None, {}, {"kv": {}}], ids=str)
+def test_a_refused_copy_may_say_in_any_way_that_it_has_none(monkeypatch: pytest.MonkeyPatch, places: object) -> None:
+    monkeypatch.setattr(ComponentHierarchy, "component_back_up", lambda *_: (None, places, {}))
+    checker = hierarchy(HOST, depth=0)
+    key = prompt(checker, "ab")
+    use(checker, key, ALL)
+    assert not back_up(checker, key, number=0)
+
+
+@pytest.mark.parametrize("reserved", [{"kv": [3]}, {"kv": 3}], ids=str)
+def test_a_refused_prefetch_has_no_places(monkeypatch: pytest.MonkeyPatch, reserved: object) -> None:
+    monkeypatch.setattr(Odd, "component_prefetch", lambda *_: (None, reserved, {}))
+    checker = odd()
+    key = prompt(checker, "ab")
+    with pytest.raises(Violation) as found:
+        component_prefetch.prefetch(checker, key, 0, None, 4, 0)
+    assert found.value.rules == ("PORT-03",)
 
 
 class OneClass(ComponentHierarchy):

@@ -58,6 +58,7 @@ MODULES: tuple[str, ...] = (
     "legal.tiers",
     "legal.ranks",
     "legal.components",
+    "legal.component_host",
     "component_choices",
     "legal.choices",
 )

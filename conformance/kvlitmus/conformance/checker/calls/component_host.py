@@ -6,7 +6,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.calls.component_prefetch import by_end
-from kvlitmus.conformance.checker.calls.components import entries_text, judge, mapping, read_counts, read_entries
+from kvlitmus.conformance.checker.calls.components import (
+    entries_text,
+    judge,
+    mapping,
+    nothing_beside,
+    read_counts,
+    read_entries,
+)
 from kvlitmus.conformance.checker.calls.text import key_text
 from kvlitmus.spec.component_calls import (
     ComponentBackUp,
@@ -50,7 +57,9 @@ def read_copying(checker: Checker, token: object, places: object, boundary: int,
     names = checker.setting.layout.components_by_name
     evicted = read_counts(checker, freed, names)
     given: dict[str, dict[int, int]] | None = None
-    if token is not None:
+    if token is None:
+        nothing_beside(checker, places, "copy")
+    else:
         given = {
             name: {
                 checker.count(end, "an end"): checker.count(place, "a place")

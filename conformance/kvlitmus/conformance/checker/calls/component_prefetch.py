@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from kvlitmus.conformance.checker.calls.components import entries_text, judge, mapping, read_counts, read_entries
+from kvlitmus.conformance.checker.calls.components import (
+    entries_text,
+    judge,
+    mapping,
+    nothing_beside,
+    read_counts,
+    read_entries,
+)
 from kvlitmus.conformance.checker.calls.text import key_text
 from kvlitmus.spec.component_calls import (
     Committed,
@@ -31,7 +38,11 @@ def prefetch(checker: Checker, key: Key, length: int, handle: object, threshold:
     answer = checker.call(said, "component_prefetch", handle, key, threshold)
     token, places, freed = checker.fields(answer, 3, "(prefetch, places by component, evicted by component)")
     evicted = read_counts(checker, freed, checker.setting.layout.components_by_name)
-    given = None if token is None else read_entries(checker, places)
+    given = None
+    if token is None:
+        nothing_beside(checker, places, "prefetch")
+    else:
+        given = read_entries(checker, places)
     evicted_text = f", evicted {entries_text(evicted)}" if any(evicted.values()) else ""
     checker.history[-1] += f" → {'None' if given is None else entries_text(given)}{evicted_text}"
     if given is not None:

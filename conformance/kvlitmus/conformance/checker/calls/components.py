@@ -214,6 +214,15 @@ def read_entries(checker: Checker, answer: object, names: Mapping[str, object] |
     }
 
 
+def nothing_beside(checker: Checker, places: object, what: str) -> None:
+    """What is refused has no places beside it: somebody would wait for them for ever; anything else breaks PORT-03."""
+    if places is None:
+        return
+    told = mapping(checker, places, checker.setting.layout.components_by_name)
+    if any(type(some) not in (dict, list, tuple) or len(some) for some in told.values()):
+        raise checker.broken("PORT-03", f"expected no places beside a {what} that is None, got {shown(places)}")
+
+
 def read_counts(checker: Checker, answer: object, names: Mapping[str, object]) -> Mapping[str, int]:
     """An answer of counts by name."""
     return {name: checker.count(many, "a count") for name, many in mapping(checker, answer, names).items()}

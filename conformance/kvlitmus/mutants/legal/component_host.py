@@ -1,0 +1,39 @@
+"""Null mutants of the host memory of components: what is begun, and what is evicted for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kvlitmus.conformance.run.plan import COMPONENT_HOST_CONFIGS
+from kvlitmus.conformance.specimen.component_host import ComponentCopier, ComponentCopy
+from kvlitmus.conformance.specimen.components import ComponentNode
+from kvlitmus.mutants.registry import null_mutant
+
+
+@null_mutant("component-backup-of-nothing", configs=COMPONENT_HOST_CONFIGS[:2])
+class BackupOfNothing(ComponentCopier):
+    """A backup begins even where the host lacks nothing: it takes nothing, and protects its prefix until it ends."""
+
+    def begin(self, node: ComponentNode, *, load: bool) -> tuple[ComponentCopy | None, dict[str, int]]:
+        if load or self.lacks(node, load=load):
+            return super().begin(node, load=load)
+        copy = ComponentCopy(load, node.end, [], [], [])
+        self.pin(copy, node)
+        return copy, {}
+
+
+@null_mutant("component-backup-foresees-its-refusal", configs=COMPONENT_HOST_CONFIGS)
+class BackupForeseesItsRefusal(ComponentCopier):
+    """Nothing is evicted from the host for a backup where even all that nobody needs would not be enough."""
+
+    def make_room(self, wants: Mapping[str, int], *, load: bool) -> dict[str, int]:
+        pool_of, free = self.host.pool_of, {pool: len(some) for pool, some in self.host.free.items()}
+        for node in self.tree.nodes():
+            for name in node.host:
+                free[pool_of[name]] += not node.host_locks.get(name)
+        needed = dict.fromkeys(free, 0)
+        for name, many in wants.items():
+            needed[pool_of[name]] += many
+        if not load and any(many > free[pool] for pool, many in needed.items()):
+            return {}
+        return super().make_room(wants, load=load)
