@@ -254,7 +254,8 @@ class HostGoesWithTheDevice(ComponentTree):
     def goes_with(self, node: ComponentNode, name: str) -> list[str]:
         found = super().goes_with(node, name)
         for one in found:
-            node.host.pop(one, None)
+            if one in node.host:
+                self.take(node, one, host=True)
         return found
 
 

@@ -432,7 +432,7 @@ class ReplacesTheWindow(ComponentFetcher):
     def commit(self, fetch: ComponentFetch, came: Mapping[str, Collection[int]]) -> tuple[int, Places]:
         for node in self.tree.walk(fetch.key):
             if node.end in fetch.reads.get("swa", ()) and "swa" in node.places:
-                self.pools.give("swa", [node.places.pop("swa")])
+                self.pools.give("swa", [self.tree.take(node, "swa")])
         return super().commit(fetch, came)
 
 

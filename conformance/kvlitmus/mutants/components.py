@@ -423,7 +423,7 @@ class KvTakesWindowsElsewhere(ComponentTree):
         freed = super().evict(wants)
         if freed["kv"]:
             for node in [node for node in self.nodes() if "swa" in node.places and not node.locks.get("swa")]:
-                self.pools.give("swa", [node.places.pop("swa")])
+                self.pools.give("swa", [self.take(node, "swa")])
                 freed["swa"] += 1
         return freed
 
@@ -442,7 +442,7 @@ class LeafIsAnother(ComponentTree):
         for _ in range(wants.get("swa", 0)):
             if choices := self.evictable(self.components[1]):
                 victim = min(choices, key=lambda node: (node.used, -node.end))
-                self.pools.give("swa", [victim.places.pop("swa")])
+                self.pools.give("swa", [self.take(victim, "swa")])
                 others = super().evict({"kv": 1})
                 freed = {name: many + others[name] + (name == "swa") for name, many in freed.items()}
         return freed
@@ -458,7 +458,7 @@ class MatchDropsTheWindow(ComponentTree):
             kept = self.needed(self.components[1], best)
             for node in self.walk(key):
                 if node.end < best.end and node not in kept and "swa" in node.places and not node.locks.get("swa"):
-                    self.pools.give("swa", [node.places.pop("swa")])
+                    self.pools.give("swa", [self.take(node, "swa")])
         return best
 
 

@@ -41,6 +41,7 @@ MODULES: tuple[str, ...] = (
     "components",
     "component_prefetch",
     "component_host",
+    "component_events",
     "component_requests",
     "ranks",
     "ranks_lost",

@@ -15,6 +15,7 @@ from dataclasses import replace
 from kvlitmus.conformance.ports import Config, Profile, Unsupported
 from kvlitmus.spec.component_layouts import layout_of
 from kvlitmus.spec.component_shapes import Chunk, Component, Derived, Point, Window
+from kvlitmus.spec.interface.components import ComponentEvent
 from kvlitmus.spec.units import Key
 
 PROFILE = replace(Profile(), component_cascade="none")
@@ -36,10 +37,12 @@ class BlockGroups:
         self.group_of = {group.name: group for group in groups}
         self.blocks = blocks
         self.step = math.lcm(*[group.align for group in groups])
+        self.events: list[ComponentEvent] = []
         self.component_reset()
 
     def component_reset(self) -> None:
         """All blocks are free."""
+        self.events.append(ComponentEvent("cleared"))
         self.free = list(range(1, self.blocks + 1))
         self.found: dict[BlockKey, int] = {}
         self.keys: dict[int, BlockKey] = {}
@@ -125,6 +128,7 @@ class BlockGroups:
                     left[name].append(block)
                 else:
                     self.found[at], self.keys[block] = block, at
+                    self.events.append(ComponentEvent("stored", "device", *at))
         prefixes = [
             (group.name, key.namespace, key.units[:end]) for end in range(len(key.units) + 1) for group in self.groups
         ]
@@ -160,12 +164,18 @@ class BlockGroups:
         for name, many in wants.items():
             gone = [block for block in self.line if self.keys[block][0] == name][:many]
             for block in gone:
+                self.events.append(ComponentEvent("removed", "device", *self.keys[block]))
                 del self.line[block], self.found[self.keys.pop(block)]
             self.free += gone
             freed[name] = len(gone)
         return freed
 
     # Looks
+
+    def component_events(self) -> list[ComponentEvent]:
+        """Keys that blocks got and lost."""
+        told, self.events = self.events, []
+        return told
 
     def component_available(self) -> dict[str, int]:
         """The length of the list."""
@@ -185,7 +195,7 @@ class BlockGroupsTarget:
 
     profile = PROFILE
     configs = CONFIGS
-    capabilities = ("component_lookup", "components", "component_counters", "component_view")
+    capabilities = ("component_lookup", "components", "component_counters", "component_events", "component_view")
 
     def make(self, config: Config) -> BlockGroups:
         """Fresh groups over a fresh pool."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from kvlitmus.conformance.ports import Config, Profile, Unsupported
 from kvlitmus.spec.component_layouts import layout_of
 from kvlitmus.spec.component_shapes import Chunk, Component, Derived, Point, Window
+from kvlitmus.spec.interface.components import ComponentEvent
 from kvlitmus.spec.units import Key
 from kvlitmus.zoo.block_groups import BlockGroups, BlockKey
 
@@ -130,6 +131,7 @@ class BlockRequests(BlockGroups):
                     at = (name, table.key.namespace, table.key.units[:end])
                     self.keys[block] = at
                     self.equal.setdefault(at, []).append(block)
+                    self.events.append(ComponentEvent("stored", "device", *at))
 
     # Blocks
 
@@ -139,6 +141,7 @@ class BlockRequests(BlockGroups):
             block = next(iter(self.line))
             del self.line[block]
             at = self.keys.pop(block)
+            self.events.append(ComponentEvent("removed", "device", *at))
             self.equal[at].remove(block)
             if not self.equal[at]:
                 del self.equal[at]
@@ -178,7 +181,7 @@ class BlockRequestsTarget:
 
     profile = PROFILE
     configs = CONFIGS
-    capabilities = ("component_lookup", "component_requests", "component_view")
+    capabilities = ("component_lookup", "component_requests", "component_events", "component_view")
 
     def make(self, config: Config) -> Served:
         """Fresh groups over a fresh pool."""
@@ -199,6 +202,7 @@ class Served:
         self.component_grow = blocks.component_grow
         self.component_finish = blocks.component_finish
         self.component_reset = blocks.component_reset
+        self.component_events = blocks.component_events
         self.component_free_places = blocks.component_free_places
         self.component_entries = blocks.component_entries
 

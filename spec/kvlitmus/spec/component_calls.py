@@ -33,16 +33,25 @@ class View(NamedTuple):
     host_held: Mapping[At, int] | None = None
 
 
+class Telling(NamedTuple):
+    """An event: ``what`` became of the entry ``at`` on a ``tier``, ``stored`` or ``removed``; or all was ``cleared``."""
+
+    what: str
+    tier: str
+    at: At | None
+
+
 class After(NamedTuple):
     """An answer, and what was seen after it: the free places of each pool, and a snapshot; ``None`` where nobody looked.
 
-    ``host_available``: the free places of each pool of the host.
+    ``host_available``: the free places of each pool of the host.  ``events``: what was told since the call before.
     """
 
     answer: object
     available: Mapping[str, int] | None = None
     view: View | None = None
     host_available: Mapping[str, int] | None = None
+    events: tuple[Telling, ...] = ()
 
 
 class ComponentAlloc(NamedTuple):

@@ -46,6 +46,7 @@ from kvlitmus.spec.component_calls import (
 from kvlitmus.spec.component_fetch import asked, attached, committed
 from kvlitmus.spec.component_layouts import Layout
 from kvlitmus.spec.component_shapes import WHOLE_LEAVES, Component, Window, needed, step_of
+from kvlitmus.spec.component_told import Replayed, replayed
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.units import Name
 
@@ -109,7 +110,7 @@ class ComponentState(NamedTuple):
     insert or commit brought, in entries: no node is longer.  ``fetches``: the prefetches that are under way, by the
     suite's number.  ``running``: likewise the requests.  ``copies``: further places of what may be cached more than
     once.  ``host``, ``host_certain``, ``host_available``: what may be cached on the host, what is for certain, and what is free
-    there.  ``under_way``: by the suite's number the copies that are under way.
+    there.  ``under_way``: by the suite's number the copies that are under way.  ``told``: what all events so far tell.
     """
 
     places: Mapping[At, int] = {}
@@ -125,6 +126,7 @@ class ComponentState(NamedTuple):
     host_certain: frozenset[At] = frozenset()
     host_available: Mapping[str, int] | None = None
     under_way: Mapping[int, Copy] = {}
+    told: Replayed = Replayed()
 
     @property
     def stored(self) -> frozenset[Stored]:
@@ -247,7 +249,8 @@ def refilled(state: ComponentState, setting: Setting, call: ComponentInsert, gon
 def advance_components(state: ComponentState, setting: Setting, call: ComponentCall, after: After) -> ComponentState:
     """What is known after a call that was answered so, and after a look where somebody looked."""
     then = FOLLOW[type(call)](state, setting, call, after.answer)
-    then = then._replace(available=after.available, host_available=after.host_available)
+    told = replayed(state.told, setting, after.events)
+    then = then._replace(available=after.available, host_available=after.host_available, told=told)
     if after.view is None:
         return then
     held, host = after.view.held, after.view.host_held

@@ -38,6 +38,7 @@ PARTS = (
     "components",
     "component_prefetch",
     "component_host",
+    "component_events",
     "component_requests",
     "ranks",
     "port",

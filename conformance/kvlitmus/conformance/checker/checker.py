@@ -71,7 +71,7 @@ UNSEEN = frozenset(INPUTS) - {"setting", "state", "call", "answer"}
 
 def deepest(capabilities: frozenset[str]) -> int:
     """How deep an adapter with these capabilities can be observed."""
-    return DEEPEST if capabilities & SNAPSHOTS else EVENTS if "events" in capabilities else 1
+    return DEEPEST if capabilities & SNAPSHOTS else EVENTS if capabilities & {"events", "component_events"} else 1
 
 
 class Loan(NamedTuple):

@@ -36,6 +36,7 @@ MODULES: tuple[str, ...] = (
     "components",
     "component_prefetch",
     "component_host",
+    "component_events",
     "component_requests",
     "ranks",
     "misuse",

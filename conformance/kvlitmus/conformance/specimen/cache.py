@@ -78,7 +78,14 @@ target = SpecimenTarget()
 class ComponentTarget(SpecimenTarget):
     """The specimen as a cache of components alone."""
 
-    capabilities = ("component_lookup", "components", "component_prefetch", "component_counters", "component_view")
+    capabilities = (
+        "component_lookup",
+        "components",
+        "component_prefetch",
+        "component_counters",
+        "component_events",
+        "component_view",
+    )
     pools = ("component_host",)
 
     def make(self, config: Config) -> Any:
@@ -95,7 +102,7 @@ component_target = ComponentTarget(profile=replace(PROFILE, misuse="undefined"))
 class ComponentRequestTarget(SpecimenTarget):
     """The specimen as a cache that serves requests on components."""
 
-    capabilities = ("component_lookup", "component_requests", "component_view")
+    capabilities = ("component_lookup", "component_requests", "component_events", "component_view")
 
     def make(self, config: Config) -> Any:
         """A fresh cache of the components of the configuration."""

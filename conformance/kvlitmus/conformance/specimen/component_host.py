@@ -155,7 +155,7 @@ class ComponentCopier:
         there = node.places if copy.load else node.host
         if name in there:
             return False
-        there[name] = place
+        self.tree.put(node, name, place, host=not copy.load)
         node.used = self.tree.clock
         return True
 
@@ -184,7 +184,7 @@ class ComponentCopier:
             while freed[name] < many and (choices := self.evictable(component)):
                 victim = min(choices, key=lambda node: (node.used, -node.end))
                 for gone in self.goes_with(victim, name):
-                    self.host.give(gone, [victim.host.pop(gone)])
+                    self.host.give(gone, [self.tree.take(victim, gone, host=True)])
                     freed[gone] += 1
                 self.tree.prune(victim)
         return freed

@@ -15,6 +15,7 @@ from typing import Any
 from kvlitmus.spec.component_layouts import Layout, layout_of
 from kvlitmus.spec.component_shapes import Chunk, Component, Derived, Point, Run, Window
 from kvlitmus.spec.config import Config
+from kvlitmus.spec.interface.components import ComponentEvent
 from kvlitmus.spec.profile import Profile
 from kvlitmus.spec.units import Key
 
@@ -58,6 +59,36 @@ class ComponentPools:
     def give(self, name: str, places: Sequence[int]) -> None:
         """These places of a component are free again."""
         self.free[self.pool_of[name]].extend(places)
+
+
+class ComponentJournal:
+    """What is to be told of entries that come and go."""
+
+    def __init__(self) -> None:
+        self.waiting: list[ComponentEvent] = []
+
+    def tell(self, what: str, tier: str, name: str, namespace: str | None, node: ComponentNode) -> None:
+        """An entry of a node was stored on a tier, or removed from it."""
+        self.waiting.append(ComponentEvent(what, tier, name, namespace, prefix_of(node)))
+
+    def clear(self) -> None:
+        """Everything has gone."""
+        self.waiting.append(ComponentEvent("cleared"))
+
+    def take(self) -> list[ComponentEvent]:
+        """What wasn't told before."""
+        waiting, self.waiting = self.waiting, []
+        return waiting
+
+
+def prefix_of(node: ComponentNode) -> tuple[object, ...]:
+    """All units up to the end of a node."""
+    parts: list[tuple[object, ...]] = []
+    at: ComponentNode | None = node
+    while at is not None:
+        parts.append(at.units)
+        at = at.above
+    return tuple(unit for part in reversed(parts) for unit in part)
 
 
 class WindowWalk:
@@ -106,6 +137,25 @@ class ComponentTree:
         self.step = math.lcm(*[one.align for one in self.components])
         self.roots: dict[str | None, ComponentNode] = {}
         self.clock = 0
+        self.journal = ComponentJournal()
+
+    def put(self, node: ComponentNode, name: str, place: int, *, host: bool = False) -> None:
+        """An entry comes to a node, and that is told."""
+        (node.host if host else node.places)[name] = place
+        self.told("stored", node, name, host=host)
+
+    def take(self, node: ComponentNode, name: str, *, host: bool = False) -> int:
+        """An entry leaves a node, and that is told; its place."""
+        self.told("removed", node, name, host=host)
+        return (node.host if host else node.places).pop(name)
+
+    def told(self, what: str, node: ComponentNode, name: str, *, host: bool) -> None:
+        """What became of an entry is to be told."""
+        top = node
+        while top.above is not None:
+            top = top.above
+        namespace = next(one for one, root in self.roots.items() if root is top)
+        self.journal.tell(what, "host" if host else "device", name, namespace, node)
 
     def walk(self, key: Key) -> Iterator[ComponentNode]:
         """The nodes of a key from its first page on, as far as there are any."""
@@ -178,7 +228,7 @@ class ComponentTree:
         if name in node.places:
             left.append(place)
         else:
-            node.places[name] = place
+            self.put(node, name, place)
             node.used = self.clock
 
     def grown(self, key: Key, length: int) -> list[ComponentNode]:
@@ -239,7 +289,7 @@ class ComponentTree:
             while freed[name] < many and (choices := self.evictable(component)):
                 victim = min(choices, key=lambda node: (node.used, -node.end))
                 for gone in self.goes_with(victim, name):
-                    self.pools.give(gone, [victim.places.pop(gone)])
+                    self.pools.give(gone, [self.take(victim, gone)])
                     freed[gone] += 1
                 self.prune(victim)
         return freed
@@ -288,12 +338,16 @@ class ComponentSpecimen:
     def __init__(self, config: Config, parts: Any, profile: Profile) -> None:
         self.config, self.parts, self.profile = config, parts, profile
         self.layout = layout_of(config.components, config.page_size, config.pages)
+        self.journal: ComponentJournal = parts.component_journal()
         self.component_reset()
+        self.journal.take()
 
     def component_reset(self) -> None:
         """See :class:`~kvlitmus.spec.interface.components.ComponentLookup`."""
         self.pools: ComponentPools = self.parts.component_pools(self.layout)
         self.tree: ComponentTree = self.parts.component_tree(self.config, self.profile, self.pools)
+        self.tree.journal = self.journal
+        self.journal.clear()
         self.fetches: Any = self.parts.component_fetches(self.pools, self.tree)
 
     def component_alloc(self, wants: Mapping[str, int]) -> dict[str, list[int]] | None:
@@ -361,6 +415,10 @@ class ComponentSpecimen:
         """See :class:`~kvlitmus.spec.interface.components.ComponentPrefetch`."""
         returned: dict[str, list[int]] = self.fetches.abort(fetch)
         return returned
+
+    def component_events(self) -> list[ComponentEvent]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentEvents`."""
+        return self.journal.take()
 
     def component_available(self) -> dict[str, int]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentCounters`."""

@@ -68,7 +68,7 @@ class NodeTree(ComponentTree):
                 while victim is not None:
                     above = self.rest(component, victim)
                     for gone in self.goes_with(victim, name):
-                        self.pools.give(gone, [victim.places.pop(gone)])
+                        self.pools.give(gone, [self.take(victim, gone)])
                         freed[gone] += 1
                     self.prune(victim)
                     victim = above
@@ -114,7 +114,7 @@ class ReplacingTree(ComponentTree):
 
     def displace(self, node: ComponentNode, base: str) -> None:
         """The KV that is cached gives way to what was brought."""
-        self.pools.give(base, [node.places.pop(base)])
+        self.pools.give(base, [self.take(node, base)])
 
 
 @null_mutant("null-component-refill-replaces", profile=REPLACING, configs=PAIRS)

@@ -35,6 +35,8 @@ from kvlitmus.spec.interface.cache import (
 from kvlitmus.spec.interface.components import (
     COMPONENT_PORTS,
     ComponentCounters,
+    ComponentEvent,
+    ComponentEvents,
     ComponentHost,
     ComponentHostCounters,
     ComponentHostView,
@@ -162,6 +164,8 @@ __all__ = [
     "Clock",
     "Collective",
     "ComponentCounters",
+    "ComponentEvent",
+    "ComponentEvents",
     "ComponentHost",
     "ComponentHostCounters",
     "ComponentHostView",

@@ -9,7 +9,7 @@ The caller owns what it allocated until an insert takes it, or it is given back.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kvlitmus.spec.units import Key
 
@@ -177,6 +177,32 @@ class ComponentHostView(Protocol):
         """Every entry that is cached on the host, as :meth:`ComponentView.component_entries` says them of the device."""
 
 
+class ComponentEvent(NamedTuple):
+    """What a cache tells the world about one entry.
+
+    ``what``: ``stored``, ``removed`` or ``cleared`` (everything, everywhere).  ``tier``: ``device`` or ``host``.
+    ``component``, ``namespace``, ``units``: the entry, as :meth:`ComponentView.component_entries` names it: all units of the
+    prefix that ends with it.
+    """
+
+    what: str
+    tier: str = ""
+    component: str = ""
+    namespace: str | None = None
+    units: Sequence[object] = ()
+
+
+class ComponentEvents(Protocol):
+    """What is told to the world of entries (depth 2)."""
+
+    def component_events(self) -> Sequence[ComponentEvent]:
+        """What happened since the last call, in order; a call has told of its changes when it returns.
+
+        Where equal entries are all kept (``component_copies``), an entry is told as often as it comes, and goes when it was
+        removed as often.
+        """
+
+
 class ComponentCounters(Protocol):
     """Counters of the pools."""
 
@@ -217,6 +243,7 @@ COMPONENT_PORTS: dict[str, tuple[str, ...]] = {
     "component_host": ("component_back_up", "component_load", "component_copied", "component_evict_host"),
     "component_host_counters": ("component_available_host",),
     "component_host_view": ("component_free_host", "component_host_entries"),
+    "component_events": ("component_events",),
     "component_requests": ("component_start", "component_grow", "component_finish"),
     "component_counters": ("component_available",),
     "component_view": ("component_free_places", "component_entries"),

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 from kvlitmus.conformance.ports import Config, Profile, Unsupported
+from kvlitmus.reference import component_events
 from kvlitmus.reference import component_requests as model
 from kvlitmus.spec.calls import Path, path_of
 from kvlitmus.spec.component_calls import (
@@ -18,6 +19,7 @@ from kvlitmus.spec.component_calls import (
     Entries,
     Holding,
 )
+from kvlitmus.spec.interface.components import ComponentEvent
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.units import Key
 
@@ -36,10 +38,13 @@ class ReferenceRequests:
         self.setting = Setting(config, profile, 3, frozenset({"component_requests"}))
         self.server = model.empty(self.setting)
         self.receipts = itertools.count()
+        self.events: list[ComponentEvent] = []
 
     def perform(self, call: object) -> object:
-        """Perform a call."""
+        """Perform a call, and note what is to be told of it."""
+        before = self.server.cache
         self.server, answer = model.perform(self.server, self.setting, call)
+        self.events += component_events.changes(before, self.server.cache, self.setting)
         return answer
 
     def path(self, key: Key) -> Path:
@@ -77,6 +82,11 @@ class ReferenceRequests:
         """See :class:`~kvlitmus.spec.interface.components.ComponentLookup`."""
         self.perform(ComponentReset())
 
+    def component_events(self) -> Sequence[ComponentEvent]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentEvents`."""
+        events, self.events = self.events, []
+        return events
+
     def component_free_places(self) -> Mapping[str, Sequence[int]]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentView`."""
         return {pool: sorted(free) for pool, free in self.server.cache.free.items()}
@@ -90,7 +100,7 @@ class ReferenceRequests:
 class ReferenceRequestTarget:
     """The target ``reference-component-requests``."""
 
-    capabilities = ("component_lookup", "component_requests", "component_view")
+    capabilities = ("component_lookup", "component_requests", "component_events", "component_view")
     profile = Profile(match_cap="len-1")
 
     def make(self, config: Config) -> ReferenceRequests:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from kvlitmus.conformance.ports import Config, Profile, Unsupported
-from kvlitmus.reference import component_host
+from kvlitmus.reference import component_events, component_host
 from kvlitmus.reference import components as model
 from kvlitmus.spec.calls import Path, path_of
 from kvlitmus.spec.component_calls import (
@@ -37,6 +37,7 @@ from kvlitmus.spec.component_calls import (
     Reserved,
 )
 from kvlitmus.spec.component_state import end_name
+from kvlitmus.spec.interface.components import ComponentEvent
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.units import Key
 
@@ -50,10 +51,13 @@ class ReferenceComponents:
         self.receipts = itertools.count()
         self.fetches = itertools.count()
         self.copies = itertools.count()
+        self.events: list[ComponentEvent] = []
 
     def perform(self, call: ComponentCall) -> object:
-        """Perform a call."""
-        self.cache, answer = component_host.perform(self.cache, self.setting, call)
+        """Perform a call, and note what is to be told of it."""
+        before = self.cache
+        self.cache, answer = component_host.perform(before, self.setting, call)
+        self.events += component_events.changes(before, self.cache, self.setting)
         return answer
 
     def path(self, key: Key) -> Path:
@@ -149,6 +153,11 @@ class ReferenceComponents:
         """See :class:`~kvlitmus.spec.interface.components.ComponentLookup`."""
         self.perform(ComponentReset())
 
+    def component_events(self) -> Sequence[ComponentEvent]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentEvents`."""
+        events, self.events = self.events, []
+        return events
+
     def component_available(self) -> Mapping[str, int]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentCounters`."""
         return {pool: len(free) for pool, free in self.cache.free.items()}
@@ -217,7 +226,14 @@ class ReferenceComponentHierarchy(ReferenceComponents):
 class ReferenceComponentTarget:
     """The target ``reference-components``, or a variant of it with other legal choices."""
 
-    capabilities = ("component_lookup", "components", "component_prefetch", "component_counters", "component_view")
+    capabilities = (
+        "component_lookup",
+        "components",
+        "component_prefetch",
+        "component_counters",
+        "component_events",
+        "component_view",
+    )
     pools = ("component_host",)
 
     def __init__(self, profile: Profile) -> None:

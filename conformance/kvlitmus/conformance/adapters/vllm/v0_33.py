@@ -3,8 +3,8 @@
 Real, as published: ``KVCacheManager``, ``HybridKVCacheCoordinator``, the managers of each kind of group, ``BlockPool``
 with its free queue, block hashing, ``Request``, the specs of the groups.
 
-Replaced: sampling parameters (a stand-in that asks for nothing special), logging, statistics and KV events (off),
-multimodal inputs (none).  One rank, no speculative decoding, no connector, no HiSparse, no sparse retention.
+Replaced: sampling parameters (a stand-in that asks for nothing special), logging, statistics (off), the classes of KV
+events (what the block pool puts into them is what is told), multimodal inputs (none).  One rank, no speculative decoding, no connector, no HiSparse, no sparse retention.
 
 The adapter does what vLLM's scheduler does with its manager, and nothing else.  A request is made with the hashes of
 its blocks; ``new_step_starts``, ``get_computed_blocks`` and ``allocate_slots`` begin it, ``allocate_slots`` goes on,
@@ -25,6 +25,7 @@ from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, Peer, Pla
 from kvlitmus.conformance.ports import Config, Profile, Unsupported
 from kvlitmus.spec.component_layouts import layout_of
 from kvlitmus.spec.component_shapes import Chunk, Component, Point, Run, Window, step_of
+from kvlitmus.spec.interface.components import ComponentEvent
 from kvlitmus.spec.units import Key
 
 CORE = "vllm.v1.core"
@@ -58,6 +59,31 @@ class Backend(Enum):
     MAMBA2 = "mamba2"
 
 
+class Told:
+    """A KV event: what the block pool says of it; ``what``: what becomes of its blocks."""
+
+    what = ""
+
+    def __init__(self, **said: Foreign) -> None:
+        vars(self).update(said)
+
+
+class Stored(Told):
+    """Blocks have got their hashes."""
+
+    what = "stored"
+
+
+class Removed(Told):
+    """Blocks have lost their hashes."""
+
+    what = "removed"
+
+
+class Cleared(Told):
+    """All of them have."""
+
+
 class Structured:
     """What a request says of the structure of its output: nothing."""
 
@@ -89,6 +115,13 @@ PLAN = Plan(
     ),
     lifted={"vllm.utils": {"utils/__init__.py": ("length_from_prompt_token_ids_or_embeds",)}},
     answers={
+        "vllm": {"envs": SimpleNamespace(VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES=True)},  # its default
+        "vllm.distributed.kv_events": {
+            "AllBlocksCleared": Cleared,
+            "BlockRemoved": Removed,
+            "BlockStored": Stored,
+            "MEDIUM_GPU": "GPU",
+        },
         "vllm.logger": {"init_logger": lambda _name: Quiet()},
         "vllm.platforms": {"current_platform": SimpleNamespace(register_custom_kv_cache_specs=lambda _config: None)},
         "vllm.v1.attention.backends.registry": {"MambaAttentionBackendEnum": Backend},
@@ -115,6 +148,8 @@ CONFIGS = (
 )
 
 Held = dict[str, dict[int, int]]
+Prefix = tuple[str | None, tuple[int, ...]]
+"""A namespace, and the tokens of a prefix."""
 
 
 class Groups:
@@ -140,9 +175,11 @@ class Groups:
             max_model_len=1 << 20,
             scheduler_block_size=self.step,
             hash_block_size=self.size,
+            enable_kv_cache_events=True,
         )
         self.running: dict[str, Foreign] = {}
-        self.names: dict[bytes, tuple[str | None, tuple[int, ...]]] = {}
+        self.names: dict[bytes, Prefix] = {}
+        self.told_names: dict[object, Prefix] = {}
         self.numbers = itertools.count()
 
     def spec(self, group: Component) -> Foreign:
@@ -172,7 +209,8 @@ class Groups:
             block_hasher=self.utils.get_request_block_hasher(self.size, self.hash),
         )
         for number, name in enumerate(request.block_hashes, 1):
-            self.names[name] = (key.namespace, tuple(request.prompt_token_ids[: number * self.size]))
+            prefix = (key.namespace, tuple(request.prompt_token_ids[: number * self.size]))
+            self.names[name] = self.told_names[self.utils.maybe_convert_block_hash(name)] = prefix
         return request
 
     def component_match(self, key: Key) -> tuple[int, dict[str, list[int]], object]:
@@ -227,6 +265,18 @@ class Groups:
             for group, table in zip(self.groups, tables, strict=True)
         }
 
+    def component_events(self) -> list[ComponentEvent]:
+        """``take_events``: a block's hash stands for its prefix, as for a router that hashes prompts as vLLM does."""
+        told: list[ComponentEvent] = []
+        for event in self.manager.take_events():
+            if isinstance(event, Cleared):
+                told.append(ComponentEvent("cleared"))
+                continue
+            group = self.groups[event.group_idx]
+            for name in event.block_hashes:
+                told.append(ComponentEvent(event.what, "device", group.name, *self.told_names[name]))
+        return told
+
     def component_free_places(self) -> Mapping[str, Sequence[int]]:
         """The blocks of the free queue that have no hash."""
         free = self.manager.block_pool.free_block_queue.get_all_free_blocks()
@@ -257,7 +307,7 @@ class VllmPeer(Peer):
 target = VllmPeer(
     plan=PLAN,
     profile=PROFILE,
-    capabilities=frozenset({"component_lookup", "component_requests", "component_view"}),
+    capabilities=frozenset({"component_lookup", "component_requests", "component_events", "component_view"}),
     build=Groups,
     configs=CONFIGS,
 )

@@ -23,6 +23,7 @@ from kvlitmus.spec.component_calls import (
     ComponentReset,
     ComponentUnlock,
     Entries,
+    Telling,
     View,
 )
 from kvlitmus.spec.component_state import advance_components, end_name
@@ -31,7 +32,8 @@ from kvlitmus.spec.units import Key, Unit
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Checker
 
-SNAPSHOT = 3
+EVENTS, SNAPSHOT = 2, 3
+EVENT_FORM = "(what, tier, component, namespace, units)"
 MAX_UNITS = 1 << 20
 """More units than any key of the suite has."""
 PAIR = 2
@@ -120,7 +122,7 @@ def reset(checker: Checker) -> None:
 def judge(checker: Checker, call: ComponentCall, answer: object) -> None:
     """A call was answered: the cache is looked at, what is known of it follows, and the step is judged."""
     before = checker.component_state
-    after = After(answer, available(checker), view(checker), available_host(checker))
+    after = After(answer, available(checker), view(checker), available_host(checker), events(checker))
     checker.component_state = advance_components(before, checker.setting, call, after)
     checker.answered(call, after, before)
 
@@ -137,6 +139,24 @@ def available_host(checker: Checker) -> Mapping[str, int] | None:
     if checker.depth < 1 or "component_host_counters" not in checker.capabilities:
         return None
     return read_counts(checker, checker.look("component_available_host"), checker.setting.layout.host)
+
+
+def events(checker: Checker) -> tuple[Telling, ...]:
+    """What was told since the call before, where somebody listens."""
+    if checker.depth < EVENTS or "component_events" not in checker.capabilities:
+        return ()
+    told = []
+    for row in listed(checker, checker.look("component_events"), "events"):
+        what, tier, component, namespace, units = checker.fields(row, 5, EVENT_FORM)
+        if type(what) is not str or type(tier) is not str:
+            raise checker.broken("PORT-03", f"expected {EVENT_FORM}, got {shown(row)}")
+        if what == "cleared":
+            told.append(Telling(what, tier, None))
+            continue
+        if type(component) is not str or component not in checker.setting.layout.components_by_name:
+            raise checker.broken("PORT-03", f"expected an event of a component, got {shown(row)}")
+        told.append(Telling(what, tier, (component, named(checker, namespace, units))))
+    return tuple(told)
 
 
 def view(checker: Checker) -> View | None:
