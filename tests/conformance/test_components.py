@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,8 +20,9 @@ from kvlitmus.conformance.run import engine, plan
 from kvlitmus.conformance.run.results import Options
 from kvlitmus.conformance.specimen.cache import ComponentTarget
 from kvlitmus.conformance.specimen.component_host import ComponentCopier, ComponentHierarchy
-from kvlitmus.conformance.specimen.components import ComponentSpecimen
+from kvlitmus.conformance.specimen.components import ComponentJournal, ComponentSpecimen
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
+from kvlitmus.mutants.component_events import EventsForgetAReset, EventsForgetTombstones, EventsOfTheKvAlone
 from kvlitmus.mutants.legal.component_host import BackupForeseesItsRefusal
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.units import Key
@@ -167,6 +169,59 @@ def test_a_refused_prefetch_has_no_places(monkeypatch: pytest.MonkeyPatch, reser
     with pytest.raises(Violation) as found:
         component_prefetch.prefetch(checker, key, 0, None, 4, 0)
     assert found.value.rules == ("PORT-03",)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        ("stored", "device", "kv", None),
+        ("stored", "device", "tail", None, (1, 2, 3, 4)),
+        ("stored", "device", "kv", 5, (1, 2, 3, 4)),
+        ("stored", "device", "kv", None, ()),
+        (1, "device", "kv", None, (1, 2, 3, 4)),
+        "stored",
+    ],
+    ids=str,
+)
+def test_an_event_of_another_form_breaks_the_port(monkeypatch: pytest.MonkeyPatch, event: object) -> None:
+    monkeypatch.setattr(Odd, "component_events", lambda _: [event])
+    with pytest.raises(Violation) as found:
+        store(odd(), Key(None, tuple(range(8))))
+    assert found.value.rules == ("PORT-03",)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [("moved", "device", "kv", None, (1, 2, 3, 4)), ("stored", "disk", "kv", None, (1, 2, 3, 4))],
+    ids=str,
+)
+def test_an_event_that_there_is_not_makes_no_sense(monkeypatch: pytest.MonkeyPatch, event: object) -> None:
+    monkeypatch.setattr(Odd, "component_events", lambda _: [event])
+    with pytest.raises(Violation) as found:
+        store(odd(), Key(None, tuple(range(8))))
+    assert "COMP-48" in found.value.rules
+
+
+def hits_between_changes(checker: Checker) -> None:
+    """A key is cached and found, loses its window, is cached anew and found, and is forgotten."""
+    for change in (partial(components.evict, checker, {"swa": 16}), partial(components.reset, checker)):
+        store(checker, prompt(checker, "abcd"))
+        components.match(checker, prompt(checker, "abcd"))
+        change()
+        components.match(checker, prompt(checker, "abcd"))
+
+
+@pytest.mark.parametrize(
+    ("journal", "rule"),
+    [(EventsForgetTombstones, "COMP-52"), (EventsOfTheKvAlone, "COMP-51"), (EventsForgetAReset, "COMP-52")],
+)
+def test_events_are_judged_by_hits_where_nobody_looks(journal: type[ComponentJournal], rule: str) -> None:
+    """Nothing is known for certain of what an eviction left, but hits say it."""
+    cache = ComponentSpecimen(CONFIG, Parts(component_journal=journal), PROFILE)
+    checker = Checker(cache, CONFIG, PROFILE, depth=2, muted=frozenset({"COMP-48", "COMP-49"}))
+    with pytest.raises(Violation) as found:
+        hits_between_changes(checker)
+    assert found.value.rules == (rule,)
 
 
 class OneClass(ComponentHierarchy):

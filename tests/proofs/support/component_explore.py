@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.reference import component_host
+from kvlitmus.reference import component_events, component_host
 from kvlitmus.reference import components as model
 from kvlitmus.spec.calls import Path, path_of
 from kvlitmus.spec.component_calls import (
@@ -24,20 +25,29 @@ from kvlitmus.spec.component_calls import (
     ComponentMatch,
     ComponentReset,
     ComponentUnlock,
+    Telling,
     View,
 )
 from kvlitmus.spec.component_state import ComponentState, advance_components, end_name
+from kvlitmus.spec.component_told import Replayed
 from kvlitmus.spec.facts import Facts
 from kvlitmus.spec.occasions import occasions_of
 from kvlitmus.spec.plan import verdicts
 from kvlitmus.spec.rule import rules_of
 from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.units import Key
+from kvlitmus.spec.units import Key, Unit
 from tests.proofs.support.component_copy_calls import copy_calls, copy_identity
 from tests.proofs.support.component_fetch_calls import fetch_calls, fetch_identity
 
 CAPABILITIES = frozenset(
-    {"component_lookup", "components", "component_prefetch", "component_counters", "component_view"}
+    {
+        "component_lookup",
+        "components",
+        "component_prefetch",
+        "component_counters",
+        "component_events",
+        "component_view",
+    }
 )
 HOSTED = CAPABILITIES | {"component_host", "component_host_counters", "component_host_view"}
 RULES = tuple(rules_of("comp"))
@@ -72,6 +82,15 @@ class Report:
     evaluated: Counter[str] = field(default_factory=Counter)
     broken: tuple[str, ...] = ()
     call: object = None
+
+
+def tellings(before: model.Cache, then: model.Cache, setting: Setting) -> tuple[Telling, ...]:
+    """The events of a step, as a judge reads them."""
+    found = []
+    for one in component_events.changes(before, then, setting):
+        prefix = setting.names.of(one.namespace, cast("Sequence[Unit]", one.units))[-1]
+        found.append(Telling(one.what, one.tier, (one.component, prefix)))
+    return tuple(found)
 
 
 class Explorer:
@@ -113,12 +132,12 @@ class Explorer:
             return self.brought(cache, call, report)
         state = self.known(cache)
         then, answer = self.perform(cache, self.setting, call)
-        broken = self.judged(state, call, then, answer, report)
+        broken = self.judged(cache, state, call, then, answer, report)
         if broken or not isinstance(call, ComponentAlloc) or not isinstance(answer, dict):
             return then, broken
-        state, back = self.after(state, call, then, answer), ComponentFree(answer)
+        state, back = self.after(cache, state, call, then, answer), ComponentFree(answer)
         last, _ = self.perform(then, self.setting, back)
-        return last, self.judged(state, back, last, None, report)
+        return last, self.judged(then, state, back, last, None, report)
 
     def brought(self, cache: model.Cache, call: ComponentInsert, report: Report) -> tuple[model.Cache, tuple[str, ...]]:
         """An insert, with the allocation before it and the return of what is left."""
@@ -126,22 +145,28 @@ class Explorer:
         asked = ComponentAlloc(dict(wants))
         state = self.known(cache)
         then, granted = self.perform(cache, self.setting, asked)
-        broken = self.judged(state, asked, then, granted, report)
+        broken = self.judged(cache, state, asked, then, granted, report)
         if broken or not isinstance(granted, dict):
             return then, broken
-        state = self.after(state, asked, then, granted)
+        state = self.after(cache, state, asked, then, granted)
         places = {name: iter(some) for name, some in granted.items()}
         made = call._replace(brought={at: next(places[at[0]]) for at in call.brought})
         last, left = self.perform(then, self.setting, made)
-        broken = self.judged(state, made, last, left, report)
+        broken = self.judged(then, state, made, last, left, report)
         assert isinstance(left, Mapping)
         return model.give(last, self.setting, [(name, one) for name, some in left.items() for one in some]), broken
 
     def judged(
-        self, state: ComponentState, call: ComponentCall, then: model.Cache, answer: object, report: Report
+        self,
+        before: model.Cache,
+        state: ComponentState,
+        call: ComponentCall,
+        then: model.Cache,
+        answer: object,
+        report: Report,
     ) -> tuple[str, ...]:
         """The rules that a step breaks."""
-        after = self.seen(then, answer)
+        after = self.seen(before, then, answer)
         inputs = {"setting": self.setting, "state": state, "call": call, "answer": after}
         known: Facts = {}
         said = verdicts(RULES, occasions_of(call, after), self.capabilities, inputs, known)
@@ -149,13 +174,16 @@ class Explorer:
         report.evaluated.update(said.keys())
         return tuple(id for id, kept in said.items() if not kept)
 
-    def after(self, state: ComponentState, call: ComponentCall, then: model.Cache, answer: object) -> ComponentState:
+    def after(
+        self, before: model.Cache, state: ComponentState, call: ComponentCall, then: model.Cache, answer: object
+    ) -> ComponentState:
         """What is known after a call."""
-        return advance_components(state, self.setting, call, self.seen(then, answer))
+        return advance_components(state, self.setting, call, self.seen(before, then, answer))
 
-    def seen(self, then: model.Cache, answer: object) -> After:
-        """An answer, and what is seen after it."""
-        return After(answer, *self.shown(then), {pool: len(free) for pool, free in then.host_free.items()})
+    def seen(self, before: model.Cache, then: model.Cache, answer: object) -> After:
+        """An answer, and what is seen and told after it."""
+        host = {pool: len(free) for pool, free in then.host_free.items()}
+        return After(answer, *self.shown(then), host, tellings(before, then, self.setting))
 
     def known(self, cache: model.Cache) -> ComponentState:
         """What somebody knows who has seen this cache: everything."""
@@ -171,6 +199,7 @@ class Explorer:
             host_certain=frozenset(host),
             host_available={pool: len(free) for pool, free in cache.host_free.items()},
             under_way=cache.copies,
+            told=Replayed(dict.fromkeys(cache.held, 1), dict.fromkeys(cache.host_held, 1)),
         )
 
     def shown(self, cache: model.Cache) -> tuple[Mapping[str, int], View]:

@@ -22,15 +22,16 @@ from kvlitmus.spec.component_calls import (
 )
 from kvlitmus.spec.component_shapes import step_of
 from kvlitmus.spec.component_state import ComponentState, Running
+from kvlitmus.spec.component_told import Replayed
 from kvlitmus.spec.facts import Facts
 from kvlitmus.spec.occasions import occasions_of
 from kvlitmus.spec.plan import verdicts
 from kvlitmus.spec.rule import rules_of
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.units import Key
-from tests.proofs.support.component_explore import Report
+from tests.proofs.support.component_explore import Report, tellings
 
-CAPABILITIES = frozenset({"component_lookup", "component_requests", "component_view"})
+CAPABILITIES = frozenset({"component_lookup", "component_requests", "component_events", "component_view"})
 RULES = (*rules_of("comp"), *rules_of("creq"))
 Perform = Callable[[model.Server, Setting, object], tuple[model.Server, object]]
 
@@ -81,10 +82,11 @@ class Explorer:
         self, server: model.Server, call: object, then: model.Server, answer: object, report: Report
     ) -> tuple[str, ...]:
         """The rules that a step breaks."""
-        after = After(answer, None, self.shown(then))
+        after = After(answer, None, self.shown(then), events=tellings(server.cache, then.cache, self.setting))
         view = self.shown(server)
         running = {number: Running(one.path, one.units, one.held) for number, one in server.requests.items()}
-        state = ComponentState(view.held, frozenset(view.held), running=running)
+        told = Replayed(dict.fromkeys(view.held, 1))
+        state = ComponentState(view.held, frozenset(view.held), running=running, told=told)
         inputs = {"setting": self.setting, "state": state, "call": call, "answer": after}
         known: Facts = {}
         said = verdicts(RULES, occasions_of(call, after), CAPABILITIES, inputs, known)

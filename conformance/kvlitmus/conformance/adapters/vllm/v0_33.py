@@ -4,7 +4,8 @@ Real, as published: ``KVCacheManager``, ``HybridKVCacheCoordinator``, the manage
 with its free queue, block hashing, ``Request``, the specs of the groups.
 
 Replaced: sampling parameters (a stand-in that asks for nothing special), logging, statistics (off), the classes of KV
-events (what the block pool puts into them is what is told), multimodal inputs (none).  One rank, no speculative decoding, no connector, no HiSparse, no sparse retention.
+events (what the block pool puts into them is what is told), multimodal inputs (none).  One rank, no speculative
+decoding, no connector, no HiSparse, no sparse retention.
 
 The adapter does what vLLM's scheduler does with its manager, and nothing else.  A request is made with the hashes of
 its blocks; ``new_step_starts``, ``get_computed_blocks`` and ``allocate_slots`` begin it, ``allocate_slots`` goes on,
@@ -273,8 +274,8 @@ class Groups:
                 told.append(ComponentEvent("cleared"))
                 continue
             group = self.groups[event.group_idx]
-            for name in event.block_hashes:
-                told.append(ComponentEvent(event.what, "device", group.name, *self.told_names[name]))
+            prefixes = [self.told_names[name] for name in event.block_hashes]
+            told += [ComponentEvent(event.what, "device", group.name, *prefix) for prefix in prefixes]
         return told
 
     def component_free_places(self) -> Mapping[str, Sequence[int]]:
