@@ -6,29 +6,18 @@ take steps, and are given back.  Each step is judged by every rule of sparse poo
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Hashable, Iterator
 
 from kvlitmus.reference import sparse as reference
 from kvlitmus.spec import sparse_admission
-from kvlitmus.spec.config import Config
-from kvlitmus.spec.occasions import occasions_of
-from kvlitmus.spec.plan import verdicts
 from kvlitmus.spec.profile import Profile
-from kvlitmus.spec.rule import all_rules
-from kvlitmus.spec.setting import SNAPSHOT, Setting
 from kvlitmus.spec.sparse_calls import SparseAdmit, SparseCall, SparseDone, SparseFree, SparseRequest, SparseReserve
-from kvlitmus.spec.sparse_state import SparseState, advance_sparse, backup
-from tests.proofs.sparse_rows import CAPABILITIES, seen
+from kvlitmus.spec.sparse_state import SparseState, backup
+from tests.proofs.support.sparse_search import RULES, Found, Perform, SparseSearch, seen
 
-RULES = [rule for rule in all_rules().values() if rule.pack == "sparse"]
 OF_ADMISSION = [rule for rule in RULES if rule.predicate.__module__ == sparse_admission.__name__]
 ROWS, PAGES, ROW_PAGES = (0, 1), 3, 2
 SIZES = (1, 2)
-
-Perform = Callable[[SparseState, SparseCall], tuple[SparseState, SparseDone]]
-"""What a pool does with a call in a state."""
 
 
 def perform(pool: SparseState, call: SparseCall) -> tuple[SparseState, SparseDone]:
@@ -68,31 +57,18 @@ def calls(pool: SparseState) -> Iterator[SparseCall]:
         yield SparseFree(row)
 
 
-def broken_in(size: int, performed: Perform = perform) -> tuple[Counter[str], int, list[str]]:
-    """How often each rule was evaluated, how many states there are, and what was broken first, in words."""
-    setting = Setting(Config(page_size=size, pages=PAGES, pool="sparse"), Profile(), SNAPSHOT, CAPABILITIES)
-    empty = reference.empty_pool(size, PAGES, ROW_PAGES * size, 1)
-    found, todo, counts = {key(empty)}, [empty], Counter[str]()
-    while todo:
-        pool = todo.pop()
-        for call in calls(pool):
-            then, answer = performed(pool, call)
-            inputs = {"setting": setting, "state": pool._replace(seen=seen(pool)), "call": call, "answer": answer}
-            said = verdicts(RULES, occasions_of(call, answer), CAPABILITIES, inputs, {})
-            counts.update(said)
-            if wrong := [id for id, kept in said.items() if not kept]:
-                return counts, len(found), [f"{', '.join(wrong)}: {call} in {key(pool)} → {answer.slots}"]
-            then = advance_sparse(pool, call, answer)
-            if key(then) not in found:
-                found.add(key(then))
-                todo.append(then)
-    return counts, len(found), []
-
-
-def key(pool: SparseState) -> Any:
+def key(pool: SparseState) -> Hashable:
     """What tells states apart."""
     rows = [(pool.of(row).pages, pool.reserved.get(row), pool.backed.get(row)) for row in ROWS]
     return tuple(rows), tuple([pool.buffers[row].length if row in pool.buffers else 0 for row in ROWS])
+
+
+SEARCH = SparseSearch(calls, key)
+
+
+def broken_in(size: int, performed: Perform = perform) -> Found:
+    """What is found with pages of so many slots."""
+    return SEARCH.broken_in(reference.empty_pool(size, PAGES, ROW_PAGES * size, 1), performed, Profile())
 
 
 BOUNDS = f"{len(ROWS)} rows of {ROW_PAGES} pages, {PAGES} pages of 1 and 2 slots, admitted or not, all lengths"

@@ -7,18 +7,11 @@ back; once with buffers that grow by the page, and once with whole ones.  The si
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Hashable, Iterator
 
 from kvlitmus.reference import sparse as reference
 from kvlitmus.spec import sparse_growth
-from kvlitmus.spec.config import Config
-from kvlitmus.spec.occasions import occasions_of
-from kvlitmus.spec.plan import verdicts
 from kvlitmus.spec.profile import Profile
-from kvlitmus.spec.rule import all_rules
-from kvlitmus.spec.setting import SNAPSHOT, Setting
 from kvlitmus.spec.sparse_calls import (
     SparseAdmit,
     SparseCall,
@@ -30,23 +23,19 @@ from kvlitmus.spec.sparse_calls import (
 )
 from kvlitmus.spec.sparse_state import SparseState
 from kvlitmus.spec.units import Slot, Tokens
-from tests.proofs import sparse_rows
-from tests.proofs.sparse_rows import CAPABILITIES
+from tests.proofs.support import sparse_search
+from tests.proofs.support.sparse_search import RULES, Found, Perform, SparseSearch
 
-RULES = [rule for rule in all_rules().values() if rule.pack == "sparse"]
 OF_GROWTH = [rule for rule in RULES if rule.predicate.__module__ == sparse_growth.__name__]
 ROWS = (0, 1)
 SCOPES = [(1, 2, 5, "page"), (2, 3, 7, "page"), (2, 4, 9, "page"), (1, 2, 7, "whole"), (2, 3, 9, "whole")]
 """Slots in a page, the room of a buffer, slots of the device, and how buffers grow."""
 
-Perform = Callable[[SparseState, SparseCall], tuple[SparseState, SparseDone]]
-"""What a pool does with a call in a state."""
-
 
 def seen(pool: SparseState) -> SparseSeen:
     """All that can be seen of the reference, the device included."""
     free = Tokens(len(reference.device_slots(pool)))
-    return sparse_rows.seen(pool)._replace(device=free, buffers=dict(pool.held))
+    return sparse_search.seen(pool)._replace(device=free, buffers=dict(pool.held))
 
 
 def perform(pool: SparseState, call: SparseCall) -> tuple[SparseState, SparseDone]:
@@ -83,33 +72,20 @@ def calls(pool: SparseState) -> Iterator[SparseCall]:
         yield SparseFree(row)
 
 
-def broken_in(scope: tuple[int, int, int, str], performed: Perform = perform) -> tuple[Counter[str], int, list[str]]:
-    """How often each rule was evaluated, how many states there are, and what was broken first, in words."""
-    size, room, device, grows = scope
-    pages = 2 * (room + 2)
-    setting = Setting(
-        Config(page_size=size, pages=pages, pool="sparse"), Profile(sparse_grows=grows), SNAPSHOT, CAPABILITIES
-    )
-    empty = reference.empty_pool(size, pages, pages * size, room, device=device)._replace(grows=grows)
-    found, todo, counts = {key(empty)}, [empty], Counter[str]()
-    while todo:
-        pool = todo.pop()
-        for call in calls(pool):
-            then, answer = performed(pool, call)
-            inputs = {"setting": setting, "state": pool._replace(seen=seen(pool)), "call": call, "answer": answer}
-            said = verdicts(RULES, occasions_of(call, answer), CAPABILITIES, inputs, {})
-            counts.update(said)
-            if wrong := [id for id, kept in said.items() if not kept]:
-                return counts, len(found), [f"{', '.join(wrong)}: {call} in {key(pool)} → {answer}"]
-            if key(then) not in found:
-                found.add(key(then))
-                todo.append(then)
-    return counts, len(found), []
-
-
-def key(pool: SparseState) -> Any:
+def key(pool: SparseState) -> Hashable:
     """What tells states apart."""
     return tuple([(bool(pool.of(row).pages), pool.places.get(row), pool.held.get(row)) for row in ROWS])
+
+
+SEARCH = SparseSearch(calls, key, seen, follows=False)
+
+
+def broken_in(scope: tuple[int, int, int, str], performed: Perform = perform) -> Found:
+    """What is found with a device and buffers like these."""
+    size, room, device, grows = scope
+    pages = 2 * (room + 2)
+    empty = reference.empty_pool(size, pages, pages * size, room, device=device)._replace(grows=grows)
+    return SEARCH.broken_in(empty, performed, Profile(sparse_grows=grows))
 
 
 BOUNDS = (

@@ -6,18 +6,11 @@ arithmetic is that of :func:`~kvlitmus.spec.sparse_state.backup_place`, run on t
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Hashable, Iterator
 
 from kvlitmus.reference import sparse as reference
 from kvlitmus.spec import sparse_ratio
-from kvlitmus.spec.config import Config
-from kvlitmus.spec.occasions import occasions_of
-from kvlitmus.spec.plan import verdicts
 from kvlitmus.spec.profile import Profile
-from kvlitmus.spec.rule import all_rules
-from kvlitmus.spec.setting import SNAPSHOT, Setting
 from kvlitmus.spec.sparse_calls import (
     SparseAdmit,
     SparseCall,
@@ -27,19 +20,15 @@ from kvlitmus.spec.sparse_calls import (
     SparseReady,
     SparseRequest,
 )
-from kvlitmus.spec.sparse_state import SparseState, advance_sparse, backup
+from kvlitmus.spec.sparse_state import SparseState, backup
 from kvlitmus.spec.units import Slot
-from tests.proofs.sparse_rows import CAPABILITIES, seen
+from tests.proofs.support.sparse_search import RULES, Found, Perform, SparseSearch, seen
 
-RULES = [rule for rule in all_rules().values() if rule.pack == "sparse"]
 OF_RATIOS = [rule for rule in RULES if rule.predicate.__module__ == sparse_ratio.__name__]
 ROWS, PAGES, ROW_PAGES, COPIES = (0, 1), 3, 2, 2
 SCOPES = [(size, ratio) for size in (1, 2) for ratio in (1, 2, 3)]
 """Slots in a page, and tokens that are compressed to one."""
 RATIOS = (1, 2, 4, 128)
-
-Perform = Callable[[SparseState, SparseCall], tuple[SparseState, SparseDone]]
-"""What a pool does with a call in a state."""
 
 
 def perform(pool: SparseState, call: SparseCall) -> tuple[SparseState, SparseDone]:
@@ -82,32 +71,19 @@ def calls(pool: SparseState) -> Iterator[SparseCall]:
         yield SparseReady()
 
 
-def broken_in(size: int, ratio: int, performed: Perform = perform) -> tuple[Counter[str], int, list[str]]:
-    """How often each rule was evaluated, how many states there are, and what was broken first, in words."""
-    profile = Profile(sparse_ratio=ratio)
-    setting = Setting(Config(page_size=size, pages=PAGES, pool="sparse"), profile, SNAPSHOT, CAPABILITIES)
-    empty = reference.empty_pool(size, PAGES, ROW_PAGES * size, 1, ratio=ratio)
-    found, todo, counts = {key(empty)}, [empty], Counter[str]()
-    while todo:
-        pool = todo.pop()
-        for call in calls(pool):
-            then, answer = performed(pool, call)
-            inputs = {"setting": setting, "state": pool._replace(seen=seen(pool)), "call": call, "answer": answer}
-            said = verdicts(RULES, occasions_of(call, answer), CAPABILITIES, inputs, {})
-            counts.update(said)
-            if wrong := [id for id, kept in said.items() if not kept]:
-                return counts, len(found), [f"{', '.join(wrong)}: {call} in {key(pool)} → {answer.slots}"]
-            then = advance_sparse(pool, call, answer)
-            if key(then) not in found:
-                found.add(key(then))
-                todo.append(then)
-    return counts, len(found), []
-
-
-def key(pool: SparseState) -> Any:
+def key(pool: SparseState) -> Hashable:
     """What tells states apart."""
     rows = [(pool.of(row).pages, pool.lengths.get(row), pool.backed.get(row)) for row in ROWS]
     return tuple(rows), tuple(pool.copies), pool.waiting, pool.begun
+
+
+SEARCH = SparseSearch(calls, key)
+
+
+def broken_in(size: int, ratio: int, performed: Perform = perform) -> Found:
+    """What is found with pages of so many slots, and so many tokens compressed to one."""
+    empty = reference.empty_pool(size, PAGES, ROW_PAGES * size, 1, ratio=ratio)
+    return SEARCH.broken_in(empty, performed, Profile(sparse_ratio=ratio))
 
 
 BOUNDS = (

@@ -15,7 +15,6 @@ from typing import NamedTuple
 from kvlitmus.reference import sparse as reference
 from kvlitmus.spec import sparse
 from kvlitmus.spec.config import Config
-from kvlitmus.spec.interface.sparse import SPARSE_PORTS, SparseView
 from kvlitmus.spec.occasions import occasions_of
 from kvlitmus.spec.on import On
 from kvlitmus.spec.plan import verdicts
@@ -29,16 +28,15 @@ from kvlitmus.spec.sparse_calls import (
     SparseFree,
     SparseRead,
     SparseRequest,
-    SparseSeen,
 )
 from kvlitmus.spec.sparse_state import SparseState
 from kvlitmus.spec.units import PageNo, Slot
+from tests.proofs.support.sparse_search import CAPABILITIES, Found, seen
 
 SWAPPING = {On.SPARSE_ADMIT, On.SPARSE_SWAP}
 OF_THE_PACK = [rule for rule in all_rules().values() if rule.predicate.__module__ == sparse.__name__]
 RULES = [rule for rule in OF_THE_PACK if not SWAPPING.intersection(rule.on)]
 """Those of rows; what is said of their buffers is searched in ``sparse_swaps.py``."""
-CAPABILITIES = frozenset(SPARSE_PORTS)
 ROWS, PAGES = (0, 1), 3
 
 Perform = Callable[[SparseState, SparseCall, tuple[PageNo, ...] | None, str], tuple[SparseState, SparseDone]]
@@ -54,13 +52,6 @@ class Scope(NamedTuple):
 
 
 SCOPES = [Scope(size, width, count) for size, width, count in ((1, 2, "empty"), (2, 5, "empty"), (3, 6, "reject"))]
-
-
-def seen(pool: SparseState) -> SparseSeen:
-    """All that can be seen of the reference."""
-    size = pool.page_size
-    free = tuple([page * size + at for page in reference.free_pages(pool) for at in range(size)])
-    return SparseSeen(reference.available(pool), SparseView(free, {n: row.slots for n, row in pool.rows.items()}))
 
 
 def perform(
@@ -100,8 +91,8 @@ def choices(pool: SparseState, call: SparseCall, count: str) -> Iterator[tuple[P
     yield from permutations(reference.free_pages(pool), reference.missing(pool, call.row, call.start, call.tokens))
 
 
-def broken_in(scope: Scope, performed: Perform = perform) -> tuple[Counter[str], int, list[str]]:
-    """How often each rule was evaluated, how many states there are, and what was broken first, in words."""
+def broken_in(scope: Scope, performed: Perform = perform) -> Found:
+    """What is found in a small pool."""
     setting = Setting(
         Config(page_size=scope.page_size, pages=PAGES, pool="sparse"),
         Profile(sparse_count=scope.below),

@@ -7,30 +7,19 @@ sparse pools, with a snapshot.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Hashable, Iterator
 
 from kvlitmus.reference import sparse as reference
 from kvlitmus.spec import sparse_staging
-from kvlitmus.spec.config import Config
-from kvlitmus.spec.occasions import occasions_of
-from kvlitmus.spec.plan import verdicts
 from kvlitmus.spec.profile import Profile
-from kvlitmus.spec.rule import all_rules
-from kvlitmus.spec.setting import SNAPSHOT, Setting
 from kvlitmus.spec.sparse_calls import SparseCall, SparseCopied, SparseDone, SparseFree, SparseReady, SparseRequest
 from kvlitmus.spec.sparse_state import SparseState
 from kvlitmus.spec.units import Slot
-from tests.proofs.sparse_rows import CAPABILITIES, seen
+from tests.proofs.support.sparse_search import RULES, Found, Perform, SparseSearch, seen
 
-RULES = [rule for rule in all_rules().values() if rule.pack == "sparse"]
 OF_STAGING = [rule for rule in RULES if rule.predicate.__module__ == sparse_staging.__name__]
 ROWS, PAGES, COPIES = (0, 1), 3, 3
 SIZES = (1, 2)
-
-Perform = Callable[[SparseState, SparseCall], tuple[SparseState, SparseDone]]
-"""What a pool does with a call in a state."""
 
 
 def perform(pool: SparseState, call: SparseCall) -> tuple[SparseState, SparseDone]:
@@ -75,30 +64,18 @@ def calls(pool: SparseState) -> Iterator[SparseCall]:
     yield SparseReady()
 
 
-def broken_in(size: int, performed: Perform = perform) -> tuple[Counter[str], int, list[str]]:
-    """How often each rule was evaluated, how many states there are, and what was broken first, in words."""
-    setting = Setting(Config(page_size=size, pages=PAGES, pool="sparse"), Profile(), SNAPSHOT, CAPABILITIES)
-    empty = reference.empty_pool(size, PAGES, PAGES * size, 2)
-    found, todo, counts = {key(empty)}, [empty], Counter[str]()
-    while todo:
-        pool = todo.pop()
-        for call in calls(pool):
-            then, answer = performed(pool, call)
-            inputs = {"setting": setting, "state": pool._replace(seen=seen(pool)), "call": call, "answer": answer}
-            said = verdicts(RULES, occasions_of(call, answer), CAPABILITIES, inputs, {})
-            counts.update(said)
-            if wrong := [id for id, kept in said.items() if not kept]:
-                return counts, len(found), [f"{', '.join(wrong)}: {call} in {key(pool)} → {answer.ready}"]
-            if key(then) not in found:
-                found.add(key(then))
-                todo.append(then)
-    return counts, len(found), []
-
-
-def key(pool: SparseState) -> Any:
+def key(pool: SparseState) -> Hashable:
     """What tells states apart."""
     copies = tuple(sorted(pool.copies.items()))
     return tuple([pool.of(row).pages for row in ROWS]), copies, pool.waiting, pool.begun
+
+
+SEARCH = SparseSearch(calls, key, follows=False)
+
+
+def broken_in(size: int, performed: Perform = perform) -> Found:
+    """What is found with pages of so many slots."""
+    return SEARCH.broken_in(reference.empty_pool(size, PAGES, PAGES * size, 2), performed, Profile())
 
 
 BOUNDS = (

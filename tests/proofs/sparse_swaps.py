@@ -19,7 +19,8 @@ from kvlitmus.spec.setting import SNAPSHOT, Setting
 from kvlitmus.spec.sparse_buffer import SparseBuffer, admitted, swapped
 from kvlitmus.spec.sparse_calls import SparseAdmit, SparseDone, SparseSwap
 from kvlitmus.spec.sparse_state import SparseState
-from tests.proofs.sparse_rows import CAPABILITIES, OF_THE_PACK, SWAPPING, seen
+from tests.proofs.sparse_rows import OF_THE_PACK, SWAPPING
+from tests.proofs.support.sparse_search import CAPABILITIES, Found, seen
 
 RULES = [rule for rule in OF_THE_PACK if SWAPPING.intersection(rule.on)]
 ROOMS, LONGEST, STEPS = (1, 2, 3), 6, 3
@@ -34,8 +35,8 @@ def wishes(room: int, length: int) -> Iterator[tuple[int, ...]]:
         yield from permutations(range(length), count)
 
 
-def broken_in(room: int, swap: Swap = swapped) -> tuple[Counter[str], int, list[str]]:
-    """How often each rule was evaluated, how many states there are, and what was broken first, in words."""
+def broken_in(room: int, swap: Swap = swapped) -> Found:
+    """What is found with buffers of so much room."""
     pool = reference.request(reference.empty_pool(8, 1, 8, room), 0, 0, 8)[0]
     counts, found = Counter[str](), set[SparseBuffer]()
     todo: list[SparseState] = []

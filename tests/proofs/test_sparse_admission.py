@@ -9,8 +9,8 @@ import pytest
 from kvlitmus.spec.sparse_calls import SparseCall, SparseDone, SparseRequest, SparseReserve
 from kvlitmus.spec.sparse_state import SparseState
 from tests.proofs import sparse_admission
-from tests.proofs.sparse_admission import SIZES, Perform, broken_in, perform
-from tests.proofs.sparse_rows import seen
+from tests.proofs.sparse_admission import SIZES, broken_in, perform
+from tests.proofs.support.sparse_search import Perform, seen
 
 pytestmark = pytest.mark.proof
 

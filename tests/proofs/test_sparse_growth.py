@@ -14,7 +14,8 @@ from kvlitmus.spec.sparse_calls import SparseCall, SparseDone, SparseFree, Spars
 from kvlitmus.spec.sparse_state import SparseState
 from kvlitmus.spec.units import Tokens
 from tests.proofs import sparse_growth
-from tests.proofs.sparse_growth import SCOPES, Perform, broken_in, perform, seen
+from tests.proofs.sparse_growth import SCOPES, broken_in, perform, seen
+from tests.proofs.support.sparse_search import Perform
 
 z3 = pytest.importorskip("z3")
 from tests.proofs.support.terms import formula_of  # noqa: E402 - needs z3

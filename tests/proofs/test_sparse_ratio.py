@@ -11,7 +11,8 @@ import pytest
 from kvlitmus.spec.sparse_calls import SparseCall, SparseDone, SparseRequest
 from kvlitmus.spec.sparse_state import SparseState, backup_place, missing_pages
 from tests.proofs import sparse_ratio
-from tests.proofs.sparse_ratio import RATIOS, SCOPES, Perform, broken_in, perform
+from tests.proofs.sparse_ratio import RATIOS, SCOPES, broken_in, perform
+from tests.proofs.support.sparse_search import Perform
 
 z3 = pytest.importorskip("z3")
 from tests.proofs.support.terms import formula_of  # noqa: E402 - needs z3

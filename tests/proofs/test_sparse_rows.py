@@ -13,6 +13,7 @@ from kvlitmus.spec.sparse_state import SparseState, missing_pages
 from kvlitmus.spec.units import PageNo, page_ceil
 from tests.proofs import sparse_rows
 from tests.proofs.sparse_rows import SCOPES, broken_in, perform
+from tests.proofs.support.sparse_search import seen
 
 z3 = pytest.importorskip("z3")
 from tests.proofs.support.terms import formula_of  # noqa: E402 - needs z3
@@ -45,7 +46,7 @@ def leaks_a_page(
     if isinstance(call, SparseFree) and len(pool.of(call.row).pages) > 1:
         row = pool.of(call.row)
         then = pool._replace(rows={**pool.rows, call.row: row._replace(pages=row.pages[1:])})
-        return then, answer._replace(seen=sparse_rows.seen(then))
+        return then, answer._replace(seen=seen(then))
     return then, answer
 
 

@@ -1,0 +1,71 @@
+"""All states of a small pool of sparse rows: each call is made in each of them, and each step judged by every rule.
+
+A search is a pool that is empty, the calls that are made in a state, what tells states apart, and how the next state is
+known: it follows from call and answer, as a judge follows it, or it is the one that the pool itself is in.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable
+from typing import NamedTuple
+
+from kvlitmus.reference import sparse as reference
+from kvlitmus.spec.config import Config
+from kvlitmus.spec.interface.sparse import SPARSE_PORTS, SparseView
+from kvlitmus.spec.occasions import occasions_of
+from kvlitmus.spec.plan import verdicts
+from kvlitmus.spec.profile import Profile
+from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.setting import SNAPSHOT, Setting
+from kvlitmus.spec.sparse_calls import SparseCall, SparseDone, SparseSeen
+from kvlitmus.spec.sparse_state import SparseState, advance_sparse
+
+CAPABILITIES = frozenset(SPARSE_PORTS)
+RULES = [rule for rule in all_rules().values() if rule.pack == "sparse"]
+
+Perform = Callable[[SparseState, SparseCall], tuple[SparseState, SparseDone]]
+"""What a pool does with a call in a state."""
+Found = tuple[Counter[str], int, list[str]]
+"""How often each rule was evaluated, how many states there are, and what was broken first, in words."""
+
+
+def seen(pool: SparseState) -> SparseSeen:
+    """All that can be seen of the reference."""
+    size = pool.page_size
+    free = tuple([page * size + at for page in reference.free_pages(pool) for at in range(size)])
+    return SparseSeen(reference.available(pool), SparseView(free, {n: row.slots for n, row in pool.rows.items()}))
+
+
+class SparseSearch(NamedTuple):
+    """What a search goes through.
+
+    ``calls``: all that can be done in a state; ``key``: what tells states apart; ``seen``: all that can be seen of one.
+    ``follows``: the next state is what is known by call and answer; it is the pool's own one otherwise.
+    """
+
+    calls: Callable[[SparseState], Iterable[SparseCall]]
+    key: Callable[[SparseState], Hashable]
+    seen: Callable[[SparseState], SparseSeen] = seen
+    follows: bool = True
+
+    def broken_in(self, empty: SparseState, performed: Perform, profile: Profile) -> Found:
+        """What is found from an empty pool on, until no state is new or a rule is broken."""
+        config = Config(page_size=empty.page_size, pages=empty.pages, pool="sparse")
+        setting = Setting(config, profile, SNAPSHOT, CAPABILITIES)
+        found, todo, counts = {self.key(empty)}, [empty], Counter[str]()
+        while todo:
+            pool = todo.pop()
+            state = pool._replace(seen=self.seen(pool))
+            for call in self.calls(pool):
+                own, answer = performed(pool, call)
+                inputs = {"setting": setting, "state": state, "call": call, "answer": answer}
+                said = verdicts(RULES, occasions_of(call, answer), CAPABILITIES, inputs, {})
+                counts.update(said)
+                if wrong := [id for id, kept in said.items() if not kept]:
+                    return counts, len(found), [f"{', '.join(wrong)}: {call} in {self.key(pool)} → {answer}"]
+                then = advance_sparse(pool, call, answer) if self.follows else own
+                if self.key(then) not in found:
+                    found.add(self.key(then))
+                    todo.append(then)
+        return counts, len(found), []
