@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
@@ -30,14 +30,12 @@ from kvlitmus.spec.component_calls import (
 )
 from kvlitmus.spec.component_state import ComponentState, advance_components, end_name
 from kvlitmus.spec.component_told import Replayed
-from kvlitmus.spec.facts import Facts
-from kvlitmus.spec.occasions import occasions_of
-from kvlitmus.spec.plan import verdicts
 from kvlitmus.spec.rule import rules_of
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.units import Key, Unit
 from tests.proofs.support.component_copy_calls import copy_calls, copy_identity
 from tests.proofs.support.component_fetch_calls import fetch_calls, fetch_identity
+from tests.proofs.support.component_search import ComponentSearch, Report
 
 CAPABILITIES = frozenset(
     {
@@ -73,17 +71,6 @@ class Scope:
     evicts: tuple[int, ...] = (1, 2)
 
 
-@dataclass
-class Report:
-    """What was found: states, steps, how often each rule was judged, and the first rules that were broken."""
-
-    states: int = 0
-    steps: int = 0
-    evaluated: Counter[str] = field(default_factory=Counter)
-    broken: tuple[str, ...] = ()
-    call: object = None
-
-
 def tellings(before: model.Cache, then: model.Cache, setting: Setting) -> tuple[Telling, ...]:
     """The events of a step, as a judge reads them."""
     found = []
@@ -93,8 +80,10 @@ def tellings(before: model.Cache, then: model.Cache, setting: Setting) -> tuple[
     return tuple(found)
 
 
-class Explorer:
-    """Goes through all states, breadth first."""
+class Explorer(ComponentSearch[model.Cache, ComponentCall]):
+    """Goes through all states of the reference's cache."""
+
+    rules = RULES
 
     def __init__(self, scope: Scope, perform: Perform = component_host.perform) -> None:
         self.scope = scope
@@ -104,27 +93,9 @@ class Explorer:
         self.setting = Setting(config, scope.profile, 3, self.capabilities)
         self.paths = [path_of(self.setting.names, Key(None, key), 1) for key in scope.keys]
 
-    def run(self, most: int = 200_000) -> Report:
-        """Every state that can be reached, unless a rule is broken first; raises where there are more than ``most``."""
-        report = Report()
-        start = self.plain(model.empty(self.setting))
-        seen = {self.identity(start)}
-        waiting = deque([start])
-        while waiting:
-            cache = waiting.popleft()
-            report.states += 1
-            if report.states > most:
-                raise AssertionError(f"more than {most} states")
-            for call in self.calls(cache):
-                then, broken = self.step(cache, call, report)
-                if broken:
-                    report.broken, report.call = broken, call
-                    return report
-                then = self.plain(then)
-                if self.identity(then) not in seen:
-                    seen.add(self.identity(then))
-                    waiting.append(then)
-        return report
+    def empty(self) -> model.Cache:
+        """See :class:`ComponentSearch`."""
+        return model.empty(self.setting)
 
     def step(self, cache: model.Cache, call: ComponentCall, report: Report) -> tuple[model.Cache, tuple[str, ...]]:
         """Perform and judge a call; a caller that brings entries allocates them first and gives back what is left."""
@@ -166,13 +137,7 @@ class Explorer:
         report: Report,
     ) -> tuple[str, ...]:
         """The rules that a step breaks."""
-        after = self.seen(before, then, answer)
-        inputs = {"setting": self.setting, "state": state, "call": call, "answer": after}
-        known: Facts = {}
-        said = verdicts(RULES, occasions_of(call, after), self.capabilities, inputs, known)
-        report.steps += 1
-        report.evaluated.update(said.keys())
-        return tuple(id for id, kept in said.items() if not kept)
+        return self.broken_by(state, call, self.seen(before, then, answer), report)
 
     def after(
         self, before: model.Cache, state: ComponentState, call: ComponentCall, then: model.Cache, answer: object

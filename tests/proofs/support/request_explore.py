@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -23,13 +22,11 @@ from kvlitmus.spec.component_calls import (
 from kvlitmus.spec.component_shapes import step_of
 from kvlitmus.spec.component_state import ComponentState, Running
 from kvlitmus.spec.component_told import Replayed
-from kvlitmus.spec.facts import Facts
-from kvlitmus.spec.occasions import occasions_of
-from kvlitmus.spec.plan import verdicts
 from kvlitmus.spec.rule import rules_of
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.units import Key
-from tests.proofs.support.component_explore import Report, tellings
+from tests.proofs.support.component_explore import tellings
+from tests.proofs.support.component_search import ComponentSearch, Report
 
 CAPABILITIES = frozenset({"component_lookup", "component_requests", "component_events", "component_view"})
 RULES = (*rules_of("comp"), *rules_of("creq"))
@@ -46,53 +43,35 @@ class Scope:
     requests: int = 2
 
 
-class Explorer:
-    """Goes through all states, breadth first."""
+class Explorer(ComponentSearch[model.Server, object]):
+    """Goes through all states of the reference's server."""
+
+    rules, capabilities = RULES, CAPABILITIES
 
     def __init__(self, scope: Scope, perform: Perform = model.perform) -> None:
         self.scope, self.perform = scope, perform
         config = Config(page_size=1, pages=scope.pages, components=scope.layout)
         self.setting = Setting(config, Profile(match_cap="len-1"), 3, CAPABILITIES)
         self.paths = [path_of(self.setting.names, Key(None, key), 1) for key in scope.keys]
-        self.step = step_of(self.setting.layout.components)
+        self.unit = step_of(self.setting.layout.components)
 
     def run(self, most: int = 50_000) -> Report:
-        """Every state that can be reached, unless a rule is broken first; raises where there are more than ``most``."""
-        report = Report()
-        start = self.plain(model.empty(self.setting))
-        seen = {self.identity(start)}
-        waiting = deque([start])
-        while waiting:
-            server = waiting.popleft()
-            report.states += 1
-            assert report.states <= most, f"more than {most} states"
-            for call in self.calls(server):
-                then, answer = self.perform(server, self.setting, call)
-                report.broken = self.judged(server, call, then, answer, report)
-                if report.broken:
-                    report.call = call
-                    return report
-                then = self.plain(then)
-                if self.identity(then) not in seen:
-                    seen.add(self.identity(then))
-                    waiting.append(then)
-        return report
+        """See :class:`ComponentSearch`."""
+        return super().run(most)
 
-    def judged(
-        self, server: model.Server, call: object, then: model.Server, answer: object, report: Report
-    ) -> tuple[str, ...]:
-        """The rules that a step breaks."""
-        after = After(answer, None, self.shown(then), events=tellings(server.cache, then.cache, self.setting))
+    def empty(self) -> model.Server:
+        """See :class:`ComponentSearch`."""
+        return model.empty(self.setting)
+
+    def step(self, server: model.Server, call: object, report: Report) -> tuple[model.Server, tuple[str, ...]]:
+        """See :class:`ComponentSearch`."""
+        then, answer = self.perform(server, self.setting, call)
         view = self.shown(server)
         running = {number: Running(one.path, one.units, one.held) for number, one in server.requests.items()}
         told = Replayed(dict.fromkeys(view.held, 1))
         state = ComponentState(view.held, frozenset(view.held), running=running, told=told)
-        inputs = {"setting": self.setting, "state": state, "call": call, "answer": after}
-        known: Facts = {}
-        said = verdicts(RULES, occasions_of(call, after), CAPABILITIES, inputs, known)
-        report.steps += 1
-        report.evaluated.update(said.keys())
-        return tuple(id for id, kept in said.items() if not kept)
+        after = After(answer, None, self.shown(then), events=tellings(server.cache, then.cache, self.setting))
+        return then, self.broken_by(state, call, after, report)
 
     def shown(self, server: model.Server) -> View:
         """What a cache shows of itself."""
@@ -118,8 +97,8 @@ class Explorer:
     def chunks(self, path: Path, hit: ComponentHit) -> set[int]:
         """One boundary more, or all of them; what lies behind the last one by itself."""
         left = len(path.names) - hit.length
-        whole = left - left % self.step
-        return {self.step, whole} if whole else {left}
+        whole = left - left % self.unit
+        return {self.unit, whole} if whole else {left}
 
     def plain(self, server: model.Server) -> model.Server:
         """The same cache, with ranks for ticks and requests counted from nought: two that act alike are equal."""
