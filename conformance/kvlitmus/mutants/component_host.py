@@ -254,8 +254,7 @@ class HostGoesWithTheDevice(ComponentTree):
     def goes_with(self, node: ComponentNode, name: str) -> list[str]:
         found = super().goes_with(node, name)
         for one in found:
-            if one in node.host:
-                self.take(node, one, host=True)
+            node.host.pop(one, None)
         return found
 
 

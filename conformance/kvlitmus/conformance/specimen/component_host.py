@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvlitmus.conformance.specimen.components import (
+    ComponentEvictor,
     ComponentNode,
     ComponentPools,
     ComponentSpecimen,
+    ComponentTier,
     ComponentTree,
-    unlocked_after,
 )
 from kvlitmus.spec.component_layouts import layout_of
-from kvlitmus.spec.component_shapes import Component, Run
 from kvlitmus.spec.units import Key
 
 Pinned = list[tuple[str, ComponentNode]]
@@ -36,15 +36,15 @@ class ComponentCopy:
     buffers: Buffers
 
 
-class ComponentCopier:
+class ComponentCopier(ComponentEvictor):
     """Backs up, loads back, and evicts from the host."""
 
     def __init__(self, pools: ComponentPools, host: ComponentPools, tree: ComponentTree) -> None:
+        tier = ComponentTier("host", host, lambda node: node.host, lambda node: node.host_locks)
+        super().__init__(tier, tree.roots, tree.profile)
         self.pools = pools
         self.host = host
         self.tree = tree
-        self.components = pools.layout.components
-        self.base = self.components[0]
 
     # Beginning
 
@@ -155,50 +155,9 @@ class ComponentCopier:
         there = node.places if copy.load else node.host
         if name in there:
             return False
-        self.tree.put(node, name, place, host=not copy.load)
+        (self.tree if copy.load else self).put(node, name, place)
         node.used = self.tree.clock
         return True
-
-    # Evicting
-
-    def evictable(self, component: Component) -> list[ComponentNode]:
-        """The nodes that could lose their entry of a component on the host now."""
-        name = component.name
-        return [
-            node
-            for node in self.tree.nodes()
-            if name in node.host
-            and not node.host_locks.get(name)
-            and (not isinstance(component.shape, Run) or self.is_leaf(node))
-        ]
-
-    def is_leaf(self, node: ComponentNode) -> bool:
-        """Whether no KV on the host goes on from a node."""
-        return not any(self.base.name in child.host for child in node.children.values())
-
-    def evict(self, wants: Mapping[str, int]) -> dict[str, int]:
-        """Free so many entries of each component on the host, what was not needed for longest first."""
-        freed = {one.name: 0 for one in self.components}
-        for name, many in wants.items():
-            component = self.pools.layout.named(name)
-            while freed[name] < many and (choices := self.evictable(component)):
-                victim = min(choices, key=lambda node: (node.used, -node.end))
-                for gone in self.goes_with(victim, name):
-                    self.host.give(gone, [self.tree.take(victim, gone, host=True)])
-                    freed[gone] += 1
-                self.tree.prune(victim)
-        return freed
-
-    def goes_with(self, node: ComponentNode, name: str) -> list[str]:
-        """The components that lose their entry on the host with that of this one."""
-        base, cascade = self.base.name, self.tree.profile.component_cascade
-        whole = cascade != "none" and name == base
-        if cascade in ("leaf", "later") and base in node.host and not node.host_locks.get(base):
-            whole = whole or self.is_leaf(node)
-        if whole:
-            return list(node.host)
-        later = cascade == "later"
-        return [name, *unlocked_after(self.tree.components, name, node.host, node.host_locks)] if later else [name]
 
 
 class ComponentHierarchy(ComponentSpecimen):
@@ -211,6 +170,7 @@ class ComponentHierarchy(ComponentSpecimen):
         super().component_reset()
         self.host: ComponentPools = self.parts.component_pools(self.layout._replace(places=self.layout.host))
         self.copies: Any = self.parts.component_copies(self.pools, self.host, self.tree)
+        self.copies.journal = self.journal
 
     def component_back_up(self, handle: object) -> tuple[Any, dict[str, dict[int, int]], dict[str, int]]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentHost`."""

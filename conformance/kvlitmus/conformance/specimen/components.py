@@ -2,15 +2,15 @@
 
 It is written as engines write it, with counters and marks that are kept up to date call by call, and shares nothing
 with the reference but the vocabulary.  Its parts are :class:`ComponentPools`, :class:`WindowWalk` (how far a component
-reaches along a path) and :class:`ComponentTree`.
+reaches along a path), :class:`ComponentEvictor` (what goes from a tier) and :class:`ComponentTree`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from kvlitmus.spec.component_layouts import Layout, layout_of
 from kvlitmus.spec.component_shapes import Chunk, Component, Derived, Point, Run, Window
@@ -126,36 +126,114 @@ class WindowWalk:
         return all(self.had[-behind:]) if behind else True
 
 
-class ComponentTree:
-    """What is cached."""
+class ComponentTier(NamedTuple):
+    """One tier: its name, its pools, what a node has there of each component, and how often that is kept."""
 
-    def __init__(self, config: Config, profile: Profile, pools: ComponentPools) -> None:
-        self.size = config.page_size
+    name: str
+    pools: ComponentPools
+    entries: Callable[[ComponentNode], dict[str, int]]
+    locks: Callable[[ComponentNode], dict[str, int]]
+
+
+class ComponentEvictor:
+    """Evicts from one tier of a tree what was not needed for longest; entries and locks are those of this tier.
+
+    What comes to its tier and leaves it, it tells its journal.
+    """
+
+    def __init__(self, tier: ComponentTier, roots: dict[str | None, ComponentNode], profile: Profile) -> None:
+        self.tier = tier
+        self.roots = roots
         self.profile = profile
-        self.pools = pools
-        self.components = pools.layout.components
-        self.step = math.lcm(*[one.align for one in self.components])
-        self.roots: dict[str | None, ComponentNode] = {}
-        self.clock = 0
+        self.components = tier.pools.layout.components
+        self.base = self.components[0]
         self.journal = ComponentJournal()
 
-    def put(self, node: ComponentNode, name: str, place: int, *, host: bool = False) -> None:
-        """An entry comes to a node, and that is told."""
-        (node.host if host else node.places)[name] = place
-        self.told("stored", node, name, host=host)
+    def put(self, node: ComponentNode, name: str, place: int) -> None:
+        """An entry comes to a node."""
+        self.tier.entries(node)[name] = place
+        self.told("stored", node, name)
 
-    def take(self, node: ComponentNode, name: str, *, host: bool = False) -> int:
-        """An entry leaves a node, and that is told; its place."""
-        self.told("removed", node, name, host=host)
-        return (node.host if host else node.places).pop(name)
+    def take(self, node: ComponentNode, name: str) -> int:
+        """An entry leaves a node; its place."""
+        self.told("removed", node, name)
+        return self.tier.entries(node).pop(name)
 
-    def told(self, what: str, node: ComponentNode, name: str, *, host: bool) -> None:
+    def told(self, what: str, node: ComponentNode, name: str) -> None:
         """What became of an entry is to be told."""
         top = node
         while top.above is not None:
             top = top.above
         namespace = next(one for one, root in self.roots.items() if root is top)
-        self.journal.tell(what, "host" if host else "device", name, namespace, node)
+        self.journal.tell(what, self.tier.name, name, namespace, node)
+
+    def nodes(self) -> Iterator[ComponentNode]:
+        """Every node of the tree, roots left out."""
+        waiting = [child for root in self.roots.values() for child in root.children.values()]
+        while waiting:
+            node = waiting.pop()
+            waiting.extend(node.children.values())
+            yield node
+
+    def is_leaf(self, node: ComponentNode) -> bool:
+        """Whether no cached KV goes on from a node."""
+        return not any(self.base.name in self.tier.entries(child) for child in node.children.values())
+
+    def evictable(self, component: Component) -> list[ComponentNode]:
+        """The nodes that could lose their entry of a component now."""
+        name = component.name
+        return [
+            node
+            for node in self.nodes()
+            if name in self.tier.entries(node)
+            and not self.tier.locks(node).get(name)
+            and (not isinstance(component.shape, Run) or self.is_leaf(node))
+        ]
+
+    def evict(self, wants: Mapping[str, int]) -> dict[str, int]:
+        """Free so many entries of each component, what was not needed for longest first."""
+        freed = {one.name: 0 for one in self.components}
+        for name, many in wants.items():
+            component = self.tier.pools.layout.named(name)
+            while freed[name] < many and (choices := self.evictable(component)):
+                victim = min(choices, key=lambda node: (node.used, -node.end))
+                for gone in self.goes_with(victim, name):
+                    self.tier.pools.give(gone, [self.take(victim, gone)])
+                    freed[gone] += 1
+                self.prune(victim)
+        return freed
+
+    def goes_with(self, node: ComponentNode, name: str) -> list[str]:
+        """The components that lose their entry with that of this one."""
+        base, cascade = self.base.name, self.profile.component_cascade
+        there, locks = self.tier.entries(node), self.tier.locks(node)
+        whole = cascade != "none" and name == base
+        if cascade in ("leaf", "later") and base in there and not locks.get(base):
+            whole = whole or self.is_leaf(node)
+        if whole:
+            return list(there)
+        order = [one.name for one in self.components]
+        later = order[order.index(name) + 1 :] if cascade == "later" else []
+        return [name, *(one for one in later if one in there and not locks.get(one))]
+
+    def prune(self, node: ComponentNode) -> None:
+        """Nodes that hold nothing, with nothing below them, are gone."""
+        at: ComponentNode | None = node
+        while at is not None and at.above is not None and not (at.places or at.host or at.children):
+            at.above.children.pop(at.units, None)
+            at = at.above
+
+
+class ComponentTree(ComponentEvictor):
+    """What is cached."""
+
+    def __init__(self, config: Config, profile: Profile, pools: ComponentPools) -> None:
+        tier = ComponentTier("device", pools, lambda node: node.places, lambda node: node.locks)
+        super().__init__(tier, {}, profile)
+        self.size = config.page_size
+        self.pools = pools
+        self.step = math.lcm(*[one.align for one in self.components])
+        self.clock = 0
 
     def walk(self, key: Key) -> Iterator[ComponentNode]:
         """The nodes of a key from its first page on, as far as there are any."""
@@ -257,60 +335,6 @@ class ComponentTree:
             for one in nodes:
                 one.locks[name] -= 1
 
-    def nodes(self) -> Iterator[ComponentNode]:
-        """Every node of the tree, roots left out."""
-        waiting = [child for root in self.roots.values() for child in root.children.values()]
-        while waiting:
-            node = waiting.pop()
-            waiting.extend(node.children.values())
-            yield node
-
-    def is_leaf(self, node: ComponentNode) -> bool:
-        """Whether no cached KV goes on from a node."""
-        base = self.components[0].name
-        return not any(base in child.places for child in node.children.values())
-
-    def evictable(self, component: Component) -> list[ComponentNode]:
-        """The nodes that could lose their entry of a component now."""
-        name = component.name
-        return [
-            node
-            for node in self.nodes()
-            if name in node.places
-            and not node.locks.get(name)
-            and (not isinstance(component.shape, Run) or self.is_leaf(node))
-        ]
-
-    def evict(self, wants: Mapping[str, int]) -> dict[str, int]:
-        """Free so many entries of each component, what was not needed for longest first."""
-        freed = {one.name: 0 for one in self.components}
-        for name, many in wants.items():
-            component = self.pools.layout.named(name)
-            while freed[name] < many and (choices := self.evictable(component)):
-                victim = min(choices, key=lambda node: (node.used, -node.end))
-                for gone in self.goes_with(victim, name):
-                    self.pools.give(gone, [self.take(victim, gone)])
-                    freed[gone] += 1
-                self.prune(victim)
-        return freed
-
-    def goes_with(self, node: ComponentNode, name: str) -> list[str]:
-        """The components that lose their entry with that of this one."""
-        base, cascade = self.components[0].name, self.profile.component_cascade
-        whole = cascade != "none" and name == base
-        if cascade in ("leaf", "later") and base in node.places and not node.locks.get(base):
-            whole = whole or self.is_leaf(node)
-        if whole:
-            return list(node.places)
-        return [name, *unlocked_after(self.components, name, node.places, node.locks)] if cascade == "later" else [name]
-
-    def prune(self, node: ComponentNode) -> None:
-        """Nodes that hold nothing, with nothing below them, are gone."""
-        at: ComponentNode | None = node
-        while at is not None and at.above is not None and not (at.places or at.host or at.children):
-            at.above.children.pop(at.units, None)
-            at = at.above
-
     def entries(self, *, host: bool = False) -> list[tuple[str, str | None, tuple[object, ...], int]]:
         """Every entry of one tier: its component, the namespace and the units of its prefix, and its place."""
         found = []
@@ -322,14 +346,6 @@ class ComponentTree:
                 there = node.host if host else node.places
                 found += [(name, namespace, units, place) for name, place in there.items()]
         return found
-
-
-def unlocked_after(
-    components: Sequence[Component], name: str, places: Mapping[str, int], locks: Mapping[str, int]
-) -> list[str]:
-    """The components after one that have an entry here which nobody has locked."""
-    order = [one.name for one in components]
-    return [one for one in order[order.index(name) + 1 :] if one in places and not locks.get(one)]
 
 
 class ComponentSpecimen:
