@@ -310,10 +310,7 @@ class LockOfTheKvAlone(ComponentTree):
         cover = {
             one.name: self.needed(one, node) if node and isinstance(one.shape, Run) else [] for one in self.components
         }
-        for name, nodes in cover.items():
-            for one in nodes:
-                one.locks[name] = one.locks.get(name, 0) + 1
-        return cover
+        return self.keep(cover)
 
 
 @mutant(

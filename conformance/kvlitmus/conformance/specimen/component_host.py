@@ -122,10 +122,7 @@ class ComponentCopier(ComponentEvictor):
     def make_room(self, wants: Mapping[str, int], *, load: bool) -> dict[str, int]:
         """Where there is too little on a tier, evict there once what is wanted of the pools that are short."""
         pools = self.pools if load else self.host
-        asked = dict.fromkeys(pools.free, 0)
-        for name, many in wants.items():
-            asked[pools.pool_of[name]] += many
-        short = {pool for pool, many in asked.items() if len(pools.free[pool]) < many}
+        short = pools.short(wants)
         mine = {name: many for name, many in wants.items() if pools.pool_of[name] in short}
         if not mine:
             return {}

@@ -63,11 +63,7 @@ class ComponentFetcher:
 
     def protect(self, node: ComponentNode | None) -> dict[str, list[ComponentNode]]:
         """Protect the KV of the anchor, and nothing else there."""
-        guard = {self.base.name: self.tree.needed(self.base, node) if node else []}
-        for name, nodes in guard.items():
-            for one in nodes:
-                one.locks[name] = one.locks.get(name, 0) + 1
-        return guard
+        return self.tree.keep({self.base.name: self.tree.needed(self.base, node) if node else []})
 
     def wants(self, length: int) -> dict[str, int]:
         """How many places of each component a prefetch of so many units needs."""
@@ -101,10 +97,7 @@ class ComponentFetcher:
 
     def short(self, wants: Mapping[str, int]) -> set[str]:
         """The pools that have less than what all components together want of them."""
-        asked = dict.fromkeys(self.pools.free, 0)
-        for name, many in wants.items():
-            asked[self.pools.pool_of[name]] += many
-        return {pool for pool, many in asked.items() if len(self.pools.free[pool]) < many}
+        return self.pools.short(wants)
 
     def cut(self, length: int) -> int:
         """The largest length, in whole steps, for which the pool of the KV has room."""

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from kvlitmus.conformance.specimen.components import ComponentJournal, ComponentNode, ComponentPools, ComponentTree
-from kvlitmus.spec.component_layouts import layout_of
+from kvlitmus.conformance.specimen.components import ComponentNode, ComponentPools, ComponentPorts, ComponentTree
 from kvlitmus.spec.component_shapes import Chunk, Component, Point, Window
-from kvlitmus.spec.config import Config
-from kvlitmus.spec.interface.components import ComponentEvent
-from kvlitmus.spec.profile import Profile
 from kvlitmus.spec.units import Key
 
 Rows = dict[str, dict[int, int]]
@@ -148,22 +143,12 @@ class ComponentRequestTable:
                 self.let_go(request, name, end)
 
 
-class ComponentServer:
+class ComponentServer(ComponentPorts):
     """Requests, tree and pools behind the ports."""
-
-    def __init__(self, config: Config, parts: Any, profile: Profile) -> None:
-        self.config, self.parts, self.profile = config, parts, profile
-        self.layout = layout_of(config.components, config.page_size, config.pages)
-        self.journal: ComponentJournal = parts.component_journal()
-        self.component_reset()
-        self.journal.take()
 
     def component_reset(self) -> None:
         """See :class:`~kvlitmus.spec.interface.components.ComponentLookup`."""
-        self.pools: ComponentPools = self.parts.component_pools(self.layout)
-        self.tree: ComponentTree = self.parts.component_tree(self.config, self.profile, self.pools)
-        self.tree.journal = self.journal
-        self.journal.clear()
+        super().component_reset()
         self.table: ComponentRequestTable = self.parts.component_requests(self.tree, self.pools)
 
     def component_match(self, key: Key) -> tuple[int, dict[str, list[int]], object]:
@@ -190,15 +175,3 @@ class ComponentServer:
         """See :class:`~kvlitmus.spec.interface.components.ComponentRequests`."""
         assert isinstance(receipt, ComponentRequest)
         self.table.finish(receipt)
-
-    def component_events(self) -> list[ComponentEvent]:
-        """See :class:`~kvlitmus.spec.interface.components.ComponentEvents`."""
-        return self.journal.take()
-
-    def component_free_places(self) -> dict[str, list[int]]:
-        """See :class:`~kvlitmus.spec.interface.components.ComponentView`."""
-        return {pool: list(free) for pool, free in self.pools.free.items()}
-
-    def component_entries(self) -> list[tuple[str, str | None, tuple[object, ...], int]]:
-        """See :class:`~kvlitmus.spec.interface.components.ComponentView`."""
-        return self.tree.entries()

@@ -51,10 +51,14 @@ class ComponentPools:
 
     def enough(self, wants: Mapping[str, int]) -> bool:
         """Whether each pool has what all components together ask of it."""
+        return not self.short(wants)
+
+    def short(self, wants: Mapping[str, int]) -> set[str]:
+        """The pools that have less than what all components together ask of them."""
         asked = dict.fromkeys(self.free, 0)
         for name, many in wants.items():
             asked[self.pool_of[name]] += many
-        return all(len(self.free[pool]) >= many for pool, many in asked.items())
+        return {pool for pool, many in asked.items() if len(self.free[pool]) < many}
 
     def give(self, name: str, places: Sequence[int]) -> None:
         """These places of a component are free again."""
@@ -323,7 +327,10 @@ class ComponentTree(ComponentEvictor):
 
     def lock(self, node: ComponentNode | None) -> dict[str, list[ComponentNode]]:
         """Protect what a boundary needs; which nodes that are, by component."""
-        cover = {one.name: self.needed(one, node) if node else [] for one in self.components}
+        return self.keep({one.name: self.needed(one, node) if node else [] for one in self.components})
+
+    def keep(self, cover: dict[str, list[ComponentNode]]) -> dict[str, list[ComponentNode]]:
+        """Protect these nodes, by component."""
         for name, nodes in cover.items():
             for one in nodes:
                 one.locks[name] = one.locks.get(name, 0) + 1
@@ -348,8 +355,8 @@ class ComponentTree(ComponentEvictor):
         return found
 
 
-class ComponentSpecimen:
-    """Pools and tree behind the ports."""
+class ComponentPorts:
+    """Pools and tree behind the ports that each cache of components has."""
 
     def __init__(self, config: Config, parts: Any, profile: Profile) -> None:
         self.config, self.parts, self.profile = config, parts, profile
@@ -364,6 +371,26 @@ class ComponentSpecimen:
         self.tree: ComponentTree = self.parts.component_tree(self.config, self.profile, self.pools)
         self.tree.journal = self.journal
         self.journal.clear()
+
+    def component_events(self) -> list[ComponentEvent]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentEvents`."""
+        return self.journal.take()
+
+    def component_free_places(self) -> dict[str, list[int]]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentView`."""
+        return {pool: list(free) for pool, free in self.pools.free.items()}
+
+    def component_entries(self) -> list[tuple[str, str | None, tuple[object, ...], int]]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentView`."""
+        return self.tree.entries()
+
+
+class ComponentSpecimen(ComponentPorts):
+    """Entries for whoever asks, and prefetches, behind the ports."""
+
+    def component_reset(self) -> None:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentLookup`."""
+        super().component_reset()
         self.fetches: Any = self.parts.component_fetches(self.pools, self.tree)
 
     def component_alloc(self, wants: Mapping[str, int]) -> dict[str, list[int]] | None:
@@ -432,18 +459,6 @@ class ComponentSpecimen:
         returned: dict[str, list[int]] = self.fetches.abort(fetch)
         return returned
 
-    def component_events(self) -> list[ComponentEvent]:
-        """See :class:`~kvlitmus.spec.interface.components.ComponentEvents`."""
-        return self.journal.take()
-
     def component_available(self) -> dict[str, int]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentCounters`."""
         return {pool: len(free) for pool, free in self.pools.free.items()}
-
-    def component_free_places(self) -> dict[str, list[int]]:
-        """See :class:`~kvlitmus.spec.interface.components.ComponentView`."""
-        return {pool: list(free) for pool, free in self.pools.free.items()}
-
-    def component_entries(self) -> list[tuple[str, str | None, tuple[object, ...], int]]:
-        """See :class:`~kvlitmus.spec.interface.components.ComponentView`."""
-        return self.tree.entries()
