@@ -37,7 +37,7 @@ def bring(checker: Checker, key: Key, ends: Mapping[str, Sequence[int]]) -> None
             return
         size = checker.size
         entries = {
-            name: dict(zip([at * size for at in some_ends[name]], granted[name], strict=True)) for name in granted
+            name: dict(zip([at * size for at in some_ends[name]], granted[name], strict=False)) for name in granted
         }
         give_left(checker, components.insert(checker, part, entries))
 

@@ -60,9 +60,9 @@ def compute(checker: Checker, key: Key, length: int, kept: int) -> None:
     granted = room_for(checker, wants)
     if granted is None:
         return
-    left = components.insert(
-        checker, key, {name: dict(zip(ends[name], places, strict=True)) for name, places in granted.items()}
-    )
+    # A grant that is too short was judged when it was given; what there is of it is brought.
+    entries = {name: dict(zip(ends[name], places, strict=False)) for name, places in granted.items()}
+    left = components.insert(checker, key, entries)
     give_left(checker, left)
 
 
