@@ -38,6 +38,7 @@ MODULES: tuple[str, ...] = (
     "sparse_ratio",
     "sparse_transfer",
     "sparse_growth",
+    "sparse_promises",
     "components",
     "component_prefetch",
     "component_host",

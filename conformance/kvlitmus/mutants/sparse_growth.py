@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kvlitmus.conformance.specimen.parts import PROFILE
-from kvlitmus.conformance.specimen.sparse import RowTable
+from kvlitmus.conformance.specimen.sparse import RowTable, Transfer
 from kvlitmus.mutants.registry import mutant, null_mutant
 
 WHOLE = replace(PROFILE, sparse_grows="whole")
@@ -165,6 +165,57 @@ class GrowthGivesBackTwice(RowTable):
     def release(self, row: int) -> None:
         self.device += self.places[row][self.room :]
         super().release(row)
+
+
+# The buffer of a prompt that has arrived
+
+
+@mutant("sparse-growth-arrived-without-newest", kills=("SPARSE-52",))
+class GrowthArrivedWithoutNewest(RowTable):
+    """The buffer of a long prompt that came from a peer has no slot behind its room: its newest token has none."""
+
+    def expect(self, row: int, tokens: int) -> None:
+        super().expect(row, tokens)
+        self.device += self.places[row][self.room :]
+        del self.places[row][self.room :]
+
+    def arrive(self, one: Transfer) -> None:
+        had = list(self.places[one.row])
+        super().arrive(one)
+        self.device += self.places[one.row][len(had) :]
+        self.places[one.row] = had
+
+
+@mutant("sparse-growth-arrived-as-long-as-its-prompt", kills=("SPARSE-52",))
+class GrowthArrivedAsLongAsItsPrompt(RowTable):
+    """What came from a peer gets a slot of the device for each of its tokens, however few a buffer has room for."""
+
+    def arrive(self, one: Transfer) -> None:
+        super().arrive(one)
+        lacking = max(0, min(self.hosted(one.tokens) - len(self.places[one.row]), len(self.device)))
+        self.places[one.row] += self.device[:lacking]
+        del self.device[:lacking]
+
+
+@mutant("sparse-growth-arrived-once-more", kills=("SPARSE-52",))
+class GrowthArrivedOnceMore(RowTable):
+    """The room behind a long prompt's buffer is taken when its transfer begins, and again when it ends."""
+
+    def arrive(self, one: Transfer) -> None:
+        super().arrive(one)
+        if self.hosted(one.tokens) > self.room and len(self.device) >= self.page:
+            self.places[one.row] += self.device[: self.page]
+            del self.device[: self.page]
+
+
+@mutant("sparse-growth-arrived-is-one-page", kills=("SPARSE-52",))
+class GrowthArrivedIsOnePage(RowTable):
+    """Who decodes what a peer sent begins with a page of the device: longer prompts lie beyond their buffer."""
+
+    def arrive(self, one: Transfer) -> None:
+        super().arrive(one)
+        self.device += self.places[one.row][self.page :]
+        del self.places[one.row][self.page :]
 
 
 # Legal variations

@@ -116,3 +116,13 @@ def a_failed_transfer_has_no_buffer(checker: Checker) -> None:
     end(checker, begin(checker, 1, checker.size))
     grow_to(checker, 1, checker.size + 1)
     sparse.free(checker, 1)
+
+
+@litmus(rules=("SPARSE-52", "SPARSE-58", "SPARSE-60"), needs=(*GROWTH, "sparse_transfer"))
+def a_long_prompt_from_a_peer_has_its_buffer(checker: Checker) -> None:
+    """A prompt comes that fills its buffer, one with a token more, and one of a whole row: each has what it takes."""
+    room, most = sparse.state_of(checker).room, whole_row(checker)
+    for slots in dict.fromkeys((min(room, most), min(room + 1, most), most)):
+        end(checker, begin(checker, 0, slots))
+        grow_to(checker, 0, min(slots + 1, most))
+        sparse.end(checker, 0)
