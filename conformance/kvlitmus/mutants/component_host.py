@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from kvlitmus.conformance.run.plan import COMPONENT_HOST_CONFIGS
 from kvlitmus.conformance.specimen.component_host import ComponentCopier, ComponentCopy, Pinned
-from kvlitmus.conformance.specimen.components import ComponentNode, ComponentTree
+from kvlitmus.conformance.specimen.components import ComponentNode, ComponentPools, ComponentTree
 from kvlitmus.mutants.registry import mutant, null_mutant
 from kvlitmus.spec.component_shapes import Component, Point, Window
 from kvlitmus.spec.units import Key
 
 HOSTS = COMPONENT_HOST_CONFIGS[:1]
+ALL_HOSTS = COMPONENT_HOST_CONFIGS
+"""Tight ones too, and pools that components share."""
+TWO_KEYS = "two keys are computed and one is backed up first, which takes some calls each"
+WINDOWED = tuple(config for config in COMPONENT_HOST_CONFIGS if config.components.startswith("kv+swa"))
 
 # What is copied
 
@@ -143,6 +147,24 @@ class FullHostRefuses(ComponentCopier):
         return super().make_room(wants, load=load) if load else {}
 
 
+@mutant("component-refused-backup-hides-what-it-evicted", kills=("COMP-41",), configs=ALL_HOSTS, long_because=TWO_KEYS)
+class RefusedBackupHidesWhatItEvicted(ComponentCopier):
+    """A backup makes room in one pool, finds too little in another, and is refused as if nothing had been evicted."""
+
+    def begin(self, node: ComponentNode, *, load: bool) -> tuple[ComponentCopy | None, dict[str, int]]:
+        copy, freed = super().begin(node, load=load)
+        return (copy, freed) if copy or load else (None, {})
+
+
+@mutant("component-refused-load-hides-what-it-evicted", kills=("COMP-08",), configs=ALL_HOSTS, long_because=TWO_KEYS)
+class RefusedLoadHidesWhatItEvicted(ComponentCopier):
+    """A load back makes room in one pool, finds too little in another, and says nothing of what it has evicted."""
+
+    def begin(self, node: ComponentNode, *, load: bool) -> tuple[ComponentCopy | None, dict[str, int]]:
+        copy, freed = super().begin(node, load=load)
+        return (copy, freed) if copy or not load else (None, {})
+
+
 # Copies under way
 
 
@@ -217,6 +239,57 @@ class BackupUnderAShorterKey(ComponentCopier):
         before = node.above
         if name == "state" and not copy.load and before is not None and before.above is not None:
             return super().land(copy, before, name, place)
+        return super().land(copy, node, name, place)
+
+
+@mutant("component-copy-unpins-what-it-brought", bugs=("H-37",), kills=("COMP-12", "COMP-38"), configs=HOSTS)
+class CopyUnpinsWhatItBrought(ComponentCopier):
+    """The end of a copy walks the path anew and unpins all that is there by then, also what was pinned by nobody."""
+
+    def ended(self, copy: ComponentCopy, *, ok: bool) -> dict[str, list[int]]:
+        returned = super().ended(copy, ok=ok)
+        for name, node, place in copy.buffers:
+            there, locks = (node.places, node.locks) if copy.load else (node.host, node.host_locks)
+            if there.get(name) == place:
+                locks[name] = locks.get(name, 0) - 1
+        return returned
+
+
+@mutant(
+    "component-unlock-after-a-load-back",
+    bugs=("H-37",),
+    kills=("COMP-12",),
+    configs=HOSTS,
+    long_because=TWO_KEYS,
+)
+class UnlockAfterALoadBack(ComponentTree):
+    """What was loaded back below a lock is unlocked with it, and was never locked: its count falls below zero."""
+
+    def unlock(self, cover: Mapping[str, Sequence[ComponentNode]]) -> None:
+        super().unlock(cover)
+        for node in cover["kv"]:
+            for name in node.places.keys() & node.host.keys():
+                if node not in cover[name]:
+                    node.locks[name] = node.locks.get(name, 0) - 1
+
+
+@mutant("component-load-keeps-old-pairs", kills=("COMP-04", "COMP-15", "COMP-17"), configs=WINDOWED)
+class LoadKeepsOldPairs(ComponentCopier):
+    """A load back leaves the map from KV to the window as it was: the window is read where others had it before."""
+
+    def __init__(self, pools: ComponentPools, host: ComponentPools, tree: ComponentTree) -> None:
+        super().__init__(pools, host, tree)
+        self.pairs: dict[int, int] = {}
+
+    def begin(self, node: ComponentNode, *, load: bool) -> tuple[ComponentCopy | None, dict[str, int]]:
+        self.pairs |= {
+            one.places["kv"]: one.places["swa"] for one in self.tree.nodes() if one.places.keys() >= {"kv", "swa"}
+        }
+        return super().begin(node, load=load)
+
+    def land(self, copy: ComponentCopy, node: ComponentNode, name: str, place: int) -> bool:
+        if copy.load and name == "swa" and name not in node.places:
+            place = self.pairs.get(node.places.get("kv", -1), place)
         return super().land(copy, node, name, place)
 
 

@@ -8,13 +8,15 @@ from kvlitmus.conformance.checker.calls import component_host as copies
 from kvlitmus.conformance.checker.calls import components
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.generate.actions.components import use
-from kvlitmus.conformance.litmus.components import ALL, ANY_ENTRIES, STATES, WINDOWS, bring, evict_all
+from kvlitmus.conformance.litmus.components import ALL, ANY_ENTRIES, STATES, WINDOWS, bring, evict_all, locked
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.litmus.registry import litmus
 from kvlitmus.spec.units import Key
 
 NEEDS = ("components", "component_host")
 HYBRID = ("kv+swa+state",)
+ENDS = 0x55
+"""Of the components beside the KV what the end of a key needs is cached, and no more."""
 
 
 def back_up(checker: Checker, key: Key, *, number: int = 0) -> bool:
@@ -29,15 +31,20 @@ def load(checker: Checker, key: Key, *, number: int = 0) -> int:
     return copies.load(checker, key, length, handle, number)
 
 
+def beginning(checker: Checker, key: Key, pages: int) -> Key:
+    """The first pages of a key, of bigrams with the token that the last of them ends in."""
+    return key._replace(tokens=key.tokens[: pages * checker.size + key.bigram])
+
+
 def end(checker: Checker, *, number: int = 0, ok: bool = True) -> None:
     """A copy ends, if it has begun."""
     if number in checker.component_state.under_way:
         copies.copied(checker, number, ok)
 
 
-def backed(checker: Checker, key: Key) -> None:
-    """Compute a key, cache it, and back it up."""
-    use(checker, key, ALL)
+def backed(checker: Checker, key: Key, kept: int = ALL) -> None:
+    """Compute a key, cache it, and back it up; ``kept``: what of the components beside the KV."""
+    use(checker, key, kept)
     back_up(checker, key)
     end(checker)
 
@@ -187,6 +194,23 @@ def who_computes_meanwhile_is_first(checker: Checker) -> None:
     components.match(checker, key)
 
 
+@litmus(rules=("COMP-12", "COMP-13"), needs=NEEDS)
+def a_receipt_does_not_cover_what_is_loaded_back(checker: Checker) -> None:
+    """What only the first half of a locked key needs has gone and is loaded back: the receipt is nothing to it."""
+    key = prompt(checker, "abcd")
+    half = beginning(checker, key, 2)
+    backed(checker, half)
+    backed(checker, key)
+    locked(checker, key, 0)
+    for one in checker.setting.layout.components[1:]:
+        components.evict(checker, {one.name: checker.setting.layout.places[one.pool]})
+    load(checker, half)
+    end(checker)
+    components.unlock(checker, 0)
+    evict_all(checker)
+    components.match(checker, key)
+
+
 @litmus(rules=("COMP-40", "COMP-42"), needs=NEEDS)
 def two_backups_land_once(checker: Checker) -> None:
     """A key is backed up twice at once, then a longer one: what lands second gives back what is there."""
@@ -241,6 +265,44 @@ def a_refused_backup_takes_nothing(checker: Checker) -> None:
     for number in list(checker.component_state.under_way):
         end(checker, number=number, ok=False)
     backed(checker, key)
+
+
+@litmus(rules=("COMP-36", "COMP-37", "COMP-41"), needs=NEEDS)
+def a_refused_backup_says_what_it_has_evicted(checker: Checker) -> None:
+    """Half of the host is evictable, and copies of one key take the rest: the last finds too little to evict."""
+    layout = checker.setting.layout
+    half = layout.host[layout.base.pool] // 2
+    for pages in (2, 8):
+        backed(checker, prompt(checker, "z" * half), ENDS)
+        evict_all(checker)
+        key, begun = prompt(checker, "abcdefgh"[:pages]), 0
+        use(checker, key, ENDS)
+        while begun < half and back_up(checker, key, number=begun):
+            begun += 1
+        for number in list(checker.component_state.under_way):
+            end(checker, number=number, ok=False)
+        evict_host(checker)
+        evict_all(checker)
+
+
+@litmus(rules=("COMP-08", "COMP-36", "COMP-37"), needs=NEEDS, profile={**ANY_ENTRIES, "component_grants": "each"})
+def a_refused_load_back_says_what_it_has_evicted(checker: Checker) -> None:
+    """The last component has no place left that could be evicted, and another one has: the load back is refused."""
+    layout = checker.setting.layout
+    key = prompt(checker, "abcd")
+    backed(checker, key)
+    evict_all(checker)
+    last, base = layout.components[-1], layout.base
+    pages = 2 if last.pool == base.pool else layout.places[base.pool]
+    use(checker, prompt(checker, "z" * pages), ENDS)
+    if last.pool != base.pool:
+        components.evict(checker, {last.name: layout.places[last.pool]})
+    free = (checker.component_state.available or layout.places)[last.pool]
+    taken = components.alloc(checker, {last.name: free})
+    load(checker, key)
+    if taken is not None:
+        components.free(checker, taken)
+    end(checker)
 
 
 @litmus(rules=("COMP-43", "COMP-46", "COMP-47"), needs=NEEDS)

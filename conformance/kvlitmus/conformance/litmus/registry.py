@@ -37,6 +37,7 @@ MODULES: tuple[str, ...] = (
     "components",
     "component_prefetch",
     "component_host",
+    "component_host_keys",
     "component_events",
     "component_requests",
     "ranks",
