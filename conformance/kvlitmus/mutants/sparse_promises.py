@@ -131,7 +131,7 @@ class BackupTakesWhatIsPromised(LooksAway):
             self.looks_away = False
 
 
-@mutant("sparse-transfer-takes-its-promise-anew", kills=("SPARSE-09", "SPARSE-39", "SPARSE-42"))
+@mutant("sparse-transfer-takes-its-promise-anew", kills=("SPARSE-09",))
 class TransferTakesItsPromiseAnew(RowTable):
     """What an admitted row gets for a peer counts beside what it was promised: it is set aside twice."""
 
