@@ -260,7 +260,6 @@ class CopyUnpinsWhatItBrought(ComponentCopier):
     bugs=("H-37",),
     kills=("COMP-12",),
     configs=HOSTS,
-    long_because=TWO_KEYS,
 )
 class UnlockAfterALoadBack(ComponentTree):
     """What was loaded back below a lock is unlocked with it, and was never locked: its count falls below zero."""
