@@ -25,7 +25,8 @@ takes; :mod:`~kvlitmus.spec.replay`, what events tell, and :mod:`~kvlitmus.spec.
 :mod:`~kvlitmus.spec.component_shapes` (which boundaries are valid), :mod:`~kvlitmus.spec.component_layouts`,
 :mod:`~kvlitmus.spec.component_calls`, :mod:`~kvlitmus.spec.component_state`,
 :mod:`~kvlitmus.spec.component_evictions` (what may go), :mod:`~kvlitmus.spec.component_storage` (what can be restored) and
-:mod:`~kvlitmus.spec.component_fetch` (how it is fetched), :mod:`~kvlitmus.spec.component_copies` (what is copied between the tiers), for several ranks
+:mod:`~kvlitmus.spec.component_fetch` (how it is fetched), :mod:`~kvlitmus.spec.component_copies` (what is copied between
+the tiers), :mod:`~kvlitmus.spec.component_told` (what events tell); for several ranks
 :mod:`~kvlitmus.spec.rank_state` and :mod:`~kvlitmus.spec.rank_calls`; beside these :mod:`~kvlitmus.spec.hash_calls`
 and :mod:`~kvlitmus.spec.misuse_calls`, and :mod:`~kvlitmus.spec.schemes` (how pages are named).  What goes on in the
 background has legal :mod:`~kvlitmus.spec.transitions`, in :mod:`~kvlitmus.spec.job` and
