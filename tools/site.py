@@ -38,7 +38,15 @@ from tools.frame_page import frame_page  # noqa: E402
 REFERENCE = (
     *("perform", "choose", "table", "pool", "hashing", "prefetch"),
     *("hierarchy", "tier", "backup", "load", "put", "fetch", "life", "event", "store", "sparse"),
-    *("components", "component_prefetch", "component_host", "component_events", "component_requests", "ranks", "chosen"),
+    *(
+        "components",
+        "component_prefetch",
+        "component_host",
+        "component_events",
+        "component_requests",
+        "ranks",
+        "chosen",
+    ),
 )
 """The modules of the reference, in the order in which they are best read."""
 
