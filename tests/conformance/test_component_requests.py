@@ -5,15 +5,21 @@ from __future__ import annotations
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kvlitmus.conformance.adapters.reference.component_requests import target as reference_requests
 from kvlitmus.conformance.adapters.vllm.v0_33 import CONFIGS as VLLM_CONFIGS
 from kvlitmus.conformance.adapters.vllm.v0_33 import PLAN, target
+from kvlitmus.conformance.checker.calls import component_requests as requests
+from kvlitmus.conformance.checker.calls import components
+from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.ports import Config, Profile, Unsupported
 from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.plan import items
 from kvlitmus.conformance.run.results import Options
+from kvlitmus.conformance.specimen.cache import component_request_target
 from kvlitmus.spec.component_layouts import layout_of
 from kvlitmus.spec.component_shapes import Component, Window
 from kvlitmus.spec.units import Key
@@ -118,6 +124,39 @@ def broken(tried: BuggyTarget, depth: int, most: int = 60) -> set[str]:
 )
 def test_a_bug_is_found(buggy: type[BlockRequests], rules: set[str]) -> None:
     assert broken(BuggyTarget(buggy), 3) & rules
+
+
+ONE_EACH = Config(page_size=1, pages=4, components="kv+swa+state")
+TWO_EACH = Config(page_size=4, pages=8, components="kv+swa+state")
+SERVERS: dict[str, Any] = {"specimen": component_request_target, "reference": reference_requests}
+
+
+def listener(server: str, config: Config) -> Checker:
+    """What judges a server that keeps one of equal entries, by its answers and by what it tells."""
+    target = SERVERS[server]
+    return Checker(target.make(config), config, target.profile, depth=2)
+
+
+@pytest.mark.parametrize("server", SERVERS)
+def test_what_a_request_computed_in_vain_keeps_nothing_cached(server: str) -> None:
+    checker, key = listener(server, ONE_EACH), Key(None, (1,))
+    requests.start(checker, key, 1, 0)
+    requests.finish(checker, 0)
+    requests.start(checker, key, 1, 0)  # computes it again: its own places are not those that are cached
+    requests.start(checker, Key("other", (1,)), 1, 1)  # takes these
+    components.match(checker, Key(None, (1, 2)))
+
+
+@pytest.mark.parametrize("server", SERVERS)
+def test_who_is_refused_publishes_nothing_again(server: str) -> None:
+    checker = listener(server, TWO_EACH)
+    requests.start(checker, Key(None, (1,) * 9), 8, 0)
+    requests.finish(checker, 0)
+    requests.start(checker, Key(None, (*(1,) * 7, 3, 1, 1, 1)), 8, 0)
+    requests.start(checker, Key("other", (1,) * 4), 4, 1)
+    requests.finish(checker, 1)
+    requests.start(checker, Key(None, (1,)), 1, 1)
+    assert not requests.grow(checker, 0, 3).granted
 
 
 def test_copies_must_be_declared() -> None:

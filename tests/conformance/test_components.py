@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -171,6 +172,15 @@ def test_a_refused_prefetch_has_no_places(monkeypatch: pytest.MonkeyPatch, reser
     assert found.value.rules == ("PORT-03",)
 
 
+class Secretive(tuple[object, ...]):
+    """A row that can't be gone through."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[object]:
+        raise RuntimeError("no")
+
+
 @pytest.mark.parametrize(
     "event",
     [
@@ -179,9 +189,9 @@ def test_a_refused_prefetch_has_no_places(monkeypatch: pytest.MonkeyPatch, reser
         ("stored", "device", "kv", 5, (1, 2, 3, 4)),
         ("stored", "device", "kv", None, ()),
         (1, "device", "kv", None, (1, 2, 3, 4)),
+        Secretive(("stored", "device", "kv", None, ())),
         "stored",
     ],
-    ids=str,
 )
 def test_an_event_of_another_form_breaks_the_port(monkeypatch: pytest.MonkeyPatch, event: object) -> None:
     monkeypatch.setattr(Odd, "component_events", lambda _: [event])
@@ -192,8 +202,13 @@ def test_an_event_of_another_form_breaks_the_port(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize(
     "event",
-    [("moved", "device", "kv", None, (1, 2, 3, 4)), ("stored", "disk", "kv", None, (1, 2, 3, 4))],
-    ids=str,
+    [
+        ("moved", "device", "kv", None, (1, 2, 3, 4)),
+        ("stored", "disk", "kv", None, (1, 2, 3, 4)),
+        ("stored", "host", "kv", None, (1, 2, 3, 4)),
+        ("removed", "device", "kv", None, (10**5000, 2, 3, 4)),
+    ],
+    ids=["what", "tier", "no host", "a huge unit"],
 )
 def test_an_event_that_there_is_not_makes_no_sense(monkeypatch: pytest.MonkeyPatch, event: object) -> None:
     monkeypatch.setattr(Odd, "component_events", lambda _: [event])

@@ -531,7 +531,9 @@ def _start(state: ComponentState, setting: Setting, call: ComponentStart, answer
 
 def _grow(state: ComponentState, setting: Setting, call: ComponentGrow, answer: Holding) -> ComponentState:
     fresh = fresh_places(setting.layout, state.running[call.receipt].held, answer)
-    return _holds(state, setting, call.receipt, grown(state, call, answer), fresh)
+    then = _holds(state, setting, call.receipt, grown(state, call, answer), fresh)
+    # Who is refused has computed nothing, and publishes nothing again.
+    return then if answer.granted else then._replace(certain=then.certain & state.certain)
 
 
 def _holds(
@@ -545,6 +547,9 @@ def _holds(
     held = frozenset[Stored]().union(*[stored_by(each) for each in running.values()])
     # Whichever of its places an entry is cached in: it can't go if requests hold them all.
     loose = {at for at, _ in stored - held}
+    if setting.profile.component_copies == "one":
+        # What was granted anew may have been the one that was cached, while a request holds another that never was.
+        loose |= {at for at, place in state.stored if (pools[at[0]], place) in taken}
     kept = frozenset(at for at in state.certain if at not in loose) if taken else state.certain
     then = with_stored(state, frozenset(stored))
     return then._replace(certain=(kept | published(layout, one)) & then.places.keys(), running=running)

@@ -29,26 +29,30 @@ def replayed(told: Replayed, setting: Setting, events: Iterable[Telling]) -> Rep
     events = tuple(events)
     if not events:
         return told._replace(odd=(), twice=())
-    tiers = {DEVICE: dict(told.device), HOST: dict(told.host)}
+    tiers = {DEVICE: dict(told.device)} | ({HOST: dict(told.host)} if setting.layout.host else {})
     odd, twice = list[str](), list[str]()
     for one in events:
         if one.what == "cleared":
-            tiers = {DEVICE: {}, HOST: {}}
+            tiers = {tier: {} for tier in tiers}
             continue
         there = tiers.get(one.tier)
         if there is None or one.what not in ("stored", "removed") or one.at is None:
-            odd.append(f"no such event: {one.what} on {one.tier}")
+            odd.append("an event of another kind, or of a tier that there is not")
             continue
-        text = f"{one.at[0]} of {setting.names.prefix(one.at[1])[1]}"
         had = there.get(one.at, 0)
         if one.what == "stored":
             if had:
-                twice.append(f"stored on the {one.tier}, where it is already: {text}")
+                twice.append(f"stored on the {one.tier}, where it is already: {text_of(setting, one.at)}")
             there[one.at] = had + 1
         elif had:
             there[one.at] = had - 1
             if had == 1:
                 del there[one.at]
         else:
-            odd.append(f"removed from the {one.tier} without being there: {text}")
-    return Replayed(tiers[DEVICE], tiers[HOST], tuple(odd), tuple(twice))
+            odd.append(f"removed from the {one.tier} without being there: {text_of(setting, one.at)}")
+    return Replayed(tiers[DEVICE], tiers.get(HOST, {}), tuple(odd), tuple(twice))
+
+
+def text_of(setting: Setting, at: At) -> str:
+    """An entry in words; its units may be too many or too large to be told."""
+    return f"{at[0]} that ends after {len(setting.names.prefix(at[1])[1])} units"
