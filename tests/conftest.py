@@ -103,8 +103,11 @@ MOST_WORKERS = 8
 """However many processors there are."""
 
 TOGETHER = {
+    "tests/proofs/test_component_requests.py": "searches",
+    "tests/proofs/test_components.py": "searches",
     "tests/proofs/test_coverage.py": "searches",
     "tests/proofs/test_exhaustive.py": "searches",
+    "tests/proofs/test_ranks.py": "searches",
     "tests/proofs/test_tier_exhaustive.py": "searches",
     "tests/test_matrix.py": "searches",
 }

@@ -231,12 +231,26 @@ def forget(self, block):
 pool.BlockPool._maybe_evict_cached_block = forget
 """
 
+UNTOLD = """
+pool.BlockPool._emit_block_removed_events = lambda self, hashes: None
+"""
+
+FIRST_GROUP = """
+store = pool.BlockPool._build_block_stored_event
+def told(self, *args, **said):
+    said["kv_cache_group_id"] = 0
+    return store(self, *args, **said)
+pool.BlockPool._build_block_stored_event = told
+"""
+
 PLANTED = {
     "a hit is not held": (NOT_HELD, {"CREQ-03", "CREQ-04", "COMP-14", "PORT-01"}),
     "a window is a block short": (SHORT, {"COMP-02", "COMP-04", "CREQ-01"}),
     "heads go first": (HEADS, {"COMP-18"}),
     "the first round is the hit": (ONE_ROUND, {"COMP-02", "COMP-04"}),
     "an evicted block is still found": (STALE, {"COMP-04", "COMP-15", "COMP-17", "CREQ-04"}),
+    "an evicted block is not told": (UNTOLD, {"COMP-49"}),
+    "every block is told of the first group": (FIRST_GROUP, {"COMP-48", "COMP-49"}),
 }
 """Slips in vLLM's own functions, planted in the process that is judged, and the rules of which one must be broken."""
 

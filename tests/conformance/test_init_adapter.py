@@ -114,6 +114,20 @@ def test_an_adapter_that_is_not_filled_in_says_so(chosen: str, capsys: Capture) 
     assert "Traceback" not in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("more", "hosted"), [("", False), (",component_host,component_host_view", True)])
+def test_a_cache_of_components_with_host_memory_is_judged_there(more: str, hosted: bool, capsys: Capture) -> None:
+    name = f"layers_{hosted}".lower()
+    assert main(["init-adapter", f"{name}.py", "--ports", "component_lookup,components,component_view" + more]) == 0
+    capsys.readouterr()
+    spec = importlib.util.spec_from_file_location(name, f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    target = module.target
+    assert any(config.host_pages for config in configs_of(target)) == hosted
+    assert all(config.components for config in configs_of(target))
+
+
 def test_the_module_alone_says_where_its_target_is(capsys: Capture) -> None:
     """README names a module that is a target; what is written has one."""
     assert main(["init-adapter", "mine.py"]) == 0

@@ -16,6 +16,9 @@ What makes adapters is a **target**: an object (often a module) with
     without it one adapter is built to look;
 ``configs`` (optional)
     the configurations in which it is judged, instead of the suite's usual ones;
+``pools`` (optional)
+    what it is judged as besides: ``tiers``, ``store``, ``sparse``, ``ranks``; a cache of components, if it has host
+    memory, as ``component_host``;
 ``version`` (optional)
     a line that reports show.
 

@@ -382,6 +382,9 @@ def judged_as(families: dict[str, str], chosen: Sequence[Port]) -> Iterator[str]
         yield from comment(f"The ports that it has: known before it is built, they say that it is {what} alone.", 4)
         named = [f"        {quoted(port.name)}," for port in chosen]
         yield from ["    capabilities = (", *named, "    )", ""]
+        if any(port.name == "component_host" for port in chosen):
+            yield from comment("Judged in the configurations with host memory too.", 4)
+            yield from ['    pools = ("component_host",)', ""]
     elif set(families) != {""}:
         yield from comment("Judged as a cache, and beyond that as a hierarchy, or what is named here by itself.", 4)
         more = [kind for family, kind in (("tier", "tiers"), *zip(APART, APART, strict=True)) if family in families]
