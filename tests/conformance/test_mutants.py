@@ -9,6 +9,7 @@ import pytest
 
 from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.conformance.specimen.pool import PagedPool
+from kvlitmus.mutants import registry
 from kvlitmus.mutants.mutant import CRASHES, Mutant
 from kvlitmus.mutants.registry import MODULES, MUTANTS, PAGED, all_mutants, mutant, null_mutant
 from kvlitmus.mutants.run import Effort, run_mutant
@@ -53,6 +54,14 @@ def test_a_mutant_is_killed_by_a_rule_that_it_names(one: Mutant) -> None:
 def test_a_null_mutant_raises_no_alarm(one: Mutant) -> None:
     """Every litmus test in one configuration; the nightly test plays them in all."""
     assert noticed(one, drawn(NULL_STEPS, 7), shared) == set()
+
+
+def test_mutants_are_listed_module_by_module_whoever_imports_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = list(all_mutants())
+    last = [id for id in expected if registry.MADE_IN[id] == f"kvlitmus.mutants.{MODULES[-1]}"]
+    assert last and expected[-len(last) :] == last
+    monkeypatch.setattr(registry, "MUTANTS", {id: MUTANTS[id] for id in [*last, *expected]})
+    assert list(all_mutants()) == expected
 
 
 def test_there_are_enough_of_them() -> None:

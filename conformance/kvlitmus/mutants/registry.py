@@ -89,6 +89,9 @@ SHOWS_IN: dict[str, tuple[Config, ...]] = {
 MUTANTS = Register()
 """All mutants and null mutants of the specimen by id."""
 
+MADE_IN: dict[str, str] = {}
+"""In which module each of them is."""
+
 Part = TypeVar("Part", bound=type)
 
 
@@ -111,6 +114,7 @@ def mutant(
     """
 
     def register(part: Part) -> Part:
+        MADE_IN[id] = part.__module__
         made = ComponentRequestTarget if place_of(part) == "component_requests" else SpecimenTarget
         MUTANTS.add(
             Mutant(
@@ -141,7 +145,11 @@ def null_mutant(
 
 
 def all_mutants() -> Register:
-    """Every mutant of the specimen; importing the modules is what registers them."""
+    """Every mutant of the specimen, module by module; importing these is what registers them.
+
+    Whoever imports one of them first has no say in the order.
+    """
     for module in MODULES:
         importlib.import_module(f"kvlitmus.mutants.{module}")
-    return MUTANTS
+    places = {f"kvlitmus.mutants.{module}": at for at, module in enumerate(MODULES)}
+    return Register(sorted(MUTANTS.items(), key=lambda one: places.get(MADE_IN[one[0]], len(MODULES))))
