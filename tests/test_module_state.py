@@ -19,7 +19,6 @@ KNOWN = {
     "spec/kvlitmus/spec/rule.py RETIRED": "a table without entries yet",
     "conformance/kvlitmus/conformance/generate/actions/registry.py ACTIONS": _REGISTER,
     "conformance/kvlitmus/conformance/litmus/registry.py LITMUS": _REGISTER,
-    "conformance/kvlitmus/mutants/registry.py MADE_IN": _REGISTER,
     "conformance/kvlitmus/conformance/checker/selection.py PLANS": "a memo: a plan depends on its key alone",
     "spec/kvlitmus/spec/look.py KNOWN": "a memo: the causes depend on occasions and profile alone",
     "conformance/kvlitmus/conformance/support/ending.py Asked": "signals come to the process, whoever runs in it",

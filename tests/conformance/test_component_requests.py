@@ -97,10 +97,12 @@ class BuggyTarget:
 
     def make(self, config: Config) -> Served:
         layout = layout_of(config.components, config.page_size, config.pages)
-        return Served(self.buggy(layout.components, *layout.places.values()))
+        served = Served(self.buggy(layout.components, *layout.places.values()))
+        del served.component_events  # what a bug does is to show in the cache
+        return served
 
 
-def broken(tried: BuggyTarget, depth: int, most: int = 60) -> set[str]:
+def broken(tried: BuggyTarget, depth: int, most: int = 100) -> set[str]:
     """The rules that are broken first in litmus tests and a few schedules."""
     for at, item in enumerate(items(CONFIGS[:1] + CONFIGS[3:], tried.profile, steps=8_000)):
         result = run_item(tried, item, Options(depth=depth))
@@ -144,7 +146,7 @@ def test_what_a_request_computed_in_vain_keeps_nothing_cached(server: str) -> No
     requests.finish(checker, 0)
     requests.start(checker, key, 1, 0)  # computes it again: its own places are not those that are cached
     requests.start(checker, Key("other", (1,)), 1, 1)  # takes these
-    components.match(checker, Key(None, (1, 2)))
+    assert components.match(checker, Key(None, (1, 2)))[0] == 0
 
 
 @pytest.mark.parametrize("server", SERVERS)

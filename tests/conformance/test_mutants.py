@@ -58,7 +58,7 @@ def test_a_null_mutant_raises_no_alarm(one: Mutant) -> None:
 
 def test_mutants_are_listed_module_by_module_whoever_imports_them(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = list(all_mutants())
-    last = [id for id in expected if registry.MADE_IN[id] == f"kvlitmus.mutants.{MODULES[-1]}"]
+    last = [id for id in expected if MUTANTS[id].module == f"kvlitmus.mutants.{MODULES[-1]}"]
     assert last and expected[-len(last) :] == last
     monkeypatch.setattr(registry, "MUTANTS", {id: MUTANTS[id] for id in [*last, *expected]})
     assert list(all_mutants()) == expected

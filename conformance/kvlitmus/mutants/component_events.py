@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import replace
 
 from kvlitmus.conformance.ports import Config
@@ -17,12 +18,12 @@ WINDOWED = (
 HOSTS = COMPONENT_HOST_CONFIGS[:1]
 
 
-class Filtered(ComponentJournal):
+class Filtered(ComponentJournal, ABC):
     """A journal that says of each event whether it is told."""
 
+    @abstractmethod
     def tells(self, what: str, tier: str, name: str) -> bool:
         """Whether an event of this kind is told."""
-        raise NotImplementedError
 
     def tell(self, what: str, tier: str, name: str, namespace: str | None, node: ComponentNode) -> None:
         """It is, or it isn't."""

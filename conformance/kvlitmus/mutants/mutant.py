@@ -21,7 +21,7 @@ class Mutant:
     kills: what must notice it, at least one of them: rules, or the names of laws and tests.  target: the body put
     together with the part that is wrong.  configs: under which configurations it shows.  bugs: ids of the known bugs
     that it puts back, links: where they were reported.  long_because: why its shortest counterexample needs more than
-    15 steps, where it does.
+    15 steps, where it does.  module: where the part is that is wrong.
     """
 
     id: str
@@ -32,6 +32,7 @@ class Mutant:
     bugs: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
     long_because: str = ""
+    module: str = ""
 
     @property
     def null(self) -> bool:

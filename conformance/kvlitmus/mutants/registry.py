@@ -89,9 +89,6 @@ SHOWS_IN: dict[str, tuple[Config, ...]] = {
 MUTANTS = Register()
 """All mutants and null mutants of the specimen by id."""
 
-MADE_IN: dict[str, str] = {}
-"""In which module each of them is."""
-
 Part = TypeVar("Part", bound=type)
 
 
@@ -114,7 +111,6 @@ def mutant(
     """
 
     def register(part: Part) -> Part:
-        MADE_IN[id] = part.__module__
         made = ComponentRequestTarget if place_of(part) == "component_requests" else SpecimenTarget
         MUTANTS.add(
             Mutant(
@@ -126,6 +122,7 @@ def mutant(
                 bugs=bugs,
                 links=links,
                 long_because=long_because,
+                module=part.__module__,
             )
         )
         return part
@@ -152,4 +149,4 @@ def all_mutants() -> Register:
     for module in MODULES:
         importlib.import_module(f"kvlitmus.mutants.{module}")
     places = {f"kvlitmus.mutants.{module}": at for at, module in enumerate(MODULES)}
-    return Register(sorted(MUTANTS.items(), key=lambda one: places.get(MADE_IN[one[0]], len(MODULES))))
+    return Register(sorted(MUTANTS.items(), key=lambda one: places.get(one[1].module, len(MODULES))))

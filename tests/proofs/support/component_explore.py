@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
+from kvlitmus.conformance.adapters.reference.components import target
 from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.reference import component_events, component_host
 from kvlitmus.reference import components as model
@@ -37,16 +38,7 @@ from tests.proofs.support.component_copy_calls import copy_calls, copy_identity
 from tests.proofs.support.component_fetch_calls import fetch_calls, fetch_identity
 from tests.proofs.support.component_search import ComponentSearch, Report
 
-CAPABILITIES = frozenset(
-    {
-        "component_lookup",
-        "components",
-        "component_prefetch",
-        "component_counters",
-        "component_events",
-        "component_view",
-    }
-)
+CAPABILITIES = frozenset(target.capabilities)
 HOSTED = CAPABILITIES | {"component_host", "component_host_counters", "component_host_view"}
 RULES = tuple(rules_of("comp"))
 Perform = Callable[[model.Cache, Setting, ComponentCall], tuple[model.Cache, object]]
