@@ -32,7 +32,14 @@ from kvlitmus.spec.component_storage import window_pages
 
 PROFILE = Profile()
 CAPABILITIES = frozenset(
-    {"components", "component_lookup", "component_prefetch", "component_counters", "component_view"}
+    {
+        "components",
+        "component_lookup",
+        "component_prefetch",
+        "component_counters",
+        "component_events",
+        "component_view",
+    }
 )
 CONFIGS = (
     Config(page_size=4, pages=16, components="kv+swa+state"),
