@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from kvlitmus.conformance.run.plan import COMPONENT_HOST_CONFIGS
 from kvlitmus.conformance.specimen.component_host import ComponentCopier, ComponentCopy
 from kvlitmus.conformance.specimen.components import ComponentNode
+from kvlitmus.mutants.legal.components import BY_NODE, NodeTree, WholeNodes
 from kvlitmus.mutants.registry import null_mutant
 
 
@@ -37,3 +38,17 @@ class BackupForeseesItsRefusal(ComponentCopier):
         if not load and any(many > free[pool] for pool, many in needed.items()):
             return {}
         return super().make_room(wants, load=load)
+
+
+class NodeCopier(WholeNodes, ComponentCopier):
+    """On the host too the rest of a node goes with its end."""
+
+    def same(self, node: ComponentNode, other: ComponentNode | None) -> bool:
+        """Whether the page before belongs to the node of this one, as the tree has it."""
+        assert isinstance(self.tree, NodeTree)
+        return self.tree.same(node, other)
+
+
+@null_mutant("component-host-by-node", beside=(NodeTree,), profile=BY_NODE, configs=COMPONENT_HOST_CONFIGS)
+class HostByNode(NodeCopier):
+    """What was inserted in a row is evicted in a row, from the device and from the host, as the profile declares."""

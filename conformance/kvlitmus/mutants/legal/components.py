@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.plan import COMPONENT_CONFIGS
-from kvlitmus.conformance.specimen.components import ComponentNode, ComponentPools, ComponentTree
+from kvlitmus.conformance.specimen.components import ComponentEvictor, ComponentNode, ComponentPools, ComponentTree
 from kvlitmus.conformance.specimen.parts import PROFILE
 from kvlitmus.mutants.registry import null_mutant
 from kvlitmus.spec.component_layouts import Layout
@@ -28,7 +28,40 @@ PAIRS = tuple(
 """The layouts in which a window has entries of the size of the KV's, in a pool of its own."""
 
 
-class NodeTree(ComponentTree):
+class WholeNodes(ComponentEvictor):
+    """Evicts the rest of a node with its last entry, from whichever tier; what a node is, others say."""
+
+    def same(self, node: ComponentNode, other: ComponentNode | None) -> bool:
+        """Whether the page before belongs to the node of this one."""
+        raise NotImplementedError
+
+    def evict(self, wants: Mapping[str, int]) -> dict[str, int]:
+        """Whoever loses an entry at the end of a path loses the rest of the node with it."""
+        freed = {one.name: 0 for one in self.components}
+        for name, many in wants.items():
+            component = self.tier.pools.layout.named(name)
+            while freed[name] < many and (choices := self.evictable(component)):
+                victim: ComponentNode | None = min(choices, key=lambda node: (node.used, -node.end))
+                while victim is not None:
+                    above = self.rest(component, victim)
+                    for gone in self.goes_with(victim, name):
+                        self.tier.pools.give(gone, [self.take(victim, gone)])
+                        freed[gone] += 1
+                    self.prune(victim)
+                    victim = above
+        return freed
+
+    def rest(self, component: Component, node: ComponentNode) -> ComponentNode | None:
+        """The page of the same node that goes after this one, of the run; a window leaves tombstones page by page."""
+        above = node.above
+        if not isinstance(component.shape, Run) or not self.same(node, above):
+            return None
+        assert above is not None
+        there = component.name in self.tier.entries(above)
+        return above if there and not any(self.tier.locks(above).values()) else None
+
+
+class NodeTree(WholeNodes, ComponentTree):
     """What one insert brought in a row is a node, until a path parts there."""
 
     def __init__(self, *args: object) -> None:
@@ -57,30 +90,6 @@ class NodeTree(ComponentTree):
                 first.locks[one.name] = first.locks.get(one.name, 0) + 1
                 cover[one.name].insert(0, first)
         return cover
-
-    def evict(self, wants: Mapping[str, int]) -> dict[str, int]:
-        """Whoever loses an entry at the end of a path loses the rest of the node with it."""
-        freed = {one.name: 0 for one in self.components}
-        for name, many in wants.items():
-            component = self.pools.layout.named(name)
-            while freed[name] < many and (choices := self.evictable(component)):
-                victim: ComponentNode | None = min(choices, key=lambda node: (node.used, -node.end))
-                while victim is not None:
-                    above = self.rest(component, victim)
-                    for gone in self.goes_with(victim, name):
-                        self.pools.give(gone, [self.take(victim, gone)])
-                        freed[gone] += 1
-                    self.prune(victim)
-                    victim = above
-        return freed
-
-    def rest(self, component: Component, node: ComponentNode) -> ComponentNode | None:
-        """The page of the same node that goes after this one, of the run; a window leaves tombstones page by page."""
-        above = node.above
-        if not isinstance(component.shape, Run) or not self.same(node, above):
-            return None
-        assert above is not None
-        return above if component.name in above.places and not any(above.locks.values()) else None
 
 
 @null_mutant("null-component-by-node", profile=BY_NODE, configs=PAIRS)
