@@ -29,6 +29,7 @@ ZOO: tuple[str, ...] = (
     "generations",
     "sparse_map",
     "block_groups",
+    "block_offload",
     "block_requests",
 )
 """The names of all caches."""

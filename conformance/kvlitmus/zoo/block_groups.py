@@ -67,14 +67,19 @@ class BlockGroups:
         return (group.name, key.namespace, key.units[:end]) in self.found
 
     def component_match(self, key: Key) -> tuple[int, dict[str, list[int]], object]:
+        """What is behind the length on which all groups agree."""
+        length = self.agreed(key)
+        hit = {group.name: self.behind(group, key, length) for group in self.groups}
+        return length, hit, hit
+
+    def agreed(self, key: Key) -> int:
         """Cut the length, group by group, until a whole round leaves it as it is."""
         length, before = len(key.units) - len(key.units) % self.step, -1
         while length != before:
             before = length
             for group in self.groups:
                 length = self.longest(group, key, length)
-        hit = {group.name: self.behind(group, key, length) for group in self.groups}
-        return length, hit, hit
+        return length
 
     def longest(self, group: Component, key: Key, most: int) -> int:
         """The longest hit of one group that is no longer than that."""
@@ -195,7 +200,13 @@ class BlockGroupsTarget:
 
     profile = PROFILE
     configs = CONFIGS
-    capabilities = ("component_lookup", "components", "component_counters", "component_events", "component_view")
+    capabilities: tuple[str, ...] = (
+        "component_lookup",
+        "components",
+        "component_counters",
+        "component_events",
+        "component_view",
+    )
 
     def make(self, config: Config) -> BlockGroups:
         """Fresh groups over a fresh pool."""
