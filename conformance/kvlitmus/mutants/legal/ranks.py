@@ -163,3 +163,56 @@ class NextStagesWait(RankCache):
                 yield Await(what, late)
                 self.ended[what].update(late)
         return counts
+
+
+class _Votes(RankLink):
+    """Votes on each number that a value may reach, and counts them."""
+
+    MOST = 24
+    """No value of this cache is larger, nor negative."""
+
+    def agree(self, op: str, layout: Sequence[str], values: Sequence[int]) -> Exchanging:
+        """The least is the largest number that all have voted for, the most the largest that anybody has."""
+        now = tuple(values)
+        for group in self.groups():
+            ballot = tuple([f"{name} >= {at}" for name in layout for at in range(1, self.MOST + 1)])
+            votes = tuple([int(value >= at) for value in now for at in range(1, self.MOST + 1)])
+            counts = yield Collective(group, "sum", ballot, votes)
+            enough = len(group.members) if op == "min" else 1
+            rows = [counts[at * self.MOST : (at + 1) * self.MOST] for at in range(len(now))]
+            now = tuple([sum(count >= enough for count in row) for row in rows])
+        if len(self.stages) > 1:
+            now = tuple((yield from self.along(op, tuple(layout), now)))
+        return list(now)
+
+
+@null_mutant("null-rank-votes", configs=RANK_CONFIGS)
+class Votes(RankCache):
+    """Ranks add up votes for each number instead of reducing the numbers: a sum says as much as a least or a most."""
+
+    link = _Votes
+
+
+class _Chain(RankLink):
+    """Passes numbers from rank to rank, to the last one and back, and enters no collective."""
+
+    def agree(self, op: str, layout: Sequence[str], values: Sequence[int]) -> Exchanging:
+        """Combine what comes from the rank before, pass it on, and hand back what comes from behind."""
+        combine = min if op == "min" else max
+        tree = [rank for stage in self.stages for rank in stage]
+        at, now = tree.index(self.number), tuple(values)
+        if at:
+            now = tuple(map(combine, now, (yield Receive(tree[at - 1]))))
+        if at + 1 < len(tree):
+            yield Send(tree[at + 1], tuple(layout), now)
+            now = yield Receive(tree[at + 1])
+        if at:
+            yield Send(tree[at - 1], tuple(layout), now)
+        return list(now)
+
+
+@null_mutant("null-rank-chain", configs=RANK_CONFIGS)
+class Chain(RankCache):
+    """Ranks pass messages along instead of entering collectives, within a stage too."""
+
+    link = _Chain
