@@ -7,7 +7,6 @@ is that of :func:`~kvlitmus.spec.sparse_state.missing_pages`, run on terms (``su
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import permutations, product
 from typing import NamedTuple
@@ -15,9 +14,7 @@ from typing import NamedTuple
 from kvlitmus.reference import sparse as reference
 from kvlitmus.spec import sparse
 from kvlitmus.spec.config import Config
-from kvlitmus.spec.occasions import occasions_of
 from kvlitmus.spec.on import On
-from kvlitmus.spec.plan import verdicts
 from kvlitmus.spec.profile import Profile
 from kvlitmus.spec.rule import all_rules
 from kvlitmus.spec.setting import SNAPSHOT, Setting
@@ -32,6 +29,7 @@ from kvlitmus.spec.sparse_calls import (
 from kvlitmus.spec.sparse_state import SparseState
 from kvlitmus.spec.units import PageNo, Slot
 from tests.proofs.support.sparse_search import CAPABILITIES, Found, seen
+from tests.proofs.support.step_judge import StepJudge
 
 SWAPPING = {On.SPARSE_ADMIT, On.SPARSE_SWAP}
 OF_THE_PACK = [rule for rule in all_rules().values() if rule.predicate.__module__ == sparse.__name__]
@@ -100,21 +98,19 @@ def broken_in(scope: Scope, performed: Perform = perform) -> Found:
         CAPABILITIES,
     )
     empty = reference.empty_pool(scope.page_size, PAGES, scope.width)
-    found, todo, counts = {key(empty)}, [empty], Counter[str]()
+    found, todo, judge = {key(empty)}, [empty], StepJudge(RULES, CAPABILITIES, setting)
     while todo:
         pool = todo.pop()
         for call in calls(pool):
             for choice in choices(pool, call, scope.below):
                 then, answer = performed(pool, call, choice, scope.below)
-                inputs = {"setting": setting, "state": pool._replace(seen=seen(pool)), "call": call, "answer": answer}
-                said = verdicts(RULES, occasions_of(call, answer), CAPABILITIES, inputs, {})
-                counts.update(said)
-                if wrong := [id for id, kept in said.items() if not kept]:
-                    return counts, len(found), [f"{', '.join(wrong)}: {call} in {dict(pool.rows)} → {answer.slots}"]
+                if wrong := judge.broken(pool._replace(seen=seen(pool)), call, answer):
+                    why = f"{', '.join(wrong)}: {call} in {dict(pool.rows)} → {answer.slots}"
+                    return judge.evaluated, len(found), [why]
                 if key(then) not in found:
                     found.add(key(then))
                     todo.append(then)
-    return counts, len(found), []
+    return judge.evaluated, len(found), []
 
 
 def key(pool: SparseState) -> tuple[tuple[PageNo, ...], ...]:

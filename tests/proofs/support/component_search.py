@@ -6,14 +6,14 @@ from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Generic, TypeVar
 
 from kvlitmus.spec.component_calls import After
 from kvlitmus.spec.component_state import ComponentState
-from kvlitmus.spec.occasions import occasions_of
-from kvlitmus.spec.plan import verdicts
 from kvlitmus.spec.rule import Rule
 from kvlitmus.spec.setting import Setting
+from tests.proofs.support.step_judge import StepJudge
 
 Model = TypeVar("Model")
 Call = TypeVar("Call")
@@ -37,6 +37,11 @@ class ComponentSearch(ABC, Generic[Model, Call]):
     capabilities: frozenset[str]
     setting: Setting
 
+    @cached_property
+    def judge(self) -> StepJudge:
+        """Who judges the steps of this search."""
+        return StepJudge(self.rules, self.capabilities, self.setting)
+
     @abstractmethod
     def empty(self) -> Model:
         """Where the search begins."""
@@ -59,7 +64,7 @@ class ComponentSearch(ABC, Generic[Model, Call]):
 
     def run(self, most: int = 200_000) -> Report:
         """Every state that can be reached, unless a rule is broken first; raises where there are more than ``most``."""
-        report = Report()
+        report = Report(evaluated=self.judge.evaluated)
         start = self.plain(self.empty())
         seen = {self.identity(start)}
         waiting = deque([start])
@@ -74,15 +79,13 @@ class ComponentSearch(ABC, Generic[Model, Call]):
                     report.broken, report.call = broken, call
                     return report
                 then = self.plain(then)
-                if self.identity(then) not in seen:
-                    seen.add(self.identity(then))
+                alike = self.identity(then)
+                if alike not in seen:
+                    seen.add(alike)
                     waiting.append(then)
         return report
 
     def broken_by(self, state: ComponentState, call: object, after: After, report: Report) -> tuple[str, ...]:
         """The rules that a step breaks, by what was known before it, and what was answered and seen."""
-        inputs = {"setting": self.setting, "state": state, "call": call, "answer": after}
-        said = verdicts(self.rules, occasions_of(call, after), self.capabilities, inputs, {})
         report.steps += 1
-        report.evaluated.update(said.keys())
-        return tuple(id for id, kept in said.items() if not kept)
+        return self.judge.broken(state, call, after)

@@ -13,13 +13,12 @@ from typing import NamedTuple
 from kvlitmus.reference import sparse as reference
 from kvlitmus.spec.config import Config
 from kvlitmus.spec.interface.sparse import SPARSE_PORTS, SparseView
-from kvlitmus.spec.occasions import occasions_of
-from kvlitmus.spec.plan import verdicts
 from kvlitmus.spec.profile import Profile
 from kvlitmus.spec.rule import all_rules
 from kvlitmus.spec.setting import SNAPSHOT, Setting
 from kvlitmus.spec.sparse_calls import SparseCall, SparseDone, SparseSeen
 from kvlitmus.spec.sparse_state import SparseState, advance_sparse
+from tests.proofs.support.step_judge import StepJudge
 
 CAPABILITIES = frozenset(SPARSE_PORTS)
 RULES = [rule for rule in all_rules().values() if rule.pack == "sparse"]
@@ -53,19 +52,16 @@ class SparseSearch(NamedTuple):
         """What is found from an empty pool on, until no state is new or a rule is broken."""
         config = Config(page_size=empty.page_size, pages=empty.pages, pool="sparse")
         setting = Setting(config, profile, SNAPSHOT, CAPABILITIES)
-        found, todo, counts = {self.key(empty)}, [empty], Counter[str]()
+        found, todo, judge = {self.key(empty)}, [empty], StepJudge(RULES, CAPABILITIES, setting)
         while todo:
             pool = todo.pop()
             state = pool._replace(seen=self.seen(pool))
             for call in self.calls(pool):
                 own, answer = performed(pool, call)
-                inputs = {"setting": setting, "state": state, "call": call, "answer": answer}
-                said = verdicts(RULES, occasions_of(call, answer), CAPABILITIES, inputs, {})
-                counts.update(said)
-                if wrong := [id for id, kept in said.items() if not kept]:
-                    return counts, len(found), [f"{', '.join(wrong)}: {call} in {self.key(pool)} → {answer}"]
+                if wrong := judge.broken(state, call, answer):
+                    return judge.evaluated, len(found), [f"{', '.join(wrong)}: {call} in {self.key(pool)} → {answer}"]
                 then = advance_sparse(pool, call, answer) if self.follows else own
-                if self.key(then) not in found:
-                    found.add(self.key(then))
+                if (key := self.key(then)) not in found:
+                    found.add(key)
                     todo.append(then)
-        return counts, len(found), []
+        return judge.evaluated, len(found), []
