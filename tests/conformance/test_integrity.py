@@ -18,7 +18,7 @@ from kvlitmus.conformance.isolation.worker_pool import Limits, WorkerPool
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.conformance.run.targets import KNOWN, resolve_target
-from kvlitmus.mutants.registry import all_mutants
+from kvlitmus.mutants.registry import mutant_of
 from kvlitmus.spec.rule import all_rules
 from tests.conformance.support.cheats import CHEATS
 from tests.conformance.support.command_line import BROKEN, ONE, Capture
@@ -114,9 +114,9 @@ def test_a_worker_that_dies_before_it_is_looked_at_is_not_trusted(tmp_path: Path
 
 def test_planted_faults_break_rules_of_all_packs() -> None:
     packs = set()
-    for mutant, test in PLANTED:
-        expected(mutant, test)  # fails if it isn't caught
-        packs |= {all_rules()[rule].pack for rule in all_mutants()[mutant].kills}
+    for one in PLANTED:
+        expected(one)  # fails if it isn't caught
+        packs |= {all_rules()[rule].pack for rule in mutant_of(one.module, one.mutant).kills}
     assert packs == {rule.pack for rule in all_rules().values()}
 
 

@@ -150,3 +150,9 @@ def all_mutants() -> Register:
         importlib.import_module(f"kvlitmus.mutants.{module}")
     places = {f"kvlitmus.mutants.{module}": at for at, module in enumerate(MODULES)}
     return Register(sorted(MUTANTS.items(), key=lambda one: places.get(one[1].module, len(MODULES))))
+
+
+def mutant_of(module: str, id: str) -> Mutant:
+    """One mutant of one of these modules, without the others; raises ``KeyError`` where it isn't there."""
+    importlib.import_module(f"kvlitmus.mutants.{module}")
+    return MUTANTS[id]

@@ -18,7 +18,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from kvlitmus.conformance.isolation.current_run import CurrentRun
 from kvlitmus.conformance.isolation.process import Death, Process
@@ -26,33 +26,42 @@ from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.run import engine
 from kvlitmus.conformance.run.results import Item, ItemResult, Options, result_from_json, to_json
 from kvlitmus.conformance.support.text import harmless
-from kvlitmus.mutants.registry import all_mutants
+from kvlitmus.mutants.registry import mutant_of
 from kvlitmus.spec.rule import all_rules
 
+
+class Planted(NamedTuple):
+    """A mutant, the module that has it, and a litmus test that finds it."""
+
+    module: str
+    mutant: str
+    test: str
+
+
 PLANTED = (
-    ("counter-read-after-the-swap", "pool/allocate-and-free"),
-    ("answer-is-the-free-list", "pool/allocate-and-free"),
-    ("pages-reported-as-units", "tree/what-was-inserted-is-matched"),
-    ("lookup-pins", "tree/what-was-inserted-is-matched"),
-    ("evicted-never-counted", "lock/what-is-locked-survives-every-eviction"),
-    ("row-not-remapped", "request/the-slower-of-two-equal-requests-goes-on-with-the-others-pages"),
-    ("hash-big-endian", "hashing/keys-with-known-hashes"),
-    ("prefetch-truncates-first", "prefetch/key-8-8-after-eviction"),
-    ("copy-forgets-the-last-slot", "tier/a-page-goes-from-the-device-to-the-host-and-away"),
-    ("selective-is-not", "tier/a-page-goes-from-the-device-to-the-host-and-away"),
-    ("next-layer-told-ready", "tier/what-goes-down-and-comes-back-is-the-same"),
-    ("aborted-gets-cached", "fetch/an-aborted-request-leaves-nothing-at-any-stage"),
-    ("attach-replaces-storage", "life/storage-is-attached-once-and-detached-once"),
-    ("eviction-is-not-told", "lock/what-is-locked-survives-every-eviction"),
-    ("store-counts-all", "store/a-gap-ends-the-leading-run"),
-    ("double-free-makes-memory", "misuse/a-page-freed-twice"),
-    ("publishing-flushes", "frame/calls-leave-alone-what-they-are-not-about"),
-    ("sparse-overflow-found-late", "sparse/a-row-is-full"),
-    ("component-hit-of-the-main-pool", "components/what-was-stored-is-found-whole"),
-    ("request-keeps-its-window", "component_requests/a-request-leaves-its-window-behind"),
-    ("rank-loads-are-noted-alone", "ranks/what-is-loaded-back-is-on-every-rank"),
+    Planted("pool", "counter-read-after-the-swap", "pool/allocate-and-free"),
+    Planted("pool", "answer-is-the-free-list", "pool/allocate-and-free"),
+    Planted("keys", "pages-reported-as-units", "tree/what-was-inserted-is-matched"),
+    Planted("lock", "lookup-pins", "tree/what-was-inserted-is-matched"),
+    Planted("evict", "evicted-never-counted", "lock/what-is-locked-survives-every-eviction"),
+    Planted("request", "row-not-remapped", "request/the-slower-of-two-equal-requests-goes-on-with-the-others-pages"),
+    Planted("hashing", "hash-big-endian", "hashing/keys-with-known-hashes"),
+    Planted("prefetch", "prefetch-truncates-first", "prefetch/key-8-8-after-eviction"),
+    Planted("backup", "copy-forgets-the-last-slot", "tier/a-page-goes-from-the-device-to-the-host-and-away"),
+    Planted("backup", "selective-is-not", "tier/a-page-goes-from-the-device-to-the-host-and-away"),
+    Planted("load", "next-layer-told-ready", "tier/what-goes-down-and-comes-back-is-the-same"),
+    Planted("fetch", "aborted-gets-cached", "fetch/an-aborted-request-leaves-nothing-at-any-stage"),
+    Planted("life", "attach-replaces-storage", "life/storage-is-attached-once-and-detached-once"),
+    Planted("event", "eviction-is-not-told", "lock/what-is-locked-survives-every-eviction"),
+    Planted("store", "store-counts-all", "store/a-gap-ends-the-leading-run"),
+    Planted("misuse", "double-free-makes-memory", "misuse/a-page-freed-twice"),
+    Planted("frame", "publishing-flushes", "frame/calls-leave-alone-what-they-are-not-about"),
+    Planted("sparse", "sparse-overflow-found-late", "sparse/a-row-is-full"),
+    Planted("components", "component-hit-of-the-main-pool", "components/what-was-stored-is-found-whole"),
+    Planted("component_requests", "request-keeps-its-window", "component_requests/a-request-leaves-its-window-behind"),
+    Planted("ranks", "rank-loads-are-noted-alone", "ranks/what-is-loaded-back-is-on-every-rank"),
 )
-"""Mutants, each with a litmus test that finds it; together they break rules of all packs."""
+"""Together they break rules of all packs."""
 
 OPTIONS = Options(reruns=0, shrink_trials=0)
 
@@ -93,8 +102,12 @@ class Fingerprint:
         rules, tests = all_rules(), all_litmus()  # which imports what has them
         self.modules = dict(judging())
         self.digests: dict[str, str] = {}
+        once: dict[int, tuple[object, str]] = {}  # most functions have a name in several modules
         for name, module in self.modules.items():
-            self.digests.update(digests_of(name, vars(module)))
+            for full, value in values_of(name, vars(module)):
+                if id(value) not in once:
+                    once[id(value)] = value, digest_of(value)
+                self.digests[full] = once[id(value)][1]
         self.digests.update({f"rule {id}": digest_of(vars_of(rule)) for id, rule in rules.items()})
         self.digests.update({f"litmus test {name}": digest_of(test.program) for name, test in tests.items()})
         self.builtins = {name: value for name, value in vars(builtins).items() if name not in FREE}
@@ -105,7 +118,7 @@ class Fingerprint:
         found = [f"builtins.{name}" for name, value in self.builtins.items() if now.builtins.get(name) is not value]
         found += [name for name, module in self.modules.items() if sys.modules.get(name) is not module]
         found += [name for name, digest in self.digests.items() if now.digests.get(name) != digest]
-        names = [name for place, module in self.modules.items() for name, _ in digests_of(place, vars(module))]
+        names = [name for place, module in self.modules.items() for name, _ in values_of(place, vars(module))]
         found += [name for name in names if name not in self.digests]  # it may hide a builtin, or what a base class has
         found += ["kvlitmus.conformance.isolation.current_run.CurrentRun.checker_type"] * (run.checker_type is not None)
         return [harmless(name, 120) for name in found[:SHOWN]]
@@ -118,14 +131,14 @@ def judging() -> Iterator[tuple[str, ModuleType]]:
             yield name, module
 
 
-def digests_of(prefix: str, names: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, str]]:
-    """A digest of everything in a namespace that makes a difference when it is replaced."""
+def values_of(prefix: str, names: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """Everything in a namespace that makes a difference when it is replaced."""
     for name, value in list(names.items()):
         value = getattr(value, "__wrapped__", getattr(value, "__func__", getattr(value, "fget", value)))
         if isinstance(value, type) and depth < 2 and value.__module__.startswith((*ROOMS, "__main__")):
-            yield from digests_of(f"{prefix}.{name}", vars(value), depth + 1)
+            yield from values_of(f"{prefix}.{name}", vars(value), depth + 1)
         elif isinstance(value, (FunctionType, BuiltinFunctionType, type, tuple, frozenset, *CONSTANTS)):
-            yield f"{prefix}.{name}", digest_of(value)
+            yield f"{prefix}.{name}", value
 
 
 def vars_of(rule: Any) -> tuple[Any, ...]:
@@ -156,9 +169,9 @@ def plain(value: Any) -> Any:
 # -- what it comes to --------------------------------------------------------------------------------
 
 
-def planted_item(mutant: str, test: str) -> Item:
+def planted_item(one: Planted) -> Item:
     """What is played on a planted fault."""
-    return Item(kind="litmus", config=all_mutants()[mutant].configs[0], name=test)
+    return Item(kind="litmus", config=mutant_of(one.module, one.mutant).configs[0], name=one.test)
 
 
 def said(result: ItemResult) -> object:
@@ -168,11 +181,12 @@ def said(result: ItemResult) -> object:
 
 
 @cache
-def expected(mutant: str, test: str) -> object:
+def expected(one: Planted) -> object:
     """What is to be said of a planted fault, found out in this process, which has never seen the adapter."""
-    result = engine.run_item(all_mutants()[mutant].target, planted_item(mutant, test), OPTIONS)
-    if not {rule for one in result.findings for rule in one.rules} & set(all_mutants()[mutant].kills):
-        raise AssertionError(f"{mutant} is not found by {test}")
+    mutant = mutant_of(one.module, one.mutant)
+    result = engine.run_item(mutant.target, planted_item(one), OPTIONS)
+    if not {rule for finding in result.findings for rule in finding.rules} & set(mutant.kills):
+        raise AssertionError(f"{one.mutant} is not found by {one.test}")
     return said(result)
 
 
@@ -185,18 +199,19 @@ def look(worker: Process) -> None:
     if not isinstance(changes, list) or changes:
         names = ", ".join(map(harmless, changes or ["what tells so"]))
         raise JudgeChanged(f"{names} {'are' if len(changes or []) > 1 else 'is'} not what it was")
-    for mutant, test in PLANTED:
-        item = planted_item(mutant, test)
+    for one in PLANTED:
+        item = planted_item(one)
+        planted = [one.module, one.mutant]
         came = worker.ask(
-            LOOK_SECONDS, do="item", planted=mutant, item=to_json(item), options=to_json(OPTIONS), fenced=[]
+            LOOK_SECONDS, do="item", planted=planted, item=to_json(item), options=to_json(OPTIONS), fenced=[]
         )
         if isinstance(came, Death):
-            raise JudgeChanged(f"over the planted fault {mutant} the worker {came.text}")
+            raise JudgeChanged(f"over the planted fault {one.mutant} the worker {came.text}")
         try:
             result = result_from_json(came["result"])
-            caught, why = said(result) == expected(mutant, test), result.error
+            caught, why = said(result) == expected(one), result.error
         except (KeyError, TypeError, ValueError, AttributeError):
             caught, why = False, ""
         if not caught:
             more = f", but {harmless(why)}" if why else ""
-            raise JudgeChanged(f"of the planted fault {mutant} it does not say what it must{more}")
+            raise JudgeChanged(f"of the planted fault {one.mutant} it does not say what it must{more}")

@@ -50,7 +50,7 @@ from kvlitmus.conformance.run.results import (
 )
 from kvlitmus.conformance.run.targets import TargetRef, UnknownTarget, _targets_in, load_target
 from kvlitmus.conformance.support.text import harmless, raised_text, type_name
-from kvlitmus.mutants.registry import all_mutants
+from kvlitmus.mutants.registry import mutant_of
 from kvlitmus.spec.choices import verify
 from kvlitmus.spec.profile import PROFILE_VALUES
 
@@ -236,7 +236,7 @@ class Worker:
         """Judge one item; ``planted`` names a mutant that takes the target's place (:mod:`.integrity`)."""
         self.run.fenced = frozenset(command["fenced"])
         item = item_from_json(command["item"])
-        target = all_mutants()[command["planted"]].target if "planted" in command else self.target
+        target = mutant_of(*command["planted"]).target if "planted" in command else self.target
         try:
             result = engine.run_item(target, item, options_from_json(command["options"]), self.run)
         except BaseException as error:  # noqa: BLE001 - whatever it is, the next item can still be judged
