@@ -79,8 +79,8 @@ def stale(data: Report) -> list[str]:
     ours = build.build_of(known.module)
     if stamps["build"] != ours:
         why.append(f"of build {stamps['build']}, this tree is {ours}")
-    rules = all_rules()
-    other = [one["id"] for one in data["rules"] if one["id"] not in rules or rules[one["id"]].digest != one["digest"]]
+    rules = {id: build.digest_of(rule) for id, rule in all_rules().items()}
+    other = [one["id"] for one in data["rules"] if rules.get(one["id"]) != one["digest"]]
     other += sorted(rules.keys() - {one["id"] for one in data["rules"]})
     if other:
         why.append(f"{len(other)} rules are other ones ({', '.join(other[:3])}{' …' if len(other) > 3 else ''})")

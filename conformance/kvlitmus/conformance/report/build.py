@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 
 from kvlitmus.conformance.run.results import Item, to_json
-from kvlitmus.spec.rule import all_rules
+from kvlitmus.spec.rule import Rule, all_rules
 
 ROOTS = ("run.engine", "run.plan", "run.verdicts", "litmus", "generate.actions", "checker.calls", "vectors")
 """Modules and packages of the judge from which everything else is reached by imports."""
@@ -55,9 +55,15 @@ def build_of(target_module: str) -> str:
         found[name], imported = _read(path)
         waiting += imported
         waiting += inner_modules(name, path)
-    lines = [f"{id} {rule.digest}" for id, rule in all_rules().items()]
+    lines = [f"{id} {digest_of(rule)}" for id, rule in all_rules().items()]
     lines += [f"{name} {digest}" for name, digest in sorted(found.items())]
     return _digest("\n".join(lines))
+
+
+@cache
+def digest_of(rule: Rule) -> str:
+    """The digest of a rule, worked out once: the sources of all its facts are read for it."""
+    return rule.digest
 
 
 def items_of(items: Iterable[Item]) -> str:
@@ -65,6 +71,7 @@ def items_of(items: Iterable[Item]) -> str:
     return _digest(json.dumps([[item.id, to_json(item)] for item in items], sort_keys=True))
 
 
+@cache
 def path_of(module: str) -> Path | None:
     """The file of a module of kvlitmus; ``None`` for anything else."""
     first, *rest = module.split(".")

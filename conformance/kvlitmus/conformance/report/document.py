@@ -17,6 +17,7 @@ from typing import Any, cast
 from kvlitmus.conformance.checker.explain import harmless
 from kvlitmus.conformance.generate.schedule import describe
 from kvlitmus.conformance.ports import Config, Profile
+from kvlitmus.conformance.report.build import digest_of
 from kvlitmus.conformance.report.form import BaselineRow, ConfigRow, Coverage, FindingRow, ItemRow, Report, RuleRow
 from kvlitmus.conformance.run import baseline as baselines
 from kvlitmus.conformance.run.minimise import Short
@@ -152,7 +153,7 @@ def _rule(run: Run, verdict: RuleVerdict) -> RuleRow:
         "kind": rule.kind.value,
         "depth": rule.depth,
         "source": rule.source,
-        "digest": rule.digest,
+        "digest": digest_of(rule),
         "verdict": verdict.verdict.value,
         "reason": harmless(verdict.reason, 2_000),
         "evaluations": verdict.evaluations,
