@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from kvlitmus.conformance.isolation import supervisor
 from kvlitmus.conformance.isolation.process import innermost
 from kvlitmus.conformance.isolation.supervisor import Event, Limits, TargetError, probe, run_items
 from kvlitmus.conformance.ports import Config
@@ -320,11 +321,13 @@ def test_noise_changes_no_result(name: str, tmp_path: Path) -> None:
 
 INTERRUPTED = """
 import json, sys
+from kvlitmus.conformance.isolation import supervisor
 from kvlitmus.conformance.isolation.supervisor import run_items
 from kvlitmus.conformance.run.targets import resolve_target
 from kvlitmus.conformance.run.results import Item, Options, to_json
 from kvlitmus.conformance.ports import Config
 items = [Item(kind="random", config=Config(), seed=seed, ops=200) for seed in range(100_000)]
+supervisor.ALONE_SECONDS = 0.0
 results = []
 try:
     for result in run_items(resolve_target("specimen"), items, Options(), jobs=2):
@@ -378,7 +381,8 @@ def test_workers_end_when_their_supervisor_is_killed(tmp_path: Path) -> None:
     eventually(lambda: not any(runs(pid) for pid in workers), "an end of the workers")
 
 
-def test_closing_the_iterator_stops_the_workers(tmp_path: Path) -> None:
+def test_closing_the_iterator_stops_the_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "ALONE_SECONDS", 0.0)
     before = len(list(Path("/proc/self/fd").iterdir()))
     found = run_items(resolve_target("specimen"), seeds(50), OPTIONS, jobs=2, state=tmp_path / "state")
     next(found)

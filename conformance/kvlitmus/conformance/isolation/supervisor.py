@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from kvlitmus.conformance.isolation.crash_triage import Deaths
@@ -32,6 +33,10 @@ __all__ = ["Event", "JudgeChanged", "Limits", "TargetError", "TargetInfo", "prob
 
 ATTEMPTS = 4
 """How often one item is judged, each time without the methods that killed its worker before."""
+
+
+ALONE_SECONDS = 0.5
+"""How long the first worker judges by itself: many runs are over by then, and starting another costs as much."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,11 +100,10 @@ def _nobody_listens(_: Event) -> None:
 class Run:
     """One run: which worker has which item, what has come of it, what has gone wrong so far.
 
-    working: the item of each worker, ``None`` while it loads the target.  again: items to be judged
-    once more.  found: findings of items that killed their workers.  fenced: the methods that an
-    item must do without.  doubted: items of which
-    a worker hung, and none did when the same was played again.  judged: workers that have judged something.
-    changed: that the judge in one of them isn't what it was.
+    working: the item of each worker, ``None`` while it loads the target.  began: when the first item was given.
+    again: items to be judged once more.  found: findings of items that killed their workers.  fenced: the methods that
+    an item must do without.  doubted: items of which a worker hung, and none did when the same was played again.
+    judged: workers that have judged something.  changed: that the judge in one of them isn't what it was.
     """
 
     def __init__(
@@ -112,6 +116,7 @@ class Run:
         self.listener = tell
         self.results: dict[int, ItemResult] = {}
         self.next = 0
+        self.began: float | None = None
         self.again: deque[int] = deque()
         self.working: dict[Process, int | None] = {}
         self.found: dict[int, list[Finding]] = {}
@@ -131,6 +136,8 @@ class Run:
         while len(self.working) < self.jobs and (self.again or self.next < len(self.items)):
             if len(self.working) > len(self.items) - self.next + len(self.again):
                 break
+            if self.working and not self.goes_on():
+                break
             self.working[self.pool.launch(judging=True)] = None
         wait(list(self.working), 0.1)
         for worker, at in list(self.working.items()):
@@ -138,6 +145,10 @@ class Run:
                 self.look_at_loading(worker)
             else:
                 self.look_at_working(worker, at)
+
+    def goes_on(self) -> bool:
+        """Whether there is enough to do that another worker is worth its start."""
+        return self.began is not None and monotonic() - self.began > ALONE_SECONDS
 
     def look_at_loading(self, worker: Process) -> None:
         """Give a worker its first item once the target is loaded."""
@@ -188,6 +199,7 @@ class Run:
         path = self.pool.folder.path / f"worker-{worker.number}.item"
         path.write_text(json.dumps({"target": self.pool.ref.name, **command}))
         self.working[worker] = at
+        self.began = monotonic() if self.began is None else self.began
         worker.told_steps = 0
         worker.send(do="item", **command)
         self.tell("started", at)
