@@ -35,7 +35,7 @@ ATTEMPTS = 4
 """How often one item is judged, each time without the methods that killed its worker before."""
 
 
-ALONE_SECONDS = 0.5
+ALONE_SECONDS = 1.0
 """How long the first worker judges by itself: many runs are over by then, and starting another costs as much."""
 
 
