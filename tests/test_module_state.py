@@ -24,7 +24,7 @@ KNOWN = {
     "conformance/kvlitmus/conformance/support/ending.py Asked": "signals come to the process, whoever runs in it",
     "conformance/kvlitmus/conformance/adapters/stores/scratch.py _pipes": _PROCESS,
     "conformance/kvlitmus/conformance/adapters/sglang/common/steps.py Stream": "as torch.cuda's current stream",
-    "conformance/kvlitmus/conformance/adapters/sglang/v0_5_13/hisparse.py Copies": _PROCESS,
+    "conformance/kvlitmus/conformance/adapters/sglang/v0_5_13/hisparse_server.py Copies": _PROCESS,
     "optimized/kvlitmus/optimized/data/lane.py _LEFT": _PROCESS,
     "optimized/kvlitmus/optimized/sha.py _digests": "which digest this machine computes fastest, found out once",
 }

@@ -14,7 +14,11 @@ from typing import Any
 import pytest
 
 from kvlitmus.conformance.adapters.sglang.v0_5_13 import hisparse as module
-from kvlitmus.conformance.adapters.sglang.v0_5_13.hisparse import PAGE, PLAN, HiSparse, hisparse
+from kvlitmus.conformance.adapters.sglang.v0_5_13.hisparse import KINDS, UNIFIED, build, hisparse
+from kvlitmus.conformance.adapters.sglang.v0_5_13.hisparse_growth import Growth
+from kvlitmus.conformance.adapters.sglang.v0_5_13.hisparse_server import PAGE, PLAN
+from kvlitmus.conformance.adapters.sglang.v0_5_13.hisparse_transfer import Transfers
+from kvlitmus.conformance.adapters.sglang.v0_5_13.hisparse_unified import Unified
 from kvlitmus.conformance.ports import Config, Target, Unsupported, capabilities_of
 from kvlitmus.conformance.run import plan
 from kvlitmus.conformance.run.targets import load_target, resolve_target
@@ -33,8 +37,16 @@ def run(*command: str, interpreter: str = sys.executable) -> subprocess.Complete
     )
 
 
-def test_what_the_target_declares_its_adapter_has() -> None:
-    assert capabilities_of(HiSparse) == hisparse.capabilities
+def test_what_the_target_declares_all_kinds_of_server_have() -> None:
+    own = {
+        Unified: {"sparse_staging"},
+        Transfers: {"sparse_transfer"},
+        Growth: {"sparse_swaps", "sparse_growth"},
+    }
+    assert {kind: capabilities_of(kind) - hisparse.capabilities for kind in own} == own
+    assert all(hisparse.capabilities <= capabilities_of(kind) for kind in own)
+    assert [config.pages for config in hisparse.configs] == [*UNIFIED, *KINDS]
+    assert {*own} == {Unified, *KINDS.values()}
     assert isinstance(hisparse, Target)
     assert isinstance(module, Target)
     assert plan.configs_of(hisparse) == hisparse.configs
@@ -48,7 +60,10 @@ def test_without_the_release_the_command_that_makes_it_is_named() -> None:
     with pytest.raises(Unsupported, match="sparse pool, not the host pool"):
         hisparse.make(Config(pool="host"))
     with pytest.raises(Unsupported, match="pages of 64 tokens here, and an odd number"):
-        HiSparse(Config(page_size=16, pages=11, pool="sparse"))
+        build(Config(page_size=16, pages=11, pool="sparse"))
+    for pages in KINDS:
+        with pytest.raises(Unsupported, match="an odd number"):
+            build(Config(page_size=16, pages=pages, pool="sparse"))
 
 
 def hazards(*arguments: str) -> dict[str, Any]:
@@ -68,12 +83,15 @@ def test_drawn_schedules_break_these_rules_and_no_others() -> None:
     seen = hazards("drawn")
     assert "abort" in seen["SPARSE-08"], "an aborted request keeps its row"
     assert seen["SPARSE-15"] == ["request"], "a request that overflows its row takes pages"
+    assert seen["SPARSE-50"] == ["transfer"], "a peer ends a transfer whose pages are somebody else's"
     assert seen.keys() <= {
         *("SPARSE-01", "SPARSE-12", "PORT-03"),  # a negative start counts from the row's end
         *("SPARSE-08", "SPARSE-17"),  # an abort, and a negative start
         *("SPARSE-09", "SPARSE-15", "SPARSE-19"),  # an overflow: what it took is nobody's, and lacks later
         *("SPARSE-05", "SPARSE-13", "SPARSE-30", "SPARSE-31", "SPARSE-35"),  # a staged request that can't be aborted
         "PORT-01",  # an acknowledgement that finds no buffer
+        *("SPARSE-59", "SPARSE-60"),  # an abort: the buffer is lost
+        *("SPARSE-50",),  # an abort in front of a peer that writes on
     }
 
 
@@ -91,6 +109,17 @@ def test_what_is_known_to_be_wrong() -> None:
     assert seen["staged"] == {"free": 1, "errors": ["AssertionError"]}, "two acknowledgements need a page each"
     assert seen["abort of a staged one"] == {"pages": 1, "ready": [0]}, "it decodes as if nobody had aborted it"
     assert seen["retracted"] == {"copying": [], "ready": [], "free": [5, 11, 10]}, "nothing is lost"
+
+
+@pytest.mark.nightly
+def test_what_is_known_to_be_wrong_in_a_decode_server() -> None:
+    seen = hazards("mechanisms")
+    late = seen["abort of a transfer"]
+    assert (late["told"], late["going"], late["free"]) == (6, 6, 11), "peers are told, and nobody waits for them"
+    assert {*late["first"]} & {*late["last"]} == {0}, "two peers write to one page"
+    assert seen["growth meets a transfer"] == {"free": 4, "check": True, "left": 2, "error": "AssertionError"}
+    assert seen["growth by two pages"] == {"free": 1, "check": True, "left": 1, "error": "RuntimeError"}
+    assert seen["retracted in a decode server"] == {"error": "NotImplementedError"}, "the KV can't be copied away"
 
 
 @pytest.mark.nightly

@@ -11,7 +11,11 @@ import sys
 from typing import Any
 
 from kvlitmus.conformance.adapters.sglang.common.stubs import torch_module
-from kvlitmus.conformance.adapters.sglang.v0_5_13.hisparse import PAGE, HiSparse, Request, hisparse
+from kvlitmus.conformance.adapters.sglang.v0_5_13.hisparse import hisparse
+from kvlitmus.conformance.adapters.sglang.v0_5_13.hisparse_growth import Growth
+from kvlitmus.conformance.adapters.sglang.v0_5_13.hisparse_server import PAGE, HiSparse, Request
+from kvlitmus.conformance.adapters.sglang.v0_5_13.hisparse_transfer import Transfers
+from kvlitmus.conformance.adapters.sglang.v0_5_13.hisparse_unified import Unified
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run import engine, plan
 from kvlitmus.conformance.run.results import Options
@@ -20,10 +24,10 @@ CONFIG = Config(page_size=PAGE, pages=11, pool="sparse")
 """Eleven pages of host memory: the logical pool has ten, the device five."""
 
 
-def made() -> HiSparse:
-    """A fresh coordinator."""
+def made() -> Unified:
+    """A fresh server that computes prompts itself."""
     adapter = hisparse.make(CONFIG)
-    assert isinstance(adapter, HiSparse)
+    assert isinstance(adapter, Unified)
     return adapter
 
 
@@ -150,6 +154,68 @@ def retracted() -> dict[str, Any]:
     return {"copying": list(adapter.sparse_copying()), "ready": list(adapter.sparse_ready()), "free": list(free)}
 
 
+class Decode(Transfers, Growth):
+    """A decode server with all that it has: what the suite may not ask for at will, a test can ask for in order."""
+
+
+def abort_of_a_transfer() -> dict[str, Any]:
+    """Requests are aborted while their peers write: their pages are free at once, and one is a later request's."""
+    adapter, sent, free = Transfers(CONFIG), [], 0
+    for _ in range(6):
+        assert adapter.sparse_receives(PAGE + 1), "the server would not admit it"
+        adapter.sparse_prealloc(0, PAGE + 1, PAGE)
+        sent.append(adapter.sparse_destinations(0))
+        adapter.sparse_abort(0)
+        free = pages(adapter.sparse_available())
+    told = len(adapter.peers.given_up)
+    return {"free": free, "first": sent[0], "last": sent[-1], "going": len(adapter.sparse_transferring()), "told": told}
+
+
+def on_the_device(adapter: Decode) -> dict[str, Any]:
+    """How many pages are free there, and whether the server's check of memory lets a step take one more."""
+    free = adapter.allocator.available_size()
+    return {"free": pages(adapter.sparse_device_available()), "check": bool(free >= PAGE)}
+
+
+def arrived(adapter: Decode, row: int, tokens: int) -> None:
+    """A prompt that the server's budget admits comes from a peer; its transfer has the number of its row."""
+    assert adapter.sparse_receives(tokens), "the server would not admit it"
+    adapter.sparse_prealloc(row, tokens, PAGE)
+    adapter.sparse_transferred(row, arrived=True)
+
+
+def growth_meets_a_transfer() -> dict[str, Any]:
+    """A buffer grows, and a prompt that was on its way finds too little for its own."""
+    adapter = Decode(CONFIG)
+    arrived(adapter, 0, PAGE)
+    assert adapter.sparse_receives(PAGE + 1), "the server would not admit it"
+    adapter.sparse_prealloc(1, PAGE + 1, PAGE)
+    before = on_the_device(adapter)
+    adapter.sparse_back_up(0, PAGE + 1)
+    adapter.sparse_grow(0, PAGE + 1)
+    error = raised(adapter.sparse_transferred, 1, True)
+    return {**before, "left": pages(adapter.sparse_device_available()), "error": error}
+
+
+def growth_by_two_pages() -> dict[str, Any]:
+    """A buffer that becomes whole needs a page more than the server's check of memory counts."""
+    adapter = Decode(CONFIG)
+    for row, tokens in ((0, PAGE), (1, PAGE + 1)):
+        arrived(adapter, row, tokens)
+    before = on_the_device(adapter)
+    adapter.sparse_back_up(0, PAGE + 1)
+    error = raised(adapter.sparse_grow, 0, PAGE + 1)
+    return {**before, "left": pages(adapter.sparse_device_available()), "error": error}
+
+
+def retracted_in_a_decode_server() -> dict[str, Any]:
+    """``release_req`` has the KV copied to the CPU first, as ``Req.offload_kv_cache`` does it."""
+    adapter = Decode(CONFIG)
+    arrived(adapter, 0, PAGE)
+    slots = adapter.requests.req_to_token[1, :PAGE]
+    return {"error": raised(adapter.allocator.get_cpu_copy, slots)}
+
+
 def drawn() -> dict[str, Any]:
     """The rules that drawn schedules break, by the name of the call that broke them."""
     found: dict[str, list[str]] = {}
@@ -179,6 +245,10 @@ else:
                 "staged": staged(),
                 "abort of a staged one": abort_of_a_staged_one(),
                 "retracted": retracted(),
+                "abort of a transfer": abort_of_a_transfer(),
+                "growth meets a transfer": growth_meets_a_transfer(),
+                "growth by two pages": growth_by_two_pages(),
+                "retracted in a decode server": retracted_in_a_decode_server(),
             }
         )
     )
