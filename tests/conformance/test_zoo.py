@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,9 @@ from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.mutants.mutant import Mutant
 from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.units import Key
+from kvlitmus.zoo import sparse_map
 from kvlitmus.zoo.block_table import PROFILE, Block, BlockKey, BlockTable, Running
+from kvlitmus.zoo.sparse_map import END, Chain, SparseMap
 
 STEPS = 2_000
 """Of each cache at each depth; the nightly command plays more."""
@@ -178,6 +180,88 @@ def found(target: Buggy, depth: int = 3) -> set[str]:
             item = Item(kind="random", config=config, seed=seed, ops=250)
             result = run_item(target, item, Options(depth=depth, reruns=0, shrink_trials=0))
             broken.update(*(finding.rules for finding in result.findings))
+    return broken
+
+
+class LosesASlot(Chain):
+    """The first slot of a buffer isn't given back."""
+
+    def hang_back(self, row: int) -> None:
+        first, last = self.ends.get(row, (END, END))
+        if first not in (END, last):
+            self.ends[row] = self.behind[first], last
+        super().hang_back(row)
+
+
+class LengthensTheWrongEnd(Chain):
+    """What is added to a buffer comes in front of what it has."""
+
+    def lengthen(self, row: int, slots: int) -> bool:
+        had = self.ends.pop(row, None)
+        done = super().lengthen(row, slots)
+        if had and row in self.ends:
+            first, last = self.ends[row]
+            self.behind[last] = had[0]
+            self.ends[row] = first, had[1]
+        elif had:
+            self.ends[row] = had
+        return done
+
+
+class TakesWhatThereIs(Chain):
+    """A growth that finds too little takes it all the same, and is refused then."""
+
+    def lengthen(self, row: int, slots: int) -> bool:
+        enough = slots <= self.count
+        super().lengthen(row, min(slots, self.count))
+        return enough
+
+
+class CountsTheNewest(SparseMap):
+    """The newest group's own slot is forgotten, and it has the last of the others."""
+
+    def size_of(self, groups: int) -> int:
+        return min(super().size_of(groups), self.sparse_buffer())
+
+
+class BacksUpEarly(SparseMap):
+    """A group is backed up by the step that computes its last token."""
+
+    def sparse_back_up(self, row: int, length: int) -> Sequence[int] | None:
+        return super().sparse_back_up(row, length + 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "rules"),
+    [
+        (LosesASlot, {"SPARSE-59"}),
+        (LengthensTheWrongEnd, {"SPARSE-54"}),
+        (TakesWhatThereIs, {"SPARSE-56", "SPARSE-57"}),
+        (CountsTheNewest, {"SPARSE-52", "SPARSE-58", "PORT-01"}),
+        (BacksUpEarly, {"SPARSE-43"}),
+    ],
+)
+def test_a_bug_of_a_sparse_map_is_found(kind: type[Chain] | type[SparseMap], rules: set[str]) -> None:
+    assert broken_by(SparseMap) == set()
+    assert broken_by(kind) & rules, broken_by(kind)
+
+
+def broken_by(kind: type[Chain] | type[SparseMap]) -> set[str]:
+    """The rules that a sparse map of this kind, or over a device of this kind, is found to break first."""
+
+    def make(config: Config) -> SparseMap:
+        if issubclass(kind, SparseMap):
+            return kind(config)
+        cache = SparseMap(config)
+        cache.device = kind(cache.device.count)
+        return cache
+
+    declared, broken = sparse_map.target, set[str]()
+    target = Buggy(make, declared.profile)
+    for item in items(declared.configs[:2], declared.profile, steps=STEPS):
+        result = run_item(target, item, Options(reruns=0, shrink_trials=0))
+        assert not result.error, result.error
+        broken.update(*(finding.rules for finding in result.findings))
     return broken
 
 

@@ -1,7 +1,10 @@
 """A sparse host pool without a table of slots: each row is a list of page numbers, free pages are bits of a number.
 
 A slot is worked out when somebody asks for it.  Rows have room for six pages.  A negative count is refused, and so is
-whatever else can't be granted: nothing is an error.
+whatever else can't be granted: nothing is an error.  Three tokens of the model are one here.
+
+The device is one chain of slots, each of which names the one behind it.  A buffer is cut from its head when its request
+is staged, sent for or admitted, so that it is there when decoding begins, and is hung back whole.
 """
 
 from __future__ import annotations
@@ -14,7 +17,50 @@ from kvlitmus.conformance.ports import Config, Profile, Unsupported
 from kvlitmus.spec.interface.sparse import SPARSE_PORTS, SparseShape, SparseView
 
 ROWS, ROW_PAGES = 5, 6
+GROUP = 3
+"""How many tokens of the model are compressed to one."""
+END = -1
+"""What is behind the last slot of a chain."""
 CONFIGS = tuple([Config(page_size=size, pages=13, pool="sparse") for size in (1, 4, 32)])
+
+
+class Chain:
+    """The slots of the device: ``behind`` has for each the one that follows it, be it free or in a buffer."""
+
+    def __init__(self, slots: int) -> None:
+        self.behind = [*range(1, slots), END]
+        self.free, self.count = 0, slots
+        self.ends: dict[int, tuple[int, int]] = {}
+        """The first and the last slot of each row's buffer."""
+
+    def of(self, row: int) -> list[int]:
+        """The slots of a row's buffer, in order."""
+        slot, found = self.ends.get(row, (END, END))[0], []
+        while slot != END:
+            found.append(slot)
+            slot = self.behind[slot]
+        return found
+
+    def lengthen(self, row: int, slots: int) -> bool:
+        """Hang the first free slots behind a row's buffer, one after the other; whether there were as many."""
+        if slots > self.count:
+            return False
+        for _ in range(slots):
+            slot = self.free
+            self.free, self.behind[slot] = self.behind[slot], END
+            first, last = self.ends.get(row, (slot, END))
+            if last != END:
+                self.behind[last] = slot
+            self.ends[row] = first, slot
+        self.count -= slots
+        return True
+
+    def hang_back(self, row: int) -> None:
+        """A whole buffer goes in front of what is free."""
+        self.count += len(self.of(row))
+        first, last = self.ends.pop(row, (END, END))
+        if last != END:
+            self.behind[last], self.free = self.free, first
 
 
 class SparseMap:
@@ -33,6 +79,7 @@ class SparseMap:
         self.on_host: dict[int, int] = {}
         self.expected: dict[int, tuple[int | None, list[int], int]] = {}
         self.arrivals = itertools.count()
+        self.device = Chain(3 * self.sparse_buffer() + self.page + 2)
 
     def sparse_shape(self) -> SparseShape:
         """Rows of whole pages."""
@@ -62,7 +109,7 @@ class SparseMap:
 
     def sparse_reserve(self, row: int, tokens: int) -> bool:
         """A page more than the request needs is kept, unless it is the only one."""
-        pages = -(-tokens // self.page)
+        pages = -(-(tokens // GROUP) // self.page)
         free = self.free.bit_count() - self.promised_beside(row)
         if pages > ROW_PAGES or (pages >= free and (pages > free or free < self.pages)):
             return False
@@ -70,12 +117,13 @@ class SparseMap:
         return True
 
     def sparse_back_up(self, row: int, length: int) -> Sequence[int] | None:
-        """One slot, or none where that many tokens are there."""
-        if self.on_host[row] == length - 1:
+        """One slot for the group that has just become whole, or none where none has, or it is there."""
+        groups, rest = divmod(length - 1, GROUP)
+        if rest or self.on_host[row] >= groups:
             return ()
-        slots = self.sparse_request(row, length - 2, 1)
+        slots = self.sparse_request(row, groups - 1, 1)
         if slots:
-            self.on_host[row] = length - 1
+            self.on_host[row] = groups
         return slots
 
     def slot(self, own: Sequence[int], token: int) -> int:
@@ -95,6 +143,7 @@ class SparseMap:
     def sparse_free(self, row: int) -> None:
         """Set the bits of the row's pages, and keep none for it."""
         self.promises.pop(row, None)
+        self.device.hang_back(row)
         for page in self.rows.pop(row, []):
             self.free |= 1 << page
 
@@ -108,8 +157,9 @@ class SparseMap:
 
     def sparse_prealloc(self, row: int, tokens: int, page_size: int) -> Sequence[int] | None:
         """Slots, and the pages that a peer may write to until it says that it won't."""
-        slots = self.sparse_request(row, 0, tokens) if self.sparse_connect(page_size) else None
+        slots = self.sparse_request(row, 0, tokens // GROUP) if self.sparse_connect(page_size) else None
         if slots:
+            self.lend(row, tokens // GROUP)
             self.expected[next(self.arrivals)] = row, self.rows[row], tokens
         return slots
 
@@ -133,13 +183,15 @@ class SparseMap:
             self.sparse_free(row)
 
     def sparse_prefills(self, tokens: int) -> bool:
-        """Prompts that are too long for a row are refused here already."""
-        return tokens <= ROW_PAGES * self.page
+        """Prompts that are too long for a row, or whose buffer the device has no room for, are refused here already."""
+        groups = tokens // GROUP
+        return groups <= ROW_PAGES * self.page and self.size_of(groups) <= self.device.count
 
     def sparse_stage(self, row: int, tokens: int) -> Sequence[int] | None:
         """Slots, then a copy and a place in the queue."""
-        slots = self.sparse_request(row, 0, tokens)
+        slots = self.sparse_request(row, 0, tokens // GROUP)
         if slots:
+            self.lend(row, tokens // GROUP)
             number = next(self.numbers)
             self.copies.append(number)
             self.queue.append((number, row, tokens))
@@ -187,25 +239,50 @@ class SparseMap:
 
     def sparse_admit(self, row: int, length: int) -> None:
         """Tokens by recency, each with its place; a place without a token has a negative number for one."""
-        self.on_host[row] = length
-        fits = length <= self.sparse_buffer()
+        self.on_host[row] = groups = length // GROUP
+        self.lend(row, groups)
+        fits = groups <= self.sparse_buffer()
         self.buffers[row] = OrderedDict((place if fits else ~place, place) for place in range(self.sparse_buffer()))
 
     def sparse_swap(self, row: int, length: int, tokens: Sequence[int]) -> Sequence[int]:
         """Wanted tokens are moved behind the others in their old order; the first of the others make room."""
-        held = self.buffers[row]
-        if length <= len(held):
+        held, newest = self.buffers[row], length // GROUP - 1
+        if newest < len(held):
             return tokens
         wanted, room = set(tokens), len(held)
         hits = [token for token in held if token in wanted]
-        missing = [token for token in tokens if token not in held and token != length - 1]
+        missing = [token for token in tokens if token not in held and token != newest]
         for token in hits:
             held.move_to_end(token)
         places = [held.popitem(last=False)[1] for _ in missing]
         held.update(zip(missing, places, strict=True))
         for token in hits:
             held.move_to_end(token)
-        return [room if token == length - 1 else held[token] for token in tokens]
+        return [room if token == newest else held[token] for token in tokens]
+
+    def size_of(self, groups: int) -> int:
+        """How many slots the buffer of so many groups has: whole pages, and one more when these are all of it."""
+        pages = -(-groups // self.page)
+        return min(pages * self.page, self.sparse_buffer()) + (pages * self.page >= self.sparse_buffer())
+
+    def lend(self, row: int, groups: int) -> bool:
+        """A buffer is as large as so many groups take, if the device has what it lacks; whether it has."""
+        return self.device.lengthen(row, max(0, self.size_of(groups) - len(self.device.of(row))))
+
+    def sparse_device_available(self) -> int:
+        """As it was counted."""
+        return self.device.count
+
+    def sparse_device_buffer(self, row: int) -> Sequence[int]:
+        """Along the chain."""
+        return tuple(self.device.of(row))
+
+    def sparse_grow(self, row: int, length: int) -> int | None:
+        """What the buffer lacks is cut from the chain; the newest group has the slot of its place, or the last one."""
+        groups = length // GROUP
+        if not self.lend(row, groups):
+            return None
+        return self.device.of(row)[min(groups - 1, self.sparse_buffer())]
 
     def sparse_connect(self, page_size: int) -> bool:
         """Only equals."""
@@ -215,8 +292,8 @@ class SparseMap:
 class SparseMapTarget:
     """Makes them; ``configs`` says that they are nothing else."""
 
-    profile = Profile(sparse_count="reject", sparse_staged="nothing")
-    capabilities = frozenset(SPARSE_PORTS) - {"sparse_growth"}
+    profile = Profile(sparse_count="reject", sparse_staged="nothing", sparse_ratio=GROUP)
+    capabilities = frozenset(SPARSE_PORTS)
     configs = CONFIGS
 
     def make(self, config: Config) -> SparseMap:
