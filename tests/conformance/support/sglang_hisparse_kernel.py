@@ -21,7 +21,16 @@ from kvlitmus.conformance.adapters.sglang.common.stubs import installed_folder, 
 from kvlitmus.conformance.adapters.sglang.v0_5_13.hisparse_growth import swap_in
 from kvlitmus.conformance.adapters.sglang.v0_5_13.hisparse_server import PLAN
 
-SIZES = ((1, 128, 1024), (7, 128, 1024), (64, 128, 1024), (128, 128, 1024), (1, 4, 32), (3, 4, 32), (33, 70, 64))
+SIZES = (
+    (1, 128, 1024),
+    (7, 128, 1024),
+    (64, 128, 1024),
+    (128, 128, 1024),
+    (1, 4, 32),
+    (3, 4, 32),
+    (33, 70, 64),
+    (4, 6, 32),
+)
 """How many tokens are looked at, how many a buffer has room for, and how many threads a block has."""
 ROWS, WIDTH, ITEM = 3, 400, 16
 
@@ -201,6 +210,23 @@ def differences(kernel: Any, size: tuple[int, int, int], draw: random.Random, *,
     return found
 
 
+def odd(kernel: Any) -> dict[str, list[int]]:
+    """H-52: the places whose KV is overwritten though they keep their token, after wishes that no server has."""
+    torch, found = torch_module(), {}
+    wishes = {"distinct": [19, 7, 3, 4], "-1": [19, -1, 3, 4], "newest twice": [19, 19, 3, 4], "twice": [9, 9, 3, 4]}
+    for name, wanted in wishes.items():
+        here = tables(4, 6, random.Random(0))
+        here["req_pool_indices"][0] = row = 1  # in front of the first row there is nothing that may be read
+        held = [9, 1, 2, 3, 4, 5]
+        here["device_buffer_tokens"][row, :6] = torch.tensor(held)
+        here["seq_lens"], here["top_k_tokens"] = torch.tensor([20]), torch.tensor([wanted], dtype=torch.int32)
+        launch(kernel, here)
+        slots, tokens = here["device_buffer_locs"][row], here["device_buffer_tokens"][row]
+        written = [place for place in range(6) if int(here["device_buffer"][int(slots[place]), 0]) != -1]
+        found[name] = [place for place in written if int(tokens[place]) == held[place]]
+    return found
+
+
 def main(*, slip: bool) -> dict[str, Any]:
     """All sizes, some dozens of requests each."""
     torch_module().manual_seed(0)
@@ -212,7 +238,8 @@ def main(*, slip: bool) -> dict[str, Any]:
             for _ in range(30):
                 cases += 1
                 found += differences(kernel, size, draw, slip=slip)
-    return {"cases": cases, "differences": found[:5], "count": len(found)}
+        wrong = odd(kernel)
+    return {"cases": cases, "differences": found[:5], "count": len(found), "overwritten": wrong}
 
 
 print(json.dumps(main(slip=sys.argv[1:] == ["slip"])))
