@@ -83,6 +83,7 @@ def test_drawn_schedules_break_these_rules_and_no_others() -> None:
     seen = hazards("drawn")
     assert "abort" in seen["SPARSE-08"], "an aborted request keeps its row"
     assert seen["SPARSE-15"] == ["request"], "a request that overflows its row takes pages"
+    assert seen["SPARSE-59"] == ["abort"], "an aborted request keeps its buffer on the device"
     assert seen.keys() <= {
         *("SPARSE-01", "SPARSE-12", "PORT-03"),  # a negative start counts from the row's end
         *("SPARSE-08", "SPARSE-17"),  # an abort, and a negative start

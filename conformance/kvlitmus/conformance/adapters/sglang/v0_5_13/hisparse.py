@@ -51,7 +51,8 @@ What is replaced, and why the judged logic isn't touched:
 Limits: admission by host memory isn't offered, which SGLang hasn't.  Pages have 64 tokens, the only ones that this
 release's pool has on CUDA.  Row 0 of SGLang's table is for padding, so row ``i`` here is row ``i + 1`` there.  A server
 asks for the slots of a request in order and within the model's context length; the suite asks for others too, and what
-is found so is found by a direct call.
+is found so is found by a direct call.  Decode servers refuse negative starts here, so that schedules go on: what SGLang
+answers to those is seen with the first kind.
 
 * *Growth beside staging or transfers* isn't offered.  The suite admits requests (``sparse_admit``) wherever the device
   has room.  A server that stages admits none in this way; and one that waits for a transfer has counted on that room

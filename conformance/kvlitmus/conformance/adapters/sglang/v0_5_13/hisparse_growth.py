@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 
 from kvlitmus.conformance.adapters.sglang.common.stubs import Foreign, torch_module
-from kvlitmus.conformance.adapters.sglang.v0_5_13.hisparse_server import BUFFER, HiSparse, Request, modules
+from kvlitmus.conformance.adapters.sglang.v0_5_13.hisparse_server import BUFFER, DecodeServer, Request, modules
 from kvlitmus.conformance.ports import Config
 
 
@@ -53,7 +53,7 @@ def swap_in(
         top_k_device_locs[block, : len(found)] = torch_module().tensor(found)
 
 
-class Growth(HiSparse):
+class Growth(DecodeServer):
     """Requests whose KV has come, and whose buffers grow; how it came is not told here."""
 
     TOP_K = BUFFER

@@ -288,3 +288,16 @@ class HiSparse:
             if "Page size mismatch" not in str(error):
                 raise
             return False
+
+
+class DecodeServer(HiSparse):
+    """A decode server, which nobody asks for a negative start: no caller does so.
+
+    What it answers breaks the form of answers, and a schedule ends there; a server of the other kind is asked.
+    """
+
+    def sparse_request(self, row: int, start: int, tokens: int) -> Sequence[int]:
+        """As every server, from the row's beginning on."""
+        if start < 0 < tokens:
+            raise ValueError(f"no server asks for a start of {start}")
+        return super().sparse_request(row, start, tokens)

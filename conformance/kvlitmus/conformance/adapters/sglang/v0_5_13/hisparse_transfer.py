@@ -14,7 +14,7 @@ from kvlitmus.conformance.adapters.sglang.v0_5_13.hisparse_server import (
     PAGE,
     ROWS,
     Bootstrap,
-    HiSparse,
+    DecodeServer,
     Request,
     modules,
 )
@@ -108,7 +108,7 @@ class Peers:
             self.listen()
 
 
-class Transfers(HiSparse):
+class Transfers(DecodeServer):
     """Pre-allocation, transfers and their ends, by the queues of a decode server."""
 
     def __init__(self, config: Config) -> None:
