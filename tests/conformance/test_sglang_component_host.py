@@ -112,6 +112,23 @@ def test_a_slip_in_its_own_functions_is_seen(slip: str, layout: str, write: str,
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("write", POLICIES)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_compiled_tree_says_what_the_one_in_python_says(layout: str, write: str) -> None:
+    """Servers use the compiled one, and the targets with components read the nodes of the other."""
+    seen = played("sglang_hosted_twins", layout, write, "3", "1500")
+    assert seen["fault"] is None, seen
+    assert min(seen["served"], seen["loads"]) > 0, seen
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("slip", ["half", "everywhere"])
+def test_where_the_trees_part_it_is_seen(slip: str) -> None:
+    assert "in Python" in (played("sglang_hosted_twins", "kv+swa", "write_through", "3", "600", slip)["fault"] or "")
+
+
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("write", ["write_through", "write_back"])
 @pytest.mark.parametrize("name", ["swa", "mamba", "swa_mamba"])

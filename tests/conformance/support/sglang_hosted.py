@@ -19,12 +19,13 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from kvlitmus.conformance.adapters.sglang.common import steps
-from kvlitmus.conformance.adapters.sglang.common.components import window_pool
+from kvlitmus.conformance.adapters.sglang.common.components import HybridCache, window_pool
 from kvlitmus.conformance.adapters.sglang.common.hicache import SRT
 from kvlitmus.conformance.adapters.sglang.common.pools import MEM
 from kvlitmus.conformance.adapters.sglang.common.stubs import Peer, install, torch_module
 from kvlitmus.conformance.adapters.sglang.v0_5_23.components import COMPONENT_PLAN, RUNTIME, Hybrid
 from kvlitmus.conformance.adapters.sglang.v0_5_23.environment import HICACHE_PLAN, MEMORY, PARALLEL, KVPool, Queue
+from kvlitmus.conformance.adapters.sglang.v0_5_23.flat import CORES
 from kvlitmus.conformance.ports import Config
 from kvlitmus.spec.component_layouts import layout_of
 from kvlitmus.spec.units import Key
@@ -159,9 +160,10 @@ class Admitted(NamedTuple):
 
 
 class Hosted(Hybrid):
-    """``UnifiedRadixCache`` with a window, perhaps with states, and ``HybridCacheController`` behind it."""
+    """``UnifiedRadixCache`` with a window, states or both, and ``HybridCacheController`` behind it."""
 
     plan = PLAN
+    core = "python"
 
     def __init__(self, config: Config, write: str, host_pages: int) -> None:
         self.rig = steps.Rig()
@@ -170,7 +172,8 @@ class Hosted(Hybrid):
         OPTIONS.hicache_write_policy = write
         self.hosted = layout_of(config.components, config.page_size, config.pages, host_pages)
         load = prepare()
-        super().__init__(config)
+        HybridCache.__init__(self, config)  # Hybrid's own asks for the tree in Python
+        assert type(self.cache.tree_core).__name__ == CORES[self.core], "SGLang fell back to another tree"
         with load(f"{MEM}.pool_host.base").host_memory_budget_scope(1 << 40):
             self.cache.init_hicache(SimpleNamespace(), self.params)
         self.controller = self.cache.cache_controller
@@ -206,7 +209,7 @@ class Hosted(Hybrid):
         if self.states is not None:
             self.rows.mamba_pool = States(self.hosted.places["state"], self.hosted.host["state"])
             self.rows.register_layer_transfer_counter = lambda _counter: None
-        self.params = super()._params(load, **more)
+        self.params = HybridCache._params(self, load, tree_core_backend=self.core, **more)
         return self.params
 
     # --- contents
@@ -252,7 +255,7 @@ class Hosted(Hybrid):
         """A request is admitted: ``init_load_back`` where its match says so, as ``PrefillAdder`` calls it."""
         found = self.cache.match_prefix(self.base.MatchPrefixParams(key=self._key(key)))
         before, node = int(found.device_prefix_len), found.last_device_node
-        best = sum(len(one.key) for one in self._path(self._node(found.best_match_node)))
+        best = self.depth(found.best_match_node)
         others = found.swa_host_hit_length or found.mamba_host_hit_length
         if not (found.host_hit_length or others):
             return Admitted(before, before, node, None, must=False)
@@ -272,6 +275,11 @@ class Hosted(Hybrid):
         own = None if kv.mamba_pool_idx is None else int(kv.mamba_pool_idx)
         must = bool(others) or found.host_hit_length >= self.cache.load_back_threshold
         return Admitted(best, before + length, node, own, must)
+
+    def depth(self, node: object) -> int:
+        """How many units there are from the root to the end of a node."""
+        (way,) = self.cache.tree_core.collect_path_info([node])
+        return int(way[-1].path_end) if way else 0
 
     def free_host(self) -> dict[str, list[int]]:
         """The free rows of each pool of the host."""
