@@ -11,8 +11,9 @@ Everything has contents: the number of the prefix that a row stands for.  So it 
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -252,7 +253,10 @@ class Hosted(Hybrid):
     # --- what the scheduler does
 
     def load(self, key: Key) -> Admitted:
-        """A request is admitted: ``init_load_back`` where its match says so, as ``PrefillAdder`` calls it."""
+        """A request is admitted: ``init_load_back`` where its match says so, as ``PrefillAdder`` calls it.
+
+        Which locks the hit on the device meanwhile, and on both tiers what is to be loaded.
+        """
         found = self.cache.match_prefix(self.base.MatchPrefixParams(key=self._key(key)))
         before, node = int(found.device_prefix_len), found.last_device_node
         best = self.depth(found.best_match_node)
@@ -267,14 +271,29 @@ class Hosted(Hybrid):
             mamba_host_hit_length=found.mamba_host_hit_length,
             kv=kv,
         )
-        length, node = self.cache.init_load_back(
-            self.base.InitLoadBackParams(
-                best_match_node=found.best_match_node, host_hit_length=found.host_hit_length, req=request
+        with self.locked(node), self.locked(found.best_match_node, host=True):
+            length, node = self.cache.init_load_back(
+                self.base.InitLoadBackParams(
+                    best_match_node=found.best_match_node, host_hit_length=found.host_hit_length, req=request
+                )
             )
-        )
         own = None if kv.mamba_pool_idx is None else int(kv.mamba_pool_idx)
         must = bool(others) or found.host_hit_length >= self.cache.load_back_threshold
         return Admitted(best, before + length, node, own, must)
+
+    @contextlib.contextmanager
+    def locked(self, node: object, *, host: bool = False) -> Iterator[None]:
+        """``PrefillAdder._lock_node``."""
+        on_host = self.cache.inc_host_lock_ref(node).to_dec_params() if host else None
+        try:
+            receipt = self.cache.lock(node)
+            try:
+                yield
+            finally:
+                self.cache.unlock(receipt)
+        finally:
+            if on_host is not None:
+                self.cache.dec_host_lock_ref(node, on_host)
 
     def depth(self, node: object) -> int:
         """How many units there are from the root to the end of a node."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 
@@ -61,6 +62,11 @@ def half(cache: Any) -> None:
     window.build_hicache_transfers = built
 
 
+def unpinned(cache: Any) -> None:
+    """The scheduler doesn't lock what a request goes on from while its load back makes room."""
+    cache.locked = lambda *_args, **_more: contextlib.nullcontext()
+
+
 def shared(cache: Any) -> None:
     """Where a node is split the state on the host stays with both parts."""
     states = cache.cache.components[cache.types["state"]]
@@ -96,7 +102,7 @@ def left(cache: Any) -> None:
     core._should_cascade_evict_component = chosen
 
 
-SLIPS = {slip.__name__: slip for slip in (order, unlocked, unmapped, half, shared, everywhere, left)}
+SLIPS = {slip.__name__: slip for slip in (order, unlocked, unmapped, half, unpinned, shared, everywhere, left)}
 
 
 def plant(cache: Any, slip: str) -> Any:

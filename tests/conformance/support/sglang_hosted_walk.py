@@ -6,7 +6,8 @@ the scheduler looks for copies that have ended, and memory is evicted on both ti
 * SGLang's own ``sanity_check`` passes, where no load back is under way.
 * Each row of each pool is free, cached once, or a request's.
 * What is cached holds what belongs to its prefix, on both tiers, unless a copy is still writing there.
-* A load back makes usable all that it was for, and is not refused where nobody holds anything and enough can be loaded.
+* After a load back what the request goes on from is usable, and no load back is refused where nobody holds anything
+  and there is enough to load.
 * With write-through nothing leaves the host but by an eviction there, or for a backup.
 
 Run by the interpreter of the release's environment.
@@ -110,13 +111,12 @@ class Walk:
             cache.cache.ready_to_load_host_cache()
         receipt = cache._lock(admitted.node)
         again, _, _ = cache.component_match(key._replace(tokens=key.tokens[:-1]))
-        if hit == admitted.best and again != hit:
-            raise Fault(f"a load back was for {hit} units, and then {again} are usable")
+        if again != hit:
+            raise Fault(f"a request was admitted with a hit of {hit} units, and {again} are usable")
         if idle and admitted.must and hit != admitted.best:
             raise Fault(f"{admitted.best} units could be loaded, nobody holds anything, and {hit} are there")
         self.seen["idle loads"] += idle and admitted.must
-        many = len(pages) - again // SIZE
-        entries = self._granted(many, again) if again == hit else None
+        entries = self._granted(len(pages) - hit // SIZE, hit)
         if entries is None:
             self.seen["refused"] += 1
             self._give_back(receipt, states)
