@@ -98,18 +98,18 @@ def test_what_is_cached_holds_what_belongs_there_on_both_tiers(layout: str, writ
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(
-    ("slip", "layout", "write", "seen"),
+    ("slip", "layout", "write", "seed", "seen"),
     [
-        ("order", "kv+swa", "write_through", "swa on the host holds"),
-        ("unlocked", "kv+swa", "write_through", "swa on the host holds"),
-        ("unmapped", "kv+swa", "write_through", "swa on the device: "),
-        ("half", "kv+swa", "write_back", "are usable"),
-        ("unpinned", "kv+swa", "write_back", "are usable"),
-        ("shared", "kv+state", "write_through", "state on the host"),
+        ("order", "kv+swa", "write_through", "1", "swa on the host holds"),
+        ("unlocked", "kv+swa", "write_through", "1", "swa on the host holds"),
+        ("unmapped", "kv+swa", "write_through", "1", "swa on the device: "),
+        ("half", "kv+swa", "write_back", "1", "are usable"),
+        ("unpinned", "kv+swa", "write_back", "0", "are usable"),
+        ("shared", "kv+state", "write_through", "1", "state on the host"),
     ],
 )
-def test_a_slip_in_its_own_functions_is_seen(slip: str, layout: str, write: str, seen: str) -> None:
-    assert seen in (played("sglang_hosted_walk", layout, write, "1", "600", slip)["fault"] or "nothing")
+def test_a_slip_in_its_own_functions_is_seen(slip: str, layout: str, write: str, seed: str, seen: str) -> None:
+    assert seen in (played("sglang_hosted_walk", layout, write, seed, "2000", slip)["fault"] or "nothing")
 
 
 @pytest.mark.nightly
