@@ -1,7 +1,7 @@
 """What SGLang 0.5.23 does with a window and states on the host, where the port ``component_host`` says otherwise.
 
-``SCENE``, as JSON.  Each is a few calls of the published code, in the order in which a server makes them.  Run by the
-interpreter of the release's environment.
+``SCENE``, as JSON.  Each is a few calls of the published code; where a server makes them by itself, at its own moment,
+they are made by hand.  Run by the interpreter of the release's environment.
 """
 
 from __future__ import annotations
