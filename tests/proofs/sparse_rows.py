@@ -29,7 +29,7 @@ from kvlitmus.spec.sparse_calls import (
 from kvlitmus.spec.sparse_state import SparseState
 from kvlitmus.spec.units import PageNo, Slot
 from tests.proofs.support.sparse_search import CAPABILITIES, Found, seen
-from tests.proofs.support.step_judge import StepJudge
+from tests.support.step_judge import StepJudge
 
 SWAPPING = {On.SPARSE_ADMIT, On.SPARSE_SWAP}
 OF_THE_PACK = [rule for rule in all_rules().values() if rule.predicate.__module__ == sparse.__name__]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Iterator
 from typing import Any
@@ -43,6 +44,7 @@ from kvlitmus.spec.schemes import SCHEMES
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.units import Key
 from tests.support.mutants import Look, assert_killed, noticed
+from tests.support.step_judge import StepJudge
 
 PLAN_RULES = [rule for rule in RULES.values() if rule.predicate.__module__ == prefetch.__name__]
 HASH_RULES = [rule for rule in RULES.values() if rule.predicate.__module__ == hashing.__name__]
@@ -63,16 +65,21 @@ Step = tuple[object, object]
 def judged(
     step: Step, scheme: str = "kvlitmus-2", state: object = None, known: dict[str, Any] | None = None
 ) -> set[str]:
-    """The ids of the rules that a step breaks, under a scheme of page names."""
-    capabilities = frozenset({"scheme"} if scheme in SCHEMES else ())
-    inputs = {
-        "setting": Setting(Config(), Profile(hash_scheme=scheme), 0, capabilities),
-        "state": state,
-        "call": step[0],
-        "answer": step[1],
-    }
-    found = verdicts(PLAN_RULES + HASH_RULES, occasions_of(*step), capabilities, inputs, {} if known is None else known)
+    """The rules that a step breaks, under a scheme of page names; ``known``: facts that are known already."""
+    judge = judge_of(scheme)
+    if known is None:
+        return set(judge.broken(state, *step))
+    inputs = {"setting": judge.setting, "state": state, "call": step[0], "answer": step[1]}
+    found = verdicts(judge.rules, occasions_of(*step), judge.capabilities, inputs, known)
     return {id for id, kept in found.items() if not kept}
+
+
+@functools.cache
+def judge_of(scheme: str) -> StepJudge:
+    """Who judges under a scheme of page names."""
+    capabilities = frozenset({"scheme"} if scheme in SCHEMES else ())
+    setting = Setting(Config(), Profile(hash_scheme=scheme), 0, capabilities)
+    return StepJudge(PLAN_RULES + HASH_RULES, capabilities, setting)
 
 
 def planned(planner: Prefetch, ask: PrefetchAsk, script: HostScript) -> Step:

@@ -13,7 +13,7 @@ from kvlitmus.spec.component_calls import After
 from kvlitmus.spec.component_state import ComponentState
 from kvlitmus.spec.rule import Rule
 from kvlitmus.spec.setting import Setting
-from tests.proofs.support.step_judge import StepJudge
+from tests.support.step_judge import StepJudge
 
 Model = TypeVar("Model")
 Call = TypeVar("Call")

@@ -18,7 +18,7 @@ from kvlitmus.spec.rule import all_rules
 from kvlitmus.spec.setting import SNAPSHOT, Setting
 from kvlitmus.spec.sparse_calls import SparseCall, SparseDone, SparseSeen
 from kvlitmus.spec.sparse_state import SparseState, advance_sparse
-from tests.proofs.support.step_judge import StepJudge
+from tests.support.step_judge import StepJudge
 
 CAPABILITIES = frozenset(SPARSE_PORTS)
 RULES = [rule for rule in all_rules().values() if rule.pack == "sparse"]
