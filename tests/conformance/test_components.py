@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -25,7 +24,6 @@ from kvlitmus.conformance.specimen.components import ComponentJournal, Component
 from kvlitmus.conformance.specimen.parts import PROFILE, Parts
 from kvlitmus.mutants.component_events import EventsForgetAReset, EventsForgetTombstones, EventsOfTheKvAlone
 from kvlitmus.mutants.legal.component_host import BackupForeseesItsRefusal
-from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.spec.units import Key
 
 CONFIG = Config(page_size=4, pages=16, components="kv+swa")
@@ -81,28 +79,6 @@ def test_a_snapshot_of_another_form_breaks_the_port(row: object) -> None:
     with pytest.raises(Violation) as found:
         store(checker, prompt(checker, "ab"))
     assert found.value.rules == ("PORT-03",)
-
-
-MUTANTS = {id: one for id, one in all_mutants().items() if one.configs[0].components}
-
-
-@pytest.mark.parametrize("id", [id for id, one in MUTANTS.items() if not one.null])
-def test_a_mutant_is_killed_by_a_rule_that_it_names(id: str) -> None:
-    one = MUTANTS[id]
-    for item in plan.items(one.configs, one.profile, steps=300):
-        for finding in engine.run_item(one.target, item, Options(shrink_trials=0)).findings:
-            if one.killed_by(finding.rules):
-                return
-    pytest.fail(f"nothing kills {id}")
-
-
-@pytest.mark.parametrize("id", [id for id, one in MUTANTS.items() if one.null])
-def test_a_legal_variation_is_spared(id: str) -> None:
-    one = MUTANTS[id]
-    for item in plan.items(one.configs, one.profile, steps=1):
-        shorter = replace(item, ops=min(item.ops, 150))
-        result = engine.run_item(one.target, shorter, Options(shrink_trials=0))
-        assert not result.error and not result.findings, (item.id, result.findings)
 
 
 HOST = Config(page_size=4, pages=20, host_pages=16, components="kv+swa+state")

@@ -241,18 +241,6 @@ def test_a_mutant_is_killed_by_a_rule_that_it_names(id: str) -> None:
     pytest.fail(f"no litmus test kills {id}")
 
 
-@pytest.mark.parametrize("id", [one.id for one in MUTANTS if one.null])
-def test_a_legal_variation_is_spared(id: str) -> None:
-    one = all_mutants()[id]
-    for config in one.configs:
-        for test in all_litmus().values():
-            if plan.suits(test, config, one.profile, force_misuse=False):
-                test.program(Checker(one.target.make(config), config, one.profile))
-        for seed in range(3):
-            checker = Checker(one.target.make(config), config, one.profile)
-            Interpreter(checker).play(draw(seed, 250, table(checker.capabilities)))
-
-
 def test_the_step_is_named_in_which_the_ranks_first_parted() -> None:
     """A use that one rank notes alone changes no answer until much later, when they evict."""
 
