@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
 
 from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.conformance.run.engine import run_item
-from kvlitmus.conformance.run.plan import items
-from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.spec.component_layouts import layout_of
 from kvlitmus.spec.component_shapes import Component
 from kvlitmus.spec.units import Key
 from kvlitmus.zoo.block_groups import CONFIGS, PROFILE, BlockGroups, BlockGroupsTarget
+from tests.conformance.support.block_groups import broken_in
 
 
 class LeastOfAll(BlockGroups):
@@ -103,13 +100,7 @@ class Buggy(BlockGroupsTarget):
 
 def found(target: Buggy, depth: int = 3) -> set[str]:
     """The rules that litmus tests and a few schedules find broken first."""
-    broken: set[str] = set()
-    todo = [Item(kind="random", config=config, seed=seed, ops=250) for seed in range(3) for config in CONFIGS]
-    for item in itertools.chain(items(CONFIGS, target.profile, steps=0), todo):
-        result = run_item(target, item, Options(depth=depth, reruns=0, shrink_trials=0))
-        assert not result.error, result.error
-        broken.update(*(finding.rules for finding in result.findings))
-    return broken
+    return broken_in(target, CONFIGS, CONFIGS, depth)
 
 
 @pytest.mark.parametrize(

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import pytest
 
 from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.run.engine import run_item
-from kvlitmus.conformance.run.plan import items
-from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.spec.component_layouts import layout_of
 from kvlitmus.spec.units import Key
 from kvlitmus.zoo.block_groups import BlockGroups, BlockKey
 from kvlitmus.zoo.block_offload import CONFIGS, BlockOffload, BlockOffloadTarget, Offload
+from tests.conformance.support.block_groups import broken_in
 
 
 class TheRunAlone(BlockOffload):
@@ -97,14 +94,8 @@ class Buggy(BlockOffloadTarget):
 
 def found(kind: type[BlockOffload], depth: int = 3) -> set[str]:
     """The rules that litmus tests and a few schedules find broken first."""
-    target, broken = Buggy(kind), set[str]()
-    todo = [Item(kind="random", config=config, seed=seed, ops=250) for seed in range(3) for config in CONFIGS]
-    large = tuple([replace(config, host_pages=config.pages) for config in CONFIGS])
-    for item in itertools.chain(items(large, target.profile, steps=0), todo):
-        result = run_item(target, item, Options(depth=depth, reruns=0, shrink_trials=0))
-        assert not result.error, result.error
-        broken.update(*(finding.rules for finding in result.findings))
-    return broken
+    large = [replace(config, host_pages=config.pages) for config in CONFIGS]
+    return broken_in(Buggy(kind), CONFIGS, large, depth)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from kvlitmus.conformance.ports import Config, Profile, Unsupported
-from kvlitmus.spec.component_layouts import layout_of
+from kvlitmus.spec.component_layouts import Layout, layout_of
 from kvlitmus.spec.component_shapes import Chunk, Component, Derived, Point, Window
 from kvlitmus.spec.interface.components import ComponentEvent
 from kvlitmus.spec.units import Key
@@ -210,12 +210,18 @@ class BlockGroupsTarget:
 
     def make(self, config: Config) -> BlockGroups:
         """Fresh groups over a fresh pool."""
-        layout = layout_of(config.components, config.page_size, config.pages)
-        if len(layout.places) != 1 or config.bigram:
-            raise Unsupported("groups of blocks of tokens share one pool")
-        if any(isinstance(group.shape, Derived) for group in layout.components):
-            raise Unsupported("no group is derived from another")
+        layout = layout_for(config)
         return BlockGroups(layout.components, *layout.places.values())
+
+
+def layout_for(config: Config) -> Layout:
+    """The layout of a configuration; raises ``Unsupported`` where its groups don't share one pool of tokens."""
+    layout = layout_of(config.components, config.page_size, config.pages, config.host_pages)
+    if len(layout.places) != 1 or config.bigram:
+        raise Unsupported("groups of blocks of tokens share one pool")
+    if any(isinstance(group.shape, Derived) for group in layout.components):
+        raise Unsupported("no group is derived from another")
+    return layout
 
 
 target = BlockGroupsTarget()

@@ -13,12 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from kvlitmus.conformance.ports import Config, Unsupported
-from kvlitmus.spec.component_layouts import layout_of
-from kvlitmus.spec.component_shapes import Component, Derived
+from kvlitmus.conformance.ports import Config
+from kvlitmus.spec.component_shapes import Component
 from kvlitmus.spec.interface.components import ComponentEvent
 from kvlitmus.spec.units import Key
-from kvlitmus.zoo.block_groups import BlockGroups, BlockGroupsTarget, BlockKey
+from kvlitmus.zoo.block_groups import BlockGroups, BlockGroupsTarget, BlockKey, layout_for
 
 CONFIGS = (
     Config(page_size=4, pages=20, host_pages=24, components="groups"),
@@ -219,11 +218,7 @@ class BlockOffloadTarget(BlockGroupsTarget):
         """Fresh groups over fresh pools; without host pages none of the ports of a host."""
         if not config.host_pages:
             return super().make(config)
-        layout = layout_of(config.components, config.page_size, config.pages, config.host_pages)
-        if len(layout.places) != 1 or config.bigram:
-            raise Unsupported("groups of blocks of tokens share one pool")
-        if any(isinstance(group.shape, Derived) for group in layout.components):
-            raise Unsupported("no group is derived from another")
+        layout = layout_for(config)
         return BlockOffload(layout.components, *layout.places.values(), *layout.host.values())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -28,12 +29,12 @@ PAIRS = tuple(
 """The layouts in which a window has entries of the size of the KV's, in a pool of its own."""
 
 
-class WholeNodes(ComponentEvictor):
+class WholeNodes(ComponentEvictor, ABC):
     """Evicts the rest of a node with its last entry, from whichever tier; what a node is, others say."""
 
+    @abstractmethod
     def same(self, node: ComponentNode, other: ComponentNode | None) -> bool:
         """Whether the page before belongs to the node of this one."""
-        raise NotImplementedError
 
     def evict(self, wants: Mapping[str, int]) -> dict[str, int]:
         """Whoever loses an entry at the end of a path loses the rest of the node with it."""
