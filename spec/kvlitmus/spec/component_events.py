@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from kvlitmus.spec.component_advance import advance_components
 from kvlitmus.spec.component_calls import After, At, ComponentMatch, ComponentStart
 from kvlitmus.spec.component_layouts import Layout
 from kvlitmus.spec.component_shapes import largest
-from kvlitmus.spec.component_state import ComponentState, advance_components, ends_at, needed_at
+from kvlitmus.spec.component_state import ComponentState, ends_at, needed_at
 from kvlitmus.spec.component_told import Replayed, replayed
 from kvlitmus.spec.components import CALLS, EVERY, HITS
 from kvlitmus.spec.facts import fact

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import cast
 
+from kvlitmus.spec.component_advance import advance_components, made_room
 from kvlitmus.spec.component_calls import (
     After,
     At,
@@ -43,12 +44,10 @@ from kvlitmus.spec.component_state import (
     ComponentState,
     Place,
     Stored,
-    advance_components,
     commit_brings,
     copying,
     ends_at,
     fresh_places,
-    made_room,
     needed_at,
     places_of,
     pool_places,

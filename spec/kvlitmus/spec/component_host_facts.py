@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
+from kvlitmus.spec.component_advance import advance_components
 from kvlitmus.spec.component_calls import (
     After,
     At,
@@ -33,16 +34,7 @@ from kvlitmus.spec.component_evictions import freed_most, rightly_gone
 from kvlitmus.spec.component_facts import pools_of
 from kvlitmus.spec.component_layouts import Layout
 from kvlitmus.spec.component_shapes import Run, admit, step_of, valid
-from kvlitmus.spec.component_state import (
-    ComponentState,
-    Copy,
-    Place,
-    advance_components,
-    at_places,
-    copying,
-    ends_at,
-    pool_places,
-)
+from kvlitmus.spec.component_state import ComponentState, Copy, Place, at_places, copying, ends_at, pool_places
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.setting import Setting
 

@@ -13,6 +13,7 @@ from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.reference import component_events, component_host
 from kvlitmus.reference import components as model
 from kvlitmus.spec.calls import Path, path_of
+from kvlitmus.spec.component_advance import advance_components
 from kvlitmus.spec.component_calls import (
     After,
     At,
@@ -29,7 +30,7 @@ from kvlitmus.spec.component_calls import (
     Telling,
     View,
 )
-from kvlitmus.spec.component_state import ComponentState, advance_components, end_name
+from kvlitmus.spec.component_state import ComponentState, end_name
 from kvlitmus.spec.component_told import Replayed
 from kvlitmus.spec.rule import rules_of
 from kvlitmus.spec.setting import Setting

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from kvlitmus.conformance.checker.calls.text import key_text
 from kvlitmus.conformance.support.integers import integer
 from kvlitmus.conformance.support.text import harmless, shown, type_name
+from kvlitmus.spec.component_advance import advance_components
 from kvlitmus.spec.component_calls import (
     After,
     At,
@@ -26,7 +27,7 @@ from kvlitmus.spec.component_calls import (
     Telling,
     View,
 )
-from kvlitmus.spec.component_state import advance_components, end_name
+from kvlitmus.spec.component_state import end_name
 from kvlitmus.spec.units import Key, Unit
 
 if TYPE_CHECKING:
