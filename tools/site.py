@@ -42,6 +42,7 @@ REFERENCE = (
         "components",
         "component_prefetch",
         "component_host",
+        "component_writes",
         "component_events",
         "component_requests",
         "ranks",

@@ -49,7 +49,8 @@ def around(limit: float) -> tuple[float, ...]:
 
 def test_what_may_be_configured_is_what_there_is() -> None:
     assert CONFIG_VALUES["policy"] == tuple(policies.POLICIES)
-    assert CONFIG_VALUES["write"] == policies.WRITES == (*policies.USES, policies.WRITE_BACK)
+    assert CONFIG_VALUES["write"] == (*policies.WRITES, "asked")
+    assert (*policies.USES, policies.WRITE_BACK) == policies.WRITES
     assert CONFIG_VALUES["stop"] == policies.STOPS
     assert PROFILE_VALUES["backup_parent"] == policies.PARENTS
     assert PROFILE_VALUES["timeout_basis"] == BASES and PROFILE_VALUES["timeout_from"] == ORIGINS

@@ -81,14 +81,18 @@ def back_up(cache: Cache, setting: Setting, call: ComponentBackUp) -> tuple[Cach
 
 def load(cache: Cache, setting: Setting, call: ComponentLoad) -> tuple[Cache, Copying]:
     """Copy to the device what it lacks for the largest boundary of both tiers together, if that is behind the hit."""
-    components, profile = setting.layout.components, setting.profile
-    together = frozenset(cache.held) | cache.host_held.keys()
-    ends = {one.name: ends_at(call.path, one.name, together) for one in components}
-    units = len(call.path.names)
-    boundary = largest(components, units, ends.__getitem__, root=profile.window_root, cap=profile.match_cap)
+    boundary = together(cache, setting, call.path)
     if boundary <= call.start:
         return cache, Copying(None, boundary, {})
     return begun(cache, setting, call.path, boundary, call.number, load=True)
+
+
+def together(cache: Cache, setting: Setting, path: Path) -> int:
+    """The largest admitted boundary of a key that both tiers together make valid."""
+    components, profile = setting.layout.components, setting.profile
+    there = frozenset(cache.held) | cache.host_held.keys()
+    ends = {one.name: ends_at(path, one.name, there) for one in components}
+    return largest(components, len(path.names), ends.__getitem__, root=profile.window_root, cap=profile.match_cap)
 
 
 def copied(cache: Cache, setting: Setting, call: ComponentCopied) -> tuple[Cache, Entries]:

@@ -66,18 +66,29 @@ from kvlitmus.spec.component_state import (
 )
 from kvlitmus.spec.component_told import replayed
 from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.units import Name
 
 
 def advance_components(state: ComponentState, setting: Setting, call: ComponentCall, after: After) -> ComponentState:
-    """What is known after a call that was answered so, and after a look where somebody looked."""
+    """What is known after a call that was answered so, and after a look where somebody looked.
+
+    What the cache has begun by itself (``after.begun``) are calls of their own.
+    """
     then = FOLLOW[type(call)](state, setting, call, after.answer)
-    told = replayed(state.told, setting, after.events)
+    told = state.told if after.events is None else replayed(state.told, setting, after.events)
     then = then._replace(available=after.available, host_available=after.host_available, told=told)
-    if after.view is None:
-        return then
-    held, host = after.view.held, after.view.host_held
-    then = then._replace(places=held, certain=frozenset(held), copies=after.view.copies)
-    return then if host is None else then._replace(host=host, host_certain=frozenset(host))
+    if after.view is not None:
+        held, host = after.view.held, after.view.host_held
+        then = then._replace(places=held, certain=frozenset(held), copies=after.view.copies)
+        then = then if host is None else then._replace(host=host, host_certain=frozenset(host))
+    return then._replace(used=used_after(then, setting, call))
+
+
+def used_after(then: ComponentState, setting: Setting, call: ComponentCall) -> frozenset[Name]:
+    """The prefixes that inserts have gone through and whose KV has been cached since, after this call."""
+    through = then.used.union(call.path.names) if isinstance(call, ComponentInsert) else then.used
+    base = setting.layout.base.name
+    return frozenset(name for name in through if (base, name) in then.certain)
 
 
 def _alloc(state: ComponentState, setting: Setting, _: ComponentAlloc, answer: Entries | None) -> ComponentState:

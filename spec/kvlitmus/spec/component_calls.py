@@ -44,14 +44,16 @@ class Telling(NamedTuple):
 class After(NamedTuple):
     """An answer, and what was seen after it: the free places of each pool, and a snapshot; ``None`` where nobody looked.
 
-    ``host_available``: the free places of each pool of the host.  ``events``: what was told since the call before.
+    ``host_available``: the free places of each pool of the host.  ``events``: what was told since the call before; ``None``
+    where nobody has listened yet.  ``begun``: the backups that the cache has begun by itself.
     """
 
     answer: object
     available: Mapping[str, int] | None = None
     view: View | None = None
     host_available: Mapping[str, int] | None = None
-    events: tuple[Telling, ...] = ()
+    events: tuple[Telling, ...] | None = ()
+    begun: tuple[Begun, ...] = ()
 
 
 class ComponentAlloc(NamedTuple):
@@ -200,6 +202,14 @@ class Copying(NamedTuple):
     places: Mapping[str, Mapping[int, int]] | None
     boundary: int
     freed: Mapping[str, int]
+
+
+class Begun(NamedTuple):
+    """A backup that the cache has begun by itself.  ``ended``: it was waited for, so that it has ended too."""
+
+    call: ComponentBackUp
+    answer: Copying
+    ended: bool
 
 
 class ComponentCopied(NamedTuple):

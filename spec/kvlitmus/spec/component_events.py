@@ -16,7 +16,7 @@ from kvlitmus.spec.component_shapes import largest
 from kvlitmus.spec.component_state import ComponentState, ends_at, needed_at
 from kvlitmus.spec.component_told import Replayed, replayed
 from kvlitmus.spec.components import CALLS, EVERY, HITS
-from kvlitmus.spec.facts import fact
+from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.rule import rule
 from kvlitmus.spec.setting import Setting
 
@@ -24,14 +24,18 @@ TOLD = ("component_events",)
 
 
 @fact(2, ports=TOLD)
-def component_told(setting: Setting, state: ComponentState, answer: After) -> Replayed:
+def component_told(setting: Setting, state: ComponentState, answer: After) -> Replayed | Unknown:
     """What all events so far tell, those of the call among them."""
+    if answer.events is None:
+        return UNKNOWN
     return replayed(state.told, setting, answer.events)
 
 
 @fact(2, ports=TOLD)
-def component_telling(answer: After) -> Collection[At]:
+def component_telling(answer: After) -> Collection[At] | Unknown:
     """The entries that the events of the call tell of."""
+    if answer.events is None:
+        return UNKNOWN
     return [one.at for one in answer.events if one.at is not None]
 
 

@@ -246,9 +246,15 @@ def component_host_available_due(
     layout: Layout, state: ComponentState, call: ComponentCall, answer: After
 ) -> Mapping[str, int] | Unknown:
     """The free places that each pool of the host must have after the call, as the ones before it and the answer say."""
-    before, given = state.host_available, answer.answer
-    if before is None or answer.host_available is None:
+    if state.host_available is None or answer.host_available is None:
         return UNKNOWN
+    return host_available_after(layout, state.host_available, state, call, answer.answer)
+
+
+def host_available_after(
+    layout: Layout, before: Mapping[str, int], state: ComponentState, call: ComponentCall, given: object
+) -> Mapping[str, int]:
+    """The free places that each pool of the host must have after a call that was answered so."""
     if isinstance(call, ComponentReset):
         return dict(layout.host)
     change: Counter[str] = Counter()

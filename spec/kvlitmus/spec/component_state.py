@@ -87,7 +87,8 @@ class ComponentState(NamedTuple):
     insert or commit brought, in entries: no node is longer.  ``fetches``: the prefetches that are under way, by the
     suite's number.  ``running``: likewise the requests.  ``copies``: further places of what may be cached more than
     once.  ``host``, ``host_certain``, ``host_available``: what may be cached on the host, what is for certain, and what is free
-    there.  ``under_way``: by the suite's number the copies that are under way.  ``told``: what all events so far tell.
+    there.  ``under_way``: by the suite's number the copies that are under way.  ``used``: the prefixes that an insert has
+    gone through and whose KV has certainly been cached since.  ``told``: what all events so far tell.
     """
 
     places: Mapping[At, int] = {}
@@ -103,6 +104,7 @@ class ComponentState(NamedTuple):
     host_certain: frozenset[At] = frozenset()
     host_available: Mapping[str, int] | None = None
     under_way: Mapping[int, Copy] = {}
+    used: frozenset[Name] = frozenset()
     told: Replayed = Replayed()
 
     @property

@@ -14,7 +14,7 @@ CONFIG_VALUES: dict[str, Values] = {
     "policy": tuple(POLICIES),
     "pool": ("device", "host", "store", "sparse", "ranks"),
     "host_pages": range((1 << 20) + 1),
-    "write": WRITES,
+    "write": (*WRITES, "asked"),
     "storage": ("none", "attached", "later"),
     "stop": STOPS,
     "threshold": range((1 << 30) + 1),
@@ -45,7 +45,9 @@ class Config:
     (``kv+swa``, ``kv+state``, ``kv+chunk``, ``kv+index``, ``kv+swa+state``, ``groups``, ``groups+chunk``, and for caches
     that serve requests ``blocks+swa``, ``blocks+state``, ``blocks+chunk``; see :data:`~kvlitmus.spec.component_layouts.LAYOUTS`).  It is asked for through ports of its own
     (:mod:`~kvlitmus.spec.interface.components`).  With ``host_pages`` > 0 it has a host tier: each pool has one on the host,
-    with the places that so many pages make.  What is copied, and when, it is told; ``write`` says nothing of it.
+    with the places that so many pages make.  What is copied, and when, it is told; with the port ``component_writes`` it also
+    backs up by itself, as ``write`` says: of each prefix what was inserted, what is used a second time, or what an eviction
+    would lose; or nothing (``asked``, for components alone).
     """
 
     page_size: int = 1
@@ -82,7 +84,7 @@ class Config:
         if self.pool != "device":
             words.append(self.pool)
         if self.tiered:
-            words += [f"host={self.host_pages}", *([] if self.components else [self.write])]
+            words += [f"host={self.host_pages}", *([] if self.write == "asked" else [self.write])]
         if self.storage != "none":
             words += [f"storage={self.storage}", self.stop]
         elif self.pool == "ranks":

@@ -39,6 +39,7 @@ PARTS = (
     "component_prefetch",
     "component_host",
     "component_events",
+    "component_policies",
     "component_requests",
     "ranks",
     "port",

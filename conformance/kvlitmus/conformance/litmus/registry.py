@@ -38,6 +38,7 @@ MODULES: tuple[str, ...] = (
     "component_prefetch",
     "component_host",
     "component_host_keys",
+    "component_writes",
     "component_events",
     "component_requests",
     "ranks",

@@ -18,7 +18,7 @@ What makes adapters is a **target**: an object (often a module) with
     the configurations in which it is judged, instead of the suite's usual ones;
 ``pools`` (optional)
     what it is judged as besides: ``tiers``, ``store``, ``sparse``, ``ranks``; a cache of components, if it has host
-    memory, as ``component_host``;
+    memory, as ``component_host``, and if it backs up by itself, as ``component_writes``;
 ``version`` (optional)
     a line that reports show.
 

@@ -382,9 +382,10 @@ def judged_as(families: dict[str, str], chosen: Sequence[Port]) -> Iterator[str]
         yield from comment(f"The ports that it has: known before it is built, they say that it is {what} alone.", 4)
         named = [f"        {quoted(port.name)}," for port in chosen]
         yield from ["    capabilities = (", *named, "    )", ""]
-        if any(port.name == "component_host" for port in chosen):
+        besides = [port.name for port in chosen if port.name in ("component_host", "component_writes")]
+        if besides:
             yield from comment("Judged in the configurations with host memory too.", 4)
-            yield from ['    pools = ("component_host",)', ""]
+            yield from [f"    pools = ({', '.join(map(quoted, besides))}{',' if len(besides) == 1 else ''})", ""]
     elif set(families) != {""}:
         yield from comment("Judged as a cache, and beyond that as a hierarchy, or what is named here by itself.", 4)
         more = [kind for family, kind in (("tier", "tiers"), *zip(APART, APART, strict=True)) if family in families]

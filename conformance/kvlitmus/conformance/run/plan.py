@@ -75,12 +75,21 @@ COMPONENT_CONFIGS: tuple[Config, ...] = (
 """The configurations of a cache of components: each layout, at pages of four and one, of bigrams too."""
 
 COMPONENT_HOST_CONFIGS: tuple[Config, ...] = (
-    Config(page_size=4, pages=16, host_pages=16, components="kv+swa+state"),
-    Config(page_size=1, pages=12, host_pages=8, components="kv+swa+state"),
-    Config(page_size=4, pages=20, host_pages=24, components="groups"),
-    Config(page_size=4, pages=12, host_pages=12, components="kv+swa", bigram=True),
+    Config(page_size=4, pages=16, host_pages=16, write="asked", components="kv+swa+state"),
+    Config(page_size=1, pages=12, host_pages=8, write="asked", components="kv+swa+state"),
+    Config(page_size=4, pages=20, host_pages=24, write="asked", components="groups"),
+    Config(page_size=4, pages=12, host_pages=12, write="asked", components="kv+swa", bigram=True),
 )
 """The configurations of a cache of components with host memory: large, tight, of shared pools, of bigrams."""
+
+COMPONENT_WRITE_CONFIGS: tuple[Config, ...] = (
+    Config(page_size=4, pages=16, host_pages=16, write="write_through", components="kv+swa+state"),
+    Config(page_size=4, pages=20, host_pages=24, write="write_through_selective", components="groups"),
+    Config(page_size=4, pages=12, host_pages=24, write="write_back", components="kv+swa+state"),
+    Config(page_size=1, pages=12, host_pages=8, write="write_back", components="kv+swa+state"),
+    Config(page_size=4, pages=12, host_pages=12, write="write_through", components="kv+swa", bigram=True),
+)
+"""Those of a cache of components that backs up by itself, by each policy, with much host memory and with little."""
 
 REQUEST_CONFIGS: tuple[Config, ...] = (
     *(
@@ -110,7 +119,8 @@ def configs_of(target: Any) -> tuple[Config, ...]:
     sparse host pool; one that has ``store`` or ``sparse`` among its ``pools`` is judged as a cache, and that by itself;
     with ``tiers`` among them also as a hierarchy.  ``ranks`` likewise stands for several ranks,
     ``components`` for a cache of components, ``component_requests`` for one that serves requests; one of components
-    that has ``component_host`` among its ``pools`` is judged with host memory too.
+    that has ``component_host`` among its ``pools`` is judged with host memory too, with
+    ``component_writes`` also as one that backs up by itself.
     """
     declared = getattr(target, "configs", None)
     if declared:
@@ -119,7 +129,8 @@ def configs_of(target: Any) -> tuple[Config, ...]:
     pools = getattr(target, "pools", ())
     for kind, own in KINDS.items():
         if kind in capabilities and "pool" not in capabilities:
-            return own + (COMPONENT_HOST_CONFIGS if "component_host" in pools else ())
+            hosted = COMPONENT_HOST_CONFIGS if "component_host" in pools else ()
+            return own + hosted + (COMPONENT_WRITE_CONFIGS if "component_writes" in pools else ())
     more = {"tiers": TIER_CONFIGS, **KINDS}
     return CONFIGS + tuple([config for pool, own in more.items() if pool in pools for config in own])
 

@@ -86,7 +86,7 @@ class ComponentTarget(SpecimenTarget):
         "component_events",
         "component_view",
     )
-    pools = ("component_host",)
+    pools = ("component_host", "component_writes")
 
     def make(self, config: Config) -> Any:
         """A fresh cache of the components of the configuration."""

@@ -36,6 +36,14 @@ class ComponentCopy:
     buffers: Buffers
 
 
+def placed(copy: ComponentCopy | None) -> dict[str, dict[int, int]]:
+    """The buffers of a copy, by component and where the entries end."""
+    found: dict[str, dict[int, int]] = {}
+    for name, node, place in copy.buffers if copy else ():
+        found.setdefault(name, {})[node.end] = place
+    return found
+
+
 class ComponentCopier(ComponentEvictor):
     """Backs up, loads back, and evicts from the host."""
 
@@ -168,23 +176,31 @@ class ComponentHierarchy(ComponentSpecimen):
         self.host: ComponentPools = self.parts.component_pools(self.layout._replace(places=self.layout.host))
         self.copies: Any = self.parts.component_copies(self.pools, self.host, self.tree)
         self.copies.journal = self.journal
+        self.writes: Any = self.parts.component_writes(
+            self.copies, self.tree, config.write if config.tiered else "asked"
+        )
+
+    def component_insert(self, key: Key, entries: Mapping[str, Mapping[int, int]]) -> dict[str, list[int]]:
+        """See :class:`~kvlitmus.spec.interface.components.Components`."""
+        self.writes.before_insert(key)
+        left = super().component_insert(key, entries)
+        self.writes.inserted(key)
+        return left
+
+    def component_begun(self) -> list[Any]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentWrites`."""
+        begun: list[Any] = self.writes.take()
+        return begun
 
     def component_back_up(self, handle: object) -> tuple[Any, dict[str, dict[int, int]], dict[str, int]]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentHost`."""
         copy, freed = self.copies.back_up(handle)
-        return copy, self.buffers(copy), freed
+        return copy, placed(copy), freed
 
     def component_load(self, handle: object, key: Key) -> tuple[Any, int, dict[str, dict[int, int]], dict[str, int]]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentHost`."""
         copy, freed = self.copies.load(handle, key)
-        return copy, copy.end if copy else 0, self.buffers(copy), freed
-
-    def buffers(self, copy: ComponentCopy | None) -> dict[str, dict[int, int]]:
-        """The buffers of a copy, by component and where the entries end."""
-        found: dict[str, dict[int, int]] = {}
-        for name, node, place in copy.buffers if copy else ():
-            found.setdefault(name, {})[node.end] = place
-        return found
+        return copy, copy.end if copy else 0, placed(copy), freed
 
     def component_copied(self, copy: Any, ok: bool) -> dict[str, list[int]]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentHost`."""

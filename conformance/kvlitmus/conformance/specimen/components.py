@@ -152,6 +152,8 @@ class ComponentEvictor:
         self.components = tier.pools.layout.components
         self.base = self.components[0]
         self.journal = ComponentJournal()
+        self.leaving: Callable[[ComponentNode, list[str]], None] = lambda _node, _names: None
+        """What is to be done before a node loses its entries of some components."""
 
     def put(self, node: ComponentNode, name: str, place: int) -> None:
         """An entry comes to a node."""
@@ -165,11 +167,14 @@ class ComponentEvictor:
 
     def told(self, what: str, node: ComponentNode, name: str) -> None:
         """What became of an entry is to be told."""
+        self.journal.tell(what, self.tier.name, name, self.namespace(node), node)
+
+    def namespace(self, node: ComponentNode) -> str | None:
+        """The namespace that a node belongs to."""
         top = node
         while top.above is not None:
             top = top.above
-        namespace = next(one for one, root in self.roots.items() if root is top)
-        self.journal.tell(what, self.tier.name, name, namespace, node)
+        return next(one for one, root in self.roots.items() if root is top)
 
     def nodes(self) -> Iterator[ComponentNode]:
         """Every node of the tree, roots left out."""
@@ -201,7 +206,9 @@ class ComponentEvictor:
             component = self.tier.pools.layout.named(name)
             while freed[name] < many and (choices := self.evictable(component)):
                 victim = min(choices, key=lambda node: (node.used, -node.end))
-                for gone in self.goes_with(victim, name):
+                going = self.goes_with(victim, name)
+                self.leaving(victim, going)
+                for gone in going:
                     self.tier.pools.give(gone, [self.take(victim, gone)])
                     freed[gone] += 1
                 self.prune(victim)

@@ -34,6 +34,7 @@ from kvlitmus.spec.interface.cache import (
 )
 from kvlitmus.spec.interface.components import (
     COMPONENT_PORTS,
+    ComponentBegun,
     ComponentCounters,
     ComponentEvent,
     ComponentEvents,
@@ -45,6 +46,7 @@ from kvlitmus.spec.interface.components import (
     ComponentRequests,
     Components,
     ComponentView,
+    ComponentWrites,
 )
 from kvlitmus.spec.interface.ports import (
     PORTS,
@@ -163,6 +165,7 @@ __all__ = [
     "Begun",
     "Clock",
     "Collective",
+    "ComponentBegun",
     "ComponentCounters",
     "ComponentEvent",
     "ComponentEvents",
@@ -173,6 +176,7 @@ __all__ = [
     "ComponentPrefetch",
     "ComponentRequests",
     "ComponentView",
+    "ComponentWrites",
     "Components",
     "CopyFaults",
     "Counters",

@@ -160,6 +160,32 @@ class ComponentHost(Protocol):
         """Free so many entries of each of these components on the host; how many were freed of each, of those that went with them too."""
 
 
+class ComponentBegun(NamedTuple):
+    """A backup that a cache has begun by itself; it is for one boundary, and takes what :meth:`ComponentHost.component_back_up` would.
+
+    ``copy``: ``None`` where it has ended already, or was refused.  ``namespace``, ``units``: all units of its prefix.  ``places``: of
+    each component those on the host by where the entries end, in units; none of one that was refused.  ``evicted``: how many
+    entries of each component were evicted from the host for it.
+    """
+
+    copy: object | None
+    namespace: str | None
+    units: Sequence[object]
+    places: Mapping[str, Mapping[int, int]]
+    evicted: Mapping[str, int]
+
+
+class ComponentWrites(Protocol):
+    """Backups that a cache begins by itself, as ``Config.write`` says."""
+
+    def component_begun(self) -> Sequence[ComponentBegun]:
+        """The backups that the call just made has begun by itself, in order; asked for once after each call.
+
+        With ``write_back`` they come before the call, which evicts what they have saved, and have ended; otherwise they
+        come after it.  A copy that is under way ends with :meth:`ComponentHost.component_copied`.
+        """
+
+
 class ComponentHostCounters(Protocol):
     """Counters of the host's pools."""
 
@@ -241,6 +267,7 @@ COMPONENT_PORTS: dict[str, tuple[str, ...]] = {
         "component_prefetch_abort",
     ),
     "component_host": ("component_back_up", "component_load", "component_copied", "component_evict_host"),
+    "component_writes": ("component_begun",),
     "component_host_counters": ("component_available_host",),
     "component_host_view": ("component_free_host", "component_host_entries"),
     "component_events": ("component_events",),

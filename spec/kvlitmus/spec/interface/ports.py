@@ -21,7 +21,7 @@ PORTS: dict[str, tuple[str, ...]] = {
 """Capability → the methods that make it up."""
 
 
-HOST_OF_COMPONENTS = frozenset({"component_host", "component_host_counters", "component_host_view"})
+HOST_OF_COMPONENTS = frozenset({"component_host", "component_host_counters", "component_host_view", "component_writes"})
 """What is asked of a cache of components only where the configuration has host memory: it may have one class for both."""
 
 SNAPSHOTS = frozenset({"inspect", "sparse_inspect", "component_view"})

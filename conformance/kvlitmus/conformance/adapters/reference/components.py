@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from kvlitmus.conformance.ports import Config, Profile, Unsupported
-from kvlitmus.reference import component_events, component_host
+from kvlitmus.reference import component_events, component_writes
 from kvlitmus.reference import components as model
 from kvlitmus.spec.calls import Path, path_of
 from kvlitmus.spec.component_calls import (
+    Begun,
     Committed,
     ComponentAbort,
     ComponentAlloc,
@@ -37,7 +38,7 @@ from kvlitmus.spec.component_calls import (
     Reserved,
 )
 from kvlitmus.spec.component_state import end_name
-from kvlitmus.spec.interface.components import ComponentEvent
+from kvlitmus.spec.interface.components import ComponentBegun, ComponentEvent
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.units import Key
 
@@ -51,12 +52,13 @@ class ReferenceComponents:
         self.receipts = itertools.count()
         self.fetches = itertools.count()
         self.copies = itertools.count()
+        self.begun: Sequence[Begun] = ()
         self.events: list[ComponentEvent] = []
 
     def perform(self, call: ComponentCall) -> object:
         """Perform a call, and note what is to be told of it."""
         before = self.cache
-        self.cache, answer = component_host.perform(before, self.setting, call)
+        self.cache, answer, self.begun = component_writes.perform(before, self.setting, call, self.copies)
         self.events += component_events.changes(before, self.cache, self.setting)
         return answer
 
@@ -209,6 +211,20 @@ class ReferenceComponentHierarchy(ReferenceComponents):
         assert isinstance(freed, dict)
         return freed
 
+    def component_begun(self) -> Sequence[ComponentBegun]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentWrites`."""
+        begun, self.begun = self.begun, ()
+        prefix = self.setting.names.prefix
+        return [
+            ComponentBegun(
+                None if one.ended or one.answer.places is None else one.call.number,
+                *prefix(one.call.path.names[-1]),
+                one.answer.places or {},
+                one.answer.freed,
+            )
+            for one in begun
+        ]
+
     def component_available_host(self) -> Mapping[str, int]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentHostCounters`."""
         return {pool: len(free) for pool, free in self.cache.host_free.items()}
@@ -234,7 +250,7 @@ class ReferenceComponentTarget:
         "component_events",
         "component_view",
     )
-    pools = ("component_host",)
+    pools = ("component_host", "component_writes")
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile

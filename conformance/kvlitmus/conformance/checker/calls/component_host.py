@@ -5,22 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kvlitmus.conformance.checker.calls.component_prefetch import by_end
-from kvlitmus.conformance.checker.calls.components import (
-    entries_text,
-    judge,
-    mapping,
-    nothing_beside,
-    read_counts,
-    read_entries,
-)
+from kvlitmus.conformance.checker.calls.component_answers import entries_text, read_copying, read_counts, read_entries
+from kvlitmus.conformance.checker.calls.component_look import judge
 from kvlitmus.conformance.checker.calls.text import key_text
 from kvlitmus.spec.component_calls import (
     ComponentBackUp,
     ComponentCopied,
     ComponentEvictHost,
     ComponentLoad,
-    Copying,
 )
 from kvlitmus.spec.units import Key
 
@@ -50,27 +42,6 @@ def load(checker: Checker, key: Key, start: int, handle: object, number: int) ->
         checker.copying[number] = token
     judge(checker, ComponentLoad(checker.path(key), start, number), given)
     return start if given.places is None else given.boundary
-
-
-def read_copying(checker: Checker, token: object, places: object, boundary: int, freed: object) -> Copying:
-    """The answer of a copy that was asked for."""
-    names = checker.setting.layout.components_by_name
-    evicted = read_counts(checker, freed, names)
-    given: dict[str, dict[int, int]] | None = None
-    if token is None:
-        nothing_beside(checker, places, "copy")
-    else:
-        given = {
-            name: {
-                checker.count(end, "an end"): checker.count(place, "a place")
-                for end, place in by_end(checker, some).items()
-            }
-            for name, some in mapping(checker, places, names).items()
-        }
-    evicted_text = f", evicted {entries_text(evicted)}" if any(evicted.values()) else ""
-    begun_text = "None" if given is None else f"{entries_text(given)} for {boundary} units"
-    checker.history[-1] += f" → {begun_text}{evicted_text}"
-    return Copying(given, boundary, evicted)
 
 
 def copied(checker: Checker, number: int, ok: bool = True) -> None:

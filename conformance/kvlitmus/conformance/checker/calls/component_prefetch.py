@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from kvlitmus.conformance.checker.calls.components import (
+from kvlitmus.conformance.checker.calls.component_answers import (
+    by_end,
     entries_text,
-    judge,
     mapping,
     nothing_beside,
     read_counts,
     read_entries,
 )
+from kvlitmus.conformance.checker.calls.component_look import judge
 from kvlitmus.conformance.checker.calls.text import key_text
 from kvlitmus.spec.component_calls import (
     Committed,
@@ -116,13 +117,6 @@ def forget(checker: Checker, number: int) -> None:
     """Nothing is called on a prefetch any more that is over and writes nothing."""
     if number not in checker.component_state.fetches:
         del checker.fetching[number]
-
-
-def by_end(checker: Checker, answer: object) -> Mapping[object, object]:
-    """Places by where an entry ends; anything else breaks PORT-03."""
-    if type(answer) is not dict:
-        raise checker.broken("PORT-03", f"expected a dict by end, got {type(answer).__name__}")
-    return answer
 
 
 def sets(ends: Ends) -> dict[str, frozenset[int]]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kvlitmus.conformance.checker.calls.components import judge, mapping
+from kvlitmus.conformance.checker.calls.component_answers import mapping
+from kvlitmus.conformance.checker.calls.component_look import judge
 from kvlitmus.conformance.checker.calls.text import key_text
 from kvlitmus.spec.component_calls import ComponentFinish, ComponentGrow, ComponentStart, Holding
 from kvlitmus.spec.units import Key

@@ -1,0 +1,120 @@
+"""Write policies of components: the backups that the reference begins by itself.
+
+With write-through what an insert leaves as the last boundary of its key is backed up at once, with the selective policy
+when an insert goes through it again.  With write-back every boundary is backed up that an eviction would
+lose; which ones these are, is found by performing the call: a cache is a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from kvlitmus.reference import component_host
+from kvlitmus.reference.component_host import together
+from kvlitmus.reference.components import Cache
+from kvlitmus.spec.calls import Path
+from kvlitmus.spec.component_calls import (
+    Begun,
+    ComponentBackUp,
+    ComponentCall,
+    ComponentCopied,
+    ComponentInsert,
+    ComponentLoad,
+    ComponentReset,
+)
+from kvlitmus.spec.component_policy_facts import path_to
+from kvlitmus.spec.component_shapes import largest, step_of, valid
+from kvlitmus.spec.component_state import Copy, end_name, ends_at, needed_by
+from kvlitmus.spec.policies import SELECTIVE, WRITE_BACK, WRITE_THROUGH
+from kvlitmus.spec.setting import Setting
+from kvlitmus.spec.units import Name
+
+
+def perform(
+    cache: Cache, setting: Setting, call: ComponentCall, numbers: Iterator[int]
+) -> tuple[Cache, object, Sequence[Begun]]:
+    """The cache after a call and the backups that it has begun, the answer, and those, under the next ``numbers``."""
+    if setting.config.tiered and setting.config.write == WRITE_BACK:
+        return saved(cache, setting, call, numbers)
+    then, answer = component_host.perform(cache, setting, call)
+    path = due(cache, then, setting, call) if setting.config.tiered else None
+    if path is None:
+        return then, answer, ()
+    then, one = backed(then, setting, path, next(numbers))
+    return then, answer, one
+
+
+def due(cache: Cache, then: Cache, setting: Setting, call: ComponentCall) -> Path | None:
+    """The path to the boundary that a call has made due."""
+    if not isinstance(call, ComponentInsert):
+        return None
+    components, path = setting.layout.components, call.path
+    ends = {one.name: ends_at(path, one.name, then.held) for one in components}
+    boundary = largest(components, len(path.names), ends.__getitem__, root=setting.profile.window_root)
+    again = (setting.layout.base.name, end_name(path, boundary)) in cache.held
+    wanted = setting.config.write == WRITE_THROUGH or (setting.config.write == SELECTIVE and again)
+    return path_to(setting, end_name(path, boundary)) if boundary and wanted else None
+
+
+def backed(
+    cache: Cache, setting: Setting, path: Path, number: int, *, ended: bool = False
+) -> tuple[Cache, Sequence[Begun]]:
+    """Back up what a prefix needs and the host lacks, and wait for it if it is to have ended."""
+    call = ComponentBackUp(path, len(path.names), number)
+    then, answer = component_host.back_up(cache, setting, call)
+    if answer.places is None and not any(answer.freed.values()):
+        return then, ()
+    if ended and answer.places is not None:
+        then, _ = component_host.copied(then, setting, ComponentCopied(number, ok=True))
+    return then, (Begun(call, answer, ended and answer.places is not None),)
+
+
+def saved(
+    cache: Cache, setting: Setting, call: ComponentCall, numbers: Iterator[int]
+) -> tuple[Cache, object, Sequence[Begun]]:
+    """Back up what a call would lose, and perform it: until it would lose nothing that wasn't tried."""
+    begun: list[Begun] = []
+    tried: set[Name] = set()
+    while True:
+        then, answer = component_host.perform(cache, setting, call)
+        lost = (
+            []
+            if isinstance(call, ComponentReset)
+            else [one for one in losses(cache, then, setting) if one not in tried]
+        )
+        if not lost:
+            return then, answer, begun
+        guarded = cache._replace(copies={**cache.copies, **guard(cache, setting, call)})
+        for name in lost:
+            tried.add(name)
+            guarded, some = backed(guarded, setting, path_to(setting, name), next(numbers), ended=True)
+            begun += some
+        cache = guarded._replace(copies=cache.copies)
+
+
+def guard(cache: Cache, setting: Setting, call: ComponentCall) -> Mapping[int, Copy]:
+    """What a load back is about to need, as a copy that protects it: no backup makes room with it."""
+    if not isinstance(call, ComponentLoad):
+        return {}
+    needs = needed_by(setting, call.path, together(cache, setting, call.path))
+    return {call.number: Copy(True, {}, needs & cache.held.keys(), needs & cache.host_held.keys())}
+
+
+def losses(cache: Cache, then: Cache, setting: Setting) -> Sequence[Name]:
+    """The boundaries of the device that neither tier makes valid any more, the shortest first."""
+    if not cache.held.keys() - then.held.keys():
+        return []
+    layout, root = setting.layout, setting.profile.window_root
+    both = frozenset(then.held) | then.host_held.keys()
+    lost = []
+    for (base, name), entry in cache.held.items():
+        if base != layout.base.name or entry.end % step_of(layout.components):
+            continue
+        path = path_to(setting, name)
+
+        def whole(there: object, path: Path = path) -> bool:
+            return all(valid(one, len(path.names), ends_at(path, one.name, there), root) for one in layout.components)  # type: ignore[arg-type]
+
+        if whole(cache.held) and not whole(both):
+            lost.append((entry.end, name))
+    return [name for _, name in sorted(lost)]
