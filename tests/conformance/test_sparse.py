@@ -16,6 +16,7 @@ from kvlitmus.conformance.ports import Config, Profile, Unsupported
 from kvlitmus.conformance.run import engine, plan
 from kvlitmus.conformance.run.results import ItemResult, Options
 from kvlitmus.conformance.specimen.cache import target as specimen
+from kvlitmus.reference.sparse import empty_pool
 from kvlitmus.spec.interface.sparse import SparseShape, SparseView
 from kvlitmus.spec.rule import all_rules
 
@@ -178,3 +179,83 @@ def test_an_admitted_row_may_refuse_a_peer_with_other_pages(one: Any) -> None:
     assert sparse.reserve(checker, 0, 1)
     assert sparse.prealloc(checker, 0, 1, config.page_size + 1) is None
     assert sparse.prealloc(checker, 0, 1, config.page_size) is not None
+
+
+class Strict(ReferenceSparse):
+    """A pool of any shape that raises where its caller does what the port rules out."""
+
+    def __init__(self, config: Config, ratio: int, shape: SparseShape, room: int) -> None:
+        super().__init__(config, "empty", ratio)
+        size = config.page_size
+        device = (shape.rows + 1) * (room + size) // 2 + size
+        self.shape = shape
+        self.pool = empty_pool(size, config.pages, shape.width, room, ratio=ratio, device=device)
+
+    def sparse_shape(self) -> SparseShape:
+        return self.shape
+
+    def must(self, legal: bool) -> None:
+        assert legal, "the caller may not"
+
+    def must_be_empty(self, row: int) -> None:
+        self.must(row < self.shape.rows and not self.pool.of(row).pages)
+
+    def sparse_request(self, row: int, start: int, tokens: int) -> Sequence[int] | None:
+        self.must(row < self.shape.rows)
+        return super().sparse_request(row, start, tokens)
+
+    def sparse_read(self, row: int) -> Sequence[int]:
+        self.must(row < self.shape.rows)
+        return super().sparse_read(row)
+
+    def sparse_free(self, row: int) -> None:
+        waits = row in self.pool.receiving or any(one.row == row for one in self.pool.waiting)
+        self.must(row < self.shape.rows and not waits)
+        super().sparse_free(row)
+
+    def sparse_stage(self, row: int, tokens: int) -> Sequence[int] | None:
+        self.must_be_empty(row)
+        return super().sparse_stage(row, tokens)
+
+    def sparse_copied(self, copy: int) -> None:
+        self.must(copy in self.pool.copies)
+        super().sparse_copied(copy)
+
+    def sparse_prealloc(self, row: int, tokens: int, page_size: int) -> Sequence[int] | None:
+        self.must_be_empty(row)
+        return super().sparse_prealloc(row, tokens, page_size)
+
+    def sparse_reserve(self, row: int, tokens: int) -> bool:
+        self.must_be_empty(row)
+        self.must(row not in self.pool.reserved)
+        return super().sparse_reserve(row, tokens)
+
+    def sparse_admit(self, row: int, length: int) -> None:
+        self.must(self.pool.hosted(length) <= self.pool.of(row).allocated)
+        super().sparse_admit(row, length)
+
+    def sparse_back_up(self, row: int, length: int) -> Sequence[int] | None:
+        self.must(row in self.pool.lengths)
+        return super().sparse_back_up(row, length)
+
+    def sparse_swap(self, row: int, length: int, tokens: Sequence[int]) -> Sequence[int]:
+        self.must(self.pool.hosted(length) - 1 <= self.pool.of(row).allocated)
+        return super().sparse_swap(row, length, tokens)
+
+
+@pytest.mark.parametrize("ratio", [1, 2, 3, 4])
+@pytest.mark.parametrize(("rows", "row_pages", "room"), [(1, 1, 1), (2, 2, 5), (3, 3, 14), (4, 5, 3)])
+def test_litmus_tests_count_with_any_shape_and_ratio(ratio: int, rows: int, row_pages: int, room: int) -> None:
+    """Nothing that a pool may choose leads a litmus test to a call that the port rules out."""
+
+    class Kind:
+        profile = Profile(sparse_ratio=ratio)
+
+        def make(self, config: Config) -> Any:
+            return Strict(config, ratio, SparseShape(rows, row_pages * config.page_size), room)
+
+    configs = [Config(page_size=size, pages=11, pool="sparse") for size in (1, 4)]
+    results = [
+        engine.run_item(Kind(), item, Options(shrink_trials=0)) for item in plan.items(configs, Kind.profile, steps=0)
+    ]
+    assert broken(results) == set()

@@ -267,7 +267,7 @@ class SparseMap:
 
     def lend(self, row: int, groups: int) -> bool:
         """A buffer is as large as so many groups take, if the device has what it lacks; whether it has."""
-        return self.device.lengthen(row, max(0, self.size_of(groups) - len(self.device.of(row))))
+        return self.device.lengthen(row, self.size_of(groups) - len(self.device.of(row)))
 
     def sparse_device_available(self) -> int:
         """As it was counted."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 
 from kvlitmus.conformance.checker.calls import sparse
 from kvlitmus.conformance.checker.checker import Checker
@@ -13,8 +14,22 @@ SWAPS = ("sparse", "sparse_swaps")
 SEEN = ("sparse", "sparse_inspect")
 
 
+def with_rows(many: int) -> Callable[[Callable[[Checker], None]], Callable[[Checker], None]]:
+    """For a program that uses so many rows: nothing is played where the pool has fewer, as it may."""
+
+    def of(program: Callable[[Checker], None]) -> Callable[[Checker], None]:
+        @functools.wraps(program)
+        def played(checker: Checker) -> None:
+            if sparse.shape(checker).rows >= many:
+                program(checker)
+
+        return played
+
+    return of
+
+
 def fill(checker: Checker, leave: int = 0) -> int:
-    """Fill rows until no more than so many pages are free; the first row that was left alone."""
+    """Fill rows until no more than so many pages are free; the first row that was left alone, or the last one."""
     page, row = checker.size, 0
     for row in range(1, sparse.shape(checker).rows):
         room, width = sparse.state_of(checker).free_pages - leave, sparse.shape(checker).width // page
@@ -25,6 +40,7 @@ def fill(checker: Checker, leave: int = 0) -> int:
 
 
 @litmus(rules=("SPARSE-01", "SPARSE-03", "SPARSE-04", "SPARSE-06", "SPARSE-07"), needs=SPARSE)
+@with_rows(3)
 def a_request_is_rounded_up_to_the_page(checker: Checker) -> None:
     """One token takes a page; with a page and one token more, two are taken, and all are read back."""
     for row, tokens in enumerate((1, checker.size, checker.size + 1)):
@@ -44,6 +60,7 @@ def the_same_is_asked_for_twice(checker: Checker) -> None:
 
 
 @litmus(rules=("SPARSE-02", "SPARSE-03", "SPARSE-05", "SPARSE-06"), needs=SPARSE)
+@with_rows(2)
 def rows_grow_token_by_token_in_turn(checker: Checker) -> None:
     """Two rows are backed up one token at a time: a new page only at a page's end, and never one of the other row."""
     for token in range(2 * checker.size + 1):
@@ -54,6 +71,7 @@ def rows_grow_token_by_token_in_turn(checker: Checker) -> None:
 
 
 @litmus(rules=("SPARSE-02", "SPARSE-06", "SPARSE-08"), needs=SPARSE, min_page=2)
+@with_rows(2)
 def a_page_used_in_part_is_the_rows(checker: Checker) -> None:
     """The rest of a page goes to the row's next tokens, and the whole page is freed with the row."""
     sparse.request(checker, 0, 0, 1)
@@ -65,6 +83,7 @@ def a_page_used_in_part_is_the_rows(checker: Checker) -> None:
 
 
 @litmus(rules=("SPARSE-05", "SPARSE-07", "SPARSE-08"), needs=SPARSE)
+@with_rows(2)
 def a_row_is_used_again(checker: Checker) -> None:
     """A row that was given back is empty; giving it back once more frees nothing; its pages serve another row."""
     sparse.request(checker, 0, 0, 2 * checker.size + 1)
@@ -143,6 +162,7 @@ def fewer_than_none_are_asked_for(checker: Checker) -> None:
 
 
 @litmus(rules=("SPARSE-16", "SPARSE-17", "SPARSE-18", "SPARSE-19", "SPARSE-20", "SPARSE-21"), needs=SEEN)
+@with_rows(3)
 def each_page_is_free_or_in_one_row(checker: Checker) -> None:
     """Rows come, grow, are refused and go in another order; every page is always somewhere, and once."""
     page = checker.size
@@ -158,6 +178,7 @@ def each_page_is_free_or_in_one_row(checker: Checker) -> None:
 
 
 @litmus(rules=("SPARSE-05", "SPARSE-06", "SPARSE-07", "SPARSE-08"), needs=("sparse", "sparse_abort"))
+@with_rows(2)
 def a_request_is_aborted(checker: Checker) -> None:
     """A row whose request is aborted is given back whole, and is empty for the next one; an empty one stays so."""
     page = checker.size
@@ -172,28 +193,36 @@ def a_request_is_aborted(checker: Checker) -> None:
     sparse.read(checker, 1)
 
 
-def decoding(checker: Checker, tokens: int) -> int:
-    """A row gets slots for so many tokens and begins to decode; the room of its buffer."""
-    sparse.request(checker, 0, 0, tokens)
-    sparse.admit(checker, 0, tokens)
-    return sparse.state_of(checker).room
-
-
-def step(checker: Checker, length: int, wanted: Sequence[int]) -> None:
-    """A step of the row; of what is wanted, as much as the buffer has room for."""
+def decoding(checker: Checker, slots: int) -> int:
+    """A row gets so many slots, if it can have them, and begins to decode; the room of its buffer."""
     state = sparse.state_of(checker)
-    sparse.back_up(checker, 0, length)
-    if sparse.grow(checker, 0, length):
-        wishes = [token for token in wanted if 0 <= token < state.hosted(length)]
-        sparse.swap(checker, 0, length, wishes[: state.room])
+    if sparse.request(checker, 0, 0, slots) is not None:
+        sparse.admit(checker, 0, slots * state.ratio)
+    return state.room
+
+
+def step(checker: Checker, slots: int, wanted: Sequence[int]) -> None:
+    """The step that fills so many slots, after those before it; of what is wanted, as much as the buffer has room for.
+
+    Nothing is done where the row doesn't decode, or can't get as far: a buffer may have more room than a row.
+    """
+    state = sparse.state_of(checker)
+    if 0 not in state.lengths:
+        return
+    last = slots * state.ratio
+    for length in range(min(state.lengths[0] + 1, last), last + 1):
+        if sparse.back_up(checker, 0, length) is None or not sparse.grow(checker, 0, length):
+            return
+    wishes = [token for token in wanted if 0 <= token < slots]
+    sparse.swap(checker, 0, last, wishes[: state.room])
 
 
 @litmus(rules=("SPARSE-23", "SPARSE-25", "SPARSE-29"), needs=SWAPS)
 def a_short_sequence_decodes(checker: Checker) -> None:
     """As long as all tokens fit, each is where its number says, in whatever order they are wanted."""
     room = decoding(checker, 1)
-    for length in range(2, min(room, 4) + 1):
-        step(checker, length, range(length - 1, -1, -1))
+    for slots in range(2, min(room, 4) + 1):
+        step(checker, slots, range(slots - 1, -1, -1))
 
 
 @litmus(rules=("SPARSE-25", "SPARSE-26", "SPARSE-28"), needs=SWAPS)
@@ -201,8 +230,8 @@ def a_sequence_outgrows_its_buffer(checker: Checker) -> None:
     """The first token that has no room is in the place behind; the next step swaps it in, to the oldest place."""
     room = sparse.state_of(checker).room
     decoding(checker, room)
-    for length, wanted in ((room + 1, (room, 0)), (room + 2, (room, room + 1)), (room + 3, (room + 1, 0))):
-        step(checker, length, wanted)
+    for slots, wanted in ((room + 1, (room, 0)), (room + 2, (room, room + 1)), (room + 3, (room + 1, 0))):
+        step(checker, slots, wanted)
 
 
 @litmus(rules=("SPARSE-24", "SPARSE-26", "SPARSE-28"), needs=SWAPS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kvlitmus.conformance.checker.calls import sparse
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.litmus.registry import litmus
+from kvlitmus.conformance.litmus.sparse import with_rows
 from kvlitmus.conformance.litmus.sparse_admission import decoding, whole_row
 from kvlitmus.conformance.litmus.sparse_transfer import begin, end
 
@@ -47,6 +48,7 @@ def a_buffer_grows_with_its_sequence(checker: Checker) -> None:
 
 
 @litmus(rules=("SPARSE-53", "SPARSE-54", "SPARSE-59", "SPARSE-60"), needs=GROWTH)
+@with_rows(3)
 def two_buffers_grow_in_turn(checker: Checker) -> None:
     """Two rows take slots from one pool, one after the other; each is given back whole, and serves another row."""
     page = checker.size
@@ -63,6 +65,7 @@ def two_buffers_grow_in_turn(checker: Checker) -> None:
 
 
 @litmus(rules=("SPARSE-56", "SPARSE-57", "SPARSE-59"), needs=GROWTH)
+@with_rows(2)
 def the_device_has_no_room(checker: Checker) -> None:
     """The device is filled by others: growth is refused and takes nothing; when one of them has ended it is granted."""
     start(checker, 0, 1)
@@ -77,6 +80,7 @@ def the_device_has_no_room(checker: Checker) -> None:
 
 
 @litmus(rules=("SPARSE-52", "SPARSE-58"), needs=GROWTH)
+@with_rows(2)
 def a_long_sequence_has_its_newest_slot(checker: Checker) -> None:
     """A request begins with as many tokens as its buffer has room for, and with one more, which has the slot behind."""
     room = sparse.state_of(checker).room
@@ -96,6 +100,7 @@ def an_aborted_request_gives_its_buffer_back(checker: Checker) -> None:
 
 
 @litmus(rules=("SPARSE-52", "SPARSE-59", "SPARSE-60"), needs=(*GROWTH, "sparse_staging"))
+@with_rows(2)
 def a_staged_request_gives_its_buffer_back(checker: Checker) -> None:
     """A prompt is retracted while it is staged, and another one when it decodes and has grown."""
     ratio, page = sparse.state_of(checker).ratio, checker.size
@@ -110,6 +115,7 @@ def a_staged_request_gives_its_buffer_back(checker: Checker) -> None:
 
 
 @litmus(rules=("SPARSE-52", "SPARSE-60"), needs=(*GROWTH, "sparse_transfer"))
+@with_rows(2)
 def a_failed_transfer_has_no_buffer(checker: Checker) -> None:
     """The device is free when a prompt failed to come; one that came has a buffer of its size, and grows."""
     end(checker, begin(checker, 0, checker.size), arrived=False)

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 from kvlitmus.conformance.checker.calls import sparse
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.litmus.registry import litmus
+from kvlitmus.conformance.litmus.sparse import with_rows
 from kvlitmus.conformance.litmus.sparse_admission import BACKUPS, decoding, steps, whole_row
 from kvlitmus.conformance.litmus.sparse_transfer import begin, end
 
@@ -60,6 +61,7 @@ def beyond(checker: Checker, row: int) -> int:
 
 
 @litmus(rules=("SPARSE-09", "SPARSE-13", "SPARSE-39", "SPARSE-42"), needs=SENT)
+@with_rows(2)
 def a_promise_ends_with_its_own_transfer(checker: Checker) -> None:
     """Two rows are admitted, and the transfer of one fails: what it was promised is free, and the other's is kept."""
     kept = promise(checker, 1, 3)
@@ -72,6 +74,7 @@ def a_promise_ends_with_its_own_transfer(checker: Checker) -> None:
 
 
 @litmus(rules=("SPARSE-09", "SPARSE-13", "SPARSE-39", "SPARSE-42"), needs=BROKEN_OFF)
+@with_rows(2)
 def a_promise_ends_with_an_abort_of_its_transfer(checker: Checker) -> None:
     """Two admitted rows wait for a peer, and one is aborted: the other is still promised its pages, and decodes."""
     kept = promise(checker, 1, 3)
@@ -125,6 +128,7 @@ def a_promise_goes_on_behind_the_prompt(checker: Checker) -> None:
 
 
 @litmus(rules=("SPARSE-13", "SPARSE-15", "SPARSE-42", "SPARSE-48"), needs=SENT)
+@with_rows(2)
 def a_peer_gets_nothing_that_is_promised(checker: Checker) -> None:
     """All that is free was promised to a row: a prompt that a peer has is refused, and the row gets its pages."""
     empty = fill(checker, but=0)
@@ -134,6 +138,7 @@ def a_peer_gets_nothing_that_is_promised(checker: Checker) -> None:
 
 
 @litmus(rules=("SPARSE-13", "SPARSE-15", "SPARSE-33", "SPARSE-42"), needs=(*PROMISES, "sparse_staging"))
+@with_rows(2)
 def a_staged_prompt_gets_nothing_that_is_promised(checker: Checker) -> None:
     """All that is free was promised to a row: a prompt that was computed is refused, and the row gets its pages."""
     empty = fill(checker, but=0)
@@ -143,6 +148,7 @@ def a_staged_prompt_gets_nothing_that_is_promised(checker: Checker) -> None:
 
 
 @litmus(rules=("SPARSE-13", "SPARSE-15", "SPARSE-38", "SPARSE-42"), needs=(*BACKUPS, "sparse_admission"))
+@with_rows(2)
 def a_step_gets_nothing_that_is_promised(checker: Checker) -> None:
     """All that is free was promised to a row: another one's step over a page's end is refused, and its own is not."""
     page, ratio = checker.size, sparse.state_of(checker).ratio

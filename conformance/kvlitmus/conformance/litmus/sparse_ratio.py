@@ -8,6 +8,7 @@ from __future__ import annotations
 from kvlitmus.conformance.checker.calls import sparse
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.litmus.registry import litmus
+from kvlitmus.conformance.litmus.sparse import with_rows
 from kvlitmus.conformance.litmus.sparse_admission import BACKUPS, decoding, steps, whole_row
 
 
@@ -27,6 +28,7 @@ def each_group_is_backed_up_when_it_is_whole(checker: Checker) -> None:
 
 
 @litmus(rules=("SPARSE-38", "SPARSE-43", "SPARSE-45"), needs=BACKUPS)
+@with_rows(2)
 def a_prompt_ends_within_a_group(checker: Checker) -> None:
     """Of a prompt that ends one token before a group is whole, that group has no slot; it is backed up as a whole."""
     ratio = ratio_of(checker)
@@ -60,8 +62,10 @@ def admission_counts_groups(checker: Checker) -> None:
 def a_buffer_has_room_for_groups(checker: Checker) -> None:
     """As many groups as there is room for lie in order, though they are of more tokens; the next has its own place."""
     ratio, room = ratio_of(checker), sparse.state_of(checker).room
-    sparse.request(checker, 0, 0, room)
-    sparse.admit(checker, 0, room * ratio)
+    if sparse.request(checker, 0, 0, room) is not None:
+        sparse.admit(checker, 0, room * ratio)
+    if 0 not in sparse.state_of(checker).lengths:
+        return
     for length in range(room * ratio + 1, (room + 1) * ratio + 1):
         if sparse.back_up(checker, 0, length) is None or not sparse.grow(checker, 0, length):
             return

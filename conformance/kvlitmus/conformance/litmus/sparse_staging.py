@@ -5,35 +5,43 @@ from __future__ import annotations
 from kvlitmus.conformance.checker.calls import sparse
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.litmus.registry import litmus
-from kvlitmus.conformance.litmus.sparse import fill, step
+from kvlitmus.conformance.litmus.sparse import fill, step, with_rows
 
 STAGING = ("sparse", "sparse_staging")
+
+
+def stage(checker: Checker, row: int, slots: int) -> None:
+    """Stage a prompt that takes so many slots, in a row that has none: nobody may in another one."""
+    state = sparse.state_of(checker)
+    if not state.of(row).allocated:
+        sparse.stage(checker, row, slots * state.ratio)
+
+
+def end(checker: Checker, copy: int) -> None:
+    """The device does a copy, if it began and nobody had to wait for it."""
+    if copy in sparse.state_of(checker).copies:
+        sparse.copied(checker, copy)
 
 
 @litmus(rules=("SPARSE-01", "SPARSE-06", "SPARSE-30", "SPARSE-32", "SPARSE-36", "SPARSE-37"), needs=STAGING)
 def a_prompt_is_staged(checker: Checker) -> None:
     """Nothing is acknowledged before the copy has ended, the row then, and nothing after that; it ends as any other."""
     sparse.ready(checker)
-    sparse.stage(checker, 0, checker.size + 1)
+    stage(checker, 0, checker.size + 1)
     sparse.ready(checker)
-    sparse.copied(checker, 0)
+    end(checker, 0)
     sparse.ready(checker)
     sparse.ready(checker)
     sparse.read(checker, 0)
     sparse.free(checker, 0)
 
 
-def end(checker: Checker, copy: int) -> None:
-    """The device does a copy, unless somebody had to wait for it."""
-    if copy in sparse.state_of(checker).copies:
-        sparse.copied(checker, copy)
-
-
 @litmus(rules=("SPARSE-30", "SPARSE-31", "SPARSE-32", "SPARSE-34"), needs=STAGING)
+@with_rows(3)
 def a_later_copy_ends_first(checker: Checker) -> None:
     """The second of three copies ends first, then the last, then the first: all rows are acknowledged in order."""
     for row in (2, 0, 1):
-        sparse.stage(checker, row, checker.size + 1)
+        stage(checker, row, checker.size + 1)
     for copy in (1, 2, 0):
         end(checker, copy)
         sparse.ready(checker)
@@ -47,20 +55,21 @@ def a_later_copy_ends_first(checker: Checker) -> None:
 def a_prompt_finds_no_room(checker: Checker) -> None:
     """With one page left a prompt of two is refused and nothing is copied; one of one page is staged."""
     row, page = fill(checker, leave=1), checker.size
-    sparse.stage(checker, row, page + 1)
+    stage(checker, row, page + 1)
     sparse.ready(checker)
-    sparse.stage(checker, row, page)
+    stage(checker, row, page)
     sparse.ready(checker)
     end(checker, 0)
     sparse.ready(checker)
 
 
 @litmus(rules=("SPARSE-05", "SPARSE-08", "SPARSE-13", "SPARSE-30", "SPARSE-35"), needs=STAGING)
+@with_rows(2)
 def a_staged_request_is_retracted(checker: Checker) -> None:
     """A row is given back while its copy goes on: nobody gets its pages before that has ended, and all after it."""
     page = checker.size
-    sparse.stage(checker, 0, page + 1)
-    sparse.stage(checker, 1, 1)
+    stage(checker, 0, page + 1)
+    stage(checker, 1, 1)
     sparse.retract(checker, 0)
     sparse.read(checker, 0)
     row = fill(checker)
@@ -75,13 +84,14 @@ def a_staged_request_is_retracted(checker: Checker) -> None:
 
 
 @litmus(rules=("SPARSE-08", "SPARSE-30", "SPARSE-35"), needs=(*STAGING, "sparse_abort"))
+@with_rows(2)
 def a_staged_request_is_aborted(checker: Checker) -> None:
     """As when it is retracted, first in the queue and last; a row that is staged again waits for its own copy."""
     page = checker.size
     for row in range(2):
-        sparse.stage(checker, row, page + 1)
+        stage(checker, row, page + 1)
     sparse.abort(checker, 0)
-    sparse.stage(checker, 0, 1)
+    stage(checker, 0, 1)
     end(checker, 0)
     end(checker, 1)
     sparse.ready(checker)
@@ -95,7 +105,7 @@ def a_staged_request_is_aborted(checker: Checker) -> None:
 def a_staged_prompt_decodes(checker: Checker) -> None:
     """What the buffer holds when decoding begins is what the profile says: the first tokens, or nothing."""
     room = sparse.state_of(checker).room
-    sparse.stage(checker, 0, room + 2)
+    stage(checker, 0, room + 2)
     end(checker, 0)
     sparse.ready(checker)
     step(checker, room + 3, (room, 0, room + 2))

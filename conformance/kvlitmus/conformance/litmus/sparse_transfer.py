@@ -5,6 +5,7 @@ from __future__ import annotations
 from kvlitmus.conformance.checker.calls import sparse
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.litmus.registry import litmus
+from kvlitmus.conformance.litmus.sparse import with_rows
 from kvlitmus.conformance.litmus.sparse_admission import steps, whole_row
 
 TRANSFERS = ("sparse", "sparse_transfer")
@@ -37,6 +38,7 @@ def a_prompt_comes_from_a_peer(checker: Checker) -> None:
 
 
 @litmus(rules=("SPARSE-47", "SPARSE-50"), needs=TRANSFERS)
+@with_rows(3)
 def a_last_page_is_sent_whole(checker: Checker) -> None:
     """Prompts of a token, of a page less one, and of two pages and one: all pages that they touch are destinations."""
     page = checker.size
@@ -66,6 +68,7 @@ def destinations_are_refused(checker: Checker) -> None:
 
 
 @litmus(rules=("SPARSE-49", "SPARSE-50", "SPARSE-51"), needs=TRANSFERS)
+@with_rows(2)
 def a_transfer_fails(checker: Checker) -> None:
     """A row whose transfer fails has nothing any more; another one's goes on, and its request decodes."""
     second = begin(checker, 1, 1)
@@ -78,6 +81,7 @@ def a_transfer_fails(checker: Checker) -> None:
 
 
 @litmus(rules=("SPARSE-05", "SPARSE-08", "SPARSE-19", "SPARSE-50", "SPARSE-62"), needs=ABORTS)
+@with_rows(2)
 def a_request_is_aborted_while_a_peer_writes(checker: Checker) -> None:
     """The row is given back, and nobody gets its pages as long as the peer goes on; when it ends, all are free."""
     page = checker.size
