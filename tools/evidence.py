@@ -36,6 +36,7 @@ from kvlitmus.conformance.run.engine import run_item
 from kvlitmus.conformance.run.plan import (
     COMPONENT_CONFIGS,
     COMPONENT_HOST_CONFIGS,
+    COMPONENT_STORAGE_CONFIGS,
     RANK_CONFIGS,
     REQUEST_CONFIGS,
     SPARSE_CONFIGS,
@@ -58,8 +59,14 @@ TARGETS: dict[str, tuple[Any, tuple[Config, ...]]] = {
     "reference": (reference.target, (*FLAT, *TIER_CONFIGS, *RANK_CONFIGS)),
     "reference-store": (reference_store.target, STORE_CONFIGS),
     "reference-sparse": (reference_sparse.target, SPARSE_CONFIGS),
-    "components": (specimen.component_target, (*COMPONENT_CONFIGS[:4], *COMPONENT_HOST_CONFIGS[:2])),
-    "reference-components": (reference_components.target, (*COMPONENT_CONFIGS[:4], *COMPONENT_HOST_CONFIGS[:2])),
+    "components": (
+        specimen.component_target,
+        (*COMPONENT_CONFIGS[:4], *COMPONENT_HOST_CONFIGS[:2], *COMPONENT_STORAGE_CONFIGS[:2]),
+    ),
+    "reference-components": (
+        reference_components.target,
+        (*COMPONENT_CONFIGS[:4], *COMPONENT_HOST_CONFIGS[:2], *COMPONENT_STORAGE_CONFIGS[:2]),
+    ),
     "component-requests": (specimen.component_request_target, REQUEST_CONFIGS[:4]),
     "reference-component-requests": (reference_requests.target, REQUEST_CONFIGS[:4]),
 }

@@ -43,6 +43,7 @@ REFERENCE = (
         "component_prefetch",
         "component_host",
         "component_writes",
+        "component_storing",
         "component_events",
         "component_requests",
         "ranks",

@@ -78,7 +78,7 @@ def test_any_bytes_are_a_schedule_and_any_prefix_of_them_is_its_prefix(data: byt
 def test_a_seed_draws_the_same_schedule_every_time() -> None:
     pools, groups = (Config(pool=pool) for pool in ("store", "sparse", "ranks")), Config(components="groups")
     caches = [target.make(config) for config in (PAGED, TIERED, *pools, groups)]
-    caches += [target.make(replace(groups, host_pages=8)), component_request_target.make(groups)]
+    caches += [target.make(replace(groups, host_pages=8, storage="later")), component_request_target.make(groups)]
     kinds = table(frozenset({"reattach"}).union(*map(capabilities_of, caches)))
 
     assert draw(7, 50, kinds) == draw(7, 50, kinds) != draw(8, 50, kinds)

@@ -6,7 +6,7 @@ from typing import Any
 
 from kvlitmus.conformance.run.plan import COMPONENT_HOST_CONFIGS, COMPONENT_WRITE_CONFIGS
 from kvlitmus.conformance.specimen.component_host import ComponentCopier, Pinned
-from kvlitmus.conformance.specimen.component_writes import ComponentWriter
+from kvlitmus.conformance.specimen.component_writes import ComponentPolicy
 from kvlitmus.conformance.specimen.components import ComponentNode, ComponentTree
 from kvlitmus.mutants.registry import mutant, null_mutant
 from kvlitmus.spec.interface.components import ComponentBegun
@@ -20,7 +20,7 @@ BACK = tuple(config for config in COMPONENT_WRITE_CONFIGS if config.write == "wr
 
 
 @mutant("component-writes-forget-an-insert", kills=("COMP-55",), configs=THROUGH)
-class WritesForgetAnInsert(ComponentWriter):
+class WritesForgetAnInsert(ComponentPolicy):
     """Write-through backs up what it is asked to, and nothing that is inserted: the host stays empty."""
 
     def is_due(self, node: ComponentNode) -> bool:
@@ -28,21 +28,21 @@ class WritesForgetAnInsert(ComponentWriter):
 
 
 @mutant("component-writes-count-to-three", kills=("COMP-55",), configs=SELECTIVE)
-class WritesCountToThree(ComponentWriter):
+class WritesCountToThree(ComponentPolicy):
     """With the selective policy the second use is not enough."""
 
     hot_after = 3
 
 
 @mutant("component-writes-at-the-first-use", kills=("COMP-53",), configs=SELECTIVE)
-class WritesAtTheFirstUse(ComponentWriter):
+class WritesAtTheFirstUse(ComponentPolicy):
     """With the selective policy each prompt is copied at once, also the many that nobody asks for again."""
 
     hot_after = 1
 
 
 @mutant("component-writes-once", kills=("COMP-55",), configs=THROUGH)
-class WritesOnce(ComponentWriter):
+class WritesOnce(ComponentPolicy):
     """What was backed up once is taken to be on the host, whether the copy failed or the host has evicted it since."""
 
     def __init__(self, copier: ComponentCopier, tree: ComponentTree, write: str) -> None:
@@ -57,7 +57,7 @@ class WritesOnce(ComponentWriter):
 
 
 @mutant("component-writes-wait-for-a-free-host", kills=("COMP-55",), configs=THROUGH)
-class WritesWaitForAFreeHost(ComponentWriter):
+class WritesWaitForAFreeHost(ComponentPolicy):
     """A host that is full is never evicted from for what is inserted: it keeps what came first for ever."""
 
     def is_due(self, node: ComponentNode) -> bool:
@@ -65,7 +65,7 @@ class WritesWaitForAFreeHost(ComponentWriter):
 
 
 @mutant("component-writes-an-inner-boundary", kills=("COMP-55",), configs=THROUGH)
-class WritesAnInnerBoundary(ComponentWriter):
+class WritesAnInnerBoundary(ComponentPolicy):
     """Not the last boundary of an insert is backed up but the one before it: each turn lacks its own end."""
 
     def last_boundary(self, key: Key) -> ComponentNode | None:
@@ -74,7 +74,7 @@ class WritesAnInnerBoundary(ComponentWriter):
 
 
 @mutant("component-writes-where-the-kv-ends", kills=("COMP-54",), configs=THROUGH)
-class WritesWhereTheKvEnds(ComponentWriter):
+class WritesWhereTheKvEnds(ComponentPolicy):
     """What is backed up is as long as the KV, whether the window and the state are there or not."""
 
     def last_boundary(self, key: Key) -> ComponentNode | None:
@@ -92,7 +92,7 @@ class WritesWhereTheKvEnds(ComponentWriter):
 
 
 @mutant("component-writes-without-being-asked", kills=("COMP-53",), configs=COMPONENT_HOST_CONFIGS[:1])
-class WritesWithoutBeingAsked(ComponentWriter):
+class WritesWithoutBeingAsked(ComponentPolicy):
     """A cache that is to back up what it is asked to backs up every insert."""
 
     def is_due(self, node: ComponentNode) -> bool:
@@ -100,7 +100,7 @@ class WritesWithoutBeingAsked(ComponentWriter):
 
 
 @mutant("component-writes-back-at-once", kills=("COMP-53",), configs=BACK)
-class WritesBackAtOnce(ComponentWriter):
+class WritesBackAtOnce(ComponentPolicy):
     """With write-back every insert is backed up at once too, though nothing leaves the device."""
 
     def is_due(self, node: ComponentNode) -> bool:
@@ -114,7 +114,7 @@ class WritesBackAtOnce(ComponentWriter):
 
 
 @mutant("component-writes-nothing-back", kills=("COMP-56",), configs=BACK)
-class WritesNothingBack(ComponentWriter):
+class WritesNothingBack(ComponentPolicy):
     """With write-back an eviction drops what it takes, though the host has room."""
 
     def leaving(self, node: ComponentNode, names: list[str]) -> None:
@@ -122,7 +122,7 @@ class WritesNothingBack(ComponentWriter):
 
 
 @mutant("component-writes-back-with-the-kv-alone", kills=("COMP-56",), configs=BACK)
-class WritesBackWithTheKvAlone(ComponentWriter):
+class WritesBackWithTheKvAlone(ComponentPolicy):
     """What goes with KV is saved, and a window or a state that goes alone is lost, and its boundary with it."""
 
     def leaving(self, node: ComponentNode, names: list[str]) -> None:
@@ -131,7 +131,7 @@ class WritesBackWithTheKvAlone(ComponentWriter):
 
 
 @mutant("component-writes-back-its-own-boundary", kills=("COMP-56",), configs=BACK)
-class WritesBackItsOwnBoundary(ComponentWriter):
+class WritesBackItsOwnBoundary(ComponentPolicy):
     """Only the boundary where an entry ends is saved: those behind it, whose window begins there, are lost."""
 
     def subtree(self, node: ComponentNode) -> Any:
@@ -153,7 +153,7 @@ class WritesForgetTheWindow(ComponentCopier):
 @mutant(
     "component-writes-untold", kills=("COMP-41", "COMP-42", "COMP-43", "COMP-45", "COMP-50"), configs=THROUGH + BACK
 )
-class WritesUntold(ComponentWriter):
+class WritesUntold(ComponentPolicy):
     """Nobody is told of backups: the host fills, and copies never end."""
 
     def take(self) -> list[ComponentBegun]:
@@ -162,7 +162,7 @@ class WritesUntold(ComponentWriter):
 
 
 @mutant("component-writes-untold-evictions", kills=("COMP-41", "COMP-43"), configs=THROUGH + BACK)
-class WritesUntoldEvictions(ComponentWriter):
+class WritesUntoldEvictions(ComponentPolicy):
     """What a backup has evicted from the host is not told."""
 
     def take(self) -> list[ComponentBegun]:
@@ -173,7 +173,7 @@ class WritesUntoldEvictions(ComponentWriter):
 
 
 @null_mutant("null-component-writes-wait", configs=THROUGH)
-class WritesWait(ComponentWriter):
+class WritesWait(ComponentPolicy):
     """With write-through too a backup is waited for: it has ended when the insert returns."""
 
     def save(self, node: ComponentNode, *, wait: bool = True) -> None:
@@ -181,7 +181,7 @@ class WritesWait(ComponentWriter):
 
 
 @null_mutant("null-component-writes-every-boundary", configs=THROUGH)
-class WritesEveryBoundary(ComponentWriter):
+class WritesEveryBoundary(ComponentPolicy):
     """An insert backs up the boundaries on its way too, so that states in the middle of a key are kept."""
 
     def inserted(self, key: Key) -> None:
@@ -192,7 +192,7 @@ class WritesEveryBoundary(ComponentWriter):
 
 
 @null_mutant("null-component-writes-back-the-longest-first", configs=BACK)
-class WritesBackTheLongestFirst(ComponentWriter):
+class WritesBackTheLongestFirst(ComponentPolicy):
     """Of several boundaries that an eviction would lose the longest is saved first."""
 
     def subtree(self, node: ComponentNode) -> Any:

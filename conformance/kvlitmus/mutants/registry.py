@@ -10,6 +10,7 @@ from kvlitmus.conformance.ports import Config, Profile
 from kvlitmus.conformance.run.plan import (
     COMPONENT_CONFIGS,
     COMPONENT_HOST_CONFIGS,
+    COMPONENT_STORAGE_CONFIGS,
     RANKS,
     REQUEST_CONFIGS,
     SPARSE_CONFIGS,
@@ -44,6 +45,7 @@ MODULES: tuple[str, ...] = (
     "component_host",
     "component_host_keys",
     "component_writes",
+    "component_storing",
     "component_events",
     "component_requests",
     "ranks",
@@ -63,6 +65,7 @@ MODULES: tuple[str, ...] = (
     "legal.ranks",
     "legal.components",
     "legal.component_host",
+    "legal.component_storing",
     "component_choices",
     "legal.choices",
 )
@@ -80,6 +83,7 @@ SHOWS_IN: dict[str, tuple[Config, ...]] = {
     "sparse": SPARSE_CONFIGS[:2],
     **dict.fromkeys(("component_pools", "component_tree", "component_fetches"), COMPONENT_CONFIGS[:3]),
     "component_copies": COMPONENT_HOST_CONFIGS[:2],
+    "component_writes": COMPONENT_STORAGE_CONFIGS[:2],
     "component_requests": REQUEST_CONFIGS[:2],
     "ranked": (RANKS,),
     **dict.fromkeys(("host", "copier", "works", "tiers", "loads", "fetches", "puts", "tiered"), HOSTED),

@@ -30,8 +30,9 @@ from kvlitmus.spec.setting import Setting
 
 
 def host_of(cache: Cache) -> Cache:
-    """The host of a cache, as a cache: what running copies need is what its receipts cover."""
-    receipts = {number: one.host for number, one in cache.copies.items()}
+    """The host of a cache, as a cache: what running copies and writes need is what its receipts cover."""
+    copies = [one.host for one in cache.copies.values()]
+    receipts = dict(enumerate([*copies, *[one.host for one in cache.writes.values()]]))
     return Cache(cache.host_free, cache.host_held, receipts, cache.ticks)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from kvlitmus.reference import component_host
+from kvlitmus.reference import component_host, component_storing
 from kvlitmus.reference.component_host import together
 from kvlitmus.reference.components import Cache
 from kvlitmus.spec.calls import Path
@@ -36,7 +36,7 @@ def perform(
     """The cache after a call and the backups that it has begun, the answer, and those, under the next ``numbers``."""
     if setting.config.tiered and setting.config.write == WRITE_BACK:
         return saved(cache, setting, call, numbers)
-    then, answer = component_host.perform(cache, setting, call)
+    then, answer = component_storing.perform(cache, setting, call)
     path = due(cache, then, setting, call) if setting.config.tiered else None
     if path is None:
         return then, answer, ()
@@ -76,7 +76,7 @@ def saved(
     begun: list[Begun] = []
     tried: set[Name] = set()
     while True:
-        then, answer = component_host.perform(cache, setting, call)
+        then, answer = component_storing.perform(cache, setting, call)
         lost = (
             []
             if isinstance(call, ComponentReset)

@@ -24,7 +24,7 @@ from kvlitmus.spec.component_calls import (
     Entries,
 )
 from kvlitmus.spec.component_shapes import WHOLE_LEAVES, Need, Run, fits, largest
-from kvlitmus.spec.component_state import Copy, Fetch, end_name, ends_at, needed_at
+from kvlitmus.spec.component_state import Copy, Fetch, Write, end_name, ends_at, needed_at, storage_at_first
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.units import Name
 
@@ -42,7 +42,8 @@ class Cache(NamedTuple):
     """What a cache has: free places, cached entries, what each receipt covers, and its prefetches.
 
     ``ticks``: how often it was asked something.  ``host_free``, ``host_held``: what is free and cached on the host, and
-    ``copies`` those that are under way.
+    ``copies`` those that are under way.  ``attached``: whether storage is there, ``None`` where it doesn't come and go;
+    ``writes``: those to it that are under way.
     """
 
     free: Mapping[str, frozenset[int]]
@@ -53,6 +54,8 @@ class Cache(NamedTuple):
     host_free: Mapping[str, frozenset[int]] = {}
     host_held: Mapping[At, Entry] = {}
     copies: Mapping[int, Copy] = {}
+    attached: bool | None = None
+    writes: Mapping[int, Write] = {}
 
     @property
     def covered(self) -> frozenset[At]:
@@ -66,7 +69,7 @@ def empty(setting: Setting) -> Cache:
     """Nothing is cached, and all places are free."""
     free = {pool: frozenset(range(many)) for pool, many in setting.layout.places.items()}
     host = {pool: frozenset(range(many)) for pool, many in setting.layout.host.items()}
-    return Cache(free, {}, {}, 0, host_free=host)
+    return Cache(free, {}, {}, 0, host_free=host, attached=storage_at_first(setting.config))
 
 
 def alloc(cache: Cache, setting: Setting, call: ComponentAlloc) -> tuple[Cache, Entries | None]:
@@ -183,8 +186,8 @@ def evict(cache: Cache, setting: Setting, call: ComponentEvict) -> tuple[Cache, 
 
 
 def reset(cache: Cache, setting: Setting, call: ComponentReset) -> tuple[Cache, None]:  # noqa: ARG001
-    """Everything is forgotten."""
-    return empty(setting), None
+    """Everything is forgotten, but whether storage is there."""
+    return empty(setting)._replace(attached=cache.attached), None
 
 
 Perform = Callable[[Cache, Setting, object], tuple[Cache, object]]

@@ -11,10 +11,12 @@ from kvlitmus.spec.component_calls import (
     Committed,
     ComponentAbort,
     ComponentAlloc,
+    ComponentAttach,
     ComponentBackUp,
     ComponentCall,
     ComponentCommit,
     ComponentCopied,
+    ComponentDetach,
     ComponentEvict,
     ComponentEvictHost,
     ComponentFinish,
@@ -31,11 +33,14 @@ from kvlitmus.spec.component_calls import (
     ComponentSettled,
     ComponentStart,
     ComponentUnlock,
+    ComponentWrite,
+    ComponentWritten,
     Copying,
     Entries,
     Holding,
     Reading,
     Reserved,
+    Writing,
 )
 from kvlitmus.spec.component_fetch import asked
 from kvlitmus.spec.component_layouts import Layout
@@ -47,6 +52,7 @@ from kvlitmus.spec.component_state import (
     Place,
     Running,
     Stored,
+    Write,
     anchor_of,
     asked_components,
     at_places,
@@ -63,6 +69,7 @@ from kvlitmus.spec.component_state import (
     started,
     stored_by,
     written,
+    written_from,
 )
 from kvlitmus.spec.component_told import replayed
 from kvlitmus.spec.setting import Setting
@@ -165,8 +172,8 @@ def _doubted(state: ComponentState, touched: Collection[str]) -> ComponentState:
     return state._replace(certain=frozenset(at for at in state.certain if at[0] not in touched or at in covered))
 
 
-def _reset(_state: ComponentState, _setting: Setting, _: ComponentReset, _answer: object) -> ComponentState:
-    return EMPTY_COMPONENTS
+def _reset(state: ComponentState, _setting: Setting, _: ComponentReset, _answer: object) -> ComponentState:
+    return EMPTY_COMPONENTS._replace(attached=state.attached)
 
 
 # Prefetches
@@ -272,7 +279,8 @@ def _copied(state: ComponentState, setting: Setting, call: ComponentCopied, answ
     certain = state.host_certain | {at for at in one.places if at in state.host or at in landed}
     # What comes only now wasn't there when other copies began: it would have stayed for them.
     others = {number: other._replace(host=other.host - landed.keys()) for number, other in rest.items()}
-    return state._replace(host={**state.host, **landed}, host_certain=certain, under_way=others)
+    writes = {number: other._replace(host=other.host - landed.keys()) for number, other in state.writes.items()}
+    return state._replace(host={**state.host, **landed}, host_certain=certain, under_way=others, writes=writes)
 
 
 def _evict_host(
@@ -287,6 +295,32 @@ def _doubted_host(state: ComponentState, touched: Collection[str], spared: froze
     covered = state.host_covered | spared
     certain = frozenset(at for at in state.host_certain if at[0] not in touched or at in covered)
     return state._replace(host_certain=certain)
+
+
+# Storage behind the host
+
+
+def _attach(state: ComponentState, _setting: Setting, _: ComponentAttach, _answer: object) -> ComponentState:
+    return state._replace(attached=True)
+
+
+def _detach(state: ComponentState, setting: Setting, _: ComponentDetach, _answer: Entries) -> ComponentState:
+    for number in [number for number, fetch in state.fetches.items() if not fetch.over]:
+        state = _abort(state, setting, ComponentAbort(number), {})
+    return state._replace(attached=False)
+
+
+def _write(state: ComponentState, setting: Setting, call: ComponentWrite, answer: Writing) -> ComponentState:
+    if answer.ends is None:
+        return state
+    takes = written_from(call.path, answer) & state.host.keys()
+    needs = needed_by(setting, call.path, call.length) & state.host.keys()
+    writes = {**state.writes, call.number: Write(takes, needs | takes)}
+    return state._replace(host_certain=state.host_certain | takes, writes=writes)
+
+
+def _written(state: ComponentState, _setting: Setting, call: ComponentWritten, _: object) -> ComponentState:
+    return state._replace(writes={number: one for number, one in state.writes.items() if number != call.number})
 
 
 # Requests
@@ -358,6 +392,10 @@ FOLLOW: Mapping[type, Follow] = cast(
         ComponentLoad: _load,
         ComponentCopied: _copied,
         ComponentEvictHost: _evict_host,
+        ComponentAttach: _attach,
+        ComponentDetach: _detach,
+        ComponentWrite: _write,
+        ComponentWritten: _written,
         ComponentStart: _start,
         ComponentGrow: _grow,
         ComponentFinish: _finish,

@@ -225,6 +225,39 @@ class ComponentEvictHost(NamedTuple):
     wants: Mapping[str, int]
 
 
+class ComponentAttach(NamedTuple):
+    """Storage is there from now on; answers nothing."""
+
+
+class ComponentDetach(NamedTuple):
+    """Storage goes away, and running prefetches are given up; answers the places that were given back."""
+
+
+class ComponentWrite(NamedTuple):
+    """Write to storage what a hit of this length needs and storage lacks; answers :class:`Writing`.
+
+    ``stored``: of each component the ends, in units, of what storage has of the key.
+    """
+
+    path: Path
+    length: int
+    stored: Mapping[str, frozenset[int]]
+    number: int
+
+
+class Writing(NamedTuple):
+    """Of each component where the entries end that are written; ``None`` where the write is refused."""
+
+    ends: Mapping[str, frozenset[int]] | None
+
+
+class ComponentWritten(NamedTuple):
+    """A write has ended, ``ok`` or not; answers nothing."""
+
+    number: int
+    ok: bool
+
+
 class Holding(NamedTuple):
     """What a request has after a call: the ``length`` of its hit, and of each component its places by where they end.
 
@@ -278,6 +311,10 @@ ComponentCall = (
     | ComponentLoad
     | ComponentCopied
     | ComponentEvictHost
+    | ComponentAttach
+    | ComponentDetach
+    | ComponentWrite
+    | ComponentWritten
     | ComponentStart
     | ComponentGrow
     | ComponentFinish

@@ -16,6 +16,7 @@ from kvlitmus.spec.component_calls import (
     ComponentCall,
     ComponentCommit,
     ComponentCopied,
+    ComponentDetach,
     ComponentEvict,
     ComponentFinish,
     ComponentFree,
@@ -195,10 +196,10 @@ def pools_of(layout: Layout, counts: Mapping[str, int]) -> Counter[str]:
 
 
 def given_back(call: object, answer: object) -> Entries:
-    """The places that a prefetch gave back in this call, by component."""
+    """The places that a prefetch gave back in this call, or several did when storage went away, by component."""
     if isinstance(answer, Reading | Committed):
         return answer.returned
-    return cast("Entries", answer) if isinstance(call, ComponentAbort | ComponentSettled) else {}
+    return cast("Entries", answer) if isinstance(call, ComponentAbort | ComponentSettled | ComponentDetach) else {}
 
 
 @fact(1, ports=("component_counters",))

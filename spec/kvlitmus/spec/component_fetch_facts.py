@@ -98,9 +98,15 @@ def component_fetch_room(
 
 @fact(1, ports=("component_counters",))
 def component_fetch_length_due(
-    layout: Layout, component_fetch_full: int, component_fetch_least: int, component_fetch_room: Mapping[str, int]
+    layout: Layout,
+    state: ComponentState,
+    component_fetch_full: int,
+    component_fetch_least: int,
+    component_fetch_room: Mapping[str, int],
 ) -> int:
-    """For how many units there is memory, of all components; 0: the prefetch is to be refused."""
+    """For how many units there is memory, of all components; 0: the prefetch is to be refused, as while storage is away."""
+    if state.attached is False:
+        return 0
     return reserved_length(layout, component_fetch_full, component_fetch_least, component_fetch_room)
 
 
@@ -115,7 +121,8 @@ def component_fetch_spared(
     component_fetch_room: Mapping[str, int],
 ) -> Sequence[str]:
     """The pools that were too small for the prefetch though one eviction could have made more room in them."""
-    if component_fetch_length == component_fetch_full or component_fetch_full < component_fetch_least:
+    in_vain = component_fetch_full < component_fetch_least or state.attached is False
+    if component_fetch_length == component_fetch_full or in_vain:
         return []
     anchor = anchor_of(layout, call.path, call.start)
     free = state.certain - state.covered - anchor

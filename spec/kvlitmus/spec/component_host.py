@@ -139,7 +139,7 @@ def an_eviction_from_the_host_frees_what_is_asked_for(
     component_host_freed: Mapping[str, int],
     component_host_evictable: Mapping[str, int],
 ) -> bool:
-    """An eviction from the host MUST free of each component as many entries as were asked for, or all that no running copy needs."""
+    """An eviction from the host MUST free of each component as many entries as were asked for, or all that no running copy or write needs."""
     return all(
         component_host_freed.get(name, 0) >= min(many, component_host_evictable.get(name, 0))
         for name, many in component_host_asked.items()
@@ -225,10 +225,10 @@ def host_entries_vanish_only_by_evictions_there(component_host_vanished: Collect
     needs=LOOKED_AT,
     source="R-LK-08, R-SWA-08",
     reference="component_host.evict_host",
-    allowed="entries that the boundary of no copy needs",
+    allowed="entries that the boundary of no copy or write needs",
 )
 def an_eviction_from_the_host_spares_what_a_copy_needs(component_host_unprotected: Collection[At]) -> bool:
-    """An eviction from the host MUST NOT take an entry that the boundary of a running copy needs and that was there when it began, nor for a backup one that its own boundary needs."""
+    """An eviction from the host MUST NOT take an entry that the boundary of a running copy or write needs and that was there when it began, nor for a backup one that its own boundary needs."""
     return not component_host_unprotected
 
 

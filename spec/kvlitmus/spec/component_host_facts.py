@@ -183,7 +183,7 @@ def component_host_freed(answer: After) -> Mapping[str, int]:
 
 @fact(0)
 def component_host_evictable(layout: Layout, state: ComponentState) -> Mapping[str, int]:
-    """How many entries of each component are certainly cached on the host, and needed by no copy."""
+    """How many entries of each component are certainly cached on the host, and needed by no copy and no write."""
     counts = Counter(name for name, _ in state.host_certain - state.host_covered)
     return {one.name: counts[one.name] for one in layout.components}
 
@@ -316,7 +316,7 @@ def component_host_vanished(
 def component_host_unprotected(
     setting: Setting, state: ComponentState, call: ComponentCall, answer: After, component_host_held: Mapping[At, int]
 ) -> Collection[At]:
-    """What left the host though the boundary of a copy needs it, of the one that is asked for too."""
+    """What left the host though the boundary of a copy or a write needs it, of the copy that is asked for too."""
     covered = state.host_covered
     if isinstance(call, ComponentBackUp):
         covered |= copy_needs(setting, state, call, answer) & state.host_certain

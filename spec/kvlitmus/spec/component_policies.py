@@ -35,10 +35,10 @@ EVICTS = (
     needs=WRITES,
     source="R-WB-01, R-WB-02",
     reference="component_writes.perform",
-    allowed="with {component_write} none of other prefixes than it says",
+    allowed="with {component_policy} none of other prefixes than it says",
 )
 def a_backup_begins_by_itself_when_the_policy_says(
-    component_write: str,  # noqa: ARG001 - the sentence names it
+    component_policy: str,  # noqa: ARG001 - the sentence names it
     component_begun_untimely: Collection[int],
 ) -> bool:
     """A cache MUST begin backups by itself only as its policy says: with write-through of a prefix that the call inserts or uses, with the selective policy only of one that was cached before, with write-back only when the call evicts from the device; and none where it backs up what it is asked to."""

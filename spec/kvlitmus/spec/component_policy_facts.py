@@ -57,7 +57,7 @@ def component_begun(answer: After) -> Sequence[Begun]:
 
 
 @fact(0, ports=WRITES)
-def component_write(setting: Setting) -> str:
+def component_policy(setting: Setting) -> str:
     """The policy by which the cache backs up by itself."""
     return setting.config.write
 

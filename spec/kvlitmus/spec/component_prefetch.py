@@ -76,7 +76,7 @@ def a_prefetch_reserves_what_each_component_needs(
 def a_prefetch_is_admitted_as_a_whole(component_fetch_length: int, component_fetch_length_due: int) -> bool:
     """A prefetch MUST be granted its full length where all pools have room for it, else the largest that the pool of the KV has room for, if this reaches the threshold and all other pools have what it needs, and MUST be refused otherwise.
 
-    What several components need of one pool is summed.
+    What several components need of one pool is summed.  While storage is away every prefetch is refused.
     """
     return component_fetch_length == component_fetch_length_due
 

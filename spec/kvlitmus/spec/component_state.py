@@ -19,11 +19,13 @@ from kvlitmus.spec.component_calls import (
     Copying,
     Entries,
     Holding,
+    Writing,
 )
 from kvlitmus.spec.component_fetch import attached, committed
 from kvlitmus.spec.component_layouts import Layout
 from kvlitmus.spec.component_shapes import WHOLE_LEAVES, Component, Window, needed, step_of
 from kvlitmus.spec.component_told import Replayed
+from kvlitmus.spec.config import Config
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.units import Name
 
@@ -66,6 +68,17 @@ class Copy(NamedTuple):
     host: frozenset[At]
 
 
+class Write(NamedTuple):
+    """A write to storage that is under way.
+
+    ``takes``: what is written.  ``host``: what its boundary needs and the host had when it began; that is protected until
+    the write has ended.
+    """
+
+    takes: frozenset[At]
+    host: frozenset[At]
+
+
 Stored = tuple[At, int]
 """A cached entry: where it belongs, and its place."""
 
@@ -89,6 +102,8 @@ class ComponentState(NamedTuple):
     once.  ``host``, ``host_certain``, ``host_available``: what may be cached on the host, what is for certain, and what is free
     there.  ``under_way``: by the suite's number the copies that are under way.  ``used``: the prefixes that an insert has
     gone through and whose KV has certainly been cached since.  ``told``: what all events so far tell.
+    ``attached``: whether storage is there; ``None`` where it doesn't come and go.  ``writes``: by the suite's number the
+    writes to it that are under way.
     """
 
     places: Mapping[At, int] = {}
@@ -106,6 +121,8 @@ class ComponentState(NamedTuple):
     under_way: Mapping[int, Copy] = {}
     used: frozenset[Name] = frozenset()
     told: Replayed = Replayed()
+    attached: bool | None = None
+    writes: Mapping[int, Write] = {}
 
     @property
     def stored(self) -> frozenset[Stored]:
@@ -121,8 +138,9 @@ class ComponentState(NamedTuple):
 
     @property
     def host_covered(self) -> frozenset[At]:
-        """Everything on the host that the boundary of a copy needs."""
-        return frozenset[At]().union(*[one.host for one in self.under_way.values()])
+        """Everything on the host that the boundary of a copy needs, or that of a write to storage."""
+        copies = [one.host for one in self.under_way.values()]
+        return frozenset[At]().union(*copies, *[one.host for one in self.writes.values()])
 
     @property
     def fetching(self) -> frozenset[Place]:
@@ -131,6 +149,17 @@ class ComponentState(NamedTuple):
 
 
 EMPTY_COMPONENTS = ComponentState()
+
+
+def storage_at_first(config: Config) -> bool | None:
+    """Whether storage is there in the beginning; ``None`` where it doesn't come and go."""
+    return None if config.storage == "none" else config.storage == "attached"
+
+
+def components_at_first(setting: Setting) -> ComponentState:
+    """What is known in the beginning: nothing is cached, and all places are free."""
+    attached = storage_at_first(setting.config) if "component_storage" in setting.capabilities else None
+    return ComponentState(available=setting.layout.places, host_available=setting.layout.host, attached=attached)
 
 
 def end_name(path: Path, end: int) -> Name:
@@ -281,6 +310,13 @@ def copied_to(path: Path, answer: Copying) -> Mapping[At, int]:
         for end, place in some.items()
         if 0 < end <= len(path.names)
     }
+
+
+def written_from(path: Path, answer: Writing) -> frozenset[At]:
+    """What a write reads on the host, by where it belongs."""
+    units = len(path.names)
+    ends = answer.ends or {}
+    return frozenset((name, end_name(path, end)) for name, some in ends.items() for end in some if 0 < end <= units)
 
 
 def at_places(layout: Layout, held: Mapping[At, int]) -> frozenset[Place]:

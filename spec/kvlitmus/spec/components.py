@@ -49,6 +49,11 @@ CALLS = (
     On.REFUSED_COMPONENT_LOAD,
     On.COMPONENT_COPIED,
     On.COMPONENT_EVICT_HOST,
+    On.COMPONENT_ATTACH,
+    On.COMPONENT_DETACH,
+    On.COMPONENT_WRITE,
+    On.REFUSED_COMPONENT_WRITE,
+    On.COMPONENT_WRITTEN,
 )
 """All calls on a cache of components but those of requests."""
 EVERY = (*CALLS, *REQUEST_CALLS)

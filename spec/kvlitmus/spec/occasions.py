@@ -66,6 +66,9 @@ PLAIN: dict[type, tuple[On, ...]] = {
     component_calls.ComponentAbort: (On.COMPONENT_ABORT,),
     component_calls.ComponentCopied: (On.COMPONENT_COPIED,),
     component_calls.ComponentEvictHost: (On.COMPONENT_EVICT_HOST,),
+    component_calls.ComponentAttach: (On.COMPONENT_ATTACH,),
+    component_calls.ComponentDetach: (On.COMPONENT_DETACH,),
+    component_calls.ComponentWritten: (On.COMPONENT_WRITTEN,),
     component_calls.ComponentFinish: (On.COMPONENT_FINISH,),
     misuse_calls.DoubleFree: (On.MISUSE, On.DOUBLE_FREE),
     misuse_calls.RepeatedFree: (On.MISUSE, On.REPEATED_FREE),
@@ -193,6 +196,13 @@ def component_load_occasions(_: component_calls.ComponentLoad, answer: component
     return (On.REFUSED_COMPONENT_LOAD,) if refused else (On.COMPONENT_LOAD,)
 
 
+def component_write_occasions(_: component_calls.ComponentWrite, answer: component_calls.After) -> tuple[On, ...]:
+    """A write to storage begins, or is refused."""
+    given = answer.answer
+    refused = isinstance(given, component_calls.Writing) and given.ends is None
+    return (On.REFUSED_COMPONENT_WRITE,) if refused else (On.COMPONENT_WRITE,)
+
+
 def component_start_occasions(_: component_calls.ComponentStart, answer: component_calls.After) -> tuple[On, ...]:
     """A request begins, or is refused."""
     return (On.REFUSED_COMPONENT_START,) if answer.answer is None else (On.COMPONENT_START,)
@@ -236,6 +246,7 @@ SPECIAL: dict[type, Callable[[Any, Any], tuple[On, ...]]] = {
     component_calls.ComponentPrefetch: component_prefetch_occasions,
     component_calls.ComponentBackUp: component_back_up_occasions,
     component_calls.ComponentLoad: component_load_occasions,
+    component_calls.ComponentWrite: component_write_occasions,
     component_calls.ComponentStart: component_start_occasions,
     component_calls.ComponentGrow: component_grow_occasions,
     **dict.fromkeys(BATCHES, store_occasions),

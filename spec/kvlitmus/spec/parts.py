@@ -40,6 +40,7 @@ PARTS = (
     "component_host",
     "component_events",
     "component_policies",
+    "component_storing",
     "component_requests",
     "ranks",
     "port",

@@ -10,7 +10,7 @@ from typing import cast
 
 from kvlitmus.conformance.adapters.reference.components import target
 from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.reference import component_events, component_host
+from kvlitmus.reference import component_events, component_storing
 from kvlitmus.reference import components as model
 from kvlitmus.spec.calls import Path, path_of
 from kvlitmus.spec.component_advance import advance_components
@@ -38,6 +38,7 @@ from kvlitmus.spec.units import Key, Unit
 from tests.proofs.support.component_copy_calls import copy_calls, copy_identity
 from tests.proofs.support.component_fetch_calls import fetch_calls, fetch_identity
 from tests.proofs.support.component_search import ComponentSearch, Report
+from tests.proofs.support.component_write_calls import write_calls
 
 CAPABILITIES = frozenset(target.capabilities)
 HOSTED = CAPABILITIES | {"component_host", "component_host_counters", "component_host_view"}
@@ -50,7 +51,8 @@ class Scope:
     """What is enumerated: a layout with so few pages, keys of these tokens, at most so many receipts and prefetches.
 
     ``host``: so many pages of host memory; then at most ``copies`` backups run at once, and as many loads back.
-    ``evicts``: how many entries an eviction from the device is asked for.
+    ``evicts``: how many entries an eviction from the device is asked for.  ``writes``: with storage that comes and
+    goes, and at most so many writes to it.
     """
 
     layout: str
@@ -62,6 +64,7 @@ class Scope:
     host: int = 0
     copies: int = 1
     evicts: tuple[int, ...] = (1, 2)
+    writes: int = 0
 
 
 def tellings(before: model.Cache, then: model.Cache, setting: Setting) -> tuple[Telling, ...]:
@@ -78,11 +81,14 @@ class Explorer(ComponentSearch[model.Cache, ComponentCall]):
 
     rules = RULES
 
-    def __init__(self, scope: Scope, perform: Perform = component_host.perform) -> None:
+    def __init__(self, scope: Scope, perform: Perform = component_storing.perform) -> None:
         self.scope = scope
         self.perform = perform
-        config = Config(page_size=1, pages=scope.pages, components=scope.layout, host_pages=scope.host)
+        storage = "later" if scope.writes else "none"
+        config = Config(page_size=1, pages=scope.pages, components=scope.layout, host_pages=scope.host, storage=storage)
         self.capabilities = HOSTED if scope.host else CAPABILITIES
+        if scope.writes:
+            self.capabilities |= {"component_storage"}
         self.setting = Setting(config, scope.profile, 3, self.capabilities)
         self.paths = [path_of(self.setting.names, Key(None, key), 1) for key in scope.keys]
 
@@ -157,6 +163,8 @@ class Explorer(ComponentSearch[model.Cache, ComponentCall]):
             host_certain=frozenset(host),
             host_available={pool: len(free) for pool, free in cache.host_free.items()},
             under_way=cache.copies,
+            attached=cache.attached,
+            writes=cache.writes,
             told=Replayed(dict.fromkeys(cache.held, 1), dict.fromkeys(cache.host_held, 1)),
         )
 
@@ -177,6 +185,7 @@ class Explorer(ComponentSearch[model.Cache, ComponentCall]):
         if not cache.fetches:
             yield ComponentReset()
         yield from copy_calls(cache, self.setting, self.paths, self.scope.copies)
+        yield from write_calls(cache, self.setting, self.paths, self.scope.writes)
         yield from fetch_calls(cache, self.setting, self.paths, self.scope.fetches)
         for one in layout.components:
             for many in self.scope.evicts:
@@ -219,6 +228,7 @@ class Explorer(ComponentSearch[model.Cache, ComponentCall]):
             fetches=dict(enumerate(cache.fetches.values())),
             host_held=host,
             copies=copies,
+            writes=dict(enumerate(cache.writes.values())),
         )
 
     def identity(self, cache: model.Cache) -> object:
@@ -232,6 +242,8 @@ class Explorer(ComponentSearch[model.Cache, ComponentCall]):
             frozenset((at, entry.used) for at, entry in cache.host_held.items()),
             tuple(map(len, cache.host_free.values())),
             tuple(sorted(map(copy_identity, cache.copies.values()))),
+            cache.attached,
+            tuple(sorted(tuple(sorted(one.host)) for one in cache.writes.values())),
         )
 
 
@@ -245,6 +257,8 @@ QUICK = {
     "fetched states": Scope("kv+state", 3, ((1, 1), (1, 2)), receipts=0, fetches=1),
     "copied windows": Scope("kv+swa", 2, ((1, 1),), receipts=0, host=1, evicts=(1,)),
     "copied states": Scope("kv+state", 2, ((1, 1),), receipts=0, host=1, evicts=(1,)),
+    "written states": Scope("kv+state", 2, ((1, 1),), receipts=0, host=1, evicts=(1,), writes=1),
+    "detached states": Scope("kv+state", 2, ((1, 1),), receipts=0, fetches=1, host=1, copies=0, evicts=(1,), writes=1),
     "fetched index keys": Scope("kv+index", 2, ((1, 1),), receipts=0, fetches=1),
 }
 """What every run enumerates."""

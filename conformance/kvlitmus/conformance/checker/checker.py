@@ -23,14 +23,14 @@ from kvlitmus.conformance.checker.harness_store import HarnessStore
 from kvlitmus.conformance.checker.observation import Observer
 from kvlitmus.conformance.checker.selection import plan_for
 from kvlitmus.conformance.checker.tier_observation import LED, TierObserver
-from kvlitmus.conformance.ports import HOST_OF_COMPONENTS, SNAPSHOTS, Config, Profile, Unsupported, capabilities_of
+from kvlitmus.conformance.ports import SNAPSHOTS, Config, Profile, Unsupported, capabilities_in
 from kvlitmus.conformance.ports.compose import Composed, with_requests
 from kvlitmus.conformance.support.integers import EXACT, integers, is_integer
 from kvlitmus.conformance.support.text import harmless, shown, type_name
 from kvlitmus.spec import effects
 from kvlitmus.spec.advance import EXPECT, expect, follow, written_by
 from kvlitmus.spec.calls import Compute, Insert, Path, Reset, path_of
-from kvlitmus.spec.component_state import ComponentState
+from kvlitmus.spec.component_state import components_at_first
 from kvlitmus.spec.event import remembered
 from kvlitmus.spec.facts import INPUTS, UNKNOWN, Facts
 from kvlitmus.spec.hash_calls import EMPTY_LEDGER, HashLedger
@@ -179,7 +179,7 @@ class Checker(Guard):
 
     def offered(self) -> frozenset[str]:
         """The capabilities of the adapter, and those that follow from what it declares."""
-        capabilities = capabilities_of(self.adapter) - (frozenset() if self.config.host_pages else HOST_OF_COMPONENTS)
+        capabilities = capabilities_in(self.adapter, self.config)
         if "lifecycle" in capabilities and self.profile.attach == "any_time":
             capabilities |= {"reattach"}
         if self.composed is not None:
@@ -221,11 +221,10 @@ class Checker(Guard):
         self.tokens: dict[int, object] = {}
         self.fetching: dict[int, object] = {}
         self.copying: dict[int, object] = {}
+        self.writing: dict[int, object] = {}
         self.store_state: StoreState = EMPTY_STORE
         self.sparse_state: SparseState | None = None
-        self.component_state = ComponentState(
-            available=self.setting.layout.places, host_available=self.setting.layout.host
-        )
+        self.component_state = components_at_first(self.setting)
         self.ranks_state: RanksState = NO_RANKS
         self.pages_made = 0
         self.kept.clear()

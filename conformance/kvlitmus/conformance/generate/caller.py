@@ -11,6 +11,7 @@ from kvlitmus.conformance.checker.calls import (
     component_host,
     component_prefetch,
     component_requests,
+    component_storing,
     components,
     pool,
     ranks,
@@ -21,7 +22,7 @@ from kvlitmus.conformance.checker.calls import (
 )
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.generate.schedule import fitted, make_key, more_tokens
-from kvlitmus.spec.component_calls import Entries
+from kvlitmus.spec.component_calls import At, Entries
 from kvlitmus.spec.units import Key
 
 PAST = 24
@@ -39,6 +40,7 @@ class Caller:
         self.waited: list[int] = []
         self.past: list[Key] = []
         self.entries: dict[int, Entries] = {}
+        self.in_storage: set[At] = set()
         self.serial = 0
         self.begun = 0
         self.misused = ""
@@ -92,6 +94,8 @@ class Caller:
                 component_prefetch.abort(checker, number)
             if fetch.running:
                 component_prefetch.settled(checker, number)
+        for number in list(checker.component_state.writes):
+            component_storing.written(checker, number)
         for at, number in enumerate(list(checker.component_state.under_way)):
             component_host.copied(checker, number, at % 2 == 0)
         for receipt in list(checker.component_state.receipts):

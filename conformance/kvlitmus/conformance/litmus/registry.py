@@ -40,6 +40,7 @@ MODULES: tuple[str, ...] = (
     "component_host",
     "component_host_keys",
     "component_writes",
+    "component_storing",
     "component_events",
     "component_requests",
     "ranks",

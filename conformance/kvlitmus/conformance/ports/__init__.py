@@ -18,7 +18,8 @@ What makes adapters is a **target**: an object (often a module) with
     the configurations in which it is judged, instead of the suite's usual ones;
 ``pools`` (optional)
     what it is judged as besides: ``tiers``, ``store``, ``sparse``, ``ranks``; a cache of components, if it has host
-    memory, as ``component_host``, and if it backs up by itself, as ``component_writes``;
+    memory, as ``component_host``, if it backs up by itself, as ``component_writes``, and if it has storage behind the
+    host, as ``component_storage``;
 ``version`` (optional)
     a line that reports show.
 
@@ -57,6 +58,8 @@ from kvlitmus.spec.interface.ports import (
     HOST_OF_COMPONENTS,
     PORTS,
     SNAPSHOTS,
+    STORAGE_OF_COMPONENTS,
+    capabilities_in,
     capabilities_of,
 )
 from kvlitmus.spec.profile import Profile
@@ -65,6 +68,7 @@ __all__ = [
     "HOST_OF_COMPONENTS",
     "PORTS",
     "SNAPSHOTS",
+    "STORAGE_OF_COMPONENTS",
     "Begun",
     "Config",
     "Counters",
@@ -90,6 +94,7 @@ __all__ = [
     "Target",
     "Unsupported",
     "View",
+    "capabilities_in",
     "capabilities_of",
 ]
 

@@ -375,6 +375,10 @@ def target_lines(name: str, cache: str, module: str, families: dict[str, str], c
     yield f"target: Target = {cache}Target()"
 
 
+BELOW = ("component_host", "component_writes", "component_storage")
+"""What a cache of components is judged as besides, where it has the port."""
+
+
 def judged_as(families: dict[str, str], chosen: Sequence[Port]) -> Iterator[str]:
     """What a target says of itself when it is more than a cache, or another thing."""
     if len(families) == 1 and set(families) <= APART.keys():
@@ -382,10 +386,11 @@ def judged_as(families: dict[str, str], chosen: Sequence[Port]) -> Iterator[str]
         yield from comment(f"The ports that it has: known before it is built, they say that it is {what} alone.", 4)
         named = [f"        {quoted(port.name)}," for port in chosen]
         yield from ["    capabilities = (", *named, "    )", ""]
-        besides = [port.name for port in chosen if port.name in ("component_host", "component_writes")]
-        if besides:
-            yield from comment("Judged in the configurations with host memory too.", 4)
-            yield from [f"    pools = ({', '.join(map(quoted, besides))}{',' if len(besides) == 1 else ''})", ""]
+        below = [port.name for port in chosen if port.name in BELOW]
+        if below:
+            beyond = ", and with storage behind it" if "component_storage" in below else ""
+            yield from comment(f"Judged in the configurations with host memory too{beyond}.", 4)
+            yield from [f"    pools = ({', '.join(map(quoted, below))}{',' if len(below) == 1 else ''})", ""]
     elif set(families) != {""}:
         yield from comment("Judged as a cache, and beyond that as a hierarchy, or what is named here by itself.", 4)
         more = [kind for family, kind in (("tier", "tiers"), *zip(APART, APART, strict=True)) if family in families]

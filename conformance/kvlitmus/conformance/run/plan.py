@@ -91,6 +91,13 @@ COMPONENT_WRITE_CONFIGS: tuple[Config, ...] = (
 )
 """Those of a cache of components that backs up by itself, by each policy, with much host memory and with little."""
 
+COMPONENT_STORAGE_CONFIGS: tuple[Config, ...] = (
+    Config(page_size=4, pages=16, host_pages=16, write="asked", storage="attached", components="kv+swa+state"),
+    Config(page_size=1, pages=12, host_pages=8, write="asked", storage="later", components="kv+swa+state"),
+    Config(page_size=4, pages=20, host_pages=24, write="write_through", storage="attached", components="groups"),
+)
+"""The configurations of a cache of components with storage behind its host memory: from the beginning, and later."""
+
 REQUEST_CONFIGS: tuple[Config, ...] = (
     *(
         Config(page_size=4, pages=24, components=name)
@@ -119,8 +126,8 @@ def configs_of(target: Any) -> tuple[Config, ...]:
     sparse host pool; one that has ``store`` or ``sparse`` among its ``pools`` is judged as a cache, and that by itself;
     with ``tiers`` among them also as a hierarchy.  ``ranks`` likewise stands for several ranks,
     ``components`` for a cache of components, ``component_requests`` for one that serves requests; one of components
-    that has ``component_host`` among its ``pools`` is judged with host memory too, with
-    ``component_writes`` also as one that backs up by itself.
+    that has ``component_host`` among its ``pools`` is judged with host memory too, with ``component_writes`` as one
+    that backs up by itself, with ``component_storage`` as one with storage behind that.
     """
     declared = getattr(target, "configs", None)
     if declared:
@@ -129,8 +136,12 @@ def configs_of(target: Any) -> tuple[Config, ...]:
     pools = getattr(target, "pools", ())
     for kind, own in KINDS.items():
         if kind in capabilities and "pool" not in capabilities:
-            hosted = COMPONENT_HOST_CONFIGS if "component_host" in pools else ()
-            return own + hosted + (COMPONENT_WRITE_CONFIGS if "component_writes" in pools else ())
+            more = {
+                "component_host": COMPONENT_HOST_CONFIGS,
+                "component_writes": COMPONENT_WRITE_CONFIGS,
+                "component_storage": COMPONENT_STORAGE_CONFIGS,
+            }
+            return own + tuple([config for pool, some in more.items() if pool in pools for config in some])
     more = {"tiers": TIER_CONFIGS, **KINDS}
     return CONFIGS + tuple([config for pool, own in more.items() if pool in pools for config in own])
 

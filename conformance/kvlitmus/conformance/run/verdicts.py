@@ -98,6 +98,12 @@ CALLS_BY_NEED: dict[tuple[str, ...], tuple[str, ...]] = {
         "component_copied",
         "component_evict_host",
     ),
+    ("components", "component_storage"): (
+        "component_attach",
+        "component_detach",
+        "component_write",
+        "component_written",
+    ),
     ("ranks",): (
         "ranks_step",
         "ranks_ask",

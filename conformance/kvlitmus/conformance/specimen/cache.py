@@ -8,6 +8,7 @@ from typing import Any
 from kvlitmus.conformance.ports import Unsupported
 from kvlitmus.conformance.specimen.component_host import ComponentHierarchy
 from kvlitmus.conformance.specimen.component_requests import ComponentServer
+from kvlitmus.conformance.specimen.component_storing import ComponentStorehouse
 from kvlitmus.conformance.specimen.components import ComponentSpecimen
 from kvlitmus.conformance.specimen.flat import Specimen
 from kvlitmus.conformance.specimen.hierarchy import TieredSpecimen
@@ -56,7 +57,7 @@ class SpecimenTarget:
         if config.pool == "sparse":
             return SparseSpecimen(self.parts.sparse(config, self.profile))
         if config.components:
-            return (ComponentHierarchy if config.tiered else ComponentSpecimen)(config, self.parts, self.profile)
+            return self.make_components(config)
         if config.pool == "ranks":
             return RankedSpecimen(self.parts.ranked)
         if config.tiered:
@@ -64,6 +65,12 @@ class SpecimenTarget:
         if config.policy not in POLICIES:
             raise Unsupported(f"the specimen has no policy {config.policy!r}; it has {', '.join(POLICIES)}")
         return (self.parts.cache or Specimen)(config, self.parts, self.profile)
+
+    def make_components(self, config: Config) -> ComponentSpecimen:
+        """A fresh cache of components, with host memory and storage behind it where that is asked for."""
+        hosted = ComponentHierarchy if config.storage == "none" else ComponentStorehouse
+        made: ComponentSpecimen = (hosted if config.tiered else ComponentSpecimen)(config, self.parts, self.profile)
+        return made
 
     def make_tiered(self, config: Config) -> TieredSpecimen:
         """A fresh specimen with a host tier."""
@@ -86,7 +93,7 @@ class ComponentTarget(SpecimenTarget):
         "component_events",
         "component_view",
     )
-    pools = ("component_host", "component_writes")
+    pools = ("component_host", "component_writes", "component_storage")
 
     def make(self, config: Config) -> Any:
         """A fresh cache of the components of the configuration."""

@@ -176,20 +176,20 @@ class ComponentHierarchy(ComponentSpecimen):
         self.host: ComponentPools = self.parts.component_pools(self.layout._replace(places=self.layout.host))
         self.copies: Any = self.parts.component_copies(self.pools, self.host, self.tree)
         self.copies.journal = self.journal
-        self.writes: Any = self.parts.component_writes(
+        self.policy: Any = self.parts.component_policies(
             self.copies, self.tree, config.write if config.tiered else "asked"
         )
 
     def component_insert(self, key: Key, entries: Mapping[str, Mapping[int, int]]) -> dict[str, list[int]]:
         """See :class:`~kvlitmus.spec.interface.components.Components`."""
-        self.writes.before_insert(key)
+        self.policy.before_insert(key)
         left = super().component_insert(key, entries)
-        self.writes.inserted(key)
+        self.policy.inserted(key)
         return left
 
     def component_begun(self) -> list[Any]:
         """See :class:`~kvlitmus.spec.interface.components.ComponentWrites`."""
-        begun: list[Any] = self.writes.take()
+        begun: list[Any] = self.policy.take()
         return begun
 
     def component_back_up(self, handle: object) -> tuple[Any, dict[str, dict[int, int]], dict[str, int]]:

@@ -11,7 +11,7 @@ from kvlitmus.spec.policies import SELECTIVE, WRITE_BACK, WRITE_THROUGH
 from kvlitmus.spec.units import Key
 
 
-class ComponentWriter:
+class ComponentPolicy:
     """Begins backups, and keeps what has begun until somebody asks."""
 
     hot_after = 2

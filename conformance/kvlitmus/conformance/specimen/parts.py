@@ -9,7 +9,8 @@ from kvlitmus.conformance.specimen.backup import BackupQueue
 from kvlitmus.conformance.specimen.component_host import ComponentCopier
 from kvlitmus.conformance.specimen.component_prefetch import ComponentFetcher
 from kvlitmus.conformance.specimen.component_requests import ComponentRequestTable
-from kvlitmus.conformance.specimen.component_writes import ComponentWriter
+from kvlitmus.conformance.specimen.component_storing import ComponentWriter
+from kvlitmus.conformance.specimen.component_writes import ComponentPolicy
 from kvlitmus.conformance.specimen.components import ComponentJournal, ComponentPools, ComponentTree
 from kvlitmus.conformance.specimen.fetching import Prefetcher
 from kvlitmus.conformance.specimen.hashing import PageHasher
@@ -36,8 +37,9 @@ class Parts:
 
     ``host`` to ``puts`` are the parts of a hierarchy, where ``tiers`` takes the place of ``tree``; ``ranked`` is one
     rank of several.
-    ``component_pools``, ``component_tree``, ``component_journal``, ``component_fetches``, ``component_copies`` and
-    ``component_writes`` are those of a cache of components, ``component_requests`` that of its requests.  ``cache`` and
+    ``component_pools``, ``component_tree``, ``component_journal``, ``component_fetches``, ``component_copies``,
+    ``component_policies`` and ``component_writes`` (to storage) are those of a cache of components,
+    ``component_requests`` that of its requests.  ``cache`` and
     ``tiered`` take the place of the whole, flat and as a hierarchy; ``None``: the usual one.
     """
 
@@ -61,6 +63,7 @@ class Parts:
     component_journal: type[ComponentJournal] = ComponentJournal
     component_fetches: type[ComponentFetcher] = ComponentFetcher
     component_copies: type[ComponentCopier] = ComponentCopier
+    component_policies: type[ComponentPolicy] = ComponentPolicy
     component_writes: type[ComponentWriter] = ComponentWriter
     component_requests: type[ComponentRequestTable] = ComponentRequestTable
     ranked: type[RankCache] = RankCache

@@ -45,11 +45,13 @@ from kvlitmus.spec.interface.components import (
     ComponentPrefetch,
     ComponentRequests,
     Components,
+    ComponentStorage,
     ComponentView,
     ComponentWrites,
 )
 from kvlitmus.spec.interface.ports import (
     PORTS,
+    capabilities_in,
     capabilities_of,
 )
 from kvlitmus.spec.interface.ranks import (
@@ -175,6 +177,7 @@ __all__ = [
     "ComponentLookup",
     "ComponentPrefetch",
     "ComponentRequests",
+    "ComponentStorage",
     "ComponentView",
     "ComponentWrites",
     "Components",
@@ -251,6 +254,7 @@ __all__ = [
     "Turns",
     "View",
     "World",
+    "capabilities_in",
     "capabilities_of",
     "worlds",
 ]

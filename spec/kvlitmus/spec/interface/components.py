@@ -186,6 +186,38 @@ class ComponentWrites(Protocol):
         """
 
 
+class ComponentStorage(Protocol):
+    """Storage behind the host: what is written to it from the host, and that it comes and goes.
+
+    It is asked for with ``Config(components=NAME, host_pages=N, storage="attached")``, or ``"later"``, of a cache that
+    prefetches as well.  Storage and its I/O are the suite's: it says what is there, when a write has ended, and whether it
+    succeeded.  A reset forgets the writes, and leaves storage attached or not, as it is.
+    """
+
+    def component_attach(self) -> None:
+        """Storage is there from now on; it wasn't before."""
+
+    def component_detach(self) -> Mapping[str, Sequence[int]]:
+        """Storage goes away, and every prefetch that isn't over is given up; the places given back, all but those that I/O may still write.
+
+        Those are given back by :meth:`ComponentPrefetch.component_prefetch_settled`.  Copies between device and host go on, and
+        writes that are under way still read host memory.
+        """
+
+    def component_write(
+        self, handle: object, stored: Mapping[str, Sequence[int]]
+    ) -> tuple[object | None, Mapping[str, Sequence[int]]]:
+        """Write to storage, from the host, what the boundary of a hit needs and storage lacks.
+
+        ``stored``: of each component where the entries of the key end, in units, that storage has; one that isn't named has none.
+        Answers the write, or ``None`` where it is refused or there is nothing to write; and of each component where the entries end
+        that are written.  What the boundary needs stays on the host until the write has ended.
+        """
+
+    def component_written(self, write: object, ok: bool) -> None:
+        """A write has ended, ``ok`` or not; it reads nothing any more."""
+
+
 class ComponentHostCounters(Protocol):
     """Counters of the host's pools."""
 
@@ -268,6 +300,7 @@ COMPONENT_PORTS: dict[str, tuple[str, ...]] = {
     ),
     "component_host": ("component_back_up", "component_load", "component_copied", "component_evict_host"),
     "component_writes": ("component_begun",),
+    "component_storage": ("component_attach", "component_detach", "component_write", "component_written"),
     "component_host_counters": ("component_available_host",),
     "component_host_view": ("component_free_host", "component_host_entries"),
     "component_events": ("component_events",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kvlitmus.spec.config import Config
 from kvlitmus.spec.interface.cache import CACHE_PORTS
 from kvlitmus.spec.interface.components import COMPONENT_PORTS
 from kvlitmus.spec.interface.ranks import RANK_PORTS
@@ -24,6 +25,9 @@ PORTS: dict[str, tuple[str, ...]] = {
 HOST_OF_COMPONENTS = frozenset({"component_host", "component_host_counters", "component_host_view", "component_writes"})
 """What is asked of a cache of components only where the configuration has host memory: it may have one class for both."""
 
+STORAGE_OF_COMPONENTS = frozenset({"component_storage"})
+"""What is asked of it only where the configuration has storage behind host memory, and of a cache that prefetches."""
+
 SNAPSHOTS = frozenset({"inspect", "sparse_inspect", "component_view"})
 """The ports by which all of a cache can be seen, one for each kind of cache that has such a port."""
 
@@ -39,3 +43,11 @@ def capabilities_of(adapter: object) -> frozenset[str]:
     if callable(getattr(adapter, "match", None)):
         has |= {"lookup"}
     return has | {"inspect"} if "tiers" in has else has
+
+
+def capabilities_in(adapter: object, config: Config) -> frozenset[str]:
+    """The capabilities of an adapter that are asked for in this configuration."""
+    has = capabilities_of(adapter) - (frozenset() if config.host_pages else HOST_OF_COMPONENTS)
+    if config.storage == "none" or not has >= {"component_host", "component_prefetch"}:
+        has -= STORAGE_OF_COMPONENTS
+    return has

@@ -15,10 +15,12 @@ from kvlitmus.spec.component_calls import (
     Committed,
     ComponentAbort,
     ComponentAlloc,
+    ComponentAttach,
     ComponentBackUp,
     ComponentCall,
     ComponentCommit,
     ComponentCopied,
+    ComponentDetach,
     ComponentEvict,
     ComponentEvictHost,
     ComponentFound,
@@ -32,10 +34,13 @@ from kvlitmus.spec.component_calls import (
     ComponentReset,
     ComponentSettled,
     ComponentUnlock,
+    ComponentWrite,
+    ComponentWritten,
     Copying,
     Entries,
     Reading,
     Reserved,
+    Writing,
 )
 from kvlitmus.spec.component_state import end_name
 from kvlitmus.spec.interface.components import ComponentBegun, ComponentEvent
@@ -239,6 +244,43 @@ class ReferenceComponentHierarchy(ReferenceComponents):
         return [(name, *prefix(at), entry.place) for (name, at), entry in self.cache.host_held.items()]
 
 
+class ReferenceComponentStorage(ReferenceComponentHierarchy):
+    """The reference behind the ports of a cache of components with storage behind its host memory."""
+
+    def __init__(self, config: Config, profile: Profile) -> None:
+        super().__init__(config, profile)
+        self.writes = itertools.count()
+
+    def component_attach(self) -> None:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentStorage`."""
+        self.perform(ComponentAttach())
+
+    def component_detach(self) -> Entries:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentStorage`."""
+        returned = self.perform(ComponentDetach())
+        assert isinstance(returned, dict)
+        return returned
+
+    def component_write(
+        self, handle: object, stored: Mapping[str, Sequence[int]]
+    ) -> tuple[int | None, Mapping[str, Sequence[int]]]:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentStorage`."""
+        assert isinstance(handle, tuple)
+        path, length = handle
+        number = next(self.writes)
+        has = {name: frozenset(some) for name, some in stored.items()}
+        answer = self.perform(ComponentWrite(path, length, has, number))
+        assert isinstance(answer, Writing)
+        if answer.ends is None:
+            return None, {}
+        return number, {name: sorted(some) for name, some in answer.ends.items()}
+
+    def component_written(self, write: object, ok: bool) -> None:
+        """See :class:`~kvlitmus.spec.interface.components.ComponentStorage`."""
+        assert isinstance(write, int)
+        self.perform(ComponentWritten(write, ok))
+
+
 class ReferenceComponentTarget:
     """The target ``reference-components``, or a variant of it with other legal choices."""
 
@@ -250,7 +292,7 @@ class ReferenceComponentTarget:
         "component_events",
         "component_view",
     )
-    pools = ("component_host", "component_writes")
+    pools = ("component_host", "component_writes", "component_storage")
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
@@ -259,6 +301,8 @@ class ReferenceComponentTarget:
         """A fresh cache of the components of the configuration."""
         if not config.components:
             raise Unsupported("this is a cache of components")
+        if config.tiered and config.storage != "none":
+            return ReferenceComponentStorage(config, self.profile)
         return (ReferenceComponentHierarchy if config.tiered else ReferenceComponents)(config, self.profile)
 
 

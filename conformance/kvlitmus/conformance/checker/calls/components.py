@@ -101,4 +101,5 @@ def reset(checker: Checker) -> None:
     checker.tokens.clear()
     checker.fetching.clear()
     checker.copying.clear()
+    checker.writing.clear()
     judge(checker, ComponentReset(), None)

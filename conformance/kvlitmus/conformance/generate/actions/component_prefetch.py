@@ -9,7 +9,7 @@ from kvlitmus.conformance.checker.calls import component_prefetch as calls
 from kvlitmus.conformance.checker.calls import components
 from kvlitmus.conformance.generate.actions.registry import MAX_REQUESTS, action, pick
 from kvlitmus.spec.component_shapes import Run
-from kvlitmus.spec.component_state import Fetch
+from kvlitmus.spec.component_state import Fetch, ends_at
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Checker
@@ -32,6 +32,13 @@ def stored_of(checker: Checker, fetch: Fetch, a: int, b: int, c: int) -> dict[st
             holes = b >> at if kind == 1 else 0
             found[one.name] = {end for index, end in enumerate(ends) if not holes >> (index % 8) & 1}
     return found
+
+
+def written_of(caller: Caller, fetch: Fetch) -> dict[str, frozenset[int]]:
+    """What writes have put into storage of a key; empty where they have put nothing there."""
+    stored = frozenset(caller.in_storage)
+    ends = {one.name: ends_at(fetch.path, one.name, stored) for one in caller.checker.setting.layout.components}
+    return {name: some for name, some in ends.items() if some}
 
 
 def came_of(fetch: Fetch, a: int, b: int, c: int) -> dict[str, set[int]]:
@@ -79,7 +86,8 @@ def component_prefetch(caller: Caller, a: int, b: int, c: int) -> None:
 def component_found(caller: Caller, a: int, b: int, c: int) -> None:
     """Storage says what it has."""
     for number, fetch in chosen(caller, c // 4, over=False, reads={}):
-        calls.found(caller.checker, number, stored_of(caller.checker, fetch, a, b, c))
+        written = written_of(caller, fetch) if c % 2 and "component_storage" in caller.checker.capabilities else None
+        calls.found(caller.checker, number, written or stored_of(caller.checker, fetch, a, b, c))
 
 
 @action("component_settled")

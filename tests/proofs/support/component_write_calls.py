@@ -1,0 +1,34 @@
+"""Every call on storage behind host memory that a lawful caller may make in a state of a small cache of components."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kvlitmus.reference import components as model
+from kvlitmus.spec.calls import Path
+from kvlitmus.spec.component_calls import (
+    ComponentAttach,
+    ComponentCall,
+    ComponentDetach,
+    ComponentMatch,
+    ComponentWrite,
+    ComponentWritten,
+)
+from kvlitmus.spec.setting import Setting
+
+
+def write_calls(cache: model.Cache, setting: Setting, paths: Sequence[Path], most: int) -> Iterator[ComponentCall]:
+    """Storage comes or goes; a write begins, of which storage has nothing, the KV, or all; one ends."""
+    if cache.attached is None:
+        return
+    yield ComponentDetach() if cache.attached else ComponentAttach()
+    number = max(cache.writes, default=-1) + 1
+    for path in paths if len(cache.writes) < most else ():
+        hit = model.match(cache, setting, ComponentMatch(path))[1]
+        ends = frozenset(range(1, len(path.names) + 1))
+        names = [one.name for one in setting.layout.components]
+        for many in (0, 1, len(names)):
+            yield ComponentWrite(path, hit.length, dict.fromkeys(names[:many], ends), number)
+    for one in cache.writes:
+        for ok in (True, False):
+            yield ComponentWritten(one, ok)
