@@ -24,7 +24,7 @@ takes; :mod:`~kvlitmus.spec.replay`, what events tell, and :mod:`~kvlitmus.spec.
 :mod:`~kvlitmus.spec.sparse_state`, :mod:`~kvlitmus.spec.sparse_buffer` and :mod:`~kvlitmus.spec.sparse_calls`; for components
 :mod:`~kvlitmus.spec.component_shapes` (which boundaries are valid), :mod:`~kvlitmus.spec.component_layouts`,
 :mod:`~kvlitmus.spec.component_calls`, :mod:`~kvlitmus.spec.component_state`,
-:mod:`~kvlitmus.spec.component_advance`,
+:mod:`~kvlitmus.spec.component_advance`, :mod:`~kvlitmus.spec.component_steps`,
 :mod:`~kvlitmus.spec.component_evictions` (what may go), :mod:`~kvlitmus.spec.component_storage` (what can be restored) and
 :mod:`~kvlitmus.spec.component_fetch` (how it is fetched), :mod:`~kvlitmus.spec.component_copies` (what is copied between
 the tiers), :mod:`~kvlitmus.spec.component_told` (what events tell); for several ranks

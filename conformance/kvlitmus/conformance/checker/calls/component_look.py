@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kvlitmus.conformance.checker.calls.component_answers import listed, named, read_copying, read_counts, read_entries
 from kvlitmus.conformance.support.text import shown
-from kvlitmus.spec.component_advance import advance_components
 from kvlitmus.spec.component_calls import (
     After,
     At,
     Begun,
     ComponentBackUp,
     ComponentCall,
-    ComponentCopied,
-    ComponentLoad,
-    Copying,
     Telling,
     View,
 )
-from kvlitmus.spec.component_host_facts import host_available_after
 from kvlitmus.spec.component_policy_facts import path_to
-from kvlitmus.spec.component_state import Copy, needed_by
-from kvlitmus.spec.policies import WRITE_BACK
+from kvlitmus.spec.component_steps import component_steps
 
 if TYPE_CHECKING:
     from kvlitmus.conformance.checker.checker import Checker
@@ -38,86 +32,13 @@ EVENT_FORM = "(what, tier, component, namespace, units)"
 
 
 def judge(checker: Checker, call: ComponentCall, answer: object) -> None:
-    """A call was answered: the cache is looked at, what is known of it follows, and the step is judged.
-
-    What the cache has begun by itself is judged as calls of its own, the rest of :func:`steps`.
-    """
+    """A call was answered: the cache is looked at, what is known of it follows, and each step is judged."""
     began = begun(checker, call)
     look = After(answer, available(checker), view(checker), available_host(checker), events(checker), began)
-    if not began:
-        step(checker, call, look)
-    elif checker.config.write == WRITE_BACK:
-        before_eviction(checker, call, answer, began)
-        step(checker, call, look)
-    else:
-        call_and_backups(checker, call, look)
-
-
-def before_eviction(checker: Checker, call: ComponentCall, answer: object, began: Sequence[Begun]) -> None:
-    """Judge the backups of what a call is about to evict.
-
-    They make no room with what a load back that evicts needs from the host.  Of a refused one nobody is told what it
-    would have needed, so a backup that was refused during it is not judged.
-    """
-    state, setting = checker.component_state, checker.setting
-    guard: dict[int, Copy] = {}
-    unsure = False
-    if isinstance(call, ComponentLoad) and isinstance(answer, Copying):
-        unsure = answer.places is None
-        needs = frozenset() if unsure else needed_by(setting, call.path, answer.boundary)
-        guard[call.number] = Copy(load=True, places={}, device=frozenset(), host=needs & state.host.keys())
-    checker.component_state = state._replace(under_way={**state.under_way, **guard})
-    for backup, given in steps(began):
-        refused = isinstance(given, Copying) and given.places is None
-        unseen(checker, backup, given, judged=not (unsure and refused))
-    under_way = {number: one for number, one in checker.component_state.under_way.items() if number not in guard}
-    checker.component_state = checker.component_state._replace(under_way=under_way)
-
-
-def steps(began: Sequence[Begun]) -> Sequence[tuple[ComponentBackUp | ComponentCopied, object]]:
-    """Backups that a cache has begun by itself, as calls with their answers; what was waited for has ended too."""
-    found: list[tuple[ComponentBackUp | ComponentCopied, object]] = []
-    for one in began:
-        found.append((one.call, one.answer))
-        if one.ended:
-            found.append((ComponentCopied(one.call.number, ok=True), {}))
-    return found
-
-
-def call_and_backups(checker: Checker, call: ComponentCall, look: After) -> None:
-    """Judge a call, and after it the backups that it has begun: the host was seen after the last of them."""
-    device = tuple([one for one in look.events or () if one.tier != "host"])
-    host = tuple([one for one in look.events or () if one.tier == "host"])
-    above = None if look.view is None else look.view._replace(host_free={}, host_held=None)
-    count = host_count(checker, call, look.answer)
-    step(checker, call, look._replace(view=above, host_available=count, events=device))
-    *others, (backup, given) = steps(look.begun)
-    for other, told in others:
-        unseen(checker, other, told)
-    step(checker, backup, look._replace(answer=given, events=host, begun=()))
-
-
-def step(checker: Checker, call: ComponentCall, after: After, *, judged: bool = True) -> None:
-    """What is known follows, and the step is judged."""
-    before = checker.component_state
-    checker.component_state = advance_components(before, checker.setting, call, after)
-    if judged:
-        checker.answered(call, after, before)
-
-
-def unseen(checker: Checker, call: ComponentCall, answer: object, *, judged: bool = True) -> None:
-    """A step after which nobody could look: the device is as it was, and the host counts what the answer says."""
-    available = checker.component_state.available
-    then = After(answer, available, None, host_count(checker, call, answer), None)
-    step(checker, call, then, judged=judged)
-
-
-def host_count(checker: Checker, call: ComponentCall, answer: object) -> Mapping[str, int] | None:
-    """The free places of each pool of the host after a call, as they must be by the ones before it."""
-    state = checker.component_state
-    if state.host_available is None:
-        return None
-    return host_available_after(checker.setting.layout, state.host_available, state, call, answer)
+    for one in component_steps(checker.component_state, checker.setting, call, look):
+        checker.component_state = one.then
+        if one.judged:
+            checker.answered(one.call, one.after, one.before)
 
 
 def begun(checker: Checker, call: ComponentCall) -> tuple[Begun, ...]:
