@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kvlitmus.conformance.checker.calls import component_host, component_storing, components
 from kvlitmus.conformance.generate.actions.component_host import EVERYTHING
 from kvlitmus.conformance.generate.actions.components import use
-from kvlitmus.conformance.generate.actions.registry import MAX_REQUESTS, action, pick
+from kvlitmus.conformance.generate.actions.registry import ACTIONS, MAX_REQUESTS, action, pick
 from kvlitmus.spec.component_state import ends_at
 
 if TYPE_CHECKING:
@@ -23,10 +23,15 @@ def component_attach(caller: Caller, _a: int, _b: int, _c: int) -> None:
 
 
 @action("component_detach")
-def component_detach(caller: Caller, _a: int, _b: int, _c: int) -> None:
-    """Storage goes, if it is there, whatever is under way."""
-    if caller.checker.component_state.attached:
-        component_storing.detach(caller.checker)
+def component_detach(caller: Caller, a: int, b: int, c: int) -> None:
+    """Storage goes, if it is there, whatever is under way; often a prefetch has just been told what to read."""
+    checker = caller.checker
+    if not checker.component_state.attached:
+        return
+    if c % 2:
+        ACTIONS["component_prefetch"](caller, a, b, c & ~3)
+        ACTIONS["component_found"](caller, a if c % 4 == 1 else 0, b, c & ~1)
+    component_storing.detach(checker)
 
 
 @action("component_write")
@@ -39,6 +44,9 @@ def component_write(caller: Caller, a: int, b: int, c: int) -> None:
     key = caller.past[a % len(caller.past)] if caller.past and c % 4 else caller.key(a, b, c)
     if c % 8 >= 4:
         hosted(caller, key, ok=c % 16 >= 4)
+        if b % 4 == 1:
+            layout = checker.setting.layout
+            component_host.evict_host(checker, {layout.components[a % len(layout.components)].name: 1 + a % 4})
     length, handle = components.match(checker, key)
     path, there = checker.path(key), frozenset(caller.in_storage)
     stored = {one.name: ends_at(path, one.name, there) for one in checker.setting.layout.components}
