@@ -22,9 +22,8 @@ from kvlitmus.spec.component_calls import (
     ComponentLoad,
     ComponentReset,
 )
-from kvlitmus.spec.component_policy_facts import path_to
 from kvlitmus.spec.component_shapes import largest, step_of, valid
-from kvlitmus.spec.component_state import Copy, end_name, ends_at, needed_by
+from kvlitmus.spec.component_state import Copy, end_name, ends_at, needed_by, path_to
 from kvlitmus.spec.policies import SELECTIVE, WRITE_BACK, WRITE_THROUGH
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.units import Name

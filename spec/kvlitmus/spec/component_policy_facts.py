@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from kvlitmus.spec import component_facts as _facts  # noqa: F401 - what these are worked out from
 from kvlitmus.spec.calls import Path
 from kvlitmus.spec.component_advance import advance_components
 from kvlitmus.spec.component_calls import (
@@ -26,28 +27,13 @@ from kvlitmus.spec.component_calls import (
 from kvlitmus.spec.component_copies import by_pool, counted, plan_for, refusable
 from kvlitmus.spec.component_layouts import Layout
 from kvlitmus.spec.component_shapes import largest, step_of, valid
-from kvlitmus.spec.component_state import ComponentState, end_name, ends_at, needed_by
+from kvlitmus.spec.component_state import ComponentState, end_name, ends_at, needed_by, path_to
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.policies import SELECTIVE, WRITE_BACK, WRITE_THROUGH
 from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.units import Key, Name, Unit
+from kvlitmus.spec.units import Name
 
 WRITES = ("component_writes",)
-
-
-def path_to(setting: Setting, name: Name) -> Path:
-    """The path to a prefix, as of a key that ends there."""
-    namespace, units = setting.names.prefix(name)
-    return path_of_units(setting, namespace, units)
-
-
-def path_of_units(setting: Setting, namespace: str | None, units: Sequence[Unit]) -> Path:
-    """The path of a key that has these units."""
-    names = setting.names.of(namespace, units)
-    tokens = tuple([one[0] if isinstance(one, tuple) else one for one in units])
-    if units and isinstance(units[-1], tuple):
-        tokens = (*tokens, units[-1][1])
-    return Path(Key(namespace, tokens, setting.config.bigram), setting.names.root(namespace), names, (), names)
 
 
 @fact(0, ports=WRITES)

@@ -7,7 +7,7 @@ at one that is possible, and not before the largest one that is certain.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Collection, Container, Mapping, Sequence
 from typing import NamedTuple
 
 from kvlitmus.spec.calls import Path
@@ -27,7 +27,7 @@ from kvlitmus.spec.component_shapes import WHOLE_LEAVES, Component, Window, need
 from kvlitmus.spec.component_told import Replayed
 from kvlitmus.spec.config import Config
 from kvlitmus.spec.setting import Setting
-from kvlitmus.spec.units import Name
+from kvlitmus.spec.units import Key, Name, Unit
 
 Place = tuple[str, int]
 """A place of a pool."""
@@ -165,6 +165,21 @@ def components_at_first(setting: Setting) -> ComponentState:
 def end_name(path: Path, end: int) -> Name:
     """The name of the prefix of a key that has so many units."""
     return path.names[end - 1] if end else path.root
+
+
+def path_to(setting: Setting, name: Name) -> Path:
+    """The path to a prefix, as of a key that ends there."""
+    namespace, units = setting.names.prefix(name)
+    return path_of_units(setting, namespace, units)
+
+
+def path_of_units(setting: Setting, namespace: str | None, units: Sequence[Unit]) -> Path:
+    """The path of a key that has these units."""
+    names = setting.names.of(namespace, units)
+    tokens = tuple([one[0] if isinstance(one, tuple) else one for one in units])
+    if units and isinstance(units[-1], tuple):
+        tokens = (*tokens, units[-1][1])
+    return Path(Key(namespace, tokens, setting.config.bigram), setting.names.root(namespace), names, (), names)
 
 
 def ends_at(path: Path, component: str, places: Mapping[At, object] | frozenset[At]) -> frozenset[int]:

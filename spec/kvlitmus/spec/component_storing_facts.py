@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from kvlitmus.spec import component_host_facts as _facts  # noqa: F401 - what these are worked out from
 from kvlitmus.spec.component_calls import (
     After,
     At,

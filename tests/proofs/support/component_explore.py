@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,13 +11,14 @@ from typing import cast
 
 from kvlitmus.conformance.adapters.reference.components import target
 from kvlitmus.conformance.ports import Config, Profile
-from kvlitmus.reference import component_events, component_storing
+from kvlitmus.reference import component_events, component_storing, component_writes
 from kvlitmus.reference import components as model
 from kvlitmus.spec.calls import Path, path_of
 from kvlitmus.spec.component_advance import advance_components
 from kvlitmus.spec.component_calls import (
     After,
     At,
+    Begun,
     ComponentAlloc,
     ComponentCall,
     ComponentEvict,
@@ -31,6 +33,7 @@ from kvlitmus.spec.component_calls import (
     View,
 )
 from kvlitmus.spec.component_state import ComponentState, end_name
+from kvlitmus.spec.component_steps import component_steps
 from kvlitmus.spec.component_told import Replayed
 from kvlitmus.spec.rule import rules_of
 from kvlitmus.spec.setting import Setting
@@ -52,7 +55,7 @@ class Scope:
 
     ``host``: so many pages of host memory; then at most ``copies`` backups run at once, and as many loads back.
     ``evicts``: how many entries an eviction from the device is asked for.  ``writes``: with storage that comes and
-    goes, and at most so many writes to it.
+    goes, and at most so many writes to it.  ``policy``: by which the cache backs up by itself.
     """
 
     layout: str
@@ -65,6 +68,7 @@ class Scope:
     copies: int = 1
     evicts: tuple[int, ...] = (1, 2)
     writes: int = 0
+    policy: str = "asked"
 
 
 def tellings(before: model.Cache, then: model.Cache, setting: Setting) -> tuple[Telling, ...]:
@@ -83,18 +87,36 @@ class Explorer(ComponentSearch[model.Cache, ComponentCall]):
 
     def __init__(self, scope: Scope, perform: Perform = component_storing.perform) -> None:
         self.scope = scope
-        self.perform = perform
+        self.perform = perform if scope.policy == "asked" else self.perform_by_policy
+        self.begun: tuple[Begun, ...] = ()
         storage = "later" if scope.writes else "none"
-        config = Config(page_size=1, pages=scope.pages, components=scope.layout, host_pages=scope.host, storage=storage)
+        config = Config(
+            page_size=1,
+            pages=scope.pages,
+            components=scope.layout,
+            host_pages=scope.host,
+            write=scope.policy,
+            storage=storage,
+        )
         self.capabilities = HOSTED if scope.host else CAPABILITIES
         if scope.writes:
             self.capabilities |= {"component_storage"}
+        if scope.policy != "asked":
+            self.capabilities |= {"component_writes"}
         self.setting = Setting(config, scope.profile, 3, self.capabilities)
         self.paths = [path_of(self.setting.names, Key(None, key), 1) for key in scope.keys]
 
     def empty(self) -> model.Cache:
         """See :class:`ComponentSearch`."""
         return model.empty(self.setting)
+
+    def perform_by_policy(
+        self, cache: model.Cache, setting: Setting, call: ComponentCall
+    ) -> tuple[model.Cache, object]:
+        """Perform a call, and note what it has begun by itself; its copies are counted from beyond all others."""
+        then, answer, begun = component_writes.perform(cache, setting, call, itertools.count(100))
+        self.begun = tuple(begun)
+        return then, answer
 
     def step(self, cache: model.Cache, call: ComponentCall, report: Report) -> tuple[model.Cache, tuple[str, ...]]:
         """Perform and judge a call; a caller that brings entries allocates them first and gives back what is left."""
@@ -135,8 +157,12 @@ class Explorer(ComponentSearch[model.Cache, ComponentCall]):
         answer: object,
         report: Report,
     ) -> tuple[str, ...]:
-        """The rules that a step breaks."""
-        return self.broken_by(state, call, self.seen(before, then, answer), report)
+        """The rules that a step breaks, with those that it has begun by itself."""
+        for one in component_steps(state, self.setting, call, self.seen(before, then, answer)):
+            broken = self.broken_by(one.before, one.call, one.after, report) if one.judged else ()
+            if broken:
+                return broken
+        return ()
 
     def after(
         self, before: model.Cache, state: ComponentState, call: ComponentCall, then: model.Cache, answer: object
@@ -147,7 +173,7 @@ class Explorer(ComponentSearch[model.Cache, ComponentCall]):
     def seen(self, before: model.Cache, then: model.Cache, answer: object) -> After:
         """An answer, and what is seen and told after it."""
         host = {pool: len(free) for pool, free in then.host_free.items()}
-        return After(answer, *self.shown(then), host, tellings(before, then, self.setting))
+        return After(answer, *self.shown(then), host, tellings(before, then, self.setting), self.begun)
 
     def known(self, cache: model.Cache) -> ComponentState:
         """What somebody knows who has seen this cache: everything."""
@@ -259,6 +285,9 @@ QUICK = {
     "copied states": Scope("kv+state", 2, ((1, 1),), receipts=0, host=1, evicts=(1,)),
     "written states": Scope("kv+state", 2, ((1, 1),), receipts=0, host=1, evicts=(1,), writes=1),
     "detached states": Scope("kv+state", 2, ((1, 1),), receipts=0, fetches=1, host=1, copies=0, evicts=(1,), writes=1),
+    "inserted states": Scope("kv+state", 2, ((1, 1),), receipts=0, host=1, evicts=(1,), policy="write_through"),
+    "saved states": Scope("kv+state", 2, ((1, 1),), receipts=0, host=2, copies=0, evicts=(1,), policy="write_back"),
+    "saved windows": Scope("kv+swa", 2, ((1, 1),), receipts=0, host=1, copies=0, evicts=(1, 2), policy="write_back"),
     "fetched index keys": Scope("kv+index", 2, ((1, 1),), receipts=0, fetches=1),
 }
 """What every run enumerates."""

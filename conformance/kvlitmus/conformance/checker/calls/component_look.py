@@ -16,7 +16,7 @@ from kvlitmus.spec.component_calls import (
     Telling,
     View,
 )
-from kvlitmus.spec.component_policy_facts import path_to
+from kvlitmus.spec.component_state import path_to
 from kvlitmus.spec.component_steps import component_steps
 
 if TYPE_CHECKING:
