@@ -36,7 +36,7 @@ def test_storage_is_asked_for_where_the_configuration_has_it() -> None:
 def test_a_target_says_that_it_has_storage() -> None:
     class Hosted:
         capabilities = target.capabilities
-        pools = ("component_host",)
+        pools = ("component_host", "component_writes")
 
     assert set(configs_of(target)) - set(configs_of(Hosted())) == set(COMPONENT_STORAGE_CONFIGS)
     assert set(COMPONENT_HOST_CONFIGS) <= set(configs_of(Hosted()))

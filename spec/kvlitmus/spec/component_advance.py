@@ -64,6 +64,7 @@ from kvlitmus.spec.component_state import (
     needed_at,
     needed_by,
     not_in,
+    path_to,
     pool_places,
     published,
     started,
@@ -72,6 +73,7 @@ from kvlitmus.spec.component_state import (
     written_from,
 )
 from kvlitmus.spec.component_told import replayed
+from kvlitmus.spec.policies import SELECTIVE
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.units import Name
 
@@ -92,10 +94,18 @@ def advance_components(state: ComponentState, setting: Setting, call: ComponentC
 
 
 def used_after(then: ComponentState, setting: Setting, call: ComponentCall) -> frozenset[Name]:
-    """The prefixes that inserts have gone through and whose KV has been cached since, after this call."""
+    """The prefixes that inserts have gone through and that have been boundaries for certain since, after this call."""
+    if setting.config.write != SELECTIVE or not setting.config.tiered:
+        return frozenset()  # only there it is of use
     through = then.used.union(call.path.names) if isinstance(call, ComponentInsert) else then.used
     base = setting.layout.base.name
-    return frozenset(name for name in through if (base, name) in then.certain)
+    return frozenset(name for name in through if (base, name) in then.certain and whole(then, setting, name))
+
+
+def whole(state: ComponentState, setting: Setting, name: Name) -> bool:
+    """Whether the device certainly has all that a prefix needs as a boundary."""
+    path = path_to(setting, name)
+    return needed_by(setting, path, len(path.names)) <= state.certain
 
 
 def _alloc(state: ComponentState, setting: Setting, _: ComponentAlloc, answer: Entries | None) -> ComponentState:

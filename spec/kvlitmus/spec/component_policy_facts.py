@@ -12,6 +12,7 @@ from kvlitmus.spec.component_calls import (
     At,
     Begun,
     Committed,
+    ComponentBackUp,
     ComponentCall,
     ComponentCommit,
     ComponentEvict,
@@ -77,14 +78,16 @@ def occasion(setting: Setting, state: ComponentState, call: ComponentCall, answe
 
 
 def used_path(state: ComponentState, call: ComponentCall, answer: object) -> tuple[Path, int] | None:
-    """The key that a call uses, and up to where."""
+    """The key that a call inserts, finds, or goes on from, and up to where."""
     if isinstance(call, ComponentInsert):
         return call.path, len(call.path.names)
     if isinstance(call, ComponentMatch):
         assert isinstance(answer, ComponentHit)
         return call.path, answer.length
-    if isinstance(call, ComponentLock):
+    if isinstance(call, ComponentLock | ComponentBackUp):
         return call.path, call.length
+    if isinstance(call, ComponentLoad | ComponentPrefetch):
+        return call.path, call.start
     if isinstance(call, ComponentCommit):
         assert isinstance(answer, Committed)
         return state.fetches[call.number].path, answer.end
@@ -168,13 +171,17 @@ def component_lost(
     view = answer.view
     if view is None or view.host_held is None:
         return UNKNOWN
-    if setting.config.write != WRITE_BACK or any(any(one.answer.freed.values()) for one in answer.begun):
-        # What was evicted from the host may have made room too late.
+    if setting.config.write != WRITE_BACK:
         return []
     known = advance_components(state, setting, call, answer)
     if not state.certain - known.places.keys():
         return []
     tried = {one.call.path.names[-1] for one in answer.begun}
+    # What was evicted from the host may have made room too late: there was at least what is free now, less that.
+    late = dict.fromkeys(layout.host, 0)
+    for one in answer.begun:
+        for pool, many in by_pool(layout, one.answer.freed).items():
+            late[pool] += many
     there = {**known.places, **known.host}
     lost = []
     for base, name in state.certain:
@@ -189,7 +196,7 @@ def component_lost(
             valid(one, length, ends_at(path, one.name, state.certain), window_root) for one in layout.components
         )
         lacking = counted(needs - known.host.keys())
-        room = all(many <= len(view.host_free[pool]) for pool, many in by_pool(layout, lacking).items())
+        room = all(many <= len(view.host_free[pool]) - late[pool] for pool, many in by_pool(layout, lacking).items())
         if before and room and not needs <= state.host.keys():
             lost.append(name)
     return lost

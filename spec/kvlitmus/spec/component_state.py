@@ -100,8 +100,8 @@ class ComponentState(NamedTuple):
     insert or commit brought, in entries: no node is longer.  ``fetches``: the prefetches that are under way, by the
     suite's number.  ``running``: likewise the requests.  ``copies``: further places of what may be cached more than
     once.  ``host``, ``host_certain``, ``host_available``: what may be cached on the host, what is for certain, and what is free
-    there.  ``under_way``: by the suite's number the copies that are under way.  ``used``: the prefixes that an insert has
-    gone through and whose KV has certainly been cached since.  ``told``: what all events so far tell.
+    there.  ``under_way``: by the suite's number the copies that are under way.  ``used``: with the selective policy
+    the prefixes that an insert has gone through and that have certainly been boundaries since.  ``told``: what all events so far tell.
     ``attached``: whether storage is there; ``None`` where it doesn't come and go.  ``writes``: by the suite's number the
     writes to it that are under way.
     """

@@ -182,7 +182,8 @@ class ComponentWrites(Protocol):
         """The backups that the call just made has begun by itself, in order; asked for once after each call.
 
         With ``write_back`` they come before the call, which evicts what they have saved, and have ended; otherwise they
-        come after it.  A copy that is under way ends with :meth:`ComponentHost.component_copied`.
+        come after it.  One that has ended had ended before the next began.  A copy that is under way ends with
+        :meth:`ComponentHost.component_copied`.
         """
 
 

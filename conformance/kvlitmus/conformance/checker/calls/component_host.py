@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 def back_up(checker: Checker, key: Key, length: int, handle: object, number: int) -> bool:
     """Copy to the host what a hit of this length needs; whether a copy has begun."""
+    number = free_number(checker, number)
     answer = checker.call(f"copy {number}: back up {key_text(key)} up to {length} units", "component_back_up", handle)
     token, places, freed = checker.fields(answer, 3, "(copy, places by component and end, evicted by component)")
     given = read_copying(checker, token, places, length, freed)
@@ -33,6 +34,7 @@ def back_up(checker: Checker, key: Key, length: int, handle: object, number: int
 
 def load(checker: Checker, key: Key, start: int, handle: object, number: int) -> int:
     """Load back what is behind a hit that ends there; the boundary that is loaded for, or where the hit ends."""
+    number = free_number(checker, number)
     said = f"copy {number}: load back of {key_text(key)} what is behind {start} units"
     answer = checker.call(said, "component_load", handle, key)
     what = "(copy, boundary, places by component and end, evicted by component)"
@@ -42,6 +44,13 @@ def load(checker: Checker, key: Key, start: int, handle: object, number: int) ->
         checker.copying[number] = token
     judge(checker, ComponentLoad(checker.path(key), start, number), given)
     return start if given.places is None else given.boundary
+
+
+def free_number(checker: Checker, number: int) -> int:
+    """This number for a copy, or the next that is free: a copy whose number went to another would be lost."""
+    while number in checker.component_state.under_way:
+        number += 1
+    return number
 
 
 def copied(checker: Checker, number: int, ok: bool = True) -> None:
