@@ -30,6 +30,7 @@ ZOO: tuple[str, ...] = (
     "sparse_map",
     "block_groups",
     "block_offload",
+    "block_writes",
     "block_requests",
 )
 """The names of all caches."""

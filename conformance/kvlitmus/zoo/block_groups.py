@@ -199,7 +199,7 @@ class BlockGroupsTarget:
     """Layouts of one pool alone."""
 
     profile = PROFILE
-    configs = CONFIGS
+    configs: tuple[Config, ...] = CONFIGS
     capabilities: tuple[str, ...] = (
         "component_lookup",
         "components",

@@ -205,8 +205,8 @@ def told(copy: Offload | None) -> dict[str, dict[int, int]]:
 class BlockOffloadTarget(BlockGroupsTarget):
     """Layouts of one pool alone, with host memory."""
 
-    configs = CONFIGS
-    pools = ("component_host",)
+    configs: tuple[Config, ...] = CONFIGS
+    pools: tuple[str, ...] = ("component_host",)
     capabilities = (
         *BlockGroupsTarget.capabilities,
         "component_host",
