@@ -85,7 +85,7 @@ def planted(name: str = "sglang-0.5.23-file", **stamps: str) -> Report:
     finding = {"rules": ["STORE-08"], "calls": ["get()"], "config": {}, "allowed": "", "detail": "", "seen": {"a": "1"}}
     row = next(row for row in rows if row["id"] == "STORE-08")
     row.update(verdict="violated", findings=[0])
-    stamp = {"build": build.build_of(known.module), "items": build.items_of(items)} | stamps
+    stamp = {"build": build.build_of(known.module, build.kinds_of(configs)), "items": build.items_of(items)} | stamps
     tally = {"passed": 1, "violated": 1, "warned": 0, "not_applicable": 0}
     return {
         "stamps": {"target": {"name": name}, **stamp},

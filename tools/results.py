@@ -76,17 +76,19 @@ def stale(data: Report) -> list[str]:
     if not stamps.get("build"):
         return ["made before reports were stamped"]
     why = []
-    ours = build.build_of(known.module)
-    if stamps["build"] != ours:
-        why.append(f"of build {stamps['build']}, this tree is {ours}")
-    rules = {id: build.digest_of(rule) for id, rule in all_rules().items()}
-    other = [one["id"] for one in data["rules"] if rules.get(one["id"]) != one["digest"]]
-    other += sorted(rules.keys() - {one["id"] for one in data["rules"]})
-    if other:
-        why.append(f"{len(other)} rules are other ones ({', '.join(other[:3])}{' …' if len(other) > 3 else ''})")
     target = targets.load_target(
         targets.TargetRef(name=name, module=known.module, attribute=known.attribute, python="", roots=())
     )
+    kinds = build.kinds_of(plan.configs_of(target))
+    ours = build.build_of(known.module, kinds)
+    if stamps["build"] != ours:
+        why.append(f"of build {stamps['build']}, this tree is {ours}")
+    rules = {id: build.digest_of(rule) for id, rule in all_rules().items() if build.is_about(rule, kinds)}
+    told = {one["id"]: one["digest"] for one in data["rules"]}
+    gone = [id for id in told if id not in all_rules()]
+    other = gone + [id for id, digest in rules.items() if told.get(id) != digest]
+    if other:
+        why.append(f"{len(other)} rules are other ones ({', '.join(other[:3])}{' …' if len(other) > 3 else ''})")
     options = data["options"]
     items = plan.items(
         plan.configs_of(target),

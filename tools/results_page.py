@@ -156,6 +156,7 @@ def targets_table(found: Evidence) -> list[str]:
         f"Builds: {', '.join(f'`{one}`' for one in builds)}.",
         "A build is a digest of everything that decides verdicts on a target: rules with their facts, judge, calls,",
         "moves, litmus tests and plan, and the target's adapter;",
+        "what is about another kind of cache alone (page stores, sparse host memory, components, ranks),",
         "comments, the command line and what shrinks counterexamples are no part of it. A report is **stale** when its",
         "build, the digest of one of its rules, or its items are not this tree's; it counts for no verdict then.",
     ]

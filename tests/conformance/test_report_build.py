@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import ast
+import sys
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
 from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.report import build
-from kvlitmus.conformance.run.plan import items
+from kvlitmus.conformance.run.engine import run_item
+from kvlitmus.conformance.run.plan import (
+    COMPONENT_CONFIGS,
+    CONFIGS,
+    RANK_CONFIGS,
+    SPARSE_CONFIGS,
+    STORE_CONFIGS,
+    TIER_CONFIGS,
+    items,
+)
+from kvlitmus.conformance.run.results import Options
+from kvlitmus.conformance.specimen.cache import component_target, target
 from kvlitmus.conformance.specimen.parts import PROFILE
 
 SPECIMEN = "kvlitmus.conformance.specimen.cache"
@@ -28,9 +41,9 @@ def test_comments_and_docstrings_are_no_part_of_a_build() -> None:
     assert essence('x = "# no comment"\n') == 'x = "# no comment"'
 
 
-def changed(monkeypatch: pytest.MonkeyPatch, part: str) -> bool:
-    """Whether the build of the specimen is another one when this file is."""
-    before = build.build_of(SPECIMEN)
+def changed(monkeypatch: pytest.MonkeyPatch, part: str, kinds: tuple[str, ...] = ()) -> bool:
+    """Whether the build of the specimen, judged as these kinds, is another one when this file is."""
+    before = build.build_of(SPECIMEN, kinds)
     read = build._read
 
     def other(path: Path) -> tuple[str, tuple[str, ...]]:
@@ -39,7 +52,7 @@ def changed(monkeypatch: pytest.MonkeyPatch, part: str) -> bool:
 
     with monkeypatch.context() as patch:
         patch.setattr(build, "_read", other)
-        return build.build_of(SPECIMEN) != before
+        return build.build_of(SPECIMEN, kinds) != before
 
 
 @pytest.mark.parametrize(
@@ -56,6 +69,67 @@ def test_what_decides_verdicts_is_part_of_it(monkeypatch: pytest.MonkeyPatch, pa
 )
 def test_what_decides_none_is_not(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
     assert not changed(monkeypatch, part)
+
+
+OWN = {
+    "components": (
+        "spec/component_facts.py",
+        "calls/component_look.py",
+        "actions/components.py",
+        "litmus/components.py",
+    ),
+    "sparse": ("spec/sparse_state.py", "calls/sparse.py", "actions/sparse.py", "litmus/sparse_staging.py"),
+    "ranks": ("spec/rank_facts.py", "calls/ranks.py", "actions/ranks.py", "litmus/ranks.py"),
+    "store": ("spec/store_state.py", "calls/store.py", "actions/store.py", "litmus/store.py"),
+}
+
+
+@pytest.mark.parametrize(("kind", "part"), [(kind, part) for kind, parts in OWN.items() for part in parts])
+def test_what_is_about_another_kind_of_cache_is_not(monkeypatch: pytest.MonkeyPatch, kind: str, part: str) -> None:
+    others = tuple(OWN.keys() - {kind})
+    assert (
+        changed(monkeypatch, part, (kind,))
+        and not changed(monkeypatch, part)
+        and not changed(monkeypatch, part, others)
+    )
+
+
+CASES = {
+    "": (target, (*CONFIGS[:2], *TIER_CONFIGS[:2]), 10),
+    "components": (component_target, COMPONENT_CONFIGS[:1], 8),
+    "sparse": (target, SPARSE_CONFIGS[:1], 8),
+    "ranks": (target, RANK_CONFIGS[:1], 2),
+    "store": (target, STORE_CONFIGS[:1], 8),
+}
+"""What judges each kind of cache: a target, its configurations, and how many items of all kinds are played."""
+BEFORE_ANYTHING = {"layout_of", "components_at_first"}
+"""What is made of components at first, which is nothing where there are none."""
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_nothing_about_another_kind_of_cache_is_asked(kind: str) -> None:
+    """What a build leaves out has no say: no function of such a module is called while a cache is judged."""
+    made, configs, many = CASES[kind]
+    every = items(configs, made.profile, steps=100)
+    chosen = every[:: max(1, len(every) // many)][:many]
+    assert build.kinds_of(configs) == ({kind} if kind else set()) and len(chosen) == many
+    run_item(made, chosen[0], Options(shrink_trials=0))  # what is loaded first is loaded
+    rooms = {str(path.parent): room for room in build.ROOMS if (path := build.path_of(room))}
+    called: set[str] = set()
+
+    def look(frame: FrameType, event: str, _: object) -> None:
+        path = Path(frame.f_code.co_filename)
+        room = rooms.get(str(path.parent))
+        if event == "call" and room and build.is_apart(f"{room}.{path.stem}", (kind,)):
+            called.add(frame.f_code.co_name)
+
+    sys.setprofile(look)
+    try:
+        results = [run_item(made, one, Options(shrink_trials=0)) for one in chosen]
+    finally:
+        sys.setprofile(None)
+    assert not any(one.error for one in results)
+    assert called <= BEFORE_ANYTHING
 
 
 def test_the_adapter_of_the_target_is_part_of_it() -> None:

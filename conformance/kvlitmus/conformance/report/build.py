@@ -3,7 +3,8 @@
 Two trees that have the same build for a target say the same of it.  What counts: the rules with their facts; the
 modules that judge, and those that make the calls (oracle, calls, actions, litmus tests, plan), with their imports; and
 the target's adapter.  Comments, docstrings and the command line don't count, nor does what only shrinks
-counterexamples or watches processes.  The items of a run have a digest of their own.
+counterexamples or watches processes, nor what is about another kind of cache than the target.  The items of a run
+have a digest of their own.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ import io
 import json
 import sys
 import tokenize
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
+from kvlitmus.conformance.ports import Config
 from kvlitmus.conformance.run.results import Item, to_json
 from kvlitmus.spec.rule import Rule, all_rules
 
@@ -40,22 +42,45 @@ LEFT_OUT = frozenset(
 )
 """Reached from there, but without a say in verdicts."""
 
+KINDS = {"components": "component", "sparse": "sparse", "ranks": "rank", "store": "store"}
+"""What is judged apart from caches of KV, and how the names of modules begin that are about it alone."""
+PACKS = {"comp": "components", "creq": "components", "sparse": "sparse", "ranks": "ranks", "store": "store"}
+"""The packs of rules about one of these; the others may be asked of any cache."""
+ROOMS = ("kvlitmus.spec", *(f"kvlitmus.conformance.{name}" for name in ("litmus", "generate.actions", "checker.calls")))
+"""Where such modules are."""
+
 DIGITS = 12
 
 
-def build_of(target_module: str) -> str:
-    """Twelve hex digits that change with whatever decides verdicts on a target of this module."""
+def kinds_of(configs: Iterable[Config]) -> frozenset[str]:
+    """What of :data:`KINDS` is judged in these configurations; nothing, for a cache of KV."""
+    return frozenset("components" if one.components else one.pool for one in configs) & KINDS.keys()
+
+
+def is_about(rule: Rule, kinds: Collection[str]) -> bool:
+    """Whether a rule may be asked of these kinds of caches, or of any."""
+    return rule.pack not in PACKS or PACKS[rule.pack] in kinds
+
+
+def is_apart(module: str, kinds: Collection[str]) -> bool:
+    """Whether a module is about another kind of cache alone: nothing of it is asked where these are judged."""
+    room, _, name = module.rpartition(".")
+    return room in ROOMS and any(name.startswith(KINDS[kind]) for kind in KINDS.keys() - set(kinds))
+
+
+def build_of(target_module: str, kinds: Collection[str] = ()) -> str:
+    """Twelve hex digits that change with whatever decides verdicts on a target of this module and these kinds."""
     found: dict[str, str] = {}
     waiting = ["kvlitmus.spec", *(f"kvlitmus.conformance.{name}" for name in ROOTS), target_module]
     while waiting:
         name = waiting.pop()
         path = path_of(name)
-        if name in found or name in LEFT_OUT or path is None:
+        if name in found or name in LEFT_OUT or path is None or is_apart(name, kinds):
             continue
         found[name], imported = _read(path)
         waiting += imported
         waiting += inner_modules(name, path)
-    lines = [f"{id} {digest_of(rule)}" for id, rule in all_rules().items()]
+    lines = [f"{id} {digest_of(rule)}" for id, rule in all_rules().items() if is_about(rule, kinds)]
     lines += [f"{name} {digest}" for name, digest in sorted(found.items())]
     return _digest("\n".join(lines))
 

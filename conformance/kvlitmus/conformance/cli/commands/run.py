@@ -73,7 +73,8 @@ def main(args: argparse.Namespace) -> int:
     )
     run = prepare(args, found, configs, chosen, len(items))
     if any(name.endswith(".json") for name in args.report):
-        run.build, run.items = build.build_of(ref.module), build.items_of(items)
+        run.build = build.build_of(ref.module, build.kinds_of(configs))
+        run.items = build.items_of(items)
     with recording(args.record, run, items) as folder:
         minimal = play(run, found, items, replace(options, record=folder), args.jobs, style)
     with ending.reporting():
