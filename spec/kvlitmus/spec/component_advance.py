@@ -257,7 +257,7 @@ def _back_up(state: ComponentState, setting: Setting, call: ComponentBackUp, ans
         return then
     host = not_in(setting.layout, then.host, at_places(setting.layout, brought))
     kept = (needs - brought.keys()) & host.keys()
-    one = Copy(load=False, places=brought, device=needs & state.places.keys(), host=kept)
+    one = Copy(load=False, places=brought, device=needs & state.places.keys(), host=kept, needs=needs)
     certain = (then.host_certain & host.keys()) | kept
     return then._replace(host=host, host_certain=certain, under_way={**state.under_way, call.number: one})
 
@@ -269,7 +269,7 @@ def _load(state: ComponentState, setting: Setting, call: ComponentLoad, answer: 
         return _doubted(state, touched)
     needs, brought = needed_by(setting, call.path, answer.boundary), copied_to(call.path, answer)
     kept = (needs - brought.keys()) & state.places.keys()
-    one = Copy(load=True, places=brought, device=kept, host=needs & state.host.keys())
+    one = Copy(load=True, places=brought, device=kept, host=needs & state.host.keys(), needs=needs)
     then = _doubted(state._replace(under_way={**state.under_way, call.number: one}), touched)
     then = _without(then, setting, at_places(setting.layout, brought))
     sources = frozenset(brought) & state.host.keys()
@@ -325,7 +325,7 @@ def _write(state: ComponentState, setting: Setting, call: ComponentWrite, answer
         return state
     takes = written_from(call.path, answer) & state.host.keys()
     needs = needed_by(setting, call.path, call.length) & state.host.keys()
-    writes = {**state.writes, call.number: Write(takes, needs | takes)}
+    writes = {**state.writes, call.number: Write(takes, needs | takes, needed_by(setting, call.path, call.length))}
     return state._replace(host_certain=state.host_certain | takes, writes=writes)
 
 

@@ -359,7 +359,7 @@ def component_freed(answer: After) -> Mapping[str, int]:
 @fact(0)
 def component_evictable(layout: Layout, state: ComponentState) -> Mapping[str, int]:
     """How many entries of each component are certainly cached, and covered by no receipt."""
-    free = state.certain - state.covered
+    free = state.certain - state.needed
     counts = Counter(name for name, _ in free)
     return {one.name: counts[one.name] for one in layout.components}
 

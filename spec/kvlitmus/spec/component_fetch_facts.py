@@ -125,7 +125,7 @@ def component_fetch_spared(
     if component_fetch_length == component_fetch_full or in_vain:
         return []
     anchor = anchor_of(layout, call.path, call.start)
-    free = state.certain - state.covered - anchor
+    free = state.certain - state.needed - anchor
     counts = {one.name: sum(1 for at in free if at[0] == one.name) for one in layout.components}
     full = asked(layout, component_fetch_full)
     could = dict(state.available or {})

@@ -145,7 +145,7 @@ def component_copy_refusable(
         return UNKNOWN
     if isinstance(call, ComponentLoad) and largest_together(setting, state, call.path) <= call.start:
         return True
-    loose = state.certain - state.covered if load else state.host_certain - state.host_covered
+    loose = state.certain - state.needed if load else state.host_certain - state.host_needed
     freed = copying_of(answer).freed
     return any(refusable(layout, plan, loose, available, freed) for plan in copy_plans(setting, state, call, answer))
 
@@ -184,7 +184,7 @@ def component_host_freed(answer: After) -> Mapping[str, int]:
 @fact(0)
 def component_host_evictable(layout: Layout, state: ComponentState) -> Mapping[str, int]:
     """How many entries of each component are certainly cached on the host, and needed by no copy and no write."""
-    counts = Counter(name for name, _ in state.host_certain - state.host_covered)
+    counts = Counter(name for name, _ in state.host_certain - state.host_needed)
     return {one.name: counts[one.name] for one in layout.components}
 
 

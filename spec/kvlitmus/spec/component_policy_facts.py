@@ -22,6 +22,7 @@ from kvlitmus.spec.component_calls import (
     ComponentLock,
     ComponentMatch,
     ComponentPrefetch,
+    ComponentWrite,
     Copying,
     Reserved,
 )
@@ -84,7 +85,7 @@ def used_path(state: ComponentState, call: ComponentCall, answer: object) -> tup
     if isinstance(call, ComponentMatch):
         assert isinstance(answer, ComponentHit)
         return call.path, answer.length
-    if isinstance(call, ComponentLock | ComponentBackUp):
+    if isinstance(call, ComponentLock | ComponentBackUp | ComponentWrite):
         return call.path, call.length
     if isinstance(call, ComponentLoad | ComponentPrefetch):
         return call.path, call.start
@@ -136,7 +137,7 @@ def component_due_missed(
     if not needs - then.host.keys() - on_its_way:
         return []
     plan = plan_for(setting, then, call.path, boundary, load=False)
-    loose = then.host_certain - then.host_covered
+    loose = then.host_certain - then.host_needed
     return [] if refusable(layout, plan, loose, available, {}) else [boundary]
 
 

@@ -59,24 +59,27 @@ class Copy(NamedTuple):
     """A copy that is under way, to the host or, of a ``load``, to the device.
 
     ``places``: what it is written to, by what it brings there.  ``device``, ``host``: what its boundary needs and each tier
-    had when it began; that is protected until the copy has ended.
+    had when it began; that is protected until the copy has ended.  ``needs``: all that its boundary needs, also what comes
+    to a tier only later: that may be protected.
     """
 
     load: bool
     places: Mapping[At, int]
     device: frozenset[At]
     host: frozenset[At]
+    needs: frozenset[At] = frozenset()
 
 
 class Write(NamedTuple):
     """A write to storage that is under way.
 
     ``takes``: what is written.  ``host``: what its boundary needs and the host had when it began; that is protected until
-    the write has ended.
+    the write has ended.  ``needs``: as of a copy.
     """
 
     takes: frozenset[At]
     host: frozenset[At]
+    needs: frozenset[At] = frozenset()
 
 
 Stored = tuple[At, int]
@@ -141,6 +144,17 @@ class ComponentState(NamedTuple):
         """Everything on the host that the boundary of a copy needs, or that of a write to storage."""
         copies = [one.host for one in self.under_way.values()]
         return frozenset[At]().union(*copies, *[one.host for one in self.writes.values()])
+
+    @property
+    def needed(self) -> frozenset[At]:
+        """What is covered, and what has come to the device since a copy began that needs it: that may be spared too."""
+        return self.covered.union(*[one.needs for one in self.under_way.values()])
+
+    @property
+    def host_needed(self) -> frozenset[At]:
+        """What is covered there, and what has come to the host since: that may be spared too."""
+        copies = [one.needs for one in self.under_way.values()]
+        return self.host_covered.union(*copies, *[one.needs for one in self.writes.values()])
 
     @property
     def fetching(self) -> frozenset[Place]:
@@ -281,7 +295,9 @@ def not_in(layout: Layout, held: Mapping[At, int], taken: frozenset[Place]) -> M
 def anchor_of(layout: Layout, path: Path, start: int) -> frozenset[At]:
     """What a prefetch protects: the KV of its anchor, and of no other component anything."""
     base = layout.base
-    return frozenset((base.name, end_name(path, end)) for end in range(base.unit, start + 1, base.unit))
+    return frozenset(
+        (base.name, end_name(path, end)) for end in range(base.unit, min(start, len(path.names)) + 1, base.unit)
+    )
 
 
 def written(layout: Layout, fetch: Fetch, came: Mapping[str, Collection[int]]) -> frozenset[Place]:

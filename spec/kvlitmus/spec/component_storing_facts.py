@@ -33,7 +33,8 @@ LOOKED_AT = ("component_host_view",)
 
 def due(setting: Setting, call: ComponentWrite) -> frozenset[At]:
     """What the boundary of a write needs and storage lacks."""
-    stored = {(name, end_name(call.path, end)) for name, some in call.stored.items() for end in some}
+    units = len(call.path.names)
+    stored = {(name, end_name(call.path, end)) for name, some in call.stored.items() for end in some if end <= units}
     return needed_by(setting, call.path, call.length) - stored
 
 

@@ -222,7 +222,24 @@ def a_reset_forgets_writes_and_not_storage(checker: Checker) -> None:
     backed(checker, key)
     write(checker, key)
     components.reset(checker)
-    write(checker, key)
+    put(checker, key)
     backed(checker, key)
     put(checker, key)
+    evict_host(checker)
+
+
+@litmus(rules=("COMP-38", "COMP-60"), needs=NEEDS, layouts=HYBRID, profile=ANY_ENTRIES)
+def what_comes_during_a_write_may_stay(checker: Checker) -> None:
+    """Storage lacks the state alone, and the host the window: it is backed up during the write, and is to go then."""
+    attach(checker)
+    key = prompt(checker, "abcd")
+    backed(checker, key)
+    copies.evict_host(checker, {"swa": 4})
+    stored = {name: ends for name, ends in everything(checker, key).items() if name != "state"}
+    begun = write(checker, key, stored)
+    back_up(checker, key)
+    end(checker)
+    copies.evict_host(checker, {"swa": 4})
+    if begun:
+        storage.written(checker, 0)
     evict_host(checker)

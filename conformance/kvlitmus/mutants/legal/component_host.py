@@ -52,3 +52,18 @@ class NodeCopier(WholeNodes, ComponentCopier):
 @null_mutant("component-host-by-node", beside=(NodeTree,), profile=BY_NODE, configs=COMPONENT_HOST_CONFIGS)
 class HostByNode(NodeCopier):
     """What was inserted in a row is evicted in a row, from the device and from the host, as the profile declares."""
+
+
+@null_mutant("component-copy-pins-names", configs=COMPONENT_HOST_CONFIGS)
+class CopyPinsNames(ComponentCopier):
+    """A copy protects everything that its boundary needs, also what comes to a tier only after it began."""
+
+    def pin(self, copy: ComponentCopy, node: ComponentNode) -> None:
+        super().pin(copy, node)
+        for name, at in self.needs(node):
+            if (name, at) not in copy.device:
+                copy.device.append((name, at))
+                at.locks[name] = at.locks.get(name, 0) + 1
+            if (name, at) not in copy.host:
+                copy.host.append((name, at))
+                at.host_locks[name] = at.host_locks.get(name, 0) + 1

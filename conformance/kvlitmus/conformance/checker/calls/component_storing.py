@@ -47,6 +47,8 @@ def write(checker: Checker, key: Key, length: int, handle: object, stored: Ends,
         nothing_beside(checker, ends, "write")
     else:
         given = read_entries(checker, ends)
+        if any(len(set(some)) != len(some) for some in given.values()):
+            raise checker.broken("PORT-03", f"expected each entry once, got {entries_text(given)}")
         checker.writing[number] = token
     checker.history[-1] += f" → {'None' if given is None else entries_text(given)}"
     answered = Writing(None if given is None else sets(given))

@@ -21,13 +21,13 @@ def stored_of(checker: Checker, fetch: Fetch, a: int, b: int, c: int) -> dict[st
     layout = checker.setting.layout
     found: dict[str, set[int]] = {}
     for at, one in enumerate(layout.components):
-        ends = list(range(one.unit, fetch.start + fetch.length + 1, one.unit))
+        ends = list(range(one.unit, min(fetch.start + fetch.length, len(fetch.path.names)) + 1, one.unit))
         behind = [end for end in ends if end > fetch.start]
         kind = (a >> (2 * at)) % 4
         if kind == 0 and c % 4 == 0:
             continue  # storage says nothing of this component
         if isinstance(one.shape, Run):
-            found[one.name] = set(behind[: 1 + b % len(behind)] if kind == 0 else behind)
+            found[one.name] = set(behind[: 1 + b % max(1, len(behind))] if kind == 0 else behind)
         else:
             holes = b >> at if kind == 1 else 0
             found[one.name] = {end for index, end in enumerate(ends) if not holes >> (index % 8) & 1}

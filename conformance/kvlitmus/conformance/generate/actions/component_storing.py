@@ -52,7 +52,7 @@ def component_write(caller: Caller, a: int, b: int, c: int) -> None:
     stored = {one.name: ends_at(path, one.name, there) for one in checker.setting.layout.components}
     if b % 8 == 0:
         parts = checker.setting.layout.components[b // 8 % 3 :]
-        stored = {one.name: holed(one.unit, length, a) for one in parts}
+        stored = {one.name: holed(one.unit, min(length, len(path.names)), a) for one in parts}
     component_storing.write(checker, key, length, handle, stored, max(state.writes, default=-1) + 1)
 
 
