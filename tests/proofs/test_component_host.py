@@ -9,10 +9,10 @@ import pytest
 from kvlitmus.conformance.ports import Profile
 from kvlitmus.reference import component_host as model
 from kvlitmus.reference.components import Cache
-from kvlitmus.spec.component_calls import ComponentBackUp, ComponentCall, ComponentCopied, ComponentEvictHost
+from kvlitmus.spec.component_calls import ComponentBackUp, ComponentCopied, ComponentEvictHost
 from kvlitmus.spec.component_state import Copy
 from kvlitmus.spec.setting import Setting
-from tests.proofs.support.component_explore import Explorer, Scope
+from tests.proofs.support.component_explore import Explorer, Scope, with_slip
 
 
 def copied_over(cache: Cache, setting: Setting, call: ComponentCopied) -> tuple[Cache, object]:
@@ -52,12 +52,9 @@ SLIPS: tuple[tuple[type, Callable[..., tuple[Cache, object]], set[str]], ...] = 
 def test_a_slip_in_the_reference_is_found(
     kind: type, slip: Callable[..., tuple[Cache, object]], rules: set[str]
 ) -> None:
-    def perform(cache: Cache, setting: Setting, call: ComponentCall) -> tuple[Cache, object]:
-        if type(call) is kind:
-            return slip(cache._replace(ticks=cache.ticks + 1), setting, call)
-        return model.perform(cache, setting, call)
-
-    report = Explorer(Scope("kv+state", 3, ((1, 1), (2,)), receipts=0, host=1, evicts=(1,)), perform).run()
+    report = Explorer(
+        Scope("kv+state", 3, ((1, 1), (2,)), receipts=0, host=1, evicts=(1,)), with_slip(kind, slip)
+    ).run()
     assert rules & set(report.broken)
 
 

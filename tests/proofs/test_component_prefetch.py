@@ -30,7 +30,7 @@ from kvlitmus.spec.component_state import end_name
 from kvlitmus.spec.component_storage import counterexamples, window_commit
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.units import Key
-from tests.proofs.support.component_explore import Explorer, Scope
+from tests.proofs.support.component_explore import Explorer, Scope, with_slip
 from tests.proofs.support.component_fetch_calls import subsets
 
 PAGE = 4
@@ -296,12 +296,7 @@ SLIPS: tuple[tuple[type, Callable[..., tuple[Cache, object]], str, set[str]], ..
 def test_a_slip_in_the_reference_is_found(
     kind: type, slip: Callable[..., tuple[Cache, object]], layout: str, rules: set[str]
 ) -> None:
-    def perform(cache: Cache, setting: Setting, call: ComponentCall) -> tuple[Cache, object]:
-        if type(call) is kind:
-            return slip(cache._replace(ticks=cache.ticks + 1), setting, call)
-        return model.perform(cache, setting, call)
-
-    report = Explorer(Scope(layout, 3, ((1, 1), (1, 2)), receipts=0, fetches=1), perform).run()
+    report = Explorer(Scope(layout, 3, ((1, 1), (1, 2)), receipts=0, fetches=1), with_slip(kind, slip)).run()
     assert rules & set(report.broken)
 
 

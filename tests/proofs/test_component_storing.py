@@ -11,7 +11,6 @@ from kvlitmus.reference import component_host, component_prefetch
 from kvlitmus.reference import component_storing as model
 from kvlitmus.reference.components import Cache
 from kvlitmus.spec.component_calls import (
-    ComponentCall,
     ComponentDetach,
     ComponentEvictHost,
     ComponentPrefetch,
@@ -19,7 +18,7 @@ from kvlitmus.spec.component_calls import (
     Writing,
 )
 from kvlitmus.spec.setting import Setting
-from tests.proofs.support.component_explore import Explorer, Scope
+from tests.proofs.support.component_explore import Explorer, Scope, with_slip
 
 
 def write_the_kv_alone(cache: Cache, setting: Setting, call: ComponentWrite) -> tuple[Cache, object]:
@@ -80,11 +79,6 @@ SLIPS: tuple[tuple[type, Callable[..., tuple[Cache, object]], set[str]], ...] = 
 def test_a_slip_in_the_reference_is_found(
     kind: type, slip: Callable[..., tuple[Cache, object]], rules: set[str]
 ) -> None:
-    def perform(cache: Cache, setting: Setting, call: ComponentCall) -> tuple[Cache, object]:
-        if type(call) is kind:
-            return slip(cache._replace(ticks=cache.ticks + 1), setting, call)
-        return model.perform(cache, setting, call)
-
     fetches = kind in (ComponentDetach, ComponentPrefetch)
     scope = Scope(
         *("kv+state", 2, ((1, 1),)),
@@ -95,7 +89,7 @@ def test_a_slip_in_the_reference_is_found(
         evicts=(1,),
         writes=1,
     )
-    report = Explorer(scope, perform).run()
+    report = Explorer(scope, with_slip(kind, slip)).run()
     assert rules & set(report.broken)
 
 

@@ -1,8 +1,8 @@
 """Write policies of components: the backups that the reference begins by itself.
 
 With write-through what an insert leaves as the last boundary of its key is backed up at once, with the selective policy
-when an insert goes through it again.  With write-back every boundary is backed up that an eviction would
-lose; which ones these are, is found by performing the call: a cache is a value.
+when an insert goes through it again.  With write-back every boundary is backed up that an eviction would lose; which
+ones these are, is found by performing the call: a cache is a value.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from kvlitmus.reference.component_host import together
 from kvlitmus.reference.components import Cache
 from kvlitmus.spec.calls import Path
 from kvlitmus.spec.component_calls import (
+    At,
     Begun,
     ComponentBackUp,
     ComponentCall,
@@ -76,12 +77,8 @@ def saved(
     tried: set[Name] = set()
     while True:
         then, answer = component_storing.perform(cache, setting, call)
-        lost = (
-            []
-            if isinstance(call, ComponentReset)
-            else [one for one in losses(cache, then, setting) if one not in tried]
-        )
-        if not lost:
+        lost = [one for one in losses(cache, then, setting) if one not in tried]
+        if not lost or isinstance(call, ComponentReset):
             return then, answer, begun
         guarded = cache._replace(copies={**cache.copies, **guard(cache, setting, call)})
         for name in lost:
@@ -103,17 +100,17 @@ def losses(cache: Cache, then: Cache, setting: Setting) -> Sequence[Name]:
     """The boundaries of the device that neither tier makes valid any more, the shortest first."""
     if not cache.held.keys() - then.held.keys():
         return []
-    layout, root = setting.layout, setting.profile.window_root
-    both = frozenset(then.held) | then.host_held.keys()
+    layout, both = setting.layout, frozenset(then.held) | then.host_held.keys()
     lost = []
     for (base, name), entry in cache.held.items():
-        if base != layout.base.name or entry.end % step_of(layout.components):
-            continue
-        path = path_to(setting, name)
-
-        def whole(there: object, path: Path = path) -> bool:
-            return all(valid(one, len(path.names), ends_at(path, one.name, there), root) for one in layout.components)  # type: ignore[arg-type]
-
-        if whole(cache.held) and not whole(both):
-            lost.append((entry.end, name))
+        if base == layout.base.name and entry.end % step_of(layout.components) == 0:
+            path = path_to(setting, name)
+            if whole(setting, path, frozenset(cache.held)) and not whole(setting, path, both):
+                lost.append((entry.end, name))
     return [name for _, name in sorted(lost)]
+
+
+def whole(setting: Setting, path: Path, there: frozenset[At]) -> bool:
+    """Whether every component can end where a path does, with what is there."""
+    length, root = len(path.names), setting.profile.window_root
+    return all(valid(one, length, ends_at(path, one.name, there), root) for one in setting.layout.components)

@@ -80,6 +80,17 @@ def tellings(before: model.Cache, then: model.Cache, setting: Setting) -> tuple[
     return tuple(found)
 
 
+def with_slip(kind: type, slip: Callable[..., tuple[model.Cache, object]]) -> Perform:
+    """The reference, but for calls of one kind, which are answered with a slip."""
+
+    def perform(cache: model.Cache, setting: Setting, call: ComponentCall) -> tuple[model.Cache, object]:
+        if type(call) is kind:
+            return slip(cache._replace(ticks=cache.ticks + 1), setting, call)
+        return component_storing.perform(cache, setting, call)
+
+    return perform
+
+
 class Explorer(ComponentSearch[model.Cache, ComponentCall]):
     """Goes through all states of the reference's cache."""
 

@@ -69,15 +69,11 @@ class ComponentCopier(ComponentEvictor):
 
     def deepest(self, key: Key) -> ComponentNode | None:
         """The deepest node of a key at which every component could end with what either tier has."""
-        walks = [self.tree.walker(one) for one in self.components]
-        most = len(key.units) - (self.tree.profile.match_cap == "len-1" and len(key.units) > 0)
-        best = None
-        for node in self.tree.walk(key):
-            both = ComponentNode(node.units, node.above, node.end, places=self.together(node))
-            usable = [walk.goes_on(both) for walk in walks]
-            if node.end <= most and node.end % self.tree.step == 0 and all(usable):
-                best = node
-        return best
+
+        def both(node: ComponentNode) -> ComponentNode:
+            return ComponentNode(node.units, node.above, node.end, places=self.together(node))
+
+        return self.tree.last_usable(self.tree.walk(key), self.tree.most(key), both)
 
     def together(self, node: ComponentNode) -> dict[str, int]:
         """What a node has on either tier."""

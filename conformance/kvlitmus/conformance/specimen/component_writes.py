@@ -46,13 +46,7 @@ class ComponentPolicy:
 
     def last_boundary(self, key: Key) -> ComponentNode | None:
         """The deepest node of a key at which every component could end on the device."""
-        walks = [self.tree.walker(one) for one in self.tree.components]
-        best = None
-        for node in self.tree.walk(key):
-            usable = [walk.goes_on(node) for walk in walks]
-            if node.end % self.tree.step == 0 and all(usable):
-                best = node
-        return best
+        return self.tree.last_usable(self.tree.walk(key), len(key.units))
 
     def leaving(self, node: ComponentNode, names: list[str]) -> None:
         """Entries of a node are about to leave the device: every boundary that needs one is saved first."""
@@ -77,11 +71,7 @@ class ComponentPolicy:
         while at is not None and at.above is not None:
             path.append(at)
             at = at.above
-        walks = [self.tree.walker(one) for one in self.tree.components]
-        usable = [False]
-        for each in reversed(path):
-            usable = [walk.goes_on(each) for walk in walks]
-        return all(usable)
+        return self.tree.last_usable(reversed(path), node.end) is node
 
     def save(self, node: ComponentNode, *, wait: bool = False) -> None:
         """Begin to back up what a boundary needs, and wait for it if it is about to go."""

@@ -8,7 +8,7 @@ reaches along a path), :class:`ComponentEvictor` (what goes from a tier) and :cl
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -259,17 +259,31 @@ class ComponentTree(ComponentEvictor):
     def match(self, key: Key) -> ComponentNode | None:
         """The deepest node at which every component could end; ``None`` for the root."""
         self.clock += 1
-        walks = [self.walker(one) for one in self.components]
-        best = None
-        most = len(key.units) - (self.profile.match_cap == "len-1" and len(key.units) > 0)
-        for node in self.walk(key):
-            usable = [walk.goes_on(node) for walk in walks]
-            if node.end <= most and node.end % self.step == 0 and all(usable):
-                best = node
+        best = self.last_usable(self.walk(key), self.most(key))
         if best is not None:
             for one in self.components:
                 for node in self.needed(one, best):
                     node.used = self.clock
+        return best
+
+    def most(self, key: Key) -> int:
+        """The length of the longest hit that the profile allows of a key."""
+        return len(key.units) - (self.profile.match_cap == "len-1" and len(key.units) > 0)
+
+    def last_usable(
+        self,
+        path: Iterable[ComponentNode],
+        most: int,
+        seen: Callable[[ComponentNode], ComponentNode] = lambda node: node,
+    ) -> ComponentNode | None:
+        """The last node on a path from the root at which every component could end, as the nodes are ``seen``."""
+        walks = [self.walker(one) for one in self.components]
+        best = None
+        for node in path:
+            shown = seen(node)
+            usable = [walk.goes_on(shown) for walk in walks]
+            if node.end <= most and node.end % self.step == 0 and all(usable):
+                best = node
         return best
 
     def walker(self, component: Component) -> WindowWalk:
