@@ -23,9 +23,10 @@ from kvlitmus.spec.units import Name, PageNo
 from tests.proofs.lock_lemmas import Numbers, small_tree
 
 z3 = pytest.importorskip("z3")
+from tests.proofs.support.solving import can_be  # noqa: E402 - needs z3
+
 pytestmark = pytest.mark.proof
 
-TIMEOUT_MS = 20_000
 Formula = Any
 
 page_sort = z3.DeclareSort("page")
@@ -191,12 +192,7 @@ CLAIMS: dict[str, Claim] = {
 
 def counterexample(assumed: list[Formula], follows: Formula) -> bool:
     """Whether something can be as assumed without what should follow."""
-    solver = z3.Solver()
-    solver.set("timeout", TIMEOUT_MS)
-    solver.add(*assumed, z3.Not(follows))
-    verdict = solver.check()
-    assert verdict != z3.unknown, solver.reason_unknown()
-    return bool(verdict == z3.sat)
+    return can_be(*assumed, z3.Not(follows))
 
 
 @pytest.mark.parametrize("name", CLAIMS)

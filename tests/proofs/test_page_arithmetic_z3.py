@@ -17,11 +17,11 @@ from kvlitmus.spec.prefetch_plan import PrefetchAsk, deficit, least_length, trun
 from kvlitmus.spec.units import page_ceil, page_floor, pages_needed
 
 z3 = pytest.importorskip("z3")
+from tests.proofs.support.solving import model_of  # noqa: E402 - needs z3
 from tests.proofs.support.terms import formula_of  # noqa: E402 - needs z3
 
 pytestmark = pytest.mark.proof
 
-TIMEOUT_MS = 20_000
 p, n, m, t, a, b = (z3.Int(name) for name in "pnmtab")
 Formula = Any
 
@@ -59,14 +59,9 @@ def lacking(wanted: Formula, available: Formula) -> Formula:
 
 def check(assumed: list[Formula], claim: Formula) -> Mapping[str, int] | None:
     """``None`` when the claim follows from what is assumed, else values that refute it; fails on ``unknown``."""
-    solver = z3.Solver()
-    solver.set("timeout", TIMEOUT_MS)
-    solver.add(p >= 1, *assumed, z3.Not(claim))
-    verdict = solver.check()
-    assert verdict != z3.unknown, solver.reason_unknown()
-    if verdict == z3.unsat:
+    model = model_of(p >= 1, *assumed, z3.Not(claim))
+    if model is None:
         return None
-    model = solver.model()
     return {str(name): model.eval(name, model_completion=True).as_long() for name in (p, n, m, t, a, b)}
 
 

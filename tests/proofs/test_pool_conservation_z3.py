@@ -24,9 +24,10 @@ from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.units import CACHED, FREE, REQUEST, Key, PageNo, Tokens, page_floor
 
 z3 = pytest.importorskip("z3")
+from tests.proofs.support.solving import can_be  # noqa: E402 - needs z3
+
 pytestmark = pytest.mark.proof
 
-TIMEOUT_MS = 20_000
 HOMES = (FREE, CACHED, REQUEST)
 Formula = Any
 
@@ -88,12 +89,7 @@ def locked_by(change: int) -> State:
 
 
 def _can_go_wrong(before: list[Formula], after: Formula) -> bool:
-    solver = z3.Solver()
-    solver.set("timeout", TIMEOUT_MS)
-    solver.add(*before, page >= 0, page < size, z3.Not(after))
-    verdict = solver.check()
-    assert verdict != z3.unknown, solver.reason_unknown()
-    return bool(verdict == z3.sat)
+    return can_be(*before, page >= 0, page < size, z3.Not(after))
 
 
 def proven(assumed: list[Formula], after: State) -> bool:
@@ -153,17 +149,12 @@ def counters_go_wrong(step: Step, guards: list[Formula], *, returned: Formula = 
     after = dict(COUNTS)
     after[step.source] = after[step.source] - slots
     after[step.goal] = after[step.goal] + returned
-    solver = z3.Solver()
-    solver.set("timeout", TIMEOUT_MS)
     pages = {home: z3.Int(f"pages_{home}") for home in HOMES}
-    solver.add(page_size >= 1, slots == page_size * z3.Int("pages_moved"), slots >= 0, sum(COUNTS.values()) == total)
+    before = [page_size >= 1, slots == page_size * z3.Int("pages_moved"), slots >= 0, sum(COUNTS.values()) == total]
     for home, count in COUNTS.items():
-        solver.add(count >= 0, count == page_size * pages[home])
+        before += [count >= 0, count == page_size * pages[home]]
     whole = [z3.And(count >= 0, count % page_size == 0) for count in after.values()]
-    solver.add(*guards, z3.Not(z3.And(sum(after.values()) == total, *whole)))
-    verdict = solver.check()
-    assert verdict != z3.unknown, solver.reason_unknown()
-    return bool(verdict == z3.sat)
+    return can_be(*before, *guards, z3.Not(z3.And(sum(after.values()) == total, *whole)))
 
 
 @pytest.mark.parametrize("name", STEPS)

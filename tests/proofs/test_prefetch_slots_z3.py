@@ -29,11 +29,11 @@ from tests.proofs.fetch_lemmas import ways
 from tests.proofs.prefetch_lemmas import Answers
 
 z3 = pytest.importorskip("z3")
+from tests.proofs.support.solving import model_of  # noqa: E402 - needs z3
 from tests.proofs.support.terms import formula_of  # noqa: E402 - needs z3
 
 pytestmark = pytest.mark.proof
 
-TIMEOUT_MS = 20_000
 Formula = Any
 p, slot = z3.Ints("p slot")
 x, m, c, hit, n = z3.Ints("x m c hit n")
@@ -53,12 +53,7 @@ def exactly_one(claims: list[Formula]) -> Formula:
 
 def refuted(assumed: list[Formula], claim: Formula) -> Any:
     """``None`` when the claim follows from what is assumed, else a model that refutes it; fails on ``unknown``."""
-    solver = z3.Solver()
-    solver.set("timeout", TIMEOUT_MS)
-    solver.add(*assumed, z3.Not(claim))
-    verdict = solver.check()
-    assert verdict != z3.unknown, solver.reason_unknown()
-    return None if verdict == z3.unsat else solver.model()
+    return model_of(*assumed, z3.Not(claim))
 
 
 # -- the slots --------------------------------------------------------------------------------------------

@@ -18,12 +18,12 @@ from tests.proofs.sparse_growth import SCOPES, broken_in, perform, seen
 from tests.proofs.support.sparse_search import Perform
 
 z3 = pytest.importorskip("z3")
+from tests.proofs.support.solving import can_be  # noqa: E402 - needs z3
 from tests.proofs.support.terms import formula_of  # noqa: E402 - needs z3
 
 pytestmark = pytest.mark.proof
 
 PAGE_SIZES = range(1, 129)
-TIMEOUT_MS = 20_000
 n, m, room = (z3.Int(name) for name in ("n", "m", "room"))
 """Tokens of a sequence, of a longer one, and the room of a buffer."""
 Formula = Any
@@ -106,12 +106,7 @@ def most(tokens: Formula, page: int, grows: str = "page") -> Formula:
 
 def refuted(claim: Formula) -> bool:
     """Whether there are numbers against a claim about sequences and buffers."""
-    solver = z3.Solver()
-    solver.set("timeout", TIMEOUT_MS)
-    solver.add(n >= 1, m >= n, room >= 1, z3.Not(claim))
-    verdict = solver.check()
-    assert verdict != z3.unknown, solver.reason_unknown()
-    return bool(verdict == z3.sat)
+    return can_be(n >= 1, m >= n, room >= 1, z3.Not(claim))
 
 
 def has_the_newest_place(page: int) -> Formula:

@@ -15,12 +15,12 @@ from tests.proofs.sparse_ratio import RATIOS, SCOPES, broken_in, perform
 from tests.proofs.support.sparse_search import Perform
 
 z3 = pytest.importorskip("z3")
+from tests.proofs.support.solving import can_be  # noqa: E402 - needs z3
 from tests.proofs.support.terms import formula_of  # noqa: E402 - needs z3
 
 pytestmark = pytest.mark.proof
 
 PAGE_SIZES = range(1, 129)
-TIMEOUT_MS = 20_000
 n, m, g, k = (z3.Int(name) for name in "nmgk")
 """Lengths of a sequence with a step, and with another one; a group; pages that a row has."""
 Formula = Any
@@ -77,12 +77,7 @@ def rest(length: Formula, ratio: int) -> Formula:
 
 def refuted(claim: Formula) -> bool:
     """Whether there are numbers against a claim about steps of sequences, groups and rows."""
-    solver = z3.Solver()
-    solver.set("timeout", TIMEOUT_MS)
-    solver.add(n >= 1, m >= 1, g >= 0, k >= 0, z3.Not(claim))
-    verdict = solver.check()
-    assert verdict != z3.unknown, solver.reason_unknown()
-    return bool(verdict == z3.sat)
+    return can_be(n >= 1, m >= 1, g >= 0, k >= 0, z3.Not(claim))
 
 
 def each_group_has_its_step(ratio: int) -> Formula:

@@ -16,12 +16,12 @@ from tests.proofs.sparse_rows import SCOPES, broken_in, perform
 from tests.proofs.support.sparse_search import seen
 
 z3 = pytest.importorskip("z3")
+from tests.proofs.support.solving import can_be  # noqa: E402 - needs z3
 from tests.proofs.support.terms import formula_of  # noqa: E402 - needs z3
 
 pytestmark = pytest.mark.proof
 
 PAGE_SIZES = range(1, 129)
-TIMEOUT_MS = 20_000
 k, s, n, t, m = (z3.Int(name) for name in "ksntm")
 """Pages that a row has; start and count of a request, and of a second one."""
 Formula = Any
@@ -71,12 +71,7 @@ def missing(allocated: Formula, start: Formula, tokens: Formula, page: int) -> F
 
 def refuted(page: int, claim: Formula) -> bool:
     """Whether there are numbers against a claim about a row of ``k`` pages and requests within what is allocated."""
-    solver = z3.Solver()
-    solver.set("timeout", TIMEOUT_MS)
-    solver.add(k >= 0, s >= 0, s <= k * page, n >= 1, t >= 0, m >= 1, z3.Not(claim))
-    verdict = solver.check()
-    assert verdict != z3.unknown, solver.reason_unknown()
-    return bool(verdict == z3.sat)
+    return can_be(k >= 0, s >= 0, s <= k * page, n >= 1, t >= 0, m >= 1, z3.Not(claim))
 
 
 def grown(page: int) -> Formula:

@@ -43,6 +43,7 @@ def reader() -> Iterator[Ask]:
         assert asked is not None and answers is not None
 
         def ask(name: str) -> str:
+            assert process.poll() is None, f"the process that reads lemmas has ended ({process.returncode})"
             asked.write(name + "\n")
             asked.flush()
             said: str = json.loads(answers.readline())

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import z3
 
+from tests.proofs.support.solving import Unsettled, possible
 from tests.proofs.support.terms import Comparison, Formula, Paths, Term
 
-TIMEOUT_MS = 60_000
 REFUTES = (IndexError, KeyError, ValueError, AssertionError, ZeroDivisionError, OverflowError)
 """What code may raise that has gone wrong; anything else is a defect of the proof: a stand-in that lacks something."""
 
@@ -27,10 +27,6 @@ class Refuted(NamedTuple):
 
     numbers: dict[str, Any]
     why: str
-
-
-class Unsettled(Exception):
-    """z3 doesn't know, or a counterexample is none: nothing is proven then, and nothing refuted."""
 
 
 class Run(Paths):
@@ -43,7 +39,6 @@ class Run(Paths):
         """The beginnings of further paths, found on this one."""
         self.owed: list[tuple[Formula, str]] = []
         self.solver = z3.Solver()
-        self.solver.set("timeout", TIMEOUT_MS)
         self.names: dict[str, Formula] = {}
 
     def number(self, name: str, least: Any = None, below: Any = None) -> Any:
@@ -120,10 +115,7 @@ class Run(Paths):
 
     def possible(self, *conditions: Formula) -> bool:
         """Whether there are such numbers on this path."""
-        found = self.solver.check(*conditions)
-        if found == z3.unknown:
-            raise Unsettled(self.solver.reason_unknown())
-        return bool(found == z3.sat)
+        return possible(self.solver, *conditions)
 
     def example(self) -> dict[str, Any]:
         """The numbers that were found last."""
@@ -191,7 +183,7 @@ def refute(claim: Claim) -> Refuted | None:
 def explore(claim: Claim) -> tuple[Refuted | None, int]:
     """The same, with the number of paths that were taken."""
     open_: list[list[bool]] = [[]]
-    paths = possible = 0
+    paths = possible_paths = 0
     while open_:
         run = Run(open_.pop())
         paths += 1
@@ -199,8 +191,8 @@ def explore(claim: Claim) -> tuple[Refuted | None, int]:
         if found is not None:
             return again(claim, found), paths
         open_ += run.others
-        possible += run.possible()
-    if not possible:
+        possible_paths += run.possible()
+    if not possible_paths:
         raise Unsettled("no numbers are as it is assumed: anything would hold of them")
     return None, paths
 
