@@ -83,13 +83,18 @@ def test_no_proposal_is_left_out_or_told_twice() -> None:
     assert told == [f"{pack}-{number:02}" for pack, many in PACKS.items() for number in range(1, many + 1)]
 
 
+UNSEEN = "The ports of ranks don't show who writes to storage; that all acknowledge is RANKS-10 and RANKS-11."
+"""The reason of a row."""
+
+
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
         ("| taken | POOL-06 |", "| taken | POOL-07 |", "R-DEV-02: the rules that name it are POOL-06"),
         ("| taken | POOL-06 |", "| adopted | POOL-06 |", "R-DEV-02: 'adopted'"),
         ("| taken | POOL-06 |", "| dropped | POOL-06 |", "R-DEV-02: 'dropped'"),
-        ("| postponed | – | Needs the sliding-window pool. |", "| postponed | – | |", "R-DEV-10: 'postponed'"),
+        ("| one rank writes | postponed |", "| one rank writes | taken |", "R-BK-07: 'taken'"),
+        (f"| postponed | – | {UNSEEN} |", "| postponed | – | |", "R-BK-07: 'postponed'"),
         ("| R-DEV-11 |", "| R-DEV-12 |", "R-DEV-12: the rules"),
     ],
 )

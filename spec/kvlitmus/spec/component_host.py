@@ -102,7 +102,7 @@ def a_copy_is_written_to_what_is_nobodys(component_copy_in_use: Collection[Place
     "COMP-36",
     on=REFUSED,
     needs=BOTH_COUNTED,
-    source="R-SC-02, R-MA-07",
+    source="R-SC-02, R-MA-07, R-HOST-10",
     reference="component_host.begun",
     allowed="a copy: there is something to take, and room for it",
 )
@@ -182,7 +182,7 @@ def a_copy_gives_back_what_it_does_not_leave(
     "COMP-41",
     on=CALLS,
     needs=COUNTED,
-    source="R-SC-02, R-HT-02",
+    source="R-SC-02, R-HT-02, R-HOST-10",
     reference="component_host.perform",
     allowed="{component_host_available_due} free places",
 )

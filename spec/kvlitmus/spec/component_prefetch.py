@@ -126,7 +126,7 @@ def what_a_prefetch_has_is_not_granted(component_fetching_granted: Collection[Pl
     "COMP-26",
     on=On.COMPONENT_FOUND,
     needs=PREFETCHES,
-    source="R-L3-05, R-L3-06, R-SC-03; sglang#27264",
+    source="R-L3-05, R-L3-06, R-SC-03, R-L3-04, R-BK-06; sglang#27264",
     reference="component_prefetch.found",
     allowed="{component_fetch_boundary_due}",
 )
@@ -166,7 +166,7 @@ def a_prefetch_reads_what_its_boundary_needs(
     "COMP-28",
     on=On.COMPONENT_COMMIT,
     needs=PREFETCHES,
-    source="R-SC-01, R-SC-03, R-SC-06",
+    source="R-SC-01, R-SC-03, R-SC-06, R-PFT-08",
     reference="component_prefetch.commit",
     allowed="{component_fetch_end_due}",
 )

@@ -125,7 +125,7 @@ def a_hit_names_what_was_stored_for_its_end(
 @rule(
     "COMP-05",
     on=On.COMPONENT_ALLOC,
-    source="R-SC-02, R-MA-05",
+    source="R-SC-02, R-MA-05, R-DEV-09",
     reference="components.alloc",
     allowed="{component_wants}",
 )
@@ -152,7 +152,7 @@ def a_grant_takes_nothing_that_is_in_use(component_in_use: Collection[tuple[str,
     "COMP-07",
     on=On.REFUSED_COMPONENT_ALLOC,
     needs=("component_counters",),
-    source="R-SC-02",
+    source="R-SC-02, R-DEV-09",
     reference="components.alloc",
     allowed="a grant: every pool has enough for what is asked of it",
 )
@@ -165,7 +165,7 @@ def a_refusal_has_a_pool_that_is_short(component_short: bool) -> bool:
     "COMP-08",
     on=CALLS,
     needs=("component_counters",),
-    source="R-SC-02, R-SWA-05",
+    source="R-SC-02, R-SWA-05, R-DEV-10",
     reference="components.perform",
     allowed="{component_available_due} free places",
 )
@@ -195,7 +195,7 @@ def an_insert_fills_what_is_missing_and_leaves_the_rest(
 @rule(
     "COMP-10",
     on=On.COMPONENT_LOCK,
-    source="R-SWA-01, R-MA-01; design",
+    source="R-SWA-01, R-MA-01, R-LK-07; design",
     reference="components.lock",
     allowed="at least {component_cover_due}",
 )
@@ -209,7 +209,7 @@ def a_receipt_covers_what_its_boundary_needs(
 @rule(
     "COMP-11",
     on=On.COMPONENT_LOCK,
-    source="R-SWA-01; design; sglang#28161",
+    source="R-SWA-01, R-LK-07; design; sglang#28161",
     reference="components.lock",
     allowed="nothing of {component_cover_beyond}",
 )
@@ -240,7 +240,7 @@ def an_eviction_frees_what_is_asked_for(
 @rule(
     "COMP-13",
     on=On.COMPONENT_EVICT,
-    source="R-MA-03",
+    source="R-MA-03, R-EV-08",
     reference="components.evict",
     allowed="no more than {component_freed_most}, and than {component_most} unprotected entries",
 )
@@ -294,7 +294,7 @@ def entries_appear_only_as_they_are_brought(component_appeared: Collection[At]) 
     "COMP-16",
     on=EVERY,
     needs=LOOKED_AT,
-    source="R-SWA-04, R-MA-02",
+    source="R-SWA-04, R-MA-02, R-EV-08",
     reference="components.evict",
     allowed="entries leave by evictions that may take them, to requests that get their places, and by resets",
 )
@@ -307,7 +307,7 @@ def entries_vanish_only_by_evictions(component_vanished: Collection[At]) -> bool
     "COMP-17",
     on=EVERY,
     needs=LOOKED_AT,
-    source="R-SWA-05, R-MA-04; sglang#27586",
+    source="R-SWA-05, R-MA-04, R-DEV-10; sglang#27586",
     reference="components.perform",
     allowed="each place of a pool free, cached, the caller's, a prefetch's, a load's, or a request's: one of these",
 )
@@ -333,7 +333,7 @@ def a_run_is_closed_towards_the_root(component_gaps: Collection[At]) -> bool:
     "COMP-19",
     on=EVERY,
     needs=LOOKED_AT,
-    source="R-SWA-07, R-MA-03",
+    source="R-SWA-07, R-MA-03, R-DEV-10, R-EV-08",
     reference="components.evict",
     allowed="entries of other components only beside KV",
 )
