@@ -23,8 +23,8 @@ from kvlitmus.spec.component_calls import (
     ComponentLoad,
     ComponentReset,
 )
-from kvlitmus.spec.component_shapes import largest, step_of, valid
-from kvlitmus.spec.component_state import Copy, end_name, ends_at, needed_by, path_to
+from kvlitmus.spec.component_shapes import largest, step_of
+from kvlitmus.spec.component_state import Copy, end_name, ends_at, lacking_at, needed_by, path_to
 from kvlitmus.spec.policies import SELECTIVE, WRITE_BACK, WRITE_THROUGH
 from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.units import Name
@@ -113,4 +113,4 @@ def losses(cache: Cache, then: Cache, setting: Setting) -> Sequence[Name]:
 def whole(setting: Setting, path: Path, there: frozenset[At]) -> bool:
     """Whether every component can end where a path does, with what is there."""
     length, root = len(path.names), setting.profile.window_root
-    return all(valid(one, length, ends_at(path, one.name, there), root) for one in setting.layout.components)
+    return not lacking_at(setting.layout, path, length, there, root)

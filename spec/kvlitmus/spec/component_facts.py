@@ -40,7 +40,7 @@ from kvlitmus.spec.component_copies import copy_needs, copy_plans, copy_wants
 from kvlitmus.spec.component_evictions import freed_most, rightly_gone
 from kvlitmus.spec.component_fetch import asked
 from kvlitmus.spec.component_layouts import Layout
-from kvlitmus.spec.component_shapes import Chunk, Need, Run, Window, admit, fits, largest, needed, step_of, valid
+from kvlitmus.spec.component_shapes import Chunk, Need, Run, Window, admit, fits, largest, needed, step_of
 from kvlitmus.spec.component_state import (
     ComponentState,
     Place,
@@ -49,6 +49,7 @@ from kvlitmus.spec.component_state import (
     copying,
     ends_at,
     fresh_places,
+    lacking_at,
     needed_at,
     places_of,
     pool_places,
@@ -100,11 +101,7 @@ def component_lacking(
     component_length: int,
 ) -> Sequence[str]:
     """The components that certainly don't have what the end of the hit needs."""
-    return [
-        one.name
-        for one in layout.components
-        if not valid(one, component_length, ends_at(call.path, one.name, state.places), window_root)
-    ]
+    return lacking_at(layout, call.path, component_length, state.places, window_root)
 
 
 @fact(0)

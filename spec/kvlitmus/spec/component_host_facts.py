@@ -33,8 +33,17 @@ from kvlitmus.spec.component_copies import (
 from kvlitmus.spec.component_evictions import freed_most, rightly_gone
 from kvlitmus.spec.component_facts import pools_of
 from kvlitmus.spec.component_layouts import Layout
-from kvlitmus.spec.component_shapes import Run, admit, step_of, valid
-from kvlitmus.spec.component_state import ComponentState, Copy, Place, at_places, copying, ends_at, pool_places
+from kvlitmus.spec.component_shapes import Run, admit, step_of
+from kvlitmus.spec.component_state import (
+    ComponentState,
+    Copy,
+    Place,
+    at_places,
+    copying,
+    ends_at,
+    lacking_at,
+    pool_places,
+)
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.setting import Setting
 
@@ -95,12 +104,7 @@ def component_load_lacking(
     layout: Layout, window_root: str, state: ComponentState, call: ComponentLoad, component_copy_boundary: int
 ) -> Sequence[str]:
     """The components of which both tiers together certainly don't have what the boundary of a load back needs."""
-    there = possible(state)
-    return [
-        one.name
-        for one in layout.components
-        if not valid(one, component_copy_boundary, ends_at(call.path, one.name, there), window_root)
-    ]
+    return lacking_at(layout, call.path, component_copy_boundary, possible(state), window_root)
 
 
 @fact(0)

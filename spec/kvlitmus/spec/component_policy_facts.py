@@ -28,8 +28,8 @@ from kvlitmus.spec.component_calls import (
 )
 from kvlitmus.spec.component_copies import by_pool, counted, plan_for, refusable
 from kvlitmus.spec.component_layouts import Layout
-from kvlitmus.spec.component_shapes import largest, step_of, valid
-from kvlitmus.spec.component_state import ComponentState, end_name, ends_at, needed_by, path_to
+from kvlitmus.spec.component_shapes import largest, step_of
+from kvlitmus.spec.component_state import ComponentState, end_name, ends_at, lacking_at, needed_by, path_to
 from kvlitmus.spec.facts import UNKNOWN, Unknown, fact
 from kvlitmus.spec.policies import SELECTIVE, WRITE_BACK, WRITE_THROUGH
 from kvlitmus.spec.setting import Setting
@@ -113,8 +113,7 @@ def component_begun_of_nothing(
     odd = []
     for one in component_begun:
         path, length = one.call.path, one.call.length
-        whole = all(valid(each, length, ends_at(path, each.name, there), window_root) for each in layout.components)
-        if not whole or length % step_of(layout.components):
+        if lacking_at(layout, path, length, there, window_root) or length % step_of(layout.components):
             odd.append(length)
     return odd
 
@@ -193,9 +192,7 @@ def component_lost(
         needs = needed_by(setting, path, length)
         if needs <= there.keys() or length % step_of(layout.components):
             continue
-        before = all(
-            valid(one, length, ends_at(path, one.name, state.certain), window_root) for one in layout.components
-        )
+        before = not lacking_at(layout, path, length, state.certain, window_root)
         lacking = counted(needs - known.host.keys())
         room = all(many <= len(view.host_free[pool]) - late[pool] for pool, many in by_pool(layout, lacking).items())
         if before and room and not needs <= state.host.keys():

@@ -23,7 +23,7 @@ from kvlitmus.spec.component_calls import (
 )
 from kvlitmus.spec.component_fetch import attached, committed
 from kvlitmus.spec.component_layouts import Layout
-from kvlitmus.spec.component_shapes import WHOLE_LEAVES, Component, Window, needed, step_of
+from kvlitmus.spec.component_shapes import WHOLE_LEAVES, Component, Window, needed, step_of, valid
 from kvlitmus.spec.component_told import Replayed
 from kvlitmus.spec.config import Config
 from kvlitmus.spec.setting import Setting
@@ -207,6 +207,13 @@ def needed_at(path: Path, component: Component, boundary: int, root: str) -> tup
     # A boundary beyond the key is an answer too, however large.
     within = range(ends.start, min(ends.stop, len(path.names) + 1), ends.step) if ends else ()
     return tuple((component.name, end_name(path, end)) for end in within)
+
+
+def lacking_at(
+    layout: Layout, path: Path, boundary: int, places: Mapping[At, object] | frozenset[At], root: str
+) -> list[str]:
+    """The components for which a boundary of a key isn't valid by these entries."""
+    return [one.name for one in layout.components if not valid(one, boundary, ends_at(path, one.name, places), root)]
 
 
 def pool_places(layout: Layout, entries: Entries) -> frozenset[Place]:

@@ -1,8 +1,8 @@
 """The steps of a call on a cache of components: the call itself, and the backups that the cache has begun with it.
 
-With write-back these come before the call, which evicts what they have saved, and otherwise after it.  What was seen was seen when
-all was over.  So only the last step is looked at in full: of those before, the host counts what the answers say, and what
-was told of the host belongs to the last of them.
+With write-back these come before the call, which evicts what they have saved, and otherwise after it.  What was seen was
+seen when all was over.  So only the last step is looked at in full: of those before, the host counts what the answers
+say, and what was told of the host belongs to the last of them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ from kvlitmus.spec.setting import Setting
 
 
 class ComponentStep(NamedTuple):
-    """A call with what was seen after it, what was known before, and what is known then; ``judged``: whether rules apply to it."""
+    """A call with what was seen after it, what was known before, and what is known then.
+
+    ``judged``: whether rules apply to it.
+    """
 
     before: ComponentState
     call: ComponentCall

@@ -9,7 +9,7 @@ import __future__
 
 import ast
 import functools
-import inspect
+import linecache
 import textwrap
 from collections.abc import Callable
 from types import CodeType
@@ -19,6 +19,9 @@ from kvlitmus.spec.facts import UNKNOWN
 
 SCOPED = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.NamedExpr)
 """What names things of its own, which could be names of facts."""
+
+BRACKETS = 4
+"""In no definition more lines follow the last one that does something."""
 
 LONGEST = 160
 """No function with more bytes of code than this is one short expression."""
@@ -59,12 +62,26 @@ def returned(body: list[ast.stmt]) -> ast.expr | None:
     return None
 
 
+def parsed(code: CodeType) -> ast.stmt | None:
+    """The statement that begins where a function does; ``None`` where there is none.
+
+    It ends with the last line that does something, or a few brackets later: to look for that end costs less than to read
+    all tokens up to it.
+    """
+    lines = linecache.getlines(code.co_filename)
+    first, last = code.co_firstlineno - 1, max(line or 0 for _, _, line in code.co_lines())
+    for end in range(last, min(last + BRACKETS, len(lines)) + 1):
+        try:
+            (node,) = ast.parse(textwrap.dedent("".join(lines[first:end]))).body
+        except (SyntaxError, ValueError):
+            continue
+        return node
+    return None
+
+
 def definition(code: CodeType) -> ast.FunctionDef | None:
     """The definition of a function, as it stands in its module; ``None`` where that isn't what runs."""
-    try:
-        (node,) = ast.parse(textwrap.dedent(inspect.getsource(code))).body
-    except (OSError, SyntaxError, ValueError):
-        return None
+    node = parsed(code)
     if not isinstance(node, ast.FunctionDef) or node.name != code.co_name:
         return None
     node.decorator_list = []
