@@ -41,7 +41,7 @@ def test_what_the_target_declares_all_kinds_of_server_have() -> None:
     own = {
         Unified: {"sparse_staging"},
         Transfers: {"sparse_transfer"},
-        Growth: {"sparse_swaps", "sparse_growth"},
+        Growth: {"sparse_buffers", "sparse_swaps", "sparse_growth"},
     }
     assert {kind: capabilities_of(kind) - hisparse.capabilities for kind in own} == own
     assert all(hisparse.capabilities <= capabilities_of(kind) for kind in own)

@@ -16,6 +16,7 @@ from kvlitmus.conformance.ports import Config, Profile, Unsupported
 from kvlitmus.conformance.run import engine, plan
 from kvlitmus.conformance.run.results import ItemResult, Options
 from kvlitmus.conformance.specimen.cache import target as specimen
+from kvlitmus.mutants.registry import all_mutants
 from kvlitmus.reference.sparse import empty_pool
 from kvlitmus.spec.interface.sparse import SparseShape, SparseView
 from kvlitmus.spec.rule import all_rules
@@ -48,6 +49,29 @@ def test_a_correct_pool_passes_and_every_rule_is_reached(one: Any, depth: int) -
     wanted = {id for id, rule in RULES.items() if rule.depth <= depth}
     lacking = {"SPARSE-14"} if one.profile.sparse_count == "reject" else set()
     assert {id for id in RULES if counts[id]} == wanted - lacking
+
+
+class WithoutSwaps:
+    """A pool that doesn't say where in a buffer tokens are."""
+
+    def __init__(self, of: Any) -> None:
+        self.of, self.profile = of, of.profile
+
+    def make(self, config: Config) -> Any:
+        adapter = self.of.make(config)
+        adapter.sparse_swap = None
+        return adapter
+
+
+def test_growth_is_judged_where_swaps_are_not() -> None:
+    counts: Counter[str] = Counter()
+    for result in judged(WithoutSwaps(specimen)):
+        assert broken([result]) == set()
+        counts.update(result.evaluated)
+    swaps = {*(f"SPARSE-{number}" for number in (23, 24, 25, 26, 27, 28)), "SPARSE-63", "SPARSE-64"}
+    assert {id for id in RULES if not counts[id]} == swaps
+    early = all_mutants()["sparse-growth-takes-before-it-refuses"].target
+    assert "SPARSE-56" in broken(judged(WithoutSwaps(early)))
 
 
 def test_nothing_else_is_played_on_it_and_it_on_nothing_else() -> None:

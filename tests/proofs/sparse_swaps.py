@@ -1,7 +1,8 @@
 """What is proven of a row's buffer: every rule in all states of small buffers, and the order against stamps of use.
 
-The search goes through every state that a buffer can get into, by every choice of distinct tokens in every order.  That
-the order of places is that of their last use is said a second time, by stamps, and compared over all short runs.
+The search goes through every state that a buffer can get into, by every choice of distinct tokens in every order; in
+each of them it asks for what can't be wanted as well.  That the order of places is that of their last use is said a
+second time, by stamps, and compared over all short runs.
 """
 
 from __future__ import annotations
@@ -13,18 +14,21 @@ from itertools import permutations, product
 from kvlitmus.reference import sparse as reference
 from kvlitmus.spec.config import Config
 from kvlitmus.spec.occasions import occasions_of
+from kvlitmus.spec.on import On
 from kvlitmus.spec.plan import verdicts
 from kvlitmus.spec.profile import Profile
+from kvlitmus.spec.rule import all_rules
 from kvlitmus.spec.setting import SNAPSHOT, Setting
 from kvlitmus.spec.sparse_buffer import SparseBuffer, admitted, swapped
-from kvlitmus.spec.sparse_calls import SparseAdmit, SparseDone, SparseSwap
+from kvlitmus.spec.sparse_calls import SparseAdmit, SparseDone, SparseMisuse, SparseSwap
 from kvlitmus.spec.sparse_state import SparseState
 from tests.proofs.sparse_rows import OF_THE_PACK, SWAPPING
 from tests.proofs.support.sparse_search import CAPABILITIES, Found, seen
 
-RULES = [rule for rule in OF_THE_PACK if SWAPPING.intersection(rule.on)]
+MISUSED = [rule for rule in all_rules().values() if On.SPARSE_MISUSE in rule.on]
+RULES = [*(rule for rule in OF_THE_PACK if SWAPPING.intersection(rule.on)), *MISUSED]
 ROOMS, LONGEST, STEPS = (1, 2, 3), 6, 3
-SETTING = Setting(Config(page_size=8, pages=1, pool="sparse"), Profile(), SNAPSHOT, CAPABILITIES)
+SETTING = Setting(Config(page_size=8, pages=1, pool="sparse"), Profile(misuse="reject"), SNAPSHOT, CAPABILITIES)
 
 Swap = Callable[[SparseBuffer, int, Sequence[int]], tuple[SparseBuffer, tuple[int, ...]]]
 
@@ -33,6 +37,24 @@ def wishes(room: int, length: int) -> Iterator[tuple[int, ...]]:
     """All that can be wanted of a sequence: distinct tokens, no more than there is room for, in every order."""
     for count in range(min(room, length) + 1):
         yield from permutations(range(length), count)
+
+
+def unwanted(room: int, length: int) -> Iterator[tuple[int, ...]]:
+    """What can't be wanted: tokens that aren't distinct ones of the sequence, and more than there is room for."""
+    lawful = {*wishes(room, length)}
+    for count in (1, 2):
+        yield from (some for some in product(range(-1, length + 1), repeat=count) if some not in lawful)
+    yield tuple(range(room + 1))
+
+
+def misused(state: SparseState, wanted: tuple[int, ...], length: int) -> dict[str, bool]:
+    """What the rules say of a step that asks for what can't be wanted."""
+    then, accepted = state, True
+    try:
+        then = reference.swap(state, 0, length, wanted)[0]
+    except ValueError:
+        accepted = False
+    return judged(state, SparseMisuse(0, length, wanted), SparseDone((), seen(then), accepted))
 
 
 def broken_in(room: int, swap: Swap = swapped) -> Found:
@@ -48,6 +70,11 @@ def broken_in(room: int, swap: Swap = swapped) -> Found:
         state = todo.pop()
         buffer = state.buffers[0]
         length = buffer.length + 1
+        for wanted in unwanted(room, length) if length <= LONGEST else ():
+            said = misused(state, wanted, length)
+            counts.update(said)
+            if wrong := [id for id, kept in said.items() if not kept]:
+                return counts, len(found), [f"{', '.join(wrong)}: {wanted} can't be wanted of {length}"]
         for wanted in wishes(room, length) if length <= LONGEST else ():
             then = reference.swap(state, 0, length, wanted)[0]
             answer = SparseDone((), seen(then), places=swap(buffer, length, wanted)[1])
@@ -61,7 +88,7 @@ def broken_in(room: int, swap: Swap = swapped) -> Found:
     return counts, len(found), []
 
 
-def judged(state: SparseState, call: SparseAdmit | SparseSwap, answer: SparseDone) -> dict[str, bool]:
+def judged(state: SparseState, call: SparseAdmit | SparseSwap | SparseMisuse, answer: SparseDone) -> dict[str, bool]:
     """What the rules say of a step."""
     inputs = {"setting": SETTING, "state": state._replace(seen=seen(state)), "call": call, "answer": answer}
     return dict(verdicts(RULES, occasions_of(call, answer), CAPABILITIES, inputs, {}))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from kvlitmus.reference import sparse as reference
 from kvlitmus.spec.sparse_buffer import SparseBuffer, swapped
 from tests.proofs import sparse_swaps
 from tests.proofs.sparse_swaps import ROOMS, broken_in, other_than_by_stamps
@@ -49,3 +50,8 @@ def test_a_planted_slip_is_found() -> None:
     assert "SPARSE-28" in broken_in(2, most_recent_first)[2][0]
     assert other_than_by_stamps(2, most_recent_first)
     assert other_than_by_stamps(2, hits_are_no_use)
+
+
+def test_a_pool_that_takes_any_wish_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reference, "may_be_wanted", lambda *_: True)
+    assert "SPARSE-63" in broken_in(2)[2][0]

@@ -464,7 +464,51 @@ class SwapFreesTheHost(RowTable):
         self.give_back(self.held(row)[-self.page :])
 
 
+@mutant("sparse-swap-takes-any-wish", bugs=("H-52",), kills=("SPARSE-63",))
+class SwapTakesAnyWish(RowTable):
+    """Nobody looks at what is wanted: a token that is named twice fills two places, and one before the row is read."""
+
+    def check_wishes(self, hosted: int, wanted: Sequence[int]) -> None:
+        pass
+
+
+@mutant("sparse-swap-moves-before-it-looks", bugs=("H-52",), kills=("SPARSE-28",))
+class SwapMovesBeforeItLooks(RowTable):
+    """What can't be wanted is rejected when the place that was used least recently has been given away."""
+
+    def swap(self, row: int, length: int, wanted: Sequence[int]) -> list[int]:
+        try:
+            return super().swap(row, length, wanted)
+        except ValueError:
+            if self.hosted(length) > self.room:
+                self.recent[row].append(self.recent[row].pop(0))
+            raise
+
+
+@mutant("sparse-swap-drops-the-row", bugs=("H-52",), kills=("SPARSE-64",))
+class SwapDropsTheRow(RowTable):
+    """Whoever asks for what can't be wanted is taken to be at its end: its row is given back."""
+
+    def swap(self, row: int, length: int, wanted: Sequence[int]) -> list[int]:
+        try:
+            return super().swap(row, length, wanted)
+        except ValueError:
+            self.give_back(self.held(row))
+            raise
+
+
 # Legal variations
+
+
+@null_mutant("sparse-swap-ignores-odd-wishes", profile=replace(PROFILE, misuse="ignore"))
+class SwapIgnoresOddWishes(RowTable):
+    """What can't be wanted is nowhere, and nothing is moved for it, as the profile says."""
+
+    def swap(self, row: int, length: int, wanted: Sequence[int]) -> list[int]:
+        try:
+            return super().swap(row, length, wanted)
+        except ValueError:
+            return [NO_SLOT] * len(wanted)
 
 
 @null_mutant("sparse-buffers-of-one-token")

@@ -245,8 +245,13 @@ class SparseMap:
         self.buffers[row] = OrderedDict((place if fits else ~place, place) for place in range(self.sparse_buffer()))
 
     def sparse_swap(self, row: int, length: int, tokens: Sequence[int]) -> Sequence[int]:
-        """Wanted tokens are moved behind the others in their old order; the first of the others make room."""
+        """Wanted tokens are moved behind the others in their old order; the first of the others make room.
+
+        What can't be wanted is nowhere.
+        """
         held, newest = self.buffers[row], length // GROUP - 1
+        if len({token for token in tokens if 0 <= token <= newest}) < len(tokens) or len(tokens) > len(held):
+            return [-1] * len(tokens)
         if newest < len(held):
             return tokens
         wanted, room = set(tokens), len(held)
@@ -292,7 +297,7 @@ class SparseMap:
 class SparseMapTarget:
     """Makes them; ``configs`` says that they are nothing else."""
 
-    profile = Profile(sparse_count="reject", sparse_staged="nothing", sparse_ratio=GROUP)
+    profile = Profile(sparse_count="reject", sparse_staged="nothing", sparse_ratio=GROUP, misuse="ignore")
     capabilities = frozenset(SPARSE_PORTS)
     configs = CONFIGS
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvlitmus.spec.sparse_buffer import admitted, swapped
+from kvlitmus.spec.sparse_buffer import admitted, may_be_wanted, swapped
 from kvlitmus.spec.sparse_state import (
     SparseCopy,
     SparseRow,
@@ -226,7 +226,12 @@ def admit(pool: SparseState, row: int, length: int) -> SparseState:
 
 
 def swap(pool: SparseState, row: int, length: int, wanted: Sequence[int]) -> tuple[SparseState, tuple[int, ...]]:
-    """The pool with these tokens in the row's buffer, and their places (SPARSE-23 … SPARSE-28)."""
+    """The pool with these tokens in the row's buffer, and their places (SPARSE-23 … SPARSE-28).
+
+    Raises ``ValueError`` for what can't be wanted (SPARSE-63, SPARSE-64).
+    """
+    if not may_be_wanted(pool.buffers[row], pool.hosted(length), wanted):
+        raise ValueError(f"tokens {list(wanted)} can't be wanted of {pool.hosted(length)}, with room for {pool.room}")
     buffer, places = swapped(pool.buffers[row], pool.hosted(length), wanted)
     lengths = {**pool.lengths, row: length}
     return pool._replace(buffers={**pool.buffers, row: buffer}, lengths=lengths), places

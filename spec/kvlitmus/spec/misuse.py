@@ -198,7 +198,7 @@ def what_is_refused_changes_nothing(
     return declared_misuse == "undefined" or same
 
 
-@rule("MISUSE-09", kind=Kind.PROCEDURE, source="R-DEV-08, R-LK-06")
+@rule("MISUSE-09", kind=Kind.PROCEDURE, needs=("pool",), source="R-DEV-08, R-LK-06")
 def after_a_refused_misuse_the_cache_goes_on() -> bool:
     """After misuse that the profile says is rejected or ignored, each lawful call MUST be answered as if there had been none."""
     return True

@@ -48,6 +48,7 @@ PLAIN: dict[type, tuple[On, ...]] = {
     sparse_calls.SparseFree: (On.SPARSE_FREE,),
     sparse_calls.SparseAdmit: (On.SPARSE_ADMIT,),
     sparse_calls.SparseSwap: (On.SPARSE_SWAP,),
+    sparse_calls.SparseMisuse: (On.SPARSE_MISUSE,),
     sparse_calls.SparseConnect: (On.SPARSE_CONNECT,),
     sparse_calls.SparseCopied: (On.SPARSE_COPIED,),
     sparse_calls.SparseReady: (On.SPARSE_READY,),

@@ -92,6 +92,7 @@ class On(enum.StrEnum):
     SPARSE_FREE = "sparse_free"
     SPARSE_ADMIT = "sparse_admit"
     SPARSE_SWAP = "sparse_swap"
+    SPARSE_MISUSE = "sparse_misuse"
     SPARSE_CONNECT = "sparse_connect"
     SPARSE_STAGE = "sparse_stage"
     REFUSED_SPARSE_STAGE = "refused_sparse_stage"

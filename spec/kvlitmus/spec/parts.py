@@ -35,6 +35,7 @@ PARTS = (
     "sparse_transfer",
     "sparse_growth",
     "sparse_transfer_others",
+    "sparse_misuse",
     "components",
     "component_prefetch",
     "component_host",

@@ -48,6 +48,13 @@ def acknowledged(room: int, length: int, keeps: str) -> SparseBuffer:
     return admitted(room, length) if keeps == "nothing" else admitted(room, room)._replace(length=length)
 
 
+def may_be_wanted(buffer: SparseBuffer, length: int, wanted: Sequence[int]) -> bool:
+    """Whether these tokens of a sequence of that length can be wanted: each is one of it and named once, and they are no
+    more than there is room for.
+    """
+    return len(set(wanted)) == len(wanted) <= buffer.room and all(0 <= token < length for token in wanted)
+
+
 def swapped(buffer: SparseBuffer, length: int, wanted: Sequence[int]) -> tuple[SparseBuffer, tuple[int, ...]]:
     """The buffer with these tokens of a sequence of that length, and the place of each.
 

@@ -100,6 +100,18 @@ class SparseSwap(NamedTuple):
     wanted: tuple[int, ...]
 
 
+class SparseMisuse(NamedTuple):
+    """The same with tokens that can't be wanted; answers :class:`SparseDone`, not ``accepted`` where that was an error.
+
+    ``declared``: whether the profile says what happens then; else nobody knows what the buffer holds.
+    """
+
+    row: int
+    length: int
+    wanted: tuple[int, ...]
+    declared: bool = True
+
+
 class SparseConnect(NamedTuple):
     """A peer with pages of so many tokens wants to write into the rows; answers :class:`SparseDone`."""
 
@@ -143,6 +155,7 @@ SparseCall = (
     | SparseFree
     | SparseAdmit
     | SparseSwap
+    | SparseMisuse
     | SparseConnect
     | SparseCopied
     | SparseReady

@@ -18,6 +18,7 @@ from kvlitmus.spec.sparse_calls import (
     SparseDone,
     SparseFree,
     SparseGrow,
+    SparseMisuse,
     SparseReady,
     SparseRequest,
     SparseReserve,
@@ -187,6 +188,8 @@ def advance_sparse(state: SparseState, call: SparseCall, answer: SparseDone) -> 
         buffers[call.row], places = swapped(buffers[call.row], state.hosted(call.length), call.wanted)
         if places != answer.places:
             del buffers[call.row]  # a rule was broken: what it holds isn't known any more
+    elif isinstance(call, SparseMisuse) and not call.declared:
+        buffers.pop(call.row, None)
     elif isinstance(call, SparseRequest) and answer.slots:
         row = state.of(call.row)
         pages = row.pages + granted_pages(state, call, answer.slots)
@@ -240,7 +243,7 @@ def with_promises(state: SparseState, call: SparseCall, answer: SparseDone) -> S
         backed[arrived.row], lengths[arrived.row] = state.hosted(arrived.length), arrived.length
     elif isinstance(call, SparseAdmit):
         backed[call.row], lengths[call.row] = state.hosted(call.length), call.length
-    elif isinstance(call, SparseSwap):
+    elif isinstance(call, SparseSwap) or (isinstance(call, SparseGrow) and answer.accepted):
         lengths[call.row] = call.length
     elif isinstance(call, SparseReserve) and answer.accepted:
         reserved[call.row] = Pages(page_ceil(state.hosted(call.tokens), state.page_size) // state.page_size)

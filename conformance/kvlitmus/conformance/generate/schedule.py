@@ -88,7 +88,7 @@ OPERATIONS: dict[str, tuple[int, Set[str]]] = {
     "sparse_read": (4, {"sparse"}),
     "sparse_free": (4, {"sparse"}),
     "sparse_abort": (1, {"sparse", "sparse_abort"}),
-    "sparse_decode": (12, {"sparse", "sparse_swaps"}),
+    "sparse_decode": (12, {"sparse", "sparse_buffers"}),
     "sparse_connect": (1, {"sparse", "sparse_peer"}),
     "sparse_stage": (8, {"sparse", "sparse_staging"}),
     "sparse_copied": (6, {"sparse", "sparse_staging"}),

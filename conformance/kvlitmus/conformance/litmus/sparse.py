@@ -10,7 +10,7 @@ from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.litmus.registry import litmus
 
 SPARSE = ("sparse",)
-SWAPS = ("sparse", "sparse_swaps")
+SWAPS = ("sparse", "sparse_buffers", "sparse_swaps")
 SEEN = ("sparse", "sparse_inspect")
 
 
@@ -266,6 +266,21 @@ def a_row_decodes_again(checker: Checker) -> None:
     sparse.free(checker, 0)
     decoding(checker, 1)
     step(checker, 2, (1, 0))
+
+
+@litmus(rules=("SPARSE-63", "SPARSE-64"), needs=SWAPS, misuse=True)
+def what_cannot_be_wanted(checker: Checker) -> None:
+    """A token twice, one that isn't there, and more than there is room for; the next step finds all as it was."""
+    room = sparse.state_of(checker).room
+    for slots in (1, room + 2):
+        decoding(checker, slots)
+        step(checker, slots + 1, range(min(slots, room)))
+        length = sparse.state_of(checker).lengths.get(0, 0)
+        hosted = sparse.state_of(checker).hosted(length)
+        for odd in ([0, 0], [hosted - 1] * 2, [-1], [0, hosted], list(range(room + 1))):
+            sparse.misused_swap(checker, 0, length, odd)
+        step(checker, slots + 2, (slots, *range(min(slots, room - 1))))
+        sparse.free(checker, 0)
 
 
 @litmus(rules=("SPARSE-22",), needs=("sparse", "sparse_peer"))

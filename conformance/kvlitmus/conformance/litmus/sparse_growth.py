@@ -9,7 +9,7 @@ from kvlitmus.conformance.litmus.sparse import with_rows
 from kvlitmus.conformance.litmus.sparse_admission import decoding, whole_row
 from kvlitmus.conformance.litmus.sparse_transfer import begin, end
 
-GROWTH = ("sparse", "sparse_swaps", "sparse_growth")
+GROWTH = ("sparse", "sparse_buffers", "sparse_growth")
 
 
 def start(checker: Checker, row: int, slots: int) -> None:

@@ -58,7 +58,7 @@ def admission_counts_groups(checker: Checker) -> None:
     sparse.reserve(checker, 0, (most + 1) * ratio)
 
 
-@litmus(rules=("SPARSE-23", "SPARSE-25", "SPARSE-26"), needs=("sparse", "sparse_swaps"))
+@litmus(rules=("SPARSE-23", "SPARSE-25", "SPARSE-26"), needs=("sparse", "sparse_buffers", "sparse_swaps"))
 def a_buffer_has_room_for_groups(checker: Checker) -> None:
     """As many groups as there is room for lie in order, though they are of more tokens; the next has its own place."""
     ratio, room = ratio_of(checker), sparse.state_of(checker).room

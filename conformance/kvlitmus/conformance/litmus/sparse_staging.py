@@ -101,7 +101,7 @@ def a_staged_request_is_aborted(checker: Checker) -> None:
     sparse.free(checker, 1)
 
 
-@litmus(rules=("SPARSE-25", "SPARSE-27", "SPARSE-28"), needs=(*STAGING, "sparse_swaps"))
+@litmus(rules=("SPARSE-25", "SPARSE-27", "SPARSE-28"), needs=(*STAGING, "sparse_buffers", "sparse_swaps"))
 def a_staged_prompt_decodes(checker: Checker) -> None:
     """What the buffer holds when decoding begins is what the profile says: the first tokens, or nothing."""
     room = sparse.state_of(checker).room

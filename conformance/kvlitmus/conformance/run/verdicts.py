@@ -25,6 +25,7 @@ from kvlitmus.conformance.run.minimise import BRIEF, Short, ranked
 from kvlitmus.conformance.run.results import Finding, ItemResult, RuleVerdict, Verdict
 from kvlitmus.conformance.support import ending
 from kvlitmus.spec.facts import FACTS
+from kvlitmus.spec.on import On
 from kvlitmus.spec.rule import Rule, Strength, all_rules
 
 FLAT = "a cache without a host tier"
@@ -62,11 +63,12 @@ CALLS_BY_NEED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("store", "store_crash"): ("store_crash",),
     ("store", "store_other"): ("store_race",),
     ("sparse",): ("sparse_request", "sparse_read", "sparse_free"),
-    ("sparse", "sparse_swaps"): ("sparse_admit", "sparse_swap"),
+    ("sparse", "sparse_buffers"): ("sparse_admit",),
+    ("sparse", "sparse_buffers", "sparse_swaps"): ("sparse_swap", "sparse_misuse"),
     ("sparse", "sparse_peer"): ("sparse_connect",),
     ("sparse", "sparse_backups"): ("sparse_backup",),
     ("sparse", "sparse_admission"): ("sparse_reserve",),
-    ("sparse", "sparse_swaps", "sparse_growth"): ("sparse_grow",),
+    ("sparse", "sparse_buffers", "sparse_growth"): ("sparse_grow",),
     ("sparse", "sparse_transfer"): ("sparse_prealloc", "sparse_transferred"),
     ("sparse", "sparse_staging"): ("sparse_stage", "sparse_copied", "sparse_ready"),
     ("components",): (
@@ -316,7 +318,7 @@ def inapplicable(rule: Rule, results: Sequence[ItemResult], scope: Scope) -> str
             return f"the target offers no {' and no '.join(sorted(lacking))}"
     if rule.depth > scope.depth:
         return f"needs depth {rule.depth} ({DEPTHS[rule.depth]}), ran at {scope.depth}"
-    if rule.pack == "misuse" and scope.misuse == "undefined" and not scope.force_misuse:
+    if is_misuse(rule) and scope.misuse == "undefined" and not scope.force_misuse:
         return "the profile says that misuse is undefined (--force-misuse tries it all the same)"
     unknown = sum(result.unknown[rule.id] for result in played)
     if MATCH_SLOTS & set(rule.facts) and unknown:
@@ -324,6 +326,11 @@ def inapplicable(rule: Rule, results: Sequence[ItemResult], scope: Scope) -> str
     if unknown:
         return f"what it speaks of can't be known here: {unknown:,} time{'s' * (unknown != 1)} it was not judged"
     return ""
+
+
+def is_misuse(rule: Rule) -> bool:
+    """Whether a rule is about what the contract forbids, and about nothing else."""
+    return rule.pack == "misuse" or set(rule.on) == {On.SPARSE_MISUSE}
 
 
 def missing(rule: Rule, capabilities: frozenset[str]) -> frozenset[str]:

@@ -287,9 +287,16 @@ class RowTable:
         self.recent[row] = list(range(self.room))
         self.backed[row] = hosted
 
+    def check_wishes(self, hosted: int, wanted: Sequence[int]) -> None:
+        """Raise ``ValueError`` for what can't be wanted of so many tokens."""
+        odd = [token for token in wanted if not 0 <= token < hosted]
+        if odd or len(set(wanted)) < len(wanted) or len(wanted) > self.room:
+            raise ValueError(f"expected up to {self.room} distinct tokens of {hosted}, got {list(wanted)}")
+
     def swap(self, row: int, length: int, wanted: Sequence[int]) -> list[int]:
         """The places of these tokens; what isn't there takes the place that was used least recently."""
         hosted = self.hosted(length)
+        self.check_wishes(hosted, wanted)
         if hosted <= self.room:
             return list(wanted)
         buffered, newest = self.buffered[row], hosted - 1

@@ -140,7 +140,7 @@ class SparseTransfers(Protocol):
         """
 
 
-class SparseSwaps(Protocol):
+class SparseBuffers(Protocol):
     """The buffer on the device that a row decodes from: few of its tokens, copied from the host where they are missing."""
 
     def sparse_buffer(self) -> int:
@@ -155,10 +155,15 @@ class SparseSwaps(Protocol):
         Tokens that fit into the buffer are all copied there, each to the place of its own number; of more, none is.
         """
 
+
+class SparseSwaps(Protocol):
+    """Which tokens a step finds in its buffer, and which it puts there; only with :class:`SparseBuffers`."""
+
     def sparse_swap(self, row: int, length: int, tokens: Sequence[int]) -> Sequence[int]:
         """The places of these tokens of a sequence that is ``length`` tokens long now, its newest one computed here.
 
-        The tokens are distinct and no more than the buffer has room for; all but the newest have host slots.
+        The tokens are distinct and no more than the buffer has room for; all but the newest have host slots.  What else is
+        wanted is misuse: rejected by an error or ignored, and nothing has changed then, as the profile's ``misuse`` says.
         """
 
 
@@ -167,7 +172,7 @@ class SparseGrowth(Protocol):
 
     A buffer with room for B tokens grows page by page, as its sequence does, up to B; then it gets a page more, or a part of
     one, whose first slot is the newest token's own.  Or it is whole from the beginning, as the profile's ``sparse_grows`` says.
-    B is what ``sparse_buffer`` answers: without :class:`SparseSwaps` nothing is judged here.
+    B is what ``sparse_buffer`` answers: without :class:`SparseBuffers` nothing is judged here.
     """
 
     def sparse_device_available(self) -> int:
@@ -225,7 +230,8 @@ SPARSE_PORTS: dict[str, tuple[str, ...]] = {
         *("sparse_receives", "sparse_prealloc", "sparse_destinations"),
         *("sparse_transferred", "sparse_transferring"),
     ),
-    "sparse_swaps": ("sparse_buffer", "sparse_admit", "sparse_swap"),
+    "sparse_buffers": ("sparse_buffer", "sparse_admit"),
+    "sparse_swaps": ("sparse_swap",),
     "sparse_growth": ("sparse_device_available", "sparse_device_buffer", "sparse_grow"),
     "sparse_backups": ("sparse_back_up",),
     "sparse_admission": ("sparse_reserve",),

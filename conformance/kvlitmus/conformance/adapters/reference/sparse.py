@@ -171,8 +171,8 @@ class SparseTarget:
         return ReferenceSparse(config, self.profile.sparse_count, self.profile.sparse_ratio)
 
 
-target = SparseTarget(Profile(sparse_count="empty"))
-rejecting = SparseTarget(Profile(sparse_count="reject"))
+target = SparseTarget(Profile(sparse_count="empty", misuse="reject"))
+rejecting = SparseTarget(Profile(sparse_count="reject", misuse="reject"))
 """The reference when fewer tokens than none are refused."""
-compressing = SparseTarget(Profile(sparse_ratio=4))
+compressing = SparseTarget(Profile(sparse_ratio=4, misuse="reject"))
 """The reference when four tokens of the model are compressed to one."""

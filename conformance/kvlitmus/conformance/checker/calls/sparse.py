@@ -21,6 +21,7 @@ from kvlitmus.spec.sparse_calls import (
     SparseDone,
     SparseFree,
     SparseGrow,
+    SparseMisuse,
     SparseRead,
     SparseReady,
     SparseRequest,
@@ -59,7 +60,7 @@ def state_of(checker: Checker) -> SparseState:
     """What is known of the pool; of a fresh one that no row has a page."""
     if checker.sparse_state is None:
         width = shape(checker).width
-        room = buffer_room(checker) if "sparse_swaps" in checker.capabilities else 0
+        room = buffer_room(checker) if "sparse_buffers" in checker.capabilities else 0
         first = seen(checker)
         checker.sparse_state = SparseState(
             *(checker.size, checker.config.pages, width, {}, first, room),
@@ -88,7 +89,7 @@ def seen(checker: Checker) -> SparseSeen:
 
 def grows(checker: Checker) -> bool:
     """Whether the device's slots behind the buffers are known, and how many tokens a buffer has room for."""
-    return {"sparse_growth", "sparse_swaps"} <= checker.capabilities
+    return {"sparse_growth", "sparse_buffers"} <= checker.capabilities
 
 
 def seen_of_device(checker: Checker) -> tuple[Tokens | Unknown, Mapping[int, tuple[int, ...]] | Unknown]:
@@ -288,15 +289,44 @@ def swap(checker: Checker, row: int, length: int, wanted: Sequence[int]) -> None
     """A step of decoding: ask where some tokens of a row are.
 
     The row was admitted, and has host slots for all tokens but the newest.  Where a swap broke a rule before, what the
-    buffer holds isn't known, and nothing is asked.
+    buffer holds isn't known, and nothing is asked; nor is it of a pool that doesn't say where tokens are.
     """
     before = state_of(checker)
-    if row not in before.buffers:
+    if row not in before.buffers or "sparse_swaps" not in checker.capabilities:
         return
-    named = ", ".join(map(str, wanted[:8])) + (", …" if len(wanted) > 8 else "")
-    text = f"swap(row {row}, length {length}, tokens {named})"
+    text = swap_text(row, length, wanted)
     places = checker.slots(checker.call(text, "sparse_swap", row, length, list(wanted)))
     follow(checker, before, SparseSwap(row, length, tuple(wanted)), (), places=places)
+
+
+def swap_text(row: int, length: int, wanted: Sequence[int]) -> str:
+    """A swap, as a reader sees it."""
+    named = ", ".join(map(str, wanted[:8])) + (", …" if len(wanted) > 8 else "")
+    return f"swap(row {row}, length {length}, tokens {named})"
+
+
+def misused_swap(checker: Checker, row: int, length: int, wanted: Sequence[int]) -> None:
+    """A step that asks for tokens that can't be wanted; nothing is asked where misuse is undefined.
+
+    The row is one as for :func:`swap`.
+    """
+    before = state_of(checker)
+    declared = checker.profile.misuse != "undefined"
+    swaps = row in before.buffers and "sparse_swaps" in checker.capabilities
+    if not (swaps and (declared or checker.force_misuse)):
+        return
+    checker.announce(f"{swap_text(row, length, wanted)}, which can't be wanted", "sparse_swap")
+    accepted = True
+    try:
+        checker.adapter.sparse_swap(row, length, list(wanted))
+    except NotImplementedError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a refusal may be any error
+        checker.history[-1] += f" → raised {raised_text(error)}"
+        accepted = False
+    except BaseException as error:
+        raise checker.raised(error, "the call") from error
+    follow(checker, before, SparseMisuse(row, length, tuple(wanted), declared), (), accepted=accepted)
 
 
 def connect(checker: Checker, page_size: int) -> None:

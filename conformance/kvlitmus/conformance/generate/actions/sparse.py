@@ -90,7 +90,19 @@ def decode(caller: Caller, a: int, b: int, c: int) -> None:
     if sparse.back_up(checker, row, length) is None or not sparse.grow(checker, row, length):
         sparse.free(checker, row)  # there is no slot for the token before the next one, or none for that one
     else:
-        sparse.swap(checker, row, length, wanted(state.hosted(length), state.room, b, c))
+        hosted = state.hosted(length)
+        wishes = wanted(hosted, state.room, b, c)
+        if c % 8 == 7:
+            sparse.misused_swap(checker, row, length, unwanted(hosted, state.room, wishes, b))
+        sparse.swap(checker, row, length, wishes)
+
+
+def unwanted(hosted: int, room: int, wishes: list[int], b: int) -> list[int]:
+    """What can't be wanted: a token twice, one before or behind the sequence, or more than there is room for."""
+    kind = b // 4 % 4
+    if kind == 3:
+        return list(range(room + 1))
+    return [*wishes[: max(kind == 0, room - 1)], (wishes[0], -1, hosted)[kind]]
 
 
 def wanted(hosted: int, room: int, b: int, c: int) -> list[int]:
@@ -161,7 +173,7 @@ def transferred(caller: Caller, a: int, b: int, c: int) -> None:
 def back_up(caller: Caller, a: int, b: int, c: int) -> None:
     """Some steps of a row that decodes, without a look at its buffer."""
     checker, row = caller.checker, row_of(caller, a)
-    if "sparse_swaps" in checker.capabilities:
+    if "sparse_buffers" in checker.capabilities:
         return  # there a step is more than that
     for _ in range(1 + b % 3):
         length = sparse.state_of(checker).lengths.get(row)
