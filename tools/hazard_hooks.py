@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from kvlitmus.conformance.adapters.sglang.common.state_commits import commits_13
 from kvlitmus.conformance.adapters.sglang.common.storage_hits import hits_13
 from kvlitmus.conformance.adapters.sglang.v0_5_13.hicache import hiradix
 from kvlitmus.conformance.adapters.sglang.v0_5_13.unified import unified
@@ -343,6 +344,19 @@ def a_window_is_clipped(adapter: Any, note: Note) -> None:
     trailing(adapter, note, lambda pages, many, last: pages < many and all(last))
 
 
+def a_state_is_under_a_shorter_key(adapter: Any, note: Note) -> None:
+    """H-26: the node that a commit made has the state that was read, and ends before what that was stored for."""
+
+    def committed(asked: int, *_: Any) -> Callable[[Any], None]:
+        def after(done: Any) -> None:
+            if done.state is not None and done.node < asked:
+                note()
+
+        return after
+
+    around(adapter.published, "commit", committed)
+
+
 H_04 = Mechanism("H-04", reset_frees_what_threads_hold, "slots are free that a queue or a thread still has", within=4)
 H_05 = Mechanism("H-05", revocation_hits_another, "a prefetch is struck whose own query was not revoked", within=1)
 H_06 = Mechanism("H-06", detach_frees_twice, "the free list has a slot twice after a detach", within=1)
@@ -360,8 +374,15 @@ H_18 = Mechanism(
     target=hits_13,
     within=0,
 )
+H_26 = Mechanism(
+    "H-26",
+    a_state_is_under_a_shorter_key,
+    "a state is on a node that ends before what it was stored for",
+    target=commits_13,
+    within=0,
+)
 H_28 = Mechanism("H-28", commit_hangs_below_the_device, "a host copy hangs below a page without one")
 H_29 = Mechanism("H-29", load_evicts_its_sources, "a load's own sources are freed while it makes room", within=4)
 H_61 = Mechanism("H-61", bigrams_have_two_names, "a page has one name when asked for, another when put", target=unified)
 
-MECHANISMS = {one.id: one for one in (H_04, H_05, H_06, H_07, H_08, H_13, H_14, H_17, H_18, H_28, H_29, H_61)}
+MECHANISMS = {one.id: one for one in (H_04, H_05, H_06, H_07, H_08, H_13, H_14, H_17, H_18, H_26, H_28, H_29, H_61)}

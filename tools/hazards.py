@@ -64,7 +64,7 @@ PATIENCE = 240
 """A schedule, or what shrinking makes of it, that takes more seconds than this has hung."""
 
 OLD, OLD_UNIFIED = "sglang-0.5.13.post1-hicache", "sglang-0.5.13.post1-unified-hicache"
-HITS = "sglang-0.5.13.post1-storage-hits"
+HITS, COMMITS = "sglang-0.5.13.post1-storage-hits", "sglang-0.5.13.post1-state-commits"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +135,13 @@ HAZARDS: tuple[Hazard, ...] = (
         rules=("COMP-26",),
         only="a window",
         configs=lambda config: config.components == "kv+swa",
+    ),
+    Hazard(
+        id="H-26",
+        title="a state is attached to a shorter key than it was stored for",
+        target=COMMITS,
+        rules=("COMP-15", "COMP-29"),
+        only="states",
     ),
     Hazard(
         id="H-28",

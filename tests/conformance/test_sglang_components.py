@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from kvlitmus.conformance.adapters.sglang.common import storage_hits
+from kvlitmus.conformance.adapters.sglang.common import state_commits, storage_hits
 from kvlitmus.conformance.adapters.sglang.common.components import HybridCache
 from kvlitmus.conformance.adapters.sglang.v0_5_13 import components as old
 from kvlitmus.conformance.adapters.sglang.v0_5_23 import components as new
@@ -81,7 +81,7 @@ def seen(release: str, *arguments: str) -> Any:
     if not python.exists():
         pytest.skip(f"run tools/peers {release} first")
     name = "sglang_components.py" if arguments[0] in ("drawn", "undeclared") else "sglang_component_hazards.py"
-    name = "sglang_storage_hits.py" if len(arguments) > 1 and arguments[0].startswith("H-") else name
+    name = "sglang_drawn_hazards.py" if len(arguments) > 1 and arguments[0].startswith("H-") else name
     script = str(Path(__file__).parent / "support" / name)
     done = run(script, release, *arguments, interpreter=str(python))
     assert done.returncode == 0, done.stderr[-2000:]
@@ -143,6 +143,21 @@ def test_drawn_schedules_find_what_storage_takes_for_usable() -> None:
     assert seen("0.5.13.post1", "H-17", "80") > 0
     assert seen("0.5.13.post1", "H-18", "20") > 0
     assert seen("0.5.23", "H-17", "80") == 0
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+def test_drawn_schedules_attach_a_state_to_a_shorter_key() -> None:
+    """H-26, where the ranks agree on less than this one has, after shrinking too."""
+    assert seen("0.5.13.post1", "H-26", "40") > 0
+
+
+def test_what_attaches_states_is_a_target_of_the_old_release() -> None:
+    ref = resolve_target("sglang-0.5.13.post1-state-commits", python=sys.executable)
+    assert load_target(ref) is state_commits.commits_13
+    assert capabilities_of(state_commits.StateCommits) > state_commits.commits_13.capabilities
+    with pytest.raises(Unsupported, match="tools/peers"):
+        state_commits.commits_13.make(state_commits.commits_13.configs[0])
 
 
 def test_of_storage_alone_the_old_release_is_a_target() -> None:

@@ -11,6 +11,7 @@ from typing import cast
 
 from kvlitmus.reference.components import CALLS, Cache, evict, give, insert
 from kvlitmus.spec.component_calls import (
+    At,
     Committed,
     ComponentAbort,
     ComponentCall,
@@ -96,7 +97,14 @@ def commit(cache: Cache, setting: Setting, call: ComponentCommit) -> tuple[Cache
     """Fill what is missing with what came, and give the rest back that I/O does not write."""
     fetch, layout = cache.fetches[call.number], setting.layout
     end = committed(layout, fetch.start, fetch.boundary, call.came)
-    brought = commit_brings(layout, fetch, call.came)
+    return landed(cache, setting, call, end, commit_brings(layout, fetch, call.came))
+
+
+def landed(
+    cache: Cache, setting: Setting, call: ComponentCommit, end: int, brought: Mapping[At, int]
+) -> tuple[Cache, Committed]:
+    """A commit up to ``end`` has these entries for the cache, by where they belong."""
+    fetch, layout = cache.fetches[call.number], setting.layout
     then, left = insert(cache, setting, ComponentInsert(fetch.path, brought))
     kept = {(layout.named(at[0]).pool, place) for at, place in brought.items()} - pool_places(layout, left)
     busy = written(layout, fetch, call.came)

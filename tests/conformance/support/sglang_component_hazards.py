@@ -14,6 +14,7 @@ from typing import Any
 
 from kvlitmus.conformance.adapters.sglang.common import file
 from kvlitmus.conformance.adapters.sglang.common.pools import MEM
+from kvlitmus.conformance.adapters.sglang.common.state_commits import HiMamba
 from kvlitmus.conformance.adapters.sglang.common.stubs import install, torch_module
 from kvlitmus.conformance.adapters.sglang.v0_5_13 import components as old
 from kvlitmus.conformance.adapters.sglang.v0_5_23 import components as new
@@ -136,53 +137,11 @@ def nodes(root: Any) -> list[Any]:
     return found
 
 
-def state_of_a_longer_key(release: str) -> dict[str, int]:
-    """H-26: a prefetch of four tokens; the ranks agree on two, and this one has the state of the fourth.
-
-    The published methods of ``HiMambaRadixCache``, over an object with the fields that they read.
-    """
+def state_of_a_longer_key(release: str) -> dict[str, int | None]:
+    """H-26: a prefetch of four tokens; the ranks agree on two, and this one has the state of the fourth."""
     assert release == "0.5.13.post1"
-    plan = replace(
-        old.COMPONENT_PLAN,
-        real=old.COMPONENT_PLAN.real | {f"{MEM}.hi_mamba_radix_cache", f"{MEM}.mamba_radix_cache"},
-    )
-    load = install(plan)
-    module, torch = load(f"{MEM}.hi_mamba_radix_cache"), torch_module()
-    storage, radix = load(f"{MEM}.hicache_storage"), load(f"{MEM}.radix_cache")
-    tree = object.__new__(module.HiMambaRadixCache)
-    root = module.TreeNode()
-    root.key = radix.RadixKey([], None)
-    freed: list[int] = []
-    host = SimpleNamespace(free=lambda indices: freed.extend(indices.tolist()))
-    listed = SimpleNamespace(in_list=lambda _node: False, insert_mru=lambda _node: None)
-    operation = SimpleNamespace(
-        host_indices=torch.arange(4),
-        pool_transfers=[storage.PoolTransfer(name=storage.PoolName.MAMBA, host_indices=torch.tensor([7]))],
-        pool_storage_result=storage.PoolTransferResult(4, {storage.PoolName.MAMBA: 1}),
-    )
-    vars(tree).update(
-        page_size=1,
-        root_node=root,
-        tp_world_size=1,
-        enable_storage_metrics=False,
-        ongoing_prefetch={"r": (root, [1, 2, 3, 4], operation.host_indices, operation)},
-        prefetch_loaded_tokens_by_reqid={},
-        mamba_host_lru_list=listed,
-        mamba_pool_host=host,
-        can_terminate_prefetch=lambda _operation: True,
-        _release_host_node=lambda _node: None,
-        _update_full_host_leaf_status=lambda _node: None,
-        _record_store_event=lambda *_args, **_kwargs: None,
-        cache_controller=SimpleNamespace(
-            terminate_prefetch=lambda _operation: (2, ["a", "b", "c", "d"]),
-            mem_pool_host=host,
-            append_host_mem_release=lambda _indices: None,
-            prefetch_tokens_occupied=4,
-        ),
-    )
-    assert tree.check_prefetch_progress("r")
-    (leaf,) = root.children.values()
-    return {"tokens": len(leaf.key), "state": int(leaf.mamba_host_value[0])}
+    done = HiMamba(1).commit(4, 0, 2, 7)
+    return {"tokens": done.node, "state": done.state}
 
 
 def state_beside_a_branch(release: str) -> dict[str, Any]:

@@ -127,6 +127,9 @@ KNOWN: dict[str, Known] = {
     f"{_OLD}-storage-hits": Known(
         f"{ADAPTERS}.sglang.common.storage_hits", "hits_13", _OLD, "what HiCacheFile finds usable of several pools"
     ),
+    f"{_OLD}-state-commits": Known(
+        f"{ADAPTERS}.sglang.common.state_commits", "commits_13", _OLD, "where HiMambaRadixCache attaches a state"
+    ),
     f"{_NEW}-file-metadata": Known(_FILES, "file_23_metadata", _NEW, "the same, remembering what is there"),
 }
 """The targets that have a name of their own."""
