@@ -66,6 +66,7 @@ MODULES: tuple[str, ...] = (
     "legal.components",
     "legal.component_host",
     "legal.component_storing",
+    "legal.component_callers",
     "component_choices",
     "legal.choices",
 )

@@ -340,7 +340,7 @@ def a_reset_forgets_both_tiers(checker: Checker) -> None:
 @litmus(rules=("COMP-38", "COMP-40", "COMP-44"), needs=NEEDS)
 def what_comes_during_a_copy_may_stay(checker: Checker) -> None:
     """A prefix is backed up twice at once; one copy ends, and what it brought is to go while the other is under way."""
-    key = prompt(checker, "ab")
+    key = prompt(checker, "ab", tail=1)
     use(checker, key, ALL)
     for number in (0, 1):
         back_up(checker, key, number=number)

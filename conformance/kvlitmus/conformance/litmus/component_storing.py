@@ -174,6 +174,7 @@ def nothing_begins_while_storage_is_away(checker: Checker) -> None:
     begin(checker, prompt(checker, "pqrs"))
     attach(checker)
     components.match(checker, key)
+    backed(checker, key)
     put(checker, key)
 
 
@@ -218,7 +219,7 @@ def a_write_that_fails_is_made_again(checker: Checker) -> None:
 def a_reset_forgets_writes_and_not_storage(checker: Checker) -> None:
     """A write is under way at a reset: the host is empty, storage is there as before, and a key can be written."""
     attach(checker)
-    key = prompt(checker, "ab")
+    key = prompt(checker, "ab", tail=1)
     backed(checker, key)
     write(checker, key)
     components.reset(checker)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from kvlitmus.conformance.checker.calls import components
 from kvlitmus.conformance.checker.checker import Checker
-from kvlitmus.conformance.generate.actions.components import compute, give_left, together
+from kvlitmus.conformance.generate.actions.components import give_left, together, use
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.litmus.registry import litmus
 from kvlitmus.spec.component_shapes import Point, Run, Window
@@ -24,14 +24,23 @@ ANY_ENTRIES: Mapping[str, object] = {
 
 
 def store(checker: Checker, key: Key, kept: int = ALL) -> None:
-    """Match a key, compute what is missing, and cache it; ``kept``: what of the components beside the KV."""
-    length, _ = components.match(checker, key)
-    compute(checker, key, length, kept)
+    """Serve a request for a key; ``kept``: what of the components beside the KV.
+
+    The hit is locked: what is evicted to make room must not be what the insert goes on from.
+    """
+    use(checker, key, kept)
 
 
 def bring(checker: Checker, key: Key, ends: Mapping[str, Sequence[int]]) -> None:
-    """Cache a key with entries that end after so many pages, and no others, in as many inserts as it takes."""
-    for part, some_ends in inserts(checker, key, ends):
+    """Cache a key with entries that end after so many pages, in as many inserts as it takes.
+
+    Whoever inserts brings the KV of everything behind the hit, so each finds its part of the key first, and
+    nothing is evicted in between.
+    """
+    base = checker.setting.layout.base.name
+    for part, some in inserts(checker, key, ends):
+        hit, whole = components.match(checker, part)[0] // checker.size, len(part.units) // checker.size
+        some_ends = {**some, base: sorted({*some.get(base, ()), *range(hit + 1, whole + 1)})}
         granted = components.alloc(checker, {name: len(some) for name, some in some_ends.items()})
         if granted is None:
             return
@@ -135,11 +144,15 @@ def a_window_must_fill_after_a_gap(checker: Checker) -> None:
 
 @litmus(rules=("COMP-02", "COMP-03"), needs=NEEDS, layouts=("groups+chunk",))
 def a_window_of_several_blocks_must_be_whole(checker: Checker) -> None:
-    """Of a window that reaches back to the fourth page, the blocks after the sixth and the eighth are there."""
+    """Of a window that reaches back to the fourth page, the blocks after the sixth and the eighth are there.
+
+    Then that after the fourth is there, too, and one that the window has left behind is not.
+    """
     key = prompt(checker, "abcdefgh")
     bring(checker, key, {"kv": list(range(1, 9)), "swa": [2, 6, 8], "state": [8]})
     components.match(checker, key)
-    bring(checker, key, {"swa": [4]})
+    evict_all(checker)
+    bring(checker, key, {"kv": list(range(1, 9)), "swa": [4, 6, 8], "state": [8]})
     components.match(checker, key)
 
 

@@ -25,12 +25,17 @@ def chunk_of(checker: Checker, left: int, many: int) -> int:
 
 
 def begin(checker: Checker, key: Key, many: int) -> int | None:
-    """Begin a request that computes up to so many boundaries behind its hit; its number, ``None``: refused."""
+    """Begin a request that computes up to so many boundaries behind its hit; its number, ``None``: refused.
+
+    None begins where the hit is the whole key: a chunk has a unit at least.
+    """
     state = checker.component_state
     receipt = max(state.running, default=-1) + 1
     length, _ = components.match(checker, key)
     chunk = chunk_of(checker, len(key.units) - length, many)
-    return None if component_requests.start(checker, key, chunk, receipt) is None else receipt
+    if not chunk or component_requests.start(checker, key, chunk, receipt) is None:
+        return None
+    return receipt
 
 
 def left_of(checker: Checker, receipt: int) -> int:
