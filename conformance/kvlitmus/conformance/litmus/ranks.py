@@ -22,15 +22,12 @@ def copies_that_end_apart_are_noted_together(checker: Checker) -> None:
             first, *others = checker.ranks_state.world.tree(tree)
             ranks.ask(checker, "insert", KEY[:3], tree=tree)
             writing = ranks.agreed(checker, tree).writing
-            for page in writing[1:]:
-                ranks.local(checker, Local(first, "wrote", page))
+            ranks.ended_here(checker, first, "wrote", writing[1:])
             ranks.ask(checker, "acks", tree=tree)
             for rank in others:
-                for page in writing[:2]:
-                    ranks.local(checker, Local(rank, "wrote", page))
+                ranks.ended_here(checker, rank, "wrote", writing[:2])
             ranks.ask(checker, "acks", tree=tree)
-            for page in writing[:1]:
-                ranks.local(checker, Local(first, "wrote", page))
+            ranks.ended_here(checker, first, "wrote", ranks.agreed(checker, tree).writing[:1])
             ranks.ask(checker, "acks", tree=tree)
             ranks.finish_copies(checker, tree)
 
@@ -46,8 +43,8 @@ def nothing_under_way_is_agreed_on_too(checker: Checker) -> None:
             ranks.ask(checker, "poll", rid=7)
             ranks.ask(checker, "hit", rid=7)
             ranks.ask(checker, "insert", (1,))
-            for page in ranks.agreed(checker).writing:
-                ranks.local(checker, Local(checker.ranks_state.world.tree(0)[-1], "wrote", page))
+            last = checker.ranks_state.world.tree(0)[-1]
+            ranks.ended_here(checker, last, "wrote", ranks.agreed(checker).writing)
             ranks.ask(checker, "acks")
             ranks.finish_copies(checker)
             ranks.ask(checker, "acks")
@@ -79,7 +76,7 @@ def reads_that_end_apart_are_committed_alike(checker: Checker) -> None:
                 ranks.ask(checker, "poll", rid=rid)
             ranks.read(checker, rid, progress)
             ranks.ask(checker, "poll", rid=rid)
-            ranks.local(checker, Local(checker.ranks_state.world.tree(0)[-1], "failed", rid=rid))
+            ranks.failed(checker, checker.ranks_state.world.tree(0)[-1], rid)
             ranks.ask(checker, "poll", rid=rid)
             ranks.ask(checker, "match", start)
 
@@ -127,7 +124,7 @@ def a_prefetch_fits_the_rank_with_least_room(checker: Checker) -> None:
         if ranks.start(checker, shape):
             last, room = checker.ranks_state.world.tree(0)[-1], checker.ranks_state.world.host_pages
             for rid, left in enumerate((3, 1, 0, room), 1):
-                ranks.local(checker, Local(last, "pinch", pages=room - left))
+                ranks.pinch(checker, last, left)
                 ranks.ask(checker, "prefetch", KEY, rid=rid)
                 ranks.ask(checker, "abort", rid=rid)
             ranks.local(checker, Local(last, "attach", pages=0))
@@ -145,8 +142,7 @@ def histories_that_are_equal_choose_equal_victims(checker: Checker) -> None:
                 ranks.ask(checker, "insert", (first, 5))
             writing = ranks.agreed(checker).writing
             for at, rank in enumerate(checker.ranks_state.world.tree(0)):
-                for page in writing[at % 2 :: 2]:
-                    ranks.local(checker, Local(rank, "wrote", page))
+                ranks.ended_here(checker, rank, "wrote", writing[at % 2 :: 2])
             ranks.finish_copies(checker)
             ranks.ask(checker, "match", (2, 5))
             ranks.ask(checker, "evict", pages=3)
@@ -164,8 +160,7 @@ def what_is_loaded_back_is_on_every_rank(checker: Checker) -> None:
         ranks.ask(checker, "match", KEY)
         ranks.ask(checker, "load", KEY)
         for rank in checker.ranks_state.world.tree(0)[1:]:
-            for page in ranks.agreed(checker).loading:
-                ranks.local(checker, Local(rank, "loaded", page))
+            ranks.ended_here(checker, rank, "loaded", ranks.agreed(checker).loading)
         ranks.ask(checker, "acks")
         ranks.ask(checker, "match", KEY)
         ranks.finish_copies(checker)
@@ -227,8 +222,8 @@ def a_backup_fits_the_rank_with_least_room(checker: Checker) -> None:
     """
     for shape in ranks.SHAPES:
         if ranks.start(checker, shape):
-            last, room = checker.ranks_state.world.tree(0)[-1], checker.ranks_state.world.host_pages
-            ranks.local(checker, Local(last, "pinch", pages=room - 2))
+            last = checker.ranks_state.world.tree(0)[-1]
+            ranks.pinch(checker, last, 2)
             ranks.cached(checker, KEY)
             ranks.cached(checker, (5, 6, 7))
             ranks.local(checker, Local(last, "pinch"))

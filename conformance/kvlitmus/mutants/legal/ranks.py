@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from kvlitmus.conformance.run.plan import RANK_CONFIGS
 from kvlitmus.conformance.specimen.ranked import Deciding, Exchanging, RankCache, RankLink
@@ -117,6 +118,43 @@ class CopiesEndByCall(RankCache):
         for page in pages or (event.key,):
             super().local(event._replace(key=page))
         return pages or None
+
+
+SMALL = tuple([replace(config, pages=pages) for pages in (3, 1) for config in RANK_CONFIGS])
+"""Hosts that hold less than the keys that are read, so that each prefetch is cut short."""
+
+
+@null_mutant("null-rank-knows-what-can-happen", configs=(*RANK_CONFIGS, *SMALL))
+class KnowsWhatCanHappen(CopiesEndByCall):
+    """What happens to a rank alone can happen: a copy that is under way ends, once, and only what is being read was
+    read. It relies on that.
+    """
+
+    def local(self, event: Local) -> Sequence[Prefix] | None:
+        if why := self.impossible(event):
+            raise ValueError(why)
+        return super().local(event)
+
+    def impossible(self, event: Local) -> str:
+        """Why this can't happen; empty where it can."""
+        queues, one = {"wrote": self.writes, "loaded": self.loads}, self.reads.get(event.rid)
+        if event.what in queues:
+            there = event.key in queues[event.what] and event.key not in self.ended[event.what]
+            return "" if there else f"no copy of {event.key} is under way"
+        if event.what == "found":
+            waits = one is not None and one.hit < 0 and event.rid not in self.found
+            asked = range(1, 1 + (len(one.pages) if one else 0))
+            return "" if waits and set(event.boundaries) <= set(asked) else "storage was not asked for so much"
+        if event.what == "read":
+            pages, window = self.progress.get(event.rid, (0, 0))
+            most, widest = (one.hit, one.window) if one else (-1, 0)
+            goes_on = pages <= event.pages <= most and window <= event.window <= widest
+            return "" if goes_on else f"{event.pages} pages of {most} were read"
+        if event.what == "failed":
+            return "" if one is not None and event.rid not in self.failed else "nothing is being read"
+        if event.what == "pinch":
+            return "" if 0 <= event.pages <= self.host_free else f"{event.pages} of {self.host_free} pages are occupied"
+        return ""
 
 
 @null_mutant("null-rank-loads-behind-what-is-loading", configs=RANK_CONFIGS)

@@ -147,17 +147,44 @@ def cached(checker: Checker, key: Prefix, tree: int = 0) -> None:
     finish_copies(checker, tree)
 
 
+def ended_here(checker: Checker, rank: int, what: str, pages: Sequence[Prefix]) -> None:
+    """Copies of these pages, ``wrote`` or ``loaded``, end on a rank, those left out that have ended with others."""
+    for page in pages:
+        if page not in getattr(checker.ranks_state.own[rank], what):
+            local(checker, Local(rank, what, page))
+
+
 def found(checker: Checker, rid: int, boundaries: Sequence[Sequence[int]], tree: int = 0) -> None:
-    """The storage of each rank answers, one after the other; then all note it."""
-    for rank, mine in zip(checker.ranks_state.world.tree(tree), boundaries, strict=False):
-        local(checker, Local(rank, "found", rid=rid, boundaries=tuple(mine)))
+    """The storage of each rank answers for a prefetch, if it has begun, one after the other; then all note it."""
+    fetch = agreed(checker, tree).fetches.get(rid)
+    if fetch is not None and fetch.hit is None:
+        for rank, mine in zip(checker.ranks_state.world.tree(tree), boundaries, strict=False):
+            there = tuple([page for page in mine if page <= len(fetch.granted)])
+            local(checker, Local(rank, "found", rid=rid, boundaries=there))
     ask(checker, "hit", rid=rid, tree=tree)
 
 
 def read(checker: Checker, rid: int, progress: Sequence[tuple[int, int]], tree: int = 0) -> None:
-    """Each rank has read so many pages, and so many of the window."""
+    """Each rank has read so many pages of a prefetch that goes on, and so many of the window, or all that there are."""
+    fetch = agreed(checker, tree).fetches.get(rid)
+    if fetch is None or fetch.hit is None:
+        return
     for rank, (pages, window) in zip(checker.ranks_state.world.tree(tree), progress, strict=False):
-        local(checker, Local(rank, "read", rid=rid, pages=pages, window=window))
+        most = checker.ranks_state.world.window if fetch.window else 0
+        local(checker, Local(rank, "read", rid=rid, pages=min(pages, fetch.hit), window=min(window, most)))
+
+
+def failed(checker: Checker, rank: int, rid: int) -> None:
+    """The reading of a prefetch ends early on a rank, if it goes on."""
+    if rid in agreed(checker, checker.ranks_state.tree_of(rank)).fetches:
+        local(checker, Local(rank, "failed", rid=rid))
+
+
+def pinch(checker: Checker, rank: int, left: int) -> None:
+    """Others occupy the host of a rank until so much of it is left, or as much as is free there."""
+    seen = checker.ranks_state.seen[rank]
+    room = checker.ranks_state.world.host_pages
+    local(checker, Local(rank, "pinch", pages=max(0, min(room - left, room if seen is None else seen.host_free))))
 
 
 def lose(checker: Checker, rank: int, what: str, key: Prefix = (), pages: int = 0) -> bool:

@@ -79,7 +79,7 @@ def copied(caller: Caller, a: int, b: int, c: int) -> None:
         left = [("wrote", page) for page in known.writing if page not in own.wrote]
         left += [("loaded", page) for page in known.loading if page not in own.loaded]
         for what, page in left if c < 160 else left[a % len(left) :][:1] if left else []:
-            ranks.local(checker, Local(rank, what, page))
+            ranks.ended_here(checker, rank, what, [page])
 
 
 @action("ranks_acks")
@@ -137,14 +137,14 @@ def read(caller: Caller, a: int, b: int, c: int) -> None:
     if not rids:
         return
     rid = rids[a % len(rids)]
-    whole = fetches[rid].hit or 0
+    whole, widest = fetches[rid].hit or 0, state.world.window if fetches[rid].window else 0
     if c < 8:
         ranks.local(checker, Local(one, "failed", rid=rid))
         return
     for rank in state.world.tree(tree) if c < 96 else (one,):
         pages, window = state.own[rank].read.get(rid, (0, 0))
         more, wider = (whole, state.world.window) if c < 160 else (c % 3, c % 2)
-        pages, window = min(whole, pages + more), min(state.world.window, window + wider)
+        pages, window = min(whole, pages + more), min(widest, window + wider)
         ranks.local(checker, Local(rank, "read", rid=rid, pages=pages, window=window))
 
 
