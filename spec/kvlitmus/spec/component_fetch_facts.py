@@ -131,6 +131,8 @@ def component_fetch_spared(
     could = dict(state.available or {})
     for need in full:
         could[need.component.pool] += min(need.entries, counts[need.component.name])
+    if not component_fetch_length and not reserved_length(layout, component_fetch_full, component_fetch_least, could):
+        return []  # who knows beforehand that it would be refused all the same need not evict anything in vain
     cut = cut_length(layout, component_fetch_full, component_fetch_room)
     base = layout.base.pool
     # Whoever gives up for want of KV needn't have looked at the other pools.

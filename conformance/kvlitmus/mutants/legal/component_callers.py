@@ -83,6 +83,41 @@ class InsertGoesOnFromAHit(ComponentTree):
         return super().insert(key, entries)
 
 
+@null_mutant("null-component-prefetch-foresees-its-refusal", configs=(*COMPONENT_CONFIGS, *SMALL))
+class PrefetchForeseesItsRefusal(ComponentFetcher):
+    """Nothing is evicted for a prefetch that would be refused all the same, for want of whatever component."""
+
+    def begin(
+        self, node: ComponentNode | None, key: Key, threshold: int
+    ) -> tuple[ComponentFetch | None, dict[str, int]]:
+        self.least = max(threshold, self.tree.step)
+        return super().begin(node, key, threshold)
+
+    def make_room(self, length: int) -> dict[str, int]:
+        pool_of, loose = self.pools.pool_of, dict.fromkeys(self.wants(length), 0)
+        for node in self.tree.nodes():
+            for name in node.places:
+                loose[name] += not node.locks.get(name)
+        now = {pool: len(places) for pool, places in self.pools.free.items()}
+        then = dict(now)
+        for name, many in self.wants(length).items():
+            then[pool_of[name]] += min(many, loose[name])
+        return super().make_room(length) if self.granted(length, now) or self.granted(length, then) else {}
+
+    def granted(self, length: int, room: Mapping[str, int]) -> bool:
+        """Whether a prefetch of this length, or one that is cut short, is granted where there is so much room."""
+        while length and self.base.pool in self.beyond(length, room):
+            length -= self.tree.step
+        return length >= self.least and not self.beyond(length, room)
+
+    def beyond(self, length: int, room: Mapping[str, int]) -> set[str]:
+        """The pools in which a prefetch of this length has no room."""
+        asked = dict.fromkeys(room, 0)
+        for name, many in self.wants(length).items():
+            asked[self.pools.pool_of[name]] += many
+        return {pool for pool, many in asked.items() if many > room[pool]}
+
+
 @null_mutant(
     "null-component-request-has-something-to-compute",
     profile=replace(PROFILE, misuse="undefined", match_cap="full"),
