@@ -87,6 +87,21 @@ class WriteProtectsNothing(ComponentWriter):
         return []
 
 
+@mutant("component-write-of-a-part-protects-nothing", kills=("COMP-39", "COMP-44", "COMP-60"), configs=STORED)
+class WriteOfAPartProtectsNothing(ComponentWriter):
+    """A write begins where the host lacks what storage has, and nothing of that prefix is protected there."""
+
+    def may_write(self, node: ComponentNode) -> bool:
+        return self.attached
+
+    def lacking(self, node: ComponentNode, stored: Mapping[str, Collection[int]]) -> Pinned:
+        takes = super().lacking(node, stored)
+        return takes if all(name in at.host for name, at in takes) else []
+
+    def pin(self, node: ComponentNode) -> Pinned:
+        return super().pin(node) if super().may_write(node) else []
+
+
 @mutant("component-write-protects-the-kv-alone", kills=("COMP-39", "COMP-44", "COMP-60"), configs=STORED)
 class WriteProtectsTheKvAlone(ComponentWriter):
     """Of what is written the KV is protected: the window and the state are evicted while they are read."""

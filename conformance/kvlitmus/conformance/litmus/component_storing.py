@@ -231,7 +231,10 @@ def a_reset_forgets_writes_and_not_storage(checker: Checker) -> None:
 
 @litmus(rules=("COMP-38", "COMP-60"), needs=NEEDS, layouts=HYBRID, profile=ANY_ENTRIES)
 def what_comes_during_a_write_may_stay(checker: Checker) -> None:
-    """Storage lacks the state alone, and the host the window: it is backed up during the write, and is to go then."""
+    """Storage lacks the state alone, and the host the window: that is backed up during the write, then all is to go.
+
+    What came only now may go at once; what the write reads goes after it.
+    """
     attach(checker)
     key = prompt(checker, "abcd")
     backed(checker, key)
@@ -240,7 +243,7 @@ def what_comes_during_a_write_may_stay(checker: Checker) -> None:
     begun = write(checker, key, stored)
     back_up(checker, key)
     end(checker)
-    copies.evict_host(checker, {"swa": 4})
+    evict_host(checker)
     if begun:
         storage.written(checker, 0)
     evict_host(checker)
