@@ -81,7 +81,7 @@ def found(cache: Cache, setting: Setting, call: ComponentFound) -> tuple[Cache, 
     for one in layout.components:
         ends = fetched(one, fetch.start, boundary) if one.name in fetch.taken else ()
         reads[one.name] = {end: rest[one.pool].pop(0) for end in ends}
-    then = fetch._replace(boundary=boundary, reads=reads, running=any(reads.values()))
+    then = fetch._replace(boundary=boundary, reads=reads, answered=True, running=any(reads.values()))
     return cache._replace(fetches={**cache.fetches, call.number: then}), Reading(boundary, reads, {})
 
 

@@ -217,7 +217,9 @@ def _found(state: ComponentState, setting: Setting, call: ComponentFound, answer
     fetch = state.fetches[call.number]
     reserved = fetch.reserved - pool_places(setting.layout, answer.returned)
     running = any(answer.reads.values())
-    then = fetch._replace(boundary=answer.boundary, reads=answer.reads, running=running, reserved=reserved)
+    then = fetch._replace(
+        boundary=answer.boundary, reads=answer.reads, answered=True, running=running, reserved=reserved
+    )
     return state._replace(fetches={**state.fetches, call.number: then})
 
 

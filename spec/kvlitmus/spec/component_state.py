@@ -39,7 +39,8 @@ class Fetch(NamedTuple):
     ``start``: where its anchor ends; ``length``: for how many units behind it there is memory; ``threshold``: with how many it
     is worth it.  ``anchor``: what it protects, the KV of the anchor, until it is over.  ``reserved``: the places that it still has.
     ``taken``: the components of which it got some.  ``boundary``, ``reads``: up to where it reads, and what into which place.
-    ``running``: whether its I/O may still write.  ``over``: it was committed or aborted, and has places that I/O may write.
+    ``answered``: whether storage has said what it has.  ``running``: whether its I/O may still write.  ``over``: it was
+    committed or aborted, and has places that I/O may write.
     """
 
     path: Path
@@ -51,6 +52,7 @@ class Fetch(NamedTuple):
     taken: frozenset[str]
     boundary: int
     reads: Mapping[str, Mapping[int, int]] = {}
+    answered: bool = False
     running: bool = False
     over: bool = False
 

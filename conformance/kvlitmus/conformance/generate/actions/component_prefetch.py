@@ -85,7 +85,7 @@ def component_prefetch(caller: Caller, a: int, b: int, c: int) -> None:
 @action("component_found")
 def component_found(caller: Caller, a: int, b: int, c: int) -> None:
     """Storage says what it has."""
-    for number, fetch in chosen(caller, c // 4, over=False, reads={}):
+    for number, fetch in chosen(caller, c // 4, over=False, answered=False):
         written = written_of(caller, fetch) if c % 2 and "component_storage" in caller.checker.capabilities else None
         calls.found(caller.checker, number, written or stored_of(caller.checker, fetch, a, b, c))
 
@@ -101,7 +101,7 @@ def component_settled(caller: Caller, a: int, b: int, c: int) -> None:
 def component_commit(caller: Caller, a: int, b: int, c: int) -> None:
     """Commit what came of a prefetch."""
     for number, fetch in chosen(caller, c // 4, over=False):
-        if fetch.reads:
+        if fetch.answered:
             calls.commit(caller.checker, number, came_of(fetch, a, b, c))
 
 

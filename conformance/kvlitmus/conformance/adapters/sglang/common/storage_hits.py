@@ -74,7 +74,7 @@ class StorageHits(ReferenceComponents):
         for one in layout.components:
             ends = fetched(one, mine.start, boundary) if one.name in mine.taken else ()
             reads[one.name] = {end: rest[one.pool].pop(0) for end in ends}
-        then = mine._replace(boundary=boundary, reads=reads, running=any(reads.values()))
+        then = mine._replace(boundary=boundary, reads=reads, answered=True, running=any(reads.values()))
         self.cache = self.cache._replace(fetches={**self.cache.fetches, fetch: then})
         return boundary, reads, {}
 
