@@ -1,14 +1,13 @@
-"""Mutants of prefetches of several components, and legal variations of them."""
+"""Mutants of prefetches of several components."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from kvlitmus.conformance.run.plan import COMPONENT_CONFIGS
 from kvlitmus.conformance.specimen.component_prefetch import ComponentFetch, ComponentFetcher, Places
 from kvlitmus.conformance.specimen.components import ComponentNode
 from kvlitmus.mutants.components import HYBRID, SHARED, STATED, WINDOWED, at
-from kvlitmus.mutants.registry import mutant, null_mutant
+from kvlitmus.mutants.registry import mutant
 from kvlitmus.spec.component_shapes import Component, Derived, Point, Run, Window
 from kvlitmus.spec.units import Key
 
@@ -186,6 +185,14 @@ class EvictsNothing(ComponentFetcher):
 
     def make_room(self, length: int) -> dict[str, int]:
         return {}
+
+
+@mutant("component-prefetch-evicts-for-one-step", kills=("COMP-23",), configs=(*STATED, *WINDOWED))
+class EvictsForOneStep(ComponentFetcher):
+    """It makes room for the least that is worth it, and is cut short to that beside what nobody uses."""
+
+    def make_room(self, length: int) -> dict[str, int]:
+        return super().make_room(min(length, self.tree.step))
 
 
 @mutant("component-prefetch-anchor-may-go", kills=("COMP-13", "COMP-14"), configs=(*STATED, *WINDOWED))
@@ -506,53 +513,3 @@ class IoEndsUnnoticed(ComponentFetcher):
     def settled(self, fetch: ComponentFetch) -> Places:
         fetch.running = False
         return {}
-
-
-# Legal
-
-
-@null_mutant("component-prefetch-evicts-what-it-lacks", configs=COMPONENT_CONFIGS)
-class EvictsWhatItLacks(ComponentFetcher):
-    """Of a pool that one component has for itself no more is evicted than is lacking."""
-
-    def make_room(self, length: int) -> dict[str, int]:
-        wants = self.wants(length)
-        short = self.short(wants)
-        pools = list(self.pools.pool_of.values())
-        lacks = {}
-        for name, many in wants.items():
-            pool = self.pools.pool_of[name]
-            if pool in short:
-                lacks[name] = many - (len(self.pools.free[pool]) if pools.count(pool) == 1 else 0)
-        return self.tree.evict(lacks) if lacks else {}
-
-
-@null_mutant("component-prefetch-kv-first", configs=COMPONENT_CONFIGS)
-class KvFirst(ComponentFetcher):
-    """Room is made for the KV; where there is none the other pools are not looked at."""
-
-    def make_room(self, length: int) -> dict[str, int]:
-        wants = self.wants(length)
-        short, pool = self.short(wants), self.pools.pool_of
-        freed = {one.name: 0 for one in self.components}
-        for turn in ({self.base.pool}, short - {self.base.pool}):
-            asked = {name: many for name, many in wants.items() if pool[name] in short & turn}
-            for name, many in (self.tree.evict(asked) if asked else {}).items():
-                freed[name] += many
-            if not self.cut(length):
-                break
-        return freed
-
-
-@null_mutant("component-prefetch-returns-early", configs=COMPONENT_CONFIGS)
-class ReturnsEarly(ComponentFetcher):
-    """What is not read is given back as soon as storage has answered, and not at the end."""
-
-    def found(self, fetch: ComponentFetch, stored: Mapping[str, Collection[int]]) -> Places:
-        super().found(fetch, stored)
-        rest: Places = {}
-        for name, places in fetch.buffers.items():
-            read = list(fetch.reads[name].values())
-            rest[name] = [one for one in places if one not in read]
-            fetch.buffers[name] = [one for one in places if one in read]
-        return self.give(rest)

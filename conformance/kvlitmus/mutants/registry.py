@@ -64,6 +64,7 @@ MODULES: tuple[str, ...] = (
     "legal.tiers",
     "legal.ranks",
     "legal.components",
+    "legal.component_prefetch",
     "legal.component_host",
     "legal.component_storing",
     "legal.component_callers",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from kvlitmus.spec.component_calls import (
@@ -120,26 +121,28 @@ def component_fetch_spared(
     component_fetch_length: int,
     component_fetch_room: Mapping[str, int],
 ) -> Sequence[str]:
-    """The pools that were too small for the prefetch though one eviction could have made more room in them."""
-    in_vain = component_fetch_full < component_fetch_least or state.attached is False
-    if component_fetch_length == component_fetch_full or in_vain:
+    """The pools that were too small for the prefetch though one eviction could have made room in them for a longer one.
+
+    Who sees beforehand that it would not be enough needn't evict in vain: room that makes the prefetch no longer is not
+    missed, nor is any that leaves it refused.
+    """
+    if component_fetch_length == component_fetch_full or state.attached is False:
         return []
-    anchor = anchor_of(layout, call.path, call.start)
-    free = state.certain - state.needed - anchor
-    counts = {one.name: sum(1 for at in free if at[0] == one.name) for one in layout.components}
     full = asked(layout, component_fetch_full)
+    anchor = anchor_of(layout, call.path, call.start)
+    counts = Counter(name for name, _ in state.certain - state.needed - anchor)
     could = dict(state.available or {})
     for need in full:
         could[need.component.pool] += min(need.entries, counts[need.component.name])
-    if not component_fetch_length and not reserved_length(layout, component_fetch_full, component_fetch_least, could):
-        return []  # who knows beforehand that it would be refused all the same need not evict anything in vain
-    cut = cut_length(layout, component_fetch_full, component_fetch_room)
-    base = layout.base.pool
-    # Whoever gives up for want of KV needn't have looked at the other pools.
-    short = {base: summed(full)[base]} if cut < component_fetch_full else {}
-    if not component_fetch_length and cut >= component_fetch_least:
-        short |= {pool: many for pool, many in summed(asked(layout, cut)).items() if pool != base}
-    return [pool for pool, many in short.items() if component_fetch_room[pool] < min(many, could[pool])]
+    ample = {pool: max(many, component_fetch_room[pool]) for pool, many in could.items()}
+    if component_fetch_length:
+        due, pools = cut_length(layout, component_fetch_full, ample), {layout.base.pool}
+    else:
+        due, pools = reserved_length(layout, component_fetch_full, component_fetch_least, ample), set(ample)
+    if due <= component_fetch_length:
+        return []
+    needs = summed(asked(layout, due))
+    return [pool for pool in needs if pool in pools and component_fetch_room[pool] < needs[pool]]
 
 
 @fact(1, ports=("component_counters",))

@@ -173,6 +173,21 @@ def one_eviction_makes_room(checker: Checker) -> None:
     components.match(checker, prompt(checker, "ABCDE"))
 
 
+@litmus(rules=("COMP-22", "COMP-23", "COMP-24"), needs=NEEDS, profile=EACH)
+def what_no_eviction_makes_is_not_missed(checker: Checker) -> None:
+    """Two pages are cached and all other KV is somebody's: there is no room for four, evict in vain who will.
+
+    Where fewer are worth it, what goes makes room for them.
+    """
+    store(checker, prompt(checker, "ab"))
+    base = checker.setting.layout.base.name
+    while components.alloc(checker, {base: 1}) is not None:
+        pass
+    key = prompt(checker, "uvwxyz")
+    begin(checker, key, threshold=4)
+    begin(checker, key)
+
+
 @litmus(rules=("COMP-20", "COMP-21", "COMP-22", "COMP-23"), needs=NEEDS, profile=EACH, layouts=SHARED)
 def what_shares_a_pool_is_summed_for_a_prefetch(checker: Checker) -> None:
     """Each component alone has room in the pool, all together don't: the KV is cut by what the others need."""

@@ -1,0 +1,98 @@
+"""Null mutants of prefetches of several components: what they evict, name, and give back when."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+
+from kvlitmus.conformance.run.plan import COMPONENT_CONFIGS
+from kvlitmus.conformance.specimen.component_prefetch import ComponentFetch, ComponentFetcher, Places
+from kvlitmus.conformance.specimen.components import ComponentNode
+from kvlitmus.mutants.registry import null_mutant
+from kvlitmus.spec.units import Key
+
+
+@null_mutant("component-prefetch-evicts-what-it-lacks", configs=COMPONENT_CONFIGS)
+class EvictsWhatItLacks(ComponentFetcher):
+    """Of a pool that one component has for itself no more is evicted than is lacking."""
+
+    def make_room(self, length: int) -> dict[str, int]:
+        wants = self.wants(length)
+        short = self.short(wants)
+        pools = list(self.pools.pool_of.values())
+        lacks = {}
+        for name, many in wants.items():
+            pool = self.pools.pool_of[name]
+            if pool in short:
+                lacks[name] = many - (len(self.pools.free[pool]) if pools.count(pool) == 1 else 0)
+        return self.tree.evict(lacks) if lacks else {}
+
+
+@null_mutant("component-prefetch-kv-first", configs=COMPONENT_CONFIGS)
+class KvFirst(ComponentFetcher):
+    """Room is made for the KV; where there is none the other pools are not looked at."""
+
+    def make_room(self, length: int) -> dict[str, int]:
+        wants = self.wants(length)
+        short, pool = self.short(wants), self.pools.pool_of
+        freed = {one.name: 0 for one in self.components}
+        for turn in ({self.base.pool}, short - {self.base.pool}):
+            asked = {name: many for name, many in wants.items() if pool[name] in short & turn}
+            for name, many in (self.tree.evict(asked) if asked else {}).items():
+                freed[name] += many
+            if not self.cut(length):
+                break
+        return freed
+
+
+@null_mutant("component-prefetch-returns-early", configs=COMPONENT_CONFIGS)
+class ReturnsEarly(ComponentFetcher):
+    """What is not read is given back as soon as storage has answered, and not at the end."""
+
+    def found(self, fetch: ComponentFetch, stored: Mapping[str, Collection[int]]) -> Places:
+        super().found(fetch, stored)
+        rest: Places = {}
+        for name, places in fetch.buffers.items():
+            read = list(fetch.reads[name].values())
+            rest[name] = [one for one in places if one not in read]
+            fetch.buffers[name] = [one for one in places if one in read]
+        return self.give(rest)
+
+
+@null_mutant("component-prefetch-names-what-it-reads", configs=COMPONENT_CONFIGS)
+class NamesWhatItReads(ComponentFetcher):
+    """A component of which nothing is read is not named; where nothing is worth it none is."""
+
+    def found(self, fetch: ComponentFetch, stored: Mapping[str, Collection[int]]) -> Places:
+        returned = super().found(fetch, stored)
+        fetch.reads = defaultdict(dict, {name: some for name, some in fetch.reads.items() if some})
+        return returned
+
+
+@null_mutant("component-prefetch-foresees-its-length", configs=COMPONENT_CONFIGS)
+class ForeseesItsLength(ComponentFetcher):
+    """Nothing is evicted that makes the prefetch no longer, and nothing at all where it is refused all the same."""
+
+    least = 0
+
+    def begin(
+        self, node: ComponentNode | None, key: Key, threshold: int
+    ) -> tuple[ComponentFetch | None, dict[str, int]]:
+        self.least = max(threshold, self.tree.step)
+        return super().begin(node, key, threshold)
+
+    def make_room(self, length: int) -> dict[str, int]:
+        room = {pool: len(free) for pool, free in self.pools.free.items()}
+        for name, many in self.wants(length).items():
+            loose = sum(name in node.places and not node.locks.get(name) for node in self.tree.nodes())
+            room[self.pools.pool_of[name]] += min(many, loose)
+        while length and self.base.pool in self.beyond(length, room):
+            length -= self.tree.step
+        return super().make_room(length) if length >= self.least and not self.beyond(length, room) else {}
+
+    def beyond(self, length: int, room: Mapping[str, int]) -> set[str]:
+        """The pools that have too little room for a prefetch of this length."""
+        needs = dict.fromkeys(room, 0)
+        for name, many in self.wants(length).items():
+            needs[self.pools.pool_of[name]] += many
+        return {pool for pool, many in needs.items() if many > room[pool]}
