@@ -10,7 +10,7 @@ from kvlitmus.conformance.checker.calls import component_storing as storage
 from kvlitmus.conformance.checker.calls import components
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.generate.actions.components import use
-from kvlitmus.conformance.litmus.component_host import back_up, backed, end, evict_host
+from kvlitmus.conformance.litmus.component_host import back_up, backed, beginning, end, evict_host
 from kvlitmus.conformance.litmus.component_prefetch import EACH, begin, everything, read_of
 from kvlitmus.conformance.litmus.components import ALL, ANY_ENTRIES, evict_all
 from kvlitmus.conformance.litmus.keys import prompt
@@ -100,6 +100,26 @@ def a_window_and_a_state_are_written_alone(checker: Checker) -> None:
     stored: dict[str, list[int]] = {"kv": [size, 2 * size, 3 * size, 4 * size]}
     for more in ({}, {"swa": [3 * size]}, {"swa": [3 * size, 4 * size]}):
         put(checker, key, stored | more)
+
+
+@litmus(rules=("COMP-57", "COMP-58"), needs=NEEDS, profile=EACH, bigram=True)
+def a_bigram_in_storage_knows_its_next_token(checker: Checker) -> None:
+    """A key is written; another one with its tokens goes on with another token, and lacks the last page in storage.
+
+    That page is written too, and each key is fetched with its own.
+    """
+    attach(checker)
+    key = prompt(checker, "ab")
+    other = key._replace(tokens=(*key.tokens[:-1], key.tokens[-1] + 1))
+    backed(checker, key)
+    put(checker, key)
+    backed(checker, other)
+    put(checker, other, everything(checker, beginning(checker, other, 1)))
+    evict_all(checker)
+    evict_host(checker)
+    for one in (other, key):
+        fetch(checker, one, everything(checker, one))
+        components.match(checker, one)
 
 
 @litmus(rules=("COMP-61",), needs=NEEDS, profile=EACH)

@@ -95,8 +95,17 @@ COMPONENT_STORAGE_CONFIGS: tuple[Config, ...] = (
     Config(page_size=4, pages=16, host_pages=16, write="asked", storage="attached", components="kv+swa+state"),
     Config(page_size=1, pages=12, host_pages=8, write="asked", storage="later", components="kv+swa+state"),
     Config(page_size=4, pages=20, host_pages=24, write="write_through", storage="attached", components="groups"),
+    Config(
+        page_size=4,
+        pages=12,
+        host_pages=12,
+        write="asked",
+        storage="attached",
+        components="kv+swa",
+        bigram=True,
+    ),
 )
-"""The configurations of a cache of components with storage behind its host memory: from the beginning, and later."""
+"""Those of a cache of components with storage behind its host memory: from the beginning, later, of bigrams."""
 
 REQUEST_CONFIGS: tuple[Config, ...] = (
     *(
