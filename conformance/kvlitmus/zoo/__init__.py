@@ -31,6 +31,7 @@ ZOO: tuple[str, ...] = (
     "block_groups",
     "block_offload",
     "block_writes",
+    "block_store",
     "block_requests",
 )
 """The names of all caches."""

@@ -214,11 +214,25 @@ class BlockGroupsTarget:
         return BlockGroups(layout.components, *layout.places.values())
 
 
+def beginning(key: Key, length: int) -> Key:
+    """The first units of a key, of bigrams with the token that the last of them ends in."""
+    return key._replace(tokens=key.tokens[: length + key.bigram])
+
+
+def key_of(at: BlockKey) -> Key:
+    """The prefix that a block belongs to, of tokens or of bigrams, as a key."""
+    _, namespace, units = at
+    pairs = [one for one in units if isinstance(one, tuple)]
+    if pairs:
+        return Key(namespace, (*[first for first, _ in pairs], pairs[-1][1]), bigram=True)
+    return Key(namespace, tuple(one for one in units if isinstance(one, int)))
+
+
 def layout_for(config: Config) -> Layout:
-    """The layout of a configuration; raises ``Unsupported`` where its groups don't share one pool of tokens."""
+    """The layout of a configuration; raises ``Unsupported`` where its groups don't share one pool."""
     layout = layout_of(config.components, config.page_size, config.pages, config.host_pages)
-    if len(layout.places) != 1 or config.bigram:
-        raise Unsupported("groups of blocks of tokens share one pool")
+    if len(layout.places) != 1:
+        raise Unsupported("groups of blocks share one pool")
     if any(isinstance(group.shape, Derived) for group in layout.components):
         raise Unsupported("no group is derived from another")
     return layout

@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
 
 from kvlitmus.conformance.ports import Config
 from kvlitmus.spec.component_shapes import Component
 from kvlitmus.spec.interface.components import ComponentEvent
 from kvlitmus.spec.units import Key
-from kvlitmus.zoo.block_groups import BlockGroups, BlockGroupsTarget, BlockKey, layout_for
+from kvlitmus.zoo.block_groups import BlockGroups, BlockGroupsTarget, BlockKey, beginning, key_of, layout_for
 
 CONFIGS = (
     Config(page_size=4, pages=20, host_pages=24, components="groups"),
@@ -72,8 +71,7 @@ class BlockOffload(BlockGroups):
         run = handle[self.groups[0].name]
         if not run:
             return None, {}, {}
-        _, namespace, units = self.keys[run[-1]]
-        copy, freed = self.offload(Key(namespace, cast("tuple[int, ...]", units)), load=False)
+        copy, freed = self.offload(key_of(self.keys[run[-1]]), load=False)
         return copy, told(copy), freed
 
     def component_load(
@@ -86,7 +84,7 @@ class BlockOffload(BlockGroups):
         self.both = False
         if length <= len(handle[self.groups[0].name]) * self.groups[0].unit:
             return None, 0, {}, {}
-        copy, freed = self.offload(Key(key.namespace, key.tokens[:length]), load=True)
+        copy, freed = self.offload(beginning(key, length), load=True)
         return copy, length if copy else 0, told(copy), freed
 
     def offload(self, key: Key, *, load: bool) -> tuple[Offload | None, dict[str, int]]:
@@ -127,11 +125,15 @@ class BlockOffload(BlockGroups):
         """The first in a line, as many as are missing, and no more of a group than are taken of it."""
         left = Counter(wants)
         gone: list[BlockKey] = []
-        for at in [self.keys[block] for block in self.line] if load else [at for at in self.host if not self.pins[at]]:
+        for at in self.loose(load=load):
             if len(gone) < short and left[at[0]]:
                 left[at[0]] -= 1
                 gone.append(at)
         return gone
+
+    def loose(self, *, load: bool) -> Sequence[BlockKey]:
+        """All that nothing holds on the device, or on the host, in the order in which it goes."""
+        return [self.keys[block] for block in self.line] if load else [at for at in self.host if not self.pins[at]]
 
     def drop(self, gone: Sequence[BlockKey], *, load: bool) -> dict[str, int]:
         """They are cached no more on that tier; how many of each group."""

@@ -14,7 +14,7 @@ from kvlitmus.spec.component_shapes import Component
 from kvlitmus.spec.interface.components import ComponentBegun
 from kvlitmus.spec.policies import SELECTIVE, WRITE_BACK, WRITE_THROUGH
 from kvlitmus.spec.units import Key
-from kvlitmus.zoo.block_groups import BlockGroups, BlockKey, layout_for
+from kvlitmus.zoo.block_groups import BlockGroups, BlockKey, beginning, key_of, layout_for
 from kvlitmus.zoo.block_offload import BlockOffload, BlockOffloadTarget, told
 
 CONFIGS = (
@@ -48,7 +48,7 @@ class BlockWrites(BlockOffload):
         left = super().component_insert(key, entries)
         length = self.agreed(key)
         if length and (self.write == WRITE_THROUGH or (self.write == SELECTIVE and length == before)):
-            self.save(Key(key.namespace, key.tokens[:length]))
+            self.save(beginning(key, length))
         return left
 
     def save(self, key: Key, *, wait: bool = False) -> None:
@@ -65,7 +65,7 @@ class BlockWrites(BlockOffload):
         """The first of each group in the line."""
         freed = {}
         for name, many in wants.items():
-            gone = [self.keys[block] for block in self.line if self.keys[block][0] == name][:many]
+            gone = self.first({name: many}, many, load=True)
             freed[name] = self.drop(gone, load=True).get(name, 0)
         return freed
 
@@ -78,17 +78,16 @@ class BlockWrites(BlockOffload):
 
     def save_before(self, prefix: BlockKey, gone: Sequence[BlockKey]) -> None:
         """Copy a prefix that needs some of these blocks, if it could be hit."""
-        _, namespace, units = prefix
-        key = Key(namespace, tuple(one for one in units if isinstance(one, int)))
-        if set(self.needs(key)) & set(gone) and self.agreed(key) == len(units):
+        key = key_of(prefix)
+        if set(self.needs(key)) & set(gone) and self.agreed(key) == len(key.units):
             self.save(key, wait=True)
 
 
 class BlockWritesTarget(BlockOffloadTarget):
     """Layouts of one pool alone, with host memory and a write policy."""
 
-    configs = CONFIGS
-    pools = ("component_host", "component_writes")
+    configs: tuple[Config, ...] = CONFIGS
+    pools: tuple[str, ...] = ("component_host", "component_writes")
     capabilities = (*BlockOffloadTarget.capabilities, "component_writes")
 
     def make(self, config: Config) -> BlockGroups:
