@@ -6,6 +6,7 @@ from kvlitmus.conformance.checker.calls import request, tiers, tree
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.litmus.registry import litmus
+from kvlitmus.conformance.litmus.request import end
 from kvlitmus.conformance.litmus.scenes import (
     FAILING,
     READS,
@@ -177,7 +178,7 @@ def a_full_host_makes_room_for_what_is_due(checker: Checker) -> None:
     backed(checker, prompt(checker, "xyz"))
     request.begin(checker, 1, prompt(checker, "xyzw"))
     tiers.settle(checker)
-    request.end(checker, 1, keep=True)
+    end(checker, 1, keep=True)
     tiers.settle(checker)
 
 

@@ -6,6 +6,7 @@ from kvlitmus.conformance.checker.calls import fetch, request, tiers, tree
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.litmus.registry import litmus
+from kvlitmus.conformance.litmus.request import end
 from kvlitmus.conformance.litmus.scenes import (
     READS,
     USES,
@@ -53,7 +54,7 @@ def what_was_stored_is_read_back(checker: Checker) -> None:
     tiers.load_back(checker, key)
     tiers.settle(checker)
     request.begin(checker, 2, key)
-    request.end(checker, 2, keep=True)
+    end(checker, 2, keep=True)
     tiers.settle(checker)
 
 

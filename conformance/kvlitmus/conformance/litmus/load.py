@@ -6,6 +6,7 @@ from kvlitmus.conformance.checker.calls import request, tiers, tree
 from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.litmus.registry import litmus
+from kvlitmus.conformance.litmus.request import end
 from kvlitmus.conformance.litmus.scenes import FAILING, TIERS, backed, computed, step
 from kvlitmus.spec.interface.tiers import FAILED, LOAD, Outcome
 from kvlitmus.spec.units import Key
@@ -36,7 +37,7 @@ def a_request_finds_on_the_device_what_was_loaded_back(checker: Checker) -> None
     tiers.tick(checker)
     request.begin(checker, 1, key)
     tiers.settle(checker)
-    request.end(checker, 1, keep=True)
+    end(checker, 1, keep=True)
     tiers.settle(checker)
 
 
@@ -60,8 +61,7 @@ def a_full_device_takes_nothing_back(checker: Checker) -> None:
     tokens = (9,) * (checker.capacity + int(checker.config.bigram))
     request.begin(checker, 1, Key(None, tokens[: checker.capacity], checker.config.bigram))
     tiers.load_back(checker, key)
-    if 1 in checker.requests:
-        request.end(checker, 1, keep=False)
+    end(checker, 1, keep=False)
     tiers.load_back(checker, key)
     tiers.settle(checker)
 
@@ -134,7 +134,7 @@ def what_could_not_be_loaded_is_on_the_host_as_before(checker: Checker) -> None:
         tiers.tick(checker)
         tree.match(checker, key)
     request.begin(checker, 1, key)
-    request.end(checker, 1, keep=True)
+    end(checker, 1, keep=True)
     tiers.settle(checker)
 
 
@@ -145,10 +145,10 @@ def a_request_gives_up_what_could_not_be_loaded(checker: Checker) -> None:
     tiers.load_back(checker, key)
     request.begin(checker, 1, key)
     step(checker, "load", FAILED)
-    request.end(checker, 1, keep=False)
+    end(checker, 1, keep=False)
     tiers.tick(checker)
     request.begin(checker, 2, key)
-    request.end(checker, 2, keep=True)
+    end(checker, 2, keep=True)
     tiers.settle(checker)
 
 
@@ -162,7 +162,7 @@ def what_a_request_holds_is_loaded_again(checker: Checker) -> None:
     tiers.tick(checker)
     tree.evict(checker, checker.capacity)
     tiers.deliver(checker)
-    request.end(checker, 1, keep=True)
+    end(checker, 1, keep=True)
     tiers.settle(checker)
 
 
@@ -204,6 +204,5 @@ def a_load_makes_room_in_order_and_no_more_than_needed(checker: Checker) -> None
     tree.match(checker, prompt(checker, "p"))
     tiers.load_back(checker, key)
     tiers.settle(checker)
-    if 1 in checker.requests:
-        request.end(checker, 1, keep=False)
+    end(checker, 1, keep=False)
     tiers.settle(checker)
