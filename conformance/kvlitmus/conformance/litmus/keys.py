@@ -14,13 +14,14 @@ def prompt(checker: Checker, ways: str, *, tail: int = 0, namespace: str | None 
     """A key with one page for each letter of ``ways`` and ``tail`` tokens after them.
 
     Equal letters are equal pages, wherever they stand; pages of different letters differ in their
-    first token, but an upper-case letter differs from its lower-case one in the last token only.
+    first token, but an upper-case letter of the alphabet differs from its lower-case one in the last token only.
     """
     size = checker.config.page_size
     tokens: list[int] = []
     for way in ways:
-        page = [10 + ord(way.lower()) - ord("a")] + [1] * (size - 1)
-        if way.isupper():
+        upper = "A" <= way <= "Z"
+        page = [10 + ord(way.lower() if upper else way) - ord("a")] + [1] * (size - 1)
+        if upper:
             page[-1] += 100
         tokens += page
     tokens += [7] * (tail + int(checker.config.bigram and bool(ways or tail)))

@@ -18,6 +18,7 @@ from kvlitmus.conformance.litmus.scenes import (
     step,
     storage,
     stored,
+    too_many,
 )
 from kvlitmus.spec.interface.tiers import FAILED, Outcome
 
@@ -126,7 +127,7 @@ def storage_is_attached_once_and_detached_once(checker: Checker) -> None:
 @litmus(rules=("LIFE-01", "LIFE-06", "LIFE-08", "TIER-01", "TIER-02"), needs=(*FAILING, "reset"))
 def a_reset_forgets_what_has_failed(checker: Checker) -> None:
     """A load, then a backup has failed, and no tick has noted it, when the cache is reset; then all is as new."""
-    key = letters(checker, max(3, -(-checker.profile.load_threshold // checker.size)))
+    key = letters(checker, max(3, min(-(-checker.profile.load_threshold // checker.size), too_many(checker))))
     backed(checker, key)
     tree.evict(checker, checker.capacity)
     tiers.load_back(checker, key)

@@ -7,14 +7,14 @@ from kvlitmus.conformance.checker.checker import Checker
 from kvlitmus.conformance.litmus.keys import prompt
 from kvlitmus.conformance.litmus.registry import litmus
 from kvlitmus.conformance.litmus.request import end
-from kvlitmus.conformance.litmus.scenes import FAILING, TIERS, backed, computed, step
+from kvlitmus.conformance.litmus.scenes import FAILING, TIERS, backed, computed, step, too_many
 from kvlitmus.spec.interface.tiers import FAILED, LOAD, Outcome
 from kvlitmus.spec.units import Key
 
 
 def long_key(checker: Checker, first: str = "a") -> Key:
-    """A key long enough to be worth a load back wherever the threshold is that the profile declares."""
-    pages = max(3, -(-checker.profile.load_threshold // checker.size))
+    """A key long enough to be worth a load back wherever the threshold is, if there is room for such a key at all."""
+    pages = max(3, min(-(-checker.profile.load_threshold // checker.size), too_many(checker)))
     return prompt(checker, first + "b" * (pages - 1))
 
 

@@ -92,8 +92,13 @@ def letters(checker: Checker, pages: int, first: str = "a") -> Key:
 
 
 def least_pages(checker: Checker) -> int:
-    """The fewest pages that a prefetch is worth."""
-    return max(1, -(-checker.config.threshold // checker.size))
+    """The fewest pages that a prefetch is worth; or, where no tier has room for these, more than one has room for."""
+    return max(1, min(-(-checker.config.threshold // checker.size), too_many(checker)))
+
+
+def too_many(checker: Checker) -> int:
+    """More pages than there is room for on either tier."""
+    return max(checker.config.pages, checker.config.host_pages) + 1
 
 
 def queried(checker: Checker, rid: int, key: Key) -> None:
