@@ -1,15 +1,19 @@
-"""Litmus tests of hierarchies call nothing that the ports rule out, whatever there is room for and worth doing."""
+"""Litmus tests call nothing that the ports rule out or that a cache hasn't got, whatever there is room for."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from kvlitmus.conformance.checker.checker import Checker
+from kvlitmus.conformance.isolation.current_run import CurrentRun
+from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.litmus.scenes import letters
-from kvlitmus.conformance.ports import Config
-from kvlitmus.conformance.run.engine import make_checker, run_item
-from kvlitmus.conformance.run.plan import TIER_CONFIGS, items
+from kvlitmus.conformance.ports import PORTS, Config
+from kvlitmus.conformance.run.engine import make_checker, play, run_item
+from kvlitmus.conformance.run.plan import CONFIGS, TIER_CONFIGS, items
 from kvlitmus.conformance.run.results import Options
 from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.conformance.specimen.parts import PROFILE
@@ -17,7 +21,7 @@ from kvlitmus.conformance.specimen.parts import PROFILE
 OPTIONS = Options(reruns=0, shrink_trials=0)
 
 
-def alarms(target: SpecimenTarget, config: Config) -> set[tuple[str, str]]:
+def alarms(target: Any, config: Config) -> set[tuple[str, str]]:
     """What litmus tests say of a legal cache: each that finds something broken, or fails."""
     results = [run_item(target, item, OPTIONS) for item in items([config], target.profile, steps=0)]
     found = {(one.item, rule) for one in results for finding in one.findings for rule in finding.rules}
@@ -45,3 +49,36 @@ def test_prompts_may_have_many_pages(size: int) -> None:
     key = letters(make_checker(SpecimenTarget(), config, OPTIONS), 700)
     pages = {key.tokens[at : at + size] for at in range(0, len(key.tokens), size)}
     assert len(key.tokens) == 700 * size and len(pages) == 700
+
+
+class Noting(Checker):
+    """A checker that notes which methods it was asked to call."""
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        self.asked: set[str] = set()
+        super().__init__(*args, **named)
+
+    def call(self, text: str, method: str, *args: Any, **kwargs: Any) -> Any:
+        self.asked.add(method)
+        return super().call(text, method, *args, **kwargs)
+
+
+NEEDED: dict[str, tuple[str, ...]] = {**PORTS, "lookup": ("match",), "reattach": PORTS["lifecycle"]}
+"""The methods that a test may call which has such a need."""
+
+
+@pytest.mark.parametrize("config", [*CONFIGS[1:3], *TIER_CONFIGS[2:4]], ids=lambda config: config.label)
+def test_a_litmus_test_calls_what_it_needs_alone(config: Config) -> None:
+    """A cache may lack any port that a litmus test doesn't say that it needs."""
+    beyond: dict[str, set[str]] = {}
+    for item in items([config], PROFILE, steps=0):
+        if item.kind == "litmus":
+            test, run = all_litmus()[item.name], CurrentRun()
+            run.checker_type = Noting
+            checker, _ = play(SpecimenTarget(), config, OPTIONS, test.program, run)
+            assert isinstance(checker, Noting)
+            allowed = {method for port in test.needs for method in NEEDED.get(port, ())}
+            if config.storage == "attached":
+                allowed |= {"attach"}
+            beyond[test.id] = checker.asked - allowed
+    assert {id: asked for id, asked in beyond.items() if asked} == {}

@@ -98,7 +98,7 @@ def what_was_computed_again_is_not_dropped_by_the_host(checker: Checker) -> None
     tiers.settle(checker)
 
 
-@litmus(rules=("TIER-25", "TIER-26", "TREE-13", "TREE-14"), needs=TIERS)
+@litmus(rules=("TIER-25", "TIER-26", "TREE-13", "TREE-14"), needs=(*TIERS, "pool"))
 def worth_survives_the_host(checker: Checker) -> None:
     """What was used often, and given a priority, comes back with both, by a load and by being computed again."""
     for ways, priority in (("ab", 3), ("cd", 1)):
