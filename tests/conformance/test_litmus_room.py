@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from kvlitmus.conformance.checker.checker import Checker
-from kvlitmus.conformance.isolation.current_run import CurrentRun
+from kvlitmus.conformance.isolation.current_run import CurrentRun, MethodMask
 from kvlitmus.conformance.litmus.registry import all_litmus
 from kvlitmus.conformance.litmus.scenes import letters
 from kvlitmus.conformance.ports import PORTS, Config
 from kvlitmus.conformance.run.engine import make_checker, play, run_item
 from kvlitmus.conformance.run.plan import CONFIGS, TIER_CONFIGS, items
-from kvlitmus.conformance.run.results import Options
+from kvlitmus.conformance.run.results import Item, Options
 from kvlitmus.conformance.specimen.cache import SpecimenTarget
 from kvlitmus.conformance.specimen.parts import PROFILE
 
@@ -82,3 +82,23 @@ def test_a_litmus_test_calls_what_it_needs_alone(config: Config) -> None:
                 allowed |= {"attach"}
             beyond[test.id] = checker.asked - allowed
     assert {id: asked for id, asked in beyond.items() if asked} == {}
+
+
+class Blind:
+    """The specimen, without a look at the contents of its slots."""
+
+    profile = PROFILE
+
+    def make(self, config: Config) -> Any:
+        return MethodMask(SpecimenTarget().make(config), frozenset(PORTS["data"]))
+
+
+@pytest.mark.parametrize(
+    "config", [replace(TIER_CONFIGS[0], storage="none"), *TIER_CONFIGS[2:4]], ids=lambda one: one.label
+)
+def test_contents_need_not_be_seen(config: Config) -> None:
+    """What a load brings, and what is put, is believed to be what belongs there."""
+    assert alarms(Blind(), config) == set()
+    drawn = [Item(kind="random", config=config, seed=seed, ops=120) for seed in range(3)]
+    results = [run_item(Blind(), item, OPTIONS) for item in drawn]
+    assert [finding.rules for one in results for finding in one.findings] == []

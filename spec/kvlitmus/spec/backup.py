@@ -299,7 +299,7 @@ def a_put_stops_where_storage_refuses(put_after_failure: Sequence[object]) -> bo
 @rule(
     "BACKUP-08",
     kind=Kind.STATE,
-    needs=("lifecycle", "steps"),
+    needs=("lifecycle", "steps", "data"),
     source="R-BK-01, R-BK-05; H-16",
     reference="put.accepted",
 )
@@ -312,7 +312,7 @@ def a_put_that_ended_well_has_stored_its_pages(put_missing: Sequence[Name]) -> b
     "BACKUP-09",
     on=(On.SETTLED,),
     strength=Strength.SHOULD,
-    needs=("tiers", "lifecycle", "steps"),
+    needs=("tiers", "lifecycle", "steps", "data"),
     source="R-BK-01, R-BK-03, R-BK-04; H-60",
     reference="life.tick",
 )
@@ -338,7 +338,7 @@ def what_was_not_copied_has_no_host_copy(failed_hosted: Sequence[Name]) -> bool:
     "BACKUP-11",
     on=(On.TICK,),
     strength=Strength.SHOULD,
-    needs=("tiers", "lifecycle", "steps"),
+    needs=("tiers", "lifecycle", "steps", "data"),
     source="R-BK-01, R-BK-04; H-60",
     reference="backup.used",
 )

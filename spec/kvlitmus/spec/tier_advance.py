@@ -43,7 +43,7 @@ from kvlitmus.spec.setting import Setting
 from kvlitmus.spec.state import State
 from kvlitmus.spec.storage_advance import cut_off, exchanged, note_puts, owing
 from kvlitmus.spec.tier_state import COPIES, WITH_STORAGE, Tiers, Work
-from kvlitmus.spec.units import Name, Tick
+from kvlitmus.spec.units import Name, Slot, Tick
 
 # -- the calls -------------------------------------------------------------------------------------
 
@@ -80,11 +80,18 @@ def match(state: State, setting: Setting, call: calls.Match | calls.Begin) -> St
 
 
 def load_back(state: State, setting: Setting, call: tier_calls.LoadBack, answer: Loaded) -> State:
-    """The key was used, on both tiers; whether it was, nobody says where the load is declined."""
+    """The key was used, on both tiers; whether it was, nobody says where the load is declined.
+
+    Where contents can't be seen, the slots of a load hold what it is to bring.
+    """
     paged = call.path.pages
     there = effects.cached_prefix(state.tree, paged)
     if answer.slots is None:
         return perhaps_used(state, paged[: there + len(alone_behind(state, paged))])
+    if "data" not in setting.capabilities:
+        units = call.path.names[answer.before :][: len(answer.slots)]
+        slots = tuple(map(Slot, answer.slots[: len(units)]))
+        state = state._replace(contents=effects.write(state.contents, slots, units))
     return used_behind(state._replace(tree=used(state.tree, setting, paged[:there])), setting, paged)
 
 
