@@ -46,6 +46,7 @@ STORING = (QUERY, FETCH, PUT)
 AT_TICKS = "caches that take note of the end of a fetch at the next tick (`commit` = tick), such as SGLang 0.5.23"
 AT_ONCE = "caches whose copies are over when the call that begins them returns"
 IN_QUEUES = "caches with a queue for each kind of job, such as SGLang 0.5.23"
+IN_ONE_QUEUE = "caches in which copies wait behind what goes to and from storage"
 
 _BEGINNINGS = (
     Transition((BACKUP,), (NONE,), INSERTS, UNDER_WAY, "A page was used often enough, and its parent is backed."),
@@ -97,6 +98,9 @@ JOBS = Table(
         Transition((FETCH,), (LANDED,), ("detach", "reset"), GONE, "The same.", AT_TICKS),
         Transition(_COPIES, (UNDER_WAY, LANDED, FAILED), ("reset",), GONE, "Everything is forgotten."),
         Transition(STORING, (QUEUED,), ("detach",), GONE, "There is no storage.", IN_QUEUES),
+        Transition(
+            _COPIES, (QUEUED,), ("detach",), UNDER_WAY, "What was before it has ended with storage.", IN_ONE_QUEUE
+        ),
         Transition(JOB_KINDS, (QUEUED,), ("reset",), GONE, "Everything is forgotten.", IN_QUEUES),
     ),
     moves=ADVANCES,

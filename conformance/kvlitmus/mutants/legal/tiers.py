@@ -21,7 +21,7 @@ from kvlitmus.mutants.prefetch import LooksFirst
 from kvlitmus.mutants.registry import null_mutant
 from kvlitmus.mutants.release import WAITING as WAITING_FREES
 from kvlitmus.mutants.release import QueuedPool
-from kvlitmus.spec.interface import PageStore, Prefetched
+from kvlitmus.spec.interface import Job, PageStore, Prefetched
 from kvlitmus.spec.prefetch_plan import truncated_length
 from kvlitmus.spec.units import Key
 
@@ -504,3 +504,13 @@ class QueueAboveAHost(QueuedPool):
         if not self.unused:
             super().put_off(many)
         self.unused = False
+
+
+@null_mutant("one-queue-for-all-jobs")
+class OneQueueForAllJobs(TieredSpecimen):
+    """All jobs stand in one queue, copies and what goes to and from storage: only the first of them can be advanced."""
+
+    def jobs(self) -> Sequence[Job]:
+        listed = super().jobs()
+        first = next((job.id for job in listed if not job.landed), None)
+        return [job._replace(ready=job.id == first) for job in listed]
