@@ -262,7 +262,7 @@ def another_storage_is_given_what_the_first_one_has(checker: Checker) -> None:
     tiers.settle(checker)
 
 
-@litmus(rules=("BACKUP-11", "LIFE-02"), needs=(*STORAGE, "reattach"))
+@litmus(rules=("BACKUP-11",), needs=(*STORAGE, "reattach"))
 def what_is_older_than_the_storage_is_put_when_it_is_used_again(checker: Checker) -> None:
     """A prompt is on the host before there is storage; then it is used, with more behind it."""
     if checker.below.attached:

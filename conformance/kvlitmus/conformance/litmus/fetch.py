@@ -31,7 +31,7 @@ from kvlitmus.spec.policies import time_limit
 from kvlitmus.spec.prefetch_advance import time_of
 from kvlitmus.spec.units import Key
 
-SUBMIT = ("FETCH-01", "FETCH-06", "FETCH-07")
+SUBMIT = ("FETCH-06", "FETCH-07")
 
 
 def worth_reading(checker: Checker, more: int) -> Key:
@@ -177,7 +177,7 @@ def a_read_that_was_aborted_overwrites_nobody(checker: Checker) -> None:
     tiers.settle(checker)
 
 
-@litmus(rules=("FETCH-01", "TIER-02", "LIFE-08", "LIFE-09"), needs=READS, stops=("best_effort",))
+@litmus(rules=("TIER-02", "LIFE-08", "LIFE-09"), needs=READS, stops=("best_effort",))
 def a_late_message_does_not_hit_the_next_prefetch(checker: Checker) -> None:
     """A request goes on before its query was answered and comes back under the same id; then the old query misses."""
     key = worth_reading(checker, 2)
@@ -280,7 +280,7 @@ def each_unit_adds_to_what_a_request_waits(checker: Checker) -> None:
     tiers.settle(checker)
 
 
-@litmus(rules=("FETCH-01", "BACKUP-04"), needs=READS, writes=("write_through_selective",))
+@litmus(rules=("BACKUP-04",), needs=READS, writes=("write_through_selective",))
 def a_prefetch_does_not_skip_what_only_the_device_has(checker: Checker) -> None:
     """Of a stored key the middle was computed anew and isn't backed up: a prefetch begins at its end or not at all."""
     key = worth_reading(checker, 4)
