@@ -66,10 +66,8 @@ def a_full_device_takes_nothing_back(checker: Checker) -> None:
     tiers.settle(checker)
 
 
-@litmus(rules=("TIER-01", "LOAD-01", "LOAD-02", "LOAD-05", "POOL-12"), needs=TIERS, writes=("write_back",))
-def a_load_makes_room_by_writing_back(checker: Checker) -> None:
-    """The device is full of what was never backed up, the host of what is loaded: no source is given away (H-29)."""
-    pages = min(checker.config.host_pages, checker.config.pages)
+def loaded_into_a_full_device(checker: Checker, pages: int) -> Key:
+    """A key is on the host alone, the device full of what was never backed up; then the key is loaded."""
     key = prompt(checker, "a" + "b" * (pages - 1))
     backed(checker, key)
     at = 0
@@ -78,11 +76,24 @@ def a_load_makes_room_by_writing_back(checker: Checker) -> None:
         at += 1
     tiers.load_back(checker, key)
     tiers.settle(checker)
+    return key
+
+
+@litmus(rules=("TIER-01", "POOL-12"), needs=TIERS, writes=("write_back",))
+def a_load_makes_room_by_writing_back(checker: Checker) -> None:
+    """The device is full of what was never backed up, the host of what is loaded: no source is given away (H-29)."""
+    key = loaded_into_a_full_device(checker, min(checker.config.host_pages, checker.config.pages))
     tree.evict(checker, checker.capacity)
     backed(checker, key)
     tree.evict(checker, checker.capacity)
     tiers.load_back(checker, key)
     tiers.settle(checker)
+
+
+@litmus(rules=("TIER-01", "LOAD-01", "LOAD-02", "LOAD-05", "POOL-12"), needs=TIERS, writes=("write_back",))
+def a_load_writes_back_to_the_rest_of_the_host(checker: Checker) -> None:
+    """The device is full of what was never backed up, half of the host of what is loaded: the rest is room for both."""
+    loaded_into_a_full_device(checker, max(1, min(checker.config.host_pages, checker.config.pages) // 2))
 
 
 @litmus(rules=("LOAD-06", "TIER-08"), needs=(*TIERS, "layers", "data"))
