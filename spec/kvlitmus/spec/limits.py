@@ -2,7 +2,7 @@
 
 Real caches differ in what they accept as a key: some have no empty prompt, or no namespaces, or check tokens against a
 vocabulary.  A key beyond these limits is never passed; what would happen to it is nobody's promise, but for tokens that
-no cache takes (:data:`ALL_TOKENS`), which are misuse (:mod:`kvlitmus.spec.misuse`).
+are not of the vocabulary, or that no cache takes (:data:`ALL_TOKENS`): those are misuse (:mod:`kvlitmus.spec.misuse`).
 """
 
 from __future__ import annotations

@@ -468,11 +468,11 @@ class SparseSpecimen:
         return SparseView(list(self.table.free_slots), rows)
 
     def sparse_buffer(self) -> int:
-        """See :class:`~kvlitmus.spec.interface.sparse.SparseSwaps`."""
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseBuffers`."""
         return self.table.room
 
     def sparse_admit(self, row: int, length: int) -> None:
-        """See :class:`~kvlitmus.spec.interface.sparse.SparseSwaps`."""
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseBuffers`."""
         self.table.admit(row, length)
 
     def sparse_swap(self, row: int, length: int, tokens: Sequence[int]) -> Sequence[int]:

@@ -139,11 +139,11 @@ class ReferenceSparse:
         return SparseView(free, {number: row.slots for number, row in self.pool.rows.items()})
 
     def sparse_buffer(self) -> int:
-        """See :class:`~kvlitmus.spec.interface.sparse.SparseSwaps`."""
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseBuffers`."""
         return self.pool.room
 
     def sparse_admit(self, row: int, length: int) -> None:
-        """See :class:`~kvlitmus.spec.interface.sparse.SparseSwaps`."""
+        """See :class:`~kvlitmus.spec.interface.sparse.SparseBuffers`."""
         self.pool = sparse.admit(self.pool, row, length)
 
     def sparse_swap(self, row: int, length: int, tokens: Sequence[int]) -> Sequence[int]:
