@@ -159,6 +159,13 @@ def sparse_accepted(answer: SparseDone) -> bool:
     return answer.accepted
 
 
+@fact(0)
+def sparse_misuse(setting: Setting) -> str | Unknown:
+    """What the profile declares of tokens that can't be wanted, ``reject`` or ``ignore``; unknown where that is undefined."""
+    declared = setting.profile.misuse
+    return UNKNOWN if declared == "undefined" else declared
+
+
 # What a row decodes from
 
 

@@ -92,7 +92,7 @@ def decode(caller: Caller, a: int, b: int, c: int) -> None:
     else:
         hosted = state.hosted(length)
         wishes = wanted(hosted, state.room, b, c)
-        if c % 8 == 7:
+        if c % 8 == 7 and checker.profile.misuse != "undefined":  # else nobody could go on with the row
             sparse.misused_swap(checker, row, length, unwanted(hosted, state.room, wishes, b))
         sparse.swap(checker, row, length, wishes)
 
