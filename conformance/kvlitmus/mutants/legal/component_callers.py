@@ -13,6 +13,7 @@ from kvlitmus.conformance.specimen.component_prefetch import ComponentFetch, Com
 from kvlitmus.conformance.specimen.component_requests import ComponentRequest, ComponentRequestTable
 from kvlitmus.conformance.specimen.components import ComponentNode, ComponentPools, ComponentTree
 from kvlitmus.conformance.specimen.parts import PROFILE
+from kvlitmus.mutants.legal.component_prefetch import KnowsItsLeast
 from kvlitmus.mutants.registry import null_mutant
 from kvlitmus.spec.units import Key
 
@@ -84,14 +85,8 @@ class InsertGoesOnFromAHit(ComponentTree):
 
 
 @null_mutant("null-component-prefetch-foresees-its-refusal", configs=(*COMPONENT_CONFIGS, *SMALL))
-class PrefetchForeseesItsRefusal(ComponentFetcher):
+class PrefetchForeseesItsRefusal(KnowsItsLeast):
     """Nothing is evicted for a prefetch that would be refused all the same, for want of whatever component."""
-
-    def begin(
-        self, node: ComponentNode | None, key: Key, threshold: int
-    ) -> tuple[ComponentFetch | None, dict[str, int]]:
-        self.least = max(threshold, self.tree.step)
-        return super().begin(node, key, threshold)
 
     def make_room(self, length: int) -> dict[str, int]:
         pool_of, loose = self.pools.pool_of, dict.fromkeys(self.wants(length), 0)

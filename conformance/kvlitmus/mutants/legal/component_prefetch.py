@@ -69,9 +69,8 @@ class NamesWhatItReads(ComponentFetcher):
         return returned
 
 
-@null_mutant("component-prefetch-foresees-its-length", configs=COMPONENT_CONFIGS)
-class ForeseesItsLength(ComponentFetcher):
-    """Nothing is evicted that makes the prefetch no longer, and nothing at all where it is refused all the same."""
+class KnowsItsLeast(ComponentFetcher):
+    """While it makes room it knows with how many units the prefetch is worth it."""
 
     least = 0
 
@@ -80,6 +79,11 @@ class ForeseesItsLength(ComponentFetcher):
     ) -> tuple[ComponentFetch | None, dict[str, int]]:
         self.least = max(threshold, self.tree.step)
         return super().begin(node, key, threshold)
+
+
+@null_mutant("component-prefetch-foresees-its-length", configs=COMPONENT_CONFIGS)
+class ForeseesItsLength(KnowsItsLeast):
+    """Nothing is evicted that makes the prefetch no longer, and nothing at all where it is refused all the same."""
 
     def make_room(self, length: int) -> dict[str, int]:
         room = {pool: len(free) for pool, free in self.pools.free.items()}
