@@ -182,20 +182,22 @@ def reserve(checker: Checker, row: int, tokens: int) -> bool:
 
 def asked(checker: Checker, text: str, method: str, *args: int) -> tuple[Slot, ...] | None:
     """The slots that a call answers; ``None`` where it refuses them, by that or by an error."""
+    raised, answer = attempt(checker, text, method, *args)
+    return None if raised else checker.slots_or_none(answer)
+
+
+def attempt(checker: Checker, text: str, method: str, *args: object) -> tuple[bool, object]:
+    """Make a call that may refuse by an error, whichever it has: whether it raised, and what it answered."""
     checker.announce(text, method)
-    slots: tuple[Slot, ...] | None
     try:
-        answer = getattr(checker.adapter, method)(*args)
+        return False, getattr(checker.adapter, method)(*args)
     except NotImplementedError:
         raise
     except Exception as error:  # noqa: BLE001 - a refusal may be any error
         checker.history[-1] += f" → raised {raised_text(error)}"
-        slots = None
+        return True, None
     except BaseException as error:
         raise checker.raised(error, "the call") from error
-    else:
-        slots = checker.slots_or_none(answer)
-    return slots
 
 
 def read(checker: Checker, row: int) -> tuple[Slot, ...]:
@@ -270,16 +272,7 @@ def grow(checker: Checker, row: int, length: int) -> bool:
     before = state_of(checker)
     if not grows(checker) or row not in before.places or not before.hosted(length):
         return True
-    checker.announce(f"grow(row {row}, length {length})", "sparse_grow")
-    try:
-        answer = checker.adapter.sparse_grow(row, length)
-    except NotImplementedError:
-        raise
-    except Exception as error:  # noqa: BLE001 - a refusal may be any error
-        checker.history[-1] += f" → raised {raised_text(error)}"
-        answer = None
-    except BaseException as error:
-        raise checker.raised(error, "the call") from error
+    _, answer = attempt(checker, f"grow(row {row}, length {length})", "sparse_grow", row, length)
     places = () if answer is None else (checker.count(answer, "a device slot"),)
     follow(checker, before, SparseGrow(row, length), (), accepted=bool(places), places=places)
     return bool(places)
@@ -315,18 +308,9 @@ def misused_swap(checker: Checker, row: int, length: int, wanted: Sequence[int])
     swaps = row in before.buffers and "sparse_swaps" in checker.capabilities
     if not (swaps and (declared or checker.force_misuse)):
         return
-    checker.announce(f"{swap_text(row, length, wanted)}, which can't be wanted", "sparse_swap")
-    accepted = True
-    try:
-        checker.adapter.sparse_swap(row, length, list(wanted))
-    except NotImplementedError:
-        raise
-    except Exception as error:  # noqa: BLE001 - a refusal may be any error
-        checker.history[-1] += f" → raised {raised_text(error)}"
-        accepted = False
-    except BaseException as error:
-        raise checker.raised(error, "the call") from error
-    follow(checker, before, SparseMisuse(row, length, tuple(wanted), declared), (), accepted=accepted)
+    text = f"{swap_text(row, length, wanted)}, which can't be wanted"
+    raised, _ = attempt(checker, text, "sparse_swap", row, length, list(wanted))
+    follow(checker, before, SparseMisuse(row, length, tuple(wanted), declared), (), accepted=not raised)
 
 
 def connect(checker: Checker, page_size: int) -> None:
